@@ -1,0 +1,115 @@
+/**
+ * Which part of `src` may import what: the architecture as a table, enforced by the linter. Imports
+ * point inwards, towards `domain`; what a ring does not name, it may not import.
+ */
+export interface Ring {
+  /** Its files: all of a folder (`net/*`), all that begin alike (`daemon*`), or one (`main.ts`). */
+  readonly files: string;
+  /** What else of `src` it may import, in the same notation. */
+  readonly imports: readonly string[];
+  /** Packages, with everything below them (`h3` is `h3/node` too). */
+  readonly packages: readonly string[];
+  /** Modules of Node, without `node:`, with everything below them. */
+  readonly node: readonly string[];
+}
+
+// Values and plumbing: no file, no connection, no process, no clock.
+const PLUMBING = ["assert", "async_hooks", "buffer", "events", "path", "stream", "url", "util"];
+const NETWORK = ["dns", "http", "https", "net", "tls"];
+const MACHINE = ["fs", "os", "process"];
+
+export const RINGS: readonly Ring[] = [
+  { files: "domain/*", imports: [], packages: [], node: ["crypto"] },
+  { files: "store/*", imports: ["domain/*"], packages: [], node: [] },
+  {
+    files: "store/sqlite/*",
+    imports: ["domain/*", "store/store.ts", "assets.ts"],
+    packages: ["better-sqlite3"],
+    node: ["crypto", "perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],
+  },
+  {
+    files: "net/*",
+    imports: ["domain/*"],
+    packages: [],
+    // fs for the hosts file alone.
+    node: ["crypto", "fs", "zlib", ...NETWORK, ...PLUMBING],
+  },
+  {
+    files: "runners/*",
+    imports: ["domain/*", "net/*", "store/store.ts"],
+    packages: [],
+    node: ["child_process", "timers", ...MACHINE, ...PLUMBING],
+  },
+  {
+    files: "engine/*",
+    imports: ["domain/*", "store/store.ts", "net/*", "runners/runner.ts"],
+    packages: ["croner"],
+    node: PLUMBING,
+  },
+  {
+    files: "http/*",
+    imports: ["domain/*", "store/store.ts", "assets.ts"],
+    packages: ["h3", "listhen", "srvx"],
+    node: ["crypto", "http", "https", "zlib", ...PLUMBING],
+  },
+  {
+    files: "cli/*",
+    imports: [
+      "config.ts",
+      "config/*",
+      "daemon*",
+      "domain/*",
+      "store/store.ts",
+      "assets.ts",
+      "log.ts",
+    ],
+    packages: ["citty"],
+    node: ["readline", "tty", ...MACHINE, ...PLUMBING],
+  },
+  {
+    files: "daemon*",
+    imports: [
+      ...[
+        "config.ts",
+        "config/*",
+        "domain/*",
+        "store/*",
+        "store/sqlite/*",
+        "net/*",
+        "runners/*",
+        "engine/*",
+      ],
+      ...["http/*", "assets.ts", "log.ts"],
+    ],
+    packages: [],
+    node: ["crypto", "perf_hooks", ...MACHINE, ...PLUMBING],
+  },
+  {
+    files: "config.ts",
+    imports: ["config/*", "domain/*"],
+    packages: [],
+    node: PLUMBING,
+  },
+  {
+    files: "config/*",
+    imports: ["domain/*"],
+    packages: ["smol-toml"],
+    node: [...MACHINE, ...PLUMBING],
+  },
+  { files: "log.ts", imports: ["domain/*"], packages: ["pino"], node: ["process", ...PLUMBING] },
+  { files: "assets.ts", imports: [], packages: [], node: ["fs", ...PLUMBING] },
+  { files: "main.ts", imports: ["cli/*"], packages: [], node: ["process"] },
+  {
+    files: "index.ts",
+    imports: [
+      "config.ts",
+      "config/*",
+      "daemon*",
+      "domain/*",
+      "store/store.ts",
+      "runners/runner.ts",
+    ],
+    packages: [],
+    node: [],
+  },
+];
