@@ -1,0 +1,171 @@
+import { addressText, blockText, hasHostBits, isWithin } from "./address-text.ts";
+import { parseAddress, parseBlock } from "./address-text.ts";
+import type { Address, AddressBlock } from "./address-text.ts";
+import { nat64Ipv4 } from "./address.ts";
+import { hostNameFault } from "./host-name.ts";
+
+/**
+ * The targets an operator allows although the rules refuse them. Read it through the functions
+ * here.
+ */
+export interface AllowList {
+  readonly hosts: ReadonlyMap<string, readonly PortRule[]>;
+  readonly blocks: readonly AllowedBlock[];
+}
+
+/** A port that an entry is limited to; null is every port. */
+export type PortRule = number | null;
+
+interface AllowedBlock {
+  readonly block: AddressBlock;
+  readonly port: PortRule;
+}
+
+/**
+ * An entry that cannot be read. `reason` completes "webhooks.allow: 'ENTRY' …" and says how to
+ * mend it.
+ */
+export interface AllowListProblem {
+  readonly entry: string;
+  readonly reason: string;
+}
+
+export type AllowListVerdict =
+  | { readonly kind: "allow-list"; readonly list: AllowList }
+  | { readonly kind: "fault"; readonly problems: readonly AllowListProblem[] };
+
+/** Allows nothing beyond the rules. */
+export const EMPTY_ALLOW_LIST: AllowList = { hosts: new Map(), blocks: [] };
+
+/**
+ * Reads `webhooks.allow`: each entry an address (`127.0.0.1`, `::1`), a block without host bits
+ * (`10.1.0.0/16`, `fd00::/8`) or a host name (`receiver.lan`), each with an optional `:port`, for
+ * IPv6 behind brackets (`[::1]:9000`, `[fd00::/8]:9000`). All faults are reported at once.
+ */
+export function parseAllowList(entries: readonly string[]): AllowListVerdict {
+  const hosts = new Map<string, PortRule[]>();
+  const blocks: AllowedBlock[] = [];
+  const problems: AllowListProblem[] = [];
+  for (const entry of entries) {
+    const parsed = parseEntry(entry);
+    if (parsed.kind === "fault") problems.push({ entry, reason: parsed.reason });
+    else if (parsed.kind === "block") blocks.push(parsed);
+    else hosts.set(parsed.host, [...(hosts.get(parsed.host) ?? []), parsed.port]);
+  }
+  if (problems.length > 0) return { kind: "fault", problems };
+  return { kind: "allow-list", list: { hosts, blocks } };
+}
+
+/**
+ * Whether a host entry names this host (lower-case punycode) and port. It lifts every rule for the
+ * name and for whatever it resolves to.
+ */
+export function allowsHost(list: AllowList, host: string, port: number): boolean {
+  return list.hosts.get(host)?.some((rule) => rule === null || rule === port) ?? false;
+}
+
+/**
+ * Whether an address entry holds this address and port. It lifts the address rule only, not those
+ * for names. An IPv4-mapped or NAT64 address is also held by an entry for the IPv4 address inside;
+ * one with a zone by none.
+ */
+export function allowsAddress(list: AllowList, address: string, port: number): boolean {
+  const parsed = parseAddress(address);
+  return parsed !== null && allowsParsedAddress(list, parsed, port);
+}
+
+/** As {@link allowsAddress}, for a parsed address. */
+export function allowsParsedAddress(list: AllowList, address: Address, port: number): boolean {
+  // The common case, an empty list, costs nothing per delivery.
+  if (list.blocks.length === 0 || address.zone !== null) return false;
+  const inner = nat64Ipv4(address.bytes);
+  return list.blocks.some(({ block, port: rule }) => {
+    if (rule !== null && rule !== port) return false;
+    return isWithin(address.bytes, block) || (inner !== null && isWithin(inner, block));
+  });
+}
+
+type ParsedEntry =
+  | { readonly kind: "block"; readonly block: AddressBlock; readonly port: PortRule }
+  | { readonly kind: "host"; readonly host: string; readonly port: PortRule }
+  | Fault;
+
+interface Fault {
+  readonly kind: "fault";
+  readonly reason: string;
+}
+
+function fault(reason: string): Fault {
+  return { kind: "fault", reason };
+}
+
+// One bracketed thing, or one without colons, then perhaps a port.
+const WITH_PORT = /^(?:\[([^[\]]*)\]|([^:[\]]*))(?::([^:]*))?$/;
+const PORT = /^[1-9]\d{0,4}$/;
+
+function parseEntry(entry: string): ParsedEntry {
+  if (entry === "") return fault("is empty: remove it");
+  if (/\s/.test(entry))
+    return fault("holds white space: remove it, and list each target on its own");
+  // Two colons and no brackets: IPv6 without a port. "::1:9000" is an address of its own, no port.
+  const bare = parseBlock(entry);
+  if (bare !== null) return toBlockEntry(bare, null);
+  const misfit = misfitOf(entry);
+  if (misfit !== null) return fault(misfit);
+  const match = WITH_PORT.exec(entry);
+  if (match === null) {
+    return fault("is no address, block or host name: write IPv6 with a port as [::1]:9000");
+  }
+  const [, bracketed, plain = "", portText] = match;
+  if (portText !== undefined && !isPort(portText)) {
+    return fault("has no valid port: write a number from 1 to 65535 behind the colon");
+  }
+  const port = portText === undefined ? null : Number(portText);
+  if (bracketed !== undefined) return parseBracketed(bracketed, port);
+  const block = parseBlock(plain);
+  return block === null ? parseHost(plain, port) : toBlockEntry(block, port);
+}
+
+// Things people write here in good faith; each gets the sentence that repairs it.
+function misfitOf(entry: string): string | null {
+  if (entry.includes("://")) return "is a URL: write only the host, with :port if one is meant";
+  if (entry.includes("@"))
+    return "holds credentials: write only the host, with :port if one is meant";
+  if (entry.includes("*")) {
+    return "has a wildcard: list each host name, or the addresses as a block such as 10.1.0.0/16";
+  }
+  if (entry.includes("%")) return "holds a %: zones and encoded names cannot be allowed";
+  return null;
+}
+
+function isPort(text: string): boolean {
+  return PORT.test(text) && Number(text) <= 65_535;
+}
+
+function toBlockEntry(block: AddressBlock, port: PortRule): ParsedEntry {
+  if (!hasHostBits(block)) return { kind: "block", block, port };
+  const exact = addressText({ bytes: block.bytes, zone: null });
+  const repair = `write ${blockText(block)} for the block, or ${exact} for the address`;
+  return fault(`has bits set behind its prefix: ${repair}`);
+}
+
+function parseBracketed(text: string, port: PortRule): ParsedEntry {
+  const block = text.includes(":") ? parseBlock(text) : null;
+  if (block === null) return fault("has no IPv6 address between its brackets: write [::1]:9000");
+  return toBlockEntry(block, port);
+}
+
+function parseHost(text: string, port: PortRule): ParsedEntry {
+  if (/[/\\?#]/.test(text)) {
+    return fault(
+      "is no valid block or host: write 10.1.0.0/16 for a block, or a host without a path",
+    );
+  }
+  const host = URL.parse(`http://${text}/`)?.hostname;
+  if (host === undefined) return fault("is no valid address, block or host name: correct it");
+  // "127.1" and "0x7f.1" are addresses to a URL; the list has one spelling for each.
+  if (parseAddress(host) !== null) return fault(`is an address in another spelling: write ${host}`);
+  const misfit = hostNameFault(host);
+  if (misfit !== null) return fault(`has an invalid host name (${misfit.rule}): correct it`);
+  return { kind: "host", host, port };
+}

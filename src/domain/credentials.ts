@@ -1,0 +1,73 @@
+/** What an `Authorization` header says about who is calling. */
+export type Credentials =
+  | { readonly kind: "basic"; readonly login: string; readonly key: string }
+  | { readonly kind: "bearer"; readonly key: string };
+
+// Longer than any login and key can be in Base64; it bounds the work an unauthenticated caller can ask for.
+const HEADER_LENGTH_MAX = 1024;
+const SCHEME_AND_TOKEN = /^(basic|bearer) ([\x21-\x7e]+)$/i;
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * Parses the `Authorization` headers of a request as strictly as contract §2 asks: exactly one header,
+ * the scheme in any case, one space, strict Base64, UTF-8, split at the first colon. Null for anything
+ * else.
+ */
+export function parseAuthorization(headers: readonly string[]): Credentials | null {
+  const [header, ...others] = headers;
+  if (header === undefined || others.length > 0 || header.length > HEADER_LENGTH_MAX) return null;
+  const match = SCHEME_AND_TOKEN.exec(header);
+  const token = match?.[2];
+  if (token === undefined) return null;
+  return match?.[1]?.toLowerCase() === "bearer"
+    ? { kind: "bearer", key: token }
+    : parseBasic(token);
+}
+
+function parseBasic(token: string): Credentials | null {
+  const bytes = Buffer.from(token, "base64");
+  // Buffer takes line breaks, white space, missing padding and base64url; the rule takes none of them. Only
+  // strict Base64 comes out as it went in.
+  if (bytes.toString("base64") !== token) return null;
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch {
+    return null; // Not UTF-8: malformed like the rest, nothing to report beyond that.
+  }
+  const colon = text.indexOf(":");
+  if (colon === -1) return null;
+  return { kind: "basic", login: text.slice(0, colon), key: text.slice(colon + 1) };
+}
+
+/** What is stored about a key that exists, with the account it belongs to. */
+export interface KeyHolder {
+  readonly accountId: number;
+  readonly login: string;
+  readonly webhookSecret: string;
+  readonly keyId: string;
+  readonly keyRevoked: boolean;
+  readonly accountDisabled: boolean;
+}
+
+/** Who is calling, or the code that refuses them. */
+export type Authentication =
+  | { readonly kind: "authenticated"; readonly holder: KeyHolder }
+  | { readonly kind: "refused"; readonly code: 40100 | 40101 | 40102 };
+
+/**
+ * Judges credentials against what the store knows about their key. The order is part of the contract
+ * (§2): an unknown key or a login that is not the key's owner learns nothing about revocation.
+ */
+export function decideAuthentication(
+  credentials: Credentials,
+  holder: KeyHolder | null,
+): Authentication {
+  if (holder === null) return { kind: "refused", code: 40100 };
+  if (credentials.kind === "basic" && credentials.login !== holder.login) {
+    return { kind: "refused", code: 40100 };
+  }
+  if (holder.keyRevoked) return { kind: "refused", code: 40101 };
+  if (holder.accountDisabled) return { kind: "refused", code: 40102 };
+  return { kind: "authenticated", holder };
+}

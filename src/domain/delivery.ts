@@ -1,0 +1,75 @@
+/** What a finished task sends: a POST with the task's envelope, or a GET of a prepared URL. */
+export type DeliveryKind = "postback" | "pingback";
+
+/**
+ * A delivery's life:
+ *
+ *     scheduled → in_flight → delivered
+ *         ↑           ├─────→ given_up    (all retries used)
+ *         │           ├─────→ refused     (the name resolved to a refused address)
+ *         └───────────┘                   (failed, timed out or interrupted)
+ */
+export type DeliveryState = "scheduled" | "in_flight" | "delivered" | "given_up" | "refused";
+
+/** Milliseconds spent in each phase of an attempt; null for a phase that did not happen. */
+export interface AttemptPhases {
+  readonly dnsMs: number | null;
+  readonly connectMs: number | null;
+  readonly tlsMs: number | null;
+  readonly firstByteMs: number | null;
+}
+
+/** Why an attempt was refused: the name, what it resolved to, and the rule that refuses it. */
+export interface Refusal {
+  readonly host: string;
+  readonly addresses: readonly string[];
+  readonly rule: string;
+}
+
+export type AttemptOutcome = "delivered" | "failed" | "timed_out" | "refused" | "interrupted";
+
+/** How one attempt ended. What does not apply is null (contract §5 lists the fields). */
+export interface AttemptResult {
+  readonly outcome: AttemptOutcome;
+  readonly httpStatus: number | null;
+  /** One short sentence from a fixed vocabulary; never a URL's query, a key or a secret. */
+  readonly error: string | null;
+  /** The address that was dialled, without port. */
+  readonly address: string | null;
+  readonly phases: AttemptPhases;
+  /** At most the first 4 KiB of the response body, as text. */
+  readonly responseExcerpt: string | null;
+  readonly refusal: Refusal | null;
+}
+
+/** What follows from an attempt's outcome. `retry` counts the retries used once the next attempt starts. */
+export type DeliveryDecision =
+  | { readonly state: "delivered" | "given_up" | "refused" }
+  | { readonly state: "scheduled"; readonly dueAt: number; readonly retry: number };
+
+/**
+ * Decides what follows an attempt that ended at `endedAt` after `retriesUsed` retries (contract §5).
+ * The waits count from the failure. An interrupted attempt is sent again at once and uses up no retry.
+ */
+export function decideDelivery(
+  outcome: AttemptOutcome,
+  facts: {
+    readonly endedAt: number;
+    readonly retriesUsed: number;
+    readonly retryAfterMs: readonly number[];
+  },
+): DeliveryDecision {
+  switch (outcome) {
+    case "delivered":
+    case "refused":
+      return { state: outcome };
+    case "interrupted":
+      return { state: "scheduled", dueAt: facts.endedAt, retry: facts.retriesUsed };
+    case "failed":
+    case "timed_out": {
+      const waitMs = facts.retryAfterMs[facts.retriesUsed];
+      if (waitMs === undefined) return { state: "given_up" };
+      return { state: "scheduled", dueAt: facts.endedAt + waitMs, retry: facts.retriesUsed + 1 };
+    }
+  }
+}

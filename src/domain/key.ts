@@ -1,0 +1,88 @@
+import { hash, randomBytes } from "node:crypto";
+
+/** What every API key begins with, and what listings show of it beside the last four characters. */
+export const KEY_PREFIX = "pbd_live_";
+
+/** At most this many keys of an account may be active at once (contract §2). */
+export const ACTIVE_KEYS_MAX = 20;
+
+/** A label is at most this many code points. */
+export const KEY_LABEL_MAX = 100;
+
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const SECRET_LENGTH = 34;
+const CHECKSUM_LENGTH = 6;
+const WELL_FORMED = /^pbd_live_[0-9A-Za-z]{40}$/;
+
+/** A key as it is shown once, at creation. Only its hash is ever stored. */
+export interface MintedKey {
+  readonly key: string;
+  readonly hash: string;
+  readonly lastFour: string;
+}
+
+/**
+ * Mints an API key: the prefix, 34 random base62 characters (202 bits), and 6 of the CRC-32 of those
+ * 34, so that a scanner or a client can tell a typo from a revoked key (contract §2).
+ */
+export function newKey(): MintedKey {
+  const secret = randomBase62(SECRET_LENGTH);
+  const key = KEY_PREFIX + secret + checksum(secret);
+  return { key, hash: hashKey(key), lastFour: key.slice(-4) };
+}
+
+/** True when the text has a key's form and its checksum fits. */
+export function isWellFormedKey(text: string): boolean {
+  if (!WELL_FORMED.test(text)) return false;
+  const secret = text.slice(KEY_PREFIX.length, KEY_PREFIX.length + SECRET_LENGTH);
+  return text.slice(-CHECKSUM_LENGTH) === checksum(secret);
+}
+
+/**
+ * SHA-256 of the key in lower-case hex. A fast hash is right here: a key has 202 random bits, so a slow
+ * one would protect nothing and cost every request.
+ */
+export function hashKey(key: string): string {
+  return hash("sha256", key, "hex");
+}
+
+/** `key_` and the 32 hex digits of a UUIDv7. */
+export function newKeyId(id: string): string {
+  return `key_${id.replaceAll("-", "")}`;
+}
+
+// Bytes of 248 and above are drawn again: 256 is no multiple of 62, and a remainder would favour some characters.
+function randomBase62(length: number): string {
+  let text = "";
+  while (text.length < length) {
+    for (const byte of randomBytes(length)) {
+      if (byte < 248 && text.length < length) text += ALPHABET[byte % 62];
+    }
+  }
+  return text;
+}
+
+function checksum(secret: string): string {
+  let rest = crc32(secret);
+  let text = "";
+  for (let i = 0; i < CHECKSUM_LENGTH; i++) {
+    text = (ALPHABET[rest % 62] ?? "") + text;
+    rest = Math.floor(rest / 62);
+  }
+  return text;
+}
+
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  return crc >>> 0;
+});
+
+/** CRC-32 (ISO-HDLC) of ASCII text. Written out because the domain may import nothing but node:crypto. */
+export function crc32(text: string): number {
+  let crc = 0xffffffff;
+  for (let i = 0; i < text.length; i++) {
+    crc = (CRC_TABLE[(crc ^ text.charCodeAt(i)) & 0xff] ?? 0) ^ (crc >>> 8);
+  }
+  return (crc ^ 0xffffffff) >>> 0;
+}

@@ -1,0 +1,10 @@
+/** Facts beside a log line. Never a key, a secret, a token or the query string of a webhook URL. */
+export type LogFacts = Readonly<Record<string, unknown>>;
+
+/** Where the rings write what an operator should know; the program decides on form and level. */
+export interface Logger {
+  debug(facts: LogFacts, message: string): void;
+  info(facts: LogFacts, message: string): void;
+  warn(facts: LogFacts, message: string): void;
+  error(facts: LogFacts, message: string): void;
+}

@@ -1,0 +1,35 @@
+import { createHmac } from "node:crypto";
+
+/** What is signed: the raw body of a postback, or the full URL of a pingback as requested. */
+export type SignedMessage = string | Uint8Array;
+
+/**
+ * The value of `X-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the message, keyed with the
+ * UTF-8 bytes of the secret exactly as it is shown, `whsec_` included (contract §5).
+ */
+export function signWebhook(message: SignedMessage, secret: string): string {
+  return `sha256=${createHmac("sha256", secret).update(message).digest("hex")}`;
+}
+
+/** What the Standard Webhooks headers sign. A pingback has no body, so it signs an empty one. */
+export interface StandardMessage {
+  /** `webhook-id`: the task id and the kind. */
+  readonly id: string;
+  /** Seconds since the epoch at which this attempt is sent. */
+  readonly timestamp: number;
+  readonly body: SignedMessage;
+}
+
+/**
+ * The value of `webhook-signature` by the Standard Webhooks specification: `v1,` and the Base64
+ * HMAC-SHA256 of `id.timestamp.body`, keyed with the bytes that the secret's Base64 stands for; one per
+ * secret, separated by a space, so that a receiver may hold either during a rotation.
+ */
+export function signStandardWebhook(message: StandardMessage, secrets: readonly string[]): string {
+  return secrets.map((secret) => `v1,${standardHmac(message, secret)}`).join(" ");
+}
+
+function standardHmac({ id, timestamp, body }: StandardMessage, secret: string): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+  return createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64");
+}

@@ -1,0 +1,94 @@
+import type { StatusCode } from "./status.ts";
+
+/**
+ * A task's life. `failed` at birth is a task refused at task_post: stored and shown, never run.
+ *
+ *     queued ──→ running ──→ completed
+ *       │  ↑       │  ├────→ failed
+ *       │  └───────┘  │         (lost by a crash, or to be run again)
+ *       └─────────────┴────→ cancelled
+ */
+export type TaskState = "queued" | "running" | "completed" | "failed" | "cancelled";
+
+const LEGAL_MOVES = {
+  queued: ["running", "cancelled"],
+  running: ["completed", "failed", "queued", "cancelled"],
+  completed: [],
+  failed: [],
+  cancelled: [],
+} as const satisfies Record<TaskState, readonly TaskState[]>;
+
+/** True when a task may go from one state to the other. */
+export function canMove(from: TaskState, to: TaskState): boolean {
+  const targets: readonly TaskState[] = LEGAL_MOVES[from];
+  return targets.includes(to);
+}
+
+/** True for the states that end a task. */
+export function isFinished(state: TaskState): boolean {
+  return LEGAL_MOVES[state].length === 0;
+}
+
+/** A webhook of an accepted task, judged and in normal form: the characters that will be requested. */
+export interface TaskWebhook {
+  readonly url: string;
+  /** The name or address in the URL: the lane its deliveries queue in. */
+  readonly host: string;
+}
+
+/** A task as task_post takes it in. `…Text` fields are JSON text, kept as they were posted. */
+export interface NewTask {
+  readonly id: string;
+  readonly type: string;
+  readonly tag: string | null;
+  readonly marketplace: string | null;
+  readonly priority: number;
+  /** Not to run before this time; null for at once. */
+  readonly startAt: number | null;
+  readonly postback: TaskWebhook | null;
+  readonly pingback: TaskWebhook | null;
+  /** `data` without `input`. */
+  readonly dataText: string;
+  /** Null when no input was posted. */
+  readonly inputText: string | null;
+}
+
+/** A task that task_post refused: it is stored as failed, so that task_get can show why. */
+export interface RefusedTask {
+  readonly id: string;
+  readonly type: string | null;
+  readonly tag: string | null;
+  readonly code: 40501 | 40506;
+  /** The status message, with the field's name and the reason. */
+  readonly message: string;
+  readonly errorText: string;
+  readonly dataText: string;
+  readonly inputText: string | null;
+}
+
+/** A task as the store remembers it, with everything that task_get shows. */
+export interface Task {
+  readonly id: string;
+  readonly state: TaskState;
+  readonly statusCode: StatusCode;
+  /** Null where the table's message stands. */
+  readonly statusMessage: string | null;
+  readonly type: string | null;
+  readonly createdAt: number;
+  readonly startedAt: number | null;
+  readonly completedAt: number | null;
+  readonly expiresAt: number | null;
+  readonly runs: number;
+  readonly dataText: string;
+  readonly inputText: string | null;
+  readonly resultText: string | null;
+  readonly errorText: string | null;
+}
+
+/** A task in a listing: without input, result and error (contract §3). */
+export type TaskSummary = Omit<Task, "inputText" | "resultText" | "errorText">;
+
+/** The status code a task shows while nothing else is stored for it. */
+export function waitingCode(state: "queued" | "running"): 40602 | 40601 {
+  return state === "queued" ? 40602 : 40601;
+}

@@ -1,0 +1,195 @@
+import { addressText, canonicalAddress, parseAddress } from "./address-text.ts";
+import type { Address } from "./address-text.ts";
+import { classify, nat64Ipv4 } from "./address.ts";
+import { allowsHost, allowsParsedAddress } from "./allow-list.ts";
+import type { AllowList } from "./allow-list.ts";
+import { hostNameFault, isSameName, localNameRule } from "./host-name.ts";
+import { LONG_URL, parseUrlForm, URL_BYTES_MAX } from "./url-form.ts";
+import type { UrlForm } from "./url-form.ts";
+import { encodedForm, substitutePlaceholders } from "./url-template.ts";
+import type { PlaceholderValues } from "./url-template.ts";
+
+export { encodedForm, substitutePlaceholders } from "./url-template.ts";
+export type { PlaceholderValues } from "./url-template.ts";
+
+/** What a webhook URL is judged by, beyond the rules that are the same everywhere. */
+export interface UrlPolicy {
+  readonly allow: AllowList;
+  /** The machine's own names and addresses; the daemon gives them. */
+  readonly ownNames: readonly string[];
+  readonly ownAddresses: readonly string[];
+}
+
+/** A URL that may be requested, taken apart the way the request needs it. */
+export interface WebhookTarget {
+  /** The normal form: shown, signed and requested, character for character. */
+  readonly url: string;
+  readonly scheme: "http" | "https";
+  /** A lower-case Punycode name, or an address, IPv6 without its brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Host and port as in `url`. */
+  readonly hostHeader: string;
+  /** Path and query exactly as in `url`; never empty. */
+  readonly requestTarget: string;
+  /** Whether `host` is an address: nothing to resolve, and no name for TLS to check. */
+  readonly isAddress: boolean;
+}
+
+/**
+ * `reason` is one sentence for whoever posted the URL: it says how to mend it, names the setting
+ * `webhooks.allow` where that would lift the rule, and repeats neither credentials nor path nor
+ * query. `rule` is short, for logs and for the attempt's record.
+ */
+export interface UrlRefusal {
+  readonly kind: "refused";
+  readonly rule: string;
+  readonly reason: string;
+}
+
+export type UrlVerdict = { readonly kind: "allowed"; readonly target: WebhookTarget } | UrlRefusal;
+
+/** `template` is the pingback URL in encoded form, its placeholders left literal. */
+export type PingbackVerdict =
+  | { readonly kind: "allowed"; readonly target: WebhookTarget; readonly template: string }
+  | UrlRefusal;
+
+export type AddressesVerdict =
+  /** In canonical text, in the order given, each once: what was vetted is what is dialled. */
+  | { readonly kind: "allowed"; readonly addresses: readonly string[] }
+  | (UrlRefusal & { readonly address: string });
+
+/**
+ * Judges a webhook URL (contract §4, points 2 to 5), for a pingback the substituted one. It
+ * resolves nothing: what a public name stands for is judged by {@link judgeAddresses}, at every
+ * attempt. Never throws.
+ */
+export function judgeWebhookUrl(raw: string, policy: UrlPolicy): UrlVerdict {
+  const form = parseUrlForm(raw);
+  if (form.kind === "fault") return refusal(form);
+  const address = parseAddress(withoutBrackets(form.hostname));
+  const target = toTarget(form, address !== null);
+  const refused =
+    address === null ? judgeName(target, policy) : judgeLiteral(target, { address, policy });
+  return refused ?? { kind: "allowed", target };
+}
+
+/** Substitutes a pingback's placeholders and judges the outcome. Template and URL have to fit. */
+export function judgePingbackUrl(
+  raw: string,
+  { values, policy }: { readonly values: PlaceholderValues; readonly policy: UrlPolicy },
+): PingbackVerdict {
+  const verdict = judgeWebhookUrl(substitutePlaceholders(raw, values), policy);
+  if (verdict.kind === "refused") return verdict;
+  const template = encodedForm(raw);
+  if (template === null || template.length > URL_BYTES_MAX) return refusal(LONG_URL);
+  return { ...verdict, template };
+}
+
+/**
+ * Judges what a target's host resolved to (contract §4, point 6), just before dialling: one refused
+ * address refuses all, for an answer that mixes is an attack or a mistake. A host on the allow list
+ * lifts the rules, but an answer that is no address is refused even then: dialled, it would be
+ * resolved again. No addresses are allowed as none: for the caller that is a failure to resolve.
+ */
+export function judgeAddresses(
+  target: WebhookTarget,
+  addresses: readonly string[],
+  policy: UrlPolicy,
+): AddressesVerdict {
+  const isLifted = allowsHost(policy.allow, target.host, target.port);
+  const vetted = new Set<string>();
+  for (const text of addresses) {
+    const address = parseAddress(text);
+    if (address === null) return refuseNonAddress(target, text);
+    const rule = isLifted ? null : addressRule(address, { port: target.port, policy });
+    if (rule !== null) return refuseAnswer(target, { shown: addressText(address), rule });
+    vetted.add(addressText(address));
+  }
+  return { kind: "allowed", addresses: [...vetted] };
+}
+
+interface Answer {
+  readonly shown: string;
+  readonly rule: string;
+}
+
+interface PortPolicy {
+  readonly port: number;
+  readonly policy: UrlPolicy;
+}
+
+function refusal({ rule, reason }: { readonly rule: string; readonly reason: string }): UrlRefusal {
+  return { kind: "refused", rule, reason };
+}
+
+function toTarget(form: UrlForm, isAddress: boolean): WebhookTarget {
+  const { url, scheme, hostname, port, authority, requestTarget } = form;
+  const host = withoutBrackets(hostname);
+  return { url, scheme, host, port, hostHeader: authority, requestTarget, isAddress };
+}
+
+function withoutBrackets(hostname: string): string {
+  return hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
+}
+
+// The refusal by a rule that the operator may lift.
+function refuseBy(
+  rule: string,
+  { subject, instead }: { readonly subject: string; readonly instead: string },
+): UrlRefusal {
+  const repair = `use ${instead}, or have the operator list the target in webhooks.allow`;
+  return {
+    kind: "refused",
+    rule,
+    reason: `${subject} is refused by the rule '${rule}': ${repair}.`,
+  };
+}
+
+function judgeName({ host, port }: WebhookTarget, policy: UrlPolicy): UrlRefusal | null {
+  const misfit = hostNameFault(host);
+  if (misfit !== null) return refusal(misfit);
+  const isOwn = policy.ownNames.some((name) => isSameName(name, host));
+  const rule = isOwn ? "name of this machine" : localNameRule(host);
+  if (rule === null || allowsHost(policy.allow, host, port)) return null;
+  return refuseBy(rule, { subject: `The host ${host}`, instead: "a public host name" });
+}
+
+function judgeLiteral(
+  { host, port }: WebhookTarget,
+  { address, policy }: { readonly address: Address; readonly policy: UrlPolicy },
+): UrlRefusal | null {
+  const rule = addressRule(address, { port, policy });
+  if (rule === null) return null;
+  return refuseBy(rule, { subject: `The address ${host}`, instead: "a public address" });
+}
+
+function refuseAnswer(
+  { host, isAddress }: WebhookTarget,
+  { shown, rule }: Answer,
+): AddressesVerdict {
+  const subject = isAddress
+    ? `The address ${host}`
+    : `The host ${host} resolves to ${shown}, which`;
+  return { ...refuseBy(rule, { subject, instead: "a public address" }), address: shown };
+}
+
+function refuseNonAddress({ host }: WebhookTarget, text: string): AddressesVerdict {
+  const reason = `The host ${host} resolves to text that is no address: mend the name service.`;
+  return { kind: "refused", rule: "not an address", reason, address: text };
+}
+
+// The rule that refuses the address, or null. An address entry of the allow list lifts them all.
+function addressRule(address: Address, { port, policy }: PortPolicy): string | null {
+  if (allowsParsedAddress(policy.allow, address, port)) return null;
+  const verdict = classify(address);
+  if (verdict.kind === "refused") return verdict.rule;
+  return isOwnAddress(address, policy) ? "address of this machine" : null;
+}
+
+// A service on the machine's public address may count on the firewall in front of it, which a
+// packet from the machine to itself never passes.
+function isOwnAddress({ bytes }: Address, policy: UrlPolicy): boolean {
+  const meant = addressText({ bytes: nat64Ipv4(bytes) ?? bytes, zone: null });
+  return policy.ownAddresses.some((own) => canonicalAddress(own) === meant);
+}

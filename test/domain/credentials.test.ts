@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import fc from "fast-check";
+
+import { decideAuthentication, parseAuthorization } from "../../src/domain/credentials.ts";
+import type { Credentials, KeyHolder } from "../../src/domain/credentials.ts";
+
+const KEY = `pbd_live_${"x".repeat(40)}`;
+
+function base64(text: string | Uint8Array): string {
+  return Buffer.from(text).toString("base64");
+}
+
+test("reads a login and a key from Basic, split at the first colon", () => {
+  const cases = [
+    ["ada:key", "ada", "key"],
+    ["ada:a:b:", "ada", "a:b:"],
+    [":key", "", "key"],
+    ["ada:", "ada", ""],
+    [":", "", ""],
+    ["\u00e4\u{1F600}:\u00fc", "\u00e4\u{1F600}", "\u00fc"],
+    ["\ufeffada:key", "\ufeffada", "key"],
+    [`${"a".repeat(64)}:${KEY}`, "a".repeat(64), KEY],
+  ] as const;
+
+  for (const [text, login, key] of cases) {
+    const expected = { kind: "basic", login, key };
+    assert.deepEqual(parseAuthorization([`Basic ${base64(text)}`]), expected, text);
+  }
+});
+
+test("reads a key from Bearer", () => {
+  assert.deepEqual(parseAuthorization([`Bearer ${KEY}`]), { kind: "bearer", key: KEY });
+});
+
+test("reads the scheme in any case", () => {
+  for (const scheme of ["basic", "BASIC", "bAsIc", "bearer", "BEARER", "BeArEr"]) {
+    const token = base64("ada:key");
+    const kind = scheme.toLowerCase();
+    assert.equal(parseAuthorization([`${scheme} ${token}`])?.kind, kind, scheme);
+  }
+});
+
+const padded = base64("ada:key1");
+const malformed: Readonly<Record<string, readonly string[]>> = {
+  "no header": [],
+  "an empty header": [""],
+  "two headers": [`Bearer ${KEY}`, `Bearer ${KEY}`],
+  "two headers of two schemes": [`Basic ${base64("ada:key")}`, `Bearer ${KEY}`],
+  "two headers in one line": [`Bearer ${KEY}, Bearer ${KEY}`],
+  "a scheme alone": ["Basic"],
+  "a scheme and a space": ["Basic "],
+  "a token alone": [KEY],
+  "another scheme": [`Digest ${KEY}`],
+  "a scheme with a prefix": [`XBasic ${base64("ada:key")}`],
+  "no space": [`Basic${base64("ada:key")}`],
+  "two spaces": [`Basic  ${base64("ada:key")}`],
+  "a tab": [`Basic\t${base64("ada:key")}`],
+  "white space before": [` Bearer ${KEY}`],
+  "white space behind": [`Bearer ${KEY} `],
+  "a line break behind": [`Bearer ${KEY}\n`],
+  "white space within a Bearer token": ["Bearer a b"],
+  "characters beyond ASCII in a Bearer token": ["Bearer k\u00e4y"],
+  "a control character in a Bearer token": ["Bearer k\u0000y"],
+  "Base64 without its padding": [`Basic ${padded.replaceAll("=", "")}`],
+  "Base64 with too little padding": [`Basic ${base64("ada:key12").slice(0, -1)}`],
+  "Base64 with padding in the middle": [`Basic ${base64("ada:")}${base64("key")}`],
+  "Base64 with too much padding": [`Basic ${base64("ada:key")}=`],
+  "Base64 with a line break": [
+    `Basic ${base64("ada:key").slice(0, 4)}\n${base64("ada:key").slice(4)}`,
+  ],
+  "Base64 with a space": [`Basic ${base64("ada:key").slice(0, 4)} ${base64("ada:key").slice(4)}`],
+  "Base64 of the URL alphabet": [
+    `Basic ${Buffer.from("ada:\u00ff\u00fe?>").toString("base64url")}`,
+  ],
+  "no Base64": ["Basic ada:key"],
+  "no colon": [`Basic ${base64("adakey")}`],
+  "nothing within": ["Basic ===="],
+  "bytes that are not UTF-8": [`Basic ${base64(Buffer.from([0x61, 0x3a, 0xff]))}`],
+  "an overlong encoding of a colon": [`Basic ${base64(Buffer.from([0x61, 0xc0, 0xba, 0x62]))}`],
+  "half of a surrogate pair in UTF-8": [
+    `Basic ${base64(Buffer.from([0x61, 0x3a, 0xed, 0xa0, 0x80]))}`,
+  ],
+  "more than any login and key can be": [`Basic ${base64(`ada:${"k".repeat(1000)}`)}`],
+  "a Bearer token longer than any key": [`Bearer ${"k".repeat(1100)}`],
+};
+for (const [what, headers] of Object.entries(malformed)) {
+  test(`takes ${what} for malformed`, () => {
+    assert.equal(parseAuthorization(headers), null);
+  });
+}
+
+test("reads back every login and key that a client can encode", () => {
+  const text = fc.string({ unit: "binary", maxLength: 60 });
+  fc.assert(
+    fc.property(text, text, (login, key) => {
+      fc.pre(!login.includes(":"));
+
+      const parsed = parseAuthorization([`Basic ${base64(`${login}:${key}`)}`]);
+
+      assert.deepEqual(parsed, { kind: "basic", login, key });
+    }),
+  );
+});
+
+test("never throws, whatever the header holds", () => {
+  const header = fc.tuple(fc.constantFrom("Basic ", "Bearer ", ""), fc.string({ unit: "binary" }));
+  fc.assert(
+    fc.property(header, ([scheme, rest]) => {
+      const parsed = parseAuthorization([scheme + rest]);
+      assert(parsed === null || typeof parsed.key === "string");
+    }),
+  );
+});
+
+const basic: Credentials = { kind: "basic", login: "ada", key: KEY };
+const foreign: Credentials = { kind: "basic", login: "Ada", key: KEY };
+const bearer: Credentials = { kind: "bearer", key: KEY };
+const verdicts = [
+  // Credentials, revoked, disabled, code; what stands first wins.
+  [foreign, true, true, 40100],
+  [foreign, true, false, 40100],
+  [foreign, false, true, 40100],
+  [foreign, false, false, 40100],
+  [basic, true, true, 40101],
+  [basic, true, false, 40101],
+  [basic, false, true, 40102],
+  [basic, false, false, null],
+  [bearer, true, true, 40101],
+  [bearer, true, false, 40101],
+  [bearer, false, true, 40102],
+  [bearer, false, false, null],
+] as const;
+for (const [credentials, keyRevoked, accountDisabled, code] of verdicts) {
+  const login = credentials.kind === "basic" ? `login ${credentials.login}` : "no login";
+  const state = `${keyRevoked ? "revoked" : "active"} key, ${accountDisabled ? "disabled" : "enabled"} account`;
+  test(`answers ${code ?? "yes"} to ${credentials.kind} with ${login}, ${state}`, () => {
+    const holder: KeyHolder = {
+      ...{ accountId: 1, login: "ada", webhookSecret: "whsec_x", keyId: "key_x" },
+      ...{ keyRevoked, accountDisabled },
+    };
+
+    const expected = code === null ? { kind: "authenticated", holder } : { kind: "refused", code };
+    assert.deepEqual(decideAuthentication(credentials, holder), expected);
+  });
+}
+
+test("answers 40100 to a key that nobody has, whoever claims it", () => {
+  for (const credentials of [basic, foreign, bearer]) {
+    assert.deepEqual(decideAuthentication(credentials, null), { kind: "refused", code: 40100 });
+  }
+});

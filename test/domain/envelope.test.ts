@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  summaryJson,
+  taskEnvelope,
+  taskJson,
+  tasksEnvelope,
+  timeText,
+} from "../../src/domain/envelope.ts";
+import { STATUS_TABLE, type StatusCode } from "../../src/domain/status.ts";
+import type { Task } from "../../src/domain/task.ts";
+
+const CREATED = Date.parse("2030-01-31T09:00:00.000Z");
+const ID = "018e2f1c-0a00-7abc-8def-0123456789ab";
+
+const COMPLETED: Task = {
+  id: ID,
+  state: "completed",
+  statusCode: 20000,
+  statusMessage: null,
+  type: "echo",
+  createdAt: CREATED,
+  startedAt: CREATED + 5,
+  completedAt: CREATED + 1234,
+  expiresAt: CREATED + 1234 + 30 * 24 * 3600 * 1000,
+  runs: 1,
+  dataText: `{"type":"echo","tag":"a \\"b\\""}`,
+  inputText: `{"n":1.0,"big":12345678901234567890}`,
+  resultText: `{"n":1.0,"s":"\\ud800"}`,
+  errorText: null,
+};
+
+const REFUSED: Task = {
+  id: ID,
+  state: "failed",
+  statusCode: 40506,
+  statusMessage: "Unknown Field: 'colour'.",
+  type: null,
+  createdAt: CREATED,
+  startedAt: null,
+  completedAt: CREATED,
+  expiresAt: CREATED + 30 * 24 * 3600 * 1000,
+  runs: 0,
+  dataText: `{"colour":"red"}`,
+  inputText: null,
+  resultText: null,
+  errorText: `{"message":"Unknown Field: 'colour'.","detail":{"field":"colour"}}`,
+};
+
+const QUEUED: Task = {
+  ...COMPLETED,
+  ...{ state: "queued", statusCode: 40602, startedAt: null, completedAt: null, expiresAt: null },
+  ...{ runs: 0, dataText: "{}", inputText: "null", resultText: null },
+};
+
+// Byte for byte: these are the bodies that receivers check a signature of.
+test("makes exactly these bytes of a completed task", () => {
+  assert.equal(
+    taskEnvelope(COMPLETED),
+    `{"status_code":20000,"status_message":"Ok.","tasks_count":1,"tasks_error":0,"tasks":[` +
+      `{"id":"${ID}","status_code":20000,"status_message":"Ok.","state":"completed","type":"echo",` +
+      `"created_at":"2030-01-31T09:00:00.000Z","started_at":"2030-01-31T09:00:00.005Z",` +
+      `"completed_at":"2030-01-31T09:00:01.234Z","expires_at":"2030-03-02T09:00:01.234Z",` +
+      `"runs":1,"progress":null,"data":{"type":"echo","tag":"a \\"b\\"",` +
+      `"input":{"n":1.0,"big":12345678901234567890}},"result":{"n":1.0,"s":"\\ud800"},"error":null}]}`,
+  );
+});
+
+test("makes exactly these bytes of a refused task", () => {
+  assert.equal(
+    taskEnvelope(REFUSED),
+    `{"status_code":20000,"status_message":"Ok.","tasks_count":1,"tasks_error":1,"tasks":[` +
+      `{"id":"${ID}","status_code":40506,"status_message":"Unknown Field: 'colour'.",` +
+      `"state":"failed","type":null,` +
+      `"created_at":"2030-01-31T09:00:00.000Z","started_at":null,` +
+      `"completed_at":"2030-01-31T09:00:00.000Z","expires_at":"2030-03-02T09:00:00.000Z",` +
+      `"runs":0,"progress":null,"data":{"colour":"red"},"result":null,` +
+      `"error":{"message":"Unknown Field: 'colour'.","detail":{"field":"colour"}}}]}`,
+  );
+});
+
+test("makes exactly these bytes of a queued task, an input of null among them", () => {
+  assert.equal(
+    taskEnvelope(QUEUED),
+    `{"status_code":20000,"status_message":"Ok.","tasks_count":1,"tasks_error":0,"tasks":[` +
+      `{"id":"${ID}","status_code":40602,"status_message":"Task In Queue.","state":"queued",` +
+      `"type":"echo","created_at":"2030-01-31T09:00:00.000Z","started_at":null,` +
+      `"completed_at":null,"expires_at":null,"runs":0,"progress":null,` +
+      `"data":{"input":null},"result":null,"error":null}]}`,
+  );
+});
+
+test("makes exactly these bytes of a task in a list: without input, result and error", () => {
+  assert.equal(
+    summaryJson(COMPLETED),
+    `{"id":"${ID}","status_code":20000,"status_message":"Ok.","state":"completed","type":"echo",` +
+      `"created_at":"2030-01-31T09:00:00.000Z","started_at":"2030-01-31T09:00:00.005Z",` +
+      `"completed_at":"2030-01-31T09:00:01.234Z","expires_at":"2030-03-02T09:00:01.234Z",` +
+      `"runs":1,"progress":null,"data":{"type":"echo","tag":"a \\"b\\""}}`,
+  );
+});
+
+test("shows the code of the answer to task_post in the place of the stored one", () => {
+  const text = taskJson(QUEUED, 20100);
+
+  assert(text.includes(`"status_code":20100,"status_message":"Task Created.","state":"queued"`));
+});
+
+test("puts the input behind the other members of data, or alone", () => {
+  const dataOf = (dataText: string, inputText: string | null): unknown => {
+    const shown: unknown = JSON.parse(taskJson({ ...QUEUED, dataText, inputText }));
+    return JSON.stringify((shown as { readonly data: unknown }).data);
+  };
+
+  assert.equal(dataOf("{}", null), "{}");
+  assert.equal(dataOf("{}", "1"), `{"input":1}`);
+  assert.equal(dataOf(`{"tag":"{}"}`, `"}"`), `{"tag":"{}","input":"}"}`);
+  assert.equal(dataOf(`{"tag":"{}"}`, null), `{"tag":"{}"}`);
+});
+
+test("escapes what a stored type or message holds", () => {
+  const task = { ...REFUSED, type: `a"\\\u0001`, statusMessage: `Unknown Field: '"\u2028'.` };
+
+  const [shown] = (JSON.parse(taskEnvelope(task)) as { readonly tasks: readonly Task[] }).tasks;
+
+  assert.equal(shown?.type, task.type);
+  assert(taskEnvelope(task).includes(JSON.stringify(task.statusMessage)));
+});
+
+test("counts the tasks and those in error, the waiting ones not among them", () => {
+  const codes = Object.keys(STATUS_TABLE).map(Number) as readonly StatusCode[];
+
+  const text = tasksEnvelope(codes.map((code) => ({ code, text: String(code) })));
+
+  const errors = codes.filter((code) => code >= 40_000 && code !== 40_601 && code !== 40_602);
+  assert.equal(
+    text,
+    `{"status_code":20000,"status_message":"Ok.","tasks_count":${codes.length},` +
+      `"tasks_error":${errors.length},"tasks":[${codes.join(",")}]}`,
+  );
+});
+
+test("makes an envelope of no tasks, and one with fields of the operation", () => {
+  assert.equal(
+    tasksEnvelope([], `"next_cursor":null`),
+    `{"status_code":20000,"status_message":"Ok.","tasks_count":0,"tasks_error":0,` +
+      `"next_cursor":null,"tasks":[]}`,
+  );
+});
+
+test("makes the same bytes of the same task every time", () => {
+  for (const task of [COMPLETED, REFUSED, QUEUED]) {
+    assert.equal(taskEnvelope({ ...task }), taskEnvelope(task));
+  }
+});
+
+test("writes times as RFC 3339 in UTC with milliseconds", () => {
+  assert.equal(timeText(0), "1970-01-01T00:00:00.000Z");
+  assert.equal(timeText(CREATED + 7), "2030-01-31T09:00:00.007Z");
+});

@@ -1,0 +1,286 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { describe, test } from "node:test";
+
+import fc from "fast-check";
+
+import {
+  JSON_DEPTH_MAX,
+  parseJsonBytes,
+  parseJsonText,
+  toJsonText,
+  toPlainNumber,
+} from "../../src/domain/json.ts";
+
+function parsed(text: string): unknown {
+  const document = parseJsonText(text);
+  assert(document.kind === "json", `${text.slice(0, 60)} is refused`);
+  return document.value;
+}
+
+/** What a client reads that gets back what it sent. */
+function roundTrip(text: string): string {
+  return toJsonText(parsed(text));
+}
+
+const digits = (min: number, max: number) =>
+  fc.string({ unit: fc.constantFrom(..."0123456789"), minLength: min, maxLength: max });
+const integer = fc.oneof(
+  fc.constant("0"),
+  fc.tuple(fc.constantFrom(..."123456789"), digits(0, 30)).map(([first, rest]) => first + rest),
+);
+const fraction = fc.option(
+  fc
+    .tuple(fc.constantFrom("", "0", "00000", "000000", "9999999"), digits(1, 25))
+    .map(([zeros, rest]) => `.${zeros}${rest}`),
+  { nil: "" },
+);
+const exponent = fc.option(
+  fc
+    .tuple(fc.constantFrom("e", "E"), fc.constantFrom("", "+", "-"), digits(1, 5))
+    .map((parts) => parts.join("")),
+  { nil: "" },
+);
+/** Every form that a JSON number can have. */
+const numberLiteral = fc
+  .tuple(fc.constantFrom("", "-"), integer, fraction, exponent)
+  .map((parts) => parts.join(""));
+
+describe("numbers", () => {
+  const literals = [
+    ...["0", "-0", "1.0", "1.10", "-1.50", "0.0", "-0.0", "1e5", "1E5", "1e+5", "1E-05", "0e0"],
+    ...["12345678901234567890", "9007199254740993", "-9007199254740993", "123456789012345.6789"],
+    ...["0.1", "0.1234567890123456789", "0.000001", "0.0000001", "1e400", "-1e400", "1e-400"],
+    ...["100000000000000000000", "1000000000000000000000", "3.141592653589793238462643383279"],
+    ...["5e-324", "1.7976931348623157e308", "123456789.10", "4.35", "1".repeat(1000)],
+  ];
+  for (const literal of literals) {
+    test(`keep every digit of ${literal.slice(0, 40)}`, () => {
+      for (const text of [literal, `[${literal}]`, `{"a":${literal}}`, `[1,${literal},{"b":0}]`]) {
+        assert.equal(roundTrip(text), text);
+      }
+    });
+  }
+
+  test("keep every digit wherever they stand", () => {
+    fc.assert(
+      fc.property(numberLiteral, numberLiteral, (a, b) => {
+        const text = `{"n":${a},"list":[${b},"${a}",{"deep":[[${a}]],"s":"x ${b}:${a}, ${b}"}]}`;
+
+        assert.equal(roundTrip(text), text);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test("keep every digit whatever white space surrounds them", () => {
+    const space = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 3 });
+    fc.assert(
+      fc.property(numberLiteral, space, space, (number, before, behind) => {
+        const text = `${before}[${before}${number}${behind},${before}${number}${behind}]${behind}`;
+
+        assert.equal(roundTrip(text), `[${number},${number}]`);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("survive a second trip unchanged", () => {
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        const once = roundTrip(text);
+
+        assert.equal(roundTrip(once), once);
+        assert.deepEqual(JSON.parse(once), JSON.parse(text));
+      }),
+    );
+  });
+
+  test("are plain numbers to whoever asks for the number", () => {
+    const values = parsed("[1, 1.0, 9.0e0, -0, 12345678901234567890, 1e400]");
+    assert(Array.isArray(values));
+
+    assert.deepEqual(values.map(toPlainNumber), [1, 1, 9, -0, 12345678901234567000, Infinity]);
+  });
+
+  test("are told apart from objects, strings and absence", () => {
+    const others = [{ rawJSON: "1" }, "1", null, undefined, true, [1]];
+
+    for (const other of others) assert.equal(toPlainNumber(other), other);
+    assert.equal(roundTrip(`{"rawJSON":"1"}`), `{"rawJSON":"1"}`);
+  });
+});
+
+describe("nesting", () => {
+  const shapes = [
+    ["arrays", "[", "]"],
+    ["objects", `{"a":`, "}"],
+  ] as const;
+  for (const [what, open, close] of shapes) {
+    const nested = (depth: number, core: string) => open.repeat(depth) + core + close.repeat(depth);
+
+    test(`is taken ${JSON_DEPTH_MAX} levels deep and no deeper, in ${what}`, () => {
+      assert.equal(JSON_DEPTH_MAX, 64);
+      assert.equal(roundTrip(nested(64, "1.0")), nested(64, "1.0"));
+      const refused = parseJsonText(nested(65, "1.0"));
+      assert(refused.kind === "fault");
+      assert.match(refused.reason, /nested deeper than 64 levels/);
+    });
+  }
+
+  test("counts levels, not brackets", () => {
+    assert.equal(roundTrip(`[${"[],".repeat(999)}[]]`), `[${"[],".repeat(999)}[]]`);
+  });
+
+  test("is not counted within strings, whatever escapes they hold", () => {
+    const brackets = "[{".repeat(100);
+    for (const string of [brackets, `\\"${brackets}`, `${brackets}\\\\`, `\\\\\\"${brackets}`]) {
+      assert.equal(parseJsonText(`["${string}"]`).kind, "json", string.slice(0, 8));
+    }
+    const open = "[".repeat(70) + "]".repeat(70);
+    for (const text of [`["\\\\",${open}]`, `["a\\"",${open}]`]) {
+      assert.equal(parseJsonText(text).kind, "fault", text.slice(0, 8));
+    }
+  });
+
+  test("is refused without recursion: a hundred thousand levels, closed or not", () => {
+    const started = performance.now();
+    for (const text of ["[".repeat(100_000), `{"a":`.repeat(100_000)]) {
+      assert.equal(parseJsonText(text).kind, "fault");
+    }
+    const closed = "[".repeat(100_000) + "]".repeat(100_000);
+    assert.equal(parseJsonText(closed).kind, "fault");
+    // All of it takes less than a millisecond; the bound is for a machine that is busy.
+    assert(performance.now() - started < 1000);
+  });
+});
+
+describe("strings and names", () => {
+  test("keep __proto__ and its like as ordinary members", () => {
+    const text = `{"__proto__":{"a":1.0},"constructor":1,"toString":null,"hasOwnProperty":[]}`;
+    const value = parsed(text);
+    assert(typeof value === "object" && value !== null);
+
+    assert.deepEqual(Object.keys(value), [
+      ...["__proto__", "constructor", "toString", "hasOwnProperty"],
+    ]);
+    assert.equal(Object.getPrototypeOf(value), Object.prototype);
+    assert.equal(toJsonText(value), text);
+    // The same without a number that takes the slow way.
+    assert.equal(roundTrip(`{"__proto__":{"a":1}}`), `{"__proto__":{"a":1}}`);
+  });
+
+  test("keep every character, those beyond the basic plane and NUL included", () => {
+    const character = fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit));
+    const text = fc.array(character, { maxLength: 30 }).map((units) => units.join(""));
+    fc.assert(
+      fc.property(text, text, (name, value) => {
+        const document = parsed(JSON.stringify({ [name]: [value, 1] }));
+
+        assert.deepEqual(Object.entries(document ?? {}), [[name, [value, 1]]]);
+        const again: unknown = JSON.parse(toJsonText(document));
+        assert.deepEqual(again, document);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("write half of a surrogate pair as its escape, so that it survives UTF-8", () => {
+    const text = String.raw`{"\udead":["\ud800","\ud83d\ude00","\udc00\ud800"]}`;
+
+    const out = roundTrip(text);
+
+    assert.equal(out, String.raw`{"\udead":["\ud800","${"\u{1F600}"}","\udc00\ud800"]}`);
+    assert.equal(out.isWellFormed(), true);
+  });
+});
+
+describe("bytes", () => {
+  const invalid = {
+    "a lone continuation byte": [0x22, 0x80, 0x22],
+    "a truncated sequence": [0x22, 0xe2, 0x82, 0x22],
+    "an overlong encoding": [0x22, 0xc0, 0xaf, 0x22],
+    "an encoded surrogate": [0x22, 0xed, 0xa0, 0x80, 0x22],
+    "a character beyond U+10FFFF": [0x22, 0xf4, 0x90, 0x80, 0x80, 0x22],
+    "Latin-1": [0x22, 0xe9, 0x22],
+    "UTF-16": [0xff, 0xfe, 0x5b, 0x00, 0x5d, 0x00],
+  };
+  for (const [what, bytes] of Object.entries(invalid)) {
+    test(`are refused that hold ${what}`, () => {
+      const fault = parseJsonBytes(Uint8Array.from(bytes));
+
+      assert.deepEqual(fault, { kind: "fault", reason: "not valid UTF-8" });
+    });
+  }
+
+  test("are read as UTF-8, with or without a byte order mark", () => {
+    const bytes = Buffer.from(`["\u00e4\u{1F600}",1.0]`);
+    const marked = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), bytes]);
+
+    for (const each of [bytes, marked]) {
+      const document = parseJsonBytes(each);
+      assert(document.kind === "json");
+      assert.equal(toJsonText(document.value), bytes.toString());
+    }
+  });
+
+  test("that are no JSON are refused with a reason that repeats nothing of them", () => {
+    for (const text of ["", " ", "hunter2", `{"password":"hunter2"`, `["hunter2",]`]) {
+      const fault = parseJsonBytes(Buffer.from(text));
+      assert.deepEqual(fault, { kind: "fault", reason: "not valid JSON" });
+    }
+  });
+
+  test("never make it throw", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+        const document = parseJsonBytes(bytes);
+        if (document.kind === "json") assert.equal(typeof toJsonText(document.value), "string");
+      }),
+    );
+  });
+});
+
+const SELECTION = new URL("../fixtures/json/", import.meta.url);
+const WHOLE = new URL("../../../shared/corpora/JSONTestSuite/", import.meta.url);
+
+function exerciseSuite(folder: URL): void {
+  const tests = new URL("test_parsing/", folder);
+  for (const name of readdirSync(tests)) {
+    const bytes = readFileSync(new URL(encodeURIComponent(name), tests));
+    const document = parseJsonBytes(bytes);
+    if (name.startsWith("y_")) assert.equal(document.kind, "json", name);
+    if (name.startsWith("n_")) assert.equal(document.kind, "fault", name);
+    if (document.kind !== "json") continue;
+    const out = toJsonText(document.value);
+    assert.equal(roundTrip(out), out, name);
+    // Its numbers stand there as they were sent: without white space and strings, the same characters.
+    assert.deepEqual(numbersOf(out), numbersOf(bytes.toString("utf8")), name);
+  }
+}
+
+function numbersOf(text: string): readonly string[] {
+  const isRepeated = /"(\w)":.*"\1":/.test(text);
+  if (isRepeated) return [];
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d[\d.eE+-]*/g) ?? [];
+}
+
+describe("JSONTestSuite", () => {
+  test("is judged as it asks, a selection of its files", () => exerciseSuite(SELECTION));
+
+  test("is judged as it asks, every file", (t) => {
+    if (!existsSync(WHOLE)) return t.skip("the whole suite is not at hand");
+    exerciseSuite(WHOLE);
+  });
+
+  test("keeps the numbers that other parsers change", (t) => {
+    const folder = new URL("test_transform/", WHOLE);
+    if (!existsSync(folder)) return t.skip("the whole suite is not at hand");
+    const names = readdirSync(folder).filter((name) => name.startsWith("number_"));
+    assert(names.length > 5);
+    for (const name of names) {
+      const text = readFileSync(new URL(name, folder), "utf8").trim();
+      assert.equal(roundTrip(text), text, name);
+    }
+  });
+});

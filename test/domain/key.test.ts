@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { crc32 as zlibCrc32 } from "node:zlib";
+
+import fc from "fast-check";
+
+import {
+  ACTIVE_KEYS_MAX,
+  crc32,
+  hashKey,
+  isWellFormedKey,
+  KEY_PREFIX,
+  newKey,
+  newKeyId,
+} from "../../src/domain/key.ts";
+
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+// Made with Python's zlib.crc32 and its own base62.
+const CHECKSUMS = [
+  ["0000000000000000000000000000000000", "0iqUEf"],
+  ["zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", "2Mm4wV"],
+  ["0123456789ABCDEFGHIJKLMNOPQRSTUVWX", "0TeJoD"],
+  ["STUVWXYZabcdefghijklmnopqrstuvwxyz", "2oy74V"],
+  ["pDq8N1aZ0sVb7Kx3Wm5TfYhJ9cRgLuE2oX", "1USrLi"],
+  ["0000000000000000000000000000000165", "00cyHz"],
+] as const;
+
+/** Base62 of the CRC-32 of 34 characters, by other means than the code under test. */
+function checksum(secret: string): string {
+  let rest = BigInt(zlibCrc32(secret));
+  const digits: string[] = [];
+  for (let i = 0; i < 6; i++) {
+    digits.unshift(ALPHABET[Number(rest % 62n)] ?? "");
+    rest /= 62n;
+  }
+  return digits.join("");
+}
+
+test("takes keys with the checksum that another implementation computed", () => {
+  for (const [secret, sum] of CHECKSUMS) {
+    assert.equal(isWellFormedKey(`${KEY_PREFIX}${secret}${sum}`), true, secret);
+    assert.equal(checksum(secret), sum);
+  }
+});
+
+test("mints keys of the promised form, all different, with the checksum of their secret", () => {
+  const minted = Array.from({ length: 1000 }, newKey);
+
+  assert.equal(new Set(minted.map(({ key }) => key)).size, 1000);
+  for (const { key, hash, lastFour } of minted) {
+    assert.match(key, /^pbd_live_[0-9A-Za-z]{40}$/);
+    assert.equal(key.slice(-6), checksum(key.slice(9, 43)));
+    assert.equal(isWellFormedKey(key), true);
+    assert.equal(hash, createHash("sha256").update(key).digest("hex"));
+    assert.equal(lastFour, key.slice(-4));
+  }
+});
+
+test("draws the characters of a key evenly", () => {
+  const counts = new Map<string, number>();
+  for (let i = 0; i < 3000; i++) {
+    for (const char of newKey().key.slice(9, 43)) counts.set(char, (counts.get(char) ?? 0) + 1);
+  }
+
+  // 102,000 characters: 1,645 of each with a deviation of 40. Six deviations never come by chance; the
+  // remainder of a byte by 62 would make eight of the characters 347 more.
+  assert.deepEqual([...counts.keys()].sort(), [...ALPHABET].sort());
+  for (const [char, count] of counts) assert(Math.abs(count - 1645) < 240, `${char}: ${count}`);
+});
+
+test("takes a key with one wrong character for a typing error", () => {
+  const place = fc.integer({ min: 0, max: 39 });
+  const char = fc.constantFrom(...ALPHABET);
+  fc.assert(
+    fc.property(place, char, (at, wrong) => {
+      const { key } = newKey();
+      const index = KEY_PREFIX.length + at;
+      fc.pre(key[index] !== wrong);
+
+      assert.equal(isWellFormedKey(key.slice(0, index) + wrong + key.slice(index + 1)), false);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("takes two swapped neighbours for a typing error", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 32 }), (at) => {
+      const { key } = newKey();
+      const index = KEY_PREFIX.length + at;
+      const [a, b] = [key[index], key[index + 1]];
+      fc.pre(a !== b);
+
+      assert.equal(isWellFormedKey(key.slice(0, index) + b + a + key.slice(index + 2)), false);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("takes nothing of another form for a key", () => {
+  const { key } = newKey();
+  const secret = key.slice(KEY_PREFIX.length);
+  const others = [
+    ...["", KEY_PREFIX, secret, `PBD_LIVE_${secret}`, `pbd_test_${secret}`, `pbd_work_${secret}`],
+    ...[` ${key}`, `${key} `, `${key}\n`, key.slice(0, -1), `${key}0`, key.replace("_", "-")],
+    ...[`${key.slice(0, 20)}-${key.slice(21)}`, `${key.slice(0, 20)}\u0430${key.slice(21)}`],
+  ];
+
+  for (const other of others) assert.equal(isWellFormedKey(other), false, other);
+});
+
+test("hashes the whole key with SHA-256", () => {
+  const hash = "467e424319f0b718bf27f51daeb88eef2e9abf3e3495951891c23d06dbf77693";
+
+  assert.equal(hashKey("pbd_live_test"), hash);
+});
+
+test("computes the CRC-32 that zlib computes", () => {
+  assert.equal(crc32("123456789"), 0xcbf43926);
+  fc.assert(
+    fc.property(fc.string({ unit: "binary-ascii", maxLength: 100 }), (text) => {
+      assert.equal(crc32(text), zlibCrc32(text));
+    }),
+  );
+});
+
+test("names a key by the hex digits of a UUIDv7, and allows an account twenty active ones", () => {
+  const keyId = newKeyId("017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
+
+  assert.equal(keyId, "key_017f22e279b07cc398c4dc0c0c07398f");
+  assert.equal(ACTIVE_KEYS_MAX, 20);
+});

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { IdGenerator } from "../../src/domain/id.ts";
+import { expiresAt, isExpiredId } from "../../src/domain/retention.ts";
+
+const DAY = 24 * 3600 * 1000;
+const NOW = Date.parse("2030-03-31T09:00:00.000Z");
+const FACTS = { now: NOW, retentionMs: 30 * DAY };
+
+function idOf(timeMs: number): string {
+  return new IdGenerator().next(timeMs);
+}
+
+test("keeps a task for the whole period after its end", () => {
+  assert.equal(expiresAt(NOW, 30 * DAY), Date.parse("2030-04-30T09:00:00.000Z"));
+});
+
+test("takes an unknown id for expired once it is older than the period", () => {
+  assert.equal(isExpiredId(idOf(NOW - 30 * DAY - 1), FACTS), true);
+  assert.equal(isExpiredId(idOf(NOW - 300 * DAY), FACTS), true);
+  assert.equal(isExpiredId(idOf(0), FACTS), true);
+});
+
+test("takes an unknown id for unknown within the period, and one from the future", () => {
+  for (const time of [NOW - 30 * DAY, NOW - 1, NOW, NOW + DAY]) {
+    assert.equal(isExpiredId(idOf(time), FACTS), false);
+  }
+});
+
+test("takes what is no id for unknown", () => {
+  const old = idOf(NOW - 300 * DAY);
+  for (const text of ["", "x", old.toUpperCase(), old.replaceAll("-", ""), `${old}\n`]) {
+    assert.equal(isExpiredId(text, FACTS), false, text);
+  }
+});

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  isTaskError,
+  STATUS_TABLE,
+  StatusError,
+  statusMessage,
+  type StatusCode,
+} from "../../src/domain/status.ts";
+
+// Code, message, HTTP status; null where a code stands on tasks only. As the service promises them.
+const ROWS = [
+  [20000, "Ok.", 200],
+  [20100, "Task Created.", 200],
+  [40000, "Bad Request.", 400],
+  [40006, "Too Many Tasks.", 400],
+  [40100, "Authentication failed.", 401],
+  [40101, "API key revoked.", 401],
+  [40102, "Account disabled.", 401],
+  [40300, "HTTPS Required.", 403],
+  [40301, "Forbidden.", 403],
+  [40400, "Not Found.", 404],
+  [40401, "Task Not Found.", 404],
+  [40403, "Results Expired.", 410],
+  [40500, "Method Not Allowed.", 405],
+  [40501, "Invalid Field: 'NAME'. REASON", 400],
+  [40502, "POST Data Is Empty.", 400],
+  [40503, "POST Data Is Invalid.", 400],
+  [40506, "Unknown Field: 'NAME'.", null],
+  [40601, "Task In Progress.", null],
+  [40602, "Task In Queue.", null],
+  [40901, "Task Cancelled.", null],
+  [40902, "Task Not Cancellable.", 409],
+  [40910, "Active Key Limit Reached.", 409],
+  [41300, "Payload Too Large.", 413],
+  [41500, "Unsupported Media Type.", 415],
+  [42200, "Idempotency-Key Reused.", 422],
+  [42900, "Too Many Requests.", 429],
+  [50000, "Internal Error.", 500],
+  [50010, "Task Execution Failed.", null],
+  [50300, "Service Unavailable.", 503],
+  [50401, "Task Timed Out.", null],
+  [50700, "Insufficient Storage.", 507],
+] as const;
+
+// Object.entries gives names; the names of this table are its codes.
+const CODES = Object.keys(STATUS_TABLE).map(Number) as readonly StatusCode[];
+
+test("holds exactly the codes, messages and HTTP statuses that are promised", () => {
+  const rows = CODES.map((code) => [code, STATUS_TABLE[code].message, STATUS_TABLE[code].http]);
+
+  assert.deepEqual(rows, ROWS);
+});
+
+test("counts every code from 40000 as a task's error but the two of waiting tasks", () => {
+  const errors = CODES.filter(isTaskError);
+
+  const others = [20000, 20100, 40601, 40602];
+  assert.deepEqual(
+    errors,
+    CODES.filter((code) => !others.includes(code)),
+  );
+});
+
+test("fills the field's name and the reason into a message", () => {
+  const blanks = { name: "tag", reason: "It is too long." };
+
+  assert.equal(statusMessage(40501, blanks), "Invalid Field: 'tag'. It is too long.");
+  assert.equal(statusMessage(40506, { name: "colour" }), "Unknown Field: 'colour'.");
+  assert.equal(statusMessage(40506, { name: "colour", reason: "" }), "Unknown Field: 'colour'.");
+  assert.equal(statusMessage(20000), "Ok.");
+});
+
+const names = ["$&", "$'", "$1", "$$", "NAME", "REASON", "", "'", "REASON NAME"];
+for (const name of names) {
+  test(`repeats the name of a field as it is: ${JSON.stringify(name)}`, () => {
+    assert.equal(statusMessage(40506, { name, reason: "" }), `Unknown Field: '${name}'.`);
+    const message = statusMessage(40501, { name, reason: "NAME $& REASON" });
+    assert.equal(message, `Invalid Field: '${name}'. NAME $& REASON`);
+  });
+}
+
+test("gives a refusal its message, its HTTP status, its details and its headers", () => {
+  const plain = new StatusError(40401);
+  const details = [{ pointer: "/0/tag", detail: "It is too long." }];
+  const full = new StatusError(42900, {
+    ...{ message: "Slow down.", details, headers: { "retry-after": "5" } },
+  });
+
+  assert.equal(plain.message, "Task Not Found.");
+  assert.equal(plain.httpStatus, 404);
+  assert.deepEqual([plain.details, plain.headers], [[], {}]);
+  assert.equal(full.message, "Slow down.");
+  assert.equal(full.httpStatus, 429);
+  assert.deepEqual([full.details, full.headers], [details, { "retry-after": "5" }]);
+  assert(full instanceof Error && full.name === "StatusError");
+});

@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { canMove, isFinished, waitingCode, type TaskState } from "../../src/domain/task.ts";
+
+const STATES: readonly TaskState[] = ["queued", "running", "completed", "failed", "cancelled"];
+
+const MOVES: ReadonlySet<string> = new Set([
+  "queued → running",
+  "queued → cancelled",
+  "running → completed",
+  "running → failed",
+  "running → queued",
+  "running → cancelled",
+]);
+
+for (const from of STATES) {
+  for (const to of STATES) {
+    const may = MOVES.has(`${from} → ${to}`);
+    test(`${may ? "allows" : "forbids"} ${from} → ${to}`, () => {
+      assert.equal(canMove(from, to), may);
+    });
+  }
+}
+
+test("takes a state for the end of a task that no move leads out of", () => {
+  assert.deepEqual(STATES.filter(isFinished), ["completed", "failed", "cancelled"]);
+});
+
+test("shows a waiting task as in the queue and a running one as in progress", () => {
+  assert.equal(waitingCode("queued"), 40602);
+  assert.equal(waitingCode("running"), 40601);
+});

@@ -1,0 +1,249 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import fc from "fast-check";
+
+import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
+import { encodedForm, judgePingbackUrl } from "../../src/domain/webhook-url.ts";
+import { judgeWebhookUrl, substitutePlaceholders } from "../../src/domain/webhook-url.ts";
+import type { UrlPolicy } from "../../src/domain/webhook-url.ts";
+import { hostileUrl } from "./hostile-urls.ts";
+
+const POLICY: UrlPolicy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };
+const ID = "0199d0a0-7c1e-7000-8000-00000000000a";
+
+describe("substitutePlaceholders", () => {
+  test("replaces $id and $tag wherever they stand, URI-encoded, !'()* too", () => {
+    const cases = [
+      ["https://h.example/$id?t=$tag", "a", `https://h.example/${ID}?t=a`],
+      ["$tag$tag/$tagged/$identity", "x", `xx/xged/${ID}entity`],
+      [
+        "$tag",
+        "a b/é?&#%+=@:\"!'()*~._-",
+        "a%20b%2F%C3%A9%3F%26%23%25%2B%3D%40%3A%22%21%27%28%29%2A~._-",
+      ],
+      ["$tag", "😀\n", "%F0%9F%98%80%0A"],
+      ["[$tag]", null, "[]"],
+      ["%24id $ID $Tag $ta $i d $$id", "x", `%24id $ID $Tag $ta $i d $${ID}`],
+    ] as const;
+    for (const [template, tag, substituted] of cases) {
+      assert.equal(substitutePlaceholders(template, { id: ID, tag }), substituted);
+    }
+  });
+
+  test("goes over the text once, so that a tag's own placeholders stay text", () => {
+    const substituted = substitutePlaceholders("/$tag/$id", { id: "$tag", tag: "$id $& $1 $$" });
+    assert.equal(substituted, "/%24id%20%24%26%20%241%20%24%24/%24tag");
+  });
+
+  test("agrees with splitting at the placeholders on any text", () => {
+    const template = fc.array(
+      fc.constantFrom("$id", "$tag", "$", "i", "d", "tag", "%24", "/", "é"),
+    );
+    fc.assert(
+      fc.property(template, fc.string(), (pieces, tag) => {
+        const text = pieces.join("");
+        const encoded = encodeURIComponent(tag).replace(
+          /[!'()*]/g,
+          (c) => `%${c.charCodeAt(0).toString(16)}`,
+        );
+        const expected = text
+          .split("$id")
+          .map((part) => part.split("$tag").join(encoded.toUpperCase()))
+          .join("ID");
+        const substituted = substitutePlaceholders(text, { id: "ID", tag });
+        assert.equal(substituted.toUpperCase(), expected.toUpperCase());
+      }),
+    );
+  });
+
+  test("never throws, half a surrogate pair included", () => {
+    assert.equal(substitutePlaceholders("$tag", { id: ID, tag: "\ud800" }), "%EF%BF%BD");
+  });
+
+  test("stops once the outcome is too long for any URL, and the judge then refuses it", () => {
+    const tag = "😀".repeat(255);
+    const template = `https://h.example/${"$tag".repeat(500)}`;
+    const substituted = substitutePlaceholders(template, { id: ID, tag });
+    assert.ok(substituted.length > 8192 && substituted.length < 20_000);
+    const verdict = judgePingbackUrl(template, { values: { id: ID, tag }, policy: POLICY });
+    assert.equal(verdict.kind === "refused" && verdict.rule, "URL over 2048 bytes");
+  });
+
+  test("leaves a template too long for any URL as it is, not shrunk by empty tags", () => {
+    const template = `https://h.example/${"$tag".repeat(2500)}`;
+    assert.equal(substitutePlaceholders(template, { id: ID, tag: null }), template);
+  });
+});
+
+describe("encodedForm", () => {
+  test("keeps placeholders literal in the normal form, wherever they stand", () => {
+    const cases = [
+      ["https://H.example:443/ü/$id?q=$tag ü#$id", "https://h.example/%C3%BC/$id?q=$tag%20%C3%BC"],
+      ["https://$tag.Example.com", "https://$tag.example.com/"],
+      ["https://$tag/", "https://$tag/"],
+      ["https://h.example:$tag/a b", "https://h.example:$tag/a%20b"],
+      ["https://Bücher.example:8$tag/ü", "https://xn--bcher-kva.example:8$tag/%C3%BC"],
+      ["https://$id:$tag/", "https://$id:$tag/"],
+      ["https://$tag.bücher.example:443", "https://$tag.xn--bcher-kva.example/"],
+      ["https://Ü$tag.Bücher。example/?", "https://%C3%BC$tag.xn--bcher-kva.example/?"],
+      ["https://%c3%bc$tag.example/", "https://%C3%BC$tag.example/"],
+      ["http://1.2.3.$tag/", "http://1.2.3.$tag/"],
+      ["http://$tag.2.3.4:80/", "http://$tag.2.3.4/"],
+      ["http://[::$tag]:8080/", "http://[::$tag]:8080/"],
+      ["http$tag://h.example/é", "http$tag://h.example/%C3%A9"],
+      ["http://h.example/a/../$id/./$tag", "http://h.example/$id/$tag"],
+      ["http://h.example/%24id", "http://h.example/%24id"],
+    ] as const;
+    for (const [template, shown] of cases) assert.equal(encodedForm(template), shown, template);
+  });
+
+  test("is null for what is no http or https URL in plain text", () => {
+    const texts = [
+      "",
+      "h.example",
+      "ftp://h.example/",
+      "http://",
+      "http:///h.example",
+      "http://a^b/",
+    ];
+    for (const text of [
+      ...texts,
+      " http://h.example/",
+      "http://h.example/\t",
+      "http://h.example/\ud800",
+    ]) {
+      assert.equal(encodedForm(text), null, text);
+    }
+  });
+});
+
+describe("judgePingbackUrl", () => {
+  test("judges the substituted URL", () => {
+    const cases = [
+      ["https://h.example/$id/$tag", "a b", `https://h.example/${ID}/a%20b`],
+      ["https://$tag.example/", "Hooks", "https://hooks.example/"],
+      ["https://$tag.example/", "bücher", "https://xn--bcher-kva.example/"],
+      ["https://h.example:$tag/", "8443", "https://h.example:8443/"],
+      ["https://h.example:$tag/", "443", "https://h.example/"],
+      ["http$tag://h.example/", "s", "https://h.example/"],
+      ["https://h.example/cb/$tag", "..", "https://h.example/"],
+      ["https://h.example/cb/$tag/$tag", null, "https://h.example/cb//"],
+    ] as const;
+    for (const [template, tag, url] of cases) {
+      const verdict = judgePingbackUrl(template, { values: { id: ID, tag }, policy: POLICY });
+      assert.equal(verdict.kind === "allowed" ? verdict.target.url : verdict.reason, url);
+    }
+  });
+
+  test("refuses a target that only the values make", () => {
+    const cases = [
+      ["http://$tag/", "localhost"],
+      ["http://127.0.0.$tag/", "1"],
+      ["http://$tag/", "0x7f.1"],
+      ["http://h$tag/", "@127.0.0.1"],
+      ["http://h.example$tag/", ".internal"],
+      ["http://h.example:$tag/", "0"],
+      ["http://$tag.example/", null],
+      ["http://[$tag]/", "::1"],
+      ["$tag//h.example/", "http:"],
+    ] as const;
+    for (const [template, tag] of cases) {
+      const verdict = judgePingbackUrl(template, { values: { id: ID, tag }, policy: POLICY });
+      assert.equal(verdict.kind, "refused", template);
+    }
+  });
+
+  test("refuses a template that is itself over 2048 bytes, even with empty tags", () => {
+    for (const count of [600, 250_000]) {
+      const template = `https://h.example/${"$tag".repeat(count)}`;
+      const verdict = judgePingbackUrl(template, { values: { id: ID, tag: null }, policy: POLICY });
+      assert.equal(verdict.kind === "refused" && verdict.rule, "URL over 2048 bytes");
+    }
+  });
+
+  test("shows a template that stands for the very URL that is requested", () => {
+    const values = fc.record({ id: fc.constant(ID), tag: fc.option(tagText()) });
+    let allowed = 0;
+    fc.assert(
+      fc.property(pingbackTemplate(), values, (text, each) => {
+        const verdict = judgePingbackUrl(text, { values: each, policy: POLICY });
+        if (verdict.kind === "refused") return;
+        allowed++;
+        assert.equal(encodedForm(verdict.template), verdict.template);
+        assert.match(verdict.template, /^[\x21-\x7e]{1,2048}$/);
+        const again = judgeWebhookUrl(substitutePlaceholders(verdict.template, each), POLICY);
+        assert.deepEqual(again, { kind: "allowed", target: verdict.target });
+      }),
+      { numRuns: 3000 },
+    );
+    assert.ok(allowed > 300, `only ${allowed} of the templates were allowed`);
+  });
+
+  test("shows every template it allows, and never throws", () => {
+    const spliced = fc.tuple(hostileUrl(), fc.constantFrom("$id", "$tag"), fc.nat(40));
+    fc.assert(
+      fc.property(spliced, tagText(), ([url, placeholder, at], tag) => {
+        const text = url.slice(0, at) + placeholder + url.slice(at);
+        const verdict = judgePingbackUrl(text, { values: { id: ID, tag }, policy: POLICY });
+        if (verdict.kind === "refused") return;
+        assert.equal(encodedForm(verdict.template), verdict.template, text);
+        assert.deepEqual(judgeWebhookUrl(verdict.target.url, POLICY).kind, "allowed");
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+// Tags that are dot segments change the path as no template can show; the judge's own tests have
+// them.
+function tagText(): fc.Arbitrary<string> {
+  const likely = fc.constantFrom(
+    "a",
+    "A",
+    "1",
+    "80",
+    "443",
+    "é",
+    "x.y",
+    "-",
+    "xn--",
+    "$id",
+    "s",
+    "😀",
+  );
+  return fc.oneof(likely, fc.string({ maxLength: 8 })).filter((tag) => !tag.includes(".."));
+}
+
+function pingbackTemplate(): fc.Arbitrary<string> {
+  const label = pick(
+    "a",
+    "É",
+    "ü$tag",
+    "$tag",
+    "$id",
+    "$tag$id",
+    "B-$tag",
+    "%C3%BC",
+    "%c3$tag",
+    "xn--bcher-kva",
+  );
+  const port = pick("", "", ":80", ":443", ":$tag", ":8$tag");
+  const segment = pick("/a", "/$id", "/$tag", "/é $tag", "/%24tag", "//", "/'\"", "/a.b");
+  return fc
+    .tuple(
+      pick("http://", "https://", "HTTPS://"),
+      fc.array(label, { minLength: 1, maxLength: 3 }),
+      pick(".example", ".Example.ORG", "。bücher.example", ".$id.example", ".$tag"),
+      port,
+      fc.array(segment, { maxLength: 3 }),
+      pick("", "?", "?q=$tag é'", "#$tag", "?$id#$id é", " #"),
+    )
+    .map(([scheme, labels, domain, portText, path, end]) =>
+      [scheme, labels.join("."), domain, portText, path.join(""), end].join(""),
+    );
+}
+
+function pick(...choices: readonly string[]): fc.Arbitrary<string> {
+  return fc.constantFrom(...choices);
+}

@@ -1,0 +1,180 @@
+const LABEL_63 = "a".repeat(63);
+const NAME_253 = [LABEL_63, LABEL_63, LABEL_63, "a".repeat(61)].join(".");
+
+/** URLs as written, and the normal form each is requested in. */
+export const NORMAL_FORMS = [
+  ["https://hooks.example.com/cb?x=1", "https://hooks.example.com/cb?x=1"],
+  ["HTTPS://HOOKS.Example.COM/CB", "https://hooks.example.com/CB"],
+  ["http://h.example", "http://h.example/"],
+  ["http://h.example?", "http://h.example/?"],
+  ["http://h.example/?", "http://h.example/?"],
+  ["http://h.example/a?b?c", "http://h.example/a?b?c"],
+  ["http://h.example/#fragment", "http://h.example/"],
+  ["http://h.example/a #f", "http://h.example/a%20"],
+  ["http://h.example/a?q #f#g", "http://h.example/a?q%20"],
+  ["http://h.example#", "http://h.example/"],
+  ["http://h.example:80/", "http://h.example/"],
+  ["http://h.example:/", "http://h.example/"],
+  ["http://h.example:00443/", "http://h.example:443/"],
+  ["https://h.example:443/", "https://h.example/"],
+  ["https://h.example:80/", "https://h.example:80/"],
+  ["http://h.example:65535/", "http://h.example:65535/"],
+  ["http://bücher.example/ü?ü=ü", "http://xn--bcher-kva.example/%C3%BC?%C3%BC=%C3%BC"],
+  ["http://B%C3%9Ccher。Example/", "http://xn--bcher-kva.example/"],
+  ["http://faß.example/", "http://xn--fa-hia.example/"],
+  ["http://h.example/a b?c d", "http://h.example/a%20b?c%20d"],
+  ["http://h.example/a/./b/../c/%2e%2E/d", "http://h.example/a/d"],
+  ["http://h.example/../..", "http://h.example/"],
+  ["http://h.example//a//b", "http://h.example//a//b"],
+  ["http://h.example\\a\\b?c\\d", "http://h.example/a/b?c\\d"],
+  [`http://h.example/'"?'"`, "http://h.example/'%22?%27%22"],
+  ["http://h.example/%zz%", "http://h.example/%zz%"],
+  ["http://h.example/%24id/$id", "http://h.example/%24id/$id"],
+  ["http://h.example/u@v:w", "http://h.example/u@v:w"],
+  ["http://h.example/\u00a0\ufeff.", "http://h.example/%C2%A0%EF%BB%BF."],
+  ["http://-a_b-.example/", "http://-a_b-.example/"],
+  [`http://${NAME_253}/`, `http://${NAME_253}/`],
+  ["http://134744072/", "http://8.8.8.8/"],
+  ["http://8.8.8.8:8080/", "http://8.8.8.8:8080/"],
+  ["http://[2606:4700:0:0:0:0:0:1111]:80/", "http://[2606:4700::1111]/"],
+  ["http://[::ffff:8.8.8.8]/", "http://[::ffff:808:808]/"],
+  ["http://0.example.com/", "http://0.example.com/"],
+  ["http://localhost.example.com/", "http://localhost.example.com/"],
+  ["http://127.0.0.1.nip.io/", "http://127.0.0.1.nip.io/"],
+] as const;
+
+/**
+ * Rules, and URLs that each refuses on a machine named worker-7 with the addresses of the tests'
+ * policy.
+ */
+export const REFUSALS = [
+  ["malformed Unicode", ["http://h.example/\ud800", "http://h.example/\udc00x#"]],
+  [
+    "control character",
+    [
+      "http://h.example/\n",
+      "ht\ttp://h.example/",
+      "\u0000http://h.example/",
+      "http://h.example/\u007f",
+    ],
+  ],
+  [
+    "control character",
+    ["http://h.example/#\u0000", "http://h.example/\u0085", "http://l\rocalhost/"],
+  ],
+  [
+    "white space around the URL",
+    [
+      " http://h.example/",
+      "http://h.example/ ",
+      "http://h.example/\u3000",
+      "\ufeffhttp://h.example/",
+    ],
+  ],
+  [
+    "not http or https",
+    [
+      "",
+      "h.example",
+      "//h.example/",
+      "ftp://h.example/",
+      "file:///etc/passwd",
+      "javascript:alert(1)",
+    ],
+  ],
+  [
+    "not http or https",
+    ["http:h.example", "http:/h.example", "http:\\\\h.example", "https//h.example"],
+  ],
+  [
+    "no host",
+    [
+      "http://",
+      "http:///h.example",
+      "https://?q",
+      "http://#f",
+      "http://\\h.example",
+      "http://:80/",
+    ],
+  ],
+  [
+    "credentials",
+    ["http://u:p@h.example/", "http://u@h.example/", "http://@h.example/", "http://:@h.example/"],
+  ],
+  [
+    "port",
+    ["http://h.example:0/", "http://h.example:65536/", "http://h.example:8o/", "http://[::1]:x/"],
+  ],
+  [
+    "invalid host",
+    ["http://h example/", "http://1.2.3.4.5/", "http://[::1", "http://[::1%25lo]/", "http://a^b/"],
+  ],
+  [
+    "empty host label",
+    ["http://a..example/", "http://.example/", "http://h.example./", "http://./"],
+  ],
+  [
+    "empty host label",
+    ["http://8.8.8.8./", "http://8.8.8.8。/", "http://8.8.8.8%2E/", "http://8.8.8.8.\u00ad:80/"],
+  ],
+  ["empty host label", ["http://134744072./", "http://localhost./", "http://127.0.0.1./"]],
+  [
+    "host label over 63 characters",
+    [`http://${LABEL_63}a.example/`, `http://h.${LABEL_63}a/`, `http://${"ü".repeat(60)}.example/`],
+  ],
+  [
+    "host name over 253 characters",
+    [`http://a${NAME_253}/`.replace("aaa.", "aa.a."), `http://${"a.".repeat(400)}b/`],
+  ],
+  [
+    "host name characters",
+    ["http://a!b.example/", "http://$id.example/", "http://a*.example/", "http://%24tag.example/"],
+  ],
+  [
+    "URL over 2048 bytes",
+    [`http://h.example/${"a".repeat(2032)}`, `http://h.example/${"ü".repeat(339)}`],
+  ],
+  ["URL over 2048 bytes", [`http://h.example/${"a/../".repeat(1700)}`]],
+  ["name without a dot", ["http://intranet/", "http://metadata/", "http://com/", "http://xn--a/"]],
+  [
+    "local name (localhost, RFC 6761)",
+    [
+      "http://localhost/",
+      "http://LOCALHOST:80/",
+      "http://a.localhost/",
+      "http://%6cocalhost/",
+      "http://ⓛocalhost/",
+    ],
+  ],
+  ["local name (.localdomain)", ["http://localhost.localdomain/"]],
+  [
+    "local name (.local, RFC 6762)",
+    ["http://printer.local/", "http://kubernetes.default.svc.cluster.local/"],
+  ],
+  ["local name (.internal, ICANN)", ["http://metadata.google.internal/computeMetadata/v1/"]],
+  ["local name (.lan, RFC 6762)", ["http://receiver.lan/", "http://receiver。ＬＡＮ/"]],
+  ["local name (.home.arpa, RFC 8375)", ["http://router.home.arpa/", "http://home.arpa/"]],
+  ["local name (.onion, RFC 7686)", ["http://a.onion/"]],
+  ["name of this machine", ["http://worker-7.example.net/", "http://WORKER-7/"]],
+  ["address of this machine", ["http://93.184.216.34/", "http://[2606:2800:220:1::1]/"]],
+  [
+    "address of this machine",
+    ["http://[::ffff:93.184.216.34]/", "http://[64:ff9b::93.184.216.34]/"],
+  ],
+  [
+    "loopback (RFC 1122)",
+    ["http://127.1/", "http://0177.0.0.1/", "http://0x7f000001/", "http://2130706433/"],
+  ],
+  [
+    "loopback (RFC 1122)",
+    [
+      "http://１２７.0.0.1/",
+      "http://127。0。0。1/",
+      "http://%31%32%37.1/",
+      "http://[::FFFF:7f00:1]/",
+    ],
+  ],
+  ["loopback (RFC 4291)", ["http://[::1]/", "http://[0:0::0:1]:9000/"]],
+  ["this network (RFC 791)", ["http://0/", "http://0x/", "http://0.0.0.0:8080/"]],
+  ["link-local (RFC 3927)", ["http://169.254.169.254/latest/meta-data", "http://0xa9fea9fe/"]],
+] as const;

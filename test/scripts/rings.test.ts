@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, test } from "node:test";
+
+import { RINGS } from "../../scripts/rings.ts";
+import { lintTree } from "./lint.ts";
+
+const RING_RULE = "eslint(no-restricted-imports)";
+
+const SWITCH_WITHOUT_B = `
+export function f(kind: "a" | "b"): void {
+  switch (kind) {
+    case "a":
+      return;
+  }
+}
+`;
+
+// The file that imports, what it says, and why that is wrong.
+const REFUSED = [
+  ["domain/a.ts", 'import type { Store } from "../store/store.ts";', "a ring further out, a type"],
+  ["domain/b.ts", 'import { readFileSync } from "node:fs";', "input and output"],
+  ["domain/c.ts", 'import { z } from "zod";', "a package"],
+  ["domain/d.ts", 'import { config } from "../config.ts";', "a file of the top level"],
+  ["domain/e.ts", 'import { readFileSync } from "fs";', "a module of Node without node:"],
+  ["store/a.ts", 'import { open } from "./sqlite/connection.ts";', "one of its implementations"],
+  ["store/b.ts", 'import Database from "better-sqlite3";', "a database's package"],
+  ["store/sqlite/a.ts", 'import { send } from "../../net/send.ts";', "the network"],
+  ["store/sqlite/b.ts", 'import { spawn } from "node:child_process";', "processes"],
+  ["store/sqlite/c.ts", 'import { other } from "../other.ts";', "an unknown neighbour of store.ts"],
+  ["net/a.ts", 'import { loop } from "../engine/loop.ts";', "a ring further out"],
+  ["net/b.ts", 'import { H3 } from "h3";', "another ring's package"],
+  ["net/c.ts", 'import { spawn } from "node:child_process";', "processes"],
+  ["runners/a.ts", 'import { open } from "../store/sqlite/connection.ts";', "a database"],
+  ["runners/b.ts", 'import { connect } from "node:net";', "connections of its own"],
+  ["runners/c.ts", 'import { request } from "undici";', "another ring's package"],
+  ["engine/a.ts", 'import { command } from "../runners/command.ts";', "one kind of runner"],
+  ["engine/b.ts", 'import type { App } from "../http/app.ts";', "a ring further out, a type"],
+  ["engine/c.ts", 'import { readFile } from "node:fs/promises";', "files"],
+  ["engine/d.ts", 'import { loop } from "./../http/app.ts";', "a ring further out, in disguise"],
+  ["http/a.ts", 'import { loop } from "../engine/loop.ts";', "the engine"],
+  ["http/b.ts", 'export * from "../store/sqlite/sqlite-store.ts";', "a database, by re-export"],
+  ["http/c.ts", 'import { send } from "../net/send.ts";', "the network"],
+  [
+    "http/operations/a.ts",
+    'import { loop } from "../../engine/loop.ts";',
+    "the engine, from below",
+  ],
+  ["http/operations/b.ts", 'export const late = import("../../daemon.ts");', "the daemon, late"],
+  ["http/operations/c.ts", 'import { Cron } from "croner";', "another ring's package"],
+  ["cli/a.ts", 'import { open } from "../store/sqlite/sqlite-store.ts";', "a database"],
+  ["cli/b.ts", 'import { connect } from "node:net";', "connections of its own"],
+  ["daemon.ts", 'import { start } from "./cli/start.ts";', "the command line"],
+  ["config.ts", 'import { daemon } from "./daemon.ts";', "what is made of it"],
+  ["config/file.ts", 'import pino from "pino";', "another file's package"],
+  ["log.ts", 'import { readFileSync } from "node:fs";', "files"],
+  ["assets.ts", 'import Database from "better-sqlite3";', "a package"],
+  ["main.ts", 'import { createDaemon } from "./daemon.ts";', "more than the command line"],
+  ["index.ts", 'import { send } from "./net/send.ts";', "a ring that it does not show"],
+  ["net/d.ts", 'import { startDaemon } from "../../test/helpers/daemon.ts";', "tests"],
+  ["engine/e.ts", 'import { x } from "a-package-of-a-package";', "a package nobody chose"],
+  ["stray.ts", 'import { a } from "./domain/a.ts";', "anything, being in no ring"],
+  ["http/one/two/three/a.ts", 'import { b } from "./b.ts";', "anything, being too deep"],
+] as const;
+
+const ALLOWED = [
+  ["domain/a.ts", 'import { createHash } from "node:crypto";'],
+  ["domain/b.ts", 'import { a } from "./a.ts";'],
+  ["store/store.ts", 'import type { Task } from "../domain/task.ts";'],
+  ["store/sqlite/a.ts", 'import type { Store } from "../store.ts";'],
+  ["store/sqlite/b.ts", 'import { schemaSql } from "../../assets.ts";'],
+  ["store/sqlite/c.ts", 'import Database from "better-sqlite3";'],
+  ["store/sqlite/d.ts", 'import { Worker } from "node:worker_threads";'],
+  ["net/a.ts", 'import { lookup } from "node:dns/promises";'],
+  ["net/b.ts", 'import { request } from "node:http";'],
+  ["runners/a.ts", 'import { spawn } from "node:child_process";'],
+  ["runners/b.ts", 'import { send } from "../net/send.ts";'],
+  ["engine/a.ts", 'import type { Runner } from "../runners/runner.ts";'],
+  ["engine/b.ts", 'import { Cron } from "croner";'],
+  ["http/a.ts", 'import { toNodeHandler } from "h3/node";'],
+  ["http/b.ts", 'import type { IncomingMessage } from "node:http";'],
+  ["http/operations/a.ts", 'import { toEnvelope } from "../envelope.ts";'],
+  ["http/operations/b.ts", 'import type { Store } from "../../store/store.ts";'],
+  ["http/operations/c.ts", 'import { b } from "./b.ts";'],
+  ["cli/a.ts", 'import { createDaemon } from "../daemon.ts";'],
+  ["cli/b.ts", 'export const late = import("./a.ts");'],
+  ["daemon.ts", 'import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";'],
+  ["config/value.ts", 'import { parse } from "smol-toml";'],
+  ["config/file.ts", 'import { readFileSync } from "node:fs";'],
+  ["log.ts", 'import pino from "pino";'],
+  ["assets.ts", 'import { readFileSync } from "node:fs";'],
+  ["main.ts", 'import { run } from "./cli/run.ts";'],
+  ["index.ts", 'export { createDaemon } from "./daemon.ts";'],
+] as const;
+
+describe("the ring rule", () => {
+  const wrong = lintTree(new Map(REFUSED.map(([file, text]) => [`src/${file}`, text])));
+
+  for (const [file, text, reason] of REFUSED) {
+    test(`refuses src/${file} ${reason}: ${text}`, () => {
+      assert.ok(wrong.get(`src/${file}`)?.includes(RING_RULE));
+    });
+  }
+
+  test("finds nothing in a tree that keeps it", () => {
+    const findings = lintTree(new Map(ALLOWED.map(([file, text]) => [`src/${file}`, text])));
+
+    const broken = [...findings].filter(([, rules]) => rules.includes(RING_RULE));
+    assert.deepEqual(broken, []);
+  });
+
+  test("leaves tests and scripts alone", () => {
+    const text = 'import { command } from "../src/runners/command.ts";\nimport "node:net";\n';
+    const findings = lintTree(
+      new Map([
+        ["test/a.test.ts", text],
+        ["scripts/a.ts", text],
+      ]),
+    );
+
+    assert.deepEqual(
+      [...findings.values()].flat().filter((rule) => rule === RING_RULE),
+      [],
+    );
+  });
+
+  test("has a refused import for every ring of the table", () => {
+    const files = REFUSED.map(([file]) => file);
+
+    const untested = RINGS.filter(({ files: glob }) => {
+      const start = glob.replace(/\*$/, "");
+      return !files.some((file) => file.startsWith(start));
+    });
+    assert.deepEqual(untested, []);
+  });
+
+  test("knows every file of src", () => {
+    const src = join(dirname(dirname(import.meta.dirname)), "src");
+    const files = readdirSync(src, { recursive: true, encoding: "utf8" });
+
+    const homeless = files
+      .filter((file) => file.endsWith(".ts"))
+      .filter((file) => !RINGS.some(({ files: glob }) => file.startsWith(glob.replace(/\*$/, ""))));
+    assert.deepEqual(homeless, []);
+  });
+});
+
+describe("the linter", () => {
+  const body = (lines: number): string => "  f();\n".repeat(lines);
+  const findings = lintTree(
+    new Map([
+      ["src/domain/promise.ts", "export async function f(): Promise<void> {}\nf();\n"],
+      ["src/domain/any.ts", "export const x: any = 1;\n"],
+      ["src/domain/bang.ts", 'export const x = "a".at(0)!;\n'],
+      ["src/domain/long.ts", `const f = () => {};\nexport function g() {\n${body(59)}}\n`],
+      ["src/domain/switch.ts", SWITCH_WITHOUT_B],
+      ["src/domain/cycle-a.ts", 'import { b } from "./cycle-b.ts";\nexport const a = () => b;\n'],
+      ["src/domain/cycle-b.ts", 'import { a } from "./cycle-a.ts";\nexport const b = () => a;\n'],
+      ["src/domain/CamelCase.ts", "export const x = 1;\n"],
+      ["src/domain/require.ts", 'export const fs: unknown = require("node:fs");\n'],
+      ["src/domain/type.ts", 'export type S = import("../store/store.ts").Store;\n'],
+    ]),
+  );
+
+  const cases = [
+    ["a promise that nobody waits for", "promise.ts", "typescript(no-floating-promises)"],
+    ["any", "any.ts", "typescript(no-explicit-any)"],
+    ["a non-null assertion", "bang.ts", "typescript(no-non-null-assertion)"],
+    ["a function of 61 lines", "long.ts", "eslint(max-lines-per-function)"],
+    ["a switch that forgets a case", "switch.ts", "typescript(switch-exhaustiveness-check)"],
+    ["an import cycle", "cycle-a.ts", "import(no-cycle)"],
+    ["a file name in another case", "CamelCase.ts", "unicorn(filename-case)"],
+    ["require, which the ring rule does not see", "require.ts", "typescript(no-require-imports)"],
+    ["import types, likewise", "type.ts", "typescript(consistent-type-imports)"],
+  ] as const;
+  for (const [fault, file, rule] of cases) {
+    test(`refuses ${fault}`, () => {
+      assert.deepEqual(findings.get(`src/domain/${file}`), [rule]);
+    });
+  }
+});
