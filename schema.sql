@@ -1,0 +1,134 @@
+-- The database of postbackd, version 1. One SQLite file in WAL mode; every table is STRICT.
+-- Times are milliseconds since the epoch, UTC. Columns named *_text hold JSON text exactly as clients see it.
+-- `seq` numbers rows in the order they were made: it joins tables and pages through lists; ids are for the world.
+-- Partial indexes repeat their WHERE literally in the queries that use them; test/store/query-plans.test.ts
+-- holds each query that runs per task or per tick to its index.
+
+CREATE TABLE accounts (
+  seq                 INTEGER PRIMARY KEY,
+  login               TEXT    NOT NULL UNIQUE,
+  webhook_secret      TEXT    NOT NULL,
+  -- The secret that will sign after a rotation; NULL unless one is going on.
+  webhook_secret_next TEXT,
+  created_at          INTEGER NOT NULL,
+  disabled_at         INTEGER
+) STRICT;
+
+CREATE TABLE keys (
+  seq          INTEGER PRIMARY KEY,
+  key_id       TEXT    NOT NULL UNIQUE,
+  account_seq  INTEGER NOT NULL REFERENCES accounts (seq),
+  -- SHA-256 in hex; UNIQUE is also the index that every request's authentication reads.
+  hash         TEXT    NOT NULL UNIQUE,
+  last_four    TEXT    NOT NULL,
+  label        TEXT,
+  created_at   INTEGER NOT NULL,
+  last_used_at INTEGER,
+  revoked_at   INTEGER
+) STRICT;
+
+-- Listing an account's keys, and counting its active ones before another is made.
+CREATE INDEX keys_by_account ON keys (account_seq);
+
+-- Narrow on purpose: a task's row is rewritten three or four times in its life, its input and result never.
+CREATE TABLE tasks (
+  seq            INTEGER PRIMARY KEY,
+  id             TEXT    NOT NULL UNIQUE,
+  account_seq    INTEGER NOT NULL REFERENCES accounts (seq),
+  -- `delayed` waits for start_at (asked for, or a retry's) and is shown as queued: kept apart, so that claiming never reads past
+  -- tasks that may not start yet.
+  state          TEXT    NOT NULL
+                 CHECK (state IN ('delayed', 'queued', 'running', 'completed', 'failed', 'cancelled')),
+  status_code    INTEGER NOT NULL,
+  -- NULL where the message of the status table stands.
+  status_message TEXT,
+  type           TEXT,
+  tag            TEXT,
+  marketplace    TEXT,
+  priority       INTEGER NOT NULL DEFAULT 0,
+  start_at       INTEGER,
+  created_at     INTEGER NOT NULL,
+  started_at     INTEGER,
+  completed_at   INTEGER,
+  expires_at     INTEGER,
+  runs           INTEGER NOT NULL DEFAULT 0,
+  -- Runs that failed or timed out; those lost by a crash are not among them.
+  failures       INTEGER NOT NULL DEFAULT 0,
+  -- 1 while the task stands in tasks_ready: finished by a run, and not collected yet.
+  ready          INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)),
+  -- The task as posted, without its input.
+  data_text      TEXT    NOT NULL
+) STRICT;
+
+-- Claiming: the next task of a type by priority, then age.
+CREATE INDEX tasks_queued ON tasks (type, priority DESC, seq) WHERE state = 'queued';
+-- The tick that lets delayed tasks into the queue.
+CREATE INDEX tasks_delayed ON tasks (start_at) WHERE state = 'delayed';
+-- A start after a crash puts what was running back into the queue.
+CREATE INDEX tasks_running ON tasks (seq) WHERE state = 'running';
+-- tasks_ready: oldest completion first, as a whole, by tag, by type.
+CREATE INDEX tasks_ready ON tasks (account_seq, completed_at, seq) WHERE ready = 1;
+CREATE INDEX tasks_ready_by_tag ON tasks (account_seq, tag, completed_at, seq)
+  WHERE ready = 1 AND tag IS NOT NULL;
+CREATE INDEX tasks_ready_by_type ON tasks (account_seq, type, completed_at, seq) WHERE ready = 1;
+-- The retention sweep.
+CREATE INDEX tasks_expiring ON tasks (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Inputs and results stand apart from tasks: an UPDATE of a row with a 1 MB column rewrites that megabyte.
+CREATE TABLE task_inputs (
+  task_seq   INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+  input_text TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE task_results (
+  task_seq    INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+  result_text TEXT,
+  error_text  TEXT
+) STRICT;
+
+-- One row for each webhook URL of an accepted task, in the normal form that is requested and signed.
+CREATE TABLE deliveries (
+  task_seq INTEGER NOT NULL REFERENCES tasks (seq) ON DELETE CASCADE,
+  kind     TEXT    NOT NULL CHECK (kind IN ('postback', 'pingback')),
+  url      TEXT    NOT NULL,
+  -- The lane: attempts are limited per host.
+  host     TEXT    NOT NULL,
+  -- `waiting` until its task finishes; `open` while an attempt is scheduled or in flight; then how it ended.
+  state    TEXT    NOT NULL DEFAULT 'waiting'
+           CHECK (state IN ('waiting', 'open', 'delivered', 'given_up', 'refused')),
+  PRIMARY KEY (task_seq, kind)
+) STRICT, WITHOUT ROWID;
+
+-- Scheduled, running and past attempts alike: the queue is the log. A row with started_at NULL is scheduled,
+-- one with ended_at NULL is in flight.
+CREATE TABLE attempts (
+  seq              INTEGER PRIMARY KEY,
+  task_seq         INTEGER NOT NULL,
+  kind             TEXT    NOT NULL,
+  -- From 1; interrupted attempts count.
+  number           INTEGER NOT NULL,
+  -- Retries used up once this attempt starts; interrupted attempts use none.
+  retry            INTEGER NOT NULL,
+  host             TEXT    NOT NULL,
+  due_at           INTEGER NOT NULL,
+  started_at       INTEGER,
+  ended_at         INTEGER,
+  outcome          TEXT CHECK (outcome IN ('delivered', 'failed', 'timed_out', 'refused', 'interrupted')),
+  http_status      INTEGER,
+  error            TEXT,
+  address          TEXT,
+  dns_ms           REAL,
+  connect_ms       REAL,
+  tls_ms           REAL,
+  first_byte_ms    REAL,
+  response_excerpt TEXT,
+  refusal_text     TEXT,
+  FOREIGN KEY (task_seq, kind) REFERENCES deliveries (task_seq, kind) ON DELETE CASCADE
+) STRICT;
+
+-- Claiming what is due in one lane, fresh deliveries before retries, whatever the backlog of other lanes.
+CREATE INDEX attempts_due ON attempts (host, retry, due_at) WHERE started_at IS NULL;
+-- A start after a crash records what was in flight as interrupted.
+CREATE INDEX attempts_in_flight ON attempts (seq) WHERE started_at IS NOT NULL AND ended_at IS NULL;
+-- A task's attempts, for the record and for the retention sweep.
+CREATE INDEX attempts_by_delivery ON attempts (task_seq, kind, number);

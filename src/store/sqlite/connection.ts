@@ -1,0 +1,132 @@
+import { chmodSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+
+import Database from "better-sqlite3";
+
+import { prepareNativeAddon } from "../../assets.ts";
+
+/** One connection to the file; synchronous, for one thread. */
+export type Connection = Database.Database;
+
+/** "pbkd" in ASCII, in the file's header: says that a database is ours before anything is written to it. */
+const APPLICATION_ID = 0x70626b64;
+
+const BUSY_TIMEOUT_MS = 5000;
+// A read that waits blocks every request; in WAL mode only recovery after a crash makes one wait.
+const READ_BUSY_TIMEOUT_MS = 1000;
+
+/**
+ * Opens the file for writing and makes it where there is none, readable and writable by its owner only.
+ * Every commit is an fsync: better-sqlite3 is compiled to run WAL at NORMAL, which may lose acknowledged
+ * commits when power fails, so FULL is set here and read back.
+ */
+export function openWriter(file: string): Connection {
+  const connection = openDatabase(file, { timeout: BUSY_TIMEOUT_MS });
+  try {
+    // Both must come before the first page; a file that has one keeps its own.
+    if (isEmpty(file))
+      connection.exec("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL;");
+    claimFile(connection, file);
+    // -wal and -shm take the mode of the file.
+    chmodSync(file, 0o600);
+    switchToWal(connection);
+    connection.exec(`
+      PRAGMA synchronous = FULL;
+      PRAGMA foreign_keys = ON;
+      PRAGMA wal_autocheckpoint = 0; -- BatchRunner checkpoints, where its errors can be seen
+      PRAGMA journal_size_limit = 67108864;
+      PRAGMA cache_size = -65536;
+      PRAGMA temp_store = MEMORY;
+      PRAGMA trusted_schema = OFF;
+      PRAGMA secure_delete = ON;
+      PRAGMA cell_size_check = ON;
+    `);
+    verify(connection, { journal_mode: "wal", synchronous: 2, foreign_keys: 1 });
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/** Opens the file for reading only. It must exist and be migrated. */
+export function openReader(file: string): Connection {
+  const connection = openDatabase(file, {
+    readonly: true,
+    fileMustExist: true,
+    timeout: READ_BUSY_TIMEOUT_MS,
+  });
+  connection.exec(
+    "PRAGMA query_only = ON; PRAGMA cache_size = -16000; PRAGMA trusted_schema = OFF;",
+  );
+  return connection;
+}
+
+/** Opens a database file as SQLite finds it. */
+export function openDatabase(file: string, options: Database.Options): Connection {
+  prepareNativeAddon(dirname(file));
+  try {
+    return new Database(file, options);
+  } catch (error) {
+    throw new Error(`cannot open the database ${file}: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+// Refuses a file that belongs to another program before a single page of it is changed. Under the write
+// lock, because another process may be making the same file.
+function claimFile(connection: Connection, file: string): void {
+  const claim = connection.transaction(() => {
+    const id = connection.pragma("application_id", { simple: true });
+    if (id === APPLICATION_ID) return;
+    const tables = connection.prepare("SELECT count(*) FROM sqlite_schema").pluck().get();
+    if (id !== 0 || tables !== 0) {
+      throw new Error(`${file} is a database of another program; name another file with --db`);
+    }
+    connection.pragma(`application_id = ${APPLICATION_ID}`);
+  });
+  claim.immediate();
+}
+
+const WAL_TRIES = 100;
+const WAL_WAIT_MS = 20;
+
+// SQLite does not wait for other connections when it changes the journal mode, whatever the busy timeout.
+function switchToWal(connection: Connection): void {
+  for (let triesLeft = WAL_TRIES; ; triesLeft--) {
+    try {
+      connection.pragma("journal_mode = WAL");
+      return;
+    } catch (error) {
+      if (!isBusy(error) || triesLeft === 0) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, WAL_WAIT_MS);
+    }
+  }
+}
+
+/** True for an error that says another connection holds the file. */
+export function isBusy(error: unknown): boolean {
+  return codeOf(error).startsWith("SQLITE_BUSY");
+}
+
+/** SQLite's name for an error, such as `SQLITE_FULL`; empty for any other error. */
+export function codeOf(error: unknown): string {
+  return error instanceof Database.SqliteError ? error.code : "";
+}
+
+function isEmpty(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
+}
+
+function verify(connection: Connection, wanted: Readonly<Record<string, string | number>>): void {
+  for (const [name, value] of Object.entries(wanted)) {
+    const actual = connection.pragma(name, { simple: true });
+    if (actual === value) continue;
+    throw new Error(
+      `SQLite runs with ${name} = ${String(actual)} instead of ${value}; the file system may not support it`,
+    );
+  }
+}

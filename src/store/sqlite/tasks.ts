@@ -1,0 +1,336 @@
+import type { StatusCode } from "../../domain/status.ts";
+import { STATUS_TABLE } from "../../domain/status.ts";
+import type { NewTask, RefusedTask, Task, TaskState, TaskSummary } from "../../domain/task.ts";
+import type {
+  ClaimedTask,
+  FoundTask,
+  ReadyPage,
+  ReadyQuery,
+  TaskFinish,
+  TaskPost,
+} from "../store.ts";
+import type { Connection } from "./connection.ts";
+
+const INSERT_ACCEPTED = `
+  INSERT INTO tasks
+    (id, account_seq, state, status_code, type, tag, marketplace, priority, start_at, created_at, data_text)
+  VALUES
+    (@id, @accountId, @state, 40602, @type, @tag, @marketplace, @priority, @startAt, @createdAt, @dataText)`;
+
+const INSERT_REFUSED = `
+  INSERT INTO tasks
+    (id, account_seq, state, status_code, status_message, type, tag, created_at, completed_at, expires_at, data_text)
+  VALUES
+    (@id, @accountId, 'failed', @code, @message, @type, @tag, @createdAt, @createdAt, @expiresAt, @dataText)`;
+
+const INSERT_INPUT = `INSERT INTO task_inputs (task_seq, input_text) VALUES (?, ?)`;
+
+const INSERT_RESULT = `
+  INSERT INTO task_results (task_seq, result_text, error_text) VALUES (?, ?, ?)`;
+
+const INSERT_DELIVERY = `
+  INSERT INTO deliveries (task_seq, kind, url, host) VALUES (?, ?, ?, ?)`;
+
+export const COLLECT_TASK = `
+  UPDATE tasks SET ready = 0 WHERE id = @id AND account_seq = @accountId AND ready = 1`;
+
+export const CLAIM_TASKS = `
+  UPDATE tasks
+  SET state = 'running', status_code = 40601, started_at = @now, runs = runs + 1
+  WHERE seq IN (
+    SELECT seq FROM tasks
+    WHERE state = 'queued' AND type = @type
+    ORDER BY priority DESC, seq
+    LIMIT @max
+  )
+  RETURNING seq, id, type, tag, marketplace, priority, failures,
+    (SELECT input_text FROM task_inputs WHERE task_seq = tasks.seq) AS input_text`;
+
+export const FINISH_TASK = `
+  UPDATE tasks
+  SET state = @state, status_code = @code, completed_at = @endedAt, expires_at = @expiresAt, ready = 1
+  WHERE seq = @seq AND state = 'running'`;
+
+export const OPEN_DELIVERIES = `
+  UPDATE deliveries SET state = 'open' WHERE task_seq = ? AND state = 'waiting'
+  RETURNING kind, host`;
+
+const INSERT_FIRST_ATTEMPT = `
+  INSERT INTO attempts (task_seq, kind, number, retry, host, due_at) VALUES (?, ?, 1, 0, ?, ?)`;
+
+const RETRY_TASK = `
+  UPDATE tasks
+  SET state = 'delayed', status_code = 40602, started_at = NULL, start_at = @startAt,
+      failures = failures + 1
+  WHERE seq = @seq AND state = 'running'`;
+
+const REQUEUE_TASK = `
+  UPDATE tasks SET state = 'queued', status_code = 40602, started_at = NULL
+  WHERE seq = ? AND state = 'running'`;
+
+export const REQUEUE_ALL = `
+  UPDATE tasks SET state = 'queued', status_code = 40602, started_at = NULL
+  WHERE state = 'running'`;
+
+export const RELEASE_DELAYED = `
+  UPDATE tasks SET state = 'queued'
+  WHERE seq IN (
+    SELECT seq FROM tasks WHERE state = 'delayed' AND start_at <= @now ORDER BY start_at LIMIT @max
+  )`;
+
+const SUMMARY_COLUMNS = `
+  t.id, t.state, t.status_code, t.status_message, t.type, t.created_at, t.started_at, t.completed_at,
+  t.expires_at, t.runs, t.data_text`;
+
+/** All that {@link toTask} reads; for statements that join `tasks AS t` with its input and result. */
+export const TASK_COLUMNS = `${SUMMARY_COLUMNS}, i.input_text, r.result_text, r.error_text`;
+
+export const FIND_TASK = `
+  SELECT ${TASK_COLUMNS}, t.ready
+  FROM tasks AS t
+  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
+  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  WHERE t.id = @id AND t.account_seq = @accountId`;
+
+// One statement per filter, each written so that its partial index is used: the page begins by a seek.
+const LIST_READY = `
+  SELECT ${SUMMARY_COLUMNS}, t.seq
+  FROM tasks AS t INDEXED BY <index>
+  WHERE t.account_seq = @accountId AND t.ready = 1 <filter>
+    AND (t.completed_at, t.seq) > (@completedAt, @seq)
+  ORDER BY t.completed_at, t.seq
+  LIMIT @limit`;
+
+const TAG_FILTER = `AND t.tag IS NOT NULL AND t.tag = @tag`;
+
+export const LIST_READY_BY = {
+  all: listReady("tasks_ready", ""),
+  tag: listReady("tasks_ready_by_tag", TAG_FILTER),
+  type: listReady("tasks_ready_by_type", "AND t.type = @type"),
+  // A tag is nearly always the narrower of the two.
+  tagAndType: listReady("tasks_ready_by_tag", `${TAG_FILTER} AND t.type = @type`),
+} as const;
+
+function listReady(index: string, filter: string): string {
+  return LIST_READY.replace("<index>", index).replace("<filter>", filter);
+}
+
+export interface SummaryRow {
+  id: string;
+  state: string;
+  status_code: number;
+  status_message: string | null;
+  type: string | null;
+  created_at: number;
+  started_at: number | null;
+  completed_at: number | null;
+  expires_at: number | null;
+  runs: number;
+  data_text: string;
+}
+
+export interface TaskRow extends SummaryRow {
+  input_text: string | null;
+  result_text: string | null;
+  error_text: string | null;
+}
+
+interface ClaimedRow {
+  seq: number;
+  id: string;
+  type: string;
+  tag: string | null;
+  marketplace: string | null;
+  priority: number;
+  failures: number;
+  input_text: string | null;
+}
+
+/** The writes on tasks. Each runs inside the transaction of its batch. */
+export function taskWrites(connection: Connection) {
+  return { ...postWrites(connection), ...runWrites(connection) };
+}
+
+function postWrites(connection: Connection) {
+  const insertAccepted = connection.prepare(INSERT_ACCEPTED);
+  const insertRefused = connection.prepare(INSERT_REFUSED);
+  const insertInput = connection.prepare(INSERT_INPUT);
+  const insertResult = connection.prepare(INSERT_RESULT);
+  const insertDelivery = connection.prepare(INSERT_DELIVERY);
+  const collect = connection.prepare(COLLECT_TASK);
+
+  function insertTask(task: NewTask, post: TaskPost): void {
+    const { accountId, createdAt } = post;
+    const isDelayed = task.startAt !== null && task.startAt > createdAt;
+    const { id, type, tag, marketplace, priority, startAt, dataText } = task;
+    const state = isDelayed ? "delayed" : "queued";
+    const row = { id, type, tag, marketplace, priority, startAt, dataText, state };
+    const { lastInsertRowid: seq } = insertAccepted.run({ ...row, accountId, createdAt });
+    if (task.inputText !== null) insertInput.run(seq, task.inputText);
+    const { postback, pingback } = task;
+    if (postback !== null) insertDelivery.run(seq, "postback", postback.url, postback.host);
+    if (pingback !== null) insertDelivery.run(seq, "pingback", pingback.url, pingback.host);
+  }
+
+  function insertRefusal(task: RefusedTask, post: TaskPost): void {
+    const { accountId, createdAt, refusedExpireAt: expiresAt } = post;
+    const { lastInsertRowid: seq } = insertRefused.run({
+      ...task,
+      accountId,
+      createdAt,
+      expiresAt,
+    });
+    if (task.inputText !== null) insertInput.run(seq, task.inputText);
+    insertResult.run(seq, null, task.errorText);
+  }
+
+  return {
+    insertTasks(post: TaskPost): void {
+      for (const task of post.accepted) insertTask(task, post);
+      for (const task of post.refused) insertRefusal(task, post);
+    },
+
+    collectTask(key: { accountId: number; id: string }): void {
+      collect.run(key);
+    },
+  };
+}
+
+function runWrites(connection: Connection) {
+  const claim = connection.prepare<[object], ClaimedRow>(CLAIM_TASKS);
+  const finish = connection.prepare(FINISH_TASK);
+  const insertResult = connection.prepare(INSERT_RESULT);
+  const openDeliveries = connection.prepare<[number], { kind: string; host: string }>(
+    OPEN_DELIVERIES,
+  );
+  const insertAttempt = connection.prepare(INSERT_FIRST_ATTEMPT);
+  const retry = connection.prepare(RETRY_TASK);
+  const requeueTask = connection.prepare(REQUEUE_TASK);
+  const requeueAll = connection.prepare(REQUEUE_ALL);
+  const release = connection.prepare(RELEASE_DELAYED);
+
+  return {
+    claimTasks(order: { type: string; max: number; now: number }): readonly ClaimedTask[] {
+      // RETURNING promises no order.
+      const rows = claim.all(order).sort((a, b) => b.priority - a.priority || a.seq - b.seq);
+      return rows.map(toClaimedTask);
+    },
+
+    finishTask(end: TaskFinish): readonly string[] {
+      const { seq, resultText, errorText, endedAt } = end;
+      if (finish.run(end).changes === 0) return [];
+      insertResult.run(seq, resultText, errorText);
+      const opened = openDeliveries.all(seq);
+      for (const { kind, host } of opened) insertAttempt.run(seq, kind, host, endedAt);
+      return opened.map(({ host }) => host);
+    },
+
+    retryTask(order: { seq: number; startAt: number }): void {
+      retry.run(order);
+    },
+
+    requeueTasks({ seq }: { seq: number | "all" }): number {
+      return (seq === "all" ? requeueAll.run() : requeueTask.run(seq)).changes;
+    },
+
+    releaseDelayed(due: { now: number; max: number }): number {
+      return release.run(due).changes;
+    },
+  };
+}
+
+/** The reads on tasks. */
+export function taskReads(connection: Connection) {
+  const find = connection.prepare<[object], TaskRow & { ready: number }>(FIND_TASK);
+  const select = {
+    all: connection.prepare<[object], SummaryRow & { seq: number }>(LIST_READY_BY.all),
+    tag: connection.prepare<[object], SummaryRow & { seq: number }>(LIST_READY_BY.tag),
+    type: connection.prepare<[object], SummaryRow & { seq: number }>(LIST_READY_BY.type),
+    tagAndType: connection.prepare<[object], SummaryRow & { seq: number }>(
+      LIST_READY_BY.tagAndType,
+    ),
+  };
+
+  return {
+    findTask(key: { accountId: number; id: string }): FoundTask | null {
+      const row = find.get(key);
+      return row === undefined ? null : { task: toTask(row), isReady: row.ready === 1 };
+    },
+
+    listReady(query: ReadyQuery): ReadyPage {
+      const { accountId, tag, type, limit } = query;
+      const after = query.after ?? { completedAt: -1, seq: -1 };
+      // One row more than asked for tells whether there is a next page.
+      const rows = select[readyFilter(query)].all({
+        ...{ accountId, tag, type, limit: limit + 1 },
+        ...{ completedAt: after.completedAt, seq: after.seq },
+      });
+      const page = rows.slice(0, limit);
+      const last = rows.length > limit ? page.at(-1) : undefined;
+      const next =
+        last === undefined ? null : { completedAt: last.completed_at ?? 0, seq: last.seq };
+      return { tasks: page.map(toSummary), next };
+    },
+  };
+}
+
+function readyFilter(query: ReadyQuery): keyof typeof LIST_READY_BY {
+  if (query.tag === null) return query.type === null ? "all" : "type";
+  return query.type === null ? "tag" : "tagAndType";
+}
+
+/** A row of {@link TASK_COLUMNS} as the domain knows it. */
+export function toTask(row: TaskRow): Task {
+  return {
+    ...toSummary(row),
+    inputText: row.input_text,
+    resultText: row.result_text,
+    errorText: row.error_text,
+  };
+}
+
+function toSummary(row: SummaryRow): TaskSummary {
+  return {
+    id: row.id,
+    state: toState(row.state),
+    statusCode: toStatusCode(row.status_code),
+    statusMessage: row.status_message,
+    type: row.type,
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    completedAt: row.completed_at,
+    expiresAt: row.expires_at,
+    runs: row.runs,
+    dataText: row.data_text,
+  };
+}
+
+// The table's CHECK admits exactly these; `delayed` is how a queue that waits for start_at is kept.
+function toState(text: string): TaskState {
+  switch (text) {
+    case "delayed":
+    case "queued":
+      return "queued";
+    case "running":
+    case "completed":
+    case "failed":
+    case "cancelled":
+      return text;
+    default:
+      throw new Error(`the database holds a task in the unknown state ${text}`);
+  }
+}
+
+function toStatusCode(code: number): StatusCode {
+  if (isStatusCode(code)) return code;
+  throw new Error(`the database holds a task with the unknown status code ${code}`);
+}
+
+function isStatusCode(code: number): code is StatusCode {
+  return Object.hasOwn(STATUS_TABLE, code);
+}
+
+function toClaimedTask(row: ClaimedRow): ClaimedTask {
+  const { seq, id, type, tag, marketplace, failures } = row;
+  return { seq, id, type, tag, marketplace, failures, inputText: row.input_text };
+}

@@ -1,0 +1,49 @@
+import { parentPort, workerData } from "node:worker_threads";
+
+import { schemaSql } from "../../assets.ts";
+import { BatchRunner, type Operation } from "./batch.ts";
+import { openWriter } from "./connection.ts";
+import { MIGRATIONS, SCHEMA_VERSION, migrate } from "./migrate.ts";
+
+/**
+ * Entry of the writer thread: the only thread of the daemon that writes. fsync, checkpoints, deletes and
+ * vacuum happen here and never hold up a request on the main thread.
+ */
+
+/** What the thread says: once `ready` or `unusable`, then one reply for each batch, in order. */
+export type WriterMessage =
+  | { readonly kind: "ready" }
+  | { readonly kind: "unusable"; readonly message: string }
+  | { readonly kind: "reply"; readonly reply: ReturnType<BatchRunner["run"]> };
+
+/** What the thread is told: batches to run, then `close`. */
+export type WriterOrder =
+  | { readonly kind: "batch"; readonly operations: readonly Operation[] }
+  | { readonly kind: "close" };
+
+const port = parentPort;
+if (port === null) throw new Error("writer-thread.ts runs as a worker thread only");
+
+function say(message: WriterMessage): void {
+  port?.postMessage(message);
+}
+
+try {
+  // Set by sqlite-store.ts, the only one that starts this thread.
+  const { file } = workerData as { readonly file: string };
+  const connection = openWriter(file);
+  migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+  const runner = new BatchRunner(connection);
+  port.on("message", (order: WriterOrder) => {
+    if (order.kind === "batch") {
+      say({ kind: "reply", reply: runner.run(order.operations) });
+      return;
+    }
+    connection.close();
+    port.close();
+  });
+  say({ kind: "ready" });
+} catch (error) {
+  say({ kind: "unusable", message: error instanceof Error ? error.message : String(error) });
+  port.close();
+}

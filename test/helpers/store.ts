@@ -1,0 +1,241 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+
+import type { AttemptResult } from "../../src/domain/delivery.ts";
+import { IdGenerator } from "../../src/domain/id.ts";
+import { hashKey, newKeyId } from "../../src/domain/key.ts";
+import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task.ts";
+import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
+import type {
+  AttemptRecord,
+  ClaimedAttempt,
+  ClaimedTask,
+  KeyToStore,
+  NewAccount,
+  ReadyQuery,
+  Store,
+  TaskFinish,
+  TaskPost,
+} from "../../src/store/store.ts";
+
+/** The time at which everything that a helper makes was made, unless told otherwise. */
+export const T0 = Date.parse("2030-01-31T09:00:00.000Z");
+
+/** How long seeded tasks are kept. */
+export const RETENTION_MS = 30 * 24 * 3600 * 1000;
+
+/** The path of a database file that does not exist yet, in a folder that is removed after the test. */
+export function newDatabaseFile(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "postbackd-store-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, "test.db");
+}
+
+/** Opens a store on a file of its own unless told otherwise, and closes it after the test. */
+export async function openTestStore(
+  t: TestContext,
+  options: Partial<SqliteStoreOptions> = {},
+): Promise<Store> {
+  const store = await openSqliteStore({
+    file: options.file ?? newDatabaseFile(t),
+    writer: options.writer ?? "inline",
+    backlogMax: options.backlogMax ?? 10_000,
+  });
+  t.after(() => store.close());
+  return store;
+}
+
+/** An id that no other task of the test has. */
+export function newTaskId(timeMs = T0): string {
+  return new IdGenerator().next(timeMs);
+}
+
+/** What a store is given of a key nobody knows. */
+export function newKeyToStore(overrides: Partial<KeyToStore> = {}): KeyToStore {
+  const hash = hashKey(randomBytes(16).toString("hex"));
+  return { keyId: newKeyId(newTaskId()), hash, lastFour: "wxyz", label: null, ...overrides };
+}
+
+/** An account as createAccount takes it. */
+export function newAccount(overrides: Partial<NewAccount> = {}): NewAccount {
+  return {
+    login: "ada",
+    webhookSecret: "whsec_test",
+    createdAt: T0,
+    firstKey: newKeyToStore(),
+    ...overrides,
+  };
+}
+
+/** Makes an account and answers what its tasks are posted with. */
+export async function seedAccount(store: Store, login = "ada"): Promise<number> {
+  const account = newAccount({ login });
+  assert.equal(await store.createAccount(account), "created");
+  const holder = await store.findKeyHolder(account.firstKey.hash);
+  assert(holder !== null);
+  return holder.accountId;
+}
+
+/** An accepted task of type `echo`, without webhooks. */
+export function newTask(overrides: Partial<NewTask> = {}): NewTask {
+  return {
+    id: newTaskId(),
+    type: "echo",
+    tag: null,
+    marketplace: null,
+    priority: 0,
+    startAt: null,
+    postback: null,
+    pingback: null,
+    dataText: `{"type":"echo"}`,
+    inputText: null,
+    ...overrides,
+  };
+}
+
+/** A task that was refused for an unknown field. */
+export function newRefusedTask(overrides: Partial<RefusedTask> = {}): RefusedTask {
+  return {
+    id: newTaskId(),
+    type: "echo",
+    tag: null,
+    code: 40506,
+    message: "Unknown Field: 'colour'.",
+    errorText: `{"message":"Unknown Field: 'colour'.","detail":{"field":"colour"}}`,
+    dataText: `{"type":"echo","colour":"red"}`,
+    inputText: null,
+    ...overrides,
+  };
+}
+
+/** A post of accepted tasks at {@link T0}. */
+export function newPost(
+  accountId: number,
+  accepted: readonly NewTask[],
+  overrides: Partial<TaskPost> = {},
+): TaskPost {
+  return {
+    accountId,
+    createdAt: T0,
+    accepted,
+    refused: [],
+    refusedExpireAt: T0 + RETENTION_MS,
+    ...overrides,
+  };
+}
+
+/** A webhook on a host, which is the lane of its deliveries. */
+export function webhook(host: string, path = "/hook"): TaskWebhook {
+  return { url: `https://${host}${path}`, host };
+}
+
+/** How a run of a claimed task ended: completed one second after {@link T0} with the result 1. */
+export function newFinish(
+  { seq }: { readonly seq: number },
+  overrides: Partial<TaskFinish> = {},
+): TaskFinish {
+  const endedAt = overrides.endedAt ?? T0 + 1000;
+  return {
+    seq,
+    state: "completed",
+    code: 20000,
+    resultText: "1",
+    errorText: null,
+    endedAt,
+    expiresAt: endedAt + RETENTION_MS,
+    ...overrides,
+  };
+}
+
+/** Claims the one task that is queued. */
+export async function claimOne(store: Store, type = "echo"): Promise<ClaimedTask> {
+  const [task, ...others] = await store.claimTasks({ type, max: 2, now: T0 });
+  assert(task !== undefined && others.length === 0, "not exactly one task is queued");
+  return task;
+}
+
+/** Posts tasks, runs each and ends it, in the order given; answers nothing but leaves all of them ready. */
+export async function seedFinished(
+  store: Store,
+  accountId: number,
+  { tasks, endedAt }: { readonly tasks: readonly NewTask[]; readonly endedAt?: number },
+): Promise<void> {
+  for (const task of tasks) {
+    await store.insertTasks(newPost(accountId, [task]));
+    const claimed = await claimOne(store, task.type);
+    await store.finishTask(newFinish(claimed, endedAt === undefined ? {} : { endedAt }));
+  }
+}
+
+/** Makes one finished task with a postback to the host; its first attempt is due at `dueAt`. */
+export async function seedDelivery(
+  store: Store,
+  accountId: number,
+  {
+    host = "a.example",
+    dueAt = T0 + 1000,
+  }: { readonly host?: string; readonly dueAt?: number } = {},
+): Promise<NewTask> {
+  const task = newTask({ postback: webhook(host) });
+  await seedFinished(store, accountId, { tasks: [task], endedAt: dueAt });
+  return task;
+}
+
+/** Starts attempts of lanes that may take `max` each. */
+export async function claimLanes(
+  store: Store,
+  hosts: readonly string[],
+  { max = 100, now = T0 + 1000 }: { readonly max?: number; readonly now?: number } = {},
+): Promise<readonly ClaimedAttempt[]> {
+  const lanes = hosts.map((host) => ({ host, max }));
+  return (await store.claimAttempts({ lanes, now })).attempts;
+}
+
+/** Starts the one attempt that is due on a host. */
+export async function claimAttempt(
+  store: Store,
+  host = "a.example",
+  now = T0 + 1000,
+): Promise<ClaimedAttempt> {
+  const [attempt, ...others] = await claimLanes(store, [host], { now });
+  assert(attempt !== undefined && others.length === 0, "not exactly one attempt is due");
+  return attempt;
+}
+
+/** The result of an attempt that reached nobody. */
+export function newAttemptResult(overrides: Partial<AttemptResult> = {}): AttemptResult {
+  return {
+    outcome: "failed",
+    httpStatus: null,
+    error: "connection refused",
+    address: null,
+    phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null },
+    responseExcerpt: null,
+    refusal: null,
+    ...overrides,
+  };
+}
+
+/** The record of an attempt that failed and is tried again a minute after its end. */
+export function newAttemptRecord(
+  attempt: ClaimedAttempt,
+  overrides: Partial<AttemptRecord> = {},
+): AttemptRecord {
+  const endedAt = overrides.endedAt ?? T0 + 2000;
+  return {
+    attempt,
+    result: newAttemptResult(),
+    endedAt,
+    decision: { state: "scheduled", dueAt: endedAt + 60_000, retry: attempt.retry + 1 },
+    ...overrides,
+  };
+}
+
+/** A page of an account's ready tasks, without filters. */
+export function readyQuery(accountId: number, overrides: Partial<ReadyQuery> = {}): ReadyQuery {
+  return { accountId, limit: 100, after: null, tag: null, type: null, ...overrides };
+}

@@ -1,0 +1,285 @@
+import assert from "node:assert/strict";
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { test, type TestContext } from "node:test";
+
+import Database from "better-sqlite3";
+
+import { schemaSql } from "../../src/assets.ts";
+import { BatchRunner, type Operation } from "../../src/store/sqlite/batch.ts";
+import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
+import { migrate, SCHEMA_VERSION } from "../../src/store/sqlite/migrate.ts";
+import { newAccount, newDatabaseFile, newPost, newTask, openTestStore } from "../helpers/store.ts";
+
+interface Runner {
+  readonly runner: BatchRunner;
+  readonly connection: Connection;
+  readonly file: string;
+}
+
+function openRunner(t: TestContext, file = newDatabaseFile(t)): Runner {
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: [] });
+  return { runner: new BatchRunner(connection), connection, file };
+}
+
+/** A second connection, as another process has one. */
+function openOther(t: TestContext, file: string): Connection {
+  const other = new Database(file, { timeout: 0 });
+  t.after(() => other.close());
+  return other;
+}
+
+function makeAccount(login: string): Operation {
+  return { name: "createAccount", args: newAccount({ login }) };
+}
+
+function postTasks(...inputs: readonly string[]): Operation {
+  const tasks = inputs.map((inputText) => newTask({ inputText }));
+  return { name: "insertTasks", args: newPost(1, tasks) };
+}
+
+function count(connection: Connection, table: string): unknown {
+  return connection.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
+}
+
+function logins(connection: Connection): unknown {
+  return connection.prepare("SELECT login FROM accounts ORDER BY login").pluck().all();
+}
+
+const CREATED = { kind: "done", value: "created" } as const;
+
+test("replies to the operations of a batch in their order, and others see all or nothing of it", (t) => {
+  const { runner, file } = openRunner(t);
+  const other = openOther(t, file);
+
+  const reply = runner.run([makeAccount("ada"), makeAccount("bob"), makeAccount("ada")]);
+
+  const replies = [CREATED, CREATED, { kind: "done", value: "exists" }];
+  assert.deepEqual(reply, { kind: "committed", replies });
+  assert.deepEqual(logins(other), ["ada", "bob"]);
+});
+
+test("undoes an operation that fails half-way, and nothing of its neighbours", (t) => {
+  const { runner, file } = openRunner(t);
+  const other = openOther(t, file);
+  const twin = newTask();
+  const half: Operation = { name: "insertTasks", args: newPost(1, [newTask(), twin, twin]) };
+
+  const reply = runner.run([makeAccount("ada"), half, postTasks("1"), makeAccount("bob")]);
+
+  assert(reply.kind === "committed");
+  assert.deepEqual(
+    reply.replies.map(({ kind }) => kind),
+    ["done", "rejected", "done", "done"],
+  );
+  assert.match(JSON.stringify(reply.replies[1]), /UNIQUE constraint failed: tasks\.id/);
+  assert.deepEqual(logins(other), ["ada", "bob"]);
+  assert.equal(count(other, "tasks"), 1);
+});
+
+test("undoes an operation that refers to nothing or cannot be bound, and nothing else", (t) => {
+  const { runner, connection } = openRunner(t);
+  const orphan: Operation = { name: "insertTasks", args: newPost(99, [newTask()]) };
+  const unbindable: Operation = { name: "createAccount", args: { login: {}, firstKey: {} } };
+
+  const reply = runner.run([orphan, unbindable, makeAccount("ada")]);
+
+  assert(reply.kind === "committed");
+  assert.deepEqual(
+    reply.replies.map(({ kind }) => kind),
+    ["rejected", "rejected", "done"],
+  );
+  assert.equal(count(connection, "tasks"), 0);
+  assert.deepEqual(logins(connection), ["ada"]);
+});
+
+test("writes nothing of a batch that the disk has no room for, and goes on when it has", (t) => {
+  const { runner, connection, file } = openRunner(t);
+  const other = openOther(t, file);
+  runner.run([makeAccount("ada")]);
+  const pages = Number(connection.pragma("page_count", { simple: true }));
+  const big = JSON.stringify("x".repeat(100_000));
+  const batch = [makeAccount("bob"), postTasks("1"), postTasks(big), makeAccount("carol")];
+  connection.pragma(`max_page_count = ${pages + 2}`);
+
+  assert.equal(runner.run(batch).kind, "full");
+  assert.equal(runner.run(batch).kind, "full");
+  assert.deepEqual(logins(other), ["ada"]);
+  assert.equal(count(other, "tasks"), 0);
+  assert.equal(runner.run([makeAccount("dave")]).kind, "committed");
+
+  connection.pragma("max_page_count = 4294967294");
+  assert.equal(runner.run(batch).kind, "committed");
+  assert.deepEqual(logins(other), ["ada", "bob", "carol", "dave"]);
+  assert.equal(count(other, "tasks"), 2);
+});
+
+test("writes nothing of a batch while another process holds the file, and goes on after it", (t) => {
+  const { runner, connection, file } = openRunner(t);
+  const other = openOther(t, file);
+  // Five seconds are for the daemon; what is waited for here never comes.
+  connection.pragma("busy_timeout = 20");
+  other.exec("BEGIN IMMEDIATE");
+
+  assert.equal(runner.run([makeAccount("ada")]).kind, "busy");
+  assert.equal(connection.inTransaction, false);
+  other.exec("ROLLBACK");
+
+  assert.equal(runner.run([makeAccount("ada")]).kind, "committed");
+  assert.deepEqual(logins(other), ["ada"]);
+});
+
+test("waits for a process that holds the file for less than its timeout", async (t) => {
+  const { runner, connection, file } = openRunner(t);
+  assert.equal(connection.pragma("busy_timeout", { simple: true }), 5000);
+  const script = `
+    import Database from "better-sqlite3";
+    const other = new Database(process.argv[1]);
+    other.exec("BEGIN IMMEDIATE");
+    process.stdout.write("held");
+    setTimeout(() => other.exec("ROLLBACK"), 100);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script, file], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await once(child.stdout, "data");
+
+  assert.equal(runner.run([makeAccount("ada")]).kind, "committed");
+  if (child.exitCode === null) await once(child, "exit");
+});
+
+const PAGE = 4096;
+const damages = {
+  "cut short": (file: string) => truncateSync(file, 2 * PAGE),
+  // One page of one table: nothing but a look at that table finds it.
+  overwritten: (file: string, page: number) => {
+    writeFileSync(file, readFileSync(file).fill(0xff, (page - 1) * PAGE, page * PAGE));
+  },
+};
+for (const [how, damage] of Object.entries(damages)) {
+  test(`writes nothing any more once the file was found ${how}, even when it is mended`, (t) => {
+    const file = newDatabaseFile(t);
+    const before = openRunner(t, file);
+    const tasks = Array.from({ length: 200 }, () => "1");
+    before.runner.run([makeAccount("ada"), postTasks(...tasks)]);
+    const findPage = "SELECT rootpage FROM sqlite_schema WHERE name = 'tasks'";
+    const page = Number(before.connection.prepare(findPage).pluck().get());
+    before.connection.close();
+    const { runner } = openRunner(t, file);
+    const content = readFileSync(file);
+
+    damage(file, page);
+    const first = runner.run([postTasks("2")]);
+    writeFileSync(file, content);
+
+    assert.equal(first.kind, "failed");
+    assert.deepEqual(runner.run([makeAccount("bob")]), first);
+    const other = openOther(t, file);
+    assert.deepEqual(logins(other), ["ada"]);
+    assert.equal(count(other, "tasks"), 200);
+  });
+}
+
+test("writes nothing any more once its connection is gone", (t) => {
+  const { runner, connection } = openRunner(t);
+  connection.close();
+
+  assert.equal(runner.run([makeAccount("ada")]).kind, "failed");
+  assert.equal(runner.run([]).kind, "failed");
+});
+
+// After a failed fsync the kernel may drop what it could not write and report the next fsync as done.
+test("acknowledges nothing after a failed fsync, although a later one would succeed", async (t) => {
+  const strace = findStrace();
+  if (strace !== null) return t.skip(strace);
+  const file = newDatabaseFile(t);
+  const child = startStoreProcess(t, file);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async (): Promise<unknown> => (await lines.next()).value;
+  const create = async (login: string): Promise<unknown> => {
+    child.stdin.write(`${login}\n`);
+    return next();
+  };
+  assert.equal(await next(), "ready");
+  assert.equal(await create("before"), "created");
+  const tracer = await failFirstSync(t, child);
+  if (tracer !== null) return t.skip(tracer);
+
+  assert.equal(await create("first"), "StoreError failed");
+  assert.equal(await create("second"), "StoreError failed");
+  assert.equal(await create("third"), "StoreError failed");
+
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  const store = await openTestStore(t, { file });
+  const found = (await store.listAccounts()).map(({ login }) => login);
+  assert.equal(found[0], "before");
+  assert.equal(found.includes("second") || found.includes("third"), false);
+});
+
+test("a checkpoint that fails keeps the batch before it and stops every later one", (t) => {
+  const { runner, connection } = openRunner(t);
+  const pragma = connection.pragma.bind(connection);
+  connection.pragma = (source, options) => {
+    if (!source.startsWith("wal_checkpoint")) return pragma(source, options);
+    throw new Database.SqliteError("disk I/O error", "SQLITE_IOERR_FSYNC");
+  };
+  runner.run([makeAccount("ada")]);
+
+  const large = runner.run([postTasks(JSON.stringify("x".repeat(6_000_000)))]);
+  const later = runner.run([makeAccount("bob")]);
+
+  assert.equal(large.kind, "committed");
+  assert.equal(count(connection, "tasks"), 1);
+  assert.equal(later.kind, "failed");
+  assert.deepEqual(logins(connection), ["ada"]);
+});
+
+test("the WAL is copied into the file as it grows, and begins again", (t) => {
+  const { runner, file } = openRunner(t);
+  runner.run([makeAccount("ada")]);
+
+  for (let i = 0; i < 20; i++) runner.run([postTasks(JSON.stringify("x".repeat(1_000_000)))]);
+
+  assert.ok(readFileSync(file).length > 15_000_000);
+  assert.ok(readFileSync(`${file}-wal`).length < 10_000_000);
+});
+
+/** Why strace cannot be used here; null when it can. */
+function findStrace(): string | null {
+  const { status } = spawnSync("strace", ["-V"], { stdio: "ignore" });
+  return status === 0 ? null : "strace is not installed";
+}
+
+function startStoreProcess(t: TestContext, file: string) {
+  const program = new URL("./store-process.ts", import.meta.url).pathname;
+  const child = spawn(process.execPath, ["--import", "tsx", program, file], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  t.after(() => child.kill("SIGKILL"));
+  return child;
+}
+
+/** Makes the next fsync of each thread of a process fail; answers why that cannot be done, or null. */
+async function failFirstSync(t: TestContext, child: ChildProcess): Promise<string | null> {
+  const calls = "fsync,fdatasync";
+  const inject = ["-e", `trace=${calls}`, "-e", `inject=${calls}:error=EIO:when=1`];
+  const tracer = spawn("strace", ["-f", ...inject, "-p", String(child.pid)], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  t.after(() => tracer.kill("SIGKILL"));
+  // Read to its end: with nobody to take its words strace would end, and its faults with it.
+  const said = new Promise<string>((resolve) => {
+    let text = "";
+    tracer.stderr.on("data", (chunk) => {
+      text += String(chunk);
+      if (text.includes("attached")) resolve(text);
+    });
+    tracer.stderr.on("end", () => resolve(text));
+  });
+  const text = await said;
+  return text.includes("attached") ? null : `strace may not attach: ${text.trim()}`;
+}

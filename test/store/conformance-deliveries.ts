@@ -1,0 +1,384 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { DeliveryDecision } from "../../src/domain/delivery.ts";
+import type { Delivery, Store } from "../../src/store/store.ts";
+import {
+  claimAttempt,
+  claimLanes,
+  newAttemptRecord,
+  newAttemptResult,
+  newFinish,
+  newPost,
+  newTask,
+  seedAccount,
+  seedDelivery,
+  seedFinished,
+  claimOne,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+const DUE = T0 + 1000;
+
+async function theDelivery(store: Store, accountId: number, id: string): Promise<Delivery> {
+  const [delivery, ...others] = (await store.listDeliveries({ accountId, id })) ?? [];
+  assert(delivery !== undefined && others.length === 0);
+  return delivery;
+}
+
+/** The part of the conformance suite that is about lanes, attempts and what follows from them. */
+export function exerciseDeliveries(open: OpenStore): void {
+  test("lists every host with a scheduled attempt and when its earliest is due", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    assert.deepEqual(await store.listLanes(), []);
+    for (const dueAt of [DUE + 500, DUE, DUE + 900]) {
+      await seedDelivery(store, accountId, { host: "b.example", dueAt });
+    }
+    await seedDelivery(store, accountId, { host: "a.example", dueAt: DUE + 2000 });
+    await seedDelivery(store, accountId, { host: "busy.example", dueAt: DUE });
+    await claimAttempt(store, "busy.example");
+
+    assert.deepEqual(
+      [...(await store.listLanes())].sort((x, y) => x.host.localeCompare(y.host)),
+      [
+        { host: "a.example", dueAt: DUE + 2000 },
+        { host: "b.example", dueAt: DUE },
+      ],
+    );
+  });
+
+  test("counts retries among the attempts that a lane has due", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await seedDelivery(store, accountId);
+    const attempt = await claimAttempt(store);
+    await store.recordAttempt(
+      newAttemptRecord(attempt, { decision: { state: "scheduled", dueAt: DUE + 5, retry: 1 } }),
+    );
+    await seedDelivery(store, accountId, { dueAt: DUE + 9 });
+
+    assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: DUE + 5 }]);
+  });
+
+  test("starts at least one attempt, and no more than a message can carry; the rest stays due", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = Array.from({ length: 10 }, () => newTask({ postback: webhook("a.example") }));
+    await store.insertTasks(newPost(accountId, tasks));
+    const resultText = JSON.stringify("x".repeat(8_000_000));
+    for (const task of await store.claimTasks({ type: "echo", max: 10, now: T0 })) {
+      await store.finishTask(newFinish(task, { resultText, endedAt: DUE }));
+    }
+
+    const claim = { lanes: [{ host: "a.example", max: 10 }], now: DUE };
+    const sizes: number[] = [];
+    for (;;) {
+      const { attempts, lanes } = await store.claimAttempts(claim);
+      sizes.push(attempts.length);
+      if (lanes[0]?.dueAt !== DUE) break;
+    }
+
+    assert.equal(
+      sizes.reduce((sum, size) => sum + size, 0),
+      10,
+    );
+    assert.ok(sizes.every((size) => size >= 1 && size < 10));
+  });
+
+  test("hands over everything that sending an attempt needs", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({
+      ...{ postback: webhook("a.example", "/p?q=1"), inputText: "[1]", tag: "t" },
+      dataText: `{"type":"echo","tag":"t"}`,
+    });
+    await seedFinished(store, accountId, { tasks: [task] });
+
+    const attempt = await claimAttempt(store);
+
+    assert.deepEqual(attempt, {
+      seq: attempt.seq,
+      taskSeq: attempt.taskSeq,
+      kind: "postback",
+      number: 1,
+      retry: 0,
+      host: "a.example",
+      dueAt: DUE,
+      url: "https://a.example/p?q=1",
+      webhookSecret: "whsec_test",
+      webhookSecretNext: null,
+      task: (await store.findTask({ accountId, id: task.id }))?.task,
+    });
+    assert.equal(attempt.task.resultText, "1");
+    const delivery = await theDelivery(store, accountId, task.id);
+    assert.equal(delivery.state, "in_flight");
+    assert.equal(delivery.attempts[0]?.startedAt, T0 + 1000);
+    assert.equal(delivery.attempts[0].endedAt, null);
+  });
+
+  test("starts in each lane what is due, up to the lane's own limit, and never twice", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (const host of ["a.example", "b.example", "c.example"]) {
+      for (let i = 0; i < 3; i++) await seedDelivery(store, accountId, { host });
+    }
+    const lanes = [
+      { host: "a.example", max: 2 },
+      { host: "b.example", max: 9 },
+      { host: "none.example", max: 9 },
+      { host: "c.example", max: 0 },
+    ];
+    const hosts = async () =>
+      (await store.claimAttempts({ lanes, now: DUE })).attempts.map(({ host }) => host).sort();
+
+    assert.deepEqual(await hosts(), ["a.example", "a.example", ...Array(3).fill("b.example")]);
+    assert.deepEqual(await hosts(), ["a.example"]);
+    assert.deepEqual(await hosts(), []);
+  });
+
+  test("says of each lane asked for what is left in it", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (const dueAt of [DUE, DUE, DUE + 700]) await seedDelivery(store, accountId, { dueAt });
+    const claim = (max: number) =>
+      store.claimAttempts({
+        lanes: [
+          { host: "a.example", max },
+          { host: "none.example", max },
+        ],
+        now: DUE,
+      });
+    const none = { host: "none.example", dueAt: null };
+
+    assert.deepEqual((await claim(1)).lanes, [{ host: "a.example", dueAt: DUE }, none]);
+    assert.deepEqual((await claim(9)).lanes, [{ host: "a.example", dueAt: DUE + 700 }, none]);
+    assert.deepEqual((await store.claimAttempts({ lanes: [], now: DUE })).attempts, []);
+  });
+
+  test("starts nothing before it is due", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await seedDelivery(store, accountId, { dueAt: DUE });
+
+    assert.deepEqual(await claimLanes(store, ["a.example"], { now: DUE - 1 }), []);
+    assert.equal((await claimLanes(store, ["a.example"], { now: DUE })).length, 1);
+  });
+
+  test("starts fresh attempts before retries, whichever is due first", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const older = await seedDelivery(store, accountId, { dueAt: DUE });
+    const attempt = await claimAttempt(store);
+    const decision = { state: "scheduled", dueAt: DUE + 1, retry: 1 } as const;
+    await store.recordAttempt(newAttemptRecord(attempt, { decision, endedAt: DUE + 1 }));
+    const fresh = await seedDelivery(store, accountId, { dueAt: DUE + 500 });
+
+    const claimed = await claimLanes(store, ["a.example"], { now: DUE + 1000 });
+
+    assert.deepEqual(
+      claimed.map(({ task, retry }) => [task.id, retry]),
+      [
+        [fresh.id, 0],
+        [older.id, 1],
+      ],
+    );
+  });
+
+  test("takes those due first when not all of a lane's attempts may start", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (const wait of [4, 1, 3, 0, 2]) await seedDelivery(store, accountId, { dueAt: DUE + wait });
+
+    const claim = async (max: number) =>
+      (await claimLanes(store, ["a.example"], { max, now: DUE + 9 }))
+        .map(({ dueAt }) => dueAt - DUE)
+        .sort((x, y) => x - y);
+
+    assert.deepEqual(await claim(2), [0, 1]);
+    assert.deepEqual(await claim(9), [2, 3, 4]);
+  });
+
+  test("answers a lane's attempts by due time", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (const wait of [4, 1, 3, 0, 2]) await seedDelivery(store, accountId, { dueAt: DUE + wait });
+
+    const claimed = await claimLanes(store, ["a.example"], { now: DUE + 9 });
+
+    assert.deepEqual(
+      claimed.map(({ dueAt }) => dueAt - DUE),
+      [0, 1, 2, 3, 4],
+    );
+  });
+
+  test("lists what is in flight, oldest first, until its end is recorded", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await seedDelivery(store, accountId, { host: "b.example" });
+    await seedDelivery(store, accountId, { host: "a.example" });
+    await seedDelivery(store, accountId, { host: "c.example" });
+    const [a] = await claimLanes(store, ["a.example"]);
+    const [b] = await claimLanes(store, ["b.example"]);
+    assert(a !== undefined && b !== undefined);
+    const ref = {
+      ...{ seq: a.seq, taskSeq: a.taskSeq, kind: "postback", number: 1, retry: 0 },
+      ...{ host: "a.example", dueAt: DUE },
+    };
+
+    assert.deepEqual(
+      (await store.listInFlight()).map(({ host }) => host),
+      ["b.example", "a.example"],
+    );
+    await store.recordAttempt(newAttemptRecord(b));
+    assert.deepEqual(await store.listInFlight(), [ref]);
+    await store.recordAttempt(newAttemptRecord(a, { decision: { state: "given_up" } }));
+    assert.deepEqual(await store.listInFlight(), []);
+  });
+
+  test("records everything that an attempt's result says", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    const result = newAttemptResult({
+      ...{ outcome: "timed_out", httpStatus: 200, error: "no answer within 10 s", address: "::1" },
+      phases: { dnsMs: 0.25, connectMs: 1.5, tlsMs: null, firstByteMs: 9999.75 },
+      responseExcerpt: "a\u0000b \u{1F600}\r\n\ufffd",
+      refusal: { host: "a.example", addresses: ["10.0.0.1", "::1"], rule: "private" },
+    });
+    const attempt = await claimAttempt(store, "a.example", DUE + 3);
+
+    await store.recordAttempt(newAttemptRecord(attempt, { result, endedAt: DUE + 4 }));
+
+    const delivery = await theDelivery(store, accountId, id);
+    assert.deepEqual(delivery.attempts[0], {
+      ...{ number: 1, dueAt: DUE, startedAt: DUE + 3, endedAt: DUE + 4 },
+      ...result,
+    });
+  });
+
+  const ends = [
+    ["delivered", "delivered"],
+    ["failed", "given_up"],
+    ["refused", "refused"],
+  ] as const;
+  test("ends a delivery as it was decided, with no further attempt", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+
+    for (const [outcome, state] of ends) {
+      const { id } = await seedDelivery(store, accountId);
+      const attempt = await claimAttempt(store);
+      const result = newAttemptResult({ outcome });
+      await store.recordAttempt(newAttemptRecord(attempt, { result, decision: { state } }));
+
+      const delivery = await theDelivery(store, accountId, id);
+      assert.equal(delivery.state, state);
+      assert.equal(delivery.attempts.length, 1);
+      assert.equal(delivery.attempts[0]?.outcome, outcome);
+      assert.deepEqual(await store.listLanes(), []);
+      assert.deepEqual(await store.listInFlight(), []);
+      assert.equal((await store.findTask({ accountId, id }))?.isReady, true);
+    }
+  });
+
+  test("schedules the next attempt in the step that records the last one", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    const steps = [
+      ["failed", DUE + 60_000, 1],
+      ["interrupted", DUE + 60_000, 1],
+      ["timed_out", DUE + 360_000, 2],
+    ] as const;
+
+    for (const [outcome, dueAt, retry] of steps) {
+      const attempt = await claimAttempt(store, "a.example", DUE + 400_000);
+      const decision = { state: "scheduled", dueAt, retry } as const;
+      const result = newAttemptResult({ outcome });
+      await store.recordAttempt(newAttemptRecord(attempt, { result, decision }));
+      assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt }]);
+    }
+
+    const delivery = await theDelivery(store, accountId, id);
+    assert.equal(delivery.state, "scheduled");
+    assert.deepEqual(
+      delivery.attempts.map(({ number, outcome, dueAt }) => [number, outcome, dueAt]),
+      [
+        [1, "failed", DUE],
+        [2, "interrupted", DUE + 60_000],
+        [3, "timed_out", DUE + 60_000],
+        [4, null, DUE + 360_000],
+      ],
+    );
+    const last = await claimAttempt(store, "a.example", DUE + 400_000);
+    assert.equal(last.number, 4);
+    assert.equal(last.retry, 2);
+  });
+
+  const decisions: readonly DeliveryDecision[] = [
+    { state: "scheduled", dueAt: DUE + 60_000, retry: 1 },
+    { state: "delivered" },
+    { state: "given_up" },
+    { state: "refused" },
+  ];
+  test("changes nothing when the end of an attempt is recorded again", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+
+    for (const [i, decision] of decisions.entries()) {
+      const host = `host-${i}.example`;
+      const { id } = await seedDelivery(store, accountId, { host });
+      const attempt = await claimAttempt(store, host);
+      await store.recordAttempt(newAttemptRecord(attempt, { decision }));
+      const once = await theDelivery(store, accountId, id);
+
+      for (const other of [decision, ...decisions]) {
+        const late = { decision: other, endedAt: T0 + 99_000 };
+        await store.recordAttempt(newAttemptRecord(attempt, late));
+      }
+
+      assert.deepEqual(await theDelivery(store, accountId, id), once, decision.state);
+    }
+  });
+
+  test("keeps the deliveries of a task apart, each with its own attempts", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ postback: webhook("a.example"), pingback: webhook("a.example", "/g") });
+    await store.insertTasks(newPost(accountId, [task]));
+    await store.finishTask(newFinish(await claimOne(store)));
+    const attempts = await claimLanes(store, ["a.example"]);
+    const postback = attempts.find(({ kind }) => kind === "postback");
+    const pingback = attempts.find(({ kind }) => kind === "pingback");
+    assert(postback !== undefined && pingback !== undefined);
+
+    await store.recordAttempt(newAttemptRecord(postback, { decision: { state: "delivered" } }));
+    await store.recordAttempt(newAttemptRecord(pingback));
+
+    const deliveries = await store.listDeliveries({ accountId, id: task.id });
+    assert.deepEqual(
+      deliveries?.map(({ kind, state, attempts: { length } }) => [kind, state, length]),
+      [
+        ["pingback", "scheduled", 2],
+        ["postback", "delivered", 1],
+      ],
+    );
+  });
+
+  test("records nothing of an attempt whose task has been erased meanwhile", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    const attempt = await claimAttempt(store);
+    await store.eraseExpired({ now: Number.MAX_SAFE_INTEGER, max: 10 });
+
+    await store.recordAttempt(newAttemptRecord(attempt));
+
+    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(await store.listInFlight(), []);
+    assert.equal(await store.findTask({ accountId, id }), null);
+  });
+}

@@ -1,0 +1,557 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Store } from "../../src/store/store.ts";
+import {
+  claimOne,
+  newFinish,
+  newPost,
+  newRefusedTask,
+  newTask,
+  newTaskId,
+  readyQuery,
+  RETENTION_MS,
+  seedAccount,
+  seedFinished,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+/** The part of the conformance suite that is about taking tasks in and reading them. */
+export function exercisePosting(open: OpenStore): void {
+  test("takes in accepted and refused tasks of one post", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const accepted = newTask({ inputText: `{"n":1}`, dataText: `{"type":"echo","tag":"a"}` });
+    const refused = newRefusedTask({ inputText: `"x"`, tag: "b" });
+    const expiry = { refusedExpireAt: T0 + 77 };
+
+    await store.insertTasks(newPost(accountId, [accepted], { refused: [refused], ...expiry }));
+
+    const common = { createdAt: T0, startedAt: null, runs: 0, resultText: null };
+    assert.deepEqual(await store.findTask({ accountId, id: accepted.id }), {
+      isReady: false,
+      task: {
+        ...common,
+        id: accepted.id,
+        state: "queued",
+        statusCode: 40602,
+        statusMessage: null,
+        type: "echo",
+        completedAt: null,
+        expiresAt: null,
+        dataText: accepted.dataText,
+        inputText: `{"n":1}`,
+        errorText: null,
+      },
+    });
+    assert.deepEqual(await store.findTask({ accountId, id: refused.id }), {
+      isReady: false,
+      task: {
+        ...common,
+        id: refused.id,
+        state: "failed",
+        statusCode: 40506,
+        statusMessage: refused.message,
+        type: "echo",
+        completedAt: T0,
+        expiresAt: T0 + 77,
+        dataText: refused.dataText,
+        inputText: `"x"`,
+        errorText: refused.errorText,
+      },
+    });
+  });
+
+  test("never runs a refused task, and never shows it as ready", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const refused = newRefusedTask({ tag: "a" });
+    await store.insertTasks(newPost(accountId, [], { refused: [refused] }));
+
+    assert.deepEqual(await store.claimTasks({ type: "echo", max: 10, now: T0 }), []);
+    for (const filter of [{}, { tag: "a" }, { type: "echo" }, { tag: "a", type: "echo" }]) {
+      assert.deepEqual((await store.listReady(readyQuery(accountId, filter))).tasks, []);
+    }
+    assert.deepEqual(await store.listDeliveries({ accountId, id: refused.id }), []);
+  });
+
+  test("keeps a refused task's type and input apart from their absence", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const refused = newRefusedTask({ type: null });
+    await store.insertTasks(newPost(accountId, [], { refused: [refused] }));
+
+    const found = await store.findTask({ accountId, id: refused.id });
+
+    assert.equal(found?.task.type, null);
+    assert.equal(found?.task.inputText, null);
+  });
+
+  test("stores nothing of a post that cannot be stored whole", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const [task, twin] = [newTask(), newTask()];
+
+    await assert.rejects(store.insertTasks(newPost(accountId, [task, twin, twin])));
+
+    assert.equal(await store.findTask({ accountId, id: task.id }), null);
+    assert.deepEqual(await store.claimTasks({ type: "echo", max: 10, now: T0 }), []);
+  });
+
+  test("answers null for another account's task as for an unknown one", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const task = newTask();
+    await store.insertTasks(newPost(ada, [task]));
+
+    assert.equal(await store.findTask({ accountId: bob, id: task.id }), null);
+    assert.equal(await store.findTask({ accountId: ada, id: newTaskId() }), null);
+    assert.equal(await store.listDeliveries({ accountId: bob, id: task.id }), null);
+    assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.task.id, task.id);
+  });
+
+  const texts = [
+    ["a megabyte", JSON.stringify("x".repeat(1_000_000))],
+    ["characters beyond the basic plane", `"\u{1F600} \u00e4\u00f6 \u4e2d \u202e"`],
+    ["a NUL character", `"a\u0000b"`],
+    ["escaped lone surrogates", String.raw`{"\udead":"\ud800 \uDBFF"}`],
+    ["digits that a double would lose", `[1.0,12345678901234567890,1E400,-0]`],
+    ["JSON null, which is no absence", "null"],
+  ] as const;
+  test("keeps inputs, results and data as they came, whatever they hold", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+
+    for (const [what, text] of texts) {
+      const task = newTask({ inputText: text, dataText: `{"x":${text}}` });
+      await store.insertTasks(newPost(accountId, [task]));
+      const claimed = await claimOne(store);
+      await store.finishTask(newFinish(claimed, { resultText: text, errorText: text }));
+
+      const found = (await store.findTask({ accountId, id: task.id }))?.task;
+      // Compared here, because a failure would print a megabyte.
+      assert(claimed.inputText === text, what);
+      assert(found?.inputText === text, what);
+      assert(found.resultText === text, what);
+      assert(found.errorText === text, what);
+      assert(found.dataText === `{"x":${text}}`, what);
+    }
+  });
+
+  test("refuses posts while the backlog is full, and takes the engine's work all the same", async (t) => {
+    const { store } = await open(t, { backlogMax: 2 });
+    const accountId = await seedAccount(store);
+    const [first, second, late] = [newTask(), newTask(), newTask()];
+
+    const accepted = store.insertTasks(newPost(accountId, [first, second]));
+    const shed = store.insertTasks(newPost(accountId, [late]));
+    const claimed = store.claimTasks({ type: "echo", max: 10, now: T0 });
+
+    await assert.rejects(shed, { name: "StoreError", kind: "overloaded", isPassing: true });
+    await accepted;
+    assert.equal((await claimed).length, 2);
+    assert.equal(await store.findTask({ accountId, id: late.id }), null);
+    assert.equal(store.fault(), null);
+    await store.insertTasks(newPost(accountId, [late]));
+    assert.notEqual(await store.findTask({ accountId, id: late.id }), null);
+  });
+}
+
+/** The part of the conformance suite that is about the list of ready tasks. */
+export function exerciseReady(open: OpenStore): void {
+  test("lists finished tasks, oldest completion first, completed and failed ones alike", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask(), newTask(), newTask()];
+    await store.insertTasks(newPost(accountId, tasks));
+    const claimed = await store.claimTasks({ type: "echo", max: 3, now: T0 });
+    const [a, b, c] = claimed;
+    assert(a !== undefined && b !== undefined && c !== undefined);
+
+    await store.finishTask(newFinish(a, { endedAt: T0 + 3000 }));
+    await store.finishTask(newFinish(c, { endedAt: T0 + 1000 }));
+    const failure = { state: "failed", code: 50010, errorText: `{"message":"x"}` } as const;
+    await store.finishTask(newFinish(b, { ...failure, endedAt: T0 + 2000 }));
+
+    const { tasks: ready, next } = await store.listReady(readyQuery(accountId));
+    assert.deepEqual(
+      ready.map(({ id }) => id),
+      [c.id, b.id, a.id],
+    );
+    assert.equal(next, null);
+    assert.deepEqual(ready[1], {
+      id: b.id,
+      state: "failed",
+      statusCode: 50010,
+      statusMessage: null,
+      type: "echo",
+      createdAt: T0,
+      startedAt: T0,
+      completedAt: T0 + 2000,
+      expiresAt: T0 + 2000 + RETENTION_MS,
+      runs: 1,
+      dataText: `{"type":"echo"}`,
+    });
+  });
+
+  test("takes a collected task off the list for good, and only its own account does that", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const [task, kept] = [newTask(), newTask()];
+    await seedFinished(store, ada, { tasks: [task, kept] });
+    const readyIds = async (accountId: number): Promise<readonly string[]> =>
+      (await store.listReady(readyQuery(accountId))).tasks.map(({ id }) => id);
+
+    await store.collectTask({ accountId: bob, id: task.id });
+    assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.isReady, true);
+    await store.collectTask({ accountId: ada, id: task.id });
+    assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.isReady, false);
+    await store.collectTask({ accountId: ada, id: task.id });
+    await store.collectTask({ accountId: ada, id: newTaskId() });
+
+    assert.deepEqual(await readyIds(ada), [kept.id]);
+    assert.deepEqual(await readyIds(bob), []);
+  });
+
+  test("collects nothing before a task has finished", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask();
+    await store.insertTasks(newPost(accountId, [task]));
+    await store.collectTask({ accountId, id: task.id });
+    const claimed = await claimOne(store);
+    await store.collectTask({ accountId, id: task.id });
+
+    await store.finishTask(newFinish(claimed));
+
+    assert.equal((await store.findTask({ accountId, id: task.id }))?.isReady, true);
+  });
+
+  // Three completions at one time, an order that is not the order of posting, and a full last page: the
+  // places where paging goes wrong.
+  test("pages through every task once, whatever completed at the same time", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const waits = [4000, 2000, 3000, 2000, 1000, 2000];
+    await store.insertTasks(
+      newPost(
+        accountId,
+        waits.map(() => newTask()),
+      ),
+    );
+    const claimed = await store.claimTasks({ type: "echo", max: 10, now: T0 });
+    const ends = claimed.map((task, i) => newFinish(task, { endedAt: T0 + (waits[i] ?? 0) }));
+    for (const end of ends.toReversed()) await store.finishTask(end);
+    const expected = [4, 1, 3, 5, 2, 0].map((place) => claimed[place]?.id);
+
+    for (const limit of [1, 2, 3, 5, 6, 7]) {
+      const { ids, pages } = await readAll(store, readyQuery(accountId, { limit }));
+      assert.deepEqual(ids, expected);
+      assert.equal(pages, Math.ceil(expected.length / limit));
+    }
+  });
+
+  test("goes on after its cursor when tasks finish and are collected between pages", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const [a, b, c, d] = [newTask(), newTask(), newTask(), newTask()];
+    await seedFinished(store, accountId, { tasks: [a, b, c] });
+    const first = await store.listReady(readyQuery(accountId, { limit: 2 }));
+
+    for (const { id } of [a, b]) await store.collectTask({ accountId, id });
+    await seedFinished(store, accountId, { tasks: [d], endedAt: T0 + 5000 });
+
+    const second = await store.listReady(readyQuery(accountId, { limit: 2, after: first.next }));
+    assert.deepEqual(
+      second.tasks.map(({ id }) => id),
+      [c.id, d.id],
+    );
+    assert.equal(second.next, null);
+  });
+
+  test("filters by tag, by type and by both, page by page", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const other = await seedAccount(store, "bob");
+    const kinds = [
+      ["echo", "x"],
+      ["hash", "x"],
+      ["echo", "y"],
+      ["echo", null],
+      ["hash", "y"],
+      ["echo", "x"],
+    ] as const;
+    const tasks = kinds.map(([type, tag]) => newTask({ type, tag }));
+    await seedFinished(store, accountId, { tasks });
+    await seedFinished(store, other, { tasks: [newTask({ type: "echo", tag: "x" })] });
+    const idsAt = (...places: number[]) => places.map((place) => tasks[place]?.id);
+
+    const cases = [
+      [{ tag: "x" }, idsAt(0, 1, 5)],
+      [{ type: "echo" }, idsAt(0, 2, 3, 5)],
+      [{ tag: "x", type: "echo" }, idsAt(0, 5)],
+      [{ tag: "X" }, []],
+      [{ tag: "" }, []],
+      [{ type: "none" }, []],
+    ] as const;
+    for (const [filter, ids] of cases) {
+      const read = await readAll(store, readyQuery(accountId, { limit: 2, ...filter }));
+      assert.deepEqual(read.ids, ids, JSON.stringify(filter));
+    }
+  });
+}
+
+async function readAll(
+  store: Store,
+  query: Parameters<Store["listReady"]>[0],
+): Promise<{ readonly ids: readonly string[]; readonly pages: number }> {
+  const ids: string[] = [];
+  let { after } = query;
+  for (let pages = 1; ; pages++) {
+    const page = await store.listReady({ ...query, after });
+    ids.push(...page.tasks.map(({ id }) => id));
+    if (page.next === null) return { ids, pages };
+    after = page.next;
+  }
+}
+
+/** The part of the conformance suite that is about starting tasks and ending their runs. */
+export function exerciseRunning(open: OpenStore): void {
+  test("starts queued tasks by priority, then age, up to the number asked for", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [0, 5, 9, 5, 0].map((priority) => newTask({ priority }));
+    await store.insertTasks(newPost(accountId, tasks));
+    const claim = async (max: number) => {
+      const claimed = await store.claimTasks({ type: "echo", max, now: T0 });
+      return claimed.map(({ id }) => tasks.findIndex((task) => task.id === id));
+    };
+
+    assert.deepEqual(await claim(2), [2, 1]);
+    assert.deepEqual(await claim(0), []);
+    assert.deepEqual(await claim(10), [3, 0, 4]);
+    assert.deepEqual(await claim(10), []);
+  });
+
+  test("hands over what a runner needs, counts the run and shows the task as running", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ type: "hash", tag: "t", marketplace: "us", inputText: "[1]" });
+    await store.insertTasks(newPost(accountId, [task, newTask({ type: "echo" })]));
+
+    const [claimed, ...others] = await store.claimTasks({ type: "hash", max: 5, now: T0 + 5 });
+
+    assert.deepEqual(claimed, {
+      seq: claimed?.seq,
+      id: task.id,
+      type: "hash",
+      tag: "t",
+      marketplace: "us",
+      inputText: "[1]",
+      failures: 0,
+    });
+    assert.deepEqual(others, []);
+    const found = (await store.findTask({ accountId, id: task.id }))?.task;
+    assert.equal(found?.state, "running");
+    assert.equal(found.statusCode, 40601);
+    assert.equal(found.startedAt, T0 + 5);
+    assert.equal(found.runs, 1);
+  });
+
+  test("starts a delayed task no sooner than it was let into the queue", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const startAt = T0 + 60_000;
+    const task = newTask({ startAt });
+    await store.insertTasks(newPost(accountId, [task]));
+    const claim = async () =>
+      (await store.claimTasks({ type: "echo", max: 5, now: startAt + 1 })).length;
+
+    assert.equal((await store.findTask({ accountId, id: task.id }))?.task.state, "queued");
+    assert.equal(await claim(), 0);
+    assert.equal(await store.releaseDelayed({ now: startAt - 1, max: 10 }), 0);
+    assert.equal(await claim(), 0);
+    assert.equal(await store.releaseDelayed({ now: startAt, max: 10 }), 1);
+    assert.equal(await store.releaseDelayed({ now: startAt, max: 10 }), 0);
+    assert.equal(await claim(), 1);
+  });
+
+  test("starts a task at once whose start time is not after its posting", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask({ startAt: T0 }), newTask({ startAt: T0 - 1000 })];
+
+    await store.insertTasks(newPost(accountId, tasks));
+
+    assert.equal((await store.claimTasks({ type: "echo", max: 5, now: T0 })).length, 2);
+  });
+
+  test("lets no more delayed tasks into the queue than asked for, the earliest first", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [3, 1, 2].map((seconds) => newTask({ startAt: T0 + seconds * 1000 }));
+    await store.insertTasks(newPost(accountId, tasks));
+
+    assert.equal(await store.releaseDelayed({ now: T0 + 5000, max: 2 }), 2);
+    const ids = (await store.claimTasks({ type: "echo", max: 5, now: T0 + 5000 })).map(
+      ({ id }) => id,
+    );
+    assert.deepEqual(ids, [tasks[1]?.id, tasks[2]?.id]);
+    assert.equal(await store.releaseDelayed({ now: T0 + 5000, max: 2 }), 1);
+  });
+
+  test("records how a run ended", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const ends = [
+      { state: "completed", code: 20000, resultText: `{"a":1}`, errorText: null },
+      { state: "failed", code: 50010, resultText: null, errorText: `{"message":"m"}` },
+      { state: "failed", code: 50401, resultText: null, errorText: `{"message":"t"}` },
+    ] as const;
+
+    for (const end of ends) {
+      const task = newTask();
+      await store.insertTasks(newPost(accountId, [task]));
+      const times = { endedAt: T0 + 9, expiresAt: T0 + 99 };
+      await store.finishTask(newFinish(await claimOne(store), { ...end, ...times }));
+
+      const found = await store.findTask({ accountId, id: task.id });
+      assert.equal(found?.isReady, true);
+      assert.equal(found.task.state, end.state);
+      assert.equal(found.task.statusCode, end.code);
+      assert.equal(found.task.resultText, end.resultText);
+      assert.equal(found.task.errorText, end.errorText);
+      assert.equal(found.task.completedAt, T0 + 9);
+      assert.equal(found.task.expiresAt, T0 + 99);
+    }
+  });
+
+  test("changes nothing when a task that is not running is finished, retried or requeued", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ postback: webhook("a.example") });
+    await store.insertTasks(newPost(accountId, [task]));
+    const read = () => store.findTask({ accountId, id: task.id });
+    const { seq } = await claimOne(store);
+    await store.requeueTasks({ seq });
+    const touch = async (): Promise<void> => {
+      const late = { resultText: `"late"`, endedAt: T0 + 5000 };
+      assert.deepEqual(await store.finishTask(newFinish({ seq }, late)), []);
+      await store.retryTask({ seq, startAt: T0 + 5000 });
+      assert.equal(await store.requeueTasks({ seq }), 0);
+      assert.equal(await store.requeueTasks({ seq: "all" }), 0);
+    };
+
+    const queued = await read();
+    await touch();
+    assert.deepEqual(await read(), queued);
+    assert.deepEqual(await store.listLanes(), []);
+
+    const claimed = await claimOne(store);
+    assert.deepEqual(await store.finishTask(newFinish(claimed)), ["a.example"]);
+    const finished = await read();
+    const deliveries = await store.listDeliveries({ accountId, id: task.id });
+    await touch();
+    assert.deepEqual(await read(), finished);
+    assert.deepEqual(await store.listDeliveries({ accountId, id: task.id }), deliveries);
+  });
+
+  test("makes the first attempt of each webhook due at the end of the run, and not before", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const webhooks = { postback: webhook("b.example", "/p"), pingback: webhook("a.example", "/g") };
+    const task = newTask(webhooks);
+    await store.insertTasks(newPost(accountId, [task]));
+    const claimed = await claimOne(store);
+    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(await store.listDeliveries({ accountId, id: task.id }), []);
+
+    const hosts = await store.finishTask(newFinish(claimed, { endedAt: T0 + 7000 }));
+
+    assert.deepEqual([...hosts].sort(), ["a.example", "b.example"]);
+    const deliveries = await store.listDeliveries({ accountId, id: task.id });
+    assert.deepEqual(
+      deliveries?.map(({ kind, url, state, attempts }) => ({ kind, url, state, attempts })),
+      [
+        { kind: "pingback", url: "https://a.example/g", state: "scheduled", attempts: [FIRST] },
+        { kind: "postback", url: "https://b.example/p", state: "scheduled", attempts: [FIRST] },
+      ],
+    );
+  });
+
+  test("names a host once that both webhooks of a task go to", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ postback: webhook("a.example"), pingback: webhook("a.example") });
+    await store.insertTasks(newPost(accountId, [task]));
+
+    const hosts = await store.finishTask(newFinish(await claimOne(store)));
+
+    assert.deepEqual([...new Set(hosts)], ["a.example"]);
+    assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: T0 + 1000 }]);
+  });
+
+  test("puts a failed run back into the queue for its time, and counts the failure", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ inputText: "7" });
+    await store.insertTasks(newPost(accountId, [task]));
+    const { seq } = await claimOne(store);
+
+    await store.retryTask({ seq, startAt: T0 + 1000 });
+
+    const waiting = (await store.findTask({ accountId, id: task.id }))?.task;
+    assert.equal(waiting?.state, "queued");
+    assert.equal(waiting.statusCode, 40602);
+    assert.equal(waiting.startedAt, null);
+    assert.equal(waiting.runs, 1);
+    assert.deepEqual(await store.claimTasks({ type: "echo", max: 5, now: T0 + 999 }), []);
+    await store.releaseDelayed({ now: T0 + 1000, max: 5 });
+    const again = await claimOne(store);
+    assert.equal(again.failures, 1);
+    assert.equal(again.inputText, "7");
+    assert.equal((await store.findTask({ accountId, id: task.id }))?.task.runs, 2);
+  });
+
+  test("requeues one running task or all, with their runs counted and no failure", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask(), newTask({ priority: 3 }), newTask()];
+    await store.insertTasks(newPost(accountId, tasks));
+    const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0 });
+    const second = claimed.find(({ id }) => id === tasks[2]?.id);
+    assert(second !== undefined);
+
+    assert.equal(await store.requeueTasks({ seq: second.seq }), 1);
+    assert.equal(await store.requeueTasks({ seq: "all" }), 2);
+    assert.equal(await store.requeueTasks({ seq: "all" }), 0);
+
+    const shown = (await store.findTask({ accountId, id: second.id }))?.task;
+    assert.equal(shown?.state, "queued");
+    assert.equal(shown.statusCode, 40602);
+    assert.equal(shown.startedAt, null);
+    const again = await store.claimTasks({ type: "echo", max: 5, now: T0 + 1 });
+    assert.deepEqual(
+      again.map(({ id, failures }) => [id, failures]),
+      [tasks[1], tasks[0], tasks[2]].map((task) => [task?.id, 0]),
+    );
+    assert.equal((await store.findTask({ accountId, id: second.id }))?.task.runs, 2);
+  });
+}
+
+/** The first attempt of a webhook whose task ended seven seconds after {@link T0}, as it is shown. */
+const FIRST = {
+  number: 1,
+  dueAt: T0 + 7000,
+  startedAt: null,
+  endedAt: null,
+  outcome: null,
+  httpStatus: null,
+  error: null,
+  address: null,
+  phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null },
+  responseExcerpt: null,
+  refusal: null,
+} as const;

@@ -1,0 +1,271 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import type { AttemptRef } from "../../src/store/store.ts";
+import { StoreError, type Store } from "../../src/store/store.ts";
+import {
+  newAccount,
+  newAttemptResult,
+  newFinish,
+  newKeyToStore,
+  newPost,
+  newRefusedTask,
+  newTask,
+  newTaskId,
+  readyQuery,
+  RETENTION_MS,
+  seedAccount,
+  seedDelivery,
+  seedFinished,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+import { exerciseAccounts } from "./conformance-accounts.ts";
+import { exerciseDeliveries } from "./conformance-deliveries.ts";
+import { exercisePosting, exerciseReady, exerciseRunning } from "./conformance-tasks.ts";
+
+/** A store that a test opened; it is closed after the test. */
+export interface OpenedStore {
+  readonly store: Store;
+  /** Opens the same data once more, beside the first store or after its close. */
+  again(): Promise<Store>;
+}
+
+/** Opens a store without any data. `backlogMax` as in {@link Store.insertTasks}: rows that may wait. */
+export type OpenStore = (
+  t: TestContext,
+  options?: { readonly backlogMax?: number },
+) => Promise<OpenedStore>;
+
+/** Holds an implementation of {@link Store} to every sentence of its comments. */
+export function exerciseStore(name: string, open: OpenStore): void {
+  describe(`${name}: accounts and keys`, () => exerciseAccounts(open));
+  describe(`${name}: posting and reading tasks`, () => exercisePosting(open));
+  describe(`${name}: ready tasks`, () => exerciseReady(open));
+  describe(`${name}: running tasks`, () => exerciseRunning(open));
+  describe(`${name}: deliveries`, () => exerciseDeliveries(open));
+  describe(`${name}: upkeep`, () => exerciseUpkeep(open));
+  describe(`${name}: as a whole`, () => exerciseWhole(open));
+}
+
+function exerciseUpkeep(open: OpenStore): void {
+  test("erases what has expired with its deliveries, and nothing else", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const expiresAt = T0 + 1000 + RETENTION_MS;
+    const old = await seedDelivery(store, accountId);
+    const [late, refused, waiting] = [newTask(), newRefusedTask(), newTask()];
+    await seedFinished(store, accountId, { tasks: [late], endedAt: T0 + 1001 });
+    const post = newPost(accountId, [waiting], { refused: [refused], refusedExpireAt: expiresAt });
+    await store.insertTasks(post);
+
+    assert.equal(await store.eraseExpired({ now: expiresAt - 1, max: 10 }), 0);
+    assert.equal(await store.eraseExpired({ now: expiresAt, max: 10 }), 2);
+
+    for (const { id } of [old, refused]) {
+      assert.equal(await store.findTask({ accountId, id }), null);
+      assert.equal(await store.listDeliveries({ accountId, id }), null);
+    }
+    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(
+      (await store.listReady(readyQuery(accountId))).tasks.map(({ id }) => id),
+      [late.id],
+    );
+    assert.equal(await store.eraseExpired({ now: expiresAt + RETENTION_MS * 99, max: 10 }), 1);
+    assert.equal((await store.findTask({ accountId, id: waiting.id }))?.task.state, "queued");
+    assert.equal((await store.listKeys("ada"))?.length, 1);
+  });
+
+  test("erases no more than asked for, what expired first before the rest", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const refused = [5, 1, 4, 2, 3].map((order) => ({ order, task: newRefusedTask() }));
+    for (const { order, task } of refused) {
+      const post = newPost(accountId, [], { refused: [task], refusedExpireAt: T0 + order });
+      await store.insertTasks(post);
+    }
+    const left = async () => {
+      const found = await Promise.all(
+        refused.map(({ task }) => store.findTask({ accountId, id: task.id })),
+      );
+      return refused.filter((_, i) => found[i] !== null).map(({ order }) => order);
+    };
+
+    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 2);
+    assert.deepEqual(await left(), [5, 4, 3]);
+    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 2);
+    assert.deepEqual(await left(), [5]);
+    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 1);
+    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 0);
+  });
+
+  test("gives space back in steps that come to an end, and loses nothing by it", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const [kept, ...big] = Array.from({ length: 12 }, () =>
+      newTask({ inputText: JSON.stringify("x".repeat(1_000_000)) }),
+    );
+    assert(kept !== undefined);
+    await seedFinished(store, accountId, { tasks: big });
+    await store.insertTasks(newPost(accountId, [kept]));
+    await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 });
+
+    let steps = 1;
+    while ((await store.reclaimSpace()) === "more" && steps < 50) steps++;
+
+    assert(steps > 1 && steps < 50, `${steps} steps`);
+    const found = await store.findTask({ accountId, id: kept.id });
+    assert.equal(found?.task.inputText, kept.inputText);
+  });
+}
+
+function exerciseWhole(open: OpenStore): void {
+  test("keeps its promises to 200 callers at once", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const claimed: number[] = [];
+    const sent: number[] = [];
+
+    async function call(): Promise<void> {
+      const task = newTask({ postback: webhook("a.example") });
+      await store.insertTasks(newPost(accountId, [task]));
+      assert.notEqual(await store.findTask({ accountId, id: task.id }), null);
+      for (const run of await store.claimTasks({ type: "echo", max: 2, now: T0 })) {
+        claimed.push(run.seq);
+        await store.finishTask(newFinish(run));
+        const { id } = run;
+        assert.equal((await store.findTask({ accountId, id }))?.task.state, "completed");
+      }
+      const lanes = [{ host: "a.example", max: 2 }];
+      const { attempts } = await store.claimAttempts({ lanes, now: T0 + 1000 });
+      sent.push(...attempts.map(({ seq }) => seq));
+    }
+    await Promise.all(Array.from({ length: 200 }, call));
+
+    const left = await store.claimAttempts({
+      lanes: [{ host: "a.example", max: 1000 }],
+      now: T0 + 1000,
+    });
+    sent.push(...left.attempts.map(({ seq }) => seq));
+    assert.equal(claimed.length, 200);
+    assert.equal(new Set(claimed).size, 200, "a task was started twice");
+    assert.equal(sent.length, 200);
+    assert.equal(new Set(sent).size, 200, "an attempt was started twice");
+    assert.equal((await store.listReady(readyQuery(accountId, { limit: 1000 }))).tasks.length, 200);
+  });
+
+  test("has everything again that it acknowledged when it is opened again", async (t) => {
+    const { store, again } = await open(t);
+    const accountId = await seedAccount(store);
+    const [queued, delayed] = [newTask(), newTask({ startAt: T0 + 99_000 })];
+    const sent = await seedDelivery(store, accountId);
+    await store.insertTasks(newPost(accountId, [queued, delayed]));
+    await store.claimAttempts({ lanes: [{ host: "a.example", max: 1 }], now: T0 + 1000 });
+    const read = async (from: Store) => ({
+      accounts: await from.listAccounts(),
+      keys: await from.listKeys("ada"),
+      tasks: await Promise.all(
+        [queued, delayed, sent].map(({ id }) => from.findTask({ accountId, id })),
+      ),
+      deliveries: await from.listDeliveries({ accountId, id: sent.id }),
+      inFlight: await from.listInFlight(),
+      ready: await from.listReady(readyQuery(accountId)),
+    });
+    const before = await read(store);
+
+    await store.close();
+
+    assert.deepEqual(await read(await again()), before);
+    assert.equal(before.inFlight.length, 1);
+  });
+
+  test("finishes what was asked for before it closes, and may be closed twice", async (t) => {
+    const { store, again } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = Array.from({ length: 300 }, () => newTask());
+    const posts = tasks.map((task) => store.insertTasks(newPost(accountId, [task])));
+
+    await Promise.all([store.close(), store.close()]);
+
+    await Promise.all(posts);
+    const claimed = await (await again()).claimTasks({ type: "echo", max: 1000, now: T0 });
+    assert.equal(claimed.length, 300);
+    await store.close();
+  });
+
+  test("refuses a write as closed from the moment it is asked to close", async (t) => {
+    const { store, again } = await open(t);
+    const accountId = await seedAccount(store);
+    const [early, late] = [newTask(), newTask()];
+
+    const accepted = store.insertTasks(newPost(accountId, [early]));
+    const closing = store.close();
+    const refused = store.insertTasks(newPost(accountId, [late]));
+
+    await assert.rejects(refused, { name: "StoreError", kind: "closed" });
+    await Promise.all([accepted, closing]);
+    const reopened = await again();
+    assert.notEqual(await reopened.findTask({ accountId, id: early.id }), null);
+    assert.equal(await reopened.findTask({ accountId, id: late.id }), null);
+  });
+
+  test("answers every method after its close with a StoreError of kind closed", async (t) => {
+    const { store } = await open(t);
+    await store.close();
+
+    const answers = Object.entries(CALLS).map(async ([method, call]) => {
+      const answer = await call(store).then(() => "a value", toAnswer);
+      return [method, answer] as const;
+    });
+
+    const expected = Object.keys(CALLS).map((method) => [method, "closed"]);
+    assert.deepEqual(await Promise.all(answers), expected);
+    assert.equal(store.fault()?.kind, "closed");
+    assert.equal(store.fault()?.isPassing, false);
+  });
+}
+
+function toAnswer(error: unknown): string {
+  return error instanceof StoreError ? error.kind : String(error);
+}
+
+const ATTEMPT: AttemptRef = {
+  ...{ seq: 1, taskSeq: 1, kind: "postback", number: 1, retry: 0 },
+  ...{ host: "a.example", dueAt: T0 },
+};
+
+const KEY = { accountId: 1, id: newTaskId() };
+
+/** A call of every method, so that none is forgotten. */
+const CALLS = {
+  createAccount: (store) => store.createAccount(newAccount()),
+  listAccounts: (store) => store.listAccounts(),
+  setAccountDisabled: (store) => store.setAccountDisabled({ login: "ada", disabledAt: null }),
+  createKey: (store) =>
+    store.createKey({ ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 1 }),
+  listKeys: (store) => store.listKeys("ada"),
+  revokeKey: (store) => store.revokeKey({ keyId: "key_x", revokedAt: T0 }),
+  findKeyHolder: (store) => store.findKeyHolder("x"),
+  insertTasks: (store) => store.insertTasks(newPost(1, [newTask()])),
+  findTask: (store) => store.findTask(KEY),
+  collectTask: (store) => store.collectTask(KEY),
+  listReady: (store) => store.listReady(readyQuery(1)),
+  claimTasks: (store) => store.claimTasks({ type: "echo", max: 1, now: T0 }),
+  finishTask: (store) => store.finishTask(newFinish({ seq: 1 })),
+  retryTask: (store) => store.retryTask({ seq: 1, startAt: T0 }),
+  requeueTasks: (store) => store.requeueTasks({ seq: "all" }),
+  releaseDelayed: (store) => store.releaseDelayed({ now: T0, max: 1 }),
+  listLanes: (store) => store.listLanes(),
+  claimAttempts: (store) => store.claimAttempts({ lanes: [], now: T0 }),
+  listInFlight: (store) => store.listInFlight(),
+  recordAttempt: (store) =>
+    store.recordAttempt({
+      attempt: ATTEMPT,
+      result: newAttemptResult(),
+      endedAt: T0,
+      decision: { state: "given_up" },
+    }),
+  listDeliveries: (store) => store.listDeliveries(KEY),
+  eraseExpired: (store) => store.eraseExpired({ now: T0, max: 1 }),
+  reclaimSpace: (store) => store.reclaimSpace(),
+} satisfies Record<Exclude<keyof Store, "fault" | "close">, (store: Store) => Promise<unknown>>;

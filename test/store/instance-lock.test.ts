@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { statSync, symlinkSync, writeFileSync } from "node:fs";
+import { test, type TestContext } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+import {
+  InstanceLock,
+  InstanceLockError,
+  readHolder,
+} from "../../src/store/sqlite/instance-lock.ts";
+import { newDatabaseFile } from "../helpers/store.ts";
+
+interface LockProcess {
+  readonly pid: number;
+  /** What it said of its try. */
+  readonly said: string;
+  /** Kills it as the kernel or an operator in a hurry would. */
+  kill(): Promise<void>;
+}
+
+async function startLockProcess(
+  t: TestContext,
+  file: string,
+  { url }: { readonly url?: string } = {},
+): Promise<LockProcess> {
+  const program = new URL("./lock-process.ts", import.meta.url).pathname;
+  const more = url === undefined ? [file] : [file, url];
+  const child = spawn(process.execPath, ["--import", "tsx", program, ...more], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  t.after(() => child.kill("SIGKILL"));
+  const [said] = await once(child.stdout, "data");
+  return {
+    pid: child.pid ?? 0,
+    said: String(said).trim(),
+    kill: async () => {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
+
+function acquire(t: TestContext, file: string): InstanceLock {
+  const lock = InstanceLock.acquire(file);
+  t.after(() => lock.release());
+  return lock;
+}
+
+function refusalOf(file: string): InstanceLockError {
+  try {
+    InstanceLock.acquire(file).release();
+  } catch (error) {
+    assert(error instanceof InstanceLockError, String(error));
+    return error;
+  }
+  throw new Error("the lock was given");
+}
+
+test("refuses a second process and names the first with its URL, until that one is killed", async (t) => {
+  const file = newDatabaseFile(t);
+  const url = "http://127.0.0.1:8089/";
+  const holder = await startLockProcess(t, file, { url });
+  assert.equal(holder.said, "held");
+
+  const refusal = refusalOf(file);
+  assert.deepEqual(refusal.holder, { pid: holder.pid, url });
+  assert(refusal.message.includes(`process ${holder.pid} at ${url}`), refusal.message);
+  assert(refusal.message.startsWith(`${file} is already served by`), refusal.message);
+  assert.match((await startLockProcess(t, file)).said, /^InstanceLockError: .* is already served/);
+
+  await holder.kill();
+  acquire(t, file);
+  assert.deepEqual(readHolder(file), { pid: process.pid, url: null });
+});
+
+test("names a holder that does not listen yet without a URL", (t) => {
+  const file = newDatabaseFile(t);
+  acquire(t, file);
+
+  const refusal = refusalOf(file);
+
+  assert.deepEqual(refusal.holder, { pid: process.pid, url: null });
+  assert.doesNotMatch(refusal.message, / at /);
+});
+
+test("keeps the lock over an announcement, and over a second one", (t) => {
+  const file = newDatabaseFile(t);
+  const lock = acquire(t, file);
+
+  for (const url of ["http://127.0.0.1:1/", "http://127.0.0.1:2/"]) {
+    lock.announce(url);
+    assert.deepEqual(readHolder(file), { pid: process.pid, url });
+    assert.deepEqual(refusalOf(file).holder, { pid: process.pid, url });
+  }
+});
+
+// `health --wait` asks for the holder again and again while the daemon starts.
+test("is not taken for held because somebody reads the holder's name", async (t) => {
+  const file = newDatabaseFile(t);
+  const lock = acquire(t, file);
+  const script = `
+    import Database from "better-sqlite3";
+    const reader = new Database(process.argv[1], { readonly: true });
+    reader.exec("BEGIN");
+    reader.prepare("SELECT pid FROM holder").all();
+    process.stdout.write("reading");
+    setTimeout(() => reader.exec("ROLLBACK"), 50);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script, `${file}.lock`], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await once(child.stdout, "data");
+
+  lock.announce("http://127.0.0.1:1/");
+
+  assert.deepEqual(readHolder(file), { pid: process.pid, url: "http://127.0.0.1:1/" });
+  if (child.exitCode === null) await once(child, "exit");
+});
+
+test("is free again once it was released, and then its holder's name means nothing", (t) => {
+  const file = newDatabaseFile(t);
+  const first = InstanceLock.acquire(file);
+  first.announce("http://127.0.0.1:1/");
+  first.release();
+  assert.equal(readHolder(file)?.url, "http://127.0.0.1:1/");
+
+  acquire(t, file);
+
+  assert.equal(readHolder(file)?.url, null);
+});
+
+// A collected connection is closed, and its lock with it.
+test("is held as long as the process lives, also when nobody keeps the lock object", async (t) => {
+  const file = newDatabaseFile(t);
+  setFlagsFromString("--expose-gc");
+  const collectGarbage: unknown = runInNewContext("gc");
+  assert(typeof collectGarbage === "function");
+  acquireAndForget(file);
+
+  for (let i = 0; i < 2; i++) {
+    collectGarbage();
+    // Finalizers run in a turn of their own.
+    await turn();
+  }
+
+  assert.equal(refusalOf(file).holder?.pid, process.pid);
+});
+
+function acquireAndForget(file: string): void {
+  InstanceLock.acquire(file);
+}
+
+test("holds one database file and no other", (t) => {
+  const file = newDatabaseFile(t);
+  acquire(t, file);
+
+  acquire(t, `${file}2`);
+
+  assert.equal(refusalOf(file).holder?.pid, process.pid);
+});
+
+test("names nobody where there is no lock file, or one that nobody finished", (t) => {
+  const file = newDatabaseFile(t);
+  assert.equal(readHolder(file), null);
+
+  writeFileSync(`${file}.lock`, "");
+
+  assert.equal(readHolder(file), null);
+  acquire(t, file);
+  assert.equal(readHolder(file)?.pid, process.pid);
+});
+
+test("makes a lock file that only its owner can read", (t) => {
+  const umask = process.umask(0o022);
+  t.after(() => process.umask(umask));
+  const file = newDatabaseFile(t);
+
+  acquire(t, file);
+
+  assert.equal((statSync(`${file}.lock`).mode & 0o777).toString(8), "600");
+});
+
+test("refuses a second process that names the file by a symbolic link", async (t) => {
+  const file = newDatabaseFile(t);
+  writeFileSync(file, "");
+  const link = `${file}.link`;
+  symlinkSync(file, link);
+  const first = await startLockProcess(t, file);
+
+  assert.throws(() => InstanceLock.acquire(link), InstanceLockError);
+  assert.equal(readHolder(link)?.pid, first.pid);
+});

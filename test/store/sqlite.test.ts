@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync, truncateSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { test } from "node:test";
+
+import Database from "better-sqlite3";
+
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { StoreError, type Store, type StoreErrorKind } from "../../src/store/store.ts";
+import {
+  claimAttempt,
+  claimOne,
+  newAttemptRecord,
+  newDatabaseFile,
+  newFinish,
+  newPost,
+  newRefusedTask,
+  newTask,
+  newTaskId,
+  openTestStore,
+  seedAccount,
+  seedFinished,
+  RETENTION_MS,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+import { exerciseStore, type OpenStore } from "./conformance.ts";
+
+function openWith(writer: "thread" | "inline"): OpenStore {
+  return async (t, options = {}) => {
+    const file = newDatabaseFile(t);
+    const again = (): Promise<Store> => openTestStore(t, { ...options, file, writer });
+    return { store: await again(), again };
+  };
+}
+
+exerciseStore("sqlite with a writer thread", openWith("thread"));
+exerciseStore("sqlite with an inline writer", openWith("inline"));
+
+test("an erased task leaves no row behind in any table", async (t) => {
+  const file = newDatabaseFile(t);
+  const store = await openTestStore(t, { file });
+  const accountId = await seedAccount(store);
+  const hooks = { postback: webhook("a.example"), pingback: webhook("b.example") };
+  const task = newTask({ ...hooks, inputText: "1", tag: "t" });
+  await store.insertTasks(newPost(accountId, [task], { refused: [newRefusedTask()] }));
+  await store.finishTask(newFinish(await claimOne(store)));
+  await store.recordAttempt(newAttemptRecord(await claimAttempt(store)));
+  const connection = new Database(file, { readonly: true });
+  t.after(() => connection.close());
+  const counts = (): Record<string, unknown> => {
+    const tables = ["tasks", "task_inputs", "task_results", "deliveries", "attempts"];
+    return Object.fromEntries(
+      tables.map((table) => [
+        table,
+        connection.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+      ]),
+    );
+  };
+  assert.deepEqual(counts(), {
+    ...{ tasks: 2, task_inputs: 1, task_results: 2, deliveries: 2, attempts: 3 },
+  });
+
+  assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 }), 2);
+
+  assert.deepEqual(counts(), {
+    ...{ tasks: 0, task_inputs: 0, task_results: 0, deliveries: 0, attempts: 0 },
+  });
+  assert.deepEqual(connection.pragma("foreign_key_check"), []);
+  assert.deepEqual(connection.pragma("integrity_check", { simple: true }), "ok");
+});
+
+test("an erased text is in none of the files that a closed store leaves", async (t) => {
+  const file = newDatabaseFile(t);
+  const store = await openTestStore(t, { file });
+  const accountId = await seedAccount(store);
+  const task = newTask({ inputText: `"a-secret-in-an-input"` });
+  await seedFinished(store, accountId, { tasks: [task] });
+
+  await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 });
+  await store.close();
+
+  const folder = dirname(file);
+  const holding = readdirSync(folder).filter((name) =>
+    readFileSync(join(folder, name)).includes("a-secret-in-an-input"),
+  );
+  assert.deepEqual(holding, []);
+});
+
+for (const writer of ["thread", "inline"] as const) {
+  // Whoever stops the daemon and copies this file has copied everything.
+  test(`a closed store has everything in its one file (${writer})`, async (t) => {
+    const file = newDatabaseFile(t);
+    const store = await openTestStore(t, { file, writer });
+    await seedAccount(store);
+
+    await store.close();
+
+    assert.deepEqual(readdirSync(dirname(file)), [basename(file)]);
+  });
+}
+
+for (const state of ["absent", "empty"] as const) {
+  test(`a file that was ${state} shrinks again after its tasks were erased`, async (t) => {
+    const file = newDatabaseFile(t);
+    if (state === "empty") writeFileSync(file, "");
+    const store = await openTestStore(t, { file });
+    const accountId = await seedAccount(store);
+    const inputText = JSON.stringify("x".repeat(1_000_000));
+    const tasks = Array.from({ length: 12 }, () => newTask({ inputText }));
+    await seedFinished(store, accountId, { tasks });
+    await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 });
+
+    let steps = 1;
+    while ((await store.reclaimSpace()) === "more" && steps < 50) steps++;
+
+    assert(steps < 50, "giving space back never comes to an end");
+    const connection = new Database(file, { readonly: true });
+    t.after(() => connection.close());
+    const pages = Number(connection.pragma("page_count", { simple: true }));
+    assert(pages < 1100, `${pages} pages are left of 3,000`);
+  });
+}
+
+test("a read from a damaged file rejects with a StoreError", async (t) => {
+  const file = newDatabaseFile(t);
+  const store = await openTestStore(t, { file });
+  const accountId = await seedAccount(store);
+  await seedFinished(store, accountId, { tasks: Array.from({ length: 50 }, () => newTask()) });
+  await store.close();
+  const connection = new Database(file);
+  connection.pragma("wal_checkpoint(TRUNCATE)");
+  connection.close();
+  const reopened = await openTestStore(t, { file });
+  truncateSync(file, 4096);
+
+  const found = reopened.findTask({ accountId, id: newTaskId() });
+
+  await assert.rejects(found, (error) => {
+    assert(error instanceof StoreError, `it rejects with ${String(error)}`);
+    return true;
+  });
+});
+
+test("a file that cannot be opened rejects the opening, for either writer", async (t) => {
+  const file = newDatabaseFile(t);
+  writeFileSync(file, "This is no database, and it is long enough for one.".repeat(100));
+
+  for (const writer of ["thread", "inline"] as const) {
+    await assert.rejects(openSqliteStore({ file, writer, backlogMax: 1 }), /not a database/);
+    const nowhere = `${file}.d/test.db`;
+    await assert.rejects(openSqliteStore({ file: nowhere, writer, backlogMax: 1 }), /cannot open/);
+  }
+});
+
+test("a StoreError says which failures may pass", () => {
+  const cases = {
+    ...{ failed: false, closed: false },
+    ...{ full: true, busy: true, overloaded: true },
+  } satisfies Record<StoreErrorKind, boolean>;
+
+  for (const [kind, isPassing] of Object.entries(cases)) {
+    // The keys of the table are the kinds.
+    assert.equal(new StoreError(kind as StoreErrorKind, "x").isPassing, isPassing, kind);
+  }
+});
