@@ -1,0 +1,143 @@
+import type { Clock, Timer } from "../domain/clock.ts";
+import type { AttemptOutcome, AttemptResult } from "../domain/delivery.ts";
+
+/** What an attempt is busy with; each but the last has a phase time of its own. */
+export type Stage = "dns" | "connect" | "tls" | "answer";
+
+const TIMED_OUT: Readonly<Record<Stage, string>> = {
+  dns: "timed out while resolving the name",
+  connect: "timed out while connecting",
+  tls: "timed out during the TLS handshake",
+  answer: "timed out waiting for the answer",
+};
+
+/**
+ * One attempt under way: its deadline, which covers everything from the name to the status line, and
+ * the facts that its result will state however it ends.
+ */
+export class OpenAttempt {
+  readonly #clock: Clock;
+  readonly #controller = new AbortController();
+  readonly #deadline: Timer;
+  readonly #deadlineAt: number;
+  readonly #spentMs: Record<Stage, number | null> = {
+    dns: null,
+    connect: null,
+    tls: null,
+    answer: null,
+  };
+  #stage: Stage = "connect";
+  #cutBy: "timed_out" | "interrupted" | null = null;
+  /** The address that is being or was dialled. */
+  address: string | null = null;
+  /** Where it stands among those in flight; theirs to set. */
+  place = -1;
+
+  constructor({ clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number }) {
+    this.#clock = clock;
+    this.#deadlineAt = clock.monotonic() + timeoutMs;
+    // A process that was stopped, or busy, finds its timers due before it gets to read what arrived in
+    // the meantime. One turn of the event loop later an answer that came in time has been read, and is
+    // not taken for none and sent again.
+    this.#deadline = clock.setTimer(timeoutMs, () => setImmediate(() => this.#cut("timed_out")));
+  }
+
+  /** Aborted when the deadline passes or the attempt is interrupted. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Milliseconds until the deadline. */
+  get leftMs(): number {
+    return Math.max(0, this.#deadlineAt - this.#clock.monotonic());
+  }
+
+  /** Stops the attempt, for the process is about to end: its outcome is unknown. */
+  interrupt(): void {
+    this.#cut("interrupted");
+  }
+
+  /** Must be called when the attempt is over. */
+  end(): void {
+    this.#deadline.cancel();
+  }
+
+  /** Does a step of `stage` and adds the time it took to the stage's phase. */
+  async timed<T>(stage: Stage, step: () => Promise<T>): Promise<T> {
+    this.#stage = stage;
+    const startedAt = this.#clock.monotonic();
+    const outcome = await step();
+    this.#spentMs[stage] =
+      (this.#spentMs[stage] ?? 0) + Math.max(0, this.#clock.monotonic() - startedAt);
+    return outcome;
+  }
+
+  /** The result of an attempt that failed by itself. */
+  failed(error: string, httpStatus: number | null = null): AttemptResult {
+    return this.result("failed", { error, httpStatus });
+  }
+
+  /** The result of an attempt that was cut short: its time was up, or it was interrupted. */
+  wasCut(): AttemptResult {
+    const isLate = this.#cutBy !== "interrupted";
+    return this.result(isLate ? "timed_out" : "interrupted", {
+      error: isLate ? TIMED_OUT[this.#stage] : "sending was stopped",
+    });
+  }
+
+  /** A result with the facts so far and those given. */
+  result(outcome: AttemptOutcome, facts: Partial<AttemptResult> & FirstByte): AttemptResult {
+    const { firstByteMs = null, ...rest } = facts;
+    return {
+      httpStatus: null,
+      error: null,
+      address: this.address,
+      responseExcerpt: null,
+      refusal: null,
+      ...rest,
+      outcome,
+      phases: {
+        dnsMs: toTenths(this.#spentMs.dns),
+        connectMs: toTenths(this.#spentMs.connect),
+        tlsMs: toTenths(this.#spentMs.tls),
+        firstByteMs: toTenths(firstByteMs),
+      },
+    };
+  }
+
+  #cut(by: "timed_out" | "interrupted"): void {
+    this.#cutBy ??= by;
+    this.#controller.abort();
+  }
+}
+
+/**
+ * The attempts that are under way. An array whose last element fills the gap that another leaves: a Set
+ * would keep finished attempts alive in the tables it has outgrown (see the connection pool).
+ */
+export class AttemptsInFlight {
+  readonly #attempts: OpenAttempt[] = [];
+
+  add(attempt: OpenAttempt): void {
+    attempt.place = this.#attempts.push(attempt) - 1;
+  }
+
+  remove(attempt: OpenAttempt): void {
+    const last = this.#attempts.pop();
+    if (last === undefined || last === attempt) return;
+    this.#attempts[attempt.place] = last;
+    last.place = attempt.place;
+  }
+
+  interruptAll(): void {
+    for (const attempt of this.#attempts) attempt.interrupt();
+  }
+}
+
+interface FirstByte {
+  readonly firstByteMs?: number;
+}
+
+function toTenths(ms: number | null): number | null {
+  return ms === null ? null : Math.round(ms * 10) / 10;
+}

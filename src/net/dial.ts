@@ -1,0 +1,110 @@
+import { isIP, connect as connectSocket } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
+import { connect as connectTlsSocket } from "node:tls";
+import type { SecureContext, TLSSocket } from "node:tls";
+
+import type { Clock } from "../domain/clock.ts";
+import { connectFailure, tlsFailure } from "./failure.ts";
+
+/** What came of a step towards a connection; nothing is left open unless it is `open`. */
+export type Dialed<S extends Socket> =
+  | { readonly kind: "open"; readonly socket: S }
+  | { readonly kind: "failed"; readonly error: string }
+  /** `signal` was aborted. */
+  | { readonly kind: "cut" };
+
+/**
+ * Opens a TCP connection to `address`, within `limitMs` if that is a number. The address is never
+ * looked up: a name fails.
+ */
+export async function dialTcp(
+  { address, port }: { readonly address: string; readonly port: number },
+  limits: { readonly signal: AbortSignal; readonly clock: Clock; readonly limitMs: number | null },
+): Promise<Dialed<Socket>> {
+  if (limits.signal.aborted) return { kind: "cut" };
+  // The judged address and no other: node:net would resolve a name by itself, behind the judge.
+  if (isIP(address) === 0) return { kind: "failed", error: "connection failed" };
+  const socket = connectSocket({
+    host: address,
+    port,
+    autoSelectFamily: false,
+    noDelay: true,
+    lookup: refuseLookup,
+  });
+  const giveUp = (): void => void socket.destroy(new DialTimeout());
+  const timer = limits.limitMs === null ? null : limits.clock.setTimer(limits.limitMs, giveUp);
+  const end = await whenEmitted(socket, { event: "connect", signal: limits.signal });
+  timer?.cancel();
+  if (end.kind !== "failed") return end;
+  return { kind: "failed", error: connectFailure(end.error) };
+}
+
+/**
+ * Speaks TLS over an open connection and checks the certificate against `host`: always, whatever
+ * NODE_TLS_REJECT_UNAUTHORIZED says.
+ */
+export async function dialTls(
+  socket: Socket,
+  options: {
+    readonly host: string;
+    readonly isAddress: boolean;
+    readonly context: SecureContext;
+    readonly signal: AbortSignal;
+  },
+): Promise<Dialed<TLSSocket>> {
+  const secured = connectTlsSocket({
+    socket,
+    secureContext: options.context,
+    // The name that the certificate is checked against; SNI must not hold an address (RFC 6066 §3).
+    host: options.host,
+    ...(options.isAddress ? {} : { servername: options.host }),
+    rejectUnauthorized: true,
+    ALPNProtocols: ["http/1.1"],
+  });
+  const end = await whenEmitted(secured, { event: "secureConnect", signal: options.signal });
+  if (end.kind === "failed") return { kind: "failed", error: tlsFailure(end.error) };
+  if (end.kind === "open" && !secured.authorized) {
+    secured.destroy();
+    return { kind: "failed", error: "certificate is not trusted" };
+  }
+  return end;
+}
+
+class DialTimeout extends Error {
+  readonly code = "ETIMEDOUT";
+}
+
+type Emitted<S extends Socket> =
+  | { readonly kind: "open"; readonly socket: S }
+  | { readonly kind: "failed"; readonly error: unknown }
+  | { readonly kind: "cut" };
+
+function whenEmitted<S extends Socket>(
+  socket: S,
+  { event, signal }: { readonly event: "connect" | "secureConnect"; readonly signal: AbortSignal },
+): Promise<Emitted<S>> {
+  return new Promise((resolve) => {
+    const settle = (end: Emitted<S>): void => {
+      signal.removeEventListener("abort", cut);
+      socket.off("close", close);
+      if (end.kind !== "open") socket.destroy();
+      resolve(end);
+    };
+    const cut = (): void => settle({ kind: "cut" });
+    const close = (): void => settle({ kind: "failed", error: new ClosedEarly() });
+    // This one stays for the socket's life: an idle connection that breaks is no reason to crash.
+    socket.on("error", (error) => settle({ kind: "failed", error }));
+    socket.once("close", close);
+    socket.once(event, () => settle({ kind: "open", socket }));
+    signal.addEventListener("abort", cut, { once: true });
+    if (signal.aborted) cut();
+  });
+}
+
+class ClosedEarly extends Error {
+  readonly code = "ECONNRESET";
+}
+
+const refuseLookup: LookupFunction = (hostname, _options, callback) => {
+  callback(new Error(`${hostname} is no address`), "");
+};

@@ -1,0 +1,67 @@
+/**
+ * What went wrong with a connection, in the words that an attempt shows: a fixed vocabulary, because a
+ * raw message can name addresses and tells whoever chose the URL what listens inside a network.
+ */
+
+const CLOSED = "connection was closed without an answer";
+const UNTRUSTED = "certificate is not trusted";
+
+const CONNECT_FAILURES: ReadonlyMap<string, string> = new Map([
+  ["ECONNREFUSED", "connection was refused"],
+  ["ECONNRESET", "connection was closed while connecting"],
+  ["ETIMEDOUT", "connecting took too long"],
+  ["EHOSTUNREACH", "host cannot be reached"],
+  ["EHOSTDOWN", "host cannot be reached"],
+  ["ENETUNREACH", "network cannot be reached"],
+  ["EADDRNOTAVAIL", "network cannot be reached"],
+  ["EMFILE", "too many open connections"],
+  ["ENFILE", "too many open connections"],
+]);
+
+const TLS_FAILURES: ReadonlyMap<string, string> = new Map([
+  ["ERR_TLS_CERT_ALTNAME_INVALID", "certificate is for another name"],
+  ["CERT_HAS_EXPIRED", "certificate has expired"],
+  ["CERT_NOT_YET_VALID", "certificate is not yet valid"],
+  ["CERT_REVOKED", "certificate was revoked"],
+  ["CERT_UNTRUSTED", UNTRUSTED],
+  ["CERT_REJECTED", UNTRUSTED],
+  ["DEPTH_ZERO_SELF_SIGNED_CERT", UNTRUSTED],
+  ["SELF_SIGNED_CERT_IN_CHAIN", UNTRUSTED],
+  ["UNABLE_TO_GET_ISSUER_CERT", UNTRUSTED],
+  ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", UNTRUSTED],
+  ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", UNTRUSTED],
+  ["INVALID_CA", UNTRUSTED],
+  ["INVALID_PURPOSE", UNTRUSTED],
+  ["ECONNRESET", "connection was closed during the TLS handshake"],
+]);
+
+const ANSWER_FAILURES: ReadonlyMap<string, string> = new Map([
+  ["ECONNRESET", CLOSED],
+  ["EPIPE", CLOSED],
+  ["ETIMEDOUT", CLOSED],
+  ["HPE_HEADER_OVERFLOW", "answer's headers are too large"],
+]);
+
+/** Why no TCP connection came about. */
+export function connectFailure(error: unknown): string {
+  return CONNECT_FAILURES.get(codeOf(error)) ?? "connection failed";
+}
+
+/** Why a TCP connection did not become a TLS one. */
+export function tlsFailure(error: unknown): string {
+  return TLS_FAILURES.get(codeOf(error)) ?? "TLS handshake failed";
+}
+
+/** Why an open connection brought no answer. */
+export function answerFailure(error: unknown): string {
+  const code = codeOf(error);
+  // llhttp's codes begin with HPE_, OpenSSL's with ERR_SSL_: an alert after the handshake, say.
+  if (code.startsWith("ERR_SSL_")) return "TLS failed";
+  const known = ANSWER_FAILURES.get(code);
+  if (known !== undefined) return known;
+  return code.startsWith("HPE_") ? "answer is not valid HTTP" : "connection failed";
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}

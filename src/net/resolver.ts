@@ -1,0 +1,180 @@
+import { Resolver as DnsResolver } from "node:dns/promises";
+
+import type { Clock } from "../domain/clock.ts";
+import { openHostsFile, watchFile } from "./hosts-file.ts";
+import type { HostsFile } from "./hosts-file.ts";
+
+/** What a name resolves to. A failure is one of a few fixed phrases, safe to show. */
+export type Resolution =
+  | { readonly kind: "addresses"; readonly addresses: readonly string[] }
+  | { readonly kind: "failed"; readonly error: string };
+
+/** Turns names into addresses, for one attempt at a time: no answer is kept for a later one. */
+export interface Resolver {
+  /**
+   * Resolves `host` (lower case, punycode) to all its addresses, IPv4 before IPv6, none twice. Never
+   * rejects. Settles as soon as `signal` is aborted; a look-up that others share goes on for them.
+   */
+  resolve(host: string, options: { readonly signal: AbortSignal }): Promise<Resolution>;
+  /** Ends what is under way; every later question fails. To be called when nothing is sent any more. */
+  close(): void;
+}
+
+export interface ResolverOptions {
+  /** Name servers as `address` or `address:port`; those of /etc/resolv.conf unless told. */
+  readonly servers?: readonly string[];
+  /** /etc/hosts unless told. */
+  readonly hostsFile?: string;
+  readonly clock: Clock;
+}
+
+// Two tries of 2 s leave time for a connection within the 10 s of an attempt.
+const TRY_MS = 2000;
+const TRIES = 2;
+
+// Attempts join a look-up this young, so that a burst to one host asks once, yet an answer is never
+// older than this to whoever gets it: what a name resolved to for the attempt before does not count.
+const SHARED_MS_MAX = 1000;
+
+// Each address is judged, and a hostile name server can pack 4,000 into one answer.
+const ADDRESSES_MAX = 100;
+
+const RESOLV_CONF = "/etc/resolv.conf";
+
+/**
+ * Makes a resolver over c-ares: A and AAAA side by side, no search domains, no cache. As the system
+ * does, a name in the hosts file is answered from it alone, so that a machine without a name server
+ * can still deliver to the names its operator listed. One family may fail when the other answers.
+ */
+export function createResolver(options: ResolverOptions): Resolver {
+  return new FreshResolver(options);
+}
+
+interface LookUp {
+  readonly startedAt: number;
+  readonly resolution: Promise<Resolution>;
+}
+
+class FreshResolver implements Resolver {
+  readonly #clock: Clock;
+  readonly #hosts: HostsFile;
+  readonly #servers: readonly string[] | undefined;
+  readonly #haveServersChanged: () => boolean;
+  readonly #lookUps = new Map<string, LookUp>();
+  #dns: DnsResolver;
+  #isClosed = false;
+
+  constructor({ servers, hostsFile = "/etc/hosts", clock }: ResolverOptions) {
+    this.#clock = clock;
+    this.#hosts = openHostsFile(hostsFile, clock);
+    this.#servers = servers;
+    // c-ares reads the system's servers once: without this, a daemon that outlives a change of
+    // network asks the old ones for ever.
+    this.#haveServersChanged = servers === undefined ? watchFile(RESOLV_CONF, clock) : () => false;
+    this.#haveServersChanged();
+    this.#dns = openDns(servers);
+  }
+
+  async resolve(host: string, { signal }: { readonly signal: AbortSignal }): Promise<Resolution> {
+    if (this.#isClosed || signal.aborted) return CUT_SHORT;
+    const listed = this.#listed(host);
+    if (listed.length > 0) return toResolution(listed);
+    return await untilAborted(this.#lookUp(host), signal);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#dns.cancel();
+  }
+
+  #listed(host: string): readonly string[] {
+    const addresses = this.#hosts.addressesOf(host);
+    if (addresses.length > 0 || !isLocalhost(host)) return addresses;
+    // RFC 6761 §6.3: such a name is loopback, and no name server is asked.
+    return ["127.0.0.1", "::1"];
+  }
+
+  #lookUp(host: string): Promise<Resolution> {
+    const now = this.#clock.monotonic();
+    const shared = this.#lookUps.get(host);
+    if (shared !== undefined && now - shared.startedAt < SHARED_MS_MAX) return shared.resolution;
+    if (this.#haveServersChanged()) this.#dns = openDns(this.#servers);
+    const lookUp: LookUp = { startedAt: now, resolution: lookUpBoth(host, this.#dns) };
+    this.#lookUps.set(host, lookUp);
+    void lookUp.resolution.then(() => {
+      if (this.#lookUps.get(host) === lookUp) this.#lookUps.delete(host);
+    });
+    return lookUp.resolution;
+  }
+}
+
+const CUT_SHORT: Resolution = { kind: "failed", error: "name resolution was cut short" };
+
+function openDns(servers: readonly string[] | undefined): DnsResolver {
+  const dns = new DnsResolver({ timeout: TRY_MS, tries: TRIES, maxTimeout: TRY_MS });
+  if (servers !== undefined) dns.setServers(servers);
+  return dns;
+}
+
+async function lookUpBoth(host: string, dns: DnsResolver): Promise<Resolution> {
+  // Both are waited for, however slow one is: the slow one may hold the address that is refused.
+  const [ipv4, ipv6] = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
+  const addresses = [ipv4, ipv6].flatMap((answer) =>
+    answer.status === "fulfilled" ? answer.value : [],
+  );
+  if (addresses.length > 0) return toResolution(addresses);
+  const errors = [ipv4, ipv6].map((answer) =>
+    answer.status === "fulfilled" ? NO_ADDRESSES : toFailure(answer.reason),
+  );
+  // An empty family says nothing: what went wrong with the other one is the reason.
+  return {
+    kind: "failed",
+    error: errors.find((error) => error !== NO_ADDRESSES) ?? NO_ADDRESSES,
+  };
+}
+
+function toResolution(addresses: readonly string[]): Resolution {
+  const distinct = [...new Set(addresses)];
+  if (distinct.length > ADDRESSES_MAX) return { kind: "failed", error: "too many addresses" };
+  return { kind: "addresses", addresses: distinct.toSorted(byFamily) };
+}
+
+// IPv4 first; the order within a family is the answer's own (the sort is stable).
+function byFamily(left: string, right: string): number {
+  return Number(left.includes(":")) - Number(right.includes(":"));
+}
+
+const NO_ADDRESSES = "no addresses";
+
+// The codes of c-ares, as node:dns names them.
+const FAILURES: ReadonlyMap<string, string> = new Map([
+  ["ENOTFOUND", "name not found"],
+  ["ENODATA", NO_ADDRESSES],
+  ["ETIMEOUT", "name server did not answer"],
+  ["ESERVFAIL", "name server failed"],
+  ["EREFUSED", "name server refused to answer"],
+  ["ECONNREFUSED", "name server cannot be reached"],
+  ["EBADNAME", "name is not valid"],
+  ["EBADRESP", "name server gave a broken answer"],
+  ["ECANCELLED", "name resolution was cut short"],
+]);
+
+function toFailure(reason: unknown): string {
+  const code = reason instanceof Error && "code" in reason ? String(reason.code) : "";
+  return FAILURES.get(code) ?? "name cannot be resolved";
+}
+
+function isLocalhost(host: string): boolean {
+  return host === "localhost" || host.endsWith(".localhost");
+}
+
+function untilAborted(pending: Promise<Resolution>, signal: AbortSignal): Promise<Resolution> {
+  return new Promise((resolve) => {
+    const cut = (): void => resolve(CUT_SHORT);
+    signal.addEventListener("abort", cut, { once: true });
+    void pending.then((resolution) => {
+      signal.removeEventListener("abort", cut);
+      resolve(resolution);
+    });
+  });
+}

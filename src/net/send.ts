@@ -1,0 +1,271 @@
+import type { Socket } from "node:net";
+import { createSecureContext } from "node:tls";
+import type { SecureContext } from "node:tls";
+
+import type { Clock } from "../domain/clock.ts";
+import type { AttemptResult } from "../domain/delivery.ts";
+import { judgeAddresses } from "../domain/webhook-url.ts";
+import type { AddressesVerdict, UrlPolicy, WebhookTarget } from "../domain/webhook-url.ts";
+import { AttemptsInFlight, OpenAttempt } from "./attempt.ts";
+import { ConnectionPool, connectionKey } from "./connection-pool.ts";
+import type { Connection } from "./connection-pool.ts";
+import { dialTcp, dialTls } from "./dial.ts";
+import type { Dialed } from "./dial.ts";
+import { exchange } from "./exchange.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Resolver } from "./resolver.ts";
+
+/** One webhook to send. Host, Content-Length and Connection are the sender's own headers. */
+export interface SendRequest {
+  readonly target: WebhookTarget;
+  readonly method: "POST" | "GET";
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array | null;
+}
+
+/** Sends webhooks: the only part of the program that opens connections for them. */
+export interface Sender {
+  /**
+   * Makes one attempt. Never rejects: every end is a result. It takes at most the timeout, and a
+   * second more for the body of an answer that came in time.
+   */
+  send(request: SendRequest): Promise<AttemptResult>;
+  /** Closes idle connections and keeps none from now on; what is in flight goes on to its end. */
+  close(): Promise<void>;
+  /** Breaks off everything in flight: what has no status yet ends as `interrupted`. */
+  abort(): void;
+}
+
+export interface SenderOptions {
+  readonly clock: Clock;
+  readonly resolver: Resolver;
+  /** Asked at every attempt: the machine's own addresses may change. */
+  readonly policy: () => UrlPolicy;
+  /** For everything from resolving the name to reading the status line. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * Makes a sender. Each attempt resolves its host afresh, judges every address, and uses a connection to
+ * one of these and no other, opened now or kept from an earlier attempt on the same host and port. No
+ * redirect is followed, no proxy is used, nothing is decompressed.
+ */
+export function createSender(options: SenderOptions): Sender {
+  return new WebhookSender(options);
+}
+
+const ADDRESSES_TRIED_MAX = 3;
+const ADDRESSES_SHOWN_MAX = 16;
+
+/** Either what the next step needs, or the end of the attempt. */
+type Step<T> =
+  | { readonly kind: "done"; readonly value: T }
+  | { readonly kind: "end"; readonly result: AttemptResult };
+
+class WebhookSender implements Sender {
+  readonly #deps: SenderOptions;
+  readonly #pool: ConnectionPool;
+  readonly #inFlight = new AttemptsInFlight();
+  // One for all connections: each context of its own would cost 1 ms and hold its own copy of the
+  // trusted certificates.
+  #secureContext: SecureContext | null = null;
+
+  constructor(deps: SenderOptions) {
+    this.#deps = deps;
+    this.#pool = new ConnectionPool(deps);
+  }
+
+  async send(request: SendRequest): Promise<AttemptResult> {
+    const attempt = new OpenAttempt(this.#deps);
+    this.#inFlight.add(attempt);
+    try {
+      return await this.#attempt(request, attempt);
+    } catch {
+      // A fault of ours. The attempt still has to end as a value, or its delivery would stay in flight.
+      return attempt.failed("internal error");
+    } finally {
+      attempt.end();
+      this.#inFlight.remove(attempt);
+    }
+  }
+
+  close(): Promise<void> {
+    this.#pool.close();
+    return Promise.resolve();
+  }
+
+  abort(): void {
+    this.#inFlight.interruptAll();
+  }
+
+  async #attempt(request: SendRequest, attempt: OpenAttempt): Promise<AttemptResult> {
+    const vetted = await this.#vet(request.target, attempt);
+    if (vetted.kind === "end") return vetted.result;
+    const kept = this.#takeKept(request.target, vetted.value);
+    if (kept !== null) {
+      const answer = await this.#exchange(kept, { request, attempt });
+      // The receiver closed the idle connection at the moment it was used (RFC 9112 §9.3.1): it read
+      // nothing, or died before it could answer. Delivery is at least once, and a retry a minute later
+      // would be a poor answer to a race, so the same attempt sends once more on a new connection.
+      const isStale = answer.kind === "broken" && answer.isUnanswered;
+      if (!isStale) return toResult(answer, attempt);
+    }
+    const connection = await this.#dialAny(request.target, { addresses: vetted.value, attempt });
+    if (connection.kind === "end") return connection.result;
+    return toResult(await this.#exchange(connection.value, { request, attempt }), attempt);
+  }
+
+  /** The addresses that this attempt may use, in the order to try them; at least one. */
+  async #vet(
+    target: WebhookTarget,
+    attempt: OpenAttempt,
+  ): Promise<Step<readonly [string, ...string[]]>> {
+    const resolved = target.isAddress ? [target.host] : await this.#resolve(target.host, attempt);
+    if (!isList(resolved)) return { kind: "end", result: resolved };
+    const verdict = judgeAddresses(target, resolved, this.#deps.policy());
+    if (verdict.kind === "refused") {
+      return { kind: "end", result: toRefused(target, { verdict, resolved, attempt }) };
+    }
+    const [first, ...others] = verdict.addresses.toSorted(byFamily).slice(0, ADDRESSES_TRIED_MAX);
+    if (first === undefined) return { kind: "end", result: attempt.failed("no addresses") };
+    return { kind: "done", value: [first, ...others] };
+  }
+
+  async #resolve(host: string, attempt: OpenAttempt): Promise<readonly string[] | AttemptResult> {
+    const { resolver } = this.#deps;
+    const { signal } = attempt;
+    const resolution = await attempt.timed("dns", () => resolver.resolve(host, { signal }));
+    if (signal.aborted) return attempt.wasCut();
+    return resolution.kind === "failed" ? attempt.failed(resolution.error) : resolution.addresses;
+  }
+
+  #takeKept(target: WebhookTarget, addresses: readonly string[]): Connection | null {
+    for (const address of addresses) {
+      const kept = this.#pool.take(connectionKey(target, address));
+      if (kept !== null) return kept;
+    }
+    return null;
+  }
+
+  async #dialAny(
+    target: WebhookTarget,
+    { addresses, attempt }: { addresses: readonly [string, ...string[]]; attempt: OpenAttempt },
+  ): Promise<Step<Connection>> {
+    let error = "";
+    for (const [index, address] of addresses.entries()) {
+      attempt.address = address;
+      // An address that swallows packets must leave time for those after it; the last has all there is.
+      const untried = addresses.length - index;
+      const limitMs = untried > 1 ? attempt.leftMs / untried : null;
+      const tcp = await attempt.timed("connect", () =>
+        dialTcp(
+          { address, port: target.port },
+          { signal: attempt.signal, clock: this.#deps.clock, limitMs },
+        ),
+      );
+      if (tcp.kind === "open") return await this.#secure(tcp.socket, { target, address, attempt });
+      if (tcp.kind === "cut") return { kind: "end", result: attempt.wasCut() };
+      error = tcp.error;
+    }
+    return { kind: "end", result: attempt.failed(error) };
+  }
+
+  /** Makes a connection of an open socket: TLS where the target wants it. */
+  async #secure(
+    socket: Socket,
+    via: {
+      readonly target: WebhookTarget;
+      readonly address: string;
+      readonly attempt: OpenAttempt;
+    },
+  ): Promise<Step<Connection>> {
+    const { target, address, attempt } = via;
+    const key = connectionKey(target, address);
+    if (target.scheme === "http") return { kind: "done", value: { socket, address, key } };
+    this.#secureContext ??= createSecureContext({ minVersion: "TLSv1.2" });
+    const context = this.#secureContext;
+    const secured: Dialed<Socket> = await attempt.timed("tls", () =>
+      dialTls(socket, { ...target, context, signal: attempt.signal }),
+    );
+    if (secured.kind === "open") {
+      return { kind: "done", value: { socket: secured.socket, address, key } };
+    }
+    const isCut = secured.kind === "cut";
+    return { kind: "end", result: isCut ? attempt.wasCut() : attempt.failed(secured.error) };
+  }
+
+  async #exchange(
+    connection: Connection,
+    { request, attempt }: { readonly request: SendRequest; readonly attempt: OpenAttempt },
+  ): Promise<Exchange> {
+    attempt.address = connection.address;
+    const { target, method, headers, body } = request;
+    const outgoing = {
+      method,
+      headers,
+      body,
+      requestTarget: target.requestTarget,
+      hostHeader: target.hostHeader,
+    };
+    const { clock } = this.#deps;
+    const answer = await attempt.timed("answer", () =>
+      exchange(connection.socket, outgoing, { clock, signal: attempt.signal }),
+    );
+    if (answer.kind === "answered" && answer.isReusable) {
+      this.#pool.put(connection, { hintMs: answer.keepAliveMs });
+    }
+    return answer;
+  }
+}
+
+function toResult(answer: Exchange, attempt: OpenAttempt): AttemptResult {
+  switch (answer.kind) {
+    case "cut":
+      return attempt.wasCut();
+    case "broken":
+      return attempt.failed(answer.error, answer.status);
+    case "answered": {
+      const error = statusFailure(answer.status);
+      return attempt.result(error === null ? "delivered" : "failed", {
+        httpStatus: answer.status,
+        error,
+        responseExcerpt: answer.excerpt,
+        firstByteMs: answer.firstByteMs,
+      });
+    }
+  }
+}
+
+function statusFailure(status: number): string | null {
+  if (status >= 200 && status <= 299) return null;
+  const isRedirect = status >= 300 && status <= 399;
+  return isRedirect ? "redirects are not followed" : "status is not 2xx";
+}
+
+function toRefused(
+  target: WebhookTarget,
+  facts: {
+    readonly verdict: Extract<AddressesVerdict, { kind: "refused" }>;
+    readonly resolved: readonly string[];
+    readonly attempt: OpenAttempt;
+  },
+): AttemptResult {
+  const { rule, reason, address } = facts.verdict;
+  // The refused one is always among those shown, however long the answer was.
+  const others = facts.resolved.filter((other) => other !== address);
+  const isShort = facts.resolved.length <= ADDRESSES_SHOWN_MAX;
+  const addresses = isShort ? facts.resolved : [address, ...others].slice(0, ADDRESSES_SHOWN_MAX);
+  return facts.attempt.result("refused", {
+    error: reason,
+    refusal: { host: target.host, addresses, rule },
+  });
+}
+
+function isList(value: readonly string[] | AttemptResult): value is readonly string[] {
+  return Array.isArray(value);
+}
+
+// IPv4 first: where only one family works, that is the one. The order within a family stays.
+function byFamily(left: string, right: string): number {
+  return Number(left.includes(":")) - Number(right.includes(":"));
+}

@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createFakeClock } from "./fake-clock.ts";
+
+const NOON = Date.UTC(2026, 0, 1, 12);
+
+test("a fake clock stands still until it is moved", () => {
+  const clock = createFakeClock({ now: NOON });
+
+  assert.deepEqual([clock.now(), clock.monotonic()], [NOON, 0]);
+});
+
+test("advance fires timers by due time, equal ones in the order they were set", () => {
+  const clock = createFakeClock({ now: NOON });
+  const fired: string[] = [];
+  for (const [name, delayMs] of [
+    ["c", 20],
+    ["a", 10],
+    ["d", 20],
+    ["b", 15],
+  ] as const) {
+    clock.setTimer(delayMs, () => fired.push(`${name}@${clock.now() - NOON}`));
+  }
+
+  clock.advance(19);
+  assert.deepEqual(fired, ["a@10", "b@15"]);
+  clock.advance(1);
+  assert.deepEqual(fired, ["a@10", "b@15", "c@20", "d@20"]);
+  assert.equal(clock.now(), NOON + 20);
+});
+
+test("advance fires timers that are set by timers and fall due within the span", () => {
+  const clock = createFakeClock({ now: NOON });
+  const fired: number[] = [];
+  const tick = (): void => {
+    fired.push(clock.monotonic());
+    clock.setTimer(10, tick);
+  };
+  clock.setTimer(10, tick);
+
+  clock.advance(35);
+
+  assert.deepEqual(fired, [10, 20, 30]);
+  assert.deepEqual(clock.pending(), [5]);
+});
+
+test("jump moves time first and then fires what is due, in order, at the new time", () => {
+  const clock = createFakeClock({ now: NOON });
+  const fired: string[] = [];
+  clock.setTimer(20, () => fired.push(`late@${clock.now() - NOON}`));
+  clock.setTimer(10, () => {
+    fired.push(`early@${clock.now() - NOON}`);
+    clock.setTimer(0, () => fired.push("at once"));
+    clock.setTimer(1, () => fired.push("not yet"));
+  });
+
+  clock.jump(1000);
+
+  assert.deepEqual(fired, ["early@1000", "late@1000", "at once"]);
+  assert.deepEqual(clock.pending(), [1]);
+});
+
+test("step sets the wall clock and leaves timers and monotonic time alone", () => {
+  const clock = createFakeClock({ now: NOON });
+  clock.setTimer(10, () => {});
+
+  clock.step(-3_600_000);
+
+  assert.deepEqual([clock.now(), clock.monotonic()], [NOON - 3_600_000, 0]);
+  assert.deepEqual(clock.pending(), [10]);
+});
+
+test("a timer never fires inside the call that sets it, not even without a delay", () => {
+  const clock = createFakeClock({ now: NOON });
+  let fired = 0;
+
+  clock.setTimer(-5, () => fired++);
+  assert.equal(fired, 0);
+  clock.advance(0);
+  assert.equal(fired, 1);
+});
+
+test("a cancelled timer does not fire, even when a timer of the same moment cancels it", () => {
+  const clock = createFakeClock({ now: NOON });
+  const fired: string[] = [];
+  clock.setTimer(10, () => {
+    fired.push("first");
+    second.cancel();
+  });
+  const second = clock.setTimer(10, () => fired.push("second"));
+
+  clock.advance(10);
+
+  assert.deepEqual(fired, ["first"]);
+  assert.deepEqual(clock.pending(), []);
+});
+
+test("whenPending resolves once that many timers wait", async () => {
+  const clock = createFakeClock({ now: NOON });
+  const two = clock.whenPending(2);
+
+  clock.setTimer(1, () => {});
+  clock.setTimer(2, () => {});
+
+  await two;
+  await clock.whenPending(1);
+});
+
+test("time does not pass backwards", () => {
+  const clock = createFakeClock({ now: NOON });
+
+  assert.throws(() => clock.advance(-1), RangeError);
+  assert.throws(() => clock.jump(-1), RangeError);
+});
