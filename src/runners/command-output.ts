@@ -1,0 +1,141 @@
+import type { Readable } from "node:stream";
+
+import { parseJsonBytes, toJsonText } from "../domain/json.ts";
+
+/** All of a stream, up to a limit. */
+export interface BoundedOutput {
+  /** What has been read so far. */
+  bytes(): Buffer;
+}
+
+/**
+ * Reads a stream to its end. More than `bytesMax` bytes: closes it, keeps nothing beyond the limit
+ * and calls `onOverflow` once. A read that fails calls `onError`: what was read is not all there
+ * was.
+ */
+export function readBounded(
+  stream: Readable,
+  options: {
+    readonly bytesMax: number;
+    readonly onOverflow: () => void;
+    readonly onError: () => void;
+  },
+): BoundedOutput {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  stream.on("data", (chunk: Buffer) => {
+    length += chunk.length;
+    if (length <= options.bytesMax) {
+      chunks.push(chunk);
+      return;
+    }
+    // Closed rather than left unread: a writer that ignores SIGTERM gets EPIPE, not a full pipe.
+    stream.destroy();
+    options.onOverflow();
+  });
+  stream.on("error", options.onError);
+  return { bytes: () => Buffer.concat(chunks) };
+}
+
+/** The last bytes of a stream. */
+export interface OutputTail {
+  /**
+   * What has been read last as well-formed text: a character the limit cut in two is left out,
+   * bytes that are no UTF-8 come as U+FFFD.
+   */
+  text(): string;
+}
+
+/** Reads a stream to its end, however long it is, and keeps its last `bytesMax` bytes. */
+export function readTail(stream: Readable, options: { readonly bytesMax: number }): OutputTail {
+  const { bytesMax } = options;
+  let chunks: Buffer[] = [];
+  let length = 0;
+  let isCut = false;
+  stream.on("data", (chunk: Buffer) => {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length <= bytesMax * TAIL_SLACK) return;
+    // Copied, so that no large read buffer is kept alive for its last bytes.
+    const tail = Buffer.from(Buffer.concat(chunks).subarray(-bytesMax));
+    chunks = [tail];
+    length = tail.length;
+    isCut = true;
+  });
+  // A tail is a hint for people: what could be read of it is good enough.
+  stream.on("error", () => {});
+  return {
+    text() {
+      const all = Buffer.concat(chunks);
+      const tail = all.subarray(-bytesMax);
+      return decodeTail(tail, { isCut: isCut || tail.length < all.length });
+    },
+  };
+}
+
+// The tail is trimmed when it has grown to this many times its limit, not at every small write.
+const TAIL_SLACK = 4;
+
+const lenientUtf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
+function decodeTail(tail: Buffer, options: { readonly isCut: boolean }): string {
+  let start = 0;
+  // At most three continuation bytes (0x80–0xBF) can belong to the character before the cut.
+  while (options.isCut && start < 3 && isContinuation(tail[start])) start++;
+  return lenientUtf8.decode(tail.subarray(start));
+}
+
+function isContinuation(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0xc0) === 0x80;
+}
+
+/**
+ * The result of a command that succeeded, or why its output is none; `reason` completes "its output
+ * …".
+ */
+export type CommandResult =
+  | { readonly kind: "result"; readonly resultText: string }
+  | { readonly kind: "fault"; readonly reason: string };
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * What a command's stdout means (contract §6): JSON is the result as it stands, every digit kept;
+ * any other text is a JSON string, without its last line end, which belongs to the line and not to
+ * the value; nothing at all is `null`. Refused: what is no UTF-8, JSON deeper than JSON may be
+ * here, and a result over `bytesMax` bytes as JSON text (escapes can make a text longer than it was
+ * written).
+ */
+export function parseCommandOutput(
+  stdout: Uint8Array,
+  options: { readonly bytesMax: number },
+): CommandResult {
+  if (stdout.length === 0) return { kind: "result", resultText: "null" };
+  const parsed = parseJsonBytes(stdout);
+  if (parsed.kind === "json") return toResult(toJsonText(parsed.value), options);
+
+  let text: string;
+  try {
+    text = utf8.decode(stdout);
+  } catch {
+    return { kind: "fault", reason: "is not valid UTF-8" };
+  }
+  // JSON after all, so what was wrong with it is not its syntax.
+  if (isJson(text)) return { kind: "fault", reason: `is JSON ${parsed.reason}` };
+  return toResult(toJsonText(text.replace(/\r?\n$/, "")), options);
+}
+
+function toResult(resultText: string, options: { readonly bytesMax: number }): CommandResult {
+  if (Buffer.byteLength(resultText) <= options.bytesMax) return { kind: "result", resultText };
+  return { kind: "fault", reason: `is over ${options.bytesMax} bytes, the limit of a result` };
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    // Not JSON: that is the answer.
+    return false;
+  }
+}

@@ -1,0 +1,176 @@
+import type { Clock } from "../domain/clock.ts";
+import {
+  type BoundedOutput,
+  type OutputTail,
+  parseCommandOutput,
+  readBounded,
+  readTail,
+} from "./command-output.ts";
+import { type ProcessExit, type ProcessGroup, startProcessGroup } from "./process-group.ts";
+import {
+  type CommandLine,
+  commandEnvironment,
+  type CommandPlace,
+  commandProblem,
+} from "./program.ts";
+import type { Runner, RunOutcome, RunRequest } from "./runner.ts";
+
+/** What the operator configured for a command type, and the clock. */
+export interface CommandRunnerOptions {
+  readonly command: CommandLine;
+  /** How long a run may take until it is stopped. */
+  readonly timeoutMs: number;
+  readonly concurrency: number;
+  /** Variables on top of the daemon's, see {@link commandEnvironment}. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute path of the folder the command runs in. */
+  readonly cwd: string;
+  /** The limit of stdout, and of the result as JSON text. */
+  readonly resultBytesMax: number;
+  /** From SIGTERM to SIGKILL; 5 s as contract §6 says. */
+  readonly killAfterMs?: number;
+  readonly clock: Clock;
+}
+
+const KILL_AFTER_MS = 5000;
+
+/** How much of the end of stderr a failed run shows (contract §6). */
+export const STDERR_TAIL_BYTES = 4096;
+
+/**
+ * The runner of `command` types (contract §6): one process per task, without a shell, in a process
+ * group of its own. stdin is one line of JSON, then ends; a program that does not read it loses
+ * nothing. Exit code 0 makes stdout the result, see {@link parseCommandOutput}. A timeout, an abort
+ * or too much output ends the group: SIGTERM, then SIGKILL. So does the exit of the program itself:
+ * what it left running in its group does not outlive the run. Descriptors 0, 1 and 2 are sockets,
+ * and none of the daemon's own is inherited. A program that opens `/dev/stdin` by name instead of
+ * reading descriptor 0 gets ENXIO.
+ */
+export function createCommandRunner(options: CommandRunnerOptions): Runner {
+  const env = commandEnvironment(process.env, options.env);
+  // Made once: what a run costs beyond the system's own price of a process should be next to
+  // nothing.
+  const envPairs = Object.entries(env).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${value}`],
+  );
+  const { command, cwd, clock, killAfterMs = KILL_AFTER_MS } = options;
+  return {
+    concurrency: options.concurrency,
+    async run(request, { signal }) {
+      if (signal.aborted) return { kind: "aborted" };
+      const start = startProcessGroup({ command, cwd, envPairs, killAfterMs, clock });
+      if (start.kind === "not_started") {
+        return startFailure(start.errorCode, { command, place: { cwd, env } });
+      }
+      return runToEnd(start.group, { request, signal, ...options });
+    },
+  };
+}
+
+/** Why the daemon, and not the command, ended a run. The first reason counts. */
+type StopReason = "aborted" | "timed_out" | "output_too_long" | "output_unreadable";
+
+interface RunToEndOptions extends CommandRunnerOptions {
+  readonly request: RunRequest;
+  readonly signal: AbortSignal;
+}
+
+async function runToEnd(group: ProcessGroup, options: RunToEndOptions): Promise<RunOutcome> {
+  const { signal, resultBytesMax } = options;
+  let stopReason: StopReason | null = null;
+  const stopFor = (reason: StopReason): void => {
+    stopReason ??= reason;
+    group.stop();
+  };
+  const stdout = readBounded(group.stdout, {
+    bytesMax: resultBytesMax,
+    onOverflow: () => stopFor("output_too_long"),
+    onError: () => stopFor("output_unreadable"),
+  });
+  const stderr = readTail(group.stderr, { bytesMax: STDERR_TAIL_BYTES });
+  const onAbort = (): void => stopFor("aborted");
+  signal.addEventListener("abort", onAbort, { once: true });
+  const timeout = options.clock.setTimer(options.timeoutMs, () => stopFor("timed_out"));
+  feed(group, toStdinLine(options.request));
+
+  await group.exited;
+  // The program's own work is done: neither of these can change any more what came of it.
+  timeout.cancel();
+  signal.removeEventListener("abort", onAbort);
+  const exit = await group.end();
+  return decideOutcome({ stopReason, exit, stdout, stderr, options });
+}
+
+function feed(group: ProcessGroup, line: string): void {
+  // A program may exit without reading its input (EPIPE, ECONNRESET); its exit code tells how it
+  // went.
+  group.stdin.on("error", () => {});
+  group.stdin.end(line);
+}
+
+// The input is spliced in as text, so that numbers keep every digit. A line break in JSON text can
+// only be white space between tokens: inside a string it would be an escape.
+function toStdinLine({ id, type, tag, marketplace, inputText }: RunRequest): string {
+  const head = JSON.stringify({ id, type, tag, marketplace }).slice(0, -1);
+  return `${head},"input":${inputText.replace(/[\r\n]+/g, " ")}}\n`;
+}
+
+interface EndedRun {
+  readonly stopReason: StopReason | null;
+  readonly exit: ProcessExit;
+  readonly stdout: BoundedOutput;
+  readonly stderr: OutputTail;
+  readonly options: CommandRunnerOptions;
+}
+
+function decideOutcome({ stopReason, exit, stdout, stderr, options }: EndedRun): RunOutcome {
+  const { resultBytesMax, timeoutMs } = options;
+  const detail = { exit_code: exit.code, signal: exit.signal, stderr: stderr.text() };
+  switch (stopReason) {
+    case "aborted":
+      return { kind: "aborted" };
+    case "timed_out": {
+      const message = `The command ran past its timeout of ${timeoutMs / 1000} s and was stopped.`;
+      return { kind: "timed_out", message, detail };
+    }
+    case "output_too_long": {
+      const limit = `${resultBytesMax} bytes to stdout, the limit of a result`;
+      const message = `The command wrote more than ${limit}, and was stopped.`;
+      return { kind: "failed", message, detail };
+    }
+    case "output_unreadable":
+      return { kind: "failed", message: "The command's output could not be read.", detail };
+    case null:
+  }
+  if (exit.signal !== null) {
+    return { kind: "failed", message: `The command was ended by ${exit.signal}.`, detail };
+  }
+  if (exit.code !== 0) {
+    return { kind: "failed", message: `The command exited with code ${exit.code}.`, detail };
+  }
+  const result = parseCommandOutput(stdout.bytes(), { bytesMax: resultBytesMax });
+  if (result.kind === "result") return { kind: "completed", resultText: result.resultText };
+  return { kind: "failed", message: `The command's output ${result.reason}.`, detail };
+}
+
+async function startFailure(
+  errorCode: string,
+  options: { readonly command: CommandLine; readonly place: CommandPlace },
+): Promise<RunOutcome> {
+  const problem = await commandProblem(options.command, options.place);
+  return {
+    kind: "failed",
+    message: problem ?? unseenProblem(errorCode, options.command[0]),
+    detail: { error_code: errorCode },
+  };
+}
+
+function unseenProblem(errorCode: string, program: string): string {
+  const problem = `The program '${program}' could not be started`;
+  // The file is there and executable, yet the system finds none: it means the one that would read
+  // it.
+  if (errorCode === "ENOENT") {
+    return `${problem}: the interpreter or loader it names does not exist.`;
+  }
+  return `${problem}: ${errorCode}.`;
+}

@@ -1,0 +1,96 @@
+import { constants } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { delimiter, resolve } from "node:path";
+
+/** A program and its arguments: never a shell line, nothing in it is expanded. */
+export type CommandLine = readonly [program: string, ...args: string[]];
+
+/** Environment variables by name, as `process.env` holds them. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Where and with which variables a command runs. */
+export interface CommandPlace {
+  /** Absolute path of the folder the command runs in. */
+  readonly cwd: string;
+  /** The whole environment of the command, see {@link commandEnvironment}. */
+  readonly env: Environment;
+}
+
+// Where execvp looks when there is no PATH at all (glibc's confstr(_CS_PATH)).
+const PATH_DEFAULT = "/bin:/usr/bin";
+
+/**
+ * The environment a command gets: the daemon's own without what begins with `POSTBACKD_`, because
+ * that is where the daemon's secrets are and a command may run foreign code; then `configured` on
+ * top, which may also bring a `POSTBACKD_` name on purpose.
+ */
+export function commandEnvironment(daemon: Environment, configured: Environment): Environment {
+  const inherited = Object.entries(daemon).filter(([name]) => !name.startsWith("POSTBACKD_"));
+  return { ...Object.fromEntries(inherited), ...configured };
+}
+
+/**
+ * The path of the file that would be executed for `program`, or null when there is none. It looks
+ * where the operating system will: in `cwd` for a name with a slash, in the command's own PATH for
+ * any other.
+ */
+export async function findProgram(program: string, place: CommandPlace): Promise<string | null> {
+  for (const path of candidatePaths(program, place)) {
+    if ((await fileVerdict(path)) === "executable") return path;
+  }
+  return null;
+}
+
+/**
+ * What keeps a command from starting, as one sentence that says how to repair it, or null when
+ * nothing is seen to. For the warning at start and for the error of a task; it never rejects. What
+ * it says of the moment may be wrong the moment after, so a run does not ask it first.
+ */
+export async function commandProblem(
+  command: CommandLine,
+  place: CommandPlace,
+): Promise<string | null> {
+  if (!(await isFolder(place.cwd))) {
+    const folder = `working folder '${place.cwd}'`;
+    return `The command's ${folder} does not exist: create it or correct 'cwd'.`;
+  }
+  const [program] = command;
+  if ((await findProgram(program, place)) !== null) return null;
+
+  for (const path of candidatePaths(program, place)) {
+    if ((await fileVerdict(path)) === "not_executable") {
+      const repair = "make it so (chmod +x) or correct 'command'";
+      return `The program '${program}' is not executable: ${repair}.`;
+    }
+  }
+  const where = program.includes("/") ? "" : " in PATH";
+  return `The program '${program}' was not found${where}: install it or correct 'command'.`;
+}
+
+function candidatePaths(program: string, place: CommandPlace): readonly string[] {
+  if (program === "") return [];
+  if (program.includes("/")) return [resolve(place.cwd, program)];
+  const folders = (place.env["PATH"] ?? PATH_DEFAULT).split(delimiter);
+  // An empty entry of PATH is the working folder, and so is what a relative one starts from.
+  return folders.map((folder) => resolve(place.cwd, folder, program));
+}
+
+async function fileVerdict(path: string): Promise<"executable" | "not_executable" | "missing"> {
+  try {
+    if (!(await stat(path)).isFile()) return "missing";
+  } catch {
+    // Whatever the reason, the file cannot be executed from here: for us it is not there.
+    return "missing";
+  }
+  return access(path, constants.X_OK).then(
+    () => "executable",
+    () => "not_executable",
+  );
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  );
+}
