@@ -1,0 +1,141 @@
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import type { Store } from "../store/store.ts";
+import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
+import { persist } from "./persist.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Sweeper } from "./sweeper.ts";
+import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
+
+export type EngineDeps = Omit<DeliveryDispatcherDeps, "store" | "failed" | "giveUp"> & {
+  readonly store: Store;
+  readonly resolver: { close(): void };
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly types: ReadonlyMap<string, TaskType>;
+  readonly retentionMs: number;
+};
+
+const EVERY_SECOND = "* * * * * *";
+const EVERY_MINUTE = "0 * * * * *";
+// Delayed tasks that one tick lets into the queue: what is left follows at the next.
+const RELEASE_MAX = 1000;
+
+/**
+ * Everything that happens without a request: dispatchers, and the ticks that wake them for what has become
+ * due. After a fault of the store it stops, because nothing it did could be kept.
+ */
+export class Engine {
+  readonly #deps: EngineDeps & { readonly giveUp: AbortSignal };
+  readonly #giveUp = new AbortController();
+  readonly #scheduler: Scheduler;
+  readonly #tasks: TaskDispatcher;
+  readonly #deliveries: DeliveryDispatcher;
+  readonly #sweeper: Sweeper;
+  #releasing: Promise<void> | null = null;
+  #isHalted = false;
+
+  constructor(given: EngineDeps) {
+    const deps = { ...given, giveUp: this.#giveUp.signal };
+    this.#deps = deps;
+    const failed = (error: unknown): void => this.#halt(error);
+    this.#scheduler = new Scheduler(deps.clock);
+    this.#deliveries = new DeliveryDispatcher({ ...deps, failed });
+    this.#tasks = new TaskDispatcher({
+      ...deps,
+      failed,
+      deliveriesDue: (hosts) => this.#deliveries.wake(hosts),
+    });
+    this.#sweeper = new Sweeper({ ...deps, failed });
+  }
+
+  /** Takes up what an earlier process left, then begins to work. */
+  async start(): Promise<void> {
+    const requeued = await this.#deps.store.requeueTasks({ seq: "all" });
+    const { interrupted } = await this.#deliveries.recover();
+    if (requeued > 0 || interrupted > 0) {
+      this.#deps.log.warn({ requeued, interrupted }, "took up what was in flight at the last stop");
+    }
+    this.#scheduler.every(EVERY_SECOND, () => this.#tick());
+    this.#scheduler.every(EVERY_MINUTE, () => this.#sweeper.sweep());
+    this.#tasks.wake();
+    this.#tick();
+    this.#sweeper.sweep();
+  }
+
+  /** Tells that tasks of these types are queued. */
+  wake(types: ReadonlySet<string>): void {
+    for (const type of types) this.#tasks.wake(type);
+  }
+
+  /** True when nothing is worked on any more, after a fault of the store. */
+  get isHalted(): boolean {
+    return this.#isHalted;
+  }
+
+  /** Settles at a moment when nothing runs, is in flight, or is due. */
+  async idle(): Promise<void> {
+    do {
+      await this.#releasing;
+      await this.#tasks.quiet();
+      await this.#deliveries.quiet();
+      await this.#sweeper.quiet();
+      if (this.#isHalted) return;
+    } while (!this.#tasks.isIdle() || !this.#deliveries.isIdle() || this.#releasing !== null);
+  }
+
+  /** Begins nothing new; settles when what is under way has ended. */
+  async drain(): Promise<void> {
+    this.#scheduler.stop();
+    this.#tasks.drain();
+    this.#deliveries.drain();
+    await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet(), this.#sweeper.stop()]);
+  }
+
+  /**
+   * Breaks off what {@link drain} is still waiting for: tasks go back to the queue, attempts are recorded
+   * as interrupted.
+   */
+  async abort(): Promise<void> {
+    this.#deps.sender.abort();
+    this.#giveUp.abort();
+    await Promise.all([this.#tasks.stop(), this.#deliveries.quiet()]);
+  }
+
+  /** Closes what is left open to the network. To be called after {@link drain} or {@link abort}. */
+  async close(): Promise<void> {
+    await this.#deps.sender.close();
+    this.#deps.resolver.close();
+  }
+
+  #tick(): void {
+    this.#releasing ??= this.#release().finally(() => {
+      this.#releasing = null;
+    });
+    this.#deliveries.pump();
+  }
+
+  async #release(): Promise<void> {
+    const { store, clock } = this.#deps;
+    try {
+      const due = { now: clock.now(), max: RELEASE_MAX };
+      const released = await persist(() => store.releaseDelayed(due), this.#deps);
+      if (released > 0) this.#tasks.wake();
+    } catch (error) {
+      this.#halt(error);
+    }
+  }
+
+  #halt(error: unknown): void {
+    // What could not be recorded before a stop is no fault: it is taken up at the next start.
+    if (this.#isHalted || this.#giveUp.signal.aborted) return;
+    this.#isHalted = true;
+    this.#scheduler.stop();
+    this.#tasks.drain();
+    this.#deliveries.drain();
+    this.#deps.log.error(
+      { err: error },
+      "the engine stopped; what was in flight is taken up again at a restart",
+    );
+  }
+}

@@ -1,0 +1,44 @@
+import { Cron } from "croner";
+
+import type { Clock, Timer } from "../domain/clock.ts";
+
+/**
+ * Calls jobs by cron pattern. croner only computes when a pattern's next time is; the wait goes through the
+ * Clock, and what is due at a tick is for the store to say. A tick that comes late (a suspend, a clock that
+ * was set) is one tick, not a burst: the next time is computed from now.
+ */
+export class Scheduler {
+  readonly #clock: Clock;
+  readonly #timers = new Set<Timer>();
+  #stopped = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Calls `tick` at every time the pattern names (six fields, seconds first; UTC) until `stop`. */
+  every(pattern: string, tick: () => void): void {
+    const cron = new Cron(pattern, { timezone: "UTC", paused: true });
+    this.#wait(cron, tick);
+  }
+
+  /** No tick after this. Safe to call twice. */
+  stop(): void {
+    this.#stopped = true;
+    for (const timer of this.#timers) timer.cancel();
+    this.#timers.clear();
+  }
+
+  #wait(cron: Cron, tick: () => void): void {
+    const now = this.#clock.now();
+    const next = cron.nextRun(new Date(now));
+    if (next === null || this.#stopped) return;
+    const timer = this.#clock.setTimer(next.getTime() - now, () => {
+      this.#timers.delete(timer);
+      // Rearmed first, so that a tick that throws is not the last one.
+      this.#wait(cron, tick);
+      tick();
+    });
+    this.#timers.add(timer);
+  }
+}
