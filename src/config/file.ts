@@ -1,0 +1,129 @@
+import { readFileSync } from "node:fs";
+import { dirname } from "node:path";
+
+import { parse, TomlError } from "smol-toml";
+
+import type { Findings, Given, Layer } from "./layer.ts";
+import { SETTING_LIST, SETTING_SECTIONS, unknownNameMessage } from "./setting.ts";
+import { quote } from "./value.ts";
+
+/** What the configuration file gives. */
+export interface ConfigFile {
+  /** Absolute path; null where there is no file. */
+  readonly path: string | null;
+  readonly layer: Layer;
+  /** The `[types.NAME]` tables, unchecked. */
+  readonly types: Given | undefined;
+  /** The `[[marketplaces]]` tables, unchecked. */
+  readonly marketplaces: Given | undefined;
+}
+
+/** A TOML table. smol-toml gives it no prototype, so `__proto__` is a key like any other. */
+export type FileTable = Readonly<Record<string, unknown>>;
+
+/** Tables of their own: named by the operator, not by {@link SETTING_LIST}. */
+const OPEN_TABLES = ["types", "marketplaces"];
+
+const TABLES = [...SETTING_SECTIONS, ...OPEN_TABLES];
+
+const FILE_KEYS: readonly string[] = SETTING_LIST.filter(({ inFile }) => inFile).map(
+  ({ key }) => key,
+);
+
+/** Deeper nesting is a mistake, and the parser is recursive. */
+const TOML_DEPTH_MAX = 64;
+
+/** Reads the file, if there is one, and sorts what it gives; every unknown key is a problem. */
+export function readConfigFile(
+  file: { readonly path: string; readonly source: string; readonly mustExist: boolean },
+  by: { readonly readFile: (path: string) => string | null; readonly findings: Findings },
+): ConfigFile {
+  const unusable = (message: string, source = file.source): ConfigFile => {
+    by.findings.problems.push({ key: "config", source, message });
+    return emptyFile(file.path);
+  };
+  let text: string | null;
+  try {
+    text = by.readFile(file.path);
+  } catch (error) {
+    return unusable(`${file.path} cannot be read (${errorCode(error)})`);
+  }
+  if (text === null) {
+    if (file.mustExist) return unusable(`there is no file ${file.path}`);
+    return emptyFile(null);
+  }
+  try {
+    const table = parse(text, { maxDepth: TOML_DEPTH_MAX });
+    return sortTable(table, { path: file.path, findings: by.findings });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const place = `line ${error.line}, column ${error.column}`;
+    return unusable(`${place}: ${tomlReason(error)}`, `file ${file.path}`);
+  }
+}
+
+/** Text of a file; null where there is none. Throws where it cannot be read or is not UTF-8. */
+export function readFileText(path: string): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return null;
+    throw error;
+  }
+}
+
+/** True for a table of the file: not for lists and dates, which are objects as well. */
+export function isTable(value: unknown): value is FileTable {
+  return (
+    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
+  );
+}
+
+/** A key as TOML writes it in a dotted name. Quoted where it is not bare: `"a.b"` is one key. */
+export function keyPart(name: string): string {
+  return /^[A-Za-z0-9_-]+$/.test(name) ? name : quote(name);
+}
+
+function sortTable(
+  table: FileTable,
+  file: { readonly path: string; readonly findings: Findings },
+): ConfigFile {
+  const layer = new Map<string, Given>();
+  const source = `file ${file.path}`;
+  const folder = dirname(file.path);
+  const report = (key: string, message: string): void => {
+    file.findings.problems.push({ key, source, message });
+  };
+  const place = (key: string, raw: unknown): void => {
+    if (FILE_KEYS.includes(key)) layer.set(key, { raw, source, folder });
+    else report(key, unknownNameMessage(key, { what: "key", others: TABLES }));
+  };
+  for (const [name, value] of Object.entries(table)) {
+    if (OPEN_TABLES.includes(name)) continue;
+    if (!SETTING_SECTIONS.includes(name)) place(keyPart(name), value);
+    else if (!isTable(value)) report(name, `${name} must be a table: [${name}]`);
+    else for (const [key, raw] of Object.entries(value)) place(`${name}.${keyPart(key)}`, raw);
+  }
+  const given = (name: string): Given | undefined =>
+    name in table ? { raw: table[name], source, folder } : undefined;
+  return {
+    path: file.path,
+    layer,
+    types: given("types"),
+    marketplaces: given("marketplaces"),
+  };
+}
+
+function emptyFile(path: string | null): ConfigFile {
+  return { path, layer: new Map(), types: undefined, marketplaces: undefined };
+}
+
+/** The parser's reason without its excerpt: lines of the file may hold secrets. */
+function tomlReason(error: TomlError): string {
+  return (error.message.split("\n", 1)[0] ?? "").replace(/^Invalid TOML document: /, "");
+}
+
+function errorCode(error: unknown): string {
+  if (error instanceof Error && "code" in error) return String(error.code);
+  return "unknown error";
+}

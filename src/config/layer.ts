@@ -1,0 +1,119 @@
+import { SETTING_LIST, unknownNameMessage } from "./setting.ts";
+import type { Setting } from "./setting.ts";
+import type { ValueKind } from "./value.ts";
+
+/** One thing that is wrong; `message` is a sentence that says how to mend it. */
+export interface ConfigProblem {
+  /** Key the problem is about, as in the file; the name as given where no such key exists. */
+  readonly key: string;
+  /** Where the value stands: `flag --port`, `environment POSTBACKD_PORT`, `file …`, `default`. */
+  readonly source: string;
+  readonly message: string;
+}
+
+/** What loading has found so far: every problem, and where each value comes from. */
+export interface Findings {
+  readonly problems: ConfigProblem[];
+  readonly sources: Map<string, string>;
+}
+
+/** A value as it was given, before its check. Relative paths are relative to `folder`. */
+export interface Given {
+  readonly raw: unknown;
+  readonly source: string;
+  readonly folder: string;
+}
+
+/** What one source gives, by key. */
+export type Layer = ReadonlyMap<string, Given>;
+
+/** What the command line gives. A flag that is `undefined` was not given. */
+export function flagLayer(
+  flags: Readonly<Record<string, unknown>>,
+  place: { readonly cwd: string; readonly findings: Findings },
+): Layer {
+  const layer = new Map<string, Given>();
+  for (const [name, value] of Object.entries(flags)) {
+    if (value === undefined) continue;
+    const source = `flag --${name}`;
+    const setting = SETTING_LIST.find(({ flag }) => flag === name);
+    if (setting === undefined) {
+      const message = unknownNameMessage(`--${name}`, { what: "flag" });
+      place.findings.problems.push({ key: name, source, message });
+      continue;
+    }
+    layer.set(setting.key, { raw: flagRaw(setting, value), source, folder: place.cwd });
+  }
+  return layer;
+}
+
+/** What the environment gives. An empty variable counts as not set, as compose files leave them. */
+export function envLayer(
+  env: Readonly<Record<string, string | undefined>>,
+  place: { readonly cwd: string; readonly findings: Findings },
+): Layer {
+  const layer = new Map<string, Given>();
+  for (const [name, text] of Object.entries(env)) {
+    if (!name.startsWith("POSTBACKD_") || text === undefined || text === "") continue;
+    const source = `environment ${name}`;
+    const setting = SETTING_LIST.find((known) => known.env === name);
+    if (setting === undefined || isServiceLink(text)) {
+      place.findings.problems.push({ key: name, source, message: badVariableMessage(name, text) });
+      continue;
+    }
+    layer.set(setting.key, { raw: textRaw(setting.kind, text), source, folder: place.cwd });
+  }
+  return layer;
+}
+
+/**
+ * The value from the source that was chosen, or of the default; its source is recorded. A wrong one
+ * becomes a problem and the default stands in, so that the checks after it still run.
+ */
+export function takeValue<T>(
+  kind: ValueKind<T>,
+  at: {
+    readonly key: string;
+    readonly given: Given | undefined;
+    readonly fallback: Given;
+    readonly findings: Findings;
+  },
+): T {
+  const { raw, source, folder } = at.given ?? at.fallback;
+  at.findings.sources.set(at.key, source);
+  const parsed = kind.parse(raw, folder);
+  if (parsed.kind === "value") return parsed.value;
+  if (at.given === undefined) throw new Error(`the default of ${at.key} ${parsed.reason}`);
+  at.findings.problems.push({ key: at.key, source, message: `${at.key} ${parsed.reason}` });
+  return takeValue(kind, { ...at, given: undefined });
+}
+
+/** Lists take one value or several; of anything else the last one given counts. */
+function flagRaw(setting: Setting, value: unknown): unknown {
+  if (setting.kind.form === "list") return Array.isArray(value) ? value : [value];
+  const one: unknown = Array.isArray(value) ? value.at(-1) : value;
+  return typeof one === "string" ? textRaw(setting.kind, one) : one;
+}
+
+/** Text in the form that TOML would give; text that has not that form stays, and its check fails. */
+function textRaw(kind: ValueKind<unknown>, text: string): unknown {
+  if (kind.form === "integer") return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
+  if (kind.form === "boolean") return text === "true" || (text === "false" ? false : text);
+  if (kind.form === "text") return text;
+  return text.split(",").flatMap((item) => (item.trim() === "" ? [] : [item.trim()]));
+}
+
+function badVariableMessage(name: string, text: string): string {
+  if (isServiceLink(text) || /^POSTBACKD_(SERVICE_|PORT_\d)/.test(name)) {
+    return (
+      `${name} comes from Kubernetes, for a Service named postbackd: ` +
+      "set enableServiceLinks: false in the pod"
+    );
+  }
+  return unknownNameMessage(name, { what: "variable" });
+}
+
+/** Kubernetes gives every pod POSTBACKD_PORT=tcp://… where a Service has that name. */
+function isServiceLink(text: string): boolean {
+  return /^(tcp|udp|sctp):\/\//.test(text);
+}

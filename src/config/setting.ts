@@ -1,0 +1,212 @@
+import { hostValue, networkValue } from "./network.ts";
+import {
+  booleanValue,
+  duration,
+  integerBetween,
+  listOf,
+  nearestName,
+  oneOf,
+  path,
+  pathOrNone,
+  plainText,
+  quote,
+  sizeBetween,
+} from "./value.ts";
+import type { ValueKind } from "./value.ts";
+
+/** One setting: a key of `postbackd.toml`, a variable and, for some, a flag of the command line. */
+export interface Setting<T = unknown> {
+  /** Key in `postbackd.toml`, section first: `webhooks.timeout`. */
+  readonly key: string;
+  /** Flag without dashes, or null. A list's flag is repeated. */
+  readonly flag: string | null;
+  /** Name of the environment variable: every setting has one. A list is separated by commas. */
+  readonly env: string;
+  /** False for what says where the file is. */
+  readonly inFile: boolean;
+  readonly kind: ValueKind<T>;
+  /** As it would stand in the file; null: none. */
+  readonly default: SettingDefault;
+  /** One line for help texts, without a full stop. */
+  readonly description: string;
+}
+
+/** A default, written as in the file. */
+export type SettingDefault = string | number | boolean | readonly string[] | null;
+
+/**
+ * Every setting. The one source of keys, flags, variables, defaults and help lines; `[types.NAME]`
+ * and `[[marketplaces]]` are tables of their own, in the file only.
+ */
+export const SETTINGS = {
+  config: setting("config", pathOrNone, {
+    flag: "config",
+    inFile: false,
+    default: null,
+    description: "Configuration file; ./postbackd.toml where there is one",
+  }),
+  database: setting("database", path, {
+    flag: "db",
+    default: "./postbackd.db",
+    description: "Database file",
+  }),
+  host: setting("host", hostValue, {
+    flag: "host",
+    default: "127.0.0.1",
+    description: "Address or name to listen on",
+  }),
+  port: setting("port", integerBetween(0, 65_535), {
+    flag: "port",
+    default: 8787,
+    description: "Port to listen on; 0 picks a free one",
+  }),
+  readyFile: setting("ready_file", pathOrNone, {
+    flag: "ready-file",
+    default: null,
+    description: "File that gets the ready line, written whole",
+  }),
+  insecureHttp: setting("insecure_http", booleanValue, {
+    flag: "insecure-http",
+    default: false,
+    description: "Serve plain HTTP beyond loopback, keys in the clear",
+  }),
+  trustedProxies: setting("trusted_proxies", listOf(networkValue), {
+    flag: "trusted-proxy",
+    default: [],
+    description: "Network of a proxy that does HTTPS and may name the client",
+  }),
+  webhooksTimeout: setting("webhooks.timeout", duration, {
+    default: "10s",
+    description: "Time for one delivery attempt, name resolution included",
+  }),
+  webhooksRetryAfter: setting("webhooks.retry_after", listOf(duration), {
+    default: ["1m", "5m", "15m"],
+    description: "Wait before each retry, counted from the failure",
+  }),
+  webhooksMaxInFlight: setting("webhooks.max_in_flight", integerBetween(1, 10_000), {
+    default: 512,
+    description: "Delivery attempts at once, in all",
+  }),
+  webhooksMaxInFlightPerHost: setting(
+    "webhooks.max_in_flight_per_host",
+    integerBetween(1, 10_000),
+    { default: 32, description: "Delivery attempts at once to one host" },
+  ),
+  webhooksAllow: setting("webhooks.allow", listOf(plainText), {
+    flag: "allow-target",
+    default: [],
+    description:
+      "Webhook target to allow although it is not public: CIDR, address or host, [:port]",
+  }),
+  retentionDays: setting("retention_days", integerBetween(1, 36_500), {
+    default: 30,
+    description: "Days that a finished task is kept",
+  }),
+  limitsBody: setting("limits.body", sizeBetween(1024, 256 * 1024 ** 2), {
+    default: "1MiB",
+    description: "Largest request body",
+  }),
+  limitsTasksPerPost: setting("limits.tasks_per_post", integerBetween(1, 1_000), {
+    default: 100,
+    description: "Most tasks in one task_post",
+  }),
+  limitsResult: setting("limits.result", sizeBetween(1024, 256 * 1024 ** 2), {
+    default: "4MiB",
+    description: "Largest result of a task",
+  }),
+  limitsWriteBacklog: setting("limits.write_backlog", integerBetween(256, 1_000_000), {
+    default: 10_000,
+    description: "Writes that may wait for the disk; beyond it new tasks are answered 50300",
+  }),
+  logLevel: setting("log.level", oneOf(["debug", "info", "warn", "error", "silent"]), {
+    default: "info",
+    description: "Least severe log line that is written",
+  }),
+  logFormat: setting("log.format", oneOf(["auto", "json", "text"]), {
+    default: "auto",
+    description: "Form of the log; auto is text on a terminal and JSON lines elsewhere",
+  }),
+} as const;
+
+/** {@link SETTINGS} in the order of its rows, for help texts, checks and documents. */
+export const SETTING_LIST: readonly Setting[] = Object.freeze(Object.values(SETTINGS));
+
+/** Sections of the file that hold settings: `webhooks`, `limits`, `log`. */
+export const SETTING_SECTIONS: readonly string[] = Object.freeze([
+  ...new Set(
+    SETTING_LIST.filter(({ key }) => key.includes(".")).map(({ key }) =>
+      key.slice(0, key.indexOf(".")),
+    ),
+  ),
+]);
+
+const LATER_KEYS = ["tls_cert", "tls_key", "limits.requests_per_minute"];
+
+/** Names that are part of the product but not of this release: refused, but not as misspelt. */
+const LATER_NAMES: ReadonlySet<string> = new Set(
+  LATER_KEYS.flatMap((key) => [key, flagName(key), envName(key)]),
+);
+
+/** The three ways to name a setting. */
+type Spelling = "key" | "flag" | "variable";
+
+/**
+ * Says what is wrong with a name that no setting has, and names the nearest one that exists; `others`
+ * are names that exist beside the settings. Who writes `db` in the file is told of `database`.
+ */
+export function unknownNameMessage(
+  name: string,
+  { what, others = [] }: { readonly what: Spelling; readonly others?: readonly string[] },
+): string {
+  if (LATER_NAMES.has(name)) return `${name} is not in this release`;
+  const unknown = `unknown ${what} ${quote(name)}`;
+  const meant = SETTING_LIST.find(({ key, flag }) =>
+    [key, flag].some((known) => isSame(known, name)),
+  );
+  if (meant?.inFile === true && spelled(meant, what) === null) {
+    return `${unknown}; ${meant.key} in the file and ${meant.env} set this`;
+  }
+  const names = SETTING_LIST.flatMap((known) => spelled(known, what) ?? []);
+  const nearest = (meant && spelled(meant, what)) ?? nearestName(name, [...names, ...others]);
+  return `${unknown}; the nearest known one is ${nearest ?? "none"}`;
+}
+
+function spelled(setting: Setting, what: Spelling): string | null {
+  if (what === "variable") return setting.env;
+  if (what === "key") return setting.inFile ? setting.key : null;
+  return setting.flag === null ? null : `--${setting.flag}`;
+}
+
+/** True for one name in two spellings: `webhooks.timeout`, POSTBACKD_WEBHOOKS_TIMEOUT. */
+function isSame(known: string | null, name: string): boolean {
+  return known !== null && envName(known) === envName(name.replace(/^(--|POSTBACKD_)/, ""));
+}
+
+interface SettingRow {
+  readonly flag?: string;
+  readonly inFile?: boolean;
+  readonly default: SettingDefault;
+  readonly description: string;
+}
+
+function setting<T>(key: string, kind: ValueKind<T>, row: SettingRow): Setting<T> {
+  return Object.freeze({
+    key,
+    flag: row.flag ?? null,
+    env: envName(row.flag ?? key),
+    inFile: row.inFile ?? true,
+    kind,
+    default: row.default,
+    description: row.description,
+  });
+}
+
+/** `tls_cert` is --tls-cert. */
+function flagName(key: string): string {
+  return `--${key.replaceAll(/[._]/g, "-")}`;
+}
+
+/** `--allow-target` is POSTBACKD_ALLOW_TARGET, `log.level` is POSTBACKD_LOG_LEVEL. */
+function envName(name: string): string {
+  return `POSTBACKD_${name.toUpperCase().replaceAll(/[.-]/g, "_")}`;
+}

@@ -1,0 +1,355 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { SETTING_LIST } from "../src/config.ts";
+import { DEFAULT_FILE, load, loaded, problemOf } from "./helpers/config.ts";
+import type { Setup } from "./helpers/config.ts";
+
+test("serves one echo type on loopback where nothing is configured", () => {
+  const config = loaded({});
+
+  assert.equal(config.file, null);
+  assert.equal(config.database, "/srv/app/postbackd.db");
+  assert.equal(config.host, "127.0.0.1");
+  assert.equal(config.port, 8787);
+  assert.equal(config.readyFile, null);
+  assert.equal(config.insecureHttp, false);
+  assert.deepEqual(config.trustedProxies, []);
+  assert.equal(config.webhooks.timeoutMs, 10_000);
+  assert.deepEqual(config.webhooks.retryAfterMs, [60_000, 300_000, 900_000]);
+  assert.deepEqual(config.webhooks.allow, []);
+  assert.equal(config.retentionDays, 30);
+  assert.equal(config.retentionMs, 30 * 86_400_000);
+  assert.equal(config.limits.bodyBytes, 1024 ** 2);
+  assert.equal(config.limits.tasksPerPost, 100);
+  assert.equal(config.limits.resultBytes, 4 * 1024 ** 2);
+  assert.deepEqual(
+    [...config.types.values()],
+    [{ kind: "echo", name: "echo", timeoutMs: 600_000, concurrency: 256, retries: 0 }],
+  );
+  assert.deepEqual(config.marketplaces, []);
+});
+
+test("takes a scalar from flags before environment before file before default", () => {
+  const flags = { port: "1001" };
+  const env = { POSTBACKD_PORT: "1002" };
+  const toml = "port = 1003";
+  const cases: readonly [Setup, number, string][] = [
+    [{ flags, env, toml }, 1001, "flag --port"],
+    [{ env, toml }, 1002, "environment POSTBACKD_PORT"],
+    [{ toml }, 1003, `file ${DEFAULT_FILE}`],
+    [{}, 8787, "default"],
+  ];
+
+  for (const [setup, port, source] of cases) {
+    const config = loaded(setup);
+    assert.equal(config.port, port);
+    assert.equal(config.sources.get("port"), source);
+  }
+});
+
+test("takes a list whole from the first source that gives it", () => {
+  const flags = { "allow-target": ["a.lan", "b.lan:9000"] };
+  const env = { POSTBACKD_ALLOW_TARGET: "10.1.0.0/16, [::1]:9000" };
+  const toml = '[webhooks]\nallow = ["127.0.0.1:9000"]';
+  const cases: readonly [Setup, readonly string[], string][] = [
+    [{ flags, env, toml }, ["a.lan", "b.lan:9000"], "flag --allow-target"],
+    [{ flags: { "allow-target": "a.lan" }, toml }, ["a.lan"], "flag --allow-target"],
+    [{ env, toml }, ["10.1.0.0/16", "[::1]:9000"], "environment POSTBACKD_ALLOW_TARGET"],
+    [{ toml }, ["127.0.0.1:9000"], `file ${DEFAULT_FILE}`],
+    [{}, [], "default"],
+  ];
+
+  for (const [setup, allow, source] of cases) {
+    const config = loaded(setup);
+    assert.deepEqual(config.webhooks.allow, allow);
+    assert.equal(config.sources.get("webhooks.allow"), source);
+  }
+});
+
+test("treats an empty variable and an undefined flag as not given", () => {
+  const config = loaded({ flags: { host: undefined }, env: { POSTBACKD_PORT: "" } });
+
+  assert.equal(config.sources.get("host"), "default");
+  assert.equal(config.sources.get("port"), "default");
+});
+
+test("takes every setting from its variable, which every setting has", () => {
+  const env = {
+    POSTBACKD_DB: "data/x.db",
+    POSTBACKD_HOST: "[::1]",
+    POSTBACKD_PORT: "0",
+    POSTBACKD_READY_FILE: "ready.json",
+    POSTBACKD_INSECURE_HTTP: "true",
+    POSTBACKD_TRUSTED_PROXY: "10.0.0.0/8,fd00::/8,192.0.2.1",
+    POSTBACKD_WEBHOOKS_TIMEOUT: "500ms",
+    POSTBACKD_WEBHOOKS_RETRY_AFTER: "1s,2h,1d",
+    POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT: "7",
+    POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT_PER_HOST: "3",
+    POSTBACKD_ALLOW_TARGET: "receiver.lan",
+    POSTBACKD_RETENTION_DAYS: "1",
+    POSTBACKD_LIMITS_BODY: "64KiB",
+    POSTBACKD_LIMITS_TASKS_PER_POST: "5",
+    POSTBACKD_LIMITS_RESULT: "4096",
+    POSTBACKD_LIMITS_WRITE_BACKLOG: "300",
+    POSTBACKD_LOG_LEVEL: "debug",
+    POSTBACKD_LOG_FORMAT: "text",
+    POSTBACKD_CONFIG: "etc/other.toml",
+  };
+  const config = loaded({ env, files: { "/srv/app/etc/other.toml": "" } });
+
+  assert.deepEqual(
+    SETTING_LIST.map((setting) => setting.env).toSorted(),
+    Object.keys(env).toSorted(),
+  );
+  for (const { key, env: name } of SETTING_LIST) {
+    assert.equal(config.sources.get(key), `environment ${name}`);
+  }
+  assert.equal(config.file, "/srv/app/etc/other.toml");
+  assert.equal(config.database, "/srv/app/data/x.db");
+  assert.equal(config.host, "::1");
+  assert.equal(config.port, 0);
+  assert.equal(config.readyFile, "/srv/app/ready.json");
+  assert.equal(config.insecureHttp, true);
+  assert.deepEqual(config.trustedProxies, ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]);
+  assert.deepEqual(config.webhooks.retryAfterMs, [1_000, 7_200_000, 86_400_000]);
+  assert.equal(config.webhooks.timeoutMs, 500);
+  assert.equal(config.webhooks.maxInFlight, 7);
+  assert.equal(config.webhooks.maxInFlightPerHost, 3);
+  assert.deepEqual([...config.webhooks.allowList.hosts.keys()], ["receiver.lan"]);
+  assert.equal(config.retentionMs, 86_400_000);
+  assert.deepEqual(config.limits, {
+    bodyBytes: 65_536,
+    tasksPerPost: 5,
+    resultBytes: 4096,
+    writeBacklog: 300,
+  });
+  assert.deepEqual(config.log, { level: "debug", format: "text" });
+});
+
+test("accepts every default where the file states it", () => {
+  const rows = SETTING_LIST.filter((setting) => setting.inFile && setting.default !== null);
+  const byDepth = rows.toSorted(
+    (a, b) => Number(a.key.includes(".")) - Number(b.key.includes(".")),
+  );
+  const toml = byDepth.map((row) => `${row.key} = ${JSON.stringify(row.default)}`).join("\n");
+
+  const stated = loaded({ toml });
+
+  const { file: _file, sources: _sources, ...values } = stated;
+  const { file: _noFile, sources: _defaults, ...defaults } = loaded({});
+  assert.deepEqual(values, defaults);
+});
+
+test("writes logs as text on a terminal and as JSON elsewhere unless told", () => {
+  assert.equal(loaded({ isTerminal: true }).log.format, "text");
+  assert.equal(loaded({ isTerminal: false }).log.format, "json");
+  assert.equal(loaded({ isTerminal: true, toml: 'log.format = "json"' }).log.format, "json");
+});
+
+test("refuses an unknown name and gives the nearest known one", () => {
+  const cases: readonly [Setup, string][] = [
+    [{ toml: "prot = 1" }, 'unknown key "prot"; the nearest known one is port'],
+    [{ toml: 'timeout = "1s"' }, "nearest known one is webhooks.timeout"],
+    [{ toml: '[webhooks]\nretry = ["1s"]' }, "nearest known one is webhooks.retry_after"],
+    [{ toml: "[webhook]\nx = 1" }, 'unknown key "webhook"; the nearest known one is webhooks'],
+    [{ toml: '[type.x]\nrunner = "echo"' }, "nearest known one is types"],
+    [{ toml: 'config = "x"' }, 'unknown key "config"'],
+    [{ toml: '"webhooks.timeout" = "1s"' }, "unknown key"],
+    [{ flags: { "allow-targets": "x" } }, "nearest known one is --allow-target"],
+    [
+      { flags: { prot: "1" } },
+      'flag --prot: unknown flag "--prot"; the nearest known one is --port',
+    ],
+    [{ env: { POSTBACKD_PROT: "1" } }, "nearest known one is POSTBACKD_PORT"],
+    [{ toml: 'db = "x"' }, 'unknown key "db"; the nearest known one is database'],
+    [{ env: { POSTBACKD_DATABASE: "x" } }, "nearest known one is POSTBACKD_DB"],
+    [{ env: { POSTBACKD_WEBHOOKS_ALLOW: "x" } }, "nearest known one is POSTBACKD_ALLOW_TARGET"],
+    [{ flags: { "retention-days": "5" } }, "retention_days in the file and POSTBACKD_RETENTION"],
+    [{ toml: '[types.x]\nrunner = "echo"\nconcurency = 1' }, "nearest known one is concurrency"],
+  ];
+
+  for (const [setup, expected] of cases) {
+    const problem = problemOf(setup);
+    assert.ok(problem.includes(expected), problem);
+  }
+});
+
+test("ignores variables of other programs", () => {
+  assert.equal(loaded({ env: { PORT: "1", postbackd_port: "2", POSTBACKDX: "3" } }).port, 8787);
+});
+
+test("says that a part of the product is not in this release, and not that it is misspelt", () => {
+  const cases: readonly Setup[] = [
+    { flags: { "tls-cert": "x" } },
+    { env: { POSTBACKD_TLS_KEY: "x" } },
+    { toml: 'tls_cert = "x"' },
+    { toml: "[limits]\nrequests_per_minute = 5" },
+    { toml: '[types.x]\nurl = "http://127.0.0.1:9000/"\nheaders = { a = "b" }' },
+    { toml: '[types.x]\nrunner = "worker"\nlease = "30s"' },
+  ];
+
+  for (const setup of cases) {
+    const problem = problemOf(setup);
+    assert.match(problem, /not in this release/);
+    assert.doesNotMatch(problem, /unknown/);
+  }
+});
+
+test("reports the problems of all sources at once", () => {
+  const verdict = load({
+    flags: { port: "eighty", verbos: true },
+    env: { POSTBACKD_LOG_LEVEL: "loud", POSTBACKD_X: "1" },
+    toml: [
+      "retention_days = 0",
+      "colour = true",
+      "[webhooks]",
+      "timeout = 10",
+      'allow = ["http://x", "10.0.0.1/8"]',
+      "[types.a]",
+      "[types.b]",
+      'command = "ls"',
+      "retries = 101",
+      "[[marketplaces]]",
+      'code = "m"',
+    ].join("\n"),
+  });
+
+  const problems = verdict.kind === "problems" ? verdict.problems : [];
+  assert.deepEqual(problems.map(({ key }) => key).toSorted(), [
+    "POSTBACKD_X",
+    "colour",
+    "log.level",
+    "marketplaces[0]",
+    "port",
+    "retention_days",
+    "types.a",
+    "types.b.command",
+    "types.b.retries",
+    "verbos",
+    "webhooks.allow",
+    "webhooks.allow",
+    "webhooks.timeout",
+  ]);
+});
+
+test("refuses values of the wrong type or out of range, and says what is right", () => {
+  const cases: readonly [string, RegExp][] = [
+    ['port = "80"', /port must be a whole number from 0 to 65535, not "80"/],
+    ["port = 65536", /not 65536/],
+    ["port = 1.5", /not 1.5/],
+    ["port = nan", /not NaN/],
+    ["port = [80]", /not a list/],
+    ["port = { a = 1 }", /not a table/],
+    ["port = 2020-01-01", /not a date/],
+    ["database = 5", /database must be a path, not 5/],
+    ['database = ""', /must be a path/],
+    ['database = "a\\u0000b"', /must be a path/],
+    ['database = ":memory:"', /must be the path of a file/],
+    ['insecure_http = "yes"', /must be true or false, not "yes"/],
+    ['host = "http://localhost"', /without scheme and port/],
+    ['host = "127.0.0.1:80"', /without scheme and port/],
+    ['trusted_proxies = "10.0.0.0/8"', /must be a list/],
+    ['trusted_proxies = ["10.0.0.0/8", "10.0.0.0/33"]', /item 2 must be a network .*\/33/],
+    ['trusted_proxies = ["proxy.lan"]', /must be a network/],
+    ['trusted_proxies = ["10.1.2.3/8"]', /write "10.0.0.0\/8"/],
+    ["webhooks = 1", /webhooks must be a table: \[webhooks\]/],
+    ['[webhooks]\nretry_after = ["1m", 5]', /item 2 needs a unit: write "5s"/],
+    ["[webhooks]\nmax_in_flight = 0", /from 1 to/],
+    ['[webhooks]\nallow = ["a b"]', /'a b'/],
+    ["retention_days = 0", /retention_days must be a whole number from 1/],
+    ['[limits]\nbody = "1MB"', /must be a size such as "64KiB", "1MiB"/],
+    ["[limits]\nbody = 10", /from 1024 to/],
+    ['[log]\nlevel = "loud"', /must be one of debug, info, warn, error, silent, not "loud"/],
+  ];
+
+  for (const [toml, expected] of cases) assert.match(problemOf({ toml }), expected);
+});
+
+test("reads durations as whole numbers with a unit", () => {
+  const timeoutOf = (text: string): number =>
+    loaded({ toml: `webhooks.timeout = "${text}"` }).webhooks.timeoutMs;
+
+  assert.equal(timeoutOf("500ms"), 500);
+  assert.equal(timeoutOf("10s"), 10_000);
+  assert.equal(timeoutOf("1m"), 60_000);
+  assert.equal(timeoutOf("2h"), 7_200_000);
+  assert.equal(timeoutOf("1d"), 86_400_000);
+  for (const text of ["", "s", "0s", "-1s", "1.5s", "1 s", "1S", "1w", "366d", "9999999999999s"]) {
+    assert.match(problemOf({ toml: `webhooks.timeout = "${text}"` }), /whole number and a unit/);
+  }
+});
+
+test("asks for the unit of a bare number", () => {
+  const problem = problemOf({ flags: {}, env: { POSTBACKD_WEBHOOKS_TIMEOUT: "10" } });
+
+  assert.match(problem, /needs a unit: write "10s" for seconds \(units: ms, s, m, h, d\)/);
+});
+
+test("refuses plain HTTP beyond loopback without a trusted proxy or consent", () => {
+  for (const host of ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost"]) {
+    assert.equal(loaded({ flags: { host } }).host, host);
+  }
+  for (const host of ["0.0.0.0", "::", "192.0.2.1", "box", "127.0.0.1.example.com"]) {
+    assert.match(problemOf({ flags: { host } }), /flag --host: .*beyond loopback/);
+    assert.equal(loaded({ flags: { host, "insecure-http": true } }).host, host);
+    assert.equal(loaded({ flags: { host }, toml: 'trusted_proxies = ["10.0.0.1"]' }).host, host);
+  }
+});
+
+test("does not complain of plain HTTP where the setting that would allow it is faulty", () => {
+  const flags = { host: "0.0.0.0" };
+
+  assert.match(problemOf({ flags, toml: 'trusted_proxies = ["x/y"]' }), /must be a network/);
+  assert.match(problemOf({ flags, toml: "insecure_http = 1" }), /must be true or false/);
+  assert.match(problemOf({ flags, toml: "insecure_http = " }), /line 1/);
+});
+
+test("keeps control characters and long texts out of its messages", () => {
+  const problems = [
+    problemOf({ toml: `port = "\\u001b[31m\\u009b${"x".repeat(5_000)}"` }),
+    problemOf({ toml: `"\\u001b\\u009b${"y".repeat(5_000)}" = 1` }),
+  ];
+
+  for (const problem of problems) {
+    assert.ok(problem.length < 300, problem);
+    assert.doesNotMatch(problem, /\p{Cc}/u);
+  }
+});
+
+test("knows the variables that Kubernetes makes for a service of its name", () => {
+  const links = [
+    { POSTBACKD_PORT: "tcp://10.0.0.1:80" },
+    { POSTBACKD_SERVICE_HOST: "10.0.0.1" },
+    { POSTBACKD_PORT_80_TCP_ADDR: "10.0.0.1" },
+  ];
+
+  for (const env of links) assert.match(problemOf({ env }), /enableServiceLinks: false/);
+});
+
+test("is frozen throughout", () => {
+  const toml = [
+    '[types.x]\ncommand = ["ls"]\nenv = { A = "1" }',
+    '[[marketplaces]]\ncode = "x"\nname = "x"\nlist = [[1]]',
+  ].join("\n");
+  const config = loaded({ toml, flags: { "trusted-proxy": "10.0.0.1" } });
+
+  const parts: unknown[] = [
+    config,
+    config.webhooks,
+    config.webhooks.allow,
+    config.webhooks.retryAfterMs,
+    config.limits,
+    config.log,
+    config.trustedProxies,
+    config.marketplaces,
+    config.marketplaces[0],
+    config.marketplaces[0]?.details,
+    config.marketplaces[0]?.details["list"],
+    ...config.types.values(),
+  ];
+  for (const type of config.types.values()) {
+    if (type.kind === "command") parts.push(type.command, type.env);
+  }
+  for (const part of parts) assert.ok(Object.isFrozen(part), JSON.stringify(part));
+});

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { loadConfig, readFileText } from "../../src/config.ts";
+import { CWD, DEFAULT_FILE, loaded, problemOf } from "../helpers/config.ts";
+
+test("resolves paths of the file against its folder, others against the working folder", () => {
+  const toml = 'database = "data/p.db"\nready_file = "/run/ready"';
+  const files = { "/etc/postbackd/p.toml": toml };
+
+  const fromFile = loaded({ flags: { config: "/etc/postbackd/p.toml" }, files });
+  const fromFlag = loaded({ flags: { config: "../../etc/postbackd/p.toml", db: "q.db" }, files });
+
+  assert.equal(fromFile.database, "/etc/postbackd/data/p.db");
+  assert.equal(fromFile.readyFile, "/run/ready");
+  assert.equal(fromFlag.database, "/srv/app/q.db");
+});
+
+test("requires the file that was named, and not the one in the working folder", () => {
+  assert.match(
+    problemOf({ flags: { config: "x.toml" } }),
+    /flag --config: .*no file \/srv\/app\/x/,
+  );
+  assert.match(problemOf({ env: { POSTBACKD_CONFIG: "x" } }), /environment POSTBACKD_CONFIG: /);
+  assert.equal(loaded({}).file, null);
+});
+
+test("reports a file that cannot be read with the system's code", () => {
+  const denied = Object.assign(new Error("secret"), { code: "EACCES" });
+  const readFile = (): never => {
+    throw denied;
+  };
+  const verdict = loadConfig({ flags: {}, env: {}, cwd: CWD, readFile });
+
+  const problems = verdict.kind === "problems" ? verdict.problems : [];
+  assert.equal(problems[0]?.message, `${DEFAULT_FILE} cannot be read (EACCES)`);
+});
+
+test("reports broken TOML with line and column, and nothing of what stands there", () => {
+  const toml = '[types.x.env]\nKEY = "hunter2\nOTHER = "hunter3"\n';
+  const problem = problemOf({ toml });
+
+  assert.match(problem, /^file \/srv\/app\/postbackd\.toml: line 2, column \d+: \S/);
+  assert.doesNotMatch(problem, /hunter|\n/);
+});
+
+test("treats the names of object properties like any other unknown key", () => {
+  const names = ["__proto__", "constructor", "prototype", "toString", "hasOwnProperty"];
+
+  for (const name of names) {
+    assert.match(problemOf({ toml: `${name} = 1` }), /unknown key/);
+    assert.match(problemOf({ toml: `[webhooks]\n${name} = 1` }), /unknown key "webhooks\./);
+    assert.match(problemOf({ toml: `[types.x]\nrunner = "echo"\n${name} = 1` }), /unknown key/);
+    assert.match(problemOf({ toml: `[${name}]\nport = 1` }), /unknown key/);
+    assert.match(problemOf({ flags: Object.fromEntries([[name, 1]]) }), /unknown flag/);
+  }
+  assert.equal(Object.hasOwn(Object.prototype, "port"), false);
+});
+
+test("reads a file's text as UTF-8, and null where there is no file", (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "postbackd-config-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "good.toml"), 'name = "é"');
+  writeFileSync(join(folder, "bad.toml"), Uint8Array.of(0x61, 0xff));
+
+  assert.equal(readFileText(join(folder, "good.toml")), 'name = "é"');
+  assert.equal(readFileText(join(folder, "none.toml")), null);
+  assert.throws(() => readFileText(join(folder, "bad.toml")), { name: "TypeError" });
+  assert.throws(() => readFileText(folder), { code: "EISDIR" });
+});

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+
+import { loadConfig, problemText } from "../../src/config.ts";
+import type { Config, ConfigInput } from "../../src/config.ts";
+
+/** The working folder of every load. */
+export const CWD = "/srv/app";
+/** The file that is read where none is named. */
+export const DEFAULT_FILE = "/srv/app/postbackd.toml";
+
+/** What a test gives to loadConfig; what it leaves out is empty. */
+export interface Setup extends Partial<Omit<ConfigInput, "readFile">> {
+  /** Text of postbackd.toml in the working folder. */
+  readonly toml?: string;
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+/** Loads from memory: no file and no variable of the machine plays a part. */
+export function load(setup: Setup): ReturnType<typeof loadConfig> {
+  const { toml, files = {}, ...input } = setup;
+  const all = new Map(Object.entries(files));
+  if (toml !== undefined) all.set(DEFAULT_FILE, toml);
+  const readFile = (path: string): string | null => all.get(path) ?? null;
+  return loadConfig({ flags: {}, env: {}, cwd: CWD, ...input, readFile });
+}
+
+/** The configuration; fails the test where there are problems. */
+export function loaded(setup: Setup): Config {
+  const verdict = load(setup);
+  assert.equal(verdict.kind, "config", JSON.stringify(verdict));
+  return verdict.kind === "config" ? verdict.config : assert.fail();
+}
+
+/** Every problem on its line, source first; none where the configuration is in order. */
+export function problemsOf(setup: Setup): readonly string[] {
+  const verdict = load(setup);
+  return verdict.kind === "problems" ? verdict.problems.map(problemText) : [];
+}
+
+/** The only problem there is. */
+export function problemOf(setup: Setup): string {
+  const problems = problemsOf(setup);
+  assert.equal(problems.length, 1, problems.join("\n"));
+  return problems[0] ?? "";
+}
