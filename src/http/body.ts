@@ -1,0 +1,91 @@
+import type { IncomingMessage } from "node:http";
+
+import { JSON_DEPTH_MAX, parseJsonBytes } from "../domain/json.ts";
+import { StatusError } from "../domain/status.ts";
+import { headerValues } from "./raw-headers.ts";
+
+// Around an input stand its task and the array of tasks.
+const BODY_DEPTH_MAX = JSON_DEPTH_MAX + 2;
+
+/** The client went away while its body was read: there is nobody left to answer. */
+export class ClientGoneError extends Error {
+  override readonly name = "ClientGoneError" as const;
+}
+
+const UTF_8 = /^(charset=("utf-8"|utf-8))?$/;
+
+/**
+ * Reads and parses a JSON body: media type first, then size while reading (never more than the limit is
+ * held), then UTF-8, depth and syntax. Throws a StatusError with the contract's code (§1).
+ */
+export async function readJsonBody(
+  request: IncomingMessage,
+  { bytesMax }: { readonly bytesMax: number },
+): Promise<unknown> {
+  checkMediaType(request);
+  const bytes = await readBounded(request, bytesMax);
+  if (bytes.length === 0) throw new StatusError(40502);
+  const parsed = parseJsonBytes(bytes, BODY_DEPTH_MAX);
+  if (parsed.kind === "json") return parsed.value;
+  const details = [{ pointer: "", detail: `The body is ${parsed.reason}.` }];
+  throw new StatusError(40503, { details });
+}
+
+function checkMediaType(request: IncomingMessage): void {
+  const { headers } = request;
+  const [mediaType = "", ...others] = headerValues(request, "content-type");
+  if (!isUtf8Json(mediaType) || others.length > 0) {
+    throw unsupported("Send JSON in UTF-8, with Content-Type: application/json.");
+  }
+  const encoding = headers["content-encoding"]?.toLowerCase() ?? "identity";
+  // Node hands on the bytes of `Transfer-Encoding: gzip, chunked` without decoding them.
+  const transfer = headers["transfer-encoding"]?.toLowerCase() ?? "chunked";
+  if (encoding !== "identity" || transfer !== "chunked") {
+    throw unsupported("Send the body as it is, without Content-Encoding.");
+  }
+}
+
+// Taken apart, because one expression for all of it backtracks: 170 ms for 15,000 spaces (2026-11).
+function isUtf8Json(mediaType: string): boolean {
+  const [type, ...parameters] = mediaType.split(";").map((part) => part.trim().toLowerCase());
+  return type === "application/json" && parameters.every((each) => UTF_8.test(each));
+}
+
+function unsupported(detail: string): StatusError {
+  return new StatusError(41500, { details: [{ pointer: "", detail }] });
+}
+
+function tooLarge(bytesMax: number): StatusError {
+  const detail = `The body may have at most ${bytesMax} bytes.`;
+  // Reading on only to throw the rest away would let a client keep the connection busy for nothing.
+  return new StatusError(41300, {
+    details: [{ pointer: "", detail }],
+    headers: { connection: "close" },
+  });
+}
+
+function readBounded(request: IncomingMessage, bytesMax: number): Promise<Uint8Array> {
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared > bytesMax) return Promise.reject(tooLarge(bytesMax));
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const settle = (error: Error | null): void => {
+      request.off("data", onData).off("end", onEnd).off("close", onGone).off("error", onGone);
+      if (error !== null) reject(error);
+      else resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, size));
+    };
+    const onData = (chunk: Buffer): void => {
+      size += chunk.length;
+      if (size > bytesMax) {
+        request.pause();
+        settle(tooLarge(bytesMax));
+      } else chunks.push(chunk);
+    };
+    const onEnd = (): void => settle(null);
+    const onGone = (): void => settle(new ClientGoneError("the client closed the connection"));
+    request.on("data", onData).on("end", onEnd).on("close", onGone).on("error", onGone);
+    // A request that ended before anybody listened tells no event any more.
+    if (request.destroyed) onGone();
+  });
+}

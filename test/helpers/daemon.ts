@@ -1,0 +1,178 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+
+import { loadConfig, problemText, type Config } from "../../src/config.ts";
+import { startDaemon, type Daemon } from "../../src/daemon.ts";
+import { newWebhookSecret } from "../../src/domain/account.ts";
+import { systemClock, type Clock } from "../../src/domain/clock.ts";
+import { IdGenerator } from "../../src/domain/id.ts";
+import { newKey, newKeyId } from "../../src/domain/key.ts";
+import { createLogger } from "../../src/log.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+
+export interface TestDaemonOptions {
+  /** The machine's clock unless told. */
+  readonly clock?: Clock;
+  /** The text of postbackd.toml. Loopback receivers are allowed unless it names `webhooks.allow`. */
+  readonly toml?: string;
+  /** The folder of the database, to start on the file of an earlier daemon. */
+  readonly folder?: string;
+  /** An account made before, with {@link createTestAccount}. */
+  readonly account?: TestAccount;
+}
+
+export interface TestAccount {
+  readonly login: string;
+  readonly key: string;
+  readonly secret: string;
+}
+
+/** A task as the API shows it; only what tests look at. */
+export interface ShownTask {
+  readonly id: string;
+  readonly status_code: number;
+  readonly status_message: string;
+  readonly state: string;
+  readonly type: string | null;
+  readonly created_at: string;
+  readonly completed_at: string | null;
+  readonly expires_at: string | null;
+  readonly runs: number;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly result: unknown;
+  readonly error: { readonly message: string; readonly detail: unknown } | null;
+}
+
+export interface Envelope {
+  readonly status_code: number;
+  readonly tasks_count: number;
+  readonly tasks_error: number;
+  readonly tasks: readonly ShownTask[];
+  readonly next_cursor?: string | null;
+  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[];
+}
+
+export interface TestDaemon {
+  readonly daemon: Daemon;
+  readonly url: string;
+  readonly folder: string;
+  readonly file: string;
+  readonly account: TestAccount;
+  /** Everything that was logged, as JSON lines. */
+  readonly logLines: readonly string[];
+  /** A request with the account's key; `path` below the base URL. */
+  call(path: string, init?: RequestInit): Promise<Response>;
+  /** Posts tasks and expects HTTP 200. */
+  post(tasks: unknown): Promise<Envelope>;
+  /** The one task of task_get, without collecting it. */
+  get(id: string): Promise<ShownTask>;
+  ready(query?: string): Promise<Envelope>;
+}
+
+/** A folder under the system's temporary one, removed after the test. */
+export function tempFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
+  afterwards(t, () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+type CleanUp = () => Promise<void> | void;
+
+const cleanUps = new WeakMap<TestContext, CleanUp[]>();
+
+// The last thing made is the first undone: `t.after` goes the other way, and would remove a folder before the
+// daemon in it has stopped.
+function afterwards(t: TestContext, cleanUp: CleanUp): void {
+  const known = cleanUps.get(t);
+  if (known !== undefined) {
+    known.push(cleanUp);
+    return;
+  }
+  const all = [cleanUp];
+  cleanUps.set(t, all);
+  t.after(async () => {
+    for (const each of all.toReversed()) await each();
+  });
+}
+
+/** Makes an account in a database file that may not exist yet. */
+export async function createTestAccount(file: string, login = "tester"): Promise<TestAccount> {
+  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+  const { key, hash, lastFour } = newKey();
+  const secret = newWebhookSecret();
+  const now = Date.now();
+  const firstKey = { keyId: newKeyId(new IdGenerator().next(now)), hash, lastFour, label: null };
+  await store.createAccount({ login, webhookSecret: secret, createdAt: now, firstKey });
+  await store.close();
+  return { login, key, secret };
+}
+
+/** Starts the real daemon in this process on a port of its own; stopped after the test. */
+export async function startTestDaemon(
+  t: TestContext,
+  options: TestDaemonOptions = {},
+): Promise<TestDaemon> {
+  const folder = options.folder ?? tempFolder(t);
+  const config = testConfig(folder, options.toml ?? "");
+  const account = options.account ?? (await createTestAccount(config.database));
+  const logLines: string[] = [];
+  const write = (line: string): void => void logLines.push(line);
+  const log = createLogger({ level: "debug", format: "json", write });
+  const daemon = await startDaemon({ config, clock: options.clock ?? systemClock, log });
+  afterwards(t, () => daemon.stop());
+  return toTestDaemon(daemon, { folder, file: config.database, account, logLines });
+}
+
+function testConfig(folder: string, toml: string): Config {
+  const allow = /^\s*allow\s*=/m.test(toml) ? {} : { "allow-target": ["127.0.0.1"] };
+  const verdict = loadConfig({
+    flags: { port: "0", db: join(folder, "test.db"), ...allow },
+    env: {},
+    cwd: folder,
+    readFile: (path) => (path === join(folder, "postbackd.toml") ? toml : null),
+  });
+  if (verdict.kind === "config") return verdict.config;
+  throw new Error(verdict.problems.map(problemText).join("\n"));
+}
+
+function toTestDaemon(
+  daemon: Daemon,
+  facts: Pick<TestDaemon, "folder" | "file" | "account" | "logLines">,
+): TestDaemon {
+  const authorization = `Bearer ${facts.account.key}`;
+
+  function call(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = { authorization, ...init.headers };
+    return fetch(daemon.url + path, { ...init, headers });
+  }
+
+  async function envelope(response: Response): Promise<Envelope> {
+    const text = await response.text();
+    if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${text}`);
+    // The shape is the contract's; a test that reads a field that is not there fails by itself.
+    return JSON.parse(text) as Envelope;
+  }
+
+  return {
+    ...facts,
+    daemon,
+    url: daemon.url,
+    call,
+    async post(tasks) {
+      const body = typeof tasks === "string" ? tasks : JSON.stringify(tasks);
+      const headers = { "content-type": "application/json" };
+      return envelope(await call("/v1/tasks/task_post", { method: "POST", headers, body }));
+    },
+    async get(id) {
+      const { tasks } = await envelope(await call(`/v1/tasks/task_get/${id}?collect=false`));
+      const [task] = tasks;
+      if (task === undefined) throw new Error("an envelope without its task");
+      return task;
+    },
+    async ready(query = "") {
+      return envelope(await call(`/v1/tasks/tasks_ready${query}`));
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+
+import { STATUS_TABLE } from "../../src/domain/status.ts";
+import type { Envelope, TestDaemon } from "../helpers/daemon.ts";
+import { exchange, headerLines, headerOf, toBytes } from "../helpers/raw-http.ts";
+import type { RawConnection, RawRequest, RawResponse } from "../helpers/raw-http.ts";
+
+/** An answer that has been held against what the contract promises of every answer (§1). */
+export interface Answer {
+  readonly response: RawResponse;
+  /** Null for HEAD, which has no body, and for the health checks, which are no envelopes. */
+  readonly code: number | null;
+  readonly body: Partial<Envelope>;
+  readonly requestId: string;
+}
+
+export const TASK_POST = "/v1/tasks/task_post";
+export const TASKS_READY = "/v1/tasks/tasks_ready";
+export const JSON_TYPE = "Content-Type: application/json";
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** The path of task_get for an id. */
+export function taskGet(id: string, query = ""): string {
+  return `/v1/tasks/task_get/${id}${query}`;
+}
+
+/** The header line of an account's key. */
+export function bearer({ account }: Pick<TestDaemon, "account">): string {
+  return `Authorization: Bearer ${account.key}`;
+}
+
+/** A task_post with the account's key. */
+export function posting(
+  daemon: Pick<TestDaemon, "account">,
+  body: string | Uint8Array,
+): RawRequest {
+  return { method: "POST", target: TASK_POST, headers: [bearer(daemon), JSON_TYPE], body };
+}
+
+/** One request on a connection of its own, and its answer, which keeps the promises of them all. */
+export async function ask(url: string, request: RawRequest): Promise<Answer> {
+  return toAnswer(await exchange(url, request), request);
+}
+
+/** As {@link ask}, on a connection that is kept. */
+export async function askOn(connection: RawConnection, request: RawRequest): Promise<Answer> {
+  connection.send(toBytes(request));
+  const isHead = request.method === "HEAD";
+  return toAnswer(await connection.next(isHead ? { to: "HEAD" } : {}), request);
+}
+
+/** Holds a response against the contract. */
+export function toAnswer(response: RawResponse, request: RawRequest = {}): Answer {
+  const requestId = headerOf(response, "x-request-id") ?? "";
+  assert.match(requestId, UUID_V7);
+  assert.equal(headerOf(response, "content-type"), "application/json");
+  assert.equal(headerOf(response, "x-content-type-options"), "nosniff");
+  assert.deepEqual(headerLines(response, "access-control-allow-origin"), []);
+  if (request.method === "HEAD") return { response, code: null, body: {}, requestId };
+  const body: unknown = JSON.parse(response.body.toString());
+  assert(typeof body === "object" && body !== null);
+  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  const shown = body as Partial<Envelope>;
+  const code = shown.status_code ?? null;
+  if (code === null) assert.match(response.body.toString(), /^\{"status":"(ok|unavailable)"/);
+  else assertOfTable(response, shown);
+  return { response, code, body: shown, requestId };
+}
+
+function assertOfTable(
+  response: RawResponse,
+  body: Partial<Envelope> & { status_message?: string },
+) {
+  const row = Object.entries(STATUS_TABLE).find(([code]) => Number(code) === body.status_code)?.[1];
+  assert(row !== undefined, `no such code: ${body.status_code}`);
+  assert.equal(response.status, row.http);
+  assert.equal(body.status_message, row.message);
+  for (const error of body.errors ?? []) {
+    assert.match(error.pointer, /^(\/[^/]*)*$/);
+    assert.match(error.detail, /^\S.*\.$/s);
+  }
+}
+
+/** Every line of the log that says something went wrong. */
+export function complaints({ logLines }: Pick<TestDaemon, "logLines">): readonly string[] {
+  return logLines.filter((line) => /"level":"(warn|error|fatal)"/.test(line));
+}

@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { newKey } from "../../src/domain/key.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { headerLines, openRaw, type RawResponse } from "../helpers/raw-http.ts";
+import { ask, askOn, complaints, JSON_TYPE, TASK_POST, taskGet, TASKS_READY } from "./answer.ts";
+
+const BASIC_CHALLENGE = 'Basic realm="postbackd", charset="UTF-8"';
+const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
+const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
+
+function base64(text: string | Uint8Array): string {
+  return Buffer.from(text).toString("base64");
+}
+
+function basic(login: string, key: string): string {
+  return `Authorization: Basic ${base64(`${login}:${key}`)}`;
+}
+
+/** The file of a daemon, opened a second time as the command line does. */
+async function openBeside(t: TestContext, { file }: TestDaemon): Promise<Store> {
+  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 10 });
+  t.after(() => store.close());
+  return store;
+}
+
+async function revokeKeyOf(store: Store, login: string): Promise<void> {
+  for (const { keyId } of (await store.listKeys(login)) ?? []) {
+    await store.revokeKey({ keyId, revokedAt: Date.now() });
+  }
+}
+
+function challenges(response: RawResponse): readonly string[] {
+  return headerLines(response, "www-authenticate");
+}
+
+test("takes Basic with login and key, and Bearer with the key alone, the scheme in any case", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const { login, key } = daemon.account;
+  const credentials = base64(`${login}:${key}`);
+  const lines = [
+    `Authorization: Bearer ${key}`,
+    `authorization: bearer ${key}`,
+    `AUTHORIZATION:BEARER ${key}`,
+    `Authorization: \t Bearer ${key} \t`,
+    `Authorization: Basic ${credentials}`,
+    `Authorization: bAsIc ${credentials}`,
+  ];
+  for (const line of lines) {
+    const { response } = await ask(daemon.url, { target: TASKS_READY, headers: [line] });
+    assert.equal(response.status, 200, line);
+    assert.deepEqual(challenges(response), []);
+  }
+});
+
+test("refuses every malformed Authorization with 40100 and the two challenges, no more", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const { login, key } = daemon.account;
+  const good = base64(`${login}:${key}`);
+  // Long enough to hold every place where a lenient decoder would pass over something.
+  const half = good.slice(0, 20);
+  const shapes: readonly (readonly string[])[] = [
+    [],
+    ["Authorization:"],
+    ["Authorization: Bearer"],
+    [`Authorization: Bearer  ${key}`],
+    [`Authorization: Bearer\t${key}`],
+    [`Authorization: Bearer ${key} ${key}`],
+    [`Authorization: Bearer ${key}, Bearer ${key}`],
+    [`Authorization: Bearer ${key}\xff`],
+    [`Authorization: Bearer: ${key}`],
+    [`Authorization: Bearer=${key}`],
+    [`Authorization: ${key}`],
+    [`Authorization: Token ${key}`],
+    [`Authorization: Digest username="${login}"`],
+    [`Authorization: Bearer ${"k".repeat(5000)}`],
+    ["Authorization: Basic"],
+    ["Authorization: Basic ="],
+    ["Authorization: Basic ===="],
+    [`Authorization: Basic ${good.replace(/=*$/, "")}A`],
+    [`Authorization: Basic ${good} `.concat("x")],
+    [`Authorization: Basic ${half} ${good.slice(20)}`],
+    [`Authorization: Basic ${half}\t${good.slice(20)}`],
+    [`Authorization: Basic ${half}-${good.slice(21)}`],
+    [`Authorization: Basic ${half}_${good.slice(21)}`],
+    [`Authorization: Basic ${half}!${good.slice(20)}`],
+    [`Authorization: Basic ${half}=${good.slice(20)}`],
+    [`Authorization: Basic ${good}====`],
+    [`Authorization: Basic ${base64(key)}`],
+    [`Authorization: Basic ${login}:${key}`],
+    [`Authorization: Basic ${base64(Buffer.from([0xff, 0xfe, 0x3a, 0x41]))}`],
+    [`Authorization: Basic ${base64(`${login}:${"k".repeat(800)}`)}`],
+    // Two lines are one too many, whichever is good.
+    [`Authorization: Bearer ${key}`, `Authorization: Bearer ${key}`],
+    [`Authorization: Bearer ${key}`, "Authorization: Bearer x"],
+    ["Authorization: Bearer x", `Authorization: Bearer ${key}`],
+    [`Authorization: Bearer ${key}`, "aUTHORIZATION:"],
+    [`Authorization: Basic ${good}`, `Authorization: Bearer ${key}`],
+    // Elsewhere a key is no credential.
+    [`Proxy-Authorization: Bearer ${key}`],
+    [`X-Api-Key: ${key}`],
+    [`Cookie: authorization=Bearer ${key}`],
+  ];
+  for (const headers of shapes) {
+    const { response, code, body } = await ask(daemon.url, { target: TASKS_READY, headers });
+    assert.equal(code, 40100, JSON.stringify(headers));
+    assert.deepEqual(challenges(response), [BASIC_CHALLENGE, BEARER_CHALLENGE], headers.join());
+    assert.deepEqual(body, { status_code: 40100, status_message: "Authentication failed." });
+  }
+  const inQuery = await ask(daemon.url, { target: `${TASKS_READY}?access_token=${key}` });
+  assert.equal(inQuery.code, 40100);
+});
+
+test("refuses well-formed Basic credentials that do not fit, without a word about tokens", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const { login, key } = daemon.account;
+  await createTestAccount(daemon.file, "other");
+  const last = key.endsWith("0") ? "1" : "0";
+  const lines = [
+    basic("other", key),
+    basic(login.toUpperCase(), key),
+    basic("", key),
+    basic(` ${login}`, key),
+    basic(`${login}\u0000`, key),
+    basic(`\ufeff${login}`, key),
+    basic(login, ""),
+    basic(login, ` ${key}`),
+    basic(login, `${key}\n`),
+    basic(login, `${key}:x`),
+    basic(login, key.slice(0, -1) + last),
+    basic(login, key.toLowerCase()),
+    basic(login, newKey().key),
+    basic(key, login),
+    `Authorization: Basic ${base64(":")}`,
+  ];
+  for (const line of lines) {
+    const { response, code } = await ask(daemon.url, { target: TASKS_READY, headers: [line] });
+    assert.equal(code, 40100, Buffer.from(line.slice(21), "base64").toString());
+    assert.deepEqual(challenges(response), [BASIC_CHALLENGE, BEARER_CHALLENGE]);
+  }
+});
+
+test("a well-formed Bearer key that is refused is called an invalid token", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const store = await openBeside(t, daemon);
+  const revoked = await createTestAccount(daemon.file, "revoked");
+  await revokeKeyOf(store, "revoked");
+  const disabled = await createTestAccount(daemon.file, "disabled");
+  await store.setAccountDisabled({ login: "disabled", disabledAt: Date.now() });
+  const cases = [
+    [40100, newKey().key],
+    [40101, revoked.key],
+    [40102, disabled.key],
+  ] as const;
+
+  for (const [code, key] of cases) {
+    const headers = [`Authorization: Bearer ${key}`];
+    const got = await ask(daemon.url, { target: TASKS_READY, headers });
+    assert.equal(got.code, code);
+    assert.deepEqual(challenges(got.response), [BASIC_CHALLENGE, INVALID_TOKEN]);
+    // HEAD may join lines of the same name into one, which means the same (RFC 9110 §5.3).
+    const head = await ask(daemon.url, { method: "HEAD", target: TASKS_READY, headers });
+    assert.equal(head.response.status, 401);
+    assert.equal(challenges(head.response).join(", "), `${BASIC_CHALLENGE}, ${INVALID_TOKEN}`);
+  }
+});
+
+test("says that a key is revoked, or its account disabled, only to who has both login and key", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const store = await openBeside(t, daemon);
+  const revoked = await createTestAccount(daemon.file, "revoked");
+  const disabled = await createTestAccount(daemon.file, "disabled");
+  const both = await createTestAccount(daemon.file, "both");
+  for (const login of ["revoked", "both"]) await revokeKeyOf(store, login);
+  for (const login of ["disabled", "both"]) {
+    await store.setAccountDisabled({ login, disabledAt: Date.now() });
+  }
+  const cases = [
+    [40101, basic("revoked", revoked.key)],
+    [40102, basic("disabled", disabled.key)],
+    [40101, basic("both", both.key)],
+    [40101, `Authorization: Bearer ${both.key}`],
+    [40100, basic("tester", revoked.key)],
+    [40100, basic("tester", disabled.key)],
+    [40100, basic("revoked", daemon.account.key)],
+  ] as const;
+
+  for (const [code, line] of cases) {
+    const got = await ask(daemon.url, { target: TASKS_READY, headers: [line] });
+    assert.equal(got.code, code, line);
+  }
+});
+
+test("a revocation and a disabling by another process count on the very next request", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const store = await openBeside(t, daemon);
+  const { login } = daemon.account;
+  const codeNow = async () => (await daemon.call(TASKS_READY)).json() as Promise<unknown>;
+  assert.partialDeepStrictEqual(await codeNow(), { status_code: 20000 });
+
+  await store.setAccountDisabled({ login, disabledAt: Date.now() });
+  assert.partialDeepStrictEqual(await codeNow(), { status_code: 40102 });
+  await store.setAccountDisabled({ login, disabledAt: null });
+  assert.partialDeepStrictEqual(await codeNow(), { status_code: 20000 });
+  await revokeKeyOf(store, login);
+  assert.partialDeepStrictEqual(await codeNow(), { status_code: 40101 });
+});
+
+test("every operation on tasks asks for a key, and the health checks look at none", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const headers = [`Authorization: Bearer ${newKey().key}`, "Authorization: nonsense"];
+  for (const target of [TASKS_READY, taskGet("x")]) {
+    for (const method of ["GET", "HEAD"]) {
+      assert.equal((await ask(daemon.url, { method, target, headers })).response.status, 401);
+    }
+  }
+  const post = { method: "POST", target: TASK_POST, headers: [...headers, JSON_TYPE], body: "{}" };
+  assert.equal((await ask(daemon.url, post)).code, 40100);
+  for (const target of ["/livez", "/readyz"]) {
+    const { response } = await ask(daemon.url, { target, headers });
+    assert.equal(response.status, 200);
+  }
+});
+
+test("what a refused request carried is neither repeated nor logged", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const { key } = newKey();
+  const secrets = [key, daemon.account.key, daemon.account.secret];
+  const lines = [`Bearer ${key}`, `Basic ${base64(`tester:${key}`)}`, `Nonsense ${key}`];
+  for (const line of lines) {
+    const { response } = await ask(daemon.url, {
+      target: `${TASKS_READY}?key=${key}`,
+      headers: [`Authorization: ${line}`],
+    });
+    const shown = JSON.stringify(response.headers) + response.body.toString();
+    for (const secret of secrets) assert.ok(!shown.includes(secret));
+  }
+  const log = daemon.logLines.join("");
+  for (const secret of secrets) assert.ok(!log.includes(secret));
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("a refused request leaves its connection fit for the next one, its body unread or not", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  const body = JSON.stringify({ input: "x".repeat(300_000) });
+  for (let round = 0; round < 3; round++) {
+    const refused = await askOn(connection, {
+      ...{ method: "POST", target: TASK_POST, headers: [JSON_TYPE], body },
+    });
+    assert.equal(refused.code, 40100);
+    const headers = [`Authorization: Bearer ${daemon.account.key}`];
+    assert.equal((await askOn(connection, { target: TASKS_READY, headers })).code, 20000);
+  }
+});

@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
+import {
+  ask,
+  askOn,
+  bearer,
+  complaints,
+  JSON_TYPE,
+  posting,
+  TASK_POST,
+  toAnswer,
+} from "./answer.ts";
+
+const LIMIT = 4096;
+const CHUNKED = "Transfer-Encoding: chunked";
+
+/** A body that is a task of exactly so many bytes. */
+function taskOf(bytes: number): string {
+  const frame = '{"input":""}';
+  return `{"input":"${"x".repeat(bytes - frame.length)}"}`;
+}
+
+function startLimited(t: TestContext): Promise<TestDaemon> {
+  return startTestDaemon(t, { toml: `[limits]\nbody = ${LIMIT}\n` });
+}
+
+/** The answer to a body as `application/json`. */
+async function codeOf(daemon: TestDaemon, body: string | Uint8Array): Promise<number | null> {
+  return (await ask(daemon.url, posting(daemon, body))).code;
+}
+
+test("takes a body of exactly the limit and refuses one byte more, with its length declared", async (t) => {
+  const daemon = await startLimited(t);
+  assert.equal(await codeOf(daemon, taskOf(LIMIT)), 20000);
+  const { response, code, body } = await ask(daemon.url, posting(daemon, taskOf(LIMIT + 1)));
+
+  assert.equal(code, 41300);
+  assert.equal(headerOf(response, "connection"), "close");
+  const detail = "The body may have at most 4096 bytes.";
+  assert.deepEqual(body.errors, [{ pointer: "", detail }]);
+});
+
+test("takes a chunked body of exactly the limit and refuses one byte more, in pieces of any size", async (t) => {
+  const daemon = await startLimited(t);
+  const headers = [bearer(daemon), JSON_TYPE, CHUNKED];
+  for (const size of [1, 1000, LIMIT, LIMIT + 1]) {
+    for (const bytes of [LIMIT, LIMIT + 1]) {
+      const body = toChunks(taskOf(bytes), size);
+      const post = { method: "POST", target: TASK_POST, headers, body };
+      const { code } = await ask(daemon.url, post);
+      assert.equal(code, bytes === LIMIT ? 20000 : 41300, `${bytes} bytes in pieces of ${size}`);
+    }
+  }
+});
+
+test("answers a declared length over the limit before a byte of the body has come", async (t) => {
+  const daemon = await startLimited(t);
+  for (const length of [LIMIT + 1, 10_000_000_000, Number.MAX_SAFE_INTEGER]) {
+    const headers = [bearer(daemon), JSON_TYPE, `Content-Length: ${length}`];
+    const { code } = await ask(daemon.url, { method: "POST", target: TASK_POST, headers });
+    assert.equal(code, 41300);
+  }
+});
+
+test("answers a chunked body without end as soon as it is over the limit, and closes", async (t) => {
+  const daemon = await startLimited(t);
+  const connection = await openRaw(t, daemon.url);
+  const headers = [bearer(daemon), JSON_TYPE, CHUNKED];
+  connection.send(toBytes({ method: "POST", target: TASK_POST, headers }));
+  connection.send(`${(LIMIT + 1).toString(16)}\r\n${"x".repeat(LIMIT + 1)}\r\n`);
+
+  assert.equal(toAnswer(await connection.next()).code, 41300);
+  assert.equal((await connection.closed()).length, 0);
+  assert.equal((await ask(daemon.url, { target: "/livez" })).response.status, 200);
+});
+
+test("a client that sends far more than it may still gets to read why it was refused", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const body = "x".repeat(20_000_000);
+  const stream = () => new Blob([body]).stream();
+  for (const made of [() => ({ body }), () => ({ body: stream(), duplex: "half" as const })]) {
+    const headers = { "content-type": "application/json" };
+    const refused = await daemon.call(TASK_POST, { method: "POST", headers, ...made() });
+    assert.equal(refused.status, 413);
+    assert.match(await refused.text(), /"status_code":41300.*1048576 bytes/);
+  }
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("serves the next request on the connection of every refusal that leaves the body readable", async (t) => {
+  const daemon = await startLimited(t);
+  const connection = await openRaw(t, daemon.url);
+  const key = bearer(daemon);
+  const post = { method: "POST", target: TASK_POST };
+  const refused = [
+    [40400, { ...post, target: "/v1/nothing", body: taskOf(LIMIT) }],
+    [40500, { ...post, method: "PATCH", body: taskOf(LIMIT) }],
+    [40100, { ...post, body: taskOf(LIMIT) }],
+    [40100, { ...post, headers: [CHUNKED], body: toChunks(taskOf(LIMIT)) }],
+    [41500, { ...post, headers: [key], body: taskOf(LIMIT) }],
+    [41500, { ...post, headers: [key, CHUNKED], body: toChunks(taskOf(LIMIT)) }],
+    [40503, { ...post, headers: [key, JSON_TYPE], body: "[" }],
+    [40502, { ...post, headers: [key, JSON_TYPE, CHUNKED], body: toChunks("") }],
+    [40006, { ...post, headers: [key, JSON_TYPE], body: `[${"1,".repeat(100)}1]` }],
+  ] as const;
+  for (const [code, request] of refused) {
+    assert.equal((await askOn(connection, request)).code, code);
+    assert.equal((await askOn(connection, posting(daemon, "{}"))).code, 20000);
+  }
+});
+
+test("takes JSON alone, in UTF-8 alone, named once", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const cases: readonly (readonly [number, ...string[]])[] = [
+    [20000, "Content-Type: application/json"],
+    [20000, "content-type:APPLICATION/JSON"],
+    [20000, "Content-Type: application/json;charset=utf-8"],
+    [20000, 'Content-Type: Application/Json ; Charset="UTF-8"'],
+    [20000, "Content-Type: application/json;"],
+    [20000, JSON_TYPE, "Content-Encoding: identity"],
+    [20000, JSON_TYPE, "Content-Encoding: IDENTITY"],
+    [41500],
+    [41500, "Content-Type:"],
+    [41500, "Content-Type: text/plain"],
+    [41500, "Content-Type: text/json"],
+    [41500, "Content-Type: application/jsonx"],
+    [41500, "Content-Type: application/json, text/plain"],
+    [41500, "Content-Type: application/x-www-form-urlencoded"],
+    [41500, "Content-Type: multipart/form-data; boundary=x"],
+    [41500, "Content-Type: application/problem+json"],
+    [41500, "Content-Type: application/json; charset=utf-16"],
+    [41500, "Content-Type: application/json; charset=iso-8859-1"],
+    [41500, "Content-Type: application/json; charset=utf-8; charset=utf-16"],
+    [41500, JSON_TYPE, "Content-Type: text/plain"],
+    [41500, JSON_TYPE, JSON_TYPE],
+    [41500, JSON_TYPE, "Content-Encoding: gzip"],
+    [41500, JSON_TYPE, "Content-Encoding: br"],
+    [41500, JSON_TYPE, "Content-Encoding: identity, gzip"],
+    [41500, JSON_TYPE, "Content-Encoding: identity", "Content-Encoding: deflate"],
+    [41500, JSON_TYPE, "Content-Encoding: x"],
+  ];
+  for (const [code, ...lines] of cases) {
+    const headers = [bearer(daemon), ...lines];
+    const got = await ask(daemon.url, { method: "POST", target: TASK_POST, headers, body: "{}" });
+    assert.equal(got.code, code, lines.join());
+  }
+});
+
+test("a coding that Node would hand on undecoded is 41500 too", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const headers = [bearer(daemon), JSON_TYPE, "Transfer-Encoding: gzip, chunked"];
+  const post = { method: "POST", target: TASK_POST, headers, body: toChunks("{}") };
+
+  assert.equal((await ask(daemon.url, post)).code, 41500);
+});
+
+test("a media type costs time in proportion to its length, however it is drawn out", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const spaces = " ".repeat(15_000);
+  const drawnOut = [`application/json${spaces}x`, `application/json${" ;".repeat(7500)}x`];
+  for (const mediaType of [...drawnOut, `application/json;${spaces}charset=utf-8${spaces}`]) {
+    const headers = [bearer(daemon), `Content-Type: ${mediaType.slice(0, 16_000)}`];
+    const startedAt = performance.now();
+    for (let round = 0; round < 10; round++) {
+      const post = { method: "POST", target: TASK_POST, headers, body: "{}" };
+      assert.notEqual((await ask(daemon.url, post)).code, null);
+    }
+    // An expression that backtracks took 170 ms for each.
+    assert.ok(performance.now() - startedAt < 1000);
+  }
+});
+
+test("takes nothing but UTF-8, with or without a byte order mark", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const quoted = (...bytes: number[]) =>
+    Buffer.from([...Buffer.from('{"input":"'), ...bytes, ...Buffer.from('"}')]);
+  const text = '{"input":"é"}';
+  const mark = Buffer.from([0xef, 0xbb, 0xbf]);
+  const cases: readonly (readonly [number, Uint8Array])[] = [
+    [20000, Buffer.from(text)],
+    [20000, quoted(0xf0, 0x9f, 0x98, 0x80)],
+    [20000, quoted(0xef, 0xbf, 0xbf)],
+    [20000, Buffer.concat([mark, Buffer.from(text)])],
+    [40503, Buffer.concat([mark, mark, Buffer.from(text)])],
+    [40503, mark],
+    [40503, Buffer.from(text, "latin1")],
+    [40503, Buffer.from(text, "utf16le")],
+    [40503, Buffer.from(`\ufeff${text}`, "utf16le")],
+    [40503, Buffer.from(`\ufeff${text}`, "utf16le").swap16()],
+    [40503, Buffer.from([...text].flatMap((char) => [0, 0, 0, char.codePointAt(0) ?? 0]))],
+    // Never in UTF-8, too long for what it says, a surrogate, beyond Unicode, cut off.
+    [40503, quoted(0xff)],
+    [40503, quoted(0xc0, 0xaf)],
+    [40503, quoted(0xe0, 0x80, 0xaf)],
+    [40503, quoted(0xed, 0xa0, 0x80)],
+    [40503, quoted(0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80)],
+    [40503, quoted(0xf4, 0x90, 0x80, 0x80)],
+    [40503, quoted(0xe2, 0x82)],
+    [40503, quoted(0x80)],
+  ];
+  for (const [code, bytes] of cases) {
+    const got = await ask(daemon.url, posting(daemon, bytes));
+    assert.equal(got.code, code, bytes.toString());
+  }
+});
+
+test("an empty body is 40502, and white space is no JSON", async (t) => {
+  const daemon = await startTestDaemon(t);
+  assert.equal(await codeOf(daemon, ""), 40502);
+  assert.equal(await codeOf(daemon, "[]"), 40502);
+  assert.equal(await codeOf(daemon, " [ ] "), 40502);
+  for (const body of [" ", "\n\r\t ", "\u00a0", "\u0000"]) {
+    assert.equal(await codeOf(daemon, body), 40503);
+  }
+  const headers = [bearer(daemon), JSON_TYPE];
+  const bodiless = await ask(daemon.url, { method: "POST", target: TASK_POST, headers });
+  assert.equal(bodiless.code, 40502);
+});
+
+test("every body that was cut off is 40503 and leaves nothing behind", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const whole = '[{"input":{"a":[1.50,true,null,"\\u00e9"]},"tag":"t"}]';
+  const connection = await openRaw(t, daemon.url);
+  for (let length = 1; length < whole.length; length++) {
+    const { code, body } = await askOn(connection, posting(daemon, whole.slice(0, length)));
+    assert.equal(code, 40503, whole.slice(0, length));
+    assert.equal(body.errors?.[0]?.pointer, "");
+  }
+  await daemon.daemon.idle();
+  assert.equal((await daemon.ready()).tasks_count, 0);
+});
+
+test("an input nests 64 levels deep and no deeper, at any size and with brackets in strings not counted", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const nested = (levels: number, open = "[", close = "]") =>
+    `[{"input":${open.repeat(levels)}1${close.repeat(levels)}}]`;
+  assert.equal(await codeOf(daemon, nested(64)), 20000);
+  assert.equal(await codeOf(daemon, nested(64, '{"a":', "}")), 20000);
+  assert.equal(await codeOf(daemon, `{"input":"${"[{".repeat(1000)}\\"${"[".repeat(99)}"}`), 20000);
+  for (const body of [nested(65), nested(65, '{"a":', "}"), nested(100_000)]) {
+    const got = await ask(daemon.url, posting(daemon, body));
+    assert.equal(got.code, 40503);
+    assert.match(got.body.errors?.[0]?.detail ?? "", /deeper than 66 levels/);
+  }
+  for (const body of ["[".repeat(1_000_000), '{"a":'.repeat(200_000), "[{".repeat(100_000)]) {
+    assert.equal(await codeOf(daemon, body), 40503);
+  }
+});
+
+test("what is wrong with a body is told without repeating any of it", async (t) => {
+  const daemon = await startTestDaemon(t);
+  for (const body of ['{"input":SECRET}', '{"SECRET"}', "SECRET", '["SECRET",]', '"SECRET"']) {
+    const { response, code } = await ask(daemon.url, posting(daemon, body));
+    assert.equal(code, 40503);
+    assert.doesNotMatch(response.body.toString(), /SECRET/);
+  }
+  assert.doesNotMatch(daemon.logLines.join(""), /SECRET/);
+});

@@ -1,0 +1,267 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { IdGenerator } from "../../src/domain/id.ts";
+import { newKey } from "../../src/domain/key.ts";
+import type { LogFacts } from "../../src/domain/log.ts";
+import type { Task } from "../../src/domain/task.ts";
+import { createApp } from "../../src/http/app.ts";
+import { operations } from "../../src/http/operations.ts";
+import { openServer } from "../../src/http/server.ts";
+import { StoreError, type Store, type StoreErrorKind } from "../../src/store/store.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
+import type { RawRequest } from "../helpers/raw-http.ts";
+import { ask, bearer, complaints, JSON_TYPE, posting, TASK_POST, taskGet } from "./answer.ts";
+import { TASKS_READY, toAnswer } from "./answer.ts";
+
+type UsedStore = Pick<
+  Store,
+  "findKeyHolder" | "insertTasks" | "findTask" | "collectTask" | "listReady"
+>;
+
+const FINISHED: Task = {
+  id: "01890a5d-ac96-774b-bcce-b302099a8057",
+  state: "completed",
+  statusCode: 20000,
+  statusMessage: null,
+  type: "echo",
+  createdAt: 0,
+  startedAt: 0,
+  completedAt: 0,
+  expiresAt: 0,
+  runs: 1,
+  dataText: "{}",
+  inputText: null,
+  resultText: "1",
+  errorText: null,
+};
+
+/** A store in which one task is finished and everything works. */
+const SOUND: UsedStore = {
+  findKeyHolder: async () => ({
+    ...{ accountId: 1, login: "tester", webhookSecret: "whsec_SECRET", keyId: "key_1" },
+    ...{ keyRevoked: false, accountDisabled: false },
+  }),
+  insertTasks: async () => {},
+  findTask: async () => ({ task: FINISHED, isReady: true }),
+  collectTask: async () => {},
+  listReady: async () => ({ tasks: [], next: null }),
+};
+
+interface Logged {
+  readonly level: string;
+  readonly facts: LogFacts;
+}
+
+/** The HTTP ring alone, on a store and a state of the test's making. */
+async function startRing(
+  t: TestContext,
+  given: {
+    readonly store?: Partial<UsedStore>;
+    readonly notReadyReason?: () => string | null;
+    readonly isAccepting?: boolean;
+  } = {},
+) {
+  const logged: Logged[] = [];
+  const write = (level: string) => (facts: LogFacts) => void logged.push({ level, facts });
+  const log = {
+    ...{ debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") },
+  };
+  const ids = new IdGenerator();
+  const store = { ...SOUND, ...given.store };
+  const policy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };
+  const woken: string[] = [];
+  const all = operations({
+    ...{ store, ids, tasksMax: 100, retentionMs: 1000 },
+    rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
+    notReadyReason: given.notReadyReason ?? (() => null),
+    isAccepting: () => given.isAccepting ?? true,
+    wake: (types) => void woken.push(...types),
+  });
+  const app = createApp({
+    operations: all,
+    store,
+    clock: systemClock,
+    ids,
+    log,
+    bodyBytesMax: 1024,
+  });
+  const server = await openServer(app, { host: "127.0.0.1", port: 0 });
+  t.after(() => server.close());
+  const { key } = newKey();
+  return { url: server.url, account: { login: "tester", key, secret: "" }, logged, woken };
+}
+
+type Ring = Awaited<ReturnType<typeof startRing>>;
+
+/** A request for each method of the store, that cannot be served without it. */
+function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest])[] {
+  const headers = [bearer(ring)];
+  return [
+    ["findKeyHolder", { target: `${TASKS_READY}?limit=1`, headers }],
+    ["insertTasks", posting(ring, '[{"input":"PRIVATE"}]')],
+    ["findTask", { target: taskGet(FINISHED.id, "?collect=false"), headers }],
+    ["collectTask", { target: taskGet(FINISHED.id), headers }],
+    ["listReady", { target: `${TASKS_READY}?tag=PRIVATE`, headers }],
+  ];
+}
+
+function failing(method: keyof UsedStore, error: unknown): Partial<UsedStore> {
+  return { [method]: () => Promise.reject(error) };
+}
+
+const CANNOT: readonly (readonly [StoreErrorKind, number, string | null])[] = [
+  ["failed", 50300, "1"],
+  ["busy", 50300, "1"],
+  ["overloaded", 50300, "1"],
+  ["closed", 50300, "1"],
+  ["full", 50700, null],
+];
+
+for (const [kind, code, retryAfter] of CANNOT) {
+  test(`a store that is ${kind} is answered ${code} by every operation, and says nothing of why`, async (t) => {
+    const methods = Object.keys(SOUND) as (keyof UsedStore)[];
+    // What collecting cannot write is no reason to keep a result back: see the next test.
+    for (const method of methods.filter((each) => each !== "collectTask")) {
+      const error = new StoreError(kind, "SECRET: /var/lib/postbackd.db");
+      const ring = await startRing(t, { store: failing(method, error) });
+      const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();
+      const got = await ask(ring.url, request);
+      assert.equal(got.code, code, method);
+      assert.equal(headerOf(got.response, "retry-after"), retryAfter);
+      assert.deepEqual(Object.keys(got.body), ["status_code", "status_message"]);
+      assert.deepEqual(ring.woken, []);
+      assert.equal((await ask(ring.url, {})).response.status, 200);
+    }
+  });
+}
+
+test("a result is given out although the store cannot take its task out of the ready ones", async (t) => {
+  for (const [kind] of CANNOT) {
+    const store = failing("collectTask", new StoreError(kind, "SECRET"));
+    const ring = await startRing(t, { store });
+    const got = await ask(ring.url, { target: taskGet(FINISHED.id), headers: [bearer(ring)] });
+    assert.equal(got.code, 20000);
+    assert.equal(got.body.tasks?.[0]?.id, FINISHED.id);
+  }
+});
+
+test("an unexpected error is 50000, leaks nothing, and is logged once with the request's id", async (t) => {
+  const errors: readonly unknown[] = [
+    new Error("SECRET"),
+    new TypeError("SECRET"),
+    Object.assign(new Error("SECRET"), { status: 404, statusCode: 404, code: 40401 }),
+    Object.assign(new Error("SECRET"), { statusText: "SECRET", headers: { "x-secret": "SECRET" } }),
+    "SECRET",
+    { message: "SECRET", status: 200 },
+    null,
+    undefined,
+    404,
+    Symbol("SECRET"),
+  ];
+  for (const error of errors) {
+    const ring = await startRing(t, { store: failing("listReady", error) });
+    const target = `${TASKS_READY}?tag=PRIVATE`;
+    const got = await ask(ring.url, { target, headers: [bearer(ring)] });
+    assert.equal(got.response.status, 500);
+    assert.deepEqual(got.body, { status_code: 50000, status_message: "Internal Error." });
+    assert.doesNotMatch(JSON.stringify(got.response.headers), /secret/i);
+
+    const [entry, ...others] = ring.logged;
+    assert.deepEqual(others, []);
+    assert.equal(entry?.level, "error");
+    const { err, ...facts } = entry.facts;
+    assert.equal(err, error);
+    assert.deepEqual(facts, { requestId: got.requestId, method: "GET", path: TASKS_READY });
+  }
+});
+
+test("an unexpected error in any method of the store is 50000, also where it is thrown at once", async (t) => {
+  for (const method of Object.keys(SOUND) as (keyof UsedStore)[]) {
+    const broken = () => {
+      throw new Error("SECRET");
+    };
+    const ring = await startRing(t, { store: { [method]: broken } });
+    const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();
+    const { code, response } = await ask(ring.url, request);
+    assert.equal(code, 50000, method);
+    assert.doesNotMatch(response.body.toString(), /SECRET|PRIVATE/);
+    assert.equal(ring.logged.length, 1);
+    assert.doesNotMatch(JSON.stringify(ring.logged), /PRIVATE|whsec/);
+    assert.equal((await ask(ring.url, {})).response.status, 200);
+  }
+});
+
+test("an error in what /readyz asks is 50000 too, and takes nothing else with it", async (t) => {
+  const broken = () => {
+    throw new Error("SECRET");
+  };
+  const ring = await startRing(t, { notReadyReason: broken });
+  assert.equal((await ask(ring.url, { target: "/readyz" })).code, 50000);
+  const head = await ask(ring.url, { method: "HEAD", target: "/readyz" });
+  assert.equal(head.response.status, 500);
+  assert.equal((await ask(ring.url, { target: "/livez" })).response.status, 200);
+  assert.equal(ring.logged.length, 2);
+});
+
+test("tasks that were not stored are not run, and tasks that were stored are", async (t) => {
+  const full = await startRing(t, {
+    store: failing("insertTasks", new StoreError("full", "full")),
+  });
+  await ask(full.url, posting(full, "[{},{}]"));
+  assert.deepEqual(full.woken, []);
+  const sound = await startRing(t);
+  await ask(sound.url, posting(sound, "[{},{}]"));
+  assert.deepEqual(sound.woken, ["echo"]);
+  await ask(sound.url, posting(sound, '[{"nonsense":1}]'));
+  assert.deepEqual(sound.woken, ["echo"]);
+});
+
+test("/readyz says why not, and /livez does not care", async (t) => {
+  const reasons = ["the database cannot be written", "starting or stopping"];
+  for (const reason of reasons) {
+    const ring = await startRing(t, { notReadyReason: () => reason });
+    const { response } = await ask(ring.url, { target: "/readyz" });
+    assert.equal(response.status, 503);
+    assert.deepEqual(JSON.parse(response.body.toString()), { status: "unavailable", reason });
+    const head = await ask(ring.url, { method: "HEAD", target: "/readyz" });
+    assert.equal(head.response.status, 503);
+    assert.equal((await ask(ring.url, { target: "/livez" })).response.status, 200);
+  }
+  const ring = await startRing(t);
+  assert.equal((await ask(ring.url, { target: "/readyz" })).response.status, 200);
+});
+
+test("while it stops, nothing is taken in: 50300 with Retry-After, and reading goes on", async (t) => {
+  const ring = await startRing(t, { isAccepting: false });
+  const posted = await ask(ring.url, posting(ring, "[{}]"));
+  assert.equal(posted.code, 50300);
+  assert.equal(headerOf(posted.response, "retry-after"), "5");
+  assert.equal((await ask(ring.url, posting(ring, "[1]"))).code, 40503);
+  const headers = [bearer(ring)];
+  assert.equal((await ask(ring.url, { target: TASKS_READY, headers })).code, 20000);
+  assert.equal((await ask(ring.url, { target: taskGet(FINISHED.id), headers })).code, 20000);
+  assert.deepEqual(ring.woken, []);
+});
+
+test("a stop lets a request that is under way have its answer, and takes no task from it", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  const headers = [bearer(daemon), JSON_TYPE, "Content-Length: 4"];
+  connection.send(toBytes({ method: "POST", target: TASK_POST, headers, body: "[{" }));
+  // The daemon has the head of it once it has answered the next one on another connection.
+  await ask(daemon.url, {});
+  const stopped = daemon.daemon.stop();
+  connection.send("}]");
+
+  const { code, response } = toAnswer(await connection.next());
+  assert.equal(code, 50300);
+  assert.equal(headerOf(response, "retry-after"), "5");
+  await connection.closed();
+  await stopped;
+  await assert.rejects(ask(daemon.url, {}), { code: "ECONNREFUSED" });
+  assert.deepEqual(complaints(daemon), []);
+});

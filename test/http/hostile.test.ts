@@ -1,0 +1,502 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import Database from "better-sqlite3";
+import fc from "fast-check";
+
+import { hostileUrl } from "../domain/hostile-urls.ts";
+import {
+  addressOf,
+  ipv4Spellings,
+  ipv6Spellings,
+  registryRanges,
+} from "../domain/special-addresses.ts";
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
+import type { RawConnection, RawRequest } from "../helpers/raw-http.ts";
+import { ask, askOn, bearer, complaints, JSON_TYPE, posting } from "./answer.ts";
+import { TASK_POST, taskGet, TASKS_READY, type Answer } from "./answer.ts";
+import {
+  jsonBodies,
+  naughtyStrings,
+  sharedJsonBodies,
+  sharedUrlTexts,
+  urlTexts,
+} from "./corpora.ts";
+import { publicTargetFault } from "./public-target.ts";
+
+// One seed, so that a failure comes again; fast-check prints it with the smallest input that fails.
+const SEED = 20_260_718;
+// In no URL but for its query, so that no line of the log may hold it.
+const QUERY_SECRET = "hook-query-s3cret";
+// A task that waits until then has its webhooks judged and stored, and none of them sent.
+const FAR = "9999-01-01T00:00:00Z";
+
+/** A daemon that allows no target but public ones. */
+function startStrict(t: TestContext): Promise<TestDaemon> {
+  return startTestDaemon(t, { toml: "[webhooks]\nallow = []\n" });
+}
+
+// What has to hold after whatever came in: nothing went wrong, nothing secret was logged, nothing
+// was sent.
+async function assertQuiet(daemon: TestDaemon): Promise<void> {
+  const log = daemon.logLines.join("");
+  for (const secret of [daemon.account.key, daemon.account.secret, QUERY_SECRET]) {
+    assert.ok(!log.includes(secret));
+  }
+  assert.deepEqual(complaints(daemon), []);
+  assert.equal((await ask(daemon.url, {})).response.status, 200);
+  const { attempts } = readRows(daemon, "SELECT count(*) AS attempts FROM attempts")[0] ?? {};
+  assert.equal(attempts, 0);
+}
+
+function readRows({ file }: TestDaemon, sql: string): readonly Readonly<Record<string, unknown>>[] {
+  const database = new Database(file, { readonly: true });
+  try {
+    return database.prepare<[], Record<string, unknown>>(sql).all();
+  } finally {
+    database.close();
+  }
+}
+
+/** Asks again and again, on one connection for as long as the server keeps it. */
+function createAsker(t: TestContext, daemon: TestDaemon) {
+  let connection: RawConnection | null = null;
+  return async (request: RawRequest): Promise<Answer> => {
+    connection ??= await openRaw(t, daemon.url);
+    const answer = await askOn(connection, request);
+    assert.ok(answer.response.status < 500, JSON.stringify(answer.body));
+    const isKept = answer.response.headers.some(([, value]) => value === "keep-alive");
+    if (!isKept) connection = null;
+    return answer;
+  };
+}
+
+/** Posts tasks a hundred at a time and shows what became of each. */
+async function postAll(
+  ask: (request: RawRequest) => Promise<Answer>,
+  daemon: TestDaemon,
+  tasks: readonly object[],
+) {
+  const codes: (number | undefined)[] = [];
+  for (let at = 0; at < tasks.length; at += 100) {
+    const part = tasks.slice(at, at + 100);
+    const { code, body } = await ask(posting(daemon, JSON.stringify(part)));
+    assert.equal(code, 20000);
+    assert.equal(body.tasks?.length, part.length);
+    codes.push(...(body.tasks ?? []).map((task) => task.status_code));
+  }
+  return codes;
+}
+
+function webhookTasks(url: string, tag: string | null = null): readonly object[] {
+  const task = { tag, start_at: FAR };
+  return [
+    { ...task, postback_url: url },
+    { ...task, pingback_url: url },
+  ];
+}
+
+/** Every stored target is public by the second reading, and there are as many as were accepted. */
+function assertTargetsPublic(daemon: TestDaemon, codes: readonly (number | undefined)[]): void {
+  const rows = readRows(daemon, "SELECT url, host FROM deliveries");
+  assert.equal(rows.length, codes.filter((code) => code === 20100).length);
+  for (const { url } of rows) {
+    assert(typeof url === "string");
+    assert.equal(publicTargetFault(url), null, url);
+    assert.equal(URL.parse(url)?.href, url);
+  }
+}
+
+test("the second reading of what is public knows public from other targets", () => {
+  const publicUrls = [
+    [
+      "http://h.example/",
+      "https://a.b.example:8443/x?y#",
+      "http://8.8.8.8/",
+      "http://[2606:4700::1]/",
+    ],
+    ["http://[::ffff:808:808]/", "http://[64:ff9b::808:808]/", "http://127.example/"],
+  ].flat();
+  for (const url of publicUrls) assert.equal(publicTargetFault(url.replace("#", "")), null, url);
+  const others = [
+    [
+      "http://127.0.0.1/",
+      "http://10.0.0.1:80/",
+      "http://[::1]/",
+      "http://[::ffff:7f00:1]/",
+      "http://a/",
+    ],
+    ["http://[64:ff9b::a00:1]/", "http://[fe80::1]/", "http://[2001:db8::1]/", "http://localhost/"],
+    [
+      "http://a.internal/",
+      "http://2130706433/",
+      "http://0x7f.1/",
+      "http://h.example",
+      "ftp://h.example/",
+    ],
+    ["http://H.example/", "http://h.example./", "http://u@h.example/", "http://h.example/#x"],
+    ["http://[2606:4700::5efe:a00:1]/", "http://168.63.129.16/", "http://h.example:0/"],
+  ].flat();
+  for (const url of others) assert.notEqual(publicTargetFault(url), null, url);
+});
+
+test("600 random and mutated bodies: always an answer of the contract, never a 5xx", async (t) => {
+  const daemon = await startStrict(t);
+  const send = createAsker(t, daemon);
+  const json = fc.json({ maxDepth: 4 });
+  const name = fc.constantFrom(
+    "type",
+    "tag",
+    "priority",
+    "start_at",
+    "marketplace",
+    "input",
+    "x",
+    "__proto__",
+  );
+  const task = fc.dictionary(fc.oneof(name, fc.string()), fc.jsonValue({ maxDepth: 3 }), {
+    maxKeys: 5,
+  });
+  const sound =
+    '[{"type":"echo","tag":"t\\u00e9","priority":5,"input":{"a":[1.50,-0,"x"]}},{"input":null}]';
+  const mutated = fc
+    .array(fc.tuple(fc.nat(sound.length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 })
+    .map((changes) => {
+      const bytes = Buffer.from(sound);
+      for (const [at, byte] of changes) bytes[at] = byte;
+      return bytes;
+    });
+  const body = fc.oneof(
+    fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+    fc.string({ unit: "binary", maxLength: 200 }).map((text) => Buffer.from(text)),
+    json.map((text) => Buffer.from(text)),
+    fc.array(task, { maxLength: 8 }).map((tasks) => Buffer.from(JSON.stringify(tasks))),
+    fc.tuple(json, fc.nat(200)).map(([text, length]) => Buffer.from(text.slice(0, length))),
+    mutated,
+  );
+  const how = fc.constantFrom("declared", "chunked");
+  const answersAny = fc.asyncProperty(body, how, async (bytes, coding) => {
+    const headers = [bearer(daemon), JSON_TYPE];
+    if (coding === "chunked") headers.push("Transfer-Encoding: chunked");
+    const sent = coding === "chunked" ? toChunks(bytes, 7) : bytes;
+    const { code } = await send({ method: "POST", target: TASK_POST, headers, body: sent });
+    assert.ok([20000, 40006, 40502, 40503].includes(code ?? 0), String(code));
+  });
+  await fc.assert(answersAny, { seed: SEED, numRuns: 600 });
+  await assertQuiet(daemon);
+});
+
+test("400 requests with random methods, targets and headers: always an answer of the contract", async (t) => {
+  const daemon = await startStrict(t);
+  const token = fc.stringMatching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,20}$/);
+  const known = fc.constantFrom(
+    ...[
+      "Authorization",
+      "Content-Type",
+      "Content-Encoding",
+      "Host",
+      "Expect",
+      "Connection",
+      "Accept",
+    ],
+    ...["Upgrade", "TE", "Trailer", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Cookie"],
+    ...["Range", "If-Match", "Via", "X-HTTP-Method-Override", "Proxy-Authorization", "__proto__"],
+  );
+  const framing = /^(content-length|transfer-encoding)$/i;
+  const value = fc.oneof(
+    fc.string({ maxLength: 60 }),
+    fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]{0,60}$/),
+    fc.constantFrom(
+      "close",
+      "upgrade",
+      "websocket",
+      "100-continue",
+      "a:99999",
+      "[::::]",
+      "*",
+      "gzip",
+      "",
+    ),
+    fc.constantFrom(
+      bearer(daemon).slice(15),
+      "application/json",
+      "Basic Og==",
+      "identity",
+      "1.2.3.4.5",
+    ),
+  );
+  const line = fc
+    .tuple(fc.oneof({ arbitrary: known, weight: 3 }, { arbitrary: token, weight: 1 }), value)
+    .filter(([name]) => !framing.test(name))
+    .map(([name, text]) => `${name}: ${text.replaceAll(/[^\t\x20-\x7e\x80-\xff]/g, "")}`);
+  const path = fc.constantFrom(
+    TASK_POST,
+    TASKS_READY,
+    "/livez",
+    "/readyz",
+    "/v1/tasks/task_get/",
+    "/",
+  );
+  const tail = fc.stringMatching(/^[\x21\x24-\x7e]{0,40}$/);
+  const target = fc.oneof(
+    fc.tuple(path, tail).map((parts) => parts.join("")),
+    fc.tuple(path, tail).map((parts) => parts.join("?")),
+    tail.map((text) => `/${text}`),
+    fc
+      .tuple(fc.constantFrom("http://", "https://", "foo://"), tail)
+      .map((parts) => parts.join("a")),
+    fc.webPath().map((text) => `/${text.replaceAll(/[^\x21-\x7e]/g, "")}`),
+  );
+  const method = fc.constantFrom(
+    ..."GET GET POST POST PUT DELETE OPTIONS TRACE PATCH PROPFIND".split(" "),
+  );
+  const answersAny = fc.asyncProperty(
+    fc.record({ method, target, headers: fc.array(line, { maxLength: 8 }) }),
+    fc.option(fc.string({ unit: "binary", maxLength: 30 }), { nil: undefined }),
+    async (head, body) => {
+      const request = { ...head, ...(body === undefined ? {} : { body }) };
+      const { response } = await ask(daemon.url, request);
+      assert.ok(response.status < 500);
+    },
+  );
+  await fc.assert(answersAny, { seed: SEED, numRuns: 400 });
+  await assertQuiet(daemon);
+});
+
+test("300 times raw bytes instead of requests: an answer of the contract or none, and an end", async (t) => {
+  const daemon = await startStrict(t);
+  const pieces = fc.constantFrom(
+    ...[
+      "GET ",
+      "POST ",
+      "/livez",
+      TASK_POST,
+      " HTTP/1.1",
+      " HTTP/1.0",
+      "\r\n",
+      "\r\n\r\n",
+      "\n",
+      "\r",
+    ],
+    ...["Host: a", "Content-Length: 2", "Content-Length: 1000", "Transfer-Encoding: chunked", "{}"],
+    ...[
+      bearer(daemon),
+      JSON_TYPE,
+      "0\r\n\r\n",
+      "2\r\n{}\r\n",
+      "\0",
+      ":",
+      " ",
+      "\t",
+      "Connection: close",
+    ],
+    ...[
+      "ffffffffffffffff\r\n",
+      "Transfer-Encoding: x",
+      "Upgrade: h2c",
+      "Expect: 100-continue",
+      "*",
+    ],
+  );
+  const noise = fc
+    .uint8Array({ maxLength: 40 })
+    .map((bytes) => Buffer.from(bytes).toString("latin1"));
+  const wellBegun = toBytes(posting(daemon, "[]")).toString("latin1");
+  const bytes = fc
+    .tuple(
+      fc.constantFrom("", "", wellBegun.slice(0, 40), wellBegun),
+      fc.array(fc.oneof({ arbitrary: pieces, weight: 5 }, { arbitrary: noise, weight: 1 }), {
+        maxLength: 12,
+      }),
+    )
+    .map(([begun, parts]) => begun + parts.join(""));
+  const endsAny = fc.asyncProperty(bytes, async (text) => {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(text);
+    connection.end();
+    const said = (await connection.closed()).toString("latin1");
+    assert.match(said, /^(HTTP\/1\.1 [1-4]\d\d |$)/);
+    assert.doesNotMatch(said, /^HTTP\/1\.1 5/m);
+    if (/\bHTTP\/1\.1 4\d\d /.test(said)) assert.match(said, /"status_code":4\d{4}/);
+  });
+  await fc.assert(endsAny, { seed: SEED, numRuns: 300 });
+  await assertQuiet(daemon);
+});
+
+test("2,000 random URLs as postback and pingback: no target that is not public is stored", async (t) => {
+  const daemon = await startStrict(t);
+  const urls = fc.sample(hostileUrl(), { seed: SEED, numRuns: 2000 });
+  const tags = fc.sample(fc.string({ unit: "grapheme", maxLength: 20 }), {
+    seed: SEED,
+    numRuns: 2000,
+  });
+  const tasks = urls.flatMap((url, i) => webhookTasks(url, tags[i]));
+  const codes = await postAll(createAsker(t, daemon), daemon, tasks);
+
+  assert.ok(codes.filter((code) => code === 20100).length > 200);
+  assert.ok(codes.filter((code) => code === 40501).length > 1000);
+  assertTargetsPublic(daemon, codes);
+  await assertQuiet(daemon);
+});
+
+test("placeholders cannot make a target what it would not be without them", async (t) => {
+  const daemon = await startStrict(t);
+  const tags = [
+    [
+      "127.0.0.1",
+      "localhost",
+      "evil.example",
+      "@10.0.0.1",
+      "a:80@10.0.0.1",
+      "10.0.0.1/",
+      "[::1]",
+      "#",
+    ],
+    ["..", ".", "%2e%2e", "\\", "?", "&x=", " ", "é😀", "$id", "$tag", "", "$&", "x".repeat(255)],
+  ].flat();
+  const templates = [
+    ["http://$tag/", "http://$tag.example/", "http://h.example$tag/", "http://h.example:$tag/"],
+    [
+      "$tag",
+      "http$tag://h.example/",
+      "http://$tag@h.example/",
+      "http://127.0.0.$tag/",
+      "http://$id/",
+    ],
+    [
+      "http://h.example/$tag",
+      "http://h.example/?$tag=$id",
+      "http://[$tag]/",
+      "http://h.example/#$tag",
+    ],
+    [
+      `http://h.example/${"$tag".repeat(500)}`,
+      "http://h.example/$tag/$tag/..",
+      "http://$id.example/",
+    ],
+  ].flat();
+  const tasks = tags.flatMap((tag) => templates.flatMap((url) => webhookTasks(url, tag)));
+  const codes = await postAll(createAsker(t, daemon), daemon, tasks);
+  assertTargetsPublic(daemon, codes);
+  const rows = readRows(
+    daemon,
+    "SELECT url, data_text FROM deliveries JOIN tasks ON seq = task_seq",
+  );
+  const inPath = rows.filter((row) => String(row["data_text"]).includes('"http://h.example/'));
+  assert.ok(inPath.length > 50);
+  for (const { url } of inPath) assert.match(String(url), /^http:\/\/h\.example\//);
+  await assertQuiet(daemon);
+});
+
+test("every special-purpose address in every spelling is refused as a webhook target", async (t) => {
+  const daemon = await startStrict(t);
+  const hosts = registryRanges().flatMap((range) =>
+    [range.first, range.last].flatMap((value) => {
+      const text = addressOf(value, range.bits);
+      return range.bits === 32 ? ipv4Spellings(text, value) : ipv6Spellings(text);
+    }),
+  );
+  const tasks = hosts.flatMap((host) =>
+    webhookTasks(`http://${host}/?token=${QUERY_SECRET}`).slice(0, host.length % 2 === 0 ? 1 : 2),
+  );
+  const codes = await postAll(createAsker(t, daemon), daemon, tasks);
+  const accepted = codes.flatMap((code, i) => (code === 40501 ? [] : [tasks[i]]));
+
+  assert.deepEqual(accepted, []);
+  assert.equal(readRows(daemon, "SELECT 1 FROM deliveries").length, 0);
+  await assertQuiet(daemon);
+});
+
+test("the URLs of other parsers' tests: no target that is not public is stored", async (t) => {
+  const daemon = await startStrict(t);
+  const texts = [...urlTexts(), ...naughtyStrings(), ...(sharedUrlTexts() ?? [])];
+  const tasks = texts.flatMap((text) => [
+    ...webhookTasks(text),
+    ...webhookTasks(`http://${text}`).slice(1),
+    ...webhookTasks(`https://h.example/?${QUERY_SECRET}=${text}`).slice(1),
+    ...webhookTasks(`http://$tag.example/${text}`, text.toWellFormed().slice(0, 100)).slice(1),
+  ]);
+  const codes = await postAll(createAsker(t, daemon), daemon, tasks);
+
+  assert.ok(codes.filter((code) => code === 20100).length > 1000);
+  assertTargetsPublic(daemon, codes);
+  await assertQuiet(daemon);
+});
+
+test("naughty strings in every field, path, query and header are answered by the contract", async (t) => {
+  const daemon = await startStrict(t);
+  const send = createAsker(t, daemon);
+  const texts = naughtyStrings();
+  const tasks = texts.flatMap((text) => [
+    { input: text, tag: text, start_at: FAR },
+    { type: text },
+    { marketplace: text },
+    { start_at: text, priority: text },
+    { [text]: text },
+    { input: { [text]: [text] }, start_at: FAR },
+  ]);
+  const codes = await postAll(send, daemon, tasks);
+  assert.deepEqual(new Set(codes), new Set([20100, 40501, 40506]));
+  for (const [i, text] of texts.entries()) {
+    const escaped = encodeURIComponent(text.toWellFormed());
+    const headers = [bearer(daemon)];
+    const raw = text.replaceAll(/[^\x21\x24-\x7e]/g, "");
+    const header = Buffer.from(text.replaceAll(/[\r\n\0]/g, "")).toString("latin1");
+    const targets =
+      i % 2 === 0
+        ? [taskGet(escaped), `${TASKS_READY}?tag=${escaped}`, `/${raw}`]
+        : [`${TASKS_READY}?cursor=${escaped}`, `${TASKS_READY}?${escaped}=1`, `/livez?${raw}`];
+    for (const target of targets) {
+      await send({ target, headers });
+    }
+    if (i % 4 === 0) await ask(daemon.url, { headers: [`X-Naughty: ${header}`] });
+  }
+  await assertQuiet(daemon);
+});
+
+test("what is written naughtily comes back character for character", async (t) => {
+  const daemon = await startStrict(t);
+  const texts = naughtyStrings();
+  const posted: string[] = [];
+  for (let at = 0; at < texts.length; at += 100) {
+    const part = texts.slice(at, at + 100).map((input) => ({ input }));
+    posted.push(...(await daemon.post(part)).tasks.map(({ id }) => id));
+  }
+  await daemon.daemon.idle();
+  for (const [i, id] of posted.entries()) {
+    const { data, result } = await daemon.get(id);
+    assert.deepEqual([data["input"], result], [texts[i], texts[i]]);
+  }
+  await assertQuiet(daemon);
+});
+
+/** What a file of the suite is answered, by the letter that its name begins with. */
+function assertBySuite(name: string, { code, body }: Answer): void {
+  const detail = body.errors?.[0]?.detail ?? "";
+  const isRefused = code === 40503 && detail.startsWith("The body is ");
+  assert.ok([20000, 40502, 40503, 41300].includes(code ?? 0), name);
+  if (name.startsWith("y_")) assert.ok(!isRefused && code !== 41300, name);
+  if (name.startsWith("n_")) assert.ok(isRefused || name === "n_structure_no_data.json", name);
+}
+
+test("JSONTestSuite: what is JSON is taken for JSON, and what is not is 40503", async (t) => {
+  const daemon = await startStrict(t);
+  const send = createAsker(t, daemon);
+  for (const [name, bytes] of jsonBodies()) {
+    assertBySuite(name, await send(posting(daemon, bytes)));
+    // As an input it means the same, if it is text that ends where it seems to.
+    const asInput = Buffer.concat([Buffer.from('[{"input":'), bytes, Buffer.from("}]")]);
+    await send(posting(daemon, asInput));
+  }
+  await assertQuiet(daemon);
+});
+
+test("JSONTestSuite as a whole, its largest files and its transformations included", async (t) => {
+  const bodies = sharedJsonBodies();
+  if (bodies === null) return t.skip("the shared corpora are not here");
+  const daemon = await startStrict(t);
+  const send = createAsker(t, daemon);
+  for (const [name, bytes] of bodies) assertBySuite(name, await send(posting(daemon, bytes)));
+  await assertQuiet(daemon);
+});

@@ -1,0 +1,471 @@
+import assert from "node:assert/strict";
+import { channel } from "node:diagnostics_channel";
+import type { Server } from "node:http";
+import { test, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
+
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
+import type { RawRequest } from "../helpers/raw-http.ts";
+import {
+  ask,
+  askOn,
+  bearer,
+  complaints,
+  JSON_TYPE,
+  posting,
+  TASK_POST,
+  TASKS_READY,
+} from "./answer.ts";
+import { toAnswer } from "./answer.ts";
+
+const CHUNKED = "Transfer-Encoding: chunked";
+
+// Hosts that a URL parser refuses, and others that have led servers astray.
+const HOSTS = [
+  ["a:99999", "a:65536", "1.2.3.999", "1.2.3.4.5", "256.1", "0x.0x", "[::::]", "[1.2.3.4]", "[::1"],
+  [
+    "[",
+    "]",
+    "a:b",
+    ":",
+    ":80",
+    "a:",
+    "a:-1",
+    "a:00080",
+    "xn--a",
+    "a..b",
+    ".",
+    "-",
+    "_",
+    "a b",
+    "a\tb",
+  ],
+  [
+    "a/b",
+    "a?b",
+    "a#b",
+    "a\\b",
+    "a@b",
+    "u:p@a",
+    "a,b",
+    "a;b",
+    "%00",
+    "%zz",
+    "a%2fb",
+    "\xff",
+    "\xe2\x82\xac",
+  ],
+  ["evil.example", "localhost:1", "127.0.0.1:8787", "'", '"', "<x>", "{}", "$id", "__proto__", ""],
+  ["a".repeat(300), `${"a".repeat(70)}.b`, "1".repeat(15_000)],
+].flat();
+
+// Paths that make it put the URL together from its parts anew.
+const PATHS = ["/livez", "/{}", "/%2e/livez", "/liv%65z", "/x?a='b'", "//x/%41", "/\\x", "/|^`"];
+
+test("no Host header ends the process, is believed, or changes the answer", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  for (const target of PATHS) {
+    const { response: plain } = await askOn(connection, { target });
+    for (const host of HOSTS) {
+      const { response } = await askOn(connection, {
+        target,
+        host: false,
+        headers: [`Host: ${host}`],
+      });
+      assert.equal(response.status, plain.status, `${host} ${target}`);
+      assert.equal(response.body.toString(), plain.body.toString());
+    }
+  }
+  const forwarded = ["X-Forwarded-Host: a:99999", "X-Forwarded-Proto: https", "Forwarded: host=["];
+  assert.equal((await ask(daemon.url, { target: "/{}", headers: forwarded })).code, 40400);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("HTTP/1.1 asks for exactly one Host header, HTTP/1.0 for one at most", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const none = await ask(daemon.url, { host: false });
+  const two = await ask(daemon.url, { headers: ["Host: 127.0.0.1"] });
+  const wrong = await ask(daemon.url, { target: "/nothing", host: false });
+  assert.deepEqual([none.code, two.code, wrong.code], [40000, 40000, 40400]);
+  const old = [
+    ["GET /livez HTTP/1.0\r\n\r\n", 200],
+    ["GET /livez HTTP/1.0\r\nHost: a\r\n\r\n", 200],
+    ["GET /livez HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400],
+  ] as const;
+  for (const [bytes, status] of old) {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(bytes);
+    assert.equal(toAnswer(await connection.next()).response.status, status);
+    await connection.closed();
+  }
+});
+
+test("a target in absolute form means its path; in any other it names nothing", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const cases = [
+    ["http://evil.example/livez", 200],
+    ["HTTPS://user:pass@evil.example:1/livez?x#y", 200],
+    ["http://evil.example/v1/tasks/tasks_ready", 401],
+    ["http://evil.example/x/../livez", 200],
+    ["http://evil.example", 404],
+    ["http://a:99999/livez", 404],
+    ["http://[::::]/livez", 404],
+    ["foo://1.2.3.999/{}", 404],
+    ["foo://a/livez", 404],
+    ["foo://%00/livez%41", 404],
+    ["file:///livez", 404],
+    ["*", 404],
+  ] as const;
+  for (const [target, status] of cases) {
+    const { response } = await ask(daemon.url, { target });
+    assert.equal(response.status, status, target);
+  }
+  const options = await ask(daemon.url, { method: "OPTIONS", target: "*" });
+  assert.equal(options.code, 40400);
+});
+
+test("TRACE echoes nothing, CONNECT opens nothing, an upgrade is not taken up", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const trace = await ask(daemon.url, { method: "TRACE", headers: ["X-Secret: SECRET"] });
+  assert.equal(trace.code, 40500);
+  assert.doesNotMatch(trace.response.body.toString(), /SECRET/);
+  for (const target of ["127.0.0.1:1", "evil.example:443"]) {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`);
+    assert.equal((await connection.closed()).length, 0);
+  }
+  for (const protocol of ["websocket", "h2c", "TLS/1.0"]) {
+    const headers = ["Connection: Upgrade, HTTP2-Settings", `Upgrade: ${protocol}`];
+    assert.equal((await ask(daemon.url, { headers })).response.status, 200);
+  }
+  assert.equal((await ask(daemon.url, {})).response.status, 200);
+});
+
+test("an expectation that is not known is ignored, and 100-continue is met", async (t) => {
+  const daemon = await startTestDaemon(t);
+  for (const expect of ["100-continue", "100-Continue", "x", "200-ok", ""]) {
+    const request = posting(daemon, "{}");
+    const headers = [...(request.headers ?? []), `Expect: ${expect}`];
+    assert.equal((await ask(daemon.url, { ...request, headers })).code, 20000, expect);
+  }
+});
+
+// Shapes that two servers in a row may read as different numbers of requests. `xx` stands for what a
+// server that reads them otherwise would take for the start of a second request.
+const AMBIGUOUS: readonly (readonly [string, readonly string[], string])[] = [
+  ["Content-Length and Transfer-Encoding", ["Content-Length: 5", CHUNKED], "0\r\n\r\nxx"],
+  ["Transfer-Encoding and Content-Length", [CHUNKED, "Content-Length: 2"], "2\r\n{}\r\n0\r\n\r\n"],
+  ["two lengths", ["Content-Length: 2", "Content-Length: 3"], "{}x"],
+  ["one length twice", ["Content-Length: 2", "Content-Length: 2"], "{}"],
+  ["a list of lengths", ["Content-Length: 2, 2"], "{}"],
+  ["a signed length", ["Content-Length: +2"], "{}"],
+  ["a negative length", ["Content-Length: -2"], "{}"],
+  ["a length in hex", ["Content-Length: 0x2"], "{}"],
+  ["a fraction of a length", ["Content-Length: 2.0"], "{}"],
+  ["a length beyond 64 bits", ["Content-Length: 18446744073709551618"], "{}"],
+  ["an empty length", ["Content-Length:"], "{}"],
+  ["white space before the colon", ["Content-Length : 2"], "{}"],
+  ["a coding nobody knows", ["Transfer-Encoding: xchunked"], "0\r\n\r\n"],
+  ["chunked not last", ["Transfer-Encoding: chunked, identity"], "0\r\n\r\n"],
+  ["chunked twice", ["Transfer-Encoding: chunked, chunked"], "2\r\n{}\r\n0\r\n\r\n"],
+  ["chunked on two lines", [CHUNKED, CHUNKED], "2\r\n{}\r\n0\r\n\r\n"],
+  ["identity", ["Transfer-Encoding: identity"], "{}"],
+  ["a control character before it", ["Transfer-Encoding: \x0bchunked"], "2\r\n{}\r\n0\r\n\r\n"],
+  ["a quoted coding", ['Transfer-Encoding: "chunked"'], "2\r\n{}\r\n0\r\n\r\n"],
+  ["a line folded", ["X-Fold: a", " b", "Content-Length: 2"], "{}"],
+  ["a length folded", ["Content-Length:", " 2"], "{}"],
+  ["a bare LF between headers", ["X-A: b\nContent-Length: 2"], "{}"],
+  ["a bare CR in a header", ["X-A: b\rContent-Length: 2"], "{}"],
+  ["a NUL in a header", ["X-A: b\x00c", "Content-Length: 2"], "{}"],
+  ["a header without a name", [": x", "Content-Length: 2"], "{}"],
+  ["a header without a colon", ["nonsense", "Content-Length: 2"], "{}"],
+  ["a space in a header's name", ["X A: b", "Content-Length: 2"], "{}"],
+  ["a byte beyond ASCII in a name", ["X\xff: b", "Content-Length: 2"], "{}"],
+  ["a chunk's size not in hex", [CHUNKED], "zz\r\n{}\r\n0\r\n\r\n"],
+  ["a chunk's size signed", [CHUNKED], "+2\r\n{}\r\n0\r\n\r\n"],
+  ["a chunk's size with 0x", [CHUNKED], "0x2\r\n{}\r\n0\r\n\r\n"],
+  ["a chunk's size beyond 64 bits", [CHUNKED], "10000000000000002\r\n{}\r\n0\r\n\r\n"],
+  ["a chunk longer than it says", [CHUNKED], "2\r\n{}x\r\n0\r\n\r\n"],
+  ["a chunk's size ended by a bare LF", [CHUNKED], "2\n{}\r\n0\r\n\r\n"],
+  ["a chunk ended by a bare LF", [CHUNKED], "2\r\n{}\n0\r\n\r\n"],
+  ["chunk extensions without end", [CHUNKED], `2;${"a".repeat(20_000)}\r\n{}\r\n0\r\n\r\n`],
+  ["trailers without end", [CHUNKED], `2\r\n{}\r\n0\r\nX: ${"a".repeat(20_000)}\r\n\r\n`],
+];
+
+test("a request that can be read in two ways is refused whole, and its connection closed", async (t) => {
+  const daemon = await startTestDaemon(t);
+  for (const [shape, headers, body] of AMBIGUOUS) {
+    const connection = await openRaw(t, daemon.url);
+    const lines = [bearer(daemon), JSON_TYPE, ...headers];
+    connection.send(toBytes({ method: "POST", target: TASK_POST, headers: lines }));
+    connection.send(body);
+    connection.send(toBytes({ target: "/livez" }));
+
+    const { response, code } = toAnswer(await connection.next());
+    assert.equal(code, 40000, shape);
+    assert.equal(headerOf(response, "connection"), "close");
+    assert.equal((await connection.closed()).length, 0, `${shape}: a second answer came`);
+    assert.equal((await ask(daemon.url, posting(daemon, "[]"))).code, 40502);
+  }
+  await daemon.daemon.idle();
+  assert.equal((await daemon.ready()).tasks_count, 0);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("what only looks odd is read as it is meant: extensions, trailers, the coding in any case", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  const bodies = [
+    [CHUNKED, "2;a=b\r\n{}\r\n0;last\r\n\r\n"],
+    [CHUNKED, '2;a="b;c"\r\n{}\r\n0\r\n\r\n'],
+    [CHUNKED, "2\r\n{}\r\n0\r\nAuthorization: Bearer x\r\nX: y\r\n\r\n"],
+    [CHUNKED, "0000002\r\n{}\r\n000\r\n\r\n"],
+    ["Transfer-Encoding: ChUnKeD", "2\r\n{}\r\n0\r\n\r\n"],
+    ["Content-Length: 00000002", "{}"],
+    ["Content-Length:2\t", "{}"],
+  ] as const;
+  for (const [how, body] of bodies) {
+    const headers = [bearer(daemon), JSON_TYPE, how];
+    const got = await askOn(connection, { method: "POST", target: TASK_POST, headers, body });
+    assert.equal(got.code, 20000, body);
+  }
+  connection.send("\r\n");
+  assert.equal((await askOn(connection, {})).response.status, 200);
+});
+
+test("what is no request at all is answered in the contract's shape, and its connection closed", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const garbage = [
+    [
+      "nonsense\r\n\r\n",
+      "GET\r\n\r\n",
+      "GET /livez\r\n\r\n",
+      "GET /livez HTTP/9.9\r\nHost: a\r\n\r\n",
+    ],
+    ["GET /livez HTTP/1.1 x\r\nHost: a\r\n\r\n", "GET /li vez HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["GET livez HTTP/1.1\r\nHost: a\r\n\r\n", "GET /liv\x00ez HTTP/1.1\r\nHost: a\r\n\r\n"],
+    [
+      "GET /liv\xe9z HTTP/1.1\r\nHost: a\r\n\r\n",
+      "G\x00T / HTTP/1.1\r\n\r\n",
+      "\x16\x03\x01\x02\x00",
+    ],
+    [
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+      "POST/HTTP/1.1\r\n\r\n",
+      "\x80\x9e\x01\x03\x01",
+      "\xff\xfe",
+    ],
+    ["NONSENSE /livez HTTP/1.1\r\nHost: a\r\n\r\n", "GET /livez HTTP/1.1\nHost: a\n\n"],
+    ["SSH-2.0-OpenSSH_9.9\r\n", "EHLO a\r\n", "*1\r\n$4\r\nPING\r\n", "{}", "<x/>"],
+    [`GET /${"x".repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`],
+  ].flat();
+  for (const bytes of garbage) {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(bytes);
+    assert.equal(toAnswer(await connection.next()).code, 40000, bytes.slice(0, 60));
+    assert.equal((await connection.closed()).length, 0);
+  }
+  assert.equal((await ask(daemon.url, {})).response.status, 200);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("garbage after a request does not take the place of that request's answer", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  connection.send(Buffer.concat([toBytes(posting(daemon, "{}")), Buffer.from("nonsense\r\n\r\n")]));
+  const first = toAnswer(await connection.next());
+  const second = toAnswer(await connection.next());
+
+  assert.deepEqual([first.code, second.code], [20000, 40000]);
+  assert.equal((await connection.closed()).length, 0);
+});
+
+test("a broken body behind a request that is still being answered answers for neither", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  const headers = [bearer(daemon), JSON_TYPE, CHUNKED];
+  const broken = toBytes({ method: "POST", target: TASK_POST, headers, body: "zz\r\n" });
+  connection.send(Buffer.concat([toBytes(posting(daemon, "{}")), broken]));
+  const rest = (await connection.closed()).toString();
+
+  // What the first one is answered must not be a refusal: its task is kept.
+  assert.doesNotMatch(rest.split("HTTP/1.1 ")[1] ?? "", /^4/);
+  // The connection may end before that task is on disk; writes are made in their order, so it is before this one.
+  await daemon.post("{}");
+  await daemon.daemon.idle();
+  assert.equal((await daemon.ready()).tasks_count, 2);
+});
+
+test("a body that breaks after its request was answered is not answered again", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  connection.send(toBytes({ method: "POST", target: TASK_POST, headers: [CHUNKED] }));
+  assert.equal(toAnswer(await connection.next()).code, 40100);
+  connection.send("zz\r\n");
+
+  assert.equal((await connection.closed()).length, 0);
+});
+
+test("requests sent ahead on one connection are answered in their order", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  const requests: RawRequest[] = Array.from({ length: 20 }, (_, i) =>
+    i % 2 === 0 ? posting(daemon, `{"tag":"${i}"}`) : { target: `/nothing/${i}` },
+  );
+  connection.send(Buffer.concat(requests.map(toBytes)));
+  for (const [i] of requests.entries()) {
+    const { body } = toAnswer(await connection.next());
+    assert.equal(body.tasks?.[0]?.data["tag"], i % 2 === 0 ? String(i) : undefined);
+  }
+});
+
+test("serves 200 requests on one connection", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const connection = await openRaw(t, daemon.url);
+  const requests: readonly RawRequest[] = [
+    { target: "/livez" },
+    posting(daemon, '[{"input":1}]'),
+    { target: TASKS_READY, headers: [bearer(daemon)] },
+    { ...posting(daemon, toChunks("{}")), headers: [bearer(daemon), JSON_TYPE, CHUNKED] },
+  ];
+  for (let i = 0; i < 200; i++) {
+    const { response } = await askOn(connection, requests[i % 4] ?? {});
+    assert.equal(response.status, 200);
+    assert.equal(headerOf(response, "connection"), "keep-alive");
+  }
+});
+
+test("headers may have 16 KiB, and of more than that nothing is held", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const fits = await ask(daemon.url, { headers: [`X-A: ${"a".repeat(15_000)}`] });
+  assert.equal(fits.response.status, 200);
+  const many = Array.from({ length: 90 }, (_, i) => `X-${i}: ${i}`);
+  assert.equal((await ask(daemon.url, { headers: many })).response.status, 200);
+  for (const headers of [
+    [`X-A: ${"a".repeat(17_000)}`],
+    [`${"X".repeat(17_000)}: a`],
+    Array.from({ length: 3000 }, (_, i) => `X-${i}: ${i}`),
+  ]) {
+    const { code, body } = await ask(daemon.url, { headers });
+    assert.equal(code, 40000);
+    assert.equal(body.errors?.[0]?.detail, "The request's headers are too large.");
+  }
+  assert.equal((await ask(daemon.url, {})).response.status, 200);
+});
+
+test("headers with names that objects are born with, or that proxies act on, change nothing", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const headers = [
+    ["__proto__: x", "constructor: x", "hasOwnProperty: x", "toString: x", "get: x"],
+    ["X-HTTP-Method-Override: DELETE", "X-Original-URL: /v1", "X-Rewrite-URL: /v1", "TE: trailers"],
+    ["Forwarded: for=1.2.3.4", "X-Forwarded-Proto: http", "X-Forwarded-For: 127.0.0.1", "Via: x"],
+    ["Range: bytes=0-1", "If-Match: *", "If-None-Match: *", "Max-Forwards: 0", "Accept: text/html"],
+    ["Origin: http://evil.example", "Sec-Fetch-Site: cross-site", "Cookie: a=b", "Referer: x"],
+    ["Accept-Encoding: gzip, br", "Accept-Charset: utf-7", "X-A:", "X-A: \xff\xfe"],
+  ].flat();
+  for (const header of headers) {
+    const got = await ask(daemon.url, { target: TASKS_READY, headers: [bearer(daemon), header] });
+    assert.equal(got.code, 20000, header);
+  }
+});
+
+/** The HTTP server behind a daemon of this process. */
+async function serverOf(t: TestContext, url: string): Promise<Server> {
+  const started = channel("http.server.request.start");
+  const { promise, resolve } = Promise.withResolvers<Server>();
+  const onStart = (message: unknown): void => resolve((message as { server: Server }).server);
+  started.subscribe(onStart);
+  t.after(() => started.unsubscribe(onStart));
+  await ask(url, {});
+  return promise;
+}
+
+function connectionsOf(server: Server): Promise<number> {
+  return new Promise((resolve, reject) =>
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+  );
+}
+
+test("slow headers, slow requests and idle connections are ended, and connections counted", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const server = await serverOf(t, daemon.url);
+
+  assert.equal(server.headersTimeout, 10_000);
+  assert.equal(server.requestTimeout, 30_000);
+  assert.ok(server.keepAliveTimeout > 60_000 && server.keepAliveTimeout < 120_000);
+  assert.equal(server.maxConnections, 4096);
+  assert.equal(server.maxHeadersCount, 100);
+  assert.partialDeepStrictEqual(server, { connectionsCheckingInterval: 5000 });
+});
+
+test("a request that takes too long is told so, and its connection closed", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const server = await serverOf(t, daemon.url);
+  for (const bytes of ["GET /liv", "GET /livez HTTP/1.1\r\nHost: a\r\n"]) {
+    const accepted = new Promise<unknown>((resolve) => server.once("connection", resolve));
+    const connection = await openRaw(t, daemon.url);
+    connection.send(bytes);
+    const error = Object.assign(new Error("late"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
+    server.emit("clientError", error, await accepted);
+
+    const { body } = toAnswer(await connection.next());
+    assert.equal(body.errors?.[0]?.detail, "The request took too long to arrive.");
+    assert.equal((await connection.closed()).length, 0);
+  }
+});
+
+test("who goes away in the middle of a request leaves no connection, no task and no complaint", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const server = await serverOf(t, daemon.url);
+  const key = bearer(daemon);
+  const post = { method: "POST", target: TASK_POST };
+  const starts: readonly Buffer[] = [
+    Buffer.from("GET /liv"),
+    Buffer.from(`POST ${TASK_POST} HTTP/1.1\r\nHost: a\r\n${key}\r\nContent-`),
+    toBytes({ ...post, headers: [key, JSON_TYPE, "Content-Length: 1000"], body: '[{"input":"' }),
+    toBytes({ ...post, headers: [key, JSON_TYPE, CHUNKED], body: "a\r\n[{" }),
+    toBytes({ ...post, headers: [key, JSON_TYPE, CHUNKED], body: "4\r\n[{}]\r\n" }),
+    toBytes({ ...post, headers: [JSON_TYPE, "Content-Length: 1000"], body: "[" }),
+    toBytes({
+      ...post,
+      headers: [key, JSON_TYPE, "Content-Length: 900000"],
+      body: "x".repeat(99_999),
+    }),
+  ];
+  for (const bytes of starts) {
+    for (const goAway of ["reset", "end"] as const) {
+      const connection = await openRaw(t, daemon.url);
+      const accepted = new Promise<void>((resolve) =>
+        server.once("connection", (socket) => socket.once("close", () => resolve())),
+      );
+      const second = await openRaw(t, daemon.url);
+      connection.send(bytes);
+      second.send(bytes);
+      connection[goAway]();
+      second[goAway]();
+      await accepted;
+    }
+  }
+  while ((await connectionsOf(server)) > 0) await setImmediate();
+  await daemon.daemon.idle();
+  assert.equal((await daemon.ready()).tasks_count, 0);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("who goes away before the answer comes has posted all the same", async (t) => {
+  const daemon = await startTestDaemon(t);
+  for (let i = 0; i < 20; i++) {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(toBytes(posting(daemon, `{"tag":"${i}"}`)));
+    // The server has the request whole once it has answered the next one on another connection.
+    await ask(daemon.url, posting(daemon, '{"tag":"seen"}'));
+    connection.reset();
+  }
+  await daemon.daemon.idle();
+  const { tasks } = await daemon.ready("?limit=1000");
+  assert.equal(tasks.filter(({ data }) => data["tag"] === "seen").length, 20);
+  assert.equal(tasks.length, 40);
+  assert.deepEqual(complaints(daemon), []);
+});
