@@ -1,0 +1,75 @@
+import { defineCommand } from "citty";
+import type { ArgsDef, CommandDef } from "citty";
+
+import type { Config } from "../config.ts";
+import { quote } from "../config/value.ts";
+import { isLogin } from "../domain/account.ts";
+import { StoreError } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
+import { readArguments, textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { printAnswer } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { loadOfflineConfig, settingArgs } from "./settings.ts";
+import type { ProgramMeta } from "./usage.ts";
+
+/** What a command does with the store, once its arguments are known to be right. */
+export type AdminStep = (store: Store) => Promise<Answer>;
+
+/** A command that does one thing to the database and says what came of it. */
+export interface AdminCommand {
+  readonly meta: ProgramMeta;
+  readonly args: ArgsDef;
+  /** Checks the arguments, before any file is looked at; throws a {@link UsageError}. */
+  readonly plan: (args: Arguments) => AdminStep;
+}
+
+/** Defines a command of `admin`, with the flags that all of them take. */
+export function defineAdminCommand({ meta, args: own, plan }: AdminCommand): CommandDef {
+  const json = { type: "boolean", description: "Print one JSON document" } as const;
+  const args: ArgsDef = { ...own, ...settingArgs(["db", "config"]), json };
+  return defineCommand({
+    meta,
+    args,
+    async run({ rawArgs }) {
+      const given = readArguments(rawArgs, args);
+      const step = plan(given);
+      printAnswer(given, await doWithStore(loadOfflineConfig(given), step));
+    },
+  });
+}
+
+/** The positional argument that names an account. */
+export const LOGIN_ARG = {
+  login: { type: "positional", description: "Login of the account" },
+} as const satisfies ArgsDef;
+
+/** The login that was given; throws a {@link UsageError} when it is none. */
+export function loginOf(args: Arguments): string {
+  const login = textOf(args, "login") ?? "";
+  if (isLogin(login)) return login;
+  throw new UsageError(
+    `a login is 1 to 64 characters of A-Z a-z 0-9 . _ @ + -, not ${quote(login)}`,
+  );
+}
+
+/** For a login that is well-formed and unknown. */
+export function noAccount(login: string): CommandFailure {
+  return new CommandFailure(`there is no account ${login}; 'admin account list' shows all`);
+}
+
+async function doWithStore(config: Config, step: AdminStep): Promise<Answer> {
+  const { DatabaseError, openAdminStore } = await import("../daemon-store.ts");
+  try {
+    const store = await openAdminStore(config);
+    try {
+      return await step(store);
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    const isExpected = error instanceof DatabaseError || error instanceof StoreError;
+    throw isExpected ? new CommandFailure(error.message, { cause: error }) : error;
+  }
+}

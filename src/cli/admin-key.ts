@@ -1,0 +1,188 @@
+import { defineCommand } from "citty";
+
+import { hasControl } from "../config/value.ts";
+import { systemClock } from "../domain/clock.ts";
+import { IdGenerator } from "../domain/id.ts";
+import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, newKey, newKeyId } from "../domain/key.ts";
+import type { Key, KeyToStore } from "../store/store.ts";
+import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { cellText, tableLines, timeOrNull, timeText } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin key";
+
+const create = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} create`,
+    description: "Make another API key for an account",
+    example: `${NAME} create alice --label ci`,
+    notes: `An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
+  }),
+  args: {
+    ...LOGIN_ARG,
+    label: {
+      type: "string",
+      valueHint: "TEXT",
+      description: `What the key is for; at most ${KEY_LABEL_MAX} characters`,
+    },
+  },
+  plan: (args) => createKey(loginOf(args), labelOf(args)),
+});
+
+const list = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} list`,
+    description: "List an account's keys, oldest first",
+    example: `${NAME} list alice`,
+  }),
+  args: LOGIN_ARG,
+  plan: (args) => listKeys(loginOf(args)),
+});
+
+const revoke = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} revoke`,
+    description: "Refuse a key from the next request on, for good",
+    example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
+  }),
+  args: {
+    key_id: { type: "positional", description: "Id of the key, from 'key list'" },
+  },
+  plan: (args) => revokeKey(textOf(args, "key_id") ?? ""),
+});
+
+/** `postbackd admin key …`. */
+export const keyCommand = defineCommand({
+  meta: programMeta({
+    name: NAME,
+    description: "Make, list and revoke API keys",
+    example: `${NAME} create alice --label ci`,
+  }),
+  subCommands: { create, list, revoke },
+});
+
+/** A key that was just minted: the only time that it is known whole. */
+export interface CreatedKey {
+  readonly key: string;
+  readonly createdAt: number;
+  readonly toStore: KeyToStore;
+}
+
+/** Mints a key and its id. Nothing is stored by it. */
+export function mintKey(given: { label: string | null; createdAt: number }): CreatedKey {
+  const { label, createdAt } = given;
+  const { key, hash, lastFour } = newKey();
+  const keyId = newKeyId(new IdGenerator().next(createdAt));
+  return { key, createdAt, toStore: { keyId, hash, lastFour, label } };
+}
+
+/** A new key as JSON shows it, whole. */
+export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): Answer["document"] {
+  return {
+    key_id: toStore.keyId,
+    key,
+    prefix: KEY_PREFIX,
+    last_four: toStore.lastFour,
+    label: toStore.label,
+    created_at: timeText(createdAt),
+  };
+}
+
+function labelOf(args: Arguments): string | null {
+  const label = textOf(args, "label");
+  if (label === undefined) return null;
+  // Spread: a character outside the basic plane counts as one.
+  const isLabel = [...label].length <= KEY_LABEL_MAX && !hasControl(label);
+  if (isLabel) return label;
+  throw new UsageError(
+    `--label takes at most ${KEY_LABEL_MAX} characters and no control characters`,
+  );
+}
+
+function createKey(login: string, label: string | null): AdminStep {
+  return async (store) => {
+    const created = mintKey({ label, createdAt: systemClock.now() });
+    const { createdAt, toStore } = created;
+    const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
+    const outcome = await store.createKey(key);
+    if (outcome === "no account") throw noAccount(login);
+    if (outcome === "limit reached") throw limitReached(login);
+    return newKeyAnswer(login, created);
+  };
+}
+
+function limitReached(login: string): CommandFailure {
+  return new CommandFailure(
+    `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be; ` +
+      `revoke one first, with '${NAME} revoke KEY_ID'`,
+  );
+}
+
+function newKeyAnswer(login: string, created: CreatedKey): Answer {
+  return {
+    document: { login, key: newKeyDocument(created) },
+    lines: [
+      `login   ${login}`,
+      `key     ${created.key}`,
+      `key_id  ${created.toStore.keyId}`,
+      "",
+      "Store the key now: it is shown this once and cannot be shown again.",
+    ],
+  };
+}
+
+function listKeys(login: string): AdminStep {
+  return async (store) => {
+    const keys = await store.listKeys(login);
+    if (keys === null) throw noAccount(login);
+    return { document: { login, keys: keys.map(keyDocument) }, lines: keyLines(keys) };
+  };
+}
+
+function revokeKey(keyId: string): AdminStep {
+  return async (store) => {
+    const key = await store.revokeKey({ keyId, revokedAt: systemClock.now() });
+    if (key === null) throw noKey(keyId);
+    const since = cellText(timeOrNull(key.revokedAt));
+    return {
+      document: { key: keyDocument(key) },
+      lines: [`Key ${keyId} is revoked since ${since}.`],
+    };
+  };
+}
+
+// What was given is not repeated: it may be the key itself, and messages end up in logs.
+function noKey(keyId: string): CommandFailure {
+  const isKey = keyId.startsWith(KEY_PREFIX);
+  const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";
+  return new CommandFailure(`${what}; '${NAME} list LOGIN' shows the ids`);
+}
+
+function keyDocument(key: Key): Answer["document"] {
+  return {
+    key_id: key.keyId,
+    prefix: KEY_PREFIX,
+    last_four: key.lastFour,
+    label: key.label,
+    created_at: timeText(key.createdAt),
+    last_used_at: timeOrNull(key.lastUsedAt),
+    revoked_at: timeOrNull(key.revokedAt),
+  };
+}
+
+function keyLines(keys: readonly Key[]): readonly string[] {
+  const rows = keys.map((key) => [
+    key.keyId,
+    `${KEY_PREFIX}…${key.lastFour}`,
+    cellText(key.label),
+    timeText(key.createdAt),
+    cellText(timeOrNull(key.lastUsedAt)),
+    cellText(timeOrNull(key.revokedAt)),
+  ]);
+  return tableLines(["KEY_ID", "KEY", "LABEL", "CREATED", "LAST USED", "REVOKED"], rows);
+}

@@ -1,0 +1,107 @@
+import { parseArgs } from "node:util";
+
+import type { ArgsDef } from "citty";
+
+import { nearestName, SETTING_LIST } from "../config.ts";
+import { unknownNameMessage } from "../config/setting.ts";
+import { quote } from "../config/value.ts";
+import { UsageError } from "./failure.ts";
+
+/**
+ * What a command line gives, by the names of the definition: positional arguments and flags alike, each
+ * with every value it was given, in order. What was not given is not in it. A boolean flag is "true" or
+ * "false".
+ */
+export type Arguments = ReadonlyMap<string, readonly string[]>;
+
+/**
+ * Reads a command's arguments strictly: citty itself drops unknown flags, takes a missing value for an
+ * empty one and ignores surplus arguments. Throws a {@link UsageError} for all of these.
+ */
+export function readArguments(rawArgs: readonly string[], definitions: ArgsDef): Arguments {
+  const { flags, positionals } = sortDefinitions(definitions);
+  const options = Object.fromEntries([...flags].map(([name, type]) => [name, { type }]));
+  const rules = { options, tokens: true, strict: false, allowPositionals: true } as const;
+  const given = new Map<string, string[]>();
+  const add = (name: string, value: string): void => {
+    given.set(name, [...(given.get(name) ?? []), value]);
+  };
+  const open = [...positionals];
+  for (const token of parseArgs({ args: [...rawArgs], ...rules }).tokens) {
+    if (token.kind === "option") add(token.name, flagValue(token, flags));
+    if (token.kind === "positional") {
+      add(open.shift() ?? refuse(`unexpected argument ${quote(token.value)}`), token.value);
+    }
+  }
+  if (open[0] !== undefined) refuse(`${open[0].toUpperCase()} is missing`);
+  return given;
+}
+
+/** The last value that was given for a name. */
+export function textOf(args: Arguments, name: string): string | undefined {
+  return args.get(name)?.at(-1);
+}
+
+/** True when a boolean flag was given, and not as `=false`. */
+export function isSet(args: Arguments, name: string): boolean {
+  return textOf(args, name) === "true";
+}
+
+type Flags = ReadonlyMap<string, "boolean" | "string">;
+
+interface Definitions {
+  readonly flags: Flags;
+  readonly positionals: readonly string[];
+}
+
+function sortDefinitions(definitions: ArgsDef): Definitions {
+  const flags = new Map<string, "boolean" | "string">();
+  const positionals: string[] = [];
+  for (const [name, { type }] of Object.entries(definitions)) {
+    if (type === "positional") positionals.push(name);
+    else flags.set(name, type === "boolean" ? "boolean" : "string");
+  }
+  return { flags, positionals };
+}
+
+interface FlagToken {
+  readonly name: string;
+  /** With its dashes, as it was written. */
+  readonly rawName: string;
+  readonly value?: string | undefined;
+  readonly inlineValue?: boolean | undefined;
+}
+
+function flagValue(token: FlagToken, flags: Flags): string {
+  const { name, rawName, value, inlineValue } = token;
+  const type = rawName.startsWith("--") ? flags.get(name) : undefined;
+  if (type === undefined) return refuse(unknownFlagMessage(rawName, flags));
+  if (type === "boolean") return booleanValue(token);
+  if (value === undefined) return refuse(`${rawName} needs a value`);
+  // Else `--db --json` would open a file named --json.
+  if (inlineValue !== true && value.startsWith("-")) {
+    const text = quote(value);
+    return refuse(
+      `${rawName} needs a value, and ${text} looks like a flag; write ${rawName}=VALUE`,
+    );
+  }
+  return value;
+}
+
+function booleanValue({ rawName, value }: FlagToken): string {
+  if (value === undefined) return "true";
+  if (value === "true" || value === "false") return value;
+  return refuse(`${rawName} takes no value but true and false, not ${quote(value)}`);
+}
+
+function unknownFlagMessage(flag: string, flags: Flags): string {
+  const known = ["--help", ...[...flags.keys()].map((name) => `--${name}`)];
+  // Only `start` takes them all; there the table can say more, such as what a later release will know.
+  const takesAllSettings = SETTING_LIST.every(({ flag: name }) => name === null || flags.has(name));
+  if (takesAllSettings) return unknownNameMessage(flag, { what: "flag", others: known });
+  return `unknown flag ${quote(flag)}; the nearest known one is ${nearestName(flag, known)}`;
+}
+
+function refuse(message: string): never {
+  throw new UsageError(message);
+}

@@ -1,0 +1,73 @@
+import { version } from "../assets.ts";
+import type { Config } from "../config.ts";
+import { DatabaseError, InstanceLockError, ListenError, startDaemon } from "../daemon.ts";
+import type { Daemon } from "../daemon.ts";
+import { systemClock } from "../domain/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import { createLogger } from "../log.ts";
+import { StoreError } from "../store/store.ts";
+import { CommandFailure, EXIT } from "./failure.ts";
+import { removeReadyFile, writeReadyFile } from "./ready-file.ts";
+import { watchSignals } from "./stop-signal.ts";
+import { warnOfRisks } from "./warnings.ts";
+
+/**
+ * Serves until a signal asks to stop, then ends the process with 0. Throws a {@link CommandFailure} when
+ * it cannot start.
+ */
+export async function serve(config: Config): Promise<void> {
+  const log = createLogger(config.log);
+  endOnFault(log);
+  const exit = (code: number): void => process.exit(code);
+  // Before anything else: as the first process of a container it would not even be ended by a signal.
+  const stop = watchSignals({ source: process, clock: systemClock, log, exit });
+  warnOfRisks(config, { log, env: process.env });
+  const daemon = await start(config, log);
+  try {
+    if (!stop.isAsked) announce(daemon, { config, log });
+    await stop.asked;
+  } finally {
+    if (config.readyFile !== null) removeReadyFile(config.readyFile);
+    await daemon.stop();
+  }
+  log.info({}, "stopped");
+  // All is written and closed; a connection that a peer keeps open must not hold up the end.
+  process.exit(EXIT.done);
+}
+
+async function start(config: Config, log: Logger): Promise<Daemon> {
+  try {
+    return await startDaemon({ config, clock: systemClock, log });
+  } catch (error) {
+    const isExpected = EXPECTED.some((kind) => error instanceof kind);
+    throw isExpected && error instanceof Error
+      ? new CommandFailure(error.message, { cause: error })
+      : error;
+  }
+}
+
+const EXPECTED = [InstanceLockError, DatabaseError, ListenError, StoreError];
+
+function announce(
+  daemon: Daemon,
+  { config, log }: { readonly config: Config; readonly log: Logger },
+): void {
+  const { url, port, hadAccounts } = daemon;
+  const { database: db, readyFile } = config;
+  const ready = { event: "ready", url, port, pid: process.pid, db, version };
+  const line = `${JSON.stringify(ready)}\n`;
+  log.info({ url, db, version }, "ready");
+  if (!hadAccounts) {
+    log.warn({}, `no account yet; make one with: postbackd admin account create LOGIN --db ${db}`);
+  }
+  if (readyFile !== null) writeReadyFile(readyFile, line);
+  process.stdout.write(line);
+}
+
+/** After a fault that nobody handled no state is certain but the file's, which a restart goes on from. */
+function endOnFault(log: Logger): void {
+  process.on("uncaughtException", (error: unknown) => {
+    log.error({ err: error }, "a fault that nothing handles; the process ends, a restart is safe");
+    process.exit(EXIT.failed);
+  });
+}

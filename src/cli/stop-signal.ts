@@ -1,0 +1,74 @@
+import type { EventEmitter } from "node:events";
+import { constants } from "node:os";
+
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../domain/log.ts";
+
+/** What the process is to itself, replaced in tests. */
+export interface SignalParts {
+  /** Emits signals by their names, as `process` does. */
+  readonly source: EventEmitter;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Ends the process at once. */
+  readonly exit: (code: number) => void;
+}
+
+/** A wish to stop that may have come. */
+export interface StopSignal {
+  readonly isAsked: boolean;
+  /** Settles at the first SIGTERM or SIGINT. */
+  readonly asked: Promise<void>;
+}
+
+// The contract's 25 s (§8), less what ending the process takes.
+const STOP_MS_MAX = 24_500;
+// Ctrl-C under npm arrives twice: the terminal sends it to the whole group, and npm passes it on as well.
+const SAME_SIGNAL_MS = 500;
+
+/**
+ * Watches for signals. The first SIGTERM or SIGINT asks for a stop, which has 24.5 s: then the process
+ * ends with 1. A second one ends it at once with 128 + the signal's number; nothing acknowledged is lost
+ * either way. SIGHUP is logged and does nothing: it must not end a daemon whose terminal was closed.
+ */
+export function watchSignals(parts: SignalParts): StopSignal {
+  const { source, clock, log, exit } = parts;
+  let first: { readonly name: string; readonly at: number } | null = null;
+  let tellAsked = (): void => {};
+  const asked = new Promise<void>((resolve) => (tellAsked = resolve));
+
+  const onSignal = (name: "SIGTERM" | "SIGINT"): void => {
+    if (first === null) {
+      first = { name, at: clock.monotonic() };
+      log.info({ signal: name }, "stopping after what is under way; a second signal stops at once");
+      clock.setTimer(STOP_MS_MAX, () => giveUp(parts));
+      tellAsked();
+      return;
+    }
+    if (name === first.name && clock.monotonic() - first.at < SAME_SIGNAL_MS) return;
+    log.warn(
+      { signal: name },
+      "stopping at once; what was under way is repeated after the next start",
+    );
+    exit(128 + constants.signals[name]);
+  };
+  source.on("SIGTERM", () => onSignal("SIGTERM"));
+  source.on("SIGINT", () => onSignal("SIGINT"));
+  source.on("SIGHUP", () =>
+    log.warn({ signal: "SIGHUP" }, "nothing is reloaded; a changed configuration takes a restart"),
+  );
+  return {
+    get isAsked() {
+      return first !== null;
+    },
+    asked,
+  };
+}
+
+function giveUp({ log, exit }: SignalParts): void {
+  log.error(
+    {},
+    `not stopped after ${STOP_MS_MAX} ms; what was under way is repeated after a start`,
+  );
+  exit(1);
+}

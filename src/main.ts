@@ -1,0 +1,18 @@
+import { runProgram } from "./cli/program.ts";
+
+// Whatever the program makes (database, journal, lock, ready file) is for its own user only.
+process.umask(0o077);
+
+// Without a listener a reader that went away would end the process. What was to be printed is lost, and a
+// command says so by its exit code; a daemon goes on.
+process.stdout.on("error", () => {
+  process.exitCode = 1;
+});
+process.stderr.on("error", () => {
+  // There is nowhere left to say it.
+});
+
+void runProgram(process.argv.slice(2)).then((code) => {
+  // At once, whatever a failed start left open. After success nothing is, and output may be under way.
+  if (code !== 0) process.exit(code);
+});

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { ArgsDef } from "citty";
+
+import { readArguments } from "../../src/cli/arguments.ts";
+import { settingArgs } from "../../src/cli/settings.ts";
+
+const ARGS: ArgsDef = {
+  login: { type: "positional" },
+  label: { type: "string" },
+  db: { type: "string" },
+  json: { type: "boolean" },
+};
+
+test("keeps every value of a flag, in order, with both ways to write it", () => {
+  const args = readArguments(["--db=a", "alice", "--db", "b", "--label=--json"], ARGS);
+
+  assert.deepEqual(
+    [...args],
+    [
+      ["db", ["a", "b"]],
+      ["login", ["alice"]],
+      ["label", ["--json"]],
+    ],
+  );
+});
+
+test("takes a boolean flag alone, as true and as false", () => {
+  for (const [words, value] of [
+    [["--json"], "true"],
+    [["--json=true"], "true"],
+    [["--json=false"], "false"],
+  ] as const) {
+    assert.deepEqual(readArguments(["alice", ...words], ARGS).get("json"), [value]);
+  }
+});
+
+test("takes what stands behind -- as arguments", () => {
+  assert.deepEqual(readArguments(["--", "--json"], ARGS).get("login"), ["--json"]);
+});
+
+const REFUSED: readonly [words: readonly string[], message: string | RegExp][] = [
+  [["alice", "--lable", "x"], 'unknown flag "--lable"; the nearest known one is --label'],
+  [["alice", "--no-json"], 'unknown flag "--no-json"; the nearest known one is --json'],
+  [["alice", "--login", "x"], /^unknown flag "--login"/],
+  [["alice", "-x"], /^unknown flag "-x"/],
+  [["alice", "--__proto__"], /^unknown flag "--__proto__"/],
+  [["alice", "--\u001b[2J"], /^unknown flag "--\\u001b\[2J"/],
+  [["alice", "--db"], "--db needs a value"],
+  [["alice", "--db", "--json"], /^--db needs a value, and "--json" looks like a flag/],
+  [["alice", "--json=maybe"], '--json takes no value but true and false, not "maybe"'],
+  [["alice", "bob"], 'unexpected argument "bob"'],
+  [["--json"], "LOGIN is missing"],
+];
+
+for (const [words, message] of REFUSED) {
+  test(`refuses ${JSON.stringify(words.join(" "))}`, () => {
+    assert.throws(() => readArguments(words, ARGS), { name: "UsageError", message });
+  });
+}
+
+test("says of a flag of a later release, or of a key without a flag, what it is", () => {
+  const start = settingArgs();
+
+  assert.throws(() => readArguments(["--tls-cert", "x"], start), {
+    message: "--tls-cert is not in this release",
+  });
+  assert.throws(() => readArguments(["--webhooks-timeout", "3s"], start), {
+    message: /POSTBACKD_WEBHOOKS_TIMEOUT/,
+  });
+});

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { version } from "../../src/assets.ts";
+import { runProgram } from "../helpers/program.ts";
+
+test("prints its version", async (t) => {
+  for (const flag of ["--version", "-v"]) {
+    const { code, stdout, stderr } = await runProgram(t, [flag]);
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: `${version}\n`, stderr: "" });
+  }
+});
+
+test("lists its commands", async (t) => {
+  const { code, stdout } = await runProgram(t, ["--help"]);
+
+  assert.equal(code, 0);
+  assert.equal(
+    stdout,
+    `\
+Runs tasks for accounts and reports finished tasks by signed webhooks (postbackd v${version})
+
+USAGE postbackd start|admin
+
+COMMANDS
+
+  start    Serve: take in tasks, run them, send their webhooks
+  admin    Manage accounts and API keys, also while the daemon serves
+
+Use postbackd <command> --help for more information about a command.
+
+EXAMPLE
+
+  postbackd start
+`,
+  );
+});
+
+test("explains start with every flag of the settings", async (t) => {
+  const { code, stdout } = await runProgram(t, ["start", "--host", "x", "--help"]);
+
+  assert.equal(code, 0);
+  assert.equal(
+    stdout,
+    `\
+Serve: take in tasks, run them, send their webhooks (postbackd start)
+
+USAGE postbackd start [OPTIONS]
+
+OPTIONS
+
+         --config=<PATH>    Configuration file; ./postbackd.toml where there is one
+             --db=<PATH>    Database file (Default: ./postbackd.db)
+           --host=<HOST>    Address or name to listen on (Default: 127.0.0.1)
+              --port=<N>    Port to listen on; 0 picks a free one (Default: 8787)
+     --ready-file=<PATH>    File that gets the ready line, written whole
+         --insecure-http    Serve plain HTTP beyond loopback, keys in the clear
+  --trusted-proxy=<CIDR>    Network of a proxy that does HTTPS and may name the client; may be repeated
+   --allow-target=<TEXT>    Webhook target to allow although it is not public: CIDR, address or host, [:port]; may be repeated
+
+When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it
+after what is under way, within 25 seconds; a second one at once. Every flag is also a variable
+(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last.
+
+EXAMPLE
+
+  postbackd start --db /var/lib/postbackd/postbackd.db --port 8787
+`,
+  );
+});
+
+test("explains a command of admin with its whole name", async (t) => {
+  const { code, stdout } = await runProgram(t, ["admin", "key", "create", "-h"]);
+
+  assert.equal(code, 0);
+  assert.equal(
+    stdout,
+    `\
+Make another API key for an account (postbackd admin key create)
+
+USAGE postbackd admin key create [OPTIONS] <LOGIN>
+
+ARGUMENTS
+
+  LOGIN    Login of the account (Required)
+
+OPTIONS
+
+   --label=<TEXT>    What the key is for; at most 100 characters
+  --config=<PATH>    Configuration file; ./postbackd.toml where there is one
+      --db=<PATH>    Database file (Default: ./postbackd.db)
+           --json    Print one JSON document
+
+An account has at most 20 active keys.
+
+EXAMPLE
+
+  postbackd admin key create alice --label ci
+`,
+  );
+});
+
+const WRONG: readonly [words: readonly string[], stderr: string][] = [
+  [[], "postbackd: no command given; there are start, admin\nTry 'postbackd --help'.\n"],
+  [
+    ["strat"],
+    "postbackd: unknown command \"strat\"; the nearest known one is start\nTry 'postbackd --help'.\n",
+  ],
+  [
+    ["admin", "account", "constructor"],
+    'postbackd: unknown command "constructor"; the nearest known one is create\n' +
+      "Try 'postbackd admin account --help'.\n",
+  ],
+  [
+    ["admin"],
+    "postbackd: no command given; there are account, key\nTry 'postbackd admin --help'.\n",
+  ],
+  [
+    ["--db", "x", "start"],
+    'postbackd: unexpected flag "--db" before the command; flags stand behind the command, as in ' +
+      "'postbackd start --db FILE'\nTry 'postbackd --help'.\n",
+  ],
+  [
+    ["start", "--prot", "1"],
+    'postbackd: unknown flag "--prot"; the nearest known one is --port\n' +
+      "Try 'postbackd start --help'.\n",
+  ],
+  [
+    ["admin", "account", "list", "alice"],
+    "postbackd: unexpected argument \"alice\"\nTry 'postbackd admin account list --help'.\n",
+  ],
+];
+
+for (const [words, stderr] of WRONG) {
+  test(`exits with 2 and says what would be right: postbackd ${words.join(" ")}`, async (t) => {
+    const finished = await runProgram(t, words);
+
+    assert.deepEqual(finished, { code: 2, signal: null, stdout: "", stderr });
+  });
+}

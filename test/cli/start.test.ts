@@ -1,0 +1,279 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { version } from "../../src/assets.ts";
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import type { Program } from "../helpers/program.ts";
+
+const START = ["start", "--port", "0"];
+
+function modeOf(folder: string, file: string): number {
+  return statSync(join(folder, file)).mode & 0o777;
+}
+
+/** The messages that were logged, each with its facts. */
+function logOf({ stderr }: Program): readonly Readonly<Record<string, unknown>>[] {
+  return stderr
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
+}
+
+test("prints one line of JSON when it is ready, and nothing else", async (t) => {
+  const daemon = startProgram(t, START);
+  const ready = await daemon.ready;
+
+  const response = await fetch(`${ready.url}/readyz`);
+  const { code } = await daemon.stop();
+
+  assert.equal(response.status, 200);
+  assert.equal(code, 0);
+  assert.equal(daemon.stdout, `${JSON.stringify(ready)}\n`);
+  assert.deepEqual(ready, {
+    event: "ready",
+    url: `http://127.0.0.1:${ready.port}`,
+    port: ready.port,
+    pid: daemon.pid,
+    db: join(daemon.cwd, "postbackd.db"),
+    version,
+  });
+});
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  test(`stops with 0 at ${signal}`, async (t) => {
+    const daemon = startProgram(t, START);
+    await daemon.ready;
+
+    daemon.kill(signal);
+
+    assert.deepEqual(await daemon.exit, { code: 0, signal: null });
+    assert.equal(logOf(daemon).at(-1)?.["msg"], "stopped");
+  });
+}
+
+test("stops at once at a second signal, and takes running commands along", async (t) => {
+  const cwd = temporaryFolder(t);
+  const server = createServer().listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const hold = [process.execPath, "-e", `require("net").connect(${port}, "127.0.0.1")`];
+  writeFileSync(join(cwd, "postbackd.toml"), `[types.hold]\ncommand = ${JSON.stringify(hold)}\n`);
+  const account = await runProgram(t, ["admin", "account", "create", "alice", "--json"], { cwd });
+  const { key } = JSON.parse(account.stdout) as { readonly key: { readonly key: string } };
+  const daemon = startProgram(t, START, { cwd });
+  const { url } = await daemon.ready;
+  const headers = { authorization: `Bearer ${key.key}`, "content-type": "application/json" };
+  const connection = once(server, "connection");
+  const post = { method: "POST", headers, body: "[{}]" };
+  assert.equal((await fetch(`${url}/v1/tasks/task_post`, post)).status, 200);
+  const [command] = (await connection) as [Socket];
+  const commandEnd = once(command.resume(), "close");
+
+  daemon.kill("SIGTERM");
+  await daemon.says("stopping after what is under way");
+  daemon.kill("SIGINT");
+
+  assert.deepEqual(await daemon.exit, { code: 130, signal: null });
+  await commandEnd;
+});
+
+test("goes on after SIGHUP", async (t) => {
+  const daemon = startProgram(t, START);
+  const { url } = await daemon.ready;
+
+  daemon.kill("SIGHUP");
+  await daemon.says("nothing is reloaded");
+
+  assert.equal((await fetch(`${url}/livez`)).status, 200);
+});
+
+test("keeps all its files to its owner, whatever the umask", async (t) => {
+  const daemon = startProgram(t, [...START, "--ready-file", "ready.json"]);
+  await daemon.ready;
+
+  for (const suffix of ["", "-wal", "-shm", ".lock"]) {
+    assert.equal(modeOf(daemon.cwd, `postbackd.db${suffix}`), 0o600, suffix);
+  }
+  assert.equal(modeOf(daemon.cwd, "ready.json"), 0o600);
+});
+
+test("writes the ready line to the ready file, and takes the file away when it stops", async (t) => {
+  const daemon = startProgram(t, [...START, "--ready-file", "ready.json"]);
+  await daemon.ready;
+  const file = join(daemon.cwd, "ready.json");
+
+  assert.equal(readFileSync(file, "utf8"), daemon.stdout);
+  await daemon.stop();
+  assert.equal(existsSync(file), false);
+});
+
+test("exits with 1 when the ready file cannot be written", async (t) => {
+  const finished = await runProgram(t, [...START, "--ready-file", "no-such-folder/ready.json"]);
+
+  assert.equal(finished.code, 1);
+  assert.equal(finished.stdout, "");
+  assert.match(finished.stderr, /^postbackd: the ready file .*ready\.json cannot be written: /m);
+});
+
+test("refuses a second instance on the same file and names the first", async (t) => {
+  const first = startProgram(t, [...START, "--ready-file", "ready.json"]);
+  const { cwd } = first;
+  const { pid, url } = await first.ready;
+
+  const second = await runProgram(t, [...START, "--ready-file", "ready.json"], { cwd });
+
+  assert.equal(second.code, 1);
+  assert.equal(second.stdout, "");
+  assert.ok(second.stderr.includes(`is already served by process ${pid} at ${url}`), second.stderr);
+  assert.equal(readFileSync(join(cwd, "ready.json"), "utf8"), first.stdout);
+});
+
+test("starts again on a file whose daemon was killed", async (t) => {
+  const first = startProgram(t, START);
+  const { cwd } = first;
+  await first.ready;
+  first.kill("SIGKILL");
+  await first.exit;
+
+  const second = startProgram(t, START, { cwd });
+
+  assert.equal((await second.ready).pid, second.pid);
+});
+
+test("exits with 1 when the port is taken", async (t) => {
+  const server = createServer().listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+
+  const { code, stdout, stderr } = await runProgram(t, ["start", "--port", `${port}`]);
+
+  assert.deepEqual([code, stdout], [1, ""]);
+  assert.ok(stderr.includes(`postbackd: cannot listen on 127.0.0.1 port ${port}`), stderr);
+});
+
+test("exits with 1 when the database's folder does not exist", async (t) => {
+  const { code, stderr } = await runProgram(t, [...START, "--db", "no-such-folder/x.db"]);
+
+  assert.equal(code, 1);
+  assert.match(stderr, /^postbackd: .*no-such-folder\/x\.db.*does not exist\n$/);
+});
+
+test("exits with 1 when the database is another program's", async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "postbackd.db"), "this is no database".repeat(100));
+
+  const { code, stderr } = await runProgram(t, START, { cwd });
+
+  assert.equal(code, 1);
+  assert.match(stderr, /^postbackd: .*postbackd\.db/);
+  assert.doesNotMatch(stderr, /\n +at /, "no stack");
+});
+
+test("exits with 78 and names every problem of every source", async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "postbackd.toml"), 'databse = "x.db"\n[webhooks]\ntimeout = 10\n');
+
+  const finished = await runProgram(t, ["start", "--port", "99999"], {
+    cwd,
+    env: { POSTBACKD_HOTS: "::1" },
+  });
+
+  assert.equal(finished.code, 78);
+  assert.equal(finished.stdout, "");
+  const lines = finished.stderr.split("\n");
+  assert.equal(lines.length, 5, finished.stderr);
+  assert.match(lines[0] ?? "", /^postbackd: environment POSTBACKD_HOTS: .*POSTBACKD_HOST/);
+  assert.match(lines[1] ?? "", /^postbackd: file .*postbackd\.toml: .*databse.* is database$/);
+  assert.match(lines[2] ?? "", /^postbackd: flag --port: /);
+  assert.match(lines[3] ?? "", /^postbackd: file .*webhooks\.timeout needs a unit/);
+  assert.equal(existsSync(join(cwd, "postbackd.db")), false);
+});
+
+test("exits with 78 when it would serve plain HTTP beyond loopback", async (t) => {
+  const { code, stderr } = await runProgram(t, [...START, "--host", "0.0.0.0"]);
+
+  assert.equal(code, 78);
+  assert.match(stderr, /^postbackd: flag --host: .*--trusted-proxy.*--insecure-http/);
+});
+
+test("takes settings from flags before variables before the file", async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "other.toml"), 'database = "file.db"\nport = 99\n');
+  const env = { POSTBACKD_CONFIG: "other.toml", POSTBACKD_PORT: "98" };
+
+  const daemon = startProgram(t, START, { cwd, env });
+
+  const { db, port } = await daemon.ready;
+  assert.equal(db, join(cwd, "file.db"));
+  assert.ok(port > 1024);
+});
+
+test("warns of everything that takes protection away, each by its name", async (t) => {
+  const daemon = startProgram(
+    t,
+    [...START, "--allow-target", "127.0.0.1:9", "--allow-target", "a.lan", "--insecure-http"],
+    { env: { NODE_TLS_REJECT_UNAUTHORIZED: "0" } },
+  );
+  await daemon.ready;
+
+  const warnings = logOf(daemon).filter(({ level }) => level === "warn");
+  assert.deepEqual(
+    warnings.slice(0, 2).map(({ target }) => target),
+    ["127.0.0.1:9", "a.lan"],
+  );
+  assert.match(String(warnings[2]?.["msg"]), /insecure_http/);
+  assert.match(String(warnings[3]?.["msg"]), /^NODE_TLS_REJECT_UNAUTHORIZED=0 /);
+});
+
+test("says how to make an account while there is none", async (t) => {
+  const first = startProgram(t, START);
+  const { cwd } = first;
+  const { db } = await first.ready;
+  await first.stop();
+  await runProgram(t, ["admin", "account", "create", "alice"], { cwd });
+  const second = startProgram(t, START, { cwd });
+  await second.ready;
+
+  const hint = `make one with: postbackd admin account create LOGIN --db ${db}`;
+  assert.ok(logOf(first).some(({ msg }) => String(msg).endsWith(hint)));
+  assert.deepEqual(
+    logOf(second).map(({ msg }) => msg),
+    ["ready"],
+  );
+});
+
+test("serves on when nobody reads what it writes", async (t) => {
+  const daemon = startProgram(t, START);
+  const { url } = await daemon.ready;
+
+  daemon.closeOutput();
+  // Two, because the first write finds out that nobody reads and the second meets the consequence.
+  daemon.kill("SIGHUP");
+  await fetch(`${url}/livez`);
+  daemon.kill("SIGHUP");
+
+  assert.equal((await fetch(`${url}/livez`)).status, 200);
+  assert.deepEqual(await daemon.stop(), { code: 0, signal: null });
+});
+
+test("logs a fault that nothing handles once and exits with 1", async (t) => {
+  const fault = 'process.on("SIGUSR2", () => void Promise.reject(new Error("boom")))';
+  const daemon = startProgram(t, START, {
+    env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(fault)}` },
+  });
+  await daemon.ready;
+
+  daemon.kill("SIGUSR2");
+
+  assert.deepEqual(await daemon.exit, { code: 1, signal: null });
+  const errors = logOf(daemon).filter(({ level }) => level === "error");
+  assert.equal(errors.length, 1);
+  assert.match(JSON.stringify(errors[0]), /boom.*nothing handles/);
+});

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import { test } from "node:test";
+
+import { watchSignals } from "../../src/cli/stop-signal.ts";
+import { createLogger } from "../../src/log.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+function setUp() {
+  const source = new EventEmitter();
+  const clock = createFakeClock({ now: 0 });
+  const lines: string[] = [];
+  const log = createLogger({ level: "info", format: "json", write: (line) => lines.push(line) });
+  const exits: number[] = [];
+  const stop = watchSignals({ source, clock, log, exit: (code) => exits.push(code) });
+  return { source, clock, lines, exits, stop };
+}
+
+for (const signal of ["SIGTERM", "SIGINT"]) {
+  test(`asks for a stop at the first ${signal}`, async () => {
+    const { source, exits, stop } = setUp();
+    assert.equal(stop.isAsked, false);
+
+    source.emit(signal);
+
+    assert.equal(stop.isAsked, true);
+    await stop.asked;
+    assert.deepEqual(exits, []);
+  });
+}
+
+test("ends with 1 and says so when the stop takes longer than the contract's 25 seconds", () => {
+  const { source, clock, lines, exits } = setUp();
+  source.emit("SIGTERM");
+
+  clock.advance(24_499);
+  assert.deepEqual(exits, []);
+  clock.advance(1);
+
+  assert.deepEqual(exits, [1]);
+  assert.match(lines.at(-1) ?? "", /"level":"error".*not stopped after 24500 ms/);
+});
+
+test("ends at once with 128 and its number at a second signal", () => {
+  for (const [second, code] of [
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const) {
+    const { source, clock, exits } = setUp();
+    source.emit("SIGTERM");
+
+    clock.advance(500);
+    source.emit(second);
+
+    assert.deepEqual(exits, [code]);
+  }
+});
+
+test("takes one Ctrl-C that arrives twice, as under npm, for one", () => {
+  const { source, clock, exits } = setUp();
+  source.emit("SIGINT");
+
+  clock.advance(499);
+  source.emit("SIGINT");
+  assert.deepEqual(exits, []);
+  source.emit("SIGTERM");
+
+  assert.deepEqual(exits, [143]);
+});
+
+test("goes on after SIGHUP and says that nothing was reloaded", () => {
+  const { source, lines, exits, stop } = setUp();
+
+  source.emit("SIGHUP");
+
+  assert.equal(stop.isAsked, false);
+  assert.deepEqual(exits, []);
+  assert.match(lines.join(""), /nothing is reloaded/);
+});

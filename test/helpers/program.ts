@@ -1,0 +1,224 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import type { TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
+
+/** The ready line, parsed. */
+export interface Ready {
+  readonly event: "ready";
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  readonly db: string;
+  readonly version: string;
+}
+
+/** How a program ended: one of the two is null. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A program that was started; it is killed when the test ends. */
+export interface Program {
+  readonly pid: number;
+  /** Its working folder: with no `--db` the database is `postbackd.db` in it. */
+  readonly cwd: string;
+  /** Settles with the ready line; rejects, with what it said, when it ends or says nothing for 30 s. */
+  readonly ready: Promise<Ready>;
+  /** All that it has written so far. */
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Settles when it has ended and its output is read to the end. */
+  readonly exit: Promise<Exit>;
+  kill(signal: NodeJS.Signals): void;
+  /** Stops reading what it writes, as when the reader of a pipe has ended. */
+  closeOutput(): void;
+  /** SIGTERM; settles with how it ended. */
+  stop(): Promise<Exit>;
+  /** Settles when a line of stderr, past or future, contains the text; rejects when it ends before. */
+  says(text: string): Promise<void>;
+}
+
+export interface ProgramOptions {
+  /** Beside the test's own environment without its POSTBACKD_* variables. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** A new folder below the system's temporary one unless given. */
+  readonly cwd?: string;
+  /** What is run: the sources unless given. */
+  readonly command?: readonly [string, ...string[]];
+}
+
+/** What a command that ends by itself left behind. */
+export interface Finished extends Exit {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const SOURCES: readonly [string, ...string[]] = [
+  process.execPath,
+  "--import",
+  import.meta.resolve("tsx"),
+  MAIN,
+];
+const READY_MS_MAX = 30_000;
+
+/**
+ * Starts the real program as a process of its own. Give `start` a `--port 0`; it works in an empty
+ * folder and knows no POSTBACKD_* variable but those of `env`.
+ */
+export function startProgram(
+  t: TestContext,
+  args: readonly string[],
+  options: ProgramOptions = {},
+): Program {
+  const cwd = options.cwd ?? temporaryFolder(t);
+  const [file, ...fixed] = options.command ?? SOURCES;
+  const env = { ...cleanEnvironment(), ...options.env };
+  const child = spawn(file, [...fixed, ...args], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const stdout = collectText(child.stdout);
+  const stderr = collectText(child.stderr);
+  const exit = new Promise<Exit>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => resolve({ code, signal }));
+  });
+  const kill = (signal: NodeJS.Signals): void => void child.kill(signal);
+  const end = async (): Promise<void> => {
+    // Does nothing to a process that has ended: its number may be another's by now.
+    kill("SIGKILL");
+    await exit;
+  };
+  programsOf(t).push(end);
+  t.after(end);
+  const ready = readyFrom(stdout.line('"event":"ready"'), () => stderr.text);
+  // Not everybody waits for it: a command that ends by itself has none.
+  ready.catch(() => {});
+  return {
+    pid: child.pid ?? -1,
+    cwd,
+    ready,
+    exit,
+    kill,
+    closeOutput() {
+      child.stdout.destroy();
+      child.stderr.destroy();
+    },
+    get stdout() {
+      return stdout.text;
+    },
+    get stderr() {
+      return stderr.text;
+    },
+    stop() {
+      kill("SIGTERM");
+      return exit;
+    },
+    says: async (text) => void (await stderr.line(text)),
+  };
+}
+
+/** Runs a command that ends by itself, and waits for it. */
+export async function runProgram(
+  t: TestContext,
+  args: readonly string[],
+  options: ProgramOptions = {},
+): Promise<Finished> {
+  const program = startProgram(t, args, options);
+  const exit = await program.exit;
+  return { ...exit, stdout: program.stdout, stderr: program.stderr };
+}
+
+/** An empty folder that is removed when the test ends, after the programs that the test started. */
+export function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
+  t.after(async () => {
+    // Hooks run in the order of their making, and a program that still runs would write into the folder.
+    await Promise.all(programsOf(t).map((end) => end()));
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return folder;
+}
+
+const programs = new WeakMap<TestContext, (() => Promise<void>)[]>();
+
+/** How to end each program that a test started. */
+function programsOf(t: TestContext): (() => Promise<void>)[] {
+  const known = programs.get(t) ?? [];
+  programs.set(t, known);
+  return known;
+}
+
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("POSTBACKD_"));
+  // The test runner's own variable would make a child report to it.
+  return { ...Object.fromEntries(kept), NODE_TEST_CONTEXT: undefined };
+}
+
+interface Collected {
+  readonly text: string;
+  /** The first line that contains the text; rejects when the stream ends without one. */
+  line(text: string): Promise<string>;
+}
+
+function collectText(stream: Readable): Collected {
+  let text = "";
+  let hasEnded = false;
+  const waiting: (() => void)[] = [];
+  const wake = (): void => {
+    for (const look of waiting.splice(0)) look();
+  };
+  stream.setEncoding("utf8");
+  stream.on("data", (part: string) => {
+    text += part;
+    wake();
+  });
+  stream.once("close", () => {
+    hasEnded = true;
+    wake();
+  });
+  const line = (part: string): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        // What comes after the last line break is not whole yet.
+        const found = text.split("\n").slice(0, -1);
+        const match = found.find((each) => each.includes(part));
+        if (match !== undefined) resolve(match);
+        else if (hasEnded) reject(new Error(`it ended without saying ${part}`));
+        else waiting.push(look);
+      };
+      look();
+    });
+  return {
+    get text() {
+      return text;
+    },
+    line,
+  };
+}
+
+async function readyFrom(line: Promise<string>, said: () => string): Promise<Ready> {
+  let text: string;
+  try {
+    text = await withinReadyTime(line);
+  } catch (error) {
+    throw new Error(`no ready line; it said:\n${said()}`, { cause: error });
+  }
+  // What the line holds is for the tests of `start` to check.
+  return JSON.parse(text) as Ready;
+}
+
+async function withinReadyTime(line: Promise<string>): Promise<string> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no line in ${READY_MS_MAX} ms`)), READY_MS_MAX);
+  });
+  try {
+    return await Promise.race([line, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
