@@ -1,0 +1,61 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { build } from "esbuild";
+import type { Plugin } from "esbuild";
+
+import { packageManifest } from "./manifest.ts";
+
+/** Where the sources are and where the bundle goes, absolute paths. */
+export interface BundleOptions {
+  readonly root: string;
+  readonly outFile: string;
+}
+
+// One file is both: `new Worker(__filename)` enters it again as the writer thread. `require` evaluates
+// only what it names, so neither loads the other.
+const ENTRY = `
+  import { isMainThread } from "node:worker_threads";
+  if (isMainThread) require("./main.ts");
+  else require("./store/sqlite/writer-thread.ts");
+`;
+
+/**
+ * Bundles the program into one CommonJS file. better-sqlite3 stays outside: it finds its addon by its
+ * own place on disk. Rejects on warnings too: what esbuild warns of (`import.meta` in CommonJS, a
+ * package it cannot find) fails only later, in the executable.
+ */
+export async function bundle({ root, outFile }: BundleOptions): Promise<void> {
+  const schemaSql = readFileSync(join(root, "schema.sql"), "utf8");
+  const { version } = packageManifest(root);
+  const { warnings } = await build({
+    stdin: { contents: ENTRY, resolveDir: join(root, "src"), sourcefile: "entry.js" },
+    outfile: outFile,
+    bundle: true,
+    platform: "node",
+    target: "node24",
+    format: "cjs",
+    external: ["better-sqlite3"],
+    define: {
+      POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
+      POSTBACKD_VERSION: JSON.stringify(version),
+    },
+    plugins: [packagedAssets(root)],
+    logLevel: "warning",
+  });
+  if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
+}
+
+/** Puts `scripts/packaged-assets.ts` in the place of `src/assets.ts`. */
+function packagedAssets(root: string): Plugin {
+  const assets = join(root, "src", "assets.ts");
+  const packaged = join(root, "scripts", "packaged-assets.ts");
+  return {
+    name: "packaged-assets",
+    setup(setup) {
+      setup.onResolve({ filter: /^\.{1,2}\/(?:.*\/)?assets\.ts$/ }, ({ path, resolveDir }) =>
+        join(resolveDir, path) === assets ? { path: packaged } : undefined,
+      );
+    },
+  };
+}

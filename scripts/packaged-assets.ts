@@ -1,0 +1,119 @@
+import { createHash, randomUUID } from "node:crypto";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+
+/**
+ * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
+ * build (`scripts/bundle.ts`).
+ */
+
+declare const POSTBACKD_SCHEMA_SQL: string;
+declare const POSTBACKD_VERSION: string;
+
+export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
+
+export const version: string = POSTBACKD_VERSION;
+
+// The bundle is the program and the writer thread: its entry looks which of the two it is in.
+export const writerThreadEntry: string | URL = __filename;
+
+const ADDON = /[\\/]better-sqlite3[\\/]prebuilds[\\/][^\\/]+\.node$/;
+
+let isPrepared = false;
+
+/**
+ * Has SQLite's addon unpacked into `dataFolder` when it is first loaded.
+ *
+ * The system loads an addon from a file only, so it must leave the executable. pkg unpacks it below
+ * `PKG_NATIVE_CACHE_PATH`, by default `~/.cache`; but it reads that variable once, before any of our
+ * code runs on the main thread (`patchDlopen` in pkg 6.23's `prelude/bootstrap-shared.js`), so a program
+ * cannot set it for itself. Homes are read-only and /tmp is noexec on many servers, while the folder of
+ * the database is writable by necessity. Hence this: `process.dlopen` is given the unpacked file before
+ * pkg sees the call. Every thread has its own `process`. An operator who sets `PKG_NATIVE_CACHE_PATH`
+ * (data folder mounted noexec) gets pkg's own way.
+ *
+ * All threads must load one and the same file: two copies of SQLite in one process drop each other's
+ * locks, which corrupts databases (sqlite.org/howtocorrupt.html §2.2.1).
+ */
+export function prepareNativeAddon(dataFolder: string): void {
+  if (isPrepared || process.env["PKG_NATIVE_CACHE_PATH"]) return;
+  isPrepared = true;
+
+  const load = process.dlopen.bind(process);
+  process.dlopen = (module: object, filename: string, ...flags: number[]): void => {
+    if (!ADDON.test(filename)) return load(module, filename, ...flags);
+    loadUnpacked(filename, { dataFolder, load: (path) => load(module, path, ...flags) });
+  };
+}
+
+interface Unpacking {
+  readonly dataFolder: string;
+  readonly load: (path: string) => void;
+}
+
+function loadUnpacked(packedFile: string, { dataFolder, load }: Unpacking): void {
+  try {
+    const addon = readFileSync(packedFile);
+    const hash = createHash("sha256").update(addon).digest("hex").slice(0, 16);
+    const descriptor = openUnpacked(join(dataFolder, `.postbackd-sqlite-${hash}.node`), addon);
+    // By descriptor: what is executed is what was compared, whoever renames files in that folder.
+    load(`/proc/self/fd/${descriptor}`);
+    closeSync(descriptor);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(
+      `SQLite's addon cannot be loaded from the database's folder ${dataFolder}: ${reason}. That ` +
+        "folder must be writable and must not be mounted noexec. Where it has to be, set " +
+        "PKG_NATIVE_CACHE_PATH to another folder that only you can write to.",
+      { cause: error },
+    );
+  }
+}
+
+function openUnpacked(file: string, addon: Buffer): number {
+  const descriptor = openVerified(file, addon);
+  if (descriptor !== null) return descriptor;
+
+  // Never written in place: another process may be executing the file.
+  const newFile = `${file}.${randomUUID()}`;
+  try {
+    writeFileSync(newFile, addon, { flag: "wx", mode: 0o644 });
+    renameSync(newFile, file);
+  } finally {
+    rmSync(newFile, { force: true });
+  }
+  const newDescriptor = openVerified(file, addon);
+  if (newDescriptor === null) throw new Error(`${file} is not what was written there`);
+  return newDescriptor;
+}
+
+/** Opens the file if it holds the addon and nobody but this user and root can change that. */
+function openVerified(file: string, addon: Buffer): number | null {
+  const descriptor = openIfPresent(file);
+  if (descriptor === null) return null;
+
+  const { uid, mode } = fstatSync(descriptor);
+  const isSafe = (uid === process.geteuid?.() || uid === 0) && (mode & 0o022) === 0;
+  if (isSafe && readFileSync(descriptor).equals(addon)) return descriptor;
+  closeSync(descriptor);
+  return null;
+}
+
+function openIfPresent(file: string): number | null {
+  try {
+    return openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW);
+  } catch (error) {
+    const isAbsent = error instanceof Error && "code" in error && error.code === "ENOENT";
+    if (isAbsent) return null;
+    throw error;
+  }
+}
