@@ -1,0 +1,60 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import {
+  DaemonProcess,
+  createAccount,
+  type DaemonStart,
+  type NewAccount,
+} from "../daemon-process.ts";
+import type { Program } from "../program.ts";
+
+// `parked` is a type whose one runner is always busy: what is posted to it stays queued, but for a task
+// every two seconds. The log would cost nothing, but fill a pipe that nobody reads.
+const CONFIGURATION = `
+[log]
+level = "warn"
+
+[types.echo]
+runner = "echo"
+
+[types.parked]
+command = ["sleep", "2"]
+concurrency = 1
+`;
+
+/** What all daemons of a script have in common. */
+export interface DaemonPlace {
+  readonly program: Program;
+  /** Each daemon makes its own folder in it. */
+  readonly folder: string;
+}
+
+/** An account and the file of a daemon: what outlives it when it is killed. */
+export interface DaemonFile {
+  readonly program: Program;
+  readonly folder: string;
+  /** Absolute path of the database. */
+  readonly database: string;
+  readonly account: NewAccount;
+}
+
+/** Makes a folder with a configuration, and in it a database with one account. */
+export async function createDaemonFile({ program, folder }: DaemonPlace): Promise<DaemonFile> {
+  const own = mkdtempSync(join(folder, "daemon-"));
+  writeFileSync(join(own, "postbackd.toml"), CONFIGURATION);
+  const database = join(own, "postbackd.db");
+  const account = await createAccount("bench", { program, folder: own, database });
+  return { program, folder: own, database, account };
+}
+
+/** Starts a daemon on that file. */
+export function startDaemon(file: DaemonFile): Promise<DaemonProcess> {
+  return DaemonProcess.start(daemonStart(file));
+}
+
+/** How to start one: on a free port, with webhooks to 127.0.0.1 allowed and all else by default. */
+export function daemonStart({ program, folder, database }: DaemonFile): DaemonStart {
+  const flags = ["--db", database, "--port", "0", "--allow-target", "127.0.0.1"];
+  return { program, folder, flags };
+}

@@ -1,0 +1,165 @@
+import { randomInt } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { z } from "zod";
+
+import {
+  createDaemonFile,
+  daemonStart,
+  startDaemon,
+  type DaemonFile,
+  type DaemonPlace,
+} from "../bench/bench-daemon.ts";
+import { DaemonProcess } from "../daemon-process.ts";
+import { DatabaseView } from "../database-view.ts";
+import type { HttpMessage } from "../http-messages.ts";
+import { runLoad } from "../load.ts";
+import { taskPostRequest } from "../task-post.ts";
+import { WebhookReceiver } from "../webhook-receiver.ts";
+import { inspectDatabase, type Inspection } from "./inspection.ts";
+import { Ledger, type LedgerCount } from "./ledger.ts";
+
+/** How often to kill, and under what load. */
+export interface CrashOptions {
+  readonly place: DaemonPlace;
+  /** kill -9 so often. */
+  readonly rounds: number;
+  readonly connections: number;
+  /** A kill comes when so many tasks of its round are acknowledged, or some more. */
+  readonly tasksBeforeKill: { readonly min: number; readonly max: number };
+  /** Nothing may stand still for longer. */
+  readonly stallMsMax: number;
+  readonly onRound: (round: CrashRound) => void;
+}
+
+/** One start, load and kill; before every second one another start that is killed before it is ready, or soon after. */
+export interface CrashRound {
+  readonly readyMs: number;
+  readonly acknowledged: number;
+  /** Postbacks that were still missing when the kill came. */
+  readonly missing: number;
+}
+
+/** What came of it: nothing was lost, or {@link runCrashes} rejects. */
+export interface CrashReport extends Inspection {
+  readonly count: LedgerCount;
+  /** From the start of the process to its ready line, of every start after a kill. */
+  readonly restartMs: readonly number[];
+}
+
+const POSTED = [1, 10, 100];
+const POLL_MS = 20;
+const KILL_DELAY_MS_MAX = 30;
+const START_MS = 300;
+
+const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code: z.number() })) });
+
+/**
+ * Kills a daemon again and again in the middle of the whole way from post to postback, always on one database
+ * file, then lets it finish. Rejects with the reason when anything that was acknowledged is lost, comes
+ * unsigned or wrong, or when the file is damaged. A process that is killed loses nothing that the kernel
+ * has taken from it: this shows what a crash of the program does, not what a power cut does.
+ */
+export async function runCrashes(options: CrashOptions): Promise<CrashReport> {
+  const file = await createDaemonFile(options.place);
+  const ledger = new Ledger(file.account.webhookSecret);
+  await using receiver = await WebhookReceiver.open((webhook) => ledger.receive(webhook));
+  const run = { file, ledger, postbackUrl: `${receiver.url}/postback` };
+  const restartMs: number[] = [];
+  for (let round = 0; round < options.rounds; round++) {
+    if (round % 2 === 1) await crashWhileStarting(file, restartMs.at(-1) ?? START_MS);
+    const done = await crashOnce(round, { ...run, options });
+    if (round > 0) restartMs.push(done.readyMs);
+    options.onRound(done);
+  }
+  restartMs.push(await finish(run, options));
+  const inspection = inspectDatabase(file.database, ledger.acknowledged);
+  const faults = [...ledger.faults, ...inspection.faults];
+  if (faults.length > 0)
+    throw new Error(`${faults.length} faults:\n${faults.slice(0, 10).join("\n")}`);
+  return { ...inspection, count: ledger.count, restartMs };
+}
+
+interface CrashRun {
+  readonly file: DaemonFile;
+  readonly ledger: Ledger;
+  readonly postbackUrl: string;
+}
+
+// A kill in the first half would only meet Node reading the program.
+async function crashWhileStarting(file: DaemonFile, readyMs: number): Promise<void> {
+  await DaemonProcess.startAndKill(daemonStart(file), readyMs * (0.5 + Math.random() / 2));
+}
+
+async function crashOnce(
+  round: number,
+  { file, ledger, postbackUrl, options }: CrashRun & { readonly options: CrashOptions },
+): Promise<CrashRound> {
+  await using daemon = await startDaemon(file);
+  const before = ledger.count.acknowledged;
+  const killAt = before + randomInt(options.tasksBeforeKill.min, options.tasksBeforeKill.max);
+  const tasks = POSTED[round % POSTED.length] ?? 1;
+  const request = { key: file.account.key, tasks, type: "echo", postbackUrl };
+  const kills: Promise<void>[] = [];
+  let missing = 0;
+  const onAnswer = (message: HttpMessage): void => {
+    for (const id of acknowledgedIds(message)) ledger.acknowledge(id);
+    if (ledger.count.acknowledged >= killAt && kills.length === 0) kills.push(killSoon());
+  };
+  const killSoon = async (): Promise<void> => {
+    await sleep(randomInt(KILL_DELAY_MS_MAX));
+    missing = ledger.count.missing;
+    await daemon.kill();
+  };
+  await runLoad({
+    ...{ port: daemon.port, connections: options.connections, onAnswer },
+    request: Buffer.from(taskPostRequest(request)),
+    // Until the kill breaks the connection.
+    goesOn: () => true,
+  });
+  if (kills.length === 0) throw new Error(`the daemon ended by itself: ${daemon.log}`);
+  await Promise.all(kills);
+  const acknowledged = ledger.count.acknowledged - before;
+  return { readyMs: daemon.readyMs, acknowledged, missing };
+}
+
+function acknowledgedIds({ head, body }: HttpMessage): readonly string[] {
+  if (!head.startsWith("HTTP/1.1 200")) {
+    const excerpt = body.toString("utf8", 0, 500);
+    throw new Error(`task_post answered ${head.split("\r\n", 1)[0]}: ${excerpt}`);
+  }
+  const { tasks } = answer.parse(JSON.parse(body.toString("utf8")));
+  return tasks.map(({ id, status_code: code }) => {
+    if (code !== 20100) throw new Error(`task_post refused a task with ${code}`);
+    return id;
+  });
+}
+
+/** Starts it once more, without load, until everything has arrived. Answers how long the start took. */
+async function finish({ file, ledger }: CrashRun, { stallMsMax }: CrashOptions): Promise<number> {
+  await using daemon = await startDaemon(file);
+  await allArrived(ledger, { daemon, stallMsMax });
+  // What was taken in without an acknowledgement is still to be delivered.
+  using view = new DatabaseView(file.database);
+  await view.quiet({ msMax: stallMsMax });
+  await daemon.stop();
+  return daemon.readyMs;
+}
+
+async function allArrived(
+  ledger: Ledger,
+  { daemon, stallMsMax }: { readonly daemon: DaemonProcess; readonly stallMsMax: number },
+): Promise<void> {
+  let last = ledger.count;
+  let changedAt = performance.now();
+  while (ledger.count.missing > 0) {
+    if (!daemon.isRunning) throw new Error(`the daemon ended by itself: ${daemon.log}`);
+    if (performance.now() - changedAt > stallMsMax) {
+      throw new Error(`${ledger.count.missing} postbacks are missing: ${daemon.log}`);
+    }
+    await sleep(POLL_MS);
+    if (ledger.count.postbacks === last.postbacks) continue;
+    last = ledger.count;
+    changedAt = performance.now();
+  }
+}

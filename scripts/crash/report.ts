@@ -1,0 +1,65 @@
+import { median } from "../median.ts";
+import { textTable } from "../text-table.ts";
+import type { BacklogReport, StartCost } from "./backlog-run.ts";
+import type { CrashReport } from "./crash-run.ts";
+
+/** What the crashes did, as a Markdown table. */
+export function crashTable({ count, restartMs, ...inspection }: CrashReport): string {
+  const slowest = Math.max(...restartMs).toFixed(0);
+  const rows = [
+    ["tasks acknowledged, each of them completed", count.acknowledged],
+    ["tasks on disk whose acknowledgement the crash cut off", inspection.unacknowledged],
+    ["postbacks received, every signature right", count.postbacks],
+    ["of these, repeated after a crash", count.repeated],
+    ["tasks started again after a crash", inspection.rerun],
+    ["attempts interrupted by a crash and made again", inspection.interrupted],
+    ["acknowledged tasks without a postback", count.missing],
+    ["PRAGMA integrity_check", "ok"],
+    ["restart to ready, p50 ms", median(restartMs).toFixed(0)],
+    ["restart to ready, slowest ms", slowest],
+  ].map((row) => row.map(String));
+  return textTable([{ name: "" }, { name: "", align: "right" }], rows);
+}
+
+/** What starts cost without and with a backlog, as a Markdown table. */
+export function backlogTable({ empty, full }: BacklogReport, tasks: number): string {
+  const columns = ["", "ready ms, p50", "ready ms, slowest", "RSS MB, ready", "RSS MB, 1 s later"];
+  const rows = [
+    ["empty database", ...costCells(empty)],
+    [`${tasks.toLocaleString("en-US")} queued tasks`, ...costCells(full)],
+  ];
+  return textTable(
+    columns.map((name) => (name === "" ? { name } : { name, align: "right" })),
+    rows,
+  );
+}
+
+function costCells(costs: readonly StartCost[]): string[] {
+  const ready = costs.map(({ readyMs }) => readyMs);
+  return [
+    median(ready).toFixed(0),
+    Math.max(...ready).toFixed(0),
+    megabytes(median(costs.map(({ rssBytes }) => rssBytes))),
+    megabytes(median(costs.map(({ settledRssBytes }) => settledRssBytes))),
+  ];
+}
+
+/** What a backlog breaks of what is promised: ready within a second, memory flat. */
+export function backlogFaults({ empty, full }: BacklogReport): readonly string[] {
+  const readyMs = median(full.map((cost) => cost.readyMs));
+  const settled = (costs: readonly StartCost[]): number =>
+    median(costs.map(({ settledRssBytes }) => settledRssBytes));
+  const grownBytes = settled(full) - settled(empty);
+  return [
+    ...(readyMs < 1000 ? [] : [`it takes ${readyMs.toFixed(0)} ms to be ready`]),
+    ...(grownBytes < GROWTH_BYTES_MAX ? [] : [`it takes ${megabytes(grownBytes)} MB more`]),
+  ];
+}
+
+// The page caches of SQLite's connections fill by this much on any file; a hundred bytes for each queued
+// task would be 10 MB more.
+const GROWTH_BYTES_MAX = 20e6;
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(0);
+}

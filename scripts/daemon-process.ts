@@ -1,0 +1,185 @@
+import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+
+import { z } from "zod";
+
+import { cleanAtExit } from "./exit-cleanup.ts";
+import type { Program } from "./program.ts";
+
+/** How to start a daemon. */
+export interface DaemonStart {
+  readonly program: Program;
+  /** Where it runs; a database or configuration named without a folder lies here. */
+  readonly folder: string;
+  /** What follows `start`. */
+  readonly flags: readonly string[];
+}
+
+const READY_MS_MAX = 20_000;
+// The daemon gives what is under way 25 s.
+const STOP_MS_MAX = 30_000;
+const STDERR_KEPT = 4096;
+
+const readyLine = z.object({
+  event: z.literal("ready"),
+  url: z.string(),
+  port: z.number(),
+  pid: z.number(),
+});
+
+/** A postbackd that runs as a process of its own. Gone when it is disposed of or this process ends. */
+export class DaemonProcess {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  /** From its start to its ready line. */
+  readonly readyMs: number;
+  readonly #child: ChildProcess;
+  readonly #stderr: () => string;
+  readonly #kill: () => void;
+
+  private constructor(
+    started: Started,
+    { ready, readyMs }: { readonly ready: z.infer<typeof readyLine>; readonly readyMs: number },
+  ) {
+    this.url = ready.url;
+    this.port = ready.port;
+    this.pid = ready.pid;
+    this.readyMs = readyMs;
+    this.#child = started.child;
+    this.#stderr = started.stderr;
+    this.#kill = started.kill;
+  }
+
+  /** Starts it and waits until it is ready. Rejects, with what it wrote to stderr, when it does not get there. */
+  static async start(start: DaemonStart): Promise<DaemonProcess> {
+    const startedAt = performance.now();
+    const started = spawnDaemon(start);
+    try {
+      const line = await firstLine(started);
+      const readyMs = performance.now() - startedAt;
+      const ready = readyLine.parse(JSON.parse(line));
+      return new DaemonProcess(started, { ready, readyMs });
+    } catch (error) {
+      started.kill();
+      throw new Error(`the daemon did not get ready: ${started.stderr()}`, { cause: error });
+    }
+  }
+
+  /** Starts it and kills it `afterMs` later, ready or not. */
+  static async startAndKill(start: DaemonStart, afterMs: number): Promise<void> {
+    const { child, kill } = spawnDaemon(start);
+    const ended = once(child, "exit");
+    await sleep(afterMs);
+    kill();
+    await ended;
+  }
+
+  /** Asks it to stop and waits. Rejects when it ends in any other way than by exit code 0. */
+  async stop(): Promise<void> {
+    const ended = this.#ended(STOP_MS_MAX);
+    this.#child.kill("SIGTERM");
+    const how = await ended;
+    if (how !== "exit code 0") throw new Error(`the daemon ended by ${how}: ${this.#stderr()}`);
+  }
+
+  /** kill -9. Settles when it is gone. */
+  async kill(): Promise<void> {
+    const ended = this.#ended(STOP_MS_MAX);
+    this.#kill();
+    await ended;
+  }
+
+  /** True until it has ended, by itself or otherwise. */
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** The end of what it wrote to stderr: its log. */
+  get log(): string {
+    return this.#stderr();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.isRunning) await this.kill();
+  }
+
+  async #ended(msMax: number): Promise<string> {
+    if (this.isRunning) await once(this.#child, "exit", { signal: AbortSignal.timeout(msMax) });
+    const { exitCode, signalCode } = this.#child;
+    return exitCode === null ? `signal ${signalCode}` : `exit code ${exitCode}`;
+  }
+}
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly stderr: () => string;
+  readonly kill: () => void;
+}
+
+function spawnDaemon({ program, folder, flags }: DaemonStart): Started {
+  const [file, ...args] = program.command;
+  const child = spawn(file, [...args, "start", ...flags], {
+    cwd: folder,
+    env: cleanEnvironment(),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr = (stderr + text).slice(-STDERR_KEPT);
+  });
+  const kill = cleanAtExit(() => child.kill("SIGKILL"));
+  return { child, stderr: () => stderr, kill };
+}
+
+// Settings of whoever runs the script must not reach the daemon that it measures.
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("POSTBACKD_"));
+  return Object.fromEntries(kept);
+}
+
+function firstLine({ child }: Started): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const timer = setTimeout(() => reject(new Error("it took too long")), READY_MS_MAX);
+    child.stdout?.setEncoding("utf8").on("data", (more: string) => {
+      text += more;
+      const end = text.indexOf("\n");
+      if (end !== -1) settle(() => resolve(text.slice(0, end)));
+    });
+    child.once("error", (error) => settle(() => reject(error)));
+    child.once("exit", (code) => settle(() => reject(new Error(`it ended with ${code}`))));
+    const settle = (how: () => void): void => {
+      clearTimeout(timer);
+      how();
+    };
+  });
+}
+
+/** An account, as `admin account create` shows it this once. */
+export interface NewAccount {
+  readonly login: string;
+  readonly key: string;
+  readonly webhookSecret: string;
+}
+
+const createdAccount = z.object({
+  login: z.string(),
+  webhook_secret: z.string(),
+  key: z.object({ key: z.string() }),
+});
+
+/** Makes an account with the command line, in the database of that name in `folder`. */
+export async function createAccount(
+  login: string,
+  { program, folder, database }: Omit<DaemonStart, "flags"> & { readonly database: string },
+): Promise<NewAccount> {
+  const [file, ...args] = program.command;
+  const words = [...args, "admin", "account", "create", login, "--db", database, "--json"];
+  const options = { cwd: folder, env: cleanEnvironment() };
+  const { stdout } = await promisify(execFile)(file, words, options);
+  const { key, webhook_secret: webhookSecret } = createdAccount.parse(JSON.parse(stdout));
+  return { login, key: key.key, webhookSecret };
+}

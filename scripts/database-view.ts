@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import Database from "better-sqlite3";
+
+const UNFINISHED = `
+  SELECT
+    EXISTS (SELECT 1 FROM tasks WHERE state = 'queued')
+    OR EXISTS (SELECT 1 FROM tasks WHERE state = 'running')
+    OR EXISTS (SELECT 1 FROM tasks WHERE state = 'delayed')
+    OR EXISTS (SELECT 1 FROM attempts WHERE started_at IS NULL)
+    OR EXISTS (SELECT 1 FROM attempts WHERE started_at IS NOT NULL AND ended_at IS NULL)`;
+
+const POLL_MS = 10;
+
+/**
+ * Looks into a daemon's database from outside, for reading only and with queries of its own: what the
+ * scripts verify must not be what the program says of itself.
+ */
+export class DatabaseView {
+  readonly #connection: Database.Database;
+  readonly #unfinished: Database.Statement;
+
+  constructor(file: string) {
+    this.#connection = new Database(file, { readonly: true, fileMustExist: true });
+    this.#unfinished = this.#connection.prepare(UNFINISHED).pluck();
+  }
+
+  /** A statement that answers one column. */
+  column(sql: string): readonly unknown[] {
+    return this.#connection.prepare(sql).pluck().all();
+  }
+
+  /** A statement that answers one number. */
+  number(sql: string): number {
+    return Number(this.#connection.prepare(sql).pluck().get());
+  }
+
+  /** True when no task waits or runs, and no attempt is scheduled or in flight. */
+  isQuiet(): boolean {
+    return this.#unfinished.get() === 0;
+  }
+
+  /** Settles once it is quiet. Rejects after `msMax`. */
+  async quiet({ msMax }: { readonly msMax: number }): Promise<void> {
+    const deadline = performance.now() + msMax;
+    while (!this.isQuiet()) {
+      if (performance.now() > deadline)
+        throw new Error(`not everything was done within ${msMax} ms`);
+      await sleep(POLL_MS);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#connection.close();
+  }
+}

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { dirname } from "node:path";
+
+import type { ApiAnswer, ApiClient, ApiTask } from "./api-client.ts";
+import { startDemoDaemon, type DemoDaemon } from "./demo/demo-daemon.ts";
+import { findForeignHmac } from "./demo/foreign-hmac.ts";
+import { fileFacts, sampleFiles } from "./demo/sample-files.ts";
+import { wronglySigned } from "./demo/signatures.ts";
+import { storyTable, type Story } from "./demo/story.ts";
+import { WebhookInbox } from "./demo/webhook-inbox.ts";
+import { sourceProgram } from "./program.ts";
+import { ScratchFolder } from "./scratch-folder.ts";
+import { runScript } from "./script.ts";
+import type { ReceivedWebhook } from "./webhook-receiver.ts";
+
+/**
+ * `npm run demo`: the main job on real input. A daemon on a throwaway database runs a program on 50 files of
+ * this project; half of the tasks report by postback, half by pingback. Whatever is not as it should be ends
+ * the demo with exit code 1 and the reason.
+ */
+
+const TASKS = 50;
+const WEBHOOKS_MS_MAX = 45_000;
+const ROOT = dirname(import.meta.dirname);
+
+await runScript(demo);
+
+async function demo(): Promise<void> {
+  const hmac = findForeignHmac();
+  assert(
+    hmac !== null,
+    "The demo verifies signatures with a program that is not its own, and finds none of python3, " +
+      "openssl and perl. Install one of them, for example with 'apt-get install openssl'.",
+  );
+  using scratch = new ScratchFolder();
+  await using inbox = await WebhookInbox.open();
+  const place = { program: sourceProgram(), folder: scratch.path, root: ROOT };
+  const started = await startDemoDaemon({ ...place, receiverPort: inbox.port });
+  await using daemon = started.daemon;
+  say(`postbackd serves ${daemon.url} on a throwaway database. ${TASKS} tasks in one call …`);
+
+  const files = sampleFiles(ROOT, TASKS);
+  const startedAt = performance.now();
+  const stories = await runTasks(files, { ...started, inbox });
+  const seconds = (performance.now() - startedAt) / 1000;
+  const secret = started.webhookSecret;
+  const wrong = wronglySigned(inbox.webhooks, { hmac, secret });
+  assert.deepEqual(wrong, [], `${wrong.length} webhooks are wrongly signed, ${wrong[0]} for one`);
+  await daemon.stop();
+
+  say(storyTable(stories.map((story) => ({ ...story, verdict: "verified" }))));
+  say(`
+${TASKS} tasks were posted in one call, run, reported and fetched in ${seconds.toFixed(1)} s.
+Results: each equals what this script finds out about the file by itself.
+Postbacks: each body equals what task_get answers, byte for byte.
+Signatures: X-Signature and webhook-signature of all ${inbox.webhooks.length} webhooks verified with ${hmac.name}.`);
+}
+
+interface Parts extends DemoDaemon {
+  readonly inbox: WebhookInbox;
+}
+
+/** Posts a task for each file, waits for all webhooks and fetches all results. Throws at whatever is wrong. */
+async function runTasks(
+  files: readonly string[],
+  parts: Parts,
+): Promise<readonly Omit<Story, "verdict">[]> {
+  const { client, inbox } = parts;
+  await requireReady(client, 0, "before the first task");
+  const posted = await postTasks(files, parts);
+  const webhooks = await receiveAll(posted, parts);
+  await requireReady(client, files.length, "when all tasks are finished");
+  const stories: Omit<Story, "verdict">[] = [];
+  for (const [index, { id }] of posted.entries()) {
+    const webhook = webhooks.get(id);
+    assert(webhook, `${id}: its webhook did not arrive`);
+    const answer = await client.get(id);
+    const file = files[index] ?? "";
+    stories.push({ task: requireResult(answer, file), facts: fileFacts(ROOT, file), webhook });
+    requireReport(webhook, { answer, file });
+  }
+  await requireReady(client, 0, "when all results are fetched");
+  assert.equal(inbox.webhooks.length, files.length, "a webhook arrived more than once");
+  return stories;
+}
+
+async function requireReady(client: ApiClient, count: number, when: string): Promise<void> {
+  const { tasks } = await client.ready();
+  assert.equal(
+    tasks.length,
+    count,
+    `tasks_ready lists ${tasks.length} tasks ${when}, not ${count}`,
+  );
+}
+
+async function postTasks(
+  files: readonly string[],
+  { client, inbox }: Parts,
+): Promise<readonly ApiTask[]> {
+  const { tasks } = await client.post(
+    files.map((file, index) => ({
+      type: "file-facts",
+      tag: file,
+      input: { file },
+      ...(index % 2 === 0
+        ? { postback_url: `${inbox.url}/postback` }
+        : { pingback_url: `${inbox.url}/pingback?id=$id&tag=$tag` }),
+    })),
+  );
+  for (const { id, status_code: code, status_message: message } of tasks) {
+    assert.equal(code, 20100, `${id} was not accepted: ${code} ${message}`);
+  }
+  return tasks;
+}
+
+async function receiveAll(
+  tasks: readonly ApiTask[],
+  { inbox, daemon }: Parts,
+): Promise<ReadonlyMap<string, ReceivedWebhook>> {
+  await inbox.arrived(tasks.length, { withinMs: WEBHOOKS_MS_MAX });
+  const { length } = inbox.webhooks;
+  const log = daemon.log === "" ? "" : ` The daemon's log ends with:\n${daemon.log}`;
+  assert(length >= tasks.length, `Only ${length} of ${tasks.length} webhooks arrived.${log}`);
+  return new Map(inbox.webhooks.map((webhook) => [webhook.taskId, webhook]));
+}
+
+/** The task of a task_get, which must be completed with what this script finds out about the file itself. */
+function requireResult({ tasks }: ApiAnswer, file: string): ApiTask {
+  const [task] = tasks;
+  assert(task, `task_get of ${file} shows no task`);
+  const { id, status_code: code, status_message: message, error, result } = task;
+  assert.equal(
+    code,
+    20000,
+    `${id} (${file}) ended with ${code} ${message} ${JSON.stringify(error)}`,
+  );
+  assert.deepEqual(result, fileFacts(ROOT, file), `${id}: the result for ${file} is wrong`);
+  return task;
+}
+
+/** A postback carries what task_get answers; a pingback names the task and its tag in its URL. */
+function requireReport(
+  { kind, taskId, body, signed }: ReceivedWebhook,
+  { answer, file }: { readonly answer: ApiAnswer; readonly file: string },
+): void {
+  if (kind === "postback") {
+    const isSame = body.equals(Buffer.from(answer.text));
+    assert(isSame, `${taskId}: the postback's body is not what task_get answers`);
+    return;
+  }
+  const { searchParams } = new URL(signed.toString());
+  assert.equal(searchParams.get("id"), taskId, `${taskId}: $id in the pingback's URL is wrong`);
+  assert.equal(searchParams.get("tag"), file, `${taskId}: $tag in the pingback's URL is wrong`);
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

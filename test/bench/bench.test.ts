@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { machineDescription } from "../../scripts/bench/machine.ts";
+import { measurePhases } from "../../scripts/bench/measurement.ts";
+import { budgetLines, reportTable } from "../../scripts/bench/report.ts";
+import { sourceProgram } from "../../scripts/program.ts";
+import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+
+// What it measures is not asserted: only that it measures, and that what it counts on happens.
+test("the bench measures the bare handler, task_post, and the whole way to a recorded postback", async (t) => {
+  const scratch = new ScratchFolder();
+  t.after(() => scratch[Symbol.dispose]());
+  const measured: string[] = [];
+
+  const results = await measurePhases({
+    place: { program: sourceProgram(), folder: scratch.path },
+    effort: { seconds: 0.1, connections: 4, tasks: 100 },
+    rounds: 1,
+    letters: ["a", "b", "d"],
+    onSlice: ({ letter }) => measured.push(letter),
+  });
+
+  assert.deepEqual(measured, ["a", "b", "d"]);
+  for (const { letter, slices } of results) {
+    const [slice] = slices;
+    assert(slice, `(${letter}) was not measured`);
+    assert(slice.tasks > 0 && slice.tasksPerSecond > 0 && slice.p99Ms > 0, `(${letter}) is empty`);
+    assert(slice.rssBytes > 10e6, `(${letter}) has no server`);
+  }
+  assert.equal(results[2]?.slices[0]?.tasks, 100);
+  assert.equal(reportTable(results).split("\n").length, 5);
+  assert.equal(budgetLines(results).split("\n").length, 3);
+  assert.match(machineDescription(scratch.path), /cores/);
+});

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { runCrashes, type CrashRound } from "../../scripts/crash/crash-run.ts";
+import { crashTable } from "../../scripts/crash/report.ts";
+import { sourceProgram } from "../../scripts/program.ts";
+import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+
+// The long version: scripts/crash.ts.
+test("kill -9 loses no acknowledged task and no postback, and damages no database", async (t) => {
+  const scratch = new ScratchFolder();
+  t.after(() => scratch[Symbol.dispose]());
+  const rounds: CrashRound[] = [];
+
+  const report = await runCrashes({
+    place: { program: sourceProgram(), folder: scratch.path },
+    rounds: 3,
+    connections: 8,
+    tasksBeforeKill: { min: 20, max: 300 },
+    stallMsMax: 20_000,
+    onRound: (round) => rounds.push(round),
+  });
+
+  assert.equal(rounds.length, 3);
+  assert(rounds.every(({ acknowledged }) => acknowledged >= 20));
+  assert.deepEqual(report.faults, []);
+  assert.equal(report.count.missing, 0);
+  assert(report.count.postbacks >= report.count.acknowledged);
+  assert.equal(report.restartMs.length, 3);
+  assert.match(crashTable(report), /integrity_check/);
+});

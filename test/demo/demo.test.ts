@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { test } from "node:test";
+
+import { findForeignHmac } from "../../scripts/demo/foreign-hmac.ts";
+
+const DEMO = join(import.meta.dirname, "..", "..", "scripts", "demo.ts");
+
+test("the demo ends well and shows fifty tasks with their signatures verified", async (t) => {
+  if (findForeignHmac() === null) {
+    t.skip("neither python3 nor openssl is installed, and the demo needs one of them");
+    return;
+  }
+  const args = ["--import", import.meta.resolve("tsx"), DEMO];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  t.after(() => child.kill());
+
+  const ended = once(child, "exit");
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  const [code] = await ended;
+
+  assert.equal(code, 0, stderr);
+  assert.equal(stdout.match(/\| verified +\|/g)?.length, 50);
+});
