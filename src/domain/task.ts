@@ -87,8 +87,3 @@ export interface Task {
 
 /** A task in a listing: without input, result and error (contract §3). */
 export type TaskSummary = Omit<Task, "inputText" | "resultText" | "errorText">;
-
-/** The status code a task shows while nothing else is stored for it. */
-export function waitingCode(state: "queued" | "running"): 40602 | 40601 {
-  return state === "queued" ? 40602 : 40601;
-}

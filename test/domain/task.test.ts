@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { canMove, isFinished, waitingCode, type TaskState } from "../../src/domain/task.ts";
+import { canMove, isFinished, type TaskState } from "../../src/domain/task.ts";
 
 const STATES: readonly TaskState[] = ["queued", "running", "completed", "failed", "cancelled"];
 
@@ -25,9 +25,4 @@ for (const from of STATES) {
 
 test("takes a state for the end of a task that no move leads out of", () => {
   assert.deepEqual(STATES.filter(isFinished), ["completed", "failed", "cancelled"]);
-});
-
-test("shows a waiting task as in the queue and a running one as in progress", () => {
-  assert.equal(waitingCode("queued"), 40602);
-  assert.equal(waitingCode("running"), 40601);
 });
