@@ -46,6 +46,16 @@ export function hashKey(key: string): string {
   return hash("sha256", key, "hex");
 }
 
+/**
+ * True for text that may be a key's label: at most {@link KEY_LABEL_MAX} code points, none of them a control
+ * character (C0, DEL, C1) or half a surrogate pair.
+ */
+export function isKeyLabel(text: string): boolean {
+  // A code point is at most two units: text that is far too long is not taken apart to count it.
+  if (text.length > 2 * KEY_LABEL_MAX) return false;
+  return [...text].length <= KEY_LABEL_MAX && text.isWellFormed() && !/\p{Cc}/u.test(text);
+}
+
 /** `key_` and the 32 hex digits of a UUIDv7. */
 export function newKeyId(id: string): string {
   return `key_${id.replaceAll("-", "")}`;

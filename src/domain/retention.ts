@@ -1,5 +1,8 @@
 import { idTimeMs, isId } from "./id.ts";
 
+/** How long the answer to an idempotency key is kept (contract §3). */
+export const IDEMPOTENCY_MS = 24 * 3600 * 1000;
+
 /** When a task that ended at `endedAt` may be erased. */
 export function expiresAt(endedAt: number, retentionMs: number): number {
   return endedAt + retentionMs;

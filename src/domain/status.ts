@@ -88,13 +88,16 @@ export class StatusError extends Error {
     code: RequestStatusCode,
     more: {
       readonly message?: string;
+      /** What to do about the request as a whole, where there are no details. */
+      readonly detail?: string;
       readonly details?: readonly StatusDetail[];
       readonly headers?: ResponseHeaders;
     } = {},
   ) {
     super(more.message ?? statusMessage(code));
     this.code = code;
-    this.details = more.details ?? [];
+    const whole = more.detail === undefined ? [] : [{ pointer: "", detail: more.detail }];
+    this.details = more.details ?? whole;
     this.headers = more.headers ?? {};
   }
 

@@ -2,6 +2,8 @@ import { timeText } from "./envelope.ts";
 import { toJsonText, toPlainNumber } from "./json.ts";
 import { statusMessage } from "./status.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "./task.ts";
+import { parseTime } from "./time.ts";
+import { URL_BYTES_MAX } from "./url-form.ts";
 import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "./webhook-url.ts";
 import type { PingbackVerdict, UrlPolicy, UrlVerdict, WebhookTarget } from "./webhook-url.ts";
 
@@ -27,23 +29,53 @@ const PRIORITY_MAX = 9;
 const NAME_LENGTH_MAX = 64;
 // C0, DEL and C1.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
-const RFC_3339 =
-  /^\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
+// Without the flag `i`, which JSON Schema does not have.
+const WEB_ADDRESS = "^[Hh][Tt][Tt][Pp][Ss]?://";
+const URL_RULES = `Public targets alone, at most ${URL_BYTES_MAX} bytes in encoded form.`;
 
-// The first and the last millisecond that RFC 3339 can write.
-const TIME_MS_MIN = Date.parse("0000-01-01T00:00:00.000Z");
-const TIME_MS_MAX = Date.parse("9999-12-31T23:59:59.999Z");
+/** What each field of a posted task may hold, as JSON Schema. The parsers below are the rule; a test holds both together. */
+export const TASK_FIELD_SCHEMAS = {
+  type: {
+    type: ["string", "null"],
+    description: "Which runner; optional where there is only one.",
+  },
+  tag: {
+    type: ["string", "null"],
+    maxLength: TAG_LENGTH_MAX,
+    pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+    description: "A label of the client's. Without control characters.",
+  },
+  marketplace: {
+    type: ["string", "null"],
+    description: "A code from /v1/appendix/marketplaces.",
+  },
+  priority: {
+    type: ["integer", "null"],
+    minimum: 0,
+    maximum: PRIORITY_MAX,
+    description: "Higher first; 0 unless given.",
+  },
+  start_at: {
+    type: ["string", "null"],
+    format: "date-time",
+    description: "Not to run before this time.",
+  },
+  postback_url: {
+    type: ["string", "null"],
+    pattern: WEB_ADDRESS,
+    description: `Gets the finished task by a signed POST. ${URL_RULES}`,
+  },
+  pingback_url: {
+    type: ["string", "null"],
+    pattern: WEB_ADDRESS,
+    description: `Gets a signed GET, with $id and $tag filled in. ${URL_RULES}`,
+    examples: ["https://example.com/done?id=$id&tag=$tag"],
+  },
+  input: { description: "Any JSON, given to the runner; null when absent." },
+} as const;
 
-const FIELDS = [
-  "type",
-  "tag",
-  "marketplace",
-  "priority",
-  "start_at",
-  "postback_url",
-  "pingback_url",
-];
-const KNOWN: ReadonlySet<string> = new Set([...FIELDS, "input"]);
+const KNOWN: ReadonlySet<string> = new Set(Object.keys(TASK_FIELD_SCHEMAS));
+const FIELDS: readonly string[] = [...KNOWN].filter((name) => name !== "input");
 
 /** A field that breaks a rule. Thrown and caught within this file, to leave the field parsers flat. */
 class FieldFault extends Error {
@@ -139,7 +171,8 @@ function listTypes(types: ReadonlySet<string>): string {
   return [...types].join(", ");
 }
 
-function isTag(value: unknown): value is string {
+/** True for a tag as contract §3 has it: at most 255 code points, well-formed, no control characters. */
+export function isTag(value: unknown): value is string {
   if (typeof value !== "string" || !value.isWellFormed() || CONTROL.test(value)) return false;
   // A code point takes one or two units, so only lengths in between need counting.
   return value.length <= TAG_LENGTH_MAX || isAtMostCodePoints(value, TAG_LENGTH_MAX);
@@ -180,16 +213,6 @@ function parseStartAt(value: unknown): number | null {
     "start_at",
     "It must be an RFC 3339 time, such as 2030-01-31T09:00:00.000Z.",
   );
-}
-
-function parseTime(value: unknown): number | null {
-  if (typeof value !== "string" || !RFC_3339.test(value)) return null;
-  const date = value.slice(0, 10);
-  const midnightMs = Date.parse(`${date}T00:00:00Z`);
-  // Date.parse rolls 30 February over into March; a calendar date that moves was none.
-  if (Number.isNaN(midnightMs) || !timeText(midnightMs).startsWith(date)) return null;
-  const timeMs = Date.parse(value.toUpperCase());
-  return timeMs >= TIME_MS_MIN && timeMs <= TIME_MS_MAX ? timeMs : null;
 }
 
 function parseUrl<Verdict extends UrlVerdict | PingbackVerdict>(

@@ -8,7 +8,16 @@ import type { StatusCode } from "./status.ts";
  *       │  └───────┘  │         (lost by a crash, or to be run again)
  *       └─────────────┴────→ cancelled
  */
-export type TaskState = "queued" | "running" | "completed" | "failed" | "cancelled";
+export type TaskState = (typeof TASK_STATES)[number];
+
+/** Every state, in the order of a task's life. */
+export const TASK_STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
+
+/** What a client names a task by. */
+export interface TaskKey {
+  readonly accountId: number;
+  readonly id: string;
+}
 
 const LEGAL_MOVES = {
   queued: ["running", "cancelled"],

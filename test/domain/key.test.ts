@@ -9,6 +9,7 @@ import {
   ACTIVE_KEYS_MAX,
   crc32,
   hashKey,
+  isKeyLabel,
   isWellFormedKey,
   KEY_PREFIX,
   newKey,
@@ -124,6 +125,43 @@ test("computes the CRC-32 that zlib computes", () => {
       assert.equal(crc32(text), zlibCrc32(text));
     }),
   );
+});
+
+test("takes no label with a control character or half a surrogate pair, wherever it stands", () => {
+  const controls = Array.from({ length: 0xa0 }, (_, code) => code).filter(
+    (code) => code < 0x20 || code >= 0x7f,
+  );
+  assert.equal(controls.length, 65);
+  for (const code of [...controls, 0xd800, 0xdbff, 0xdc00, 0xdfff]) {
+    const wrong = String.fromCharCode(code);
+    for (const label of [wrong, `a${wrong}`, `${wrong}a`, `a${wrong}b`, `😀${wrong}`]) {
+      assert.equal(isKeyLabel(label), false, JSON.stringify(label));
+    }
+  }
+});
+
+test("counts the code points of a label: 100 may be, 101 not", () => {
+  for (const char of ["a", "é", "\u200d", "😀"]) {
+    assert.equal(isKeyLabel(char.repeat(100)), true, char);
+    assert.equal(isKeyLabel(char.repeat(101)), false, char);
+  }
+  assert.equal(isKeyLabel("😀".repeat(5_000_000)), false);
+});
+
+test("takes any other text for a label, the empty one too", () => {
+  for (const label of [
+    "",
+    " ",
+    "ci",
+    'build "42" <b>',
+    "__proto__",
+    "ключ",
+    "\ufffd",
+    "~",
+    "\u00a0",
+  ]) {
+    assert.equal(isKeyLabel(label), true, label);
+  }
 });
 
 test("names a key by the hex digits of a UUIDv7, and allows an account twenty active ones", () => {

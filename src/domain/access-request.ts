@@ -1,0 +1,38 @@
+/** What somebody who asks for access says of themselves. */
+export interface AccessRequestFields {
+  readonly email: string;
+  readonly name: string | null;
+  readonly company: string | null;
+  readonly message: string | null;
+}
+
+/** A request for access, as the operator sees it. */
+export interface AccessRequest extends AccessRequestFields {
+  readonly id: string;
+  readonly createdAt: number;
+  /** Null while it waits for a decision. */
+  readonly decision: AccessDecision | null;
+}
+
+/** What became of a request. */
+export interface AccessDecision {
+  readonly kind: "approved" | "denied";
+  readonly decidedAt: number;
+  /** The account that an approval made; null for a denial. */
+  readonly login: string | null;
+}
+
+/** Requests that may wait at once: whoever floods the operator fills this and no more. */
+export const PENDING_REQUESTS_MAX = 10_000;
+
+export const EMAIL_LENGTH_MAX = 254;
+export const REQUEST_NAME_LENGTH_MAX = 255;
+export const REQUEST_MESSAGE_LENGTH_MAX = 4000;
+
+// What mail servers really take; whether there is a mailbox only a mail can tell.
+const EMAIL = /^[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+@[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+$/u;
+
+/** True for text that can be an e-mail address: one @, something before it and something behind. */
+export function isEmail(text: string): boolean {
+  return text.length <= EMAIL_LENGTH_MAX && text.isWellFormed() && EMAIL.test(text);
+}

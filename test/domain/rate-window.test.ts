@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { countEvent, type RateWindow } from "../../src/domain/rate-window.ts";
+
+const RULE = { limit: 3, windowMs: 60_000 };
+
+test("begins a window with the first event and allows as many as the limit", () => {
+  let window: RateWindow | null = null;
+  const seen = [];
+  for (const now of [1000, 1000, 30_000, 30_001]) {
+    const counted = countEvent(window, { now, rule: RULE });
+    ({ window } = counted);
+    seen.push([counted.verdict.isAllowed, counted.verdict.remaining, counted.verdict.resetSeconds]);
+  }
+
+  assert.deepEqual(seen, [
+    [true, 2, 60],
+    [true, 1, 60],
+    [true, 0, 31],
+    [false, 0, 31],
+  ]);
+  assert.deepEqual(window, { startedAt: 1000, count: 3 });
+});
+
+test("does not move the end of a window for whoever goes on knocking", () => {
+  const full = { startedAt: 0, count: 3 };
+
+  const { window, verdict } = countEvent(full, { now: 59_999, rule: RULE });
+
+  assert.equal(verdict.isAllowed, false);
+  assert.equal(verdict.resetSeconds, 1);
+  assert.deepEqual(window, full);
+});
+
+test("begins a new window at the very end of the old one", () => {
+  const full = { startedAt: 0, count: 3 };
+
+  const { window, verdict } = countEvent(full, { now: 60_000, rule: RULE });
+
+  assert.deepEqual(window, { startedAt: 60_000, count: 1 });
+  assert.equal(verdict.isAllowed, true);
+  assert.equal(verdict.remaining, 2);
+});
+
+test("allows everything where the limit is 0", () => {
+  const at = { now: 0, rule: { limit: 0, windowMs: 60_000 } };
+
+  assert.equal(countEvent({ startedAt: 0, count: 9 }, at).verdict.isAllowed, true);
+  assert.equal(countEvent(null, at).verdict.remaining, Infinity);
+});

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { decideServiceStatus, type ServiceFacts } from "../../src/domain/service-status.ts";
+
+const SOUND: ServiceFacts = {
+  isServing: true,
+  hasRoom: true,
+  isWorking: true,
+  queueAgeMs: 0,
+  runs: { all: 0, failed: 0 },
+  receivers: { all: 0, failed: 0 },
+};
+
+const MINUTE_MS = 60_000;
+
+/** The words for api, runners, webhooks and the whole. */
+function wordsOf(facts: Partial<ServiceFacts>): string {
+  const { status, components } = decideServiceStatus({ ...SOUND, ...facts });
+  return [components.api, components.runners, components.webhooks, status].join(" ");
+}
+
+const ALL_FINE = "operational operational operational operational";
+
+test("a service that has done nothing yet is operational", () => {
+  assert.equal(wordsOf({}), ALL_FINE);
+});
+
+test("an API that cannot take in anything is down, one without room degraded", () => {
+  assert.equal(wordsOf({ isServing: false }), "down operational operational down");
+  assert.equal(wordsOf({ hasRoom: false }), "degraded operational operational degraded");
+  assert.equal(wordsOf({ isServing: false, hasRoom: false }), "down operational operational down");
+});
+
+test("runners and webhooks are down when the engine has stopped", () => {
+  assert.equal(wordsOf({ isWorking: false }), "operational down down down");
+});
+
+test("runners are degraded when a task waits for more than a quarter of an hour", () => {
+  assert.equal(wordsOf({ queueAgeMs: 15 * MINUTE_MS }), ALL_FINE);
+  const late = "operational degraded operational degraded";
+  assert.equal(wordsOf({ queueAgeMs: 15 * MINUTE_MS + 1 }), late);
+  assert.equal(wordsOf({ queueAgeMs: 365 * 24 * 60 * MINUTE_MS }), late);
+});
+
+const RUNS: readonly (readonly [all: number, failed: number, word: string])[] = [
+  [0, 0, "operational"],
+  [19, 19, "operational"],
+  [20, 0, "operational"],
+  [20, 9, "operational"],
+  [20, 10, "degraded"],
+  [21, 10, "operational"],
+  [20, 19, "degraded"],
+  [20, 20, "down"],
+  [1_000_000, 999_999, "degraded"],
+  [1_000_000, 1_000_000, "down"],
+];
+
+for (const [all, failed, word] of RUNS) {
+  test(`runners are ${word} when of ${all} runs ${failed} failed`, () => {
+    const { components, status } = decideServiceStatus({ ...SOUND, runs: { all, failed } });
+    assert.equal(components.runners, word);
+    assert.equal(status, word);
+  });
+}
+
+const RECEIVERS: readonly (readonly [all: number, failed: number, word: string])[] = [
+  [1, 1, "operational"],
+  [4, 4, "operational"],
+  [5, 2, "operational"],
+  [5, 3, "degraded"],
+  [6, 3, "degraded"],
+  [5, 4, "degraded"],
+  [5, 5, "down"],
+  [100, 1, "operational"],
+];
+
+for (const [all, failed, word] of RECEIVERS) {
+  test(`webhooks are ${word} when of ${all} receivers ${failed} took nothing`, () => {
+    const { components, status } = decideServiceStatus({ ...SOUND, receivers: { all, failed } });
+    assert.equal(components.webhooks, word);
+    assert.equal(status, word);
+  });
+}
+
+test("the whole is as bad as the worst of its parts", () => {
+  const runs = { all: 20, failed: 20 };
+  const receivers = { all: 6, failed: 3 };
+  assert.equal(wordsOf({ runs, receivers }), "operational down degraded down");
+  assert.equal(wordsOf({ runs, queueAgeMs: 60 * MINUTE_MS }), "operational down operational down");
+  assert.equal(wordsOf({ receivers, hasRoom: false }), "degraded operational degraded degraded");
+});
+
+test("no count is ever told, only words", () => {
+  const facts = { runs: { all: 123, failed: 77 }, receivers: { all: 45, failed: 31 } };
+  const text = JSON.stringify(decideServiceStatus({ ...SOUND, ...facts, queueAgeMs: 987_654_321 }));
+  assert.doesNotMatch(text, /\d/);
+});

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { test } from "node:test";
+
+import fc from "fast-check";
+
+import { checkSignature } from "../../src/domain/signature-check.ts";
+import type { ReceivedMessage } from "../../src/domain/signature-check.ts";
+import { signStandardWebhook, signWebhook } from "../../src/domain/signature.ts";
+
+const SECRET = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`;
+const BODY = '{"status_code":20000,"tasks":[{"result":1.10}]}';
+const SIGNATURE = signWebhook(BODY, SECRET);
+const HEX = SIGNATURE.slice("sha256=".length);
+
+function bodyOf(text: string | Uint8Array): ReceivedMessage {
+  return { kind: "body", bytes: Buffer.from(text) };
+}
+
+interface Given {
+  readonly signature?: string;
+  readonly secret?: string;
+  readonly message?: ReceivedMessage;
+}
+
+/** What is wrong, by default with a right signature of BODY; empty for a valid one. */
+function reasonsFor({ signature = SIGNATURE, secret = SECRET, message }: Given): readonly string[] {
+  const verdict = checkSignature({ signature, secret, message: message ?? bodyOf(BODY) });
+  if (verdict.kind === "valid") return [];
+  assert.ok(verdict.reasons.length > 0, "an invalid signature without a reason");
+  return verdict.reasons;
+}
+
+/** The only thing that is wrong. */
+function reasonFor(given: Given): string {
+  const reasons = reasonsFor(given);
+  assert.equal(reasons.length, 1, reasons.join("\n"));
+  return reasons[0] ?? "";
+}
+
+test("finds every signature valid that the product makes, and no other", () => {
+  const text = fc.string({ unit: "binary" });
+  fc.assert(
+    fc.property(fc.uint8Array(), text, fc.nat(63), (bytes, secret, at) => {
+      const signature = signWebhook(bytes, secret);
+      const message = bodyOf(bytes);
+      const digit = signature.at(7 + at) === "0" ? "1" : "0";
+      const wrong = signature.slice(0, 7 + at) + digit + signature.slice(8 + at);
+
+      assert.equal(checkSignature({ signature, secret, message }).kind, "valid");
+      assert.equal(checkSignature({ signature: wrong, secret, message }).kind, "invalid");
+    }),
+  );
+});
+
+test("takes any text for signature, secret and message without failing", () => {
+  const text = fc.string({ unit: "binary", maxLength: 200 });
+  fc.assert(
+    fc.property(text, text, text, (signature, secret, url) => {
+      assert.ok(reasonsFor({ signature, secret, message: { kind: "url", url } }).length > 0);
+      assert.ok(reasonsFor({ signature, secret, message: bodyOf(url) }).length > 0);
+    }),
+  );
+});
+
+const FORMS: readonly [name: string, signature: string, reason: RegExp][] = [
+  ["no prefix", HEX, /lacks the sha256=/],
+  ["an upper-case prefix", `SHA256=${HEX}`, /in another case/],
+  ["another algorithm", `sha1=${HEX}`, /another algorithm/],
+  ["upper-case hex", `sha256=${HEX.toUpperCase()}`, /upper-case hex/],
+  ["Base64", `sha256=${Buffer.from(HEX, "hex").toString("base64")}`, /is Base64/],
+  ["Base64 for URLs, no prefix", Buffer.from(HEX, "hex").toString("base64url"), /is Base64/],
+  ["white space", `${SIGNATURE}\n`, /white space around it/],
+  ["the header's name", `X-Signature: ${SIGNATURE}`, /header's name/],
+  ["the prefix alone", "sha256=", /lacks the sha256=|no hex|0 hex digits/],
+  ["too few digits", SIGNATURE.slice(0, -1), /63 hex digits instead of 64: it is cut off/],
+  ["too many digits", `${SIGNATURE}0`, /65 hex digits instead of 64: it is longer/],
+  ["no hex", "sha256=signature", /is no hex/],
+  [
+    "the other header",
+    signStandardWebhook({ id: "msg", timestamp: 1, body: BODY }, [SECRET]),
+    /webhook-signature \(Standard Webhooks\).*X-Signature/,
+  ],
+];
+
+for (const [name, signature, reason] of FORMS) {
+  test(`says what is wrong with the signature's form: ${name}`, () => {
+    assert.match(reasonFor({ signature }), reason);
+  });
+}
+
+test("says what is wrong with the secret", () => {
+  const bare = SECRET.slice("whsec_".length);
+  const signedBy = (key: string | Uint8Array): string =>
+    `sha256=${createHmac("sha256", key).update(BODY).digest("hex")}`;
+
+  assert.match(reasonFor({ secret: bare }), /^The secret lacks the whsec_/);
+  assert.match(reasonFor({ secret: `${SECRET}\n` }), /^The secret has white space/);
+  assert.match(reasonFor({ signature: signedBy(bare) }), /made without the whsec_/);
+  const decoded = signedBy(Buffer.from(bare, "base64"));
+  assert.match(reasonFor({ signature: decoded }), /bytes that the secret's Base64 stands for/);
+  const apiKey = `pbd_live_${"a".repeat(40)}`;
+  assert.match(reasonsFor({ secret: apiKey })[0] ?? "", /is an API key/);
+  assert.match(reasonsFor({ secret: "hunter2" })[0] ?? "", /does not begin with whsec_/);
+});
+
+test("says how the body differs from what was signed", () => {
+  const lines = '{\n  "a": 1\n}\n';
+  const crlf = lines.replaceAll("\n", "\r\n");
+  const cases: readonly [signed: string, received: string, reason: RegExp][] = [
+    [BODY, `${BODY}\n`, /line break at its end that was not signed/],
+    [BODY, `${BODY}\r\n`, /line break at its end that was not signed/],
+    [`${BODY}\n`, BODY, /lacks a line break/],
+    [lines, crlf, /CRLF line breaks where LF was signed/],
+    [crlf, lines, /LF line breaks where CRLF was signed/],
+    [BODY, `\ufeff${BODY}`, /byte order mark/],
+    // An editor's or a framework's JSON: what was signed can be had back from it.
+    ['{"a":1.10,"b":[]}', '{ "a": 1.10,\n"b": [ ] }', /parsed and written anew/],
+    // A receiver that signs what its parser made of the body.
+    ['{"result":1.1}', '{"result":1.10}', /parsed and written anew/],
+    ['{\n  "a": 1\n}', '{"a":1}', /parsed and written anew/],
+  ];
+
+  for (const [signed, received, reason] of cases) {
+    const signature = signWebhook(signed, SECRET);
+    assert.match(reasonFor({ signature, message: bodyOf(received) }), reason, received);
+  }
+});
+
+test("keeps bytes that are no UTF-8 as they are", () => {
+  const bytes = Uint8Array.of(0xff, 0x00, 0xe9);
+  const signature = signWebhook(bytes, SECRET);
+
+  assert.deepEqual(reasonsFor({ signature, message: bodyOf(bytes) }), []);
+  const longer = bodyOf(Uint8Array.of(...bytes, 0x0a));
+  assert.match(reasonFor({ signature, message: longer }), /line break at its end/);
+});
+
+test("says which form of the URL was signed", () => {
+  const cases: readonly [signed: string, given: string, reason: RegExp][] = [
+    ["https://example.com/a%20b", "https://example.com/a b", /not in normal form/],
+    ["https://example.com/?x", "HTTPS://Example.COM?x#top", /not in normal form/],
+    ["https://example.com/", "https://example.com:443/", /without its default port/],
+    ["http://example.com/x", "https://example.com/x", /with http:\/\/: a proxy/],
+    ["https://example.com/x", "http://example.com/x", /with https:\/\/: a proxy/],
+    ["https://example.com/x", "http://example.com:80/x", /with https:\/\//],
+    ["https://example.com/x%20y", "http://example.com:443/x y", /with https:\/\//],
+    ["/x?y=1", "https://example.com/x?y=1", /path and query alone/],
+  ];
+
+  for (const [signed, url, reason] of cases) {
+    const signature = signWebhook(signed, SECRET);
+    assert.match(reasonFor({ signature, message: { kind: "url", url } }), reason, url);
+  }
+});
+
+test("says two things where two are wrong, and the form's fault first", () => {
+  const given = { signature: HEX, secret: SECRET.slice(6), message: bodyOf(`${BODY}\n`) };
+  const reasons = reasonsFor(given);
+
+  assert.deepEqual(
+    reasons.map((reason) => /whsec_|sha256=|line break/.exec(reason)?.[0]),
+    ["sha256=", "whsec_", "line break"],
+  );
+});
+
+test("says that nothing explains it, and repeats neither secret nor message", () => {
+  const secret = `whsec_${"hunter2".repeat(6)}`;
+  const reasons = reasonsFor({ secret, message: bodyOf("private") });
+
+  assert.match(reasons.join("\n"), /of another message or by another secret/);
+  assert.doesNotMatch(reasons.join("\n"), /hunter2|private/);
+});
