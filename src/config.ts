@@ -35,6 +35,8 @@ export interface Config {
   readonly insecureHttp: boolean;
   /** CIDR blocks and single addresses, as written. */
   readonly trustedProxies: readonly string[];
+  /** Absolute paths of the certificate chain and its key; null: no HTTPS of its own. */
+  readonly tls: TlsFiles | null;
   readonly webhooks: WebhookConfig;
   readonly retentionDays: number;
   readonly retentionMs: number;
@@ -48,6 +50,13 @@ export interface Config {
    * `file /etc/postbackd.toml` or `default`.
    */
   readonly sources: ReadonlyMap<string, string>;
+  /** Each value by its key, for showing: as it was written, paths absolute, no secrets. */
+  readonly values: ReadonlyMap<string, unknown>;
+}
+
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
 }
 
 export interface WebhookConfig {
@@ -67,6 +76,20 @@ export interface LimitConfig {
   readonly resultBytes: number;
   /** Operations that may wait for the store's writer. */
   readonly writeBacklog: number;
+  /** Per account; 0 is no limit, as in the next two. */
+  readonly requestsPerMinute: number;
+  /** Per client address. */
+  readonly failedAuthenticationsPerMinute: number;
+  /** Per client address. */
+  readonly accessRequestsPerHour: number;
+  readonly connections: number;
+  readonly headerTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly sendTimeoutMs: number;
+  /** Below this much free space nothing new is taken in; 0 is no limit. */
+  readonly diskFreeBytes: number;
+  /** From this much data on nothing new is taken in; 0 is no limit. */
+  readonly databaseBytes: number;
 }
 
 export interface LogConfig {
@@ -90,21 +113,28 @@ export interface ConfigInput {
 /** The configuration, or everything that is wrong with it. */
 export type ConfigVerdict =
   | { readonly kind: "config"; readonly config: Config }
-  | { readonly kind: "problems"; readonly problems: readonly ConfigProblem[] };
+  | {
+      readonly kind: "problems";
+      readonly problems: readonly ConfigProblem[];
+      /** With a default in the place of everything that is wrong: to be looked at, never to be used. */
+      readonly draft: Config;
+    };
 
 /**
  * Loads the configuration: flags before `POSTBACKD_*` variables before `postbackd.toml` before defaults.
  * Every problem of every source is reported, none of them with the value of a secret.
  */
 export function loadConfig(input: ConfigInput): ConfigVerdict {
-  const findings: Findings = { problems: [], sources: new Map() };
+  const findings: Findings = { problems: [], sources: new Map(), values: new Map() };
   const place = { cwd: input.cwd, findings };
   const layers = [flagLayer(input.flags, place), envLayer(input.env, place)];
   const file = findFile(layers, { input, findings });
   const config = readSettings([...layers, file.layer], { input, file, findings });
   checkPlainHttp(config, findings);
-  if (findings.problems.length > 0) return { kind: "problems", problems: findings.problems };
-  return { kind: "config", config };
+  const { problems } = findings;
+  return problems.length > 0
+    ? { kind: "problems", problems, draft: config }
+    : { kind: "config", config };
 }
 
 /** A problem on one line, for people. */
@@ -163,15 +193,11 @@ function readSettings(
     readyFile: read(SETTINGS.readyFile),
     insecureHttp: read(SETTINGS.insecureHttp),
     trustedProxies: read(SETTINGS.trustedProxies),
+    tls: readTls(read, findings),
     webhooks: readWebhooks(read, findings),
     retentionDays,
     retentionMs: retentionDays * 86_400_000,
-    limits: Object.freeze({
-      bodyBytes: read(SETTINGS.limitsBody),
-      tasksPerPost: read(SETTINGS.limitsTasksPerPost),
-      resultBytes: read(SETTINGS.limitsResult),
-      writeBacklog: read(SETTINGS.limitsWriteBacklog),
-    }),
+    limits: readLimits(read),
     types: parseTypes(file.types, findings),
     marketplaces: parseMarketplaces(file.marketplaces, findings),
     log: Object.freeze({
@@ -179,7 +205,42 @@ function readSettings(
       format: logFormat(read(SETTINGS.logFormat), input),
     }),
     sources: findings.sources,
+    values: findings.values,
   });
+}
+
+function readLimits(read: SettingReader): LimitConfig {
+  return Object.freeze({
+    bodyBytes: read(SETTINGS.limitsBody),
+    tasksPerPost: read(SETTINGS.limitsTasksPerPost),
+    resultBytes: read(SETTINGS.limitsResult),
+    writeBacklog: read(SETTINGS.limitsWriteBacklog),
+    requestsPerMinute: read(SETTINGS.limitsRequestsPerMinute),
+    failedAuthenticationsPerMinute: read(SETTINGS.limitsFailedAuthentications),
+    accessRequestsPerHour: read(SETTINGS.limitsAccessRequests),
+    connections: read(SETTINGS.limitsConnections),
+    headerTimeoutMs: read(SETTINGS.limitsHeaderTimeout),
+    requestTimeoutMs: read(SETTINGS.limitsRequestTimeout),
+    sendTimeoutMs: read(SETTINGS.limitsSendTimeout),
+    diskFreeBytes: read(SETTINGS.limitsDiskFree),
+    databaseBytes: read(SETTINGS.limitsDatabaseSize),
+  });
+}
+
+// Half a pair is a mistake that would serve plain HTTP where HTTPS was meant.
+function readTls(read: SettingReader, { problems, sources }: Findings): TlsFiles | null {
+  const cert = read(SETTINGS.tlsCert);
+  const key = read(SETTINGS.tlsKey);
+  if (cert !== null && key !== null) return Object.freeze({ cert, key });
+  if (cert === null && key === null) return null;
+  const [given, missing] =
+    cert === null ? [SETTINGS.tlsKey, SETTINGS.tlsCert] : [SETTINGS.tlsCert, SETTINGS.tlsKey];
+  problems.push({
+    key: given.key,
+    source: sources.get(given.key) ?? "default",
+    message: `${given.key} needs ${missing.key} (--${missing.flag}) beside it`,
+  });
+  return null;
 }
 
 function readWebhooks(read: SettingReader, findings: Findings): WebhookConfig {
@@ -216,17 +277,19 @@ function logFormat(
 /** Keys travel in every request: beyond this machine they need HTTPS, or an operator who says not. */
 function checkPlainHttp(config: Config, { problems, sources }: Findings): void {
   if (isLoopbackHost(config.host) || config.insecureHttp) return;
-  if (config.trustedProxies.length > 0) return;
-  const { config: file, host, insecureHttp, trustedProxies } = SETTINGS;
+  if (config.trustedProxies.length > 0 || config.tls !== null) return;
+  const { config: file, host, insecureHttp, trustedProxies, tlsCert, tlsKey } = SETTINGS;
   // Where one of these was faulty its default stands in, and what the operator meant is not known.
-  const keys: readonly string[] = [file.key, insecureHttp.key, trustedProxies.key];
+  const decisive = [file, insecureHttp, trustedProxies, tlsCert, tlsKey];
+  const keys: readonly string[] = decisive.map(({ key }) => key);
   if (problems.some(({ key }) => keys.includes(key))) return;
   problems.push({
     key: host.key,
     source: sources.get(host.key) ?? "default",
     message:
-      `host ${config.host} is beyond loopback, where plain HTTP shows every key: give the proxy ` +
-      "that does HTTPS (trusted_proxies, --trusted-proxy CIDR), or say that you accept it " +
+      `host ${config.host} is beyond loopback, where plain HTTP shows every key: give a certificate ` +
+      "(tls_cert and tls_key, --tls-cert F --tls-key F), or the proxy that does HTTPS " +
+      "(trusted_proxies, --trusted-proxy CIDR), or say that you accept it " +
       "(insecure_http, --insecure-http)",
   });
 }

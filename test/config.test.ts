@@ -20,9 +20,22 @@ test("serves one echo type on loopback where nothing is configured", () => {
   assert.deepEqual(config.webhooks.allow, []);
   assert.equal(config.retentionDays, 30);
   assert.equal(config.retentionMs, 30 * 86_400_000);
-  assert.equal(config.limits.bodyBytes, 1024 ** 2);
-  assert.equal(config.limits.tasksPerPost, 100);
-  assert.equal(config.limits.resultBytes, 4 * 1024 ** 2);
+  assert.equal(config.tls, null);
+  assert.deepEqual(config.limits, {
+    bodyBytes: 1024 ** 2,
+    tasksPerPost: 100,
+    resultBytes: 4 * 1024 ** 2,
+    writeBacklog: 10_000,
+    requestsPerMinute: 0,
+    failedAuthenticationsPerMinute: 300,
+    accessRequestsPerHour: 20,
+    connections: 4096,
+    headerTimeoutMs: 10_000,
+    requestTimeoutMs: 30_000,
+    sendTimeoutMs: 30_000,
+    diskFreeBytes: 128 * 1024 ** 2,
+    databaseBytes: 0,
+  });
   assert.deepEqual(
     [...config.types.values()],
     [{ kind: "echo", name: "echo", timeoutMs: 600_000, concurrency: 256, retries: 0 }],
@@ -82,6 +95,8 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_READY_FILE: "ready.json",
     POSTBACKD_INSECURE_HTTP: "true",
     POSTBACKD_TRUSTED_PROXY: "10.0.0.0/8,fd00::/8,192.0.2.1",
+    POSTBACKD_TLS_CERT: "tls/cert.pem",
+    POSTBACKD_TLS_KEY: "/etc/tls/key.pem",
     POSTBACKD_WEBHOOKS_TIMEOUT: "500ms",
     POSTBACKD_WEBHOOKS_RETRY_AFTER: "1s,2h,1d",
     POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT: "7",
@@ -92,6 +107,15 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_LIMITS_TASKS_PER_POST: "5",
     POSTBACKD_LIMITS_RESULT: "4096",
     POSTBACKD_LIMITS_WRITE_BACKLOG: "300",
+    POSTBACKD_LIMITS_REQUESTS_PER_MINUTE: "600",
+    POSTBACKD_LIMITS_FAILED_AUTHENTICATIONS_PER_MINUTE: "0",
+    POSTBACKD_LIMITS_ACCESS_REQUESTS_PER_HOUR: "2",
+    POSTBACKD_LIMITS_CONNECTIONS: "64",
+    POSTBACKD_LIMITS_HEADER_TIMEOUT: "5s",
+    POSTBACKD_LIMITS_REQUEST_TIMEOUT: "1m",
+    POSTBACKD_LIMITS_SEND_TIMEOUT: "3m",
+    POSTBACKD_LIMITS_DISK_FREE: "1GiB",
+    POSTBACKD_LIMITS_DATABASE_SIZE: "2GiB",
     POSTBACKD_LOG_LEVEL: "debug",
     POSTBACKD_LOG_FORMAT: "text",
     POSTBACKD_CONFIG: "etc/other.toml",
@@ -123,7 +147,17 @@ test("takes every setting from its variable, which every setting has", () => {
     tasksPerPost: 5,
     resultBytes: 4096,
     writeBacklog: 300,
+    requestsPerMinute: 600,
+    failedAuthenticationsPerMinute: 0,
+    accessRequestsPerHour: 2,
+    connections: 64,
+    headerTimeoutMs: 5_000,
+    requestTimeoutMs: 60_000,
+    sendTimeoutMs: 180_000,
+    diskFreeBytes: 1024 ** 3,
+    databaseBytes: 2 * 1024 ** 3,
   });
+  assert.deepEqual(config.tls, { cert: "/srv/app/tls/cert.pem", key: "/etc/tls/key.pem" });
   assert.deepEqual(config.log, { level: "debug", format: "text" });
 });
 
@@ -179,12 +213,30 @@ test("ignores variables of other programs", () => {
   assert.equal(loaded({ env: { PORT: "1", postbackd_port: "2", POSTBACKDX: "3" } }).port, 8787);
 });
 
+test("refuses half a TLS pair, whichever half and from whichever source", () => {
+  const cases: readonly [Setup, string][] = [
+    [{ flags: { "tls-cert": "x" } }, "flag --tls-cert: tls_cert needs tls_key (--tls-key)"],
+    [{ env: { POSTBACKD_TLS_KEY: "x" } }, "tls_key needs tls_cert (--tls-cert) beside it"],
+    [{ toml: 'tls_cert = "x"' }, "tls_cert needs tls_key"],
+    // Beyond loopback too it is the only problem: what was meant is HTTPS.
+    [{ flags: { host: "0.0.0.0" }, toml: 'tls_key = "x"' }, "tls_key needs tls_cert"],
+  ];
+
+  for (const [setup, expected] of cases) {
+    const problem = problemOf(setup);
+    assert.ok(problem.includes(expected), problem);
+  }
+});
+
+test("takes the halves of a TLS pair from different sources, each relative to its own folder", () => {
+  const flags = { config: "/etc/p.toml", "tls-key": "key.pem" };
+  const config = loaded({ flags, files: { "/etc/p.toml": 'tls_cert = "cert.pem"' } });
+
+  assert.deepEqual(config.tls, { cert: "/etc/cert.pem", key: "/srv/app/key.pem" });
+});
+
 test("says that a part of the product is not in this release, and not that it is misspelt", () => {
   const cases: readonly Setup[] = [
-    { flags: { "tls-cert": "x" } },
-    { env: { POSTBACKD_TLS_KEY: "x" } },
-    { toml: 'tls_cert = "x"' },
-    { toml: "[limits]\nrequests_per_minute = 5" },
     { toml: '[types.x]\nurl = "http://127.0.0.1:9000/"\nheaders = { a = "b" }' },
     { toml: '[types.x]\nrunner = "worker"\nlease = "30s"' },
   ];
@@ -260,6 +312,15 @@ test("refuses values of the wrong type or out of range, and says what is right",
     ["retention_days = 0", /retention_days must be a whole number from 1/],
     ['[limits]\nbody = "1MB"', /must be a size such as "64KiB", "1MiB"/],
     ["[limits]\nbody = 10", /from 1024 to/],
+    ["[limits]\nrequests_per_minute = -1", /from 0 to 1000000, not -1/],
+    ["[limits]\nfailed_authentications_per_minute = 1.5", /from 0 to 1000000, not 1.5/],
+    ["[limits]\naccess_requests_per_hour = true", /must be a whole number .* not true/],
+    ["[limits]\nconnections = 0", /from 1 to 65535/],
+    ["[limits]\nheader_timeout = 10", /limits\.header_timeout needs a unit/],
+    ['[limits]\nrequest_timeout = "0s"', /whole number and a unit/],
+    ['[limits]\ndisk_free = "128MB"', /must be a size/],
+    ["[limits]\ndatabase_size = -1", /from 0 to/],
+    ["tls_cert = 5", /tls_cert must be a path, not 5/],
     ['[log]\nlevel = "loud"', /must be one of debug, info, warn, error, silent, not "loud"/],
   ];
 
@@ -286,7 +347,7 @@ test("asks for the unit of a bare number", () => {
   assert.match(problem, /needs a unit: write "10s" for seconds \(units: ms, s, m, h, d\)/);
 });
 
-test("refuses plain HTTP beyond loopback without a trusted proxy or consent", () => {
+test("refuses plain HTTP beyond loopback without a certificate, a trusted proxy or consent", () => {
   for (const host of ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost"]) {
     assert.equal(loaded({ flags: { host } }).host, host);
   }
@@ -294,6 +355,7 @@ test("refuses plain HTTP beyond loopback without a trusted proxy or consent", ()
     assert.match(problemOf({ flags: { host } }), /flag --host: .*beyond loopback/);
     assert.equal(loaded({ flags: { host, "insecure-http": true } }).host, host);
     assert.equal(loaded({ flags: { host }, toml: 'trusted_proxies = ["10.0.0.1"]' }).host, host);
+    assert.equal(loaded({ flags: { host, "tls-cert": "c", "tls-key": "k" } }).host, host);
   }
 });
 
@@ -303,6 +365,27 @@ test("does not complain of plain HTTP where the setting that would allow it is f
   assert.match(problemOf({ flags, toml: 'trusted_proxies = ["x/y"]' }), /must be a network/);
   assert.match(problemOf({ flags, toml: "insecure_http = 1" }), /must be true or false/);
   assert.match(problemOf({ flags, toml: "insecure_http = " }), /line 1/);
+});
+
+test("keeps each value as it was written, for showing, and of a table the names alone", () => {
+  const env = 'env = { TOKEN = "hunter2" }';
+  const toml = `webhooks.timeout = "90s"\ndatabase = "p.db"\n[types."a.b"]\ncommand = ["x"]\n${env}`;
+  const { values } = loaded({ toml, flags: { port: "1001" } });
+
+  assert.equal(values.get("webhooks.timeout"), "90s");
+  assert.equal(values.get("database"), "/srv/app/p.db");
+  assert.equal(values.get("port"), 1001);
+  assert.equal(values.get("ready_file"), null);
+  assert.deepEqual(values.get('types."a.b".env'), ["TOKEN"]);
+  assert.doesNotMatch(JSON.stringify([...values]), /hunter2/);
+});
+
+test("gives what is wrong a default in the draft, so that the rest can be looked at", () => {
+  const verdict = load({ flags: { port: "eighty", host: "localhost" } });
+
+  assert.ok(verdict.kind === "problems");
+  assert.equal(verdict.draft.port, 8787);
+  assert.equal(verdict.draft.host, "localhost");
 });
 
 test("keeps control characters and long texts out of its messages", () => {

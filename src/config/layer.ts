@@ -11,10 +11,12 @@ export interface ConfigProblem {
   readonly message: string;
 }
 
-/** What loading has found so far: every problem, and where each value comes from. */
+/** What loading has found so far: every problem, and each value that counts with where it comes from. */
 export interface Findings {
   readonly problems: ConfigProblem[];
   readonly sources: Map<string, string>;
+  /** For showing: see {@link shownValue}. */
+  readonly values: Map<string, unknown>;
 }
 
 /** A value as it was given, before its check. Relative paths are relative to `folder`. */
@@ -82,10 +84,22 @@ export function takeValue<T>(
   const { raw, source, folder } = at.given ?? at.fallback;
   at.findings.sources.set(at.key, source);
   const parsed = kind.parse(raw, folder);
-  if (parsed.kind === "value") return parsed.value;
+  if (parsed.kind === "value") {
+    at.findings.values.set(at.key, shownValue(raw, parsed.value));
+    return parsed.value;
+  }
   if (at.given === undefined) throw new Error(`the default of ${at.key} ${parsed.reason}`);
   at.findings.problems.push({ key: at.key, source, message: `${at.key} ${parsed.reason}` });
   return takeValue(kind, { ...at, given: undefined });
+}
+
+/**
+ * A value as an operator may see it: as written, but a path is absolute, and of a table (a type's `env`,
+ * its `headers`) only the names are kept: its values may be secrets.
+ */
+function shownValue(raw: unknown, value: unknown): unknown {
+  if (typeof value === "string") return value;
+  return typeof raw === "object" && raw !== null && !Array.isArray(raw) ? Object.keys(raw) : raw;
 }
 
 /** Lists take one value or several; of anything else the last one given counts. */

@@ -75,6 +75,16 @@ export const SETTINGS = {
     default: [],
     description: "Network of a proxy that does HTTPS and may name the client",
   }),
+  tlsCert: setting("tls_cert", pathOrNone, {
+    flag: "tls-cert",
+    default: null,
+    description: "Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP",
+  }),
+  tlsKey: setting("tls_key", pathOrNone, {
+    flag: "tls-key",
+    default: null,
+    description: "Private key (PEM) of the certificate",
+  }),
   webhooksTimeout: setting("webhooks.timeout", duration, {
     default: "10s",
     description: "Time for one delivery attempt, name resolution included",
@@ -95,8 +105,7 @@ export const SETTINGS = {
   webhooksAllow: setting("webhooks.allow", listOf(plainText), {
     flag: "allow-target",
     default: [],
-    description:
-      "Webhook target to allow although it is not public: CIDR, address or host, [:port]",
+    description: "Webhook target that need not be public: CIDR, address or host, [:port]",
   }),
   retentionDays: setting("retention_days", integerBetween(1, 36_500), {
     default: 30,
@@ -117,6 +126,47 @@ export const SETTINGS = {
   limitsWriteBacklog: setting("limits.write_backlog", integerBetween(256, 1_000_000), {
     default: 10_000,
     description: "Writes that may wait for the disk; beyond it new tasks are answered 50300",
+  }),
+  limitsRequestsPerMinute: setting("limits.requests_per_minute", integerBetween(0, 1_000_000), {
+    default: 0,
+    description: "Requests of one account in a minute; 0 is no limit",
+  }),
+  limitsFailedAuthentications: setting(
+    "limits.failed_authentications_per_minute",
+    integerBetween(0, 1_000_000),
+    {
+      default: 300,
+      description: "Refused credentials from one address in a minute; 0 is no limit",
+    },
+  ),
+  limitsAccessRequests: setting("limits.access_requests_per_hour", integerBetween(0, 1_000_000), {
+    default: 20,
+    description: "Access requests from one address in an hour; 0 is no limit",
+  }),
+  limitsConnections: setting("limits.connections", integerBetween(1, 65_535), {
+    default: 4096,
+    description: "Client connections at once",
+  }),
+  limitsHeaderTimeout: setting("limits.header_timeout", duration, {
+    default: "10s",
+    description: "Time for a request's headers to arrive",
+  }),
+  limitsRequestTimeout: setting("limits.request_timeout", duration, {
+    default: "30s",
+    description: "Time for a whole request to arrive, body included",
+  }),
+  limitsSendTimeout: setting("limits.send_timeout", duration, {
+    default: "30s",
+    description: "Time after which a client that reads nothing of an answer is cut off",
+  }),
+  limitsDiskFree: setting("limits.disk_free", sizeBetween(0, 2 ** 50), {
+    default: "128MiB",
+    description: "Free disk space below which nothing new is taken in; 0 is no limit",
+  }),
+  limitsDatabaseSize: setting("limits.database_size", sizeBetween(0, 2 ** 50), {
+    default: 0,
+    description:
+      "Size of the data in the database from which nothing new is taken in; 0 is no limit",
   }),
   logLevel: setting("log.level", oneOf(["debug", "info", "warn", "error", "silent"]), {
     default: "info",
@@ -140,13 +190,6 @@ export const SETTING_SECTIONS: readonly string[] = Object.freeze([
   ),
 ]);
 
-const LATER_KEYS = ["tls_cert", "tls_key", "limits.requests_per_minute"];
-
-/** Names that are part of the product but not of this release: refused, but not as misspelt. */
-const LATER_NAMES: ReadonlySet<string> = new Set(
-  LATER_KEYS.flatMap((key) => [key, flagName(key), envName(key)]),
-);
-
 /** The three ways to name a setting. */
 type Spelling = "key" | "flag" | "variable";
 
@@ -158,7 +201,6 @@ export function unknownNameMessage(
   name: string,
   { what, others = [] }: { readonly what: Spelling; readonly others?: readonly string[] },
 ): string {
-  if (LATER_NAMES.has(name)) return `${name} is not in this release`;
   const unknown = `unknown ${what} ${quote(name)}`;
   const meant = SETTING_LIST.find(({ key, flag }) =>
     [key, flag].some((known) => isSame(known, name)),
@@ -199,11 +241,6 @@ function setting<T>(key: string, kind: ValueKind<T>, row: SettingRow): Setting<T
     default: row.default,
     description: row.description,
   });
-}
-
-/** `tls_cert` is --tls-cert. */
-function flagName(key: string): string {
-  return `--${key.replaceAll(/[._]/g, "-")}`;
 }
 
 /** `--allow-target` is POSTBACKD_ALLOW_TARGET, `log.level` is POSTBACKD_LOG_LEVEL. */

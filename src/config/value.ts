@@ -129,7 +129,7 @@ export function sizeBetween(minBytes: number, maxBytes: number): ValueKind<numbe
     hint: "SIZE",
     parse(raw) {
       const text = typeof raw === "number" ? String(raw) : raw;
-      const parts = typeof text === "string" ? /^(\d{1,12})(KiB|MiB|GiB|)$/.exec(text) : null;
+      const parts = typeof text === "string" ? /^(\d{1,16})(KiB|MiB|GiB|)$/.exec(text) : null;
       const bytes = Number(parts?.[1]) * (SIZE_UNIT_BYTES.get(parts?.[2] ?? "") ?? NaN);
       if (bytes >= minBytes && bytes <= maxBytes) return { kind: "value", value: bytes };
       return fault(

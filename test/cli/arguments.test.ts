@@ -60,13 +60,21 @@ for (const [words, message] of REFUSED) {
   });
 }
 
-test("says of a flag of a later release, or of a key without a flag, what it is", () => {
+test("says of a key without a flag how it is set", () => {
   const start = settingArgs();
 
-  assert.throws(() => readArguments(["--tls-cert", "x"], start), {
-    message: "--tls-cert is not in this release",
-  });
   assert.throws(() => readArguments(["--webhooks-timeout", "3s"], start), {
     message: /POSTBACKD_WEBHOOKS_TIMEOUT/,
   });
+  assert.throws(() => readArguments(["--limits-requests-per-minute", "5"], start), {
+    message: /limits\.requests_per_minute in the file and POSTBACKD_LIMITS_REQUESTS_PER_MINUTE/,
+  });
+});
+
+test("takes a dash for the value that it is, and a positional argument that may be left out", () => {
+  const args: ArgsDef = { file: { type: "positional", required: false }, body: { type: "string" } };
+
+  assert.deepEqual([...readArguments(["--body", "-"], args)], [["body", ["-"]]]);
+  assert.deepEqual(readArguments(["x"], args).get("file"), ["x"]);
+  assert.throws(() => readArguments(["x", "y"], args), { message: /^unexpected argument "y"/ });
 });

@@ -1,0 +1,71 @@
+import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
+import type { Setting } from "./setting.ts";
+
+/**
+ * The text of a postbackd.toml to begin with: every setting with its default, commented out, so that it
+ * changes nothing until a line is uncommented; then examples of task types and marketplaces.
+ */
+export function sampleFile(): string {
+  const settings = SETTING_LIST.filter(({ inFile }) => inFile);
+  // TOML has the keys without a section before the first section, or they would belong to it.
+  const plain = settings.filter(({ key }) => !key.includes("."));
+  const sections = SETTING_SECTIONS.map((section) => {
+    const own = settings.filter(({ key }) => key.startsWith(`${section}.`));
+    return [`[${section}]`, "", ...own.map(settingText)].join("\n");
+  });
+  return [HEAD, ...plain.map(settingText), ...sections, EXAMPLES].join("\n");
+}
+
+/** A value as TOML writes it. */
+export function tomlText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(tomlText).join(", ")}]`;
+  // What TOML escapes in a text, JSON escapes in the same way; numbers and truth values are alike.
+  return JSON.stringify(value);
+}
+
+/** Where {@link sampleFile} leaves the settings. */
+export const EXAMPLES_TITLE = "# Task types";
+
+const HEAD = `\
+# Configuration of postbackd.
+#
+# Each line that begins with # and a key states a default; take the # away to change it. Flags and
+# POSTBACKD_* variables count before this file: 'postbackd config print' shows what counts and why,
+# 'postbackd config check' what is wrong. Relative paths are relative to this file's folder.
+`;
+
+const EXAMPLES = `\
+${EXAMPLES_TITLE}
+#
+# Each [types.NAME] says how tasks of one type are run. Where none is defined there is one, echo, whose
+# result is its input. A command runs once per task, without a shell: the task is one line of JSON on its
+# standard input, and what it prints is the result.
+
+#[types.resize]
+#command = ["/usr/local/bin/resize", "--json"]
+#timeout = "10m"
+#concurrency = 4
+#retries = 0
+#cwd = "."
+#env = { LANG = "C.UTF-8" }
+
+# Marketplaces
+#
+# What clients may name in a task's "marketplace". Keys beside code and name are shown as they are.
+
+#[[marketplaces]]
+#code = "us"
+#name = "United States"
+#currency = "USD"
+`;
+
+function settingText(setting: Setting): string {
+  const { key, default: standard, description, flag, env } = setting;
+  const name = key.slice(key.lastIndexOf(".") + 1);
+  const names = flag === null ? env : `--${flag}, ${env}`;
+  const line =
+    standard === null
+      ? `# None unless given: ${name} = ${tomlText(setting.kind.hint)}`
+      : `#${name} = ${tomlText(standard)}`;
+  return `# ${description}. (${names})\n${line}\n`;
+}
