@@ -1,4 +1,4 @@
--- The database of postbackd, version 1. One SQLite file in WAL mode; every table is STRICT.
+-- The database of postbackd, version 2. One SQLite file in WAL mode; every table is STRICT.
 -- Times are milliseconds since the epoch, UTC. Columns named *_text hold JSON text exactly as clients see it.
 -- `seq` numbers rows in the order they were made: it joins tables and pages through lists; ids are for the world.
 -- Partial indexes repeat their WHERE literally in the queries that use them; test/store/query-plans.test.ts
@@ -27,8 +27,29 @@ CREATE TABLE keys (
   revoked_at   INTEGER
 ) STRICT;
 
--- Listing an account's keys, and counting its active ones before another is made.
-CREATE INDEX keys_by_account ON keys (account_seq);
+-- Counting and listing an account's active keys, and its last revoked ones: apart, because keys may be made and
+-- revoked without end.
+CREATE INDEX keys_active ON keys (account_seq) WHERE revoked_at IS NULL;
+CREATE INDEX keys_revoked ON keys (account_seq, revoked_at) WHERE revoked_at IS NOT NULL;
+
+-- Who asked for access without having a key. Erased some time after the decision.
+CREATE TABLE access_requests (
+  seq         INTEGER PRIMARY KEY,
+  id          TEXT    NOT NULL UNIQUE,
+  email       TEXT    NOT NULL,
+  name        TEXT,
+  company     TEXT,
+  message     TEXT,
+  created_at  INTEGER NOT NULL,
+  decision    TEXT    CHECK (decision IN ('approved', 'denied')),
+  decided_at  INTEGER,
+  -- The account that an approval made.
+  account_seq INTEGER REFERENCES accounts (seq)
+) STRICT;
+
+-- Listing and counting what waits for the operator; erasing what was decided.
+CREATE INDEX access_requests_pending ON access_requests (seq) WHERE decision IS NULL;
+CREATE INDEX access_requests_decided ON access_requests (decided_at) WHERE decision IS NOT NULL;
 
 -- Narrow on purpose: a task's row is rewritten three or four times in its life, its input and result never.
 CREATE TABLE tasks (
@@ -71,8 +92,37 @@ CREATE INDEX tasks_ready ON tasks (account_seq, completed_at, seq) WHERE ready =
 CREATE INDEX tasks_ready_by_tag ON tasks (account_seq, tag, completed_at, seq)
   WHERE ready = 1 AND tag IS NOT NULL;
 CREATE INDEX tasks_ready_by_type ON tasks (account_seq, type, completed_at, seq) WHERE ready = 1;
+-- An account's tasks, newest first: by state, by type, by tag; all of them are the states merged. seq, the rowid, is
+-- the last column of each.
+CREATE INDEX tasks_by_state ON tasks (account_seq, state, created_at);
+CREATE INDEX tasks_by_type ON tasks (account_seq, type, created_at);
+CREATE INDEX tasks_by_tag ON tasks (account_seq, tag, created_at) WHERE tag IS NOT NULL;
 -- The retention sweep.
 CREATE INDEX tasks_expiring ON tasks (expires_at) WHERE expires_at IS NOT NULL;
+
+-- How many tasks an account has in each state as clients see it (`delayed` is queued). Kept up in the transaction
+-- that changes a task: counting a million rows takes 60 ms.
+CREATE TABLE task_counts (
+  account_seq INTEGER NOT NULL REFERENCES accounts (seq),
+  state       TEXT    NOT NULL,
+  count       INTEGER NOT NULL,
+  PRIMARY KEY (account_seq, state)
+) STRICT, WITHOUT ROWID;
+
+-- The answers to task_post that are repeated when the same Idempotency-Key comes again.
+CREATE TABLE idempotency_keys (
+  seq         INTEGER PRIMARY KEY,
+  account_seq INTEGER NOT NULL REFERENCES accounts (seq),
+  key         TEXT    NOT NULL,
+  -- SHA-256 of the request's body, in hex.
+  body_hash   TEXT    NOT NULL,
+  answer_text TEXT    NOT NULL,
+  created_at  INTEGER NOT NULL,
+  UNIQUE (account_seq, key)
+) STRICT;
+
+-- The sweep.
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
 -- Inputs and results stand apart from tasks: an UPDATE of a row with a 1 MB column rewrites that megabyte.
 CREATE TABLE task_inputs (
@@ -130,5 +180,5 @@ CREATE TABLE attempts (
 CREATE INDEX attempts_due ON attempts (host, retry, due_at) WHERE started_at IS NULL;
 -- A start after a crash records what was in flight as interrupted.
 CREATE INDEX attempts_in_flight ON attempts (seq) WHERE started_at IS NOT NULL AND ended_at IS NULL;
--- A task's attempts, for the record and for the retention sweep.
-CREATE INDEX attempts_by_delivery ON attempts (task_seq, kind, number);
+-- A task's attempts in the order they were made, for the record and for the retention sweep.
+CREATE INDEX attempts_by_delivery ON attempts (task_seq, kind);

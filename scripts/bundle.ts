@@ -12,12 +12,14 @@ export interface BundleOptions {
   readonly outFile: string;
 }
 
-// One file is both: `new Worker(__filename)` enters it again as the writer thread. `require` evaluates
-// only what it names, so neither loads the other.
+// One file is all: `new Worker(__filename)` enters it again as the thread that `workerData.role` names. `require`
+// evaluates only what it names, so none loads another.
 const ENTRY = `
-  import { isMainThread } from "node:worker_threads";
+  import { isMainThread, workerData } from "node:worker_threads";
   if (isMainThread) require("./main.ts");
-  else require("./store/sqlite/writer-thread.ts");
+  else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
+  else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
+  else throw new Error("no thread has the role " + workerData.role);
 `;
 
 /**

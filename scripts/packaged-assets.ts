@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { getEnvironmentData, setEnvironmentData } from "node:worker_threads";
 
 /**
  * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
@@ -23,8 +24,9 @@ export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
 
 export const version: string = POSTBACKD_VERSION;
 
-// The bundle is the program and the writer thread: its entry looks which of the two it is in.
+// The bundle is the program and its threads: its entry looks which of them it is in.
 export const writerThreadEntry: string | URL = __filename;
+export const readerThreadEntry: string | URL = __filename;
 
 const ADDON = /[\\/]better-sqlite3[\\/]prebuilds[\\/][^\\/]+\.node$/;
 
@@ -60,20 +62,27 @@ interface Unpacking {
   readonly load: (path: string) => void;
 }
 
+// What the main thread has loaded, for threads that start later: by then the file may have been removed, and
+// what would be unpacked anew is a second copy to the system.
+const LOADED_DESCRIPTOR = "postbackd-addon";
+
 function loadUnpacked(packedFile: string, { dataFolder, load }: Unpacking): void {
+  const loaded = getEnvironmentData(LOADED_DESCRIPTOR);
+  if (typeof loaded === "number") return load(`/proc/self/fd/${loaded}`);
   try {
     const addon = readFileSync(packedFile);
     const hash = createHash("sha256").update(addon).digest("hex").slice(0, 16);
     const descriptor = openUnpacked(join(dataFolder, `.postbackd-sqlite-${hash}.node`), addon);
     // By descriptor: what is executed is what was compared, whoever renames files in that folder.
     load(`/proc/self/fd/${descriptor}`);
-    closeSync(descriptor);
+    // Stays open as long as the process lives.
+    setEnvironmentData(LOADED_DESCRIPTOR, descriptor);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(
-      `SQLite's addon cannot be loaded from the database's folder ${dataFolder}: ${reason}. That ` +
-        "folder must be writable and must not be mounted noexec. Where it has to be, set " +
-        "PKG_NATIVE_CACHE_PATH to another folder that only you can write to.",
+      `make the folder ${dataFolder} writable, and mount it without noexec: SQLite's addon is loaded ` +
+        "from it. Or set PKG_NATIVE_CACHE_PATH to another folder that only you can write to. The " +
+        `system's reason: ${reason}`,
       { cause: error },
     );
   }

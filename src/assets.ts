@@ -17,6 +17,12 @@ export const writerThreadEntry: string | URL = new URL(
   import.meta.url,
 );
 
+/** What `new Worker(…)` starts the reader thread with. */
+export const readerThreadEntry: string | URL = new URL(
+  "./store/sqlite/reader-thread.ts",
+  import.meta.url,
+);
+
 /**
  * Makes SQLite's addon loadable in this thread. To be called in every thread that opens a database,
  * before the first one, with the folder of the database file. The executable unpacks its addon into

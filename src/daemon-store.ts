@@ -1,4 +1,8 @@
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+
 import type { Config } from "./config.ts";
+import type { Logger } from "./domain/log.ts";
 import { InstanceLock, InstanceLockError } from "./store/sqlite/instance-lock.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
@@ -18,12 +22,19 @@ export class DatabaseError extends Error {
  * makes the file where there is none. Rejects with a {@link DatabaseError}.
  */
 export function openAdminStore(config: Config): Promise<Store> {
-  return openStore(config, "inline");
+  return openStore(config, { writer: "inline" });
 }
 
-/** Opens the store for the daemon. Rejects with a {@link DatabaseError}. */
-export function openDaemonStore(config: Config): Promise<Store> {
-  return openStore(config, "thread");
+/** Opens the store for the daemon; says in the log when it migrates the file. Rejects with a {@link DatabaseError}. */
+export function openDaemonStore(config: Config, log: Logger): Promise<Store> {
+  return openStore(config, {
+    writer: "thread",
+    migrating: ({ from, to }) =>
+      log.warn(
+        { from, to },
+        "the database is brought to a newer version, after a copy of it; large ones take minutes",
+      ),
+  });
 }
 
 /** Takes the lock of the daemon. Throws an InstanceLockError or a {@link DatabaseError}. */
@@ -38,18 +49,70 @@ export function acquireInstanceLock({ database }: Config): InstanceLock {
 
 async function openStore(
   { database, limits }: Config,
-  writer: SqliteStoreOptions["writer"],
+  how: Pick<SqliteStoreOptions, "writer" | "migrating">,
 ): Promise<Store> {
   try {
-    return await openSqliteStore({ file: database, writer, backlogMax: limits.writeBacklog });
+    return await openSqliteStore({ file: database, backlogMax: limits.writeBacklog, ...how });
   } catch (error) {
     throw toDatabaseError(database, error);
   }
 }
 
 function toDatabaseError(file: string, error: unknown): DatabaseError {
-  const reason = error instanceof Error ? error.message : String(error);
+  // SQLite says no more than "unable to open database file" for most of what a place can be wrong in.
+  const fault = placeFault(file);
+  if (fault !== null) {
+    return new DatabaseError(`${file} cannot be opened: ${fault}`, { cause: error });
+  }
+  const reason = (error instanceof Error ? error.message : String(error)) + diskHint(file);
   // Some of them name the file already.
   const message = reason.includes(file) ? reason : `${file} cannot be opened: ${reason}`;
   return new DatabaseError(message, { cause: error });
+}
+
+const OTHERWISE = "or name another file with --db";
+
+/** What is wrong with the place of a database file and how to mend it; null where nothing is. */
+function placeFault(file: string): string | null {
+  const folder = dirname(file);
+  if (!existsSync(folder) || !isFolder(folder)) {
+    return `the folder ${folder} does not exist; make it, ${OTHERWISE}`;
+  }
+  const folderCode = accessCode(folder, constants.W_OK | constants.X_OK);
+  if (folderCode !== null) {
+    return (
+      `its folder ${folder} cannot be written (${folderCode}), and SQLite keeps files beside the ` +
+      `database; make the folder writable for this user, ${OTHERWISE}`
+    );
+  }
+  if (isFolder(file)) return "it is a folder; name a file in it with --db";
+  for (const suffix of ["", "-wal", "-shm", ".lock"]) {
+    const code = accessCode(`${file}${suffix}`, constants.R_OK | constants.W_OK);
+    if (code === null || code === "ENOENT") continue;
+    const subject = suffix === "" ? "it" : `${file}${suffix}`;
+    // Files of another user are what an admin command leaves that was run by root.
+    return `${subject} cannot be read and written (${code}); make it this user's own, ${OTHERWISE}`;
+  }
+  return null;
+}
+
+function accessCode(path: string, mode: number): string | null {
+  try {
+    accessSync(path, mode);
+    return null;
+  } catch (error) {
+    return error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+const LITTLE_SPACE_BYTES = 1024 ** 2;
+
+function diskHint(file: string): string {
+  const { bavail, bsize } = statfsSync(dirname(file));
+  const isFull = bavail * bsize < LITTLE_SPACE_BYTES;
+  return isFull ? "; its disk has almost no free space: make some and start again" : "";
 }

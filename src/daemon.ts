@@ -1,26 +1,19 @@
-import { hostname, networkInterfaces } from "node:os";
-
-import type { Config, TypeConfig } from "./config.ts";
+import type { Config } from "./config.ts";
+import { createApi, type Api } from "./daemon-api.ts";
+import { createEngine } from "./daemon-engine.ts";
 import { acquireInstanceLock, openDaemonStore } from "./daemon-store.ts";
+import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./daemon-tls.ts";
+import { policySource } from "./daemon-url.ts";
 import type { Clock } from "./domain/clock.ts";
-import { IdGenerator } from "./domain/id.ts";
 import type { Logger } from "./domain/log.ts";
-import type { UrlPolicy } from "./domain/webhook-url.ts";
-import { Engine } from "./engine/engine.ts";
-import type { TaskType } from "./engine/task-dispatcher.ts";
-import { createApp } from "./http/app.ts";
-import { operations } from "./http/operations.ts";
+import type { Engine } from "./engine/engine.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
-import { createResolver } from "./net/resolver.ts";
-import { createSender } from "./net/send.ts";
-import { createCommandRunner } from "./runners/command.ts";
-import { createEchoRunner } from "./runners/echo.ts";
-import { commandEnvironment, commandProblem } from "./runners/program.ts";
-import type { Runner } from "./runners/runner.ts";
+import { TaskWaiters } from "./http/task-waiters.ts";
 import type { InstanceLock } from "./store/sqlite/instance-lock.ts";
 import type { Store } from "./store/store.ts";
 
 export { DatabaseError } from "./daemon-store.ts";
+export { TlsFileError } from "./daemon-tls.ts";
 export { ListenError } from "./http/server.ts";
 export { InstanceLockError } from "./store/sqlite/instance-lock.ts";
 
@@ -39,6 +32,11 @@ export interface Daemon {
   /** Settles at a moment when no task runs or can be started, and no delivery is in flight or due. */
   idle(): Promise<void>;
   /**
+   * Reads the certificate and its key again, for connections from now on. Where they cannot be served
+   * it says so in the log and goes on with the old ones.
+   */
+  reload(): void;
+  /**
    * Takes in nothing new, lets what is under way end for 18 s, then breaks it off; nothing that was
    * acknowledged is lost either way. Settles when the file is closed. Safe to call twice.
    */
@@ -47,19 +45,20 @@ export interface Daemon {
 
 // With the 5 s that a command has between SIGTERM and SIGKILL this stays within the contract's 25 s (§8).
 const DRAIN_MS = 18_000;
-const POLICY_AGE_MS_MAX = 10_000;
 
 /**
  * Starts the daemon: the one place that knows every ring and ties them together. Rejects with an
- * InstanceLockError when the database is served already, a DatabaseError when it cannot be opened, and a
- * ListenError when the address cannot be had.
+ * InstanceLockError when the database is served already, a DatabaseError when it cannot be opened, a
+ * ListenError when the address cannot be had, and a TlsFileError when the certificate cannot be served.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  // Before anything is locked or made: a wrong file is to be mended first.
+  const tls = openCertificate(options);
   const lock = acquireInstanceLock(options.config);
   try {
-    const store = await openDaemonStore(options.config);
+    const store = await openDaemonStore(options.config, options.log);
     try {
-      return await serve(options, { store, lock });
+      return await serve(options, { store, lock, tls });
     } catch (error) {
       await store.close();
       throw error;
@@ -73,52 +72,41 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 interface Held {
   readonly store: Store;
   readonly lock: InstanceLock;
+  readonly tls: TlsMaterial | null;
 }
 
 async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
-  const { config, clock, log } = options;
-  const urlPolicy = policySource(config, clock);
-  const hadAccounts = (await held.store.listAccounts()).length > 0;
-  const engine = await createEngine(options, { store: held.store, urlPolicy });
-  const state = { isAccepting: false };
-  const ids = new IdGenerator();
-  const notReadyReason = (): string | null => {
-    if (held.store.fault() !== null) return "the database cannot be written";
-    if (engine.isHalted) return "the engine stopped after a fault";
-    return state.isAccepting ? null : "starting or stopping";
-  };
-  const all = operations({
-    ...{ store: held.store, ids, retentionMs: config.retentionMs, notReadyReason },
-    rules: taskRules(config, urlPolicy),
-    tasksMax: config.limits.tasksPerPost,
-    // A halted engine would never run what is taken in.
-    isAccepting: () => state.isAccepting && !engine.isHalted,
-    wake: (types) => engine.wake(types),
-  });
-  const limits = { bodyBytesMax: config.limits.bodyBytes };
-  const app = createApp({ operations: all, store: held.store, clock, ids, log, ...limits });
-  const server = await openServer(app, config);
+  const { config, clock } = options;
+  const { store } = held;
+  const hadAccounts = (await store.listAccounts()).length > 0;
+  const waiters = new TaskWaiters(clock);
+  const common = { ...options, store, urlPolicy: policySource(config, clock) };
+  const engine = await createEngine({ ...common, taskEnded: (id) => waiters.tell(id) });
+  const api = await createApi({ ...common, engine, waiters });
+  const { host, port, limits } = config;
+  const server = await openServer(api.app, { host, port, tls: held.tls, limits });
   try {
     held.lock.announce(server.url);
     // Before the first task is taken in: what it finds running was running in an earlier process.
     await engine.start();
   } catch (error) {
-    await server.close();
+    const closed = server.close();
+    server.abort();
+    await closed;
     throw error;
   }
-  state.isAccepting = true;
-  const beginStop = (): void => {
-    state.isAccepting = false;
-  };
-  return toDaemon({ ...held, engine, server, clock, hadAccounts, beginStop });
+  api.open();
+  const reload = (): void => reloadTls(server, options);
+  return toDaemon({ ...held, engine, api, server, clock, hadAccounts, reload });
 }
 
 interface Parts extends Held {
   readonly engine: Engine;
+  readonly api: Api;
   readonly server: HttpServer;
   readonly clock: Clock;
   readonly hadAccounts: boolean;
-  readonly beginStop: () => void;
+  readonly reload: () => void;
 }
 
 function toDaemon(parts: Parts): Daemon {
@@ -129,6 +117,7 @@ function toDaemon(parts: Parts): Daemon {
     port: server.port,
     hadAccounts: parts.hadAccounts,
     idle: () => engine.idle(),
+    reload: parts.reload,
     stop() {
       stopping ??= stop(parts);
       return stopping;
@@ -136,14 +125,25 @@ function toDaemon(parts: Parts): Daemon {
   };
 }
 
-async function stop({ engine, server, store, lock, clock, beginStop }: Parts): Promise<void> {
-  beginStop();
+async function stop({ engine, api, server, store, lock, clock }: Parts): Promise<void> {
+  api.beginStop();
   const drained = Promise.all([engine.drain(), server.close()]);
   const isDrained = await settlesWithin(drained, { clock, ms: DRAIN_MS });
-  if (!isDrained) await engine.abort();
+  if (!isDrained) {
+    server.abort();
+    await engine.abort();
+  }
   await engine.close();
+  await api.finish();
   await store.close();
   lock.release();
+}
+
+function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | null {
+  if (config.tls === null) return null;
+  const material = readTlsFiles(config.tls);
+  warnOfValidity(material, { now: clock.now(), log });
+  return material;
 }
 
 async function settlesWithin(
@@ -154,63 +154,4 @@ async function settlesWithin(
     const timer = clock.setTimer(ms, () => resolve(false));
     work.then(() => resolve(true), reject).finally(() => timer.cancel());
   });
-}
-
-async function createEngine(
-  { config, clock, log }: DaemonOptions,
-  { store, urlPolicy }: { readonly store: Store; readonly urlPolicy: () => UrlPolicy },
-): Promise<Engine> {
-  const { webhooks, retentionMs } = config;
-  const resolver = createResolver({ clock });
-  const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
-  const sender = createSender({ clock, resolver, policy: urlPolicy, timeoutMs });
-  const types = new Map<string, TaskType>();
-  for (const type of config.types.values()) {
-    await warnOfMissingProgram(type, log);
-    types.set(type.name, { runner: toRunner(type, { config, clock }), retries: type.retries });
-  }
-  const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
-  const common = { store, clock, log, urlPolicy, retentionMs };
-  return new Engine({ ...common, types, sender, resolver, limits, retryAfterMs });
-}
-
-function toRunner(
-  type: TypeConfig,
-  { config, clock }: { readonly config: Config; readonly clock: Clock },
-): Runner {
-  switch (type.kind) {
-    case "echo":
-      return createEchoRunner(type);
-    case "command":
-      return createCommandRunner({ ...type, clock, resultBytesMax: config.limits.resultBytes });
-  }
-}
-
-async function warnOfMissingProgram(type: TypeConfig, log: Logger): Promise<void> {
-  if (type.kind !== "command") return;
-  const env = commandEnvironment(process.env, type.env);
-  const problem = await commandProblem(type.command, { cwd: type.cwd, env });
-  if (problem !== null) log.warn({ type: type.name }, `tasks of this type will fail: ${problem}`);
-}
-
-function taskRules(config: Config, urlPolicy: () => UrlPolicy) {
-  const types = new Set(config.types.keys());
-  const marketplaces = new Set(config.marketplaces.map(({ code }) => code));
-  return () => ({ types, marketplaces, urlPolicy: urlPolicy() });
-}
-
-/** The policy that URLs and addresses are judged by, with the machine's own addresses read every 10 s. */
-function policySource({ webhooks }: Config, clock: Clock): () => UrlPolicy {
-  let policy: UrlPolicy | null = null;
-  let readAt = 0;
-  return () => {
-    const now = clock.monotonic();
-    if (policy === null || now - readAt > POLICY_AGE_MS_MAX) {
-      const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-      const ownAddresses = addresses.map(({ address }) => address);
-      policy = { allow: webhooks.allowList, ownNames: [hostname()], ownAddresses };
-      readAt = now;
-    }
-    return policy;
-  };
 }

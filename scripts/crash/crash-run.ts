@@ -16,7 +16,8 @@ import type { HttpMessage } from "../http-messages.ts";
 import { runLoad } from "../load.ts";
 import { taskPostRequest } from "../task-post.ts";
 import { WebhookReceiver } from "../webhook-receiver.ts";
-import { inspectDatabase, type Inspection } from "./inspection.ts";
+import { CarefulClient, type CarefulCount } from "./careful-client.ts";
+import { inspectAnytime, inspectDatabase, type Inspection } from "./inspection.ts";
 import { Ledger, type LedgerCount } from "./ledger.ts";
 
 /** How often to kill, and under what load. */
@@ -43,6 +44,9 @@ export interface CrashRound {
 /** What came of it: nothing was lost, or {@link runCrashes} rejects. */
 export interface CrashReport extends Inspection {
   readonly count: LedgerCount;
+  readonly careful: CarefulCount;
+  /** Cancellations that were acknowledged. */
+  readonly cancelled: number;
   /** From the start of the process to its ready line, of every start after a kill. */
   readonly restartMs: readonly number[];
 }
@@ -57,14 +61,16 @@ const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code:
 /**
  * Kills a daemon again and again in the middle of the whole way from post to postback, always on one database
  * file, then lets it finish. Rejects with the reason when anything that was acknowledged is lost, comes
- * unsigned or wrong, or when the file is damaged. A process that is killed loses nothing that the kernel
+ * unsigned or wrong, is made or sent although it must not, or when the file is damaged or counts wrongly. A process that is killed loses nothing that the kernel
  * has taken from it: this shows what a crash of the program does, not what a power cut does.
  */
 export async function runCrashes(options: CrashOptions): Promise<CrashReport> {
   const file = await createDaemonFile(options.place);
   const ledger = new Ledger(file.account.webhookSecret);
   await using receiver = await WebhookReceiver.open((webhook) => ledger.receive(webhook));
-  const run = { file, ledger, postbackUrl: `${receiver.url}/postback` };
+  const postbackUrl = `${receiver.url}/postback`;
+  const client = new CarefulClient({ apiKey: file.account.key, postbackUrl, ledger });
+  const run = { file, ledger, client, postbackUrl };
   const restartMs: number[] = [];
   for (let round = 0; round < options.rounds; round++) {
     if (round % 2 === 1) await crashWhileStarting(file, restartMs.at(-1) ?? START_MS);
@@ -73,16 +79,18 @@ export async function runCrashes(options: CrashOptions): Promise<CrashReport> {
     options.onRound(done);
   }
   restartMs.push(await finish(run, options));
-  const inspection = inspectDatabase(file.database, ledger.acknowledged);
+  const inspection = inspectDatabase(file.database, ledger);
   const faults = [...ledger.faults, ...inspection.faults];
   if (faults.length > 0)
     throw new Error(`${faults.length} faults:\n${faults.slice(0, 10).join("\n")}`);
-  return { ...inspection, count: ledger.count, restartMs };
+  const { count, cancelled } = ledger;
+  return { ...inspection, count, careful: client.count, cancelled: cancelled.size, restartMs };
 }
 
 interface CrashRun {
   readonly file: DaemonFile;
   readonly ledger: Ledger;
+  readonly client: CarefulClient;
   readonly postbackUrl: string;
 }
 
@@ -93,9 +101,10 @@ async function crashWhileStarting(file: DaemonFile, readyMs: number): Promise<vo
 
 async function crashOnce(
   round: number,
-  { file, ledger, postbackUrl, options }: CrashRun & { readonly options: CrashOptions },
+  { file, ledger, client, postbackUrl, options }: CrashRun & { readonly options: CrashOptions },
 ): Promise<CrashRound> {
   await using daemon = await startDaemon(file);
+  inspectAnytime(file.database, ledger).forEach((fault) => ledger.blame(fault));
   const before = ledger.count.acknowledged;
   const killAt = before + randomInt(options.tasksBeforeKill.min, options.tasksBeforeKill.max);
   const tasks = POSTED[round % POSTED.length] ?? 1;
@@ -111,12 +120,13 @@ async function crashOnce(
     missing = ledger.count.missing;
     await daemon.kill();
   };
-  await runLoad({
+  // Both until the kill breaks their connections.
+  const load = runLoad({
     ...{ port: daemon.port, connections: options.connections, onAnswer },
     request: Buffer.from(taskPostRequest(request)),
-    // Until the kill breaks the connection.
     goesOn: () => true,
   });
+  await Promise.all([load, client.run(daemon.url)]);
   if (kills.length === 0) throw new Error(`the daemon ended by itself: ${daemon.log}`);
   await Promise.all(kills);
   const acknowledged = ledger.count.acknowledged - before;
@@ -136,8 +146,12 @@ function acknowledgedIds({ head, body }: HttpMessage): readonly string[] {
 }
 
 /** Starts it once more, without load, until everything has arrived. Answers how long the start took. */
-async function finish({ file, ledger }: CrashRun, { stallMsMax }: CrashOptions): Promise<number> {
+async function finish(
+  { file, ledger, client }: CrashRun,
+  { stallMsMax }: CrashOptions,
+): Promise<number> {
   await using daemon = await startDaemon(file);
+  await client.settle(daemon.url);
   await allArrived(ledger, { daemon, stallMsMax });
   // What was taken in without an acknowledgement is still to be delivered.
   using view = new DatabaseView(file.database);

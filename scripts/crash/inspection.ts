@@ -1,4 +1,5 @@
 import { DatabaseView } from "../database-view.ts";
+import type { Ledger } from "./ledger.ts";
 
 /** What a database looks like after the crashes. */
 export interface Inspection {
@@ -13,31 +14,91 @@ export interface Inspection {
   readonly interrupted: number;
 }
 
-/** Compares the database of a daemon that has finished and stopped with the ids that it acknowledged. */
-export function inspectDatabase(file: string, acknowledged: ReadonlySet<string>): Inspection {
+/** What the daemon has promised. */
+export type Promises = Pick<Ledger, "acknowledged" | "cancelled" | "promised">;
+
+// One statement, and so of one moment, while a daemon writes.
+const WRONG_COUNTS = `
+  SELECT count(*) FROM (
+    SELECT 1 FROM (
+      SELECT account_seq, state, count AS tasks FROM task_counts
+      UNION ALL
+      SELECT account_seq, CASE state WHEN 'delayed' THEN 'queued' ELSE state END AS state, -count(*)
+      FROM tasks
+      GROUP BY 1, 2
+    )
+    GROUP BY account_seq, state
+    HAVING sum(tasks) <> 0
+  )`;
+
+/** What must never be in a database, whatever has just happened to its daemon and whether one runs. */
+export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "cancelled">): string[] {
+  using view = new DatabaseView(file);
+  return [
+    ...checkIntegrity(view),
+    fault(view.number(WRONG_COUNTS), "states of an account are counted wrongly"),
+    ...checkCancelled(view, cancelled),
+  ].filter((text) => text !== "");
+}
+
+/** Compares the database of a daemon that has finished and stopped with what it promised. */
+export function inspectDatabase(file: string, promises: Promises): Inspection {
+  const { acknowledged, cancelled, promised } = promises;
   using view = new DatabaseView(file);
   const completed = view.column("SELECT id FROM tasks WHERE state = 'completed'");
   const found = new Set(completed);
   const lost = [...acknowledged].filter((id) => !found.has(id));
   const count = (what: string): number => view.number(`SELECT count(*) FROM ${what}`);
   const tasks = count("tasks");
+  const undelivered = `deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+    WHERE d.state <> 'delivered' AND t.state <> 'cancelled'`;
   const faults = [
-    ...checkIntegrity(view),
+    ...inspectAnytime(file, promises),
     fault(lost.length, `acknowledged tasks are not completed, ${lost[0] ?? ""} for one`),
     fault(completed.length - found.size, "ids stand twice in the database"),
-    fault(tasks - completed.length, "tasks are not completed"),
-    fault(count("deliveries WHERE state <> 'delivered'"), "deliveries are not over"),
+    fault(count("tasks WHERE state NOT IN ('completed', 'cancelled')"), "tasks are not over"),
+    fault(wrongKeys(view, promised), "idempotency keys stand for too many or too few tasks"),
+    fault(count(undelivered), "deliveries are not over"),
     fault(count("attempts WHERE ended_at IS NULL"), "attempts have no end"),
   ].filter((text) => text !== "");
   const rerun = count("tasks WHERE runs > 1");
   const interrupted = count("attempts WHERE outcome = 'interrupted'");
-  return { faults, tasks, unacknowledged: tasks - acknowledged.size, rerun, interrupted };
+  const unacknowledged = tasks - acknowledged.size - cancelled.size;
+  return { faults, tasks, unacknowledged, rerun, interrupted };
 }
 
 function checkIntegrity(view: DatabaseView): readonly string[] {
   const findings = view.column("PRAGMA integrity_check").filter((finding) => finding !== "ok");
   const orphans = view.column("PRAGMA foreign_key_check").length;
   return [...findings.map(String), fault(orphans, "rows refer to rows that are not there")];
+}
+
+function checkCancelled(view: DatabaseView, cancelled: ReadonlySet<string>): readonly string[] {
+  const found = new Set(view.column("SELECT id FROM tasks WHERE state = 'cancelled'"));
+  const revived = [...cancelled].filter((id) => !found.has(id));
+  const sent = view.number(`
+    SELECT count(*) FROM tasks AS t
+    WHERE t.state = 'cancelled' AND (
+      t.ready = 1
+      OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.task_seq = t.seq)
+      OR EXISTS (SELECT 1 FROM deliveries AS d WHERE d.task_seq = t.seq AND d.state <> 'waiting')
+    )`);
+  return [
+    fault(
+      revived.length,
+      `cancelled tasks are not cancelled any more, ${revived[0] ?? ""} for one`,
+    ),
+    fault(sent, "cancelled tasks are ready or have something to send"),
+  ];
+}
+
+/** A task that was posted with a key has that key for its tag. */
+function wrongKeys(view: DatabaseView, promised: ReadonlyMap<string, number>): number {
+  const found = view.column(`
+    SELECT tag || ' ' || count(*) FROM tasks WHERE tag IS NOT NULL GROUP BY tag`);
+  const wanted = new Set([...promised].map(([key, tasks]) => `${key} ${tasks}`));
+  const right = found.filter((each) => wanted.has(String(each))).length;
+  return Math.max(found.length, wanted.size) - right;
 }
 
 function fault(count: number, text: string): string {

@@ -22,6 +22,9 @@ export class Ledger {
   readonly #acknowledged = new Set<string>();
   /** The hash of the first body, by task. */
   readonly #arrived = new Map<string, string>();
+  readonly #cancelled = new Set<string>();
+  /** How many tasks each idempotency key stands for. */
+  readonly #promised = new Map<string, number>();
   readonly #faults: string[] = [];
   #missing = 0;
   #postbacks = 0;
@@ -36,9 +39,27 @@ export class Ledger {
     if (!this.#arrived.has(taskId)) this.#missing++;
   }
 
+  /** A cancellation was acknowledged: from now on and before, nothing may be sent. */
+  cancel(taskId: string): void {
+    this.#cancelled.add(taskId);
+    if (this.#arrived.has(taskId)) this.#faults.push(`${taskId} was cancelled after its postback`);
+  }
+
+  /** A post with an idempotency key was answered with so many tasks. */
+  promise(key: string, tasks: number): void {
+    this.#promised.set(key, tasks);
+  }
+
+  /** Notes what must never happen. */
+  blame(fault: string): void {
+    this.#faults.push(fault);
+  }
+
   receive(webhook: ReceivedWebhook): void {
     const { taskId, body } = webhook;
     this.#postbacks++;
+    if (this.#cancelled.has(taskId))
+      this.#faults.push(`${taskId}: a postback after the cancelling`);
     if (!isSignedWith(this.#secret, webhook)) this.#faults.push(`${taskId}: bad signature`);
     // The id stands in the body as it stands in the header, or the daemon mixed two tasks up.
     if (!body.includes(`"id":"${taskId}"`)) this.#faults.push(`${taskId}: another task's body`);
@@ -59,6 +80,14 @@ export class Ledger {
 
   get acknowledged(): ReadonlySet<string> {
     return this.#acknowledged;
+  }
+
+  get cancelled(): ReadonlySet<string> {
+    return this.#cancelled;
+  }
+
+  get promised(): ReadonlyMap<string, number> {
+    return this.#promised;
   }
 
   /** What must never happen, in words. */

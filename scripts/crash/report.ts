@@ -4,7 +4,8 @@ import type { BacklogReport, StartCost } from "./backlog-run.ts";
 import type { CrashReport } from "./crash-run.ts";
 
 /** What the crashes did, as a Markdown table. */
-export function crashTable({ count, restartMs, ...inspection }: CrashReport): string {
+export function crashTable(report: CrashReport): string {
+  const { count, careful, cancelled, restartMs, ...inspection } = report;
   const slowest = Math.max(...restartMs).toFixed(0);
   const rows = [
     ["tasks acknowledged, each of them completed", count.acknowledged],
@@ -14,7 +15,12 @@ export function crashTable({ count, restartMs, ...inspection }: CrashReport): st
     ["tasks started again after a crash", inspection.rerun],
     ["attempts interrupted by a crash and made again", inspection.interrupted],
     ["acknowledged tasks without a postback", count.missing],
-    ["PRAGMA integrity_check", "ok"],
+    ["posts with an Idempotency-Key, each with its tasks once", careful.posts],
+    ["of these, sent again because a crash cut off the answer", careful.repeated],
+    ["of those, on disk before the crash and answered as kept", careful.replayed],
+    ["tasks whose cancelling was acknowledged, cancelled and unsent", cancelled],
+    ["counts by state, after every restart", "right"],
+    ["integrity_check and foreign_key_check, after every restart", "ok"],
     ["restart to ready, p50 ms", median(restartMs).toFixed(0)],
     ["restart to ready, slowest ms", slowest],
   ].map((row) => row.map(String));

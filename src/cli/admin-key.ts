@@ -1,9 +1,15 @@
 import { defineCommand } from "citty";
 
-import { hasControl } from "../config/value.ts";
 import { systemClock } from "../domain/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
-import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, newKey, newKeyId } from "../domain/key.ts";
+import {
+  ACTIVE_KEYS_MAX,
+  isKeyLabel,
+  KEY_LABEL_MAX,
+  KEY_PREFIX,
+  newKey,
+  newKeyId,
+} from "../domain/key.ts";
 import type { Key, KeyToStore } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
@@ -96,9 +102,7 @@ export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): Answer[
 function labelOf(args: Arguments): string | null {
   const label = textOf(args, "label");
   if (label === undefined) return null;
-  // Spread: a character outside the basic plane counts as one.
-  const isLabel = [...label].length <= KEY_LABEL_MAX && !hasControl(label);
-  if (isLabel) return label;
+  if (isKeyLabel(label)) return label;
   throw new UsageError(
     `--label takes at most ${KEY_LABEL_MAX} characters and no control characters`,
   );
@@ -146,7 +150,8 @@ function listKeys(login: string): AdminStep {
 
 function revokeKey(keyId: string): AdminStep {
   return async (store) => {
-    const key = await store.revokeKey({ keyId, revokedAt: systemClock.now() });
+    const revocation = { keyId, accountId: null, revokedAt: systemClock.now() };
+    const key = await store.revokeKey(revocation);
     if (key === null) throw noKey(keyId);
     const since = cellText(timeOrNull(key.revokedAt));
     return {

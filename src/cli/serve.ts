@@ -1,28 +1,41 @@
 import { version } from "../assets.ts";
 import type { Config } from "../config.ts";
-import { DatabaseError, InstanceLockError, ListenError, startDaemon } from "../daemon.ts";
+import {
+  DatabaseError,
+  InstanceLockError,
+  ListenError,
+  startDaemon,
+  TlsFileError,
+} from "../daemon.ts";
 import type { Daemon } from "../daemon.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { createLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
-import { CommandFailure, EXIT } from "./failure.ts";
+import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { removeReadyFile, writeReadyFile } from "./ready-file.ts";
 import { watchSignals } from "./stop-signal.ts";
 import { warnOfRisks } from "./warnings.ts";
 
 /**
  * Serves until a signal asks to stop, then ends the process with 0. Throws a {@link CommandFailure} when
- * it cannot start.
+ * it cannot start, and a {@link ConfigurationError} where its certificate cannot be served.
  */
 export async function serve(config: Config): Promise<void> {
   const log = createLogger(config.log);
   endOnFault(log);
   const exit = (code: number): void => process.exit(code);
+  const started = Promise.withResolvers<Daemon>();
+  // While the daemon starts it may have read the old files already: it reloads as soon as it runs.
+  const reload = (): void => void started.promise.then((daemon) => daemon.reload());
   // Before anything else: as the first process of a container it would not even be ended by a signal.
-  const stop = watchSignals({ source: process, clock: systemClock, log, exit });
+  const stop = watchSignals({
+    ...{ source: process, clock: systemClock, log, exit },
+    reload: config.tls === null ? null : reload,
+  });
   warnOfRisks(config, { log, env: process.env });
   const daemon = await start(config, log);
+  started.resolve(daemon);
   try {
     if (!stop.isAsked) announce(daemon, { config, log });
     await stop.asked;
@@ -39,6 +52,7 @@ async function start(config: Config, log: Logger): Promise<Daemon> {
   try {
     return await startDaemon({ config, clock: systemClock, log });
   } catch (error) {
+    if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
     const isExpected = EXPECTED.some((kind) => error instanceof kind);
     throw isExpected && error instanceof Error
       ? new CommandFailure(error.message, { cause: error })

@@ -12,6 +12,8 @@ export interface SignalParts {
   readonly log: Logger;
   /** Ends the process at once. */
   readonly exit: (code: number) => void;
+  /** What SIGHUP does; null: nothing can be reloaded. */
+  readonly reload: (() => void) | null;
 }
 
 /** A wish to stop that may have come. */
@@ -29,10 +31,10 @@ const SAME_SIGNAL_MS = 500;
 /**
  * Watches for signals. The first SIGTERM or SIGINT asks for a stop, which has 24.5 s: then the process
  * ends with 1. A second one ends it at once with 128 + the signal's number; nothing acknowledged is lost
- * either way. SIGHUP is logged and does nothing: it must not end a daemon whose terminal was closed.
+ * either way. SIGHUP reloads, or is logged and does nothing: it must not end a daemon whose terminal was closed.
  */
 export function watchSignals(parts: SignalParts): StopSignal {
-  const { source, clock, log, exit } = parts;
+  const { source, clock, log, exit, reload } = parts;
   let first: { readonly name: string; readonly at: number } | null = null;
   let tellAsked = (): void => {};
   const asked = new Promise<void>((resolve) => (tellAsked = resolve));
@@ -54,9 +56,11 @@ export function watchSignals(parts: SignalParts): StopSignal {
   };
   source.on("SIGTERM", () => onSignal("SIGTERM"));
   source.on("SIGINT", () => onSignal("SIGINT"));
-  source.on("SIGHUP", () =>
-    log.warn({ signal: "SIGHUP" }, "nothing is reloaded; a changed configuration takes a restart"),
-  );
+  source.on("SIGHUP", () => {
+    const message = "nothing is reloaded; a changed configuration takes a restart";
+    if (reload === null) log.warn({ signal: "SIGHUP" }, message);
+    else reload();
+  });
   return {
     get isAsked() {
       return first !== null;

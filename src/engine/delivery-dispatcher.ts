@@ -4,6 +4,7 @@ import { signStandardWebhook, signWebhook } from "../domain/signature.ts";
 import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook-url.ts";
 import type { SendRequest, Sender } from "../net/send.ts";
 import type { AttemptRef, ClaimedAttempt, Store } from "../store/store.ts";
+import type { HealthRecord } from "./health-record.ts";
 import { Lanes, type LaneLimits, type LaneShare } from "./lanes.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 
@@ -20,6 +21,7 @@ export interface DeliveryDispatcherDeps extends PersistDeps {
   readonly limits: LaneLimits;
   /** Waits before each retry, counted from the failure. */
   readonly retryAfterMs: readonly number[];
+  readonly health: Pick<HealthRecord, "noteAttempt">;
   /** The store can write no more: nothing that is sent from now on could be recorded. */
   readonly failed: (error: unknown) => void;
 }
@@ -144,6 +146,7 @@ export class DeliveryDispatcher {
   async #record(attempt: AttemptRef, result: AttemptResult): Promise<void> {
     const { store, clock, retryAfterMs, log } = this.#deps;
     const endedAt = clock.now();
+    this.#noteHealth(attempt.host, result.outcome);
     const facts = { endedAt, retriesUsed: attempt.retry, retryAfterMs };
     const decision = decideDelivery(result.outcome, facts);
     const record = { attempt, result, endedAt, decision };
@@ -156,6 +159,12 @@ export class DeliveryDispatcher {
       { kind, host, number, outcome, httpStatus, error, next: decision.state },
       "attempt failed",
     );
+  }
+
+  // A refused URL is its poster's affair, and what was interrupted says nothing about the receiver.
+  #noteHealth(host: string, outcome: AttemptResult["outcome"]): void {
+    if (outcome === "refused" || outcome === "interrupted") return;
+    this.#deps.health.noteAttempt(host, outcome === "delivered", this.#deps.clock.monotonic());
   }
 
   #settled(): void {

@@ -2,23 +2,26 @@ import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Store } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
+import { HealthRecord } from "./health-record.ts";
 import { persist } from "./persist.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sweeper } from "./sweeper.ts";
 import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
 
-export type EngineDeps = Omit<DeliveryDispatcherDeps, "store" | "failed" | "giveUp"> & {
+export type EngineDeps = Omit<DeliveryDispatcherDeps, "store" | "failed" | "giveUp" | "health"> & {
   readonly store: Store;
   readonly resolver: { close(): void };
   readonly clock: Clock;
   readonly log: Logger;
   readonly types: ReadonlyMap<string, TaskType>;
   readonly retentionMs: number;
+  /** A task has completed or failed, and that is on disk. */
+  readonly taskEnded: (id: string) => void;
 };
 
 const EVERY_SECOND = "* * * * * *";
 const EVERY_MINUTE = "0 * * * * *";
-// Delayed tasks that one tick lets into the queue: what is left follows at the next.
+// Delayed tasks that one write lets into the queue, so that others come in between.
 const RELEASE_MAX = 1000;
 
 /**
@@ -32,7 +35,10 @@ export class Engine {
   readonly #tasks: TaskDispatcher;
   readonly #deliveries: DeliveryDispatcher;
   readonly #sweeper: Sweeper;
+  readonly #health = new HealthRecord();
   #releasing: Promise<void> | null = null;
+  #isReleaseDue = false;
+  #isDraining = false;
   #isHalted = false;
 
   constructor(given: EngineDeps) {
@@ -40,9 +46,11 @@ export class Engine {
     this.#deps = deps;
     const failed = (error: unknown): void => this.#halt(error);
     this.#scheduler = new Scheduler(deps.clock);
-    this.#deliveries = new DeliveryDispatcher({ ...deps, failed });
+    const health = this.#health;
+    this.#deliveries = new DeliveryDispatcher({ ...deps, health, failed });
     this.#tasks = new TaskDispatcher({
       ...deps,
+      health,
       failed,
       deliveriesDue: (hosts) => this.#deliveries.wake(hosts),
     });
@@ -68,6 +76,21 @@ export class Engine {
     for (const type of types) this.#tasks.wake(type);
   }
 
+  /** Stops the run of a task whose cancellation is on disk. */
+  cancel(id: string): void {
+    this.#tasks.cancel(id);
+  }
+
+  /** Tells that these hosts have an attempt due now. */
+  wakeDeliveries(hosts: readonly string[]): void {
+    this.#deliveries.wake(hosts);
+  }
+
+  /** How runs and deliveries went in the last minutes. */
+  health(): ReturnType<HealthRecord["counts"]> {
+    return this.#health.counts(this.#deps.clock.monotonic());
+  }
+
   /** True when nothing is worked on any more, after a fault of the store. */
   get isHalted(): boolean {
     return this.#isHalted;
@@ -86,9 +109,11 @@ export class Engine {
 
   /** Begins nothing new; settles when what is under way has ended. */
   async drain(): Promise<void> {
+    this.#isDraining = true;
     this.#scheduler.stop();
     this.#tasks.drain();
     this.#deliveries.drain();
+    await this.#releasing;
     await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet(), this.#sweeper.stop()]);
   }
 
@@ -109,6 +134,7 @@ export class Engine {
   }
 
   #tick(): void {
+    this.#isReleaseDue = true;
     this.#releasing ??= this.#release().finally(() => {
       this.#releasing = null;
     });
@@ -118,9 +144,14 @@ export class Engine {
   async #release(): Promise<void> {
     const { store, clock } = this.#deps;
     try {
-      const due = { now: clock.now(), max: RELEASE_MAX };
-      const released = await persist(() => store.releaseDelayed(due), this.#deps);
-      if (released > 0) this.#tasks.wake();
+      // Again when a tick came meanwhile, and as long as there is more: the rest would wait for the next tick.
+      while (this.#isReleaseDue && !this.#isDraining) {
+        const due = { now: clock.now(), max: RELEASE_MAX };
+        this.#isReleaseDue = false;
+        const released = await persist(() => store.releaseDelayed(due), this.#deps);
+        if (released === RELEASE_MAX) this.#isReleaseDue = true;
+        if (released > 0) this.#tasks.wake();
+      }
     } catch (error) {
       this.#halt(error);
     }

@@ -1,14 +1,16 @@
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
+import { IDEMPOTENCY_MS } from "../domain/retention.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
 /** What of the store this sweeper uses. */
-export type SweptStore = Pick<Store, "eraseExpired" | "reclaimSpace">;
+export type SweptStore = Pick<Store, "eraseExpired" | "eraseStale" | "reclaimSpace">;
 
 export interface SweeperDeps {
   readonly store: SweptStore;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly retentionMs: number;
   /** What a sweep ended by that no later one can mend. */
   readonly failed: (error: unknown) => void;
 }
@@ -17,14 +19,15 @@ export interface SweeperDeps {
 const BATCH_MAX = 100;
 
 /**
- * Erases tasks whose retention is over, in small batches until a batch comes back short, and then gives
- * the space back. One sweep at a time; a sweep that finds the store unable stops and leaves the rest to
- * the next tick.
+ * Erases tasks whose retention is over, and with them kept answers and decided access requests, in small
+ * batches until nothing is left, and then gives the space back. One sweep at a time; a sweep that finds
+ * the store unable stops and leaves the rest to the next tick.
  */
 export class Sweeper {
   readonly #store: SweptStore;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #retentionMs: number;
   readonly #failed: (error: unknown) => void;
   #sweep: Promise<void> | null = null;
   #stopping = false;
@@ -33,6 +36,7 @@ export class Sweeper {
     this.#store = deps.store;
     this.#clock = deps.clock;
     this.#log = deps.log;
+    this.#retentionMs = deps.retentionMs;
     this.#failed = deps.failed;
   }
 
@@ -59,22 +63,30 @@ export class Sweeper {
 
   async #run(): Promise<void> {
     try {
-      const erased = await this.#erase();
-      if (erased === 0) return;
+      const erased = await this.#untilNone((now) =>
+        this.#store.eraseExpired({ now, max: BATCH_MAX }),
+      );
+      const stale = await this.#untilNone((now) => this.#store.eraseStale(this.#staleAt(now)));
+      if (erased + stale === 0) return;
       while (!this.#stopping && (await this.#store.reclaimSpace()) === "more") continue;
-      this.#log.info({ erased }, "expired tasks were erased");
+      if (erased > 0) this.#log.info({ erased }, "expired tasks were erased");
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
       this.#log.warn({ kind: error.kind }, `the retention sweep stopped: ${error.message}`);
     }
   }
 
-  async #erase(): Promise<number> {
+  #staleAt(now: number): Parameters<SweptStore["eraseStale"]>[0] {
+    const answersBefore = now - IDEMPOTENCY_MS;
+    return { answersBefore, decidedBefore: now - this.#retentionMs, max: BATCH_MAX };
+  }
+
+  async #untilNone(erase: (now: number) => Promise<number>): Promise<number> {
     let total = 0;
     while (!this.#stopping) {
-      const erased = await this.#store.eraseExpired({ now: this.#clock.now(), max: BATCH_MAX });
+      const erased = await erase(this.#clock.now());
       total += erased;
-      if (erased < BATCH_MAX) break;
+      if (erased === 0) break;
     }
     return total;
   }

@@ -3,6 +3,7 @@ import { decideRun } from "../domain/retry.ts";
 import { statusMessage } from "../domain/status.ts";
 import type { RunOutcome, Runner } from "../runners/runner.ts";
 import type { ClaimedTask, Store, TaskFinish } from "../store/store.ts";
+import type { HealthRecord } from "./health-record.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 
 /** What of the store this dispatcher uses. */
@@ -19,6 +20,9 @@ export interface TaskDispatcherDeps extends PersistDeps {
   /** By name. */
   readonly types: ReadonlyMap<string, TaskType>;
   readonly retentionMs: number;
+  readonly health: Pick<HealthRecord, "noteRun">;
+  /** A task has ended, and that is on disk. */
+  readonly taskEnded: (id: string) => void;
   /** Hosts that have an attempt due since a task finished. */
   readonly deliveriesDue: (hosts: readonly string[]) => void;
   /** The store can write no more: nothing that is run from now on could be kept. */
@@ -31,6 +35,8 @@ interface Lane extends TaskType {
   /** True while the queue may hold tasks that were not claimed. */
   mayHaveWork: boolean;
   isClaiming: boolean;
+  /** Cancelled while a claim was under way, which may have claimed them just before. */
+  readonly cancelled: Set<string>;
 }
 
 /**
@@ -42,14 +48,17 @@ interface Lane extends TaskType {
 export class TaskDispatcher {
   readonly #deps: TaskDispatcherDeps;
   readonly #lanes: readonly Lane[];
-  readonly #abort = new AbortController();
+  /** What ends a run, by the task's id. */
+  readonly #runs = new Map<string, AbortController>();
   #stopping = false;
+  #isAborted = false;
   #waiters: (() => void)[] = [];
 
   constructor(deps: TaskDispatcherDeps) {
     this.#deps = deps;
     this.#lanes = [...deps.types].map(([type, { runner, retries }]) => {
-      return { type, runner, retries, running: 0, mayHaveWork: false, isClaiming: false };
+      const idle = { running: 0, mayHaveWork: false, isClaiming: false };
+      return { type, runner, retries, ...idle, cancelled: new Set<string>() };
     });
   }
 
@@ -60,6 +69,12 @@ export class TaskDispatcher {
       lane.mayHaveWork = true;
       this.#pump(lane);
     }
+  }
+
+  /** Stops the run of a task that has been cancelled; what comes of the run is not kept. */
+  cancel(id: string): void {
+    this.#runs.get(id)?.abort();
+    for (const lane of this.#lanes) if (lane.isClaiming) lane.cancelled.add(id);
   }
 
   /** True when nothing runs and nothing is left to claim. */
@@ -82,7 +97,8 @@ export class TaskDispatcher {
   /** Stops what runs; it goes back to the queue and is run again after a restart. */
   async stop(): Promise<void> {
     this.drain();
-    this.#abort.abort();
+    this.#isAborted = true;
+    for (const run of this.#runs.values()) run.abort();
     await this.quiet();
   }
 
@@ -102,9 +118,10 @@ export class TaskDispatcher {
         store.claimTasks({ ...order, now: clock.now() });
       const tasks = await persist(claim, this.#deps);
       if (tasks.length === max) lane.mayHaveWork = true;
-      for (const task of tasks) this.#start(lane, task);
+      for (const task of tasks) if (!lane.cancelled.has(task.id)) this.#start(lane, task);
     } finally {
       lane.isClaiming = false;
+      lane.cancelled.clear();
       this.#settled();
     }
     this.#pump(lane);
@@ -124,17 +141,28 @@ export class TaskDispatcher {
   async #run(lane: Lane, task: ClaimedTask): Promise<void> {
     const { id, type, tag, marketplace } = task;
     const request = { id, type, tag, marketplace, inputText: task.inputText ?? "null" };
-    const outcome = await lane.runner.run(request, { signal: this.#abort.signal });
-    await this.#record(lane, task, outcome);
+    const run = new AbortController();
+    this.#runs.set(id, run);
+    // What a claim brought in after the stop.
+    if (this.#isAborted) run.abort();
+    try {
+      const outcome = await lane.runner.run(request, { signal: run.signal });
+      await this.#record(lane, task, outcome);
+    } finally {
+      this.#runs.delete(id);
+    }
   }
 
-  async #record(lane: Lane, { seq, failures }: ClaimedTask, outcome: RunOutcome): Promise<void> {
+  // To a task that was cancelled meanwhile the store does none of this.
+  async #record(lane: Lane, task: ClaimedTask, outcome: RunOutcome): Promise<void> {
+    const { id, seq, failures } = task;
     const { store, clock, retentionMs } = this.#deps;
     if (outcome.kind === "aborted") {
       await persist(() => store.requeueTasks({ seq }), this.#deps);
       return;
     }
     const endedAt = clock.now();
+    this.#deps.health.noteRun(outcome.kind === "completed", clock.monotonic());
     if (outcome.kind !== "completed") {
       const { retries } = lane;
       const decision = decideRun({ failuresBefore: failures, retries, endedAt });
@@ -145,6 +173,7 @@ export class TaskDispatcher {
     }
     const finish = toFinish(seq, outcome, { endedAt, retentionMs });
     const hosts = await persist(() => store.finishTask(finish), this.#deps);
+    this.#deps.taskEnded(id);
     if (hosts.length > 0) this.#deps.deliveriesDue(hosts);
   }
 

@@ -5,16 +5,18 @@ import { H3, HTTPError, type H3Event } from "h3";
 import type { Clock } from "../domain/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
-import { StatusError } from "../domain/status.ts";
-import { authenticate, type KeyStore } from "./authenticate.ts";
+import { StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { ClientGoneError, readJsonBody } from "./body.ts";
-import type { Answer, Operation } from "./operation.ts";
+import { parseFields } from "./fields.ts";
+import { admit, clientKey, requireHttps, type GateDeps } from "./gate.ts";
+import type { Answer, BodyRule, Call, Operation } from "./operation.ts";
+import { checkEscapes, parseQuery } from "./query.ts";
 import { headerValues } from "./raw-headers.ts";
 import { toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
 
 export interface AppDeps {
   readonly operations: readonly Operation[];
-  readonly store: KeyStore;
+  readonly gate: GateDeps;
   readonly clock: Clock;
   readonly ids: IdGenerator;
   readonly log: Logger;
@@ -29,7 +31,7 @@ export function createApp(deps: AppDeps): H3 {
   // Silent, because h3 prints a stack for every client that hangs up; `onError` logs what is worth it.
   const app = new H3({
     silent: true,
-    onError: (error, event) => answerError(error, { deps, event, requestId: newRequestId(deps) }),
+    onError: (error, event) => answerError(error, { deps, event, ...newReply(event, deps) }),
   });
   for (const [path, methods] of Map.groupBy(deps.operations, ({ path }) => path)) {
     app.all(path, (event) => serve(methods, event, deps));
@@ -37,45 +39,118 @@ export function createApp(deps: AppDeps): H3 {
   return app;
 }
 
+/** What goes with a response whatever it says: its id, and what its headers say about limits. */
+interface Reply {
+  readonly requestId: string;
+  readonly isHead: boolean;
+  headers: ResponseHeaders;
+}
+
+function newReply({ req }: H3Event, { ids, clock }: AppDeps): Reply {
+  return { requestId: ids.next(clock.now()), isHead: req.method === "HEAD", headers: {} };
+}
+
 async function serve(
   methods: readonly Operation[],
   event: H3Event,
   deps: AppDeps,
 ): Promise<Response> {
-  const requestId = newRequestId(deps);
+  const reply = newReply(event, deps);
   try {
-    return toResponse(await callOperation(methods, event, deps), requestId);
+    const operation = findOperation(methods, event);
+    return toResponse(await callOperation(operation, { event, deps, reply }), reply);
   } catch (error) {
-    return answerError(error, { deps, event, requestId });
+    return answerError(error, { deps, event, ...reply });
   }
 }
 
+function findOperation(methods: readonly Operation[], { req: { method } }: H3Event): Operation {
+  const wanted = method === "HEAD" ? "GET" : method;
+  const operation = methods.find((each) => each.method === wanted);
+  if (operation !== undefined) return operation;
+  const allowed = methods.flatMap((each) =>
+    each.method === "GET" ? ["GET", "HEAD"] : [each.method],
+  );
+  throw new StatusError(40500, { headers: { allow: allowed.join(", ") } });
+}
+
+interface Serving {
+  readonly event: H3Event;
+  readonly deps: AppDeps;
+  readonly reply: Reply;
+}
+
+// The order of these checks is the contract's (§1).
 async function callOperation(
-  methods: readonly Operation[],
-  event: H3Event,
-  deps: AppDeps,
+  operation: Operation,
+  { event, deps, reply }: Serving,
 ): Promise<Answer> {
-  const { method } = event.req;
-  const isHead = method === "HEAD";
-  const operation = methods.find((each) => each.method === (isHead ? "GET" : method));
-  if (operation === undefined) throw methodNotAllowed(methods);
   const request = nodeRequest(event);
   checkHost(request);
-  const call = { params: event.context.params ?? {}, now: deps.clock.now() };
-  if (operation.method === "POST") {
-    const holder = await authenticate(request, deps.store);
-    refuseIdempotencyKey(request);
-    const body = await readJsonBody(request, { bytesMax: deps.bodyBytesMax });
-    return operation.handle({ ...call, holder, body });
+  const { gate, clock } = deps;
+  // Health checks come from machines that know nothing of certificates, and carry no key.
+  if (operation.path.startsWith("/v1/")) requireHttps(request, gate);
+  const call = toCall(event, { request, deps });
+  let who = {};
+  if (operation.access === "account") {
+    const { holder, headers } = await admit(request, { deps: gate, now: call.now });
+    reply.headers = headers;
+    who = { holder };
   }
-  const getCall = { ...call, query: event.url.searchParams, isHead };
-  if (operation.access === "public") return operation.handle(getCall);
-  return operation.handle({ ...getCall, holder: await authenticate(request, deps.store) });
+  const query = parseQuery(queryOf(event), operation.query);
+  const body = await readBody(request, { rule: operation.body, bytesMax: deps.bodyBytesMax });
+  // A body may take its time, and a task is as old as its acceptance.
+  const now = body === NOTHING ? call.now : clock.now();
+  return operation.handle({ ...call, now, ...who, query, ...body });
 }
 
-function methodNotAllowed(methods: readonly Operation[]): StatusError {
-  const allowed = methods.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]));
-  return new StatusError(40500, { headers: { allow: allowed.join(", ") } });
+function toCall(
+  event: H3Event,
+  { request, deps }: { readonly request: IncomingMessage; readonly deps: AppDeps },
+): Call {
+  return {
+    params: event.context.params ?? {},
+    now: deps.clock.now(),
+    isHead: event.req.method === "HEAD",
+    headers: (name) => headerValues(request, name),
+    clientKey: () => clientKey(request, deps.gate),
+    gone: () => closeSignal(request),
+  };
+}
+
+const NO_PARAMETERS = new URLSearchParams();
+
+// Most requests have none, and asking h3 for it parses the URL.
+function queryOf({ url }: H3Event): URLSearchParams {
+  if (url.search === "") return NO_PARAMETERS;
+  checkEscapes(url.search);
+  return url.searchParams;
+}
+
+// One for a connection, however many requests come over it: a listener for each would stay as long as it does.
+const closeSignals = new WeakMap<IncomingMessage["socket"], AbortSignal>();
+
+function closeSignal({ socket }: IncomingMessage): AbortSignal {
+  const known = closeSignals.get(socket);
+  if (known !== undefined) return known;
+  const closed = new AbortController();
+  closeSignals.set(socket, closed.signal);
+  if (socket.destroyed) closed.abort();
+  else socket.once("close", () => closed.abort());
+  return closed.signal;
+}
+
+const NOTHING = {};
+
+async function readBody(
+  request: IncomingMessage,
+  { rule, bytesMax }: { readonly rule: BodyRule; readonly bytesMax: number },
+): Promise<object> {
+  if (rule.kind === "none") return NOTHING;
+  const isOptional = rule.kind === "fields" && rule.isOptional;
+  const { bytes, value } = await readJsonBody(request, { bytesMax, isOptional });
+  if (rule.kind === "json") return { body: value, bodyBytes: bytes };
+  return { body: parseFields(value, rule.fields) };
 }
 
 // RFC 9112 §3.2. Nothing here reads the host, but whatever stands in front may route by it, and by
@@ -84,14 +159,7 @@ function checkHost(request: IncomingMessage): void {
   const { length } = headerValues(request, "host");
   if (length === 1 || (length === 0 && request.httpVersion === "1.0")) return;
   const detail = "Send one Host header.";
-  throw new StatusError(40000, { details: [{ pointer: "", detail }] });
-}
-
-// It comes with a later release. Ignored, it would let a client that trusts in it do its work twice.
-function refuseIdempotencyKey(request: IncomingMessage): void {
-  if (headerValues(request, "idempotency-key").length === 0) return;
-  const detail = "Idempotency-Key is not supported in this release: leave the header out.";
-  throw new StatusError(40000, { details: [{ pointer: "", detail }] });
+  throw new StatusError(40000, { detail });
 }
 
 function nodeRequest(event: H3Event): IncomingMessage {
@@ -101,29 +169,27 @@ function nodeRequest(event: H3Event): IncomingMessage {
   return request as IncomingMessage;
 }
 
-function newRequestId(deps: AppDeps): string {
-  return deps.ids.next(deps.clock.now());
-}
-
-interface ErrorContext {
+interface ErrorContext extends Reply {
   readonly deps: AppDeps;
   readonly event: H3Event;
-  readonly requestId: string;
 }
 
-function answerError(error: unknown, { deps, event, requestId }: ErrorContext): Response {
-  if (error instanceof ClientGoneError) return toResponse({ status: 400, text: "" }, requestId);
+function answerError(error: unknown, { deps, event, ...reply }: ErrorContext): Response {
+  if (error instanceof ClientGoneError) return toResponse({ status: 400, text: "" }, reply);
   const known = toStatusError(error) ?? toRoutingError(error);
-  if (known !== null) return toResponse(toErrorAnswer(known), requestId);
+  if (known !== null) return toResponse(toErrorAnswer(known), reply);
   // The pathname only: the query may hold anything.
+  const { requestId } = reply;
   const facts = { err: error, requestId, method: event.req.method, path: event.url.pathname };
   deps.log.error(facts, "a request ended in an unexpected error");
-  return toResponse(toErrorAnswer(new StatusError(50000)), requestId);
+  return toResponse(toErrorAnswer(new StatusError(50000)), reply);
 }
 
 // What h3 itself refuses before any of our code runs: an unknown path, or one that cannot be decoded.
 function toRoutingError(error: unknown): StatusError | null {
   if (!HTTPError.isError(error) || error.unhandled === true) return null;
   if (error.status === 404) return new StatusError(40400);
-  return error.status >= 400 && error.status < 500 ? new StatusError(40000) : null;
+  if (error.status < 400 || error.status >= 500) return null;
+  const detail = "A percent escape in the path is malformed, or not UTF-8.";
+  return new StatusError(40000, { detail });
 }

@@ -1,17 +1,55 @@
 import type { Store } from "../store/store.ts";
+import { openApi } from "./openapi.ts";
 import type { Operation } from "./operation.ts";
+import { accessRequest, type AccessRequestDeps } from "./operations/access-requests.ts";
+import { deliveryList, redeliver, type DeliveriesDeps } from "./operations/deliveries.ts";
 import { livez, readyz } from "./operations/health.ts";
+import { keyCreate, keyRevoke, type KeysDeps } from "./operations/keys.ts";
+import {
+  marketplaces,
+  serviceStatus,
+  statusCodes,
+  type MarketplaceDocument,
+} from "./operations/reference.ts";
+import { taskCancel, type TaskCancelDeps } from "./operations/task-cancel.ts";
 import { taskGet, type TaskGetDeps } from "./operations/task-get.ts";
+import { taskList } from "./operations/task-list.ts";
 import { taskPost, type TaskPostDeps } from "./operations/task-post.ts";
 import { tasksReady } from "./operations/tasks-ready.ts";
+import { userData, type UserDataDeps } from "./operations/user-data.ts";
 
 export type OperationsDeps = TaskPostDeps &
-  TaskGetDeps & {
-    readonly store: Pick<Store, "insertTasks" | "findTask" | "collectTask" | "listReady">;
-    readonly notReadyReason: () => string | null;
+  TaskGetDeps &
+  TaskCancelDeps &
+  KeysDeps &
+  UserDataDeps &
+  DeliveriesDeps &
+  AccessRequestDeps & {
+    readonly store: Pick<Store, "listReady" | "listTasks">;
+    readonly marketplaces: readonly MarketplaceDocument[];
+    readonly serviceStatus: Parameters<typeof serviceStatus>[0];
+    readonly notReadyReason: () => Promise<string | null>;
   };
 
 /** The API on one screen: every operation there is. */
 export function operations(deps: OperationsDeps): readonly Operation[] {
-  return [taskPost(deps), taskGet(deps), tasksReady(deps), livez(), readyz(deps)];
+  const all = [
+    taskPost(deps),
+    taskGet(deps),
+    tasksReady(deps),
+    taskList(deps),
+    taskCancel(deps),
+    deliveryList(deps),
+    redeliver(deps),
+    keyCreate(deps),
+    keyRevoke(deps),
+    userData(deps),
+    marketplaces(deps.marketplaces),
+    serviceStatus(deps.serviceStatus),
+    statusCodes(),
+    accessRequest(deps),
+    livez(),
+    readyz(deps),
+  ];
+  return [...all, openApi(all)];
 }

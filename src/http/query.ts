@@ -1,12 +1,26 @@
 import { StatusError } from "../domain/status.ts";
+import type { JsonSchema } from "./json-schema.ts";
 
-/** What may stand in a query: for each name, how its text becomes a value, or null when it cannot. */
-export type QueryRules = Readonly<Record<string, (text: string) => unknown>>;
+/** What one query parameter may hold: how it is read, and how that is documented. */
+export interface QueryRule<Value> {
+  /** The value, or null where the text is malformed or out of range. */
+  readonly parse: (text: string) => Value | null;
+  /** What it takes, for who gave something else; completes "It takes …". */
+  readonly takes: string;
+  readonly schema: JsonSchema;
+  readonly description: string;
+}
+
+/** What may stand in a query, by name. */
+export type QueryRules = Readonly<Record<string, QueryRule<unknown>>>;
 
 /** The values of a query by the rules: null for what is absent. */
 export type QueryValues<Rules extends QueryRules> = {
-  readonly [Name in keyof Rules]: Exclude<ReturnType<Rules[Name]>, null> | null;
+  readonly [Name in keyof Rules]: Rules[Name] extends QueryRule<infer Value> ? Value | null : never;
 };
+
+/** For operations that take no query parameter. */
+export const NO_QUERY = {} as const satisfies QueryRules;
 
 /**
  * Reads a query. What is unknown, repeated, malformed or out of range is 40000 and never clamped or
@@ -22,35 +36,88 @@ export function parseQuery<Rules extends QueryRules>(
     const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
     if (rule === undefined) throw malformed(name, "It is not known here");
     if (values[name] !== null) throw malformed(name, "It may stand only once");
-    const value = rule(text);
-    if (value === null) throw malformed(name, "Its value is malformed or out of range");
+    const value = rule.parse(text);
+    if (value === null) throw malformed(name, `It takes ${rule.takes}`);
     values[name] = value;
   }
   // Every name of the rules has been given null or what its own rule made.
   return values as QueryValues<Rules>;
 }
 
+/**
+ * Throws 40000 for an escape that is none, or that is no UTF-8. URLSearchParams takes `%zz` for itself and `%ff`
+ * for U+FFFD, so that a filter would ask for what nobody meant.
+ */
+export function checkEscapes(search: string): void {
+  try {
+    decodeURIComponent(search);
+  } catch {
+    // The one thing it throws for.
+    throw badRequest("A percent escape in the query is malformed, or not UTF-8.");
+  }
+}
+
 function malformed(name: string, what: string): StatusError {
   const shown = name.length <= 64 ? name : `${name.slice(0, 64).toWellFormed()}…`;
-  const detail = `${what}: the query parameter '${shown}'.`;
-  return new StatusError(40000, { details: [{ pointer: "", detail }] });
+  return badRequest(`${what}: the query parameter '${shown}'.`);
+}
+
+function badRequest(detail: string): StatusError {
+  return new StatusError(40000, { detail });
 }
 
 /** A rule for whole numbers from `min` to `max`, in plain digits. */
-export function wholeNumber(min: number, max: number): (text: string) => number | null {
-  return (text) => {
-    const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-    return number >= min && number <= max ? number : null;
+export function wholeNumber(
+  { min, max, standard }: { readonly min: number; readonly max: number; readonly standard: number },
+  description: string,
+): QueryRule<number> {
+  return {
+    parse(text) {
+      const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+      return number >= min && number <= max ? number : null;
+    },
+    takes: `a whole number from ${min} to ${max}`,
+    schema: { type: "integer", minimum: min, maximum: max, default: standard },
+    description,
   };
 }
 
 /** A rule for `true` and `false`. */
-export function trueOrFalse(text: string): boolean | null {
-  if (text === "true") return true;
-  return text === "false" ? false : null;
+export function trueOrFalse(standard: boolean, description: string): QueryRule<boolean> {
+  return {
+    parse(text) {
+      if (text === "true") return true;
+      return text === "false" ? false : null;
+    },
+    takes: "true or false",
+    schema: { type: "boolean", default: standard },
+    description,
+  };
 }
 
-/** A rule for text of at most `lengthMax` UTF-16 units. */
-export function textUpTo(lengthMax: number): (text: string) => string | null {
-  return (text) => (text.length <= lengthMax ? text : null);
+/** A rule for text of at most `lengthMax` code points. */
+export function textUpTo(lengthMax: number, description: string): QueryRule<string> {
+  return {
+    // A code point takes two units at most, so only lengths in between need counting.
+    parse: (text) =>
+      text.length <= lengthMax || (text.length <= 2 * lengthMax && [...text].length <= lengthMax)
+        ? text
+        : null,
+    takes: `at most ${lengthMax} characters`,
+    schema: { type: "string", maxLength: lengthMax },
+    description,
+  };
+}
+
+/** A rule for one of a few words. */
+export function oneOf<const Word extends string>(
+  words: readonly Word[],
+  description: string,
+): QueryRule<Word> {
+  return {
+    parse: (text) => words.find((word) => word === text) ?? null,
+    takes: `one of ${words.join(", ")}`,
+    schema: { type: "string", enum: words },
+    description,
+  };
 }

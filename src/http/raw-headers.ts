@@ -4,7 +4,10 @@ import type { IncomingMessage } from "node:http";
  * Every value of a header, one for each of its lines. Node's own `headers` keeps the first of two
  * lines of a header such as Authorization, and drops the other silently.
  */
-export function headerValues({ rawHeaders }: IncomingMessage, name: string): readonly string[] {
+export function headerValues(
+  { rawHeaders }: Pick<IncomingMessage, "rawHeaders">,
+  name: string,
+): readonly string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const [each, value] = [rawHeaders[i], rawHeaders[i + 1]];

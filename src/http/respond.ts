@@ -1,27 +1,71 @@
 import { FastResponse } from "srvx";
 
-import { STATUS_TABLE, StatusError } from "../domain/status.ts";
+import { STATUS_TABLE, StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { StoreError } from "../store/store.ts";
-import type { Answer } from "./operation.ts";
+import type { Answer, AnswerHeaderDoc } from "./operation.ts";
 
 const RETRY_AFTER_SECONDS = "1";
 
-/** A response that h3 sends as it is. */
-export function toResponse(answer: Answer, requestId: string): Response {
-  const headers = headerLines(answer, requestId);
-  return new FastResponse(answer.text, { status: answer.status, headers });
+/** What goes with a response whatever it says. */
+export interface ReplyHeaders {
+  readonly requestId: string;
+  /** The request was a HEAD: only the headers of the answer are sent. */
+  readonly isHead?: boolean;
+  /** Beside those of the answer, which come last. */
+  readonly headers?: ResponseHeaders;
 }
 
-function headerLines(answer: Answer, requestId: string): [string, string][] {
-  const lines: [string, string][] = [
-    ["content-type", "application/json"],
-    ["x-request-id", requestId],
-    ["x-content-type-options", "nosniff"],
-  ];
-  for (const [name, value] of Object.entries(answer.headers ?? {})) {
+/** A response that h3 sends as it is. */
+export function toResponse(answer: Answer, reply: ReplyHeaders): Response {
+  const { status } = answer;
+  const headers = headerLines(answer, reply);
+  if (reply.isHead) return headOnly(answer, headers);
+  // The constructor refuses 304 with any body, an empty one too.
+  if (status === 304) return new FastResponse(null, { status, headers });
+  return new FastResponse(answer.text, { status, headers });
+}
+
+// h3 would leave out the length together with the body.
+function headOnly({ status, text }: Answer, headers: [string, string][]): Response {
+  const length: [string, string] = ["content-length", String(Buffer.byteLength(text))];
+  return new FastResponse(null, {
+    status,
+    headers: status === 304 ? headers : [...headers, length],
+  });
+}
+
+function headerLines(answer: Answer, { requestId, headers }: ReplyHeaders): [string, string][] {
+  const lines: [string, string][] = answer.status === 304 ? [] : [CONTENT_TYPE];
+  lines.push(["x-request-id", requestId], ["x-content-type-options", "nosniff"]);
+  if (headers !== undefined) addLines(lines, headers);
+  if (answer.headers !== undefined) addLines(lines, answer.headers);
+  return lines;
+}
+
+const CONTENT_TYPE: [string, string] = ["content-type", "application/json"];
+
+function addLines(lines: [string, string][], headers: ResponseHeaders): void {
+  for (const [name, value] of Object.entries(headers)) {
     for (const line of typeof value === "string" ? [value] : value) lines.push([name, line]);
   }
-  return lines;
+}
+
+/** For answers that hold a secret: no cache keeps them. */
+export const NO_STORE = { "cache-control": "no-store" } as const;
+
+/** How the document shows {@link NO_STORE}. */
+export const NO_STORE_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
+  "Cache-Control": {
+    description: "The answer holds a secret: nobody may keep it.",
+    schema: { const: "no-store" },
+    isAlways: true,
+  },
+};
+
+/** The envelope of an operation that is not about tasks: the status, then its own fields. */
+export function envelope(fields: Readonly<Record<string, unknown>>): string {
+  const { message } = STATUS_TABLE[20000];
+  return JSON.stringify({ status_code: 20000, status_message: message, ...fields });
 }
 
 /** The answer to a request that ended in an error the caller may see (contract §1). */
@@ -48,7 +92,7 @@ export function toRawResponse(error: StatusError, requestId: string): string {
   const reason = STATUS_TABLE[error.code].message.replace(".", "");
   return [
     `HTTP/1.1 ${error.httpStatus} ${reason}`,
-    ...headerLines(answer, requestId).map(([name, value]) => `${name}: ${value}`),
+    ...headerLines(answer, { requestId }).map(([name, value]) => `${name}: ${value}`),
     `content-length: ${Buffer.byteLength(answer.text)}`,
     "connection: close",
     "",

@@ -1,21 +1,50 @@
-import type { RequestListener, Server, ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
+import type { RequestListener, Server } from "node:http";
+import type { Server as TlsServer } from "node:https";
 
 import type { H3 } from "h3";
 import { toNodeHandler } from "h3/node";
-import { listen, type Listener } from "listhen";
+import { listen } from "listhen";
 
-import { systemClock } from "../domain/clock.ts";
-import { IdGenerator } from "../domain/id.ts";
-import { StatusError } from "../domain/status.ts";
-import { toRawResponse } from "./respond.ts";
+import { followConnections } from "./connection-drain.ts";
+import { refuseGarbage } from "./garbage.ts";
+import { takeTurns } from "./request-turns.ts";
+import { createTlsServer, listenTls, replacePair, type TlsPair } from "./tls-server.ts";
 
 /** A server that listens. */
 export interface HttpServer {
   readonly url: string;
   readonly port: number;
+  /**
+   * New connections get this certificate, old ones go on with theirs. Throws an Error, and keeps the
+   * old pair, where this one cannot be served or the server does not do HTTPS.
+   */
+  reloadTls(pair: TlsPair): void;
   /** Accepts no more connections; settles when the requests under way are answered. */
   close(): Promise<void>;
+  /** Breaks off the requests that {@link close} waits for. */
+  abort(): void;
+}
+
+/** Where and how a server listens. */
+export interface ServerOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  /** Null serves plain HTTP. */
+  readonly tls: TlsPair | null;
+  readonly limits: ConnectionLimits;
+}
+
+/** What connections may take up; config/setting.ts has the defaults. */
+export interface ConnectionLimits {
+  /** At once; one more is closed as soon as it is made. */
+  readonly connections: number;
+  /** For a request's headers, and for a TLS handshake. */
+  readonly headerTimeoutMs: number;
+  /** For a whole request, body included. */
+  readonly requestTimeoutMs: number;
+  /** For an answer that its client does not read to make some way. */
+  readonly sendTimeoutMs: number;
 }
 
 /** The address cannot be listened on: taken, not this machine's, or not permitted. */
@@ -23,38 +52,81 @@ export class ListenError extends Error {
   override readonly name = "ListenError" as const;
 }
 
-const HEADERS_TIMEOUT_MS = 10_000;
-const REQUEST_TIMEOUT_MS = 30_000;
-const TIMEOUT_CHECK_MS = 5_000;
 // Longer than the idle time of common proxies and clients, which would otherwise meet a connection that is being closed.
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
-const CONNECTIONS_MAX = 4096;
 const HEADERS_COUNT_MAX = 100;
+// What Node does with a longer timeout is to take it modulo 32 bits.
+const TIMEOUT_MS_MAX = 2_147_483_647;
+// Node looks for requests that take too long in this interval, and sooner where less time is given.
+const TIMEOUT_CHECK_MS_MAX = 5_000;
 // A free port is looked for and then listened on: in between somebody else may take it.
 const RANDOM_PORT_TRIES = 5;
 
-/** Serves the app; port 0 picks a free one. Throws {@link ListenError} when it cannot listen there. */
-export async function openServer(
-  app: H3,
-  address: { readonly host: string; readonly port: number },
-): Promise<HttpServer> {
-  const listener = await listenOn(app, address);
-  const server = listener.server as Server;
-  harden(server);
-  const { port } = listener.address;
-  const host = address.host.includes(":") ? `[${address.host}]` : address.host;
-  return {
-    url: `http://${host}:${port}`,
-    port,
-    close: () => listener.close(),
-  };
+/**
+ * Serves the app over HTTP, or HTTPS where there is a certificate. Throws {@link ListenError} when it
+ * cannot listen there.
+ */
+export async function openServer(app: H3, options: ServerOptions): Promise<HttpServer> {
+  const listener = takeTurns(toListener(app));
+  return options.tls === null
+    ? openPlain(listener, options)
+    : openTls(listener, { ...options, tls: options.tls });
 }
 
-async function listenOn(
-  app: H3,
-  { host, port }: { readonly host: string; readonly port: number },
-): Promise<Listener> {
-  const listener = toListener(app);
+async function openPlain(listener: RequestListener, options: ServerOptions): Promise<HttpServer> {
+  const server = await listenPlain(listener, options);
+  harden(server, options.limits);
+  // The interval of the checks is read when listening begins: it is told so again.
+  server.emit("listening");
+  return toHttpServer(server, {
+    origin: `http://${urlHost(options.host)}`,
+    reloadTls() {
+      throw new Error("plain HTTP is served: there is no certificate to replace");
+    },
+  });
+}
+
+/**
+ * Apart from listhen, which can serve HTTPS but not well: it takes neither a least TLS version nor a
+ * time for handshakes, takes a PEM text that begins with a remark for a path, and when it closes it
+ * breaks off the requests under way (http-shutdown calls the TCP connection below TLS idle).
+ */
+async function openTls(
+  listener: RequestListener,
+  { host, port, tls, limits }: ServerOptions & { readonly tls: TlsPair },
+): Promise<HttpServer> {
+  const handshakeTimeoutMs = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
+  const server: TlsServer = createTlsServer(listener, { pair: tls, handshakeTimeoutMs });
+  harden(server, limits);
+  try {
+    await listenTls(server, { host, port });
+  } catch (error) {
+    throw toListenError(error, { host, port });
+  }
+  return toHttpServer(server, {
+    origin: `https://${urlHost(host)}`,
+    reloadTls: (pair) => replacePair(server, pair),
+  });
+}
+
+function toHttpServer(
+  server: Server,
+  { origin, reloadTls }: { readonly origin: string } & Pick<HttpServer, "reloadTls">,
+): HttpServer {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("it listens on no port");
+  const { port } = address;
+  return { url: `${origin}:${port}`, port, reloadTls, ...followConnections(server) };
+}
+
+function urlHost(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+async function listenPlain(
+  listener: RequestListener,
+  { host, port }: ServerOptions,
+): Promise<Server> {
   for (let triesLeft = port === 0 ? RANDOM_PORT_TRIES : 1; ; triesLeft--) {
     try {
       const opened = await listen(listener, {
@@ -65,17 +137,33 @@ async function listenOn(
         // It warns on the console when a loopback address is called public.
         public: !LOOPBACK_NAMES.has(host),
       });
-      if (port === 0 || opened.address.port === port) return opened;
+      // Asked for HTTP it gives a server of node:http.
+      if (port === 0 || opened.address.port === port) return opened.server as Server;
       // It passes over ports that browsers refuse to visit, such as 6000, and takes 3000 instead.
       await opened.close();
       throw new Error("browsers refuse to connect to this port");
     } catch (error) {
-      if (triesLeft > 1) continue;
-      const reason = error instanceof Error ? error.message : String(error);
-      const message = `cannot listen on ${host} port ${port}: ${reason}; choose another with --host and --port`;
-      throw new ListenError(message, { cause: error });
+      if (triesLeft <= 1) throw toListenError(error, { host, port });
     }
   }
+}
+
+function toListenError(
+  error: unknown,
+  { host, port }: Pick<ServerOptions, "host" | "port">,
+): ListenError {
+  const reason = listenReason(error);
+  const message = `cannot listen on ${host} port ${port}: ${reason}; choose another with --host and --port`;
+  return new ListenError(message, { cause: error });
+}
+
+function listenReason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // What listhen throws, in its own words and without the system's code.
+  const isUnavailable = error.name === "GetPortError";
+  return isUnavailable
+    ? "the port is taken or not permitted, or the address is not this machine's"
+    : error.message;
 }
 
 /**
@@ -94,7 +182,8 @@ function toListener(app: H3): RequestListener {
 
 // RFC 9112 §3.2.2: the absolute form is to be taken too. What else there is names nothing here.
 function toOriginForm(target: string): string {
-  if (target.startsWith("/")) return target;
+  // To a URL parser a backslash is a slash, to a proxy that decides by the path it is none.
+  if (target.startsWith("/")) return target.replaceAll("\\", "%5C");
   const url = /^https?:/i.test(target) ? URL.parse(target) : null;
   return url === null ? "/*" : url.pathname + url.search;
 }
@@ -114,55 +203,24 @@ const QUIET = {
 
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1"]);
 
-function harden(server: Server): void {
-  server.headersTimeout = HEADERS_TIMEOUT_MS;
-  server.requestTimeout = REQUEST_TIMEOUT_MS;
+function harden(server: Server, limits: ConnectionLimits): void {
+  const requestTimeout = Math.min(limits.requestTimeoutMs, TIMEOUT_MS_MAX);
+  // Node exchanges the two where a whole request has less time than its headers.
+  const headersTimeout = Math.min(limits.headerTimeoutMs, requestTimeout);
+  server.headersTimeout = headersTimeout;
+  server.requestTimeout = requestTimeout;
+  // For what this is, see request-turns.ts: an answer that is only waited for is left alone.
+  server.timeout = Math.min(limits.sendTimeoutMs, TIMEOUT_MS_MAX);
   server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS;
-  server.maxConnections = CONNECTIONS_MAX;
+  server.maxConnections = limits.connections;
   server.maxHeadersCount = HEADERS_COUNT_MAX;
   // Options of createServer, which listhen calls. Without a Host, Node's own answer would have no
-  // body: the app's has. The interval, else 30 s, is read when listening begins: it is told so again.
+  // body: the app's has.
   Object.assign(server, {
     requireHostHeader: false,
-    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+    connectionsCheckingInterval: Math.min(TIMEOUT_CHECK_MS_MAX, headersTimeout),
   });
-  server.emit("listening");
   // RFC 9110 §10.1.1 lets a server ignore expectations it does not know; Node answers without a body.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   refuseGarbage(server);
 }
-
-// What never became a request is answered in the contract's shape too, and its connection closed.
-// Answers to what came before it go first: a client would take this one for theirs.
-function refuseGarbage(server: Server): void {
-  const lastAnswers = new WeakMap<Duplex, ServerResponse>();
-  server.prependListener("request", ({ socket }, response) => lastAnswers.set(socket, response));
-  server.on("clientError", (error, socket) => {
-    const last = lastAnswers.get(socket);
-    if (last?.req.complete && !last.writableFinished) {
-      last.once("close", () => answerGarbage(error, socket));
-    } else if (last?.req.complete === false && last.socket === null) {
-      // The last request itself is broken, and it is answered already or waits behind one that is not.
-      socket.destroy();
-    } else answerGarbage(error, socket);
-  });
-}
-
-const ids = new IdGenerator();
-
-function answerGarbage(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const details = [{ pointer: "", detail: GARBAGE[error.code ?? ""] ?? NO_REQUEST }];
-  const text = toRawResponse(new StatusError(40000, { details }), ids.next(systemClock.now()));
-  // Not left half open: who never closes it in turn would hold one of the connections there are.
-  socket.end(text, () => socket.destroy());
-}
-
-const NO_REQUEST = "This is not an HTTP/1.1 request that can be read.";
-const GARBAGE: Readonly<Record<string, string>> = {
-  HPE_HEADER_OVERFLOW: "The request's headers are too large.",
-  ERR_HTTP_REQUEST_TIMEOUT: "The request took too long to arrive.",
-};

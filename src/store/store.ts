@@ -1,8 +1,26 @@
+import type { AccessRequest, AccessRequestFields } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
 import type { KeyHolder } from "../domain/credentials.ts";
-import type { AttemptResult, DeliveryDecision, DeliveryKind } from "../domain/delivery.ts";
 import type { StatusCode } from "../domain/status.ts";
-import type { NewTask, RefusedTask, Task, TaskSummary } from "../domain/task.ts";
+import type {
+  NewTask,
+  RefusedTask,
+  Task,
+  TaskKey,
+  TaskState,
+  TaskSummary,
+} from "../domain/task.ts";
+import type {
+  Lane,
+  LaneClaim,
+  AttemptRef,
+  ClaimedAttempts,
+  AttemptRecord,
+  Delivery,
+  Redelivery,
+} from "./delivery.ts";
+
+export type * from "./delivery.ts";
 
 /**
  * What postbackd remembers, in the words of its domain. One method is one atomic step: it happens whole
@@ -24,19 +42,61 @@ export interface Store {
   createKey(key: NewKey): Promise<"created" | "no account" | "limit reached">;
   /** An account's keys, oldest first; null when there is no such account. */
   listKeys(login: string): Promise<readonly Key[] | null>;
-  /** Revokes a key; again keeps the first time. Null when there is no such key. */
-  revokeKey(change: { keyId: string; revokedAt: number }): Promise<Key | null>;
+  /**
+   * Revokes a key; again keeps the first time. Null when there is no such key, or when it is not of
+   * `accountId`: null there is for the operator, who may revoke any.
+   */
+  revokeKey(change: KeyRevocation): Promise<Key | null>;
+  /** Notes when keys were last used; never back to an earlier time. Unknown keys are passed over. */
+  touchKeys(uses: readonly KeyUse[]): Promise<void>;
+  /** What user_data shows: all active keys, and of the revoked ones the last `revokedMax`, oldest first. */
+  findAccountData(query: { accountId: number; revokedMax: number }): Promise<AccountData | null>;
+  /** An account's webhook secrets; null when there is no such account. */
+  findSecrets(login: string): Promise<WebhookSecrets | null>;
+  /** Begins a rotation: `next` signs beside the current secret until {@link finishRotation}. */
+  rotateSecret(rotation: { login: string; next: string }): Promise<RotationStart>;
+  /** Ends a rotation: only the next secret signs from now on. */
+  finishRotation(login: string): Promise<RotationEnd>;
   /** Whose key this is. Reads what is committed now, by whichever process. */
   findKeyHolder(keyHash: string): Promise<KeyHolder | null>;
 
+  // Access requests
+
+  /** Keeps a request unless `pendingMax` others wait for a decision already. */
+  insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
+  /** Requests, oldest first: those that wait, or all. At most `limit`. */
+  listAccessRequests(query: {
+    which: "pending" | "all";
+    limit: number;
+  }): Promise<readonly AccessRequest[]>;
+  /** Makes the account and decides the request, both or neither. */
+  approveAccessRequest(approval: AccessApproval): Promise<"approved" | "exists" | Undecidable>;
+  denyAccessRequest(denial: { id: string; decidedAt: number }): Promise<"denied" | Undecidable>;
+
   // Tasks, for clients
 
-  /** Takes in posted tasks, refused ones included. Rejects with `overloaded` when the backlog is full. */
-  insertTasks(post: TaskPost): Promise<void>;
+  /**
+   * Takes in posted tasks, refused ones included, and with them the answer to repeat for an idempotency key.
+   * A key that was kept at or after `validSince` is answered with what was kept, and nothing is taken in. Rejects
+   * with `overloaded` when the backlog is full.
+   */
+  insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
+  /** The answer that was kept for an idempotency key at or after `validSince`; null when there is none. */
+  findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
   /** An account's task; null for an unknown id and for another account's alike. */
   findTask(key: { accountId: number; id: string }): Promise<FoundTask | null>;
   /** Takes a task out of tasks_ready. */
   collectTask(key: { accountId: number; id: string }): Promise<void>;
+  /**
+   * Cancels a task that is queued or running: it never runs, is never ready and sends nothing. A task that has
+   * ended stays as it is.
+   */
+  cancelTask(cancel: TaskCancel): Promise<CancelOutcome>;
+  /**
+   * Tasks of an account, newest first. May take its time without holding up anything else. A page that would be
+   * larger than some megabytes ends before `limit`, with the place where the next one begins.
+   */
+  listTasks(query: TaskQuery): Promise<TaskPage>;
   /** Tasks that finished and were not collected, oldest completion first. */
   listReady(query: ReadyQuery): Promise<ReadyPage>;
 
@@ -56,6 +116,11 @@ export interface Store {
   /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
   releaseDelayed(due: { now: number; max: number }): Promise<number>;
 
+  /** Since when the task has waited that has waited longest of each of these types; null: none waits. */
+  findOldestQueued(types: readonly string[]): Promise<number | null>;
+  /** The types that queued or delayed tasks have. */
+  listQueuedTypes(): Promise<readonly string[]>;
+
   // Deliveries
 
   /** Every host with a scheduled attempt, and when its earliest is due. */
@@ -66,13 +131,28 @@ export interface Store {
   listInFlight(): Promise<readonly AttemptRef[]>;
   /** Records how an attempt ended and, in the same step, what follows from it. */
   recordAttempt(record: AttemptRecord): Promise<void>;
-  /** A task's deliveries with their attempts, for whoever asks what happened. */
-  listDeliveries(key: { accountId: number; id: string }): Promise<readonly Delivery[] | null>;
+  /**
+   * A task's deliveries, each with its last attempts, in the order they were made, for whoever asks what
+   * happened. Null for an unknown id and for another account's alike.
+   */
+  listDeliveries(key: TaskKey): Promise<readonly Delivery[] | null>;
+  /**
+   * Sends a finished task's webhooks again, all or those of one kind: what has ended begins a fresh series, what
+   * is scheduled becomes due now, what is in flight stays. Answers the hosts that now have an attempt due.
+   */
+  redeliver(order: Redelivery): Promise<readonly string[]>;
 
   // Upkeep
 
-  /** Erases up to `max` tasks whose retention is over, with all that belongs to them. Answers how many. */
+  /**
+   * Erases up to `max` tasks whose retention is over, with all that belongs to them; fewer when they are large, so
+   * that nothing else waits for long. Answers how many: 0 when none is left.
+   */
   eraseExpired(due: { now: number; max: number }): Promise<number>;
+  /** Erases up to `max` each of kept answers and decided access requests from before their times; else the same. */
+  eraseStale(due: StaleBefore & { max: number }): Promise<number>;
+  /** How much of the file is data: what erased tasks left is not counted. In bytes. */
+  usedBytes(): Promise<number>;
   /** Gives a bounded part of the space that erased tasks left back to the file system. */
   reclaimSpace(): Promise<"more" | "done">;
   /** What keeps the store from writing for good; null while it can. */
@@ -137,6 +217,49 @@ export interface Key {
   readonly revokedAt: number | null;
 }
 
+export interface KeyRevocation {
+  readonly keyId: string;
+  readonly accountId: number | null;
+  readonly revokedAt: number;
+}
+
+export interface KeyUse {
+  readonly keyId: string;
+  readonly usedAt: number;
+}
+
+export interface WebhookSecrets {
+  readonly webhookSecret: string;
+  /** Null unless a rotation is going on. */
+  readonly webhookSecretNext: string | null;
+}
+
+export interface AccountData extends WebhookSecrets {
+  readonly login: string;
+  readonly keys: readonly Key[];
+  /** How many of the account's tasks are in each state. */
+  readonly taskCounts: Readonly<Record<TaskState, number>>;
+}
+
+export type RotationStart = "rotating" | "already rotating" | "no account";
+export type RotationEnd = "finished" | "not rotating" | "no account";
+
+export interface NewAccessRequest {
+  readonly id: string;
+  readonly fields: AccessRequestFields;
+  readonly createdAt: number;
+  readonly pendingMax: number;
+}
+
+export interface AccessApproval {
+  readonly id: string;
+  readonly decidedAt: number;
+  readonly account: NewAccount;
+}
+
+/** Why a request cannot be decided: there is none with this id, or it has been decided before. */
+export type Undecidable = "unknown" | "decided";
+
 export interface TaskPost {
   readonly accountId: number;
   readonly createdAt: number;
@@ -144,6 +267,75 @@ export interface TaskPost {
   readonly refused: readonly RefusedTask[];
   /** When the refused ones may be erased. */
   readonly refusedExpireAt: number;
+  /** Null when the client gave no idempotency key. */
+  readonly idempotency: Idempotency | null;
+}
+
+/** A client's promise that the same key is the same request, and the answer that is kept for it. */
+export interface Idempotency extends KeptAnswer {
+  readonly key: string;
+  /** An answer that was kept before this time is forgotten. */
+  readonly validSince: number;
+}
+
+export interface KeptAnswer {
+  /** SHA-256 of the request's body in lower-case hex. */
+  readonly bodyHash: string;
+  /** The body of the answer. */
+  readonly answerText: string;
+}
+
+export interface KeptAnswerQuery {
+  readonly accountId: number;
+  readonly key: string;
+  readonly validSince: number;
+}
+
+export type TaskPostOutcome =
+  | { readonly kind: "inserted" }
+  /** Nothing was inserted: this key was used before, for a body with this hash. */
+  | ({ readonly kind: "kept" } & KeptAnswer);
+
+export interface TaskCancel {
+  readonly accountId: number;
+  readonly id: string;
+  readonly cancelledAt: number;
+  readonly expiresAt: number;
+}
+
+/** `finished`: it completed or failed before. `unknown`: no such task, or another account's. */
+export type CancelOutcome = "cancelled" | "cancelled before" | "finished" | "unknown";
+
+/** A place in the list of tasks: the last row of the page before. */
+export interface TaskCursor {
+  readonly createdAt: number;
+  readonly seq: number;
+}
+
+export interface TaskQuery {
+  readonly accountId: number;
+  readonly limit: number;
+  readonly after: TaskCursor | null;
+  readonly state: TaskState | null;
+  readonly type: string | null;
+  readonly tag: string | null;
+  /** Inclusive. */
+  readonly createdAfter: number | null;
+  /** Exclusive. */
+  readonly createdBefore: number | null;
+}
+
+export interface TaskPage {
+  readonly tasks: readonly TaskSummary[];
+  /** Null on the last page. */
+  readonly next: TaskCursor | null;
+}
+
+export interface StaleBefore {
+  /** Kept answers from before this time. */
+  readonly answersBefore: number;
+  /** Access requests that were decided before this time. */
+  readonly decidedBefore: number;
 }
 
 export interface FoundTask {
@@ -191,66 +383,4 @@ export interface TaskFinish {
   readonly errorText: string | null;
   readonly endedAt: number;
   readonly expiresAt: number;
-}
-
-/** A host's queue of scheduled attempts. */
-export interface Lane {
-  readonly host: string;
-  /** When its earliest scheduled attempt is due; null when none is scheduled. */
-  readonly dueAt: number | null;
-}
-
-export interface LaneClaim {
-  readonly lanes: readonly { readonly host: string; readonly max: number }[];
-  readonly now: number;
-}
-
-export interface AttemptRef {
-  readonly seq: number;
-  readonly taskSeq: number;
-  readonly kind: DeliveryKind;
-  readonly number: number;
-  readonly retry: number;
-  readonly host: string;
-  readonly dueAt: number;
-}
-
-/** An attempt that was started, with all that sending it needs. */
-export interface ClaimedAttempt extends AttemptRef {
-  readonly url: string;
-  readonly webhookSecret: string;
-  readonly webhookSecretNext: string | null;
-  readonly task: Task;
-}
-
-export interface ClaimedAttempts {
-  readonly attempts: readonly ClaimedAttempt[];
-  /** What is left in each lane that was asked for. */
-  readonly lanes: readonly Lane[];
-}
-
-export interface AttemptRecord {
-  readonly attempt: AttemptRef;
-  readonly result: AttemptResult;
-  readonly endedAt: number;
-  readonly decision: DeliveryDecision;
-}
-
-export interface Attempt extends AttemptResultRecord {
-  readonly number: number;
-  readonly dueAt: number;
-  readonly startedAt: number | null;
-  readonly endedAt: number | null;
-}
-
-/** As {@link AttemptResult}; the outcome is null while the attempt is scheduled or in flight. */
-export type AttemptResultRecord = Omit<AttemptResult, "outcome"> & {
-  readonly outcome: AttemptResult["outcome"] | null;
-};
-
-export interface Delivery {
-  readonly kind: DeliveryKind;
-  readonly url: string;
-  readonly state: "scheduled" | "in_flight" | "delivered" | "given_up" | "refused";
-  readonly attempts: readonly Attempt[];
 }

@@ -6,13 +6,13 @@ import { watchSignals } from "../../src/cli/stop-signal.ts";
 import { createLogger } from "../../src/log.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
-function setUp() {
+function setUp({ reload = null }: { readonly reload?: (() => void) | null } = {}) {
   const source = new EventEmitter();
   const clock = createFakeClock({ now: 0 });
   const lines: string[] = [];
   const log = createLogger({ level: "info", format: "json", write: (line) => lines.push(line) });
   const exits: number[] = [];
-  const stop = watchSignals({ source, clock, log, exit: (code) => exits.push(code) });
+  const stop = watchSignals({ source, clock, log, exit: (code) => exits.push(code), reload });
   return { source, clock, lines, exits, stop };
 }
 
@@ -76,4 +76,20 @@ test("goes on after SIGHUP and says that nothing was reloaded", () => {
   assert.equal(stop.isAsked, false);
   assert.deepEqual(exits, []);
   assert.match(lines.join(""), /nothing is reloaded/);
+});
+
+test("reloads at every SIGHUP where something can be reloaded, also while it stops", () => {
+  let reloads = 0;
+  const { source, lines, exits, stop } = setUp({ reload: () => void reloads++ });
+
+  source.emit("SIGHUP");
+  source.emit("SIGHUP");
+  assert.equal(reloads, 2);
+  assert.equal(stop.isAsked, false);
+  source.emit("SIGTERM");
+  source.emit("SIGHUP");
+
+  assert.equal(reloads, 3);
+  assert.deepEqual(exits, []);
+  assert.doesNotMatch(lines.join(""), /nothing is reloaded/);
 });

@@ -7,7 +7,7 @@ import { sourceProgram } from "../../scripts/program.ts";
 import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
 // The long version: scripts/crash.ts.
-test("kill -9 loses no acknowledged task and no postback, and damages no database", async (t) => {
+test("kill -9 loses no acknowledged task, postback, key or cancelling, and damages no database", async (t) => {
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
   const rounds: CrashRound[] = [];
@@ -27,5 +27,7 @@ test("kill -9 loses no acknowledged task and no postback, and damages no databas
   assert.equal(report.count.missing, 0);
   assert(report.count.postbacks >= report.count.acknowledged);
   assert.equal(report.restartMs.length, 3);
+  assert(report.careful.posts > 0 && report.careful.repeated > 0);
+  assert(report.cancelled > 0);
   assert.match(crashTable(report), /integrity_check/);
 });

@@ -5,15 +5,19 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { inspectDatabase } from "../../scripts/crash/inspection.ts";
+import { inspectAnytime, inspectDatabase, type Promises } from "../../scripts/crash/inspection.ts";
 import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
 const SCHEMA = readFileSync(join(import.meta.dirname, "..", "..", "schema.sql"), "utf8");
 
-/** A database with one task, `done` in that state, and one postback with one attempt. */
+/** A database with one task, `done` in that state, and one postback with one attempt; then what else is to be done to it. */
 function databaseWith(
   t: TestContext,
-  { taskState, deliveryState }: { taskState: string; deliveryState: string },
+  {
+    taskState = "completed",
+    deliveryState = "delivered",
+    change = "",
+  }: { taskState?: string; deliveryState?: string; change?: string },
 ): string {
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
@@ -24,18 +28,28 @@ function databaseWith(
     INSERT INTO accounts (seq, login, webhook_secret, created_at) VALUES (1, 'a', 's', 0);
     INSERT INTO tasks (seq, id, account_seq, state, status_code, created_at, runs, data_text)
       VALUES (1, 'done', 1, '${taskState}', 20000, 0, 2, '{}');
+    INSERT INTO task_counts (account_seq, state, count) VALUES (1, '${taskState}', 1), (1, 'queued', 0);
     INSERT INTO deliveries (task_seq, kind, url, host, state)
       VALUES (1, 'postback', 'http://h/', 'h', '${deliveryState}');
     INSERT INTO attempts (task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome)
-      VALUES (1, 'postback', 1, 0, 'h', 0, 0, 1, 'interrupted');`);
+      VALUES (1, 'postback', 1, 0, 'h', 0, 0, 1, 'interrupted');
+    ${change}`);
   database.close();
   return file;
 }
 
+/** What a daemon promised: to complete `done`, unless told otherwise. */
+function promises(given: Partial<Promises> = {}): Promises {
+  return { acknowledged: new Set(["done"]), cancelled: new Set(), promised: new Map(), ...given };
+}
+
+const NOTHING = promises({ acknowledged: new Set() });
+const CANCELLED = promises({ acknowledged: new Set(), cancelled: new Set(["done"]) });
+
 test("a database that holds every acknowledged task completed and delivered has no faults", (t) => {
   const file = databaseWith(t, { taskState: "completed", deliveryState: "delivered" });
 
-  const inspection = inspectDatabase(file, new Set(["done"]));
+  const inspection = inspectDatabase(file, promises());
 
   assert.deepEqual(inspection.faults, []);
   assert.equal(inspection.rerun, 1);
@@ -46,23 +60,80 @@ test("a database that holds every acknowledged task completed and delivered has 
 test("an acknowledged task that is not there is a fault", (t) => {
   const file = databaseWith(t, { taskState: "completed", deliveryState: "delivered" });
 
-  const { faults } = inspectDatabase(file, new Set(["done", "lost"]));
+  const { faults } = inspectDatabase(file, promises({ acknowledged: new Set(["done", "lost"]) }));
 
   assert.deepEqual(faults, ["1 acknowledged tasks are not completed, lost for one"]);
 });
 
-test("a task that is not completed is a fault", (t) => {
+test("a task that is neither completed nor cancelled is a fault", (t) => {
   const file = databaseWith(t, { taskState: "running", deliveryState: "delivered" });
 
-  const { faults } = inspectDatabase(file, new Set());
+  const { faults } = inspectDatabase(file, NOTHING);
 
-  assert.deepEqual(faults, ["1 tasks are not completed"]);
+  assert.deepEqual(faults, ["1 tasks are not over"]);
 });
 
 test("a delivery that is not over is a fault", (t) => {
   const file = databaseWith(t, { taskState: "completed", deliveryState: "open" });
 
-  const { faults } = inspectDatabase(file, new Set(["done"]));
+  const { faults } = inspectDatabase(file, promises());
 
   assert.deepEqual(faults, ["1 deliveries are not over"]);
+});
+
+test("a cancelled task that sent nothing is no fault, and no unacknowledged one", (t) => {
+  const change = "DELETE FROM attempts;";
+  const file = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting", change });
+
+  const { faults, unacknowledged } = inspectDatabase(file, CANCELLED);
+
+  assert.deepEqual(faults, []);
+  assert.equal(unacknowledged, 0);
+});
+
+test("a cancelled task that has an attempt, or is ready, is a fault", (t) => {
+  const attempted = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting" });
+  const change = "DELETE FROM attempts; UPDATE tasks SET ready = 1;";
+  const ready = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting", change });
+
+  for (const file of [attempted, ready]) {
+    assert.deepEqual(inspectAnytime(file, CANCELLED), [
+      "1 cancelled tasks are ready or have something to send",
+    ]);
+  }
+});
+
+test("a cancelled task that is run all the same is a fault", (t) => {
+  const file = databaseWith(t, {});
+
+  assert.deepEqual(inspectAnytime(file, CANCELLED), [
+    "1 cancelled tasks are not cancelled any more, done for one",
+  ]);
+});
+
+test("a state that is counted wrongly, or not at all, is a fault", (t) => {
+  const wrong = databaseWith(t, { change: "UPDATE task_counts SET count = 2 WHERE count = 1;" });
+  const none = databaseWith(t, { change: "DELETE FROM task_counts;" });
+
+  for (const file of [wrong, none]) {
+    assert.deepEqual(inspectAnytime(file, NOTHING), ["1 states of an account are counted wrongly"]);
+  }
+});
+
+test("an idempotency key with more or fewer tasks than were promised for it is a fault", (t) => {
+  const file = databaseWith(t, { change: "UPDATE tasks SET tag = 'key-1';" });
+  const faultsOf = (promised: Promises["promised"]) =>
+    inspectDatabase(file, promises({ promised })).faults;
+
+  assert.deepEqual(faultsOf(new Map([["key-1", 1]])), []);
+  const message = "idempotency keys stand for too many or too few tasks";
+  assert.deepEqual(faultsOf(new Map([["key-1", 2]])), [`1 ${message}`]);
+  assert.deepEqual(faultsOf(new Map()), [`1 ${message}`]);
+});
+
+test("a row that refers to nothing is a fault", (t) => {
+  const change = "PRAGMA foreign_keys = OFF; DELETE FROM tasks; DELETE FROM task_counts;";
+  const file = databaseWith(t, { change });
+
+  assert.deepEqual(inspectAnytime(file, NOTHING), ["1 rows refer to rows that are not there"]);
 });

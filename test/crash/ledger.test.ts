@@ -67,3 +67,14 @@ test("one id for two acknowledged tasks is a fault", () => {
 
   assert.match(ledger.faults[0] ?? "", /acknowledged twice/);
 });
+
+test("a postback of a cancelled task is a fault, whichever was first", () => {
+  const [early, late] = [new Ledger(SECRET), new Ledger(SECRET)];
+  early.receive(postback(`{"id":"${ID}"}`));
+  early.cancel(ID);
+  late.cancel(ID);
+  late.receive(postback(`{"id":"${ID}"}`));
+
+  assert.match(early.faults[0] ?? "", /cancelled after its postback/);
+  assert.match(late.faults[0] ?? "", /postback after the cancelling/);
+});

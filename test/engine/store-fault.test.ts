@@ -70,6 +70,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
     store,
     sender: { send: unexpected, close: unexpected, abort: unexpected },
     urlPolicy: () => ({ allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] }),
+    health: { noteAttempt: unexpected },
     limits: { inFlightMax: 8, inFlightPerHostMax: 2 },
     retryAfterMs: [],
     failed: (error) => {

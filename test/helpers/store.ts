@@ -15,11 +15,13 @@ import type {
   ClaimedAttempt,
   ClaimedTask,
   KeyToStore,
+  NewAccessRequest,
   NewAccount,
   ReadyQuery,
   Store,
   TaskFinish,
   TaskPost,
+  TaskQuery,
 } from "../../src/store/store.ts";
 
 /** The time at which everything that a helper makes was made, unless told otherwise. */
@@ -80,6 +82,12 @@ export async function seedAccount(store: Store, login = "ada"): Promise<number> 
   return holder.accountId;
 }
 
+/** A request for access that nobody else has made; nine others may wait beside it. */
+export function newAccessRequest(overrides: Partial<NewAccessRequest> = {}): NewAccessRequest {
+  const fields = { email: "eve@example.org", name: "Eve", company: null, message: "Please." };
+  return { id: newTaskId(), fields, createdAt: T0, pendingMax: 10, ...overrides };
+}
+
 /** An accepted task of type `echo`, without webhooks. */
 export function newTask(overrides: Partial<NewTask> = {}): NewTask {
   return {
@@ -124,6 +132,7 @@ export function newPost(
     accepted,
     refused: [],
     refusedExpireAt: T0 + RETENTION_MS,
+    idempotency: null,
     ...overrides,
   };
 }
@@ -238,4 +247,13 @@ export function newAttemptRecord(
 /** A page of an account's ready tasks, without filters. */
 export function readyQuery(accountId: number, overrides: Partial<ReadyQuery> = {}): ReadyQuery {
   return { accountId, limit: 100, after: null, tag: null, type: null, ...overrides };
+}
+
+/** The first page of an account's tasks, without filters. */
+export function taskQuery(accountId: number, overrides: Partial<TaskQuery> = {}): TaskQuery {
+  return {
+    ...{ accountId, limit: 100, after: null, state: null, type: null, tag: null },
+    ...{ createdAfter: null, createdBefore: null },
+    ...overrides,
+  };
 }

@@ -30,7 +30,7 @@ async function openBeside(t: TestContext, { file }: TestDaemon): Promise<Store> 
 
 async function revokeKeyOf(store: Store, login: string): Promise<void> {
   for (const { keyId } of (await store.listKeys(login)) ?? []) {
-    await store.revokeKey({ keyId, revokedAt: Date.now() });
+    await store.revokeKey({ keyId, accountId: null, revokedAt: Date.now() });
   }
 }
 

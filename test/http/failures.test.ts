@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { hash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 
 import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
@@ -8,19 +9,20 @@ import { newKey } from "../../src/domain/key.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
 import type { Task } from "../../src/domain/task.ts";
 import { createApp } from "../../src/http/app.ts";
-import { operations } from "../../src/http/operations.ts";
+import { KeyUsage } from "../../src/http/key-usage.ts";
+import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import { RateLimiter } from "../../src/http/rate-limiter.ts";
 import { openServer } from "../../src/http/server.ts";
+import { TaskWaiters } from "../../src/http/task-waiters.ts";
 import { StoreError, type Store, type StoreErrorKind } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
-import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
-import type { RawRequest } from "../helpers/raw-http.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
+import type { RawRequest, RawResponse } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, JSON_TYPE, posting, TASK_POST, taskGet } from "./answer.ts";
 import { TASKS_READY, toAnswer } from "./answer.ts";
 
-type UsedStore = Pick<
-  Store,
-  "findKeyHolder" | "insertTasks" | "findTask" | "collectTask" | "listReady"
->;
+type UsedStore = OperationsDeps["store"] & Pick<Store, "findKeyHolder">;
 
 const FINISHED: Task = {
   id: "01890a5d-ac96-774b-bcce-b302099a8057",
@@ -45,10 +47,30 @@ const SOUND: UsedStore = {
     ...{ accountId: 1, login: "tester", webhookSecret: "whsec_SECRET", keyId: "key_1" },
     ...{ keyRevoked: false, accountDisabled: false },
   }),
-  insertTasks: async () => {},
+  insertTasks: async () => ({ kind: "inserted" }),
+  findKeptAnswer: async () => null,
   findTask: async () => ({ task: FINISHED, isReady: true }),
   collectTask: async () => {},
+  cancelTask: async () => "cancelled",
+  listDeliveries: async () => [],
+  redeliver: async () => [],
   listReady: async () => ({ tasks: [], next: null }),
+  listTasks: async () => ({ tasks: [], next: null }),
+  createKey: async () => "created",
+  revokeKey: async () => null,
+  insertAccessRequest: async () => "stored",
+  findAccountData: async () => ({
+    ...{ login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null, keys: [] },
+    taskCounts: { queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
+  }),
+};
+
+const KEYS = "/v1/appendix/keys";
+const ACCESS = "/v1/access_requests";
+
+const LIMITS = {
+  ...{ bodyBytes: 1024, resultBytes: 1024, tasksPerPost: 100, requestsPerMinute: 0 },
+  ...{ connections: 100, headerTimeoutMs: 10_000, requestTimeoutMs: 10_000, sendTimeoutMs: 10_000 },
 };
 
 interface Logged {
@@ -63,6 +85,7 @@ async function startRing(
     readonly store?: Partial<UsedStore>;
     readonly notReadyReason?: () => string | null;
     readonly isAccepting?: boolean;
+    readonly hasRoom?: boolean;
   } = {},
 ) {
   const logged: Logged[] = [];
@@ -74,22 +97,30 @@ async function startRing(
   const store = { ...SOUND, ...given.store };
   const policy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };
   const woken: string[] = [];
-  const all = operations({
-    ...{ store, ids, tasksMax: 100, retentionMs: 1000 },
-    rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
-    notReadyReason: given.notReadyReason ?? (() => null),
-    isAccepting: () => given.isAccepting ?? true,
-    wake: (types) => void woken.push(...types),
-  });
-  const app = createApp({
-    operations: all,
-    store,
-    clock: systemClock,
-    ids,
+  const clock = systemClock;
+  const keyUsage = new KeyUsage({
+    store: { touchKeys: async () => {} },
+    clock: createFakeClock({ now: 0 }),
     log,
-    bodyBytesMax: 1024,
   });
-  const server = await openServer(app, { host: "127.0.0.1", port: 0 });
+  const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
+  const all = operations({
+    ...{ store, ids, tasksMax: 100, retentionMs: 1000, retentionDays: 30, limits: LIMITS },
+    ...{ keyUsage, waiters: new TaskWaiters(clock), accessRequests: noLimit, marketplaces: [] },
+    rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
+    notReadyReason: async () => given.notReadyReason?.() ?? null,
+    isAccepting: () => given.isAccepting ?? true,
+    hasRoom: async () => given.hasRoom ?? true,
+    wake: (types) => void woken.push(...types),
+    cancelled: (id) => void woken.push(id),
+    wakeDeliveries: (hosts) => void woken.push(...hosts),
+    serviceStatus: () => assert.fail("nobody asks for it"),
+  });
+  const proxies = { trusted: [], servesTls: false, insecureHttp: true };
+  const gate = { store, proxies, keyUsage, failedAuthentications: noLimit, requests: noLimit };
+  const app = createApp({ operations: all, gate, clock, ids, log, bodyBytesMax: LIMITS.bodyBytes });
+  const listening = { host: "127.0.0.1", port: 0, tls: null, limits: LIMITS };
+  const server = await openServer(app, listening);
   t.after(() => server.close());
   const { key } = newKey();
   return { url: server.url, account: { login: "tester", key, secret: "" }, logged, woken };
@@ -100,12 +131,24 @@ type Ring = Awaited<ReturnType<typeof startRing>>;
 /** A request for each method of the store, that cannot be served without it. */
 function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest])[] {
   const headers = [bearer(ring)];
+  const json = [...headers, JSON_TYPE];
+  const post = posting(ring, '[{"input":"PRIVATE"}]');
+  const access = '{"email":"PRIVATE@example.org"}';
   return [
     ["findKeyHolder", { target: `${TASKS_READY}?limit=1`, headers }],
-    ["insertTasks", posting(ring, '[{"input":"PRIVATE"}]')],
+    ["insertTasks", post],
     ["findTask", { target: taskGet(FINISHED.id, "?collect=false"), headers }],
     ["collectTask", { target: taskGet(FINISHED.id), headers }],
     ["listReady", { target: `${TASKS_READY}?tag=PRIVATE`, headers }],
+    ["listTasks", { target: "/v1/tasks?tag=PRIVATE", headers }],
+    ["listDeliveries", { target: `/v1/tasks/deliveries/${FINISHED.id}`, headers }],
+    ["redeliver", { method: "POST", target: `/v1/tasks/redeliver/${FINISHED.id}`, headers }],
+    ["cancelTask", { method: "POST", target: `/v1/tasks/task_cancel/${FINISHED.id}`, headers }],
+    ["findKeptAnswer", { ...post, headers: [...(post.headers ?? []), "Idempotency-Key: k1"] }],
+    ["createKey", { method: "POST", target: KEYS, headers: json, body: '{"label":"PRIVATE"}' }],
+    ["revokeKey", { method: "DELETE", target: `${KEYS}/key_${"0".repeat(32)}`, headers }],
+    ["findAccountData", { target: "/v1/appendix/user_data", headers }],
+    ["insertAccessRequest", { method: "POST", target: ACCESS, headers: json, body: access }],
   ];
 }
 
@@ -147,6 +190,35 @@ test("a result is given out although the store cannot take its task out of the r
     assert.equal(got.code, 20000);
     assert.equal(got.body.tasks?.[0]?.id, FINISHED.id);
   }
+});
+
+test("a task that ends at the moment when its waiting client hangs up is not collected", async (t) => {
+  const looks: string[] = [];
+  const looked = Promise.withResolvers<void>();
+  const ring = await startRing(t, {
+    store: {
+      async findTask() {
+        looks.push("look");
+        looked.resolve();
+        // The second look would find it ended.
+        const task = looks.length > 1 ? FINISHED : { ...FINISHED, state: "running" as const };
+        return { task, isReady: looks.length > 1 };
+      },
+      async collectTask() {
+        looks.push("collect");
+      },
+    },
+  });
+  const connection = await openRaw(t, ring.url);
+  const headers = [bearer(ring), "Prefer: wait=60"];
+  connection.send(toBytes({ target: taskGet(FINISHED.id), headers }));
+  await looked.promise;
+  connection.reset();
+  // By the third answer the server has seen it.
+  for (let i = 0; i < 3; i++) await exchange(ring.url, { target: "/livez" });
+
+  assert.ok(!looks.includes("collect"));
+  assert.deepEqual(ring.logged, []);
 });
 
 test("an unexpected error is 50000, leaks nothing, and is logged once with the request's id", async (t) => {
@@ -245,6 +317,42 @@ test("while it stops, nothing is taken in: 50300 with Retry-After, and reading g
   assert.equal((await ask(ring.url, { target: TASKS_READY, headers })).code, 20000);
   assert.equal((await ask(ring.url, { target: taskGet(FINISHED.id), headers })).code, 20000);
   assert.deepEqual(ring.woken, []);
+});
+
+test("without room nothing is taken in: 50700, and reading and cancelling go on", async (t) => {
+  const ring = await startRing(t, { hasRoom: false });
+  const posted = await ask(ring.url, posting(ring, "[{}]"));
+  assert.equal(posted.code, 50700);
+  assert.equal(headerOf(posted.response, "retry-after"), null);
+  assert.equal((await ask(ring.url, posting(ring, "[1]"))).code, 40503);
+  assert.deepEqual(ring.woken, []);
+  const headers = [bearer(ring)];
+  assert.equal((await ask(ring.url, { target: "/v1/tasks", headers })).code, 20000);
+  assert.equal((await ask(ring.url, { target: taskGet(FINISHED.id), headers })).code, 20000);
+  const target = `/v1/tasks/task_cancel/${FINISHED.id}`;
+  assert.equal((await ask(ring.url, { method: "POST", target, headers })).code, 20000);
+});
+
+test("an answer that is kept for an Idempotency-Key is repeated, whatever keeps new tasks out", async (t) => {
+  const body = '[{"input":1}]';
+  const kept = { bodyHash: hash("sha256", body), answerText: '{"status_code":20000,"tasks":[]}' };
+  const overloaded = new StoreError("overloaded", "the backlog is full");
+  const store = { ...failing("insertTasks", overloaded), findKeptAnswer: async () => kept };
+  const states = [{}, { isAccepting: false }, { hasRoom: false }];
+  for (const state of states) {
+    const ring = await startRing(t, { store, ...state });
+    const post = (text: string): Promise<RawResponse> => {
+      const { headers = [], ...rest } = posting(ring, text);
+      return exchange(ring.url, { ...rest, headers: [...headers, "Idempotency-Key: k1"] });
+    };
+    const response = await post(body);
+    assert.deepEqual([response.status, response.body.toString()], [200, kept.answerText]);
+    assert.equal(headerOf(response, "idempotent-replayed"), "true");
+    assert.equal((await post("[{}]")).status, 422);
+    assert.deepEqual(ring.woken, []);
+    // Without its key it is a post like any other.
+    assert.ok([50300, 50700].includes((await ask(ring.url, posting(ring, body))).code ?? 0));
+  }
 });
 
 test("a stop lets a request that is under way have its answer, and takes no task from it", async (t) => {

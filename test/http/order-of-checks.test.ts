@@ -91,7 +91,7 @@ test("a method is compared exactly: `post` is none that there is", async (t) => 
 test("a path that names nothing is 40400 with nothing else in it", async (t) => {
   const daemon = await startTestDaemon(t);
   const targets = [
-    ["/", "/v1", "/v1/", "/v1/tasks", "/v2/tasks/task_post", "/v1/tasks/task_postx"],
+    ["/", "/v1", "/v1/", "/v1/task", "/v2/tasks/task_post", "/v1/tasks/task_postx"],
     ["/v1/tasks/task_get", "/v1/tasks/task_get/", `/v1/tasks/task_get/${UNKNOWN_ID}/x`],
     ["//v1/tasks/task_post", "/v1//tasks/task_post", "/V1/tasks/task_post", "/LIVEZ", "/livez/x"],
     ["/v1%2ftasks%2ftask_post", "/..%2flivez", "/livez;a=b"],

@@ -106,7 +106,8 @@ test("a target in absolute form means its path; in any other it names nothing", 
   const daemon = await startTestDaemon(t);
   const cases = [
     ["http://evil.example/livez", 200],
-    ["HTTPS://user:pass@evil.example:1/livez?x#y", 200],
+    ["HTTPS://user:pass@evil.example:1/livez#y", 200],
+    ["HTTPS://user:pass@evil.example:1/livez?x#y", 400],
     ["http://evil.example/v1/tasks/tasks_ready", 401],
     ["http://evil.example/x/../livez", 200],
     ["http://evil.example", 404],

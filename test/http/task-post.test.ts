@@ -215,14 +215,3 @@ test("posts of many clients at once lose nothing and mix nothing", async (t) => 
     assert.equal(`t${(await daemon.get(id)).result as number}`, data["tag"]);
   }
 });
-
-test("an Idempotency-Key, which this release cannot honour, is refused and nothing is taken in", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const headers = { "content-type": "application/json", "idempotency-key": "k1" };
-  const response = await daemon.call(TASK_POST, { method: "POST", headers, body: '{"input":1}' });
-
-  assert.equal(response.status, 400);
-  assert.match(await response.text(), /"status_code":40000.*leave the header out/);
-  await daemon.daemon.idle();
-  assert.equal((await daemon.ready()).tasks_count, 0);
-});

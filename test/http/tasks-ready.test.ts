@@ -96,9 +96,32 @@ test("a cursor that was not given out is 40000", async (t) => {
   const forged = [
     ["", "x", "null", "0", "-", "AAAA", cursor.slice(1), cursor.slice(0, -1), `${cursor}A`],
     [`${cursor}=`, `${cursor}==`, ` ${cursor}`, `${cursor} `, cursor.toLowerCase(), `${cursor}.`],
-    [plain, made("1-"), made("-1"), made("1"), made("1-2-3"), made("-1-2"), made("1--2")],
-    [made("01-2"), made("1-02"), made("1.0-2"), made("1e3-2"), made(" 1-2"), made("1-2\n")],
-    [made("1-2 OR 1=1"), made("9999999999999999-1"), made("NaN-NaN"), made("1-2\u0000")],
+    [
+      plain,
+      made("ready-1-"),
+      made("ready--1"),
+      made("ready-1"),
+      made("ready-1-2-3"),
+      made("ready--1-2"),
+      made("ready-1--2"),
+    ],
+    [
+      made("ready-01-2"),
+      made("ready-1-02"),
+      made("ready-1.0-2"),
+      made("ready-1e3-2"),
+      made("ready- 1-2"),
+      made(" ready-1-2"),
+      made("1-2"),
+      made("tasks-1-2"),
+      made("ready-1-2\n"),
+    ],
+    [
+      made("ready-1-2 OR 1=1"),
+      made("ready-9999999999999999-1"),
+      made("ready-NaN-NaN"),
+      made("ready-1-2\u0000"),
+    ],
     [Buffer.from("1-2").toString("base64").concat("=="), "%00", "../../x", "x".repeat(8000)],
   ].flat();
   for (const text of forged) {
@@ -119,7 +142,7 @@ test("a cursor is a place and no more: another account's shows nothing of that a
   await postMany(daemon, 3);
   await daemon.daemon.idle();
   const { next_cursor: cursor } = await daemon.ready("?limit=1");
-  for (const place of [cursor ?? "", Buffer.from("0-0").toString("base64url")]) {
+  for (const place of [cursor ?? "", Buffer.from("ready-0-0").toString("base64url")]) {
     const { body } = await ask(daemon.url, {
       target: `${TASKS_READY}?cursor=${place}`,
       headers: [`Authorization: Bearer ${other.key}`],

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
+import { Worker } from "node:worker_threads";
 
 import Database from "better-sqlite3";
 
@@ -116,6 +117,30 @@ test("writes nothing of a batch that the disk has no room for, and goes on when 
   assert.equal(runner.run(batch).kind, "committed");
   assert.deepEqual(logins(other), ["ada", "bob", "carol", "dave"]);
   assert.equal(count(other, "tasks"), 2);
+});
+
+// What a failed batch would have counted must not be counted by the next one.
+test("counts the tasks of a batch once, however often it was tried and whatever was undone in it", (t) => {
+  const { runner, connection, file } = openRunner(t);
+  runner.run([makeAccount("ada")]);
+  const pages = Number(connection.pragma("page_count", { simple: true }));
+  const [big, twin] = [JSON.stringify("x".repeat(100_000)), newTask()];
+  const half: Operation = { name: "insertTasks", args: newPost(1, [newTask(), twin, twin]) };
+  const claim: Operation = { name: "claimTasks", args: { type: "echo", max: 1, now: 0 } };
+  const batch = [postTasks("1", "2"), half, claim, postTasks(big)];
+  connection.pragma(`max_page_count = ${pages + 2}`);
+
+  for (let i = 0; i < 2; i++) assert.equal(runner.run(batch).kind, "full");
+  connection.pragma("max_page_count = 4294967294");
+  assert.equal(runner.run([half]).kind, "committed");
+  assert.equal(count(openOther(t, file), "task_counts"), 0);
+  assert.equal(runner.run(batch).kind, "committed");
+
+  const sql = "SELECT state, count FROM task_counts WHERE count <> 0 ORDER BY state";
+  assert.deepEqual(openOther(t, file).prepare(sql).all(), [
+    { state: "queued", count: 2 },
+    { state: "running", count: 1 },
+  ]);
 });
 
 test("writes nothing of a batch while another process holds the file, and goes on after it", (t) => {
@@ -236,6 +261,49 @@ test("a checkpoint that fails keeps the batch before it and stops every later on
   assert.equal(count(connection, "tasks"), 1);
   assert.equal(later.kind, "failed");
   assert.deepEqual(logins(connection), ["ada"]);
+});
+
+// To SQLite a moment without any reader is needed, which lists that follow each other do not leave.
+test("the WAL begins again although somebody reads without a pause", async (t) => {
+  const { connection, file } = openRunner(t);
+  const runner = new BatchRunner(connection, { walPagesMax: 1500 });
+  runner.run([makeAccount("ada")]);
+  const stop = new Int32Array(new SharedArrayBuffer(4));
+  const entry = new URL("reading-thread.ts", import.meta.url);
+  const thread = new Worker(entry, { workerData: { file, stop } });
+  const ended = once(thread, "exit");
+  await once(thread, "message");
+
+  for (let i = 0; i < 60; i++) runner.run([postTasks(JSON.stringify("x".repeat(400_000)))]);
+
+  Atomics.store(stop, 0, 1);
+  await ended;
+  // 60 batches write 24 MB.
+  const { size } = statSync(`${file}-wal`);
+  assert(size < 12_000_000, `${size} bytes`);
+});
+
+test("a reader that does not end holds up few batches, and none for good", (t) => {
+  const { connection, file } = openRunner(t);
+  const runner = new BatchRunner(connection, { walPagesMax: 300, readersWaitMs: 200 });
+  runner.run([makeAccount("ada")]);
+  const other = openOther(t, file);
+  other.exec("BEGIN");
+  count(other, "tasks");
+
+  const waits = Array.from({ length: 16 }, () => {
+    const startedAt = performance.now();
+    const { kind } = runner.run([postTasks(JSON.stringify("x".repeat(400_000)))]);
+    assert.equal(kind, "committed");
+    return performance.now() - startedAt;
+  });
+
+  // At 300, 600 and 1,200 pages.
+  assert.equal(waits.filter((ms) => ms >= 200).length, 3);
+  assert.equal(connection.pragma("busy_timeout", { simple: true }), 5000);
+  assert.equal(count(other, "tasks"), 0);
+  other.exec("COMMIT");
+  assert.equal(count(other, "tasks"), 16);
 });
 
 test("the WAL is copied into the file as it grows, and begins again", (t) => {

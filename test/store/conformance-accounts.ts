@@ -1,7 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { newAccount, newKeyToStore, seedAccount, T0 } from "../helpers/store.ts";
+import type { Store } from "../../src/store/store.ts";
+import {
+  claimAttempt,
+  newAccount,
+  newFinish,
+  newKeyToStore,
+  newPost,
+  newRefusedTask,
+  newTask,
+  seedAccount,
+  seedDelivery,
+  T0,
+} from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 /** The part of the conformance suite that is about accounts and their keys. */
@@ -128,7 +140,7 @@ export function exerciseAccounts(open: OpenStore): void {
     assert.equal(await create("ada", second), "created");
     assert.equal(await create("ada"), "limit reached");
     assert.equal(await create("bob"), "created");
-    await store.revokeKey({ keyId: second.keyId, revokedAt: T0 });
+    await store.revokeKey({ keyId: second.keyId, accountId: null, revokedAt: T0 });
     assert.equal(await create("ada"), "created");
     assert.equal(await create("ada"), "limit reached");
     assert.equal(await create("nobody"), "no account");
@@ -140,11 +152,20 @@ export function exerciseAccounts(open: OpenStore): void {
     await store.createAccount(account);
     const { hash, keyId } = account.firstKey;
 
-    assert.equal((await store.revokeKey({ keyId, revokedAt: T0 + 5 }))?.revokedAt, T0 + 5);
+    assert.equal(
+      (await store.revokeKey({ keyId, accountId: null, revokedAt: T0 + 5 }))?.revokedAt,
+      T0 + 5,
+    );
     assert.equal((await store.findKeyHolder(hash))?.keyRevoked, true);
-    assert.equal((await store.revokeKey({ keyId, revokedAt: T0 + 9 }))?.revokedAt, T0 + 5);
+    assert.equal(
+      (await store.revokeKey({ keyId, accountId: null, revokedAt: T0 + 9 }))?.revokedAt,
+      T0 + 5,
+    );
     assert.equal((await store.listKeys("ada"))?.[0]?.revokedAt, T0 + 5);
-    assert.equal(await store.revokeKey({ keyId: "key_unknown", revokedAt: T0 }), null);
+    assert.equal(
+      await store.revokeKey({ keyId: "key_unknown", accountId: null, revokedAt: T0 }),
+      null,
+    );
     assert.equal(await store.findKeyHolder("unknown"), null);
   });
 
@@ -161,7 +182,7 @@ export function exerciseAccounts(open: OpenStore): void {
     };
     look();
 
-    await store.revokeKey({ keyId, revokedAt: T0 });
+    await store.revokeKey({ keyId, accountId: null, revokedAt: T0 });
     isOver = true;
 
     assert.equal((await store.findKeyHolder(hash))?.keyRevoked, true);
@@ -175,9 +196,238 @@ export function exerciseAccounts(open: OpenStore): void {
 
     await other.createAccount(account);
     assert.equal((await store.findKeyHolder(hash))?.keyRevoked, false);
-    await other.revokeKey({ keyId, revokedAt: T0 });
+    await other.revokeKey({ keyId, accountId: null, revokedAt: T0 });
     assert.equal((await store.findKeyHolder(hash))?.keyRevoked, true);
     await other.setAccountDisabled({ login: "ada", disabledAt: T0 });
     assert.equal((await store.findKeyHolder(hash))?.accountDisabled, true);
+  });
+
+  test("revokes a key for its own account only, and any for the operator", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const keyId = (await store.listKeys("bob"))?.[0]?.keyId ?? "";
+    const revoke = (accountId: number | null, revokedAt: number) =>
+      store.revokeKey({ keyId, accountId, revokedAt });
+
+    assert.equal(await revoke(ada, T0 + 1), null);
+    assert.equal((await store.listKeys("bob"))?.[0]?.revokedAt, null);
+    assert.equal((await revoke(bob, T0 + 2))?.revokedAt, T0 + 2);
+    assert.equal(await revoke(ada, T0 + 3), null);
+    assert.equal((await revoke(null, T0 + 4))?.revokedAt, T0 + 2);
+  });
+
+  test("notes the last use of each key, and never an earlier one over a later one", async (t) => {
+    const { store } = await open(t);
+    const accounts = ["ada", "bob", "carol"].map((login) => newAccount({ login }));
+    for (const account of accounts) await store.createAccount(account);
+    const [ada, bob] = accounts.map(({ firstKey }) => firstKey.keyId);
+    assert(ada !== undefined && bob !== undefined);
+    const uses = async () =>
+      Promise.all(
+        accounts.map(async ({ login }) => (await store.listKeys(login))?.[0]?.lastUsedAt),
+      );
+
+    await store.touchKeys([]);
+    assert.deepEqual(await uses(), [null, null, null]);
+    await store.touchKeys([
+      { keyId: ada, usedAt: T0 + 20 },
+      { keyId: "key_unknown", usedAt: T0 },
+      { keyId: bob, usedAt: T0 + 5 },
+    ]);
+    assert.deepEqual(await uses(), [T0 + 20, T0 + 5, null]);
+    await store.touchKeys([
+      { keyId: ada, usedAt: T0 + 19 },
+      { keyId: bob, usedAt: T0 + 6 },
+    ]);
+    assert.deepEqual(await uses(), [T0 + 20, T0 + 6, null]);
+  });
+
+  test("knows a new key in the turn in which it was looked for in vain", async (t) => {
+    const { store } = await open(t);
+    await store.createAccount(newAccount());
+    const key = newKeyToStore();
+
+    const created = store.createKey({ ...key, login: "ada", createdAt: T0, activeMax: 20 });
+    const before = store.findKeyHolder(key.hash);
+    await created;
+
+    assert.equal(await before, null);
+    assert.equal((await store.findKeyHolder(key.hash))?.login, "ada");
+  });
+}
+
+/** The part of the conformance suite that is about what user_data shows. */
+export function exerciseAccountData(open: OpenStore): void {
+  async function addKeys(store: Store, labels: readonly string[]): Promise<void> {
+    for (const label of labels) {
+      const key = newKeyToStore({ label, keyId: `key_${label}` });
+      await store.createKey({ ...key, login: "ada", createdAt: T0, activeMax: 20 });
+    }
+  }
+
+  const labelsOf = async (store: Store, accountId: number, revokedMax: number) =>
+    (await store.findAccountData({ accountId, revokedMax }))?.keys.map(({ label }) => label);
+
+  test("shows all of an account's data, and nothing of another's", async (t) => {
+    const { store } = await open(t);
+    const account = newAccount({ webhookSecret: "whsec_1" });
+    await store.createAccount(account);
+    const accountId = (await store.findKeyHolder(account.firstKey.hash))?.accountId ?? 0;
+    const bob = await seedAccount(store, "bob");
+    await store.insertTasks(newPost(bob, [newTask()]));
+    await store.rotateSecret({ login: "ada", next: "whsec_2" });
+    await store.touchKeys([{ keyId: account.firstKey.keyId, usedAt: T0 + 3 }]);
+
+    assert.deepEqual(await store.findAccountData({ accountId, revokedMax: 10 }), {
+      login: "ada",
+      webhookSecret: "whsec_1",
+      webhookSecretNext: "whsec_2",
+      keys: [
+        {
+          keyId: account.firstKey.keyId,
+          lastFour: "wxyz",
+          label: null,
+          createdAt: T0,
+          lastUsedAt: T0 + 3,
+          revokedAt: null,
+        },
+      ],
+      taskCounts: { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 },
+    });
+    assert.equal(await store.findAccountData({ accountId: bob + 99, revokedMax: 10 }), null);
+  });
+
+  test("counts an account's tasks by the state that clients see", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await store.insertTasks(newPost(accountId, [newTask(), newTask(), newTask()]));
+    const [first, second] = await store.claimTasks({ type: "echo", max: 2, now: T0 });
+    assert(first !== undefined && second !== undefined);
+    await store.finishTask(newFinish(first));
+    const late = newTask({ startAt: T0 + 99_000 });
+    await store.insertTasks(newPost(accountId, [late], { refused: [newRefusedTask()] }));
+
+    const data = await store.findAccountData({ accountId, revokedMax: 0 });
+
+    const counts = { queued: 2, running: 1, completed: 1, failed: 1, cancelled: 0 };
+    assert.deepEqual(data?.taskCounts, counts);
+  });
+
+  test("shows all active keys and the most recently revoked ones, oldest first", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await addKeys(store, ["a", "b", "c", "d", "e"]);
+    // By the time of their revocation, not by their own: b is the oldest of them and revoked last.
+    for (const [label, revokedAt] of [
+      ["b", T0 + 30],
+      ["d", T0 + 10],
+      ["e", T0 + 20],
+    ] as const) {
+      await store.revokeKey({ keyId: `key_${label}`, accountId, revokedAt });
+    }
+
+    assert.deepEqual(await labelsOf(store, accountId, 10), [null, "a", "b", "c", "d", "e"]);
+    assert.deepEqual(await labelsOf(store, accountId, 2), [null, "a", "b", "c", "e"]);
+    assert.deepEqual(await labelsOf(store, accountId, 1), [null, "a", "b", "c"]);
+    assert.deepEqual(await labelsOf(store, accountId, 0), [null, "a", "c"]);
+    assert.equal((await store.listKeys("ada"))?.length, 6);
+  });
+
+  test("takes the later made of two keys that were revoked at the same time", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await addKeys(store, ["a", "b", "c"]);
+    for (const label of ["c", "a", "b"]) {
+      await store.revokeKey({ keyId: `key_${label}`, accountId, revokedAt: T0 });
+    }
+
+    assert.deepEqual(await labelsOf(store, accountId, 2), [null, "b", "c"]);
+  });
+}
+
+/** The part of the conformance suite that is about the rotation of webhook secrets. */
+export function exerciseSecrets(open: OpenStore): void {
+  const secretsOf = async (store: Store, login = "ada") => {
+    const secrets = await store.findSecrets(login);
+    return secrets === null ? null : [secrets.webhookSecret, secrets.webhookSecretNext];
+  };
+
+  test("rotates a secret: both are there until the end, then only the next one", async (t) => {
+    const { store } = await open(t);
+    await store.createAccount(newAccount({ webhookSecret: "whsec_1" }));
+    await store.createAccount(newAccount({ login: "bob", webhookSecret: "whsec_b" }));
+
+    assert.deepEqual(await secretsOf(store), ["whsec_1", null]);
+    assert.equal(await store.rotateSecret({ login: "ada", next: "whsec_2" }), "rotating");
+    assert.deepEqual(await secretsOf(store), ["whsec_1", "whsec_2"]);
+    assert.equal(await store.finishRotation("ada"), "finished");
+    assert.deepEqual(await secretsOf(store), ["whsec_2", null]);
+    assert.deepEqual(await secretsOf(store, "bob"), ["whsec_b", null]);
+  });
+
+  test("keeps the next secret of a rotation that is going on", async (t) => {
+    const { store } = await open(t);
+    await store.createAccount(newAccount({ webhookSecret: "whsec_1" }));
+    await store.rotateSecret({ login: "ada", next: "whsec_2" });
+
+    const again = await store.rotateSecret({ login: "ada", next: "whsec_3" });
+
+    assert.equal(again, "already rotating");
+    assert.deepEqual(await secretsOf(store), ["whsec_1", "whsec_2"]);
+  });
+
+  test("begins exactly one rotation after 20 attempts at once, and ends it once", async (t) => {
+    const { store, again } = await open(t);
+    const stores = [store, await again()];
+    await store.createAccount(newAccount());
+    const atOnce = (call: (from: Store, i: number) => Promise<string>) =>
+      Promise.all(Array.from({ length: 20 }, (_, i) => call(stores[i % 2] ?? store, i)));
+
+    const begun = await atOnce((from, i) =>
+      from.rotateSecret({ login: "ada", next: `whsec_${i}` }),
+    );
+    const next = (await store.findSecrets("ada"))?.webhookSecretNext;
+    const ended = await atOnce((from) => from.finishRotation("ada"));
+
+    assert.deepEqual(
+      begun.flatMap((outcome, i) => (outcome === "rotating" ? [`whsec_${i}`] : [])),
+      [next],
+    );
+    assert.equal(ended.filter((outcome) => outcome === "finished").length, 1);
+    assert.deepEqual(await secretsOf(store), [next, null]);
+  });
+
+  test("leaves the secret as it is when nothing is rotating or nobody is there", async (t) => {
+    const { store } = await open(t);
+    await store.createAccount(newAccount({ webhookSecret: "whsec_1" }));
+
+    assert.equal(await store.finishRotation("ada"), "not rotating");
+    assert.deepEqual(await secretsOf(store), ["whsec_1", null]);
+    assert.equal(await store.rotateSecret({ login: "ADA", next: "whsec_2" }), "no account");
+    assert.equal(await store.finishRotation("nobody"), "no account");
+    assert.equal(await secretsOf(store, "nobody"), null);
+  });
+
+  test("hands both secrets to the next attempt, and the new one to the next look at a key", async (t) => {
+    const { store } = await open(t);
+    const account = newAccount({ webhookSecret: "whsec_1" });
+    await store.createAccount(account);
+    const { hash } = account.firstKey;
+    const accountId = (await store.findKeyHolder(hash))?.accountId ?? 0;
+
+    await store.rotateSecret({ login: "ada", next: "whsec_2" });
+    await seedDelivery(store, accountId);
+    const during = await claimAttempt(store);
+    // In the turn of the end itself: what was read before it must not be shown after it.
+    const finished = store.finishRotation("ada");
+    const looked = store.findKeyHolder(hash);
+    await finished;
+
+    assert.deepEqual([during.webhookSecret, during.webhookSecretNext], ["whsec_1", "whsec_2"]);
+    assert.equal((await looked)?.webhookSecret, "whsec_1");
+    assert.equal((await store.findKeyHolder(hash))?.webhookSecret, "whsec_2");
+    await seedDelivery(store, accountId);
+    const after = await claimAttempt(store);
+    assert.deepEqual([after.webhookSecret, after.webhookSecretNext], ["whsec_2", null]);
   });
 }

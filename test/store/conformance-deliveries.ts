@@ -10,6 +10,7 @@ import {
   newAttemptResult,
   newFinish,
   newPost,
+  newTaskId,
   newTask,
   seedAccount,
   seedDelivery,
@@ -380,5 +381,108 @@ export function exerciseDeliveries(open: OpenStore): void {
     assert.deepEqual(await store.listLanes(), []);
     assert.deepEqual(await store.listInFlight(), []);
     assert.equal(await store.findTask({ accountId, id }), null);
+  });
+}
+
+/** The part of the conformance suite that is about sending webhooks again. */
+export function exerciseRedelivery(open: OpenStore): void {
+  for (const state of ["delivered", "given_up", "refused"] as const) {
+    test(`begins a fresh series for what was ${state}, due at once`, async (t) => {
+      const { store } = await open(t);
+      const accountId = await seedAccount(store);
+      const { id } = await seedDelivery(store, accountId);
+      const first = await claimAttempt(store);
+      await store.recordAttempt(newAttemptRecord(first, { decision: { state } }));
+
+      const hosts = await store.redeliver({ accountId, id, kind: null, now: T0 + 5000 });
+
+      assert.deepEqual(hosts, ["a.example"]);
+      assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: T0 + 5000 }]);
+      const delivery = await theDelivery(store, accountId, id);
+      assert.equal(delivery.state, "scheduled");
+      assert.deepEqual(
+        delivery.attempts.map(({ number, dueAt }) => [number, dueAt]),
+        [
+          [1, first.dueAt],
+          [1, T0 + 5000],
+        ],
+      );
+      const again = await claimAttempt(store, "a.example", T0 + 5000);
+      assert.deepEqual([again.number, again.retry], [1, 0]);
+    });
+  }
+
+  test("makes a retry due at once, and keeps its place in its series", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    const decision = { state: "scheduled", dueAt: T0 + 60_000, retry: 1 } as const;
+    await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
+    const order = { accountId, id, kind: "postback" } as const;
+
+    assert.deepEqual(await store.redeliver({ ...order, now: T0 + 5000 }), ["a.example"]);
+    // What is due already is not put off.
+    assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), ["a.example"]);
+
+    assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: T0 + 5000 }]);
+    const retry = await claimAttempt(store, "a.example", T0 + 5000);
+    assert.deepEqual([retry.number, retry.retry], [2, 1]);
+    // It is in flight now, and stays.
+    assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), []);
+    assert.equal((await theDelivery(store, accountId, id)).attempts.length, 2);
+  });
+
+  test("sends again only what was asked for, and only of the account's own tasks", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const stranger = await seedAccount(store, "bob");
+    const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
+    const { id } = task;
+    await store.insertTasks(newPost(accountId, [task]));
+    const order = { accountId, id, kind: null, now: T0 + 5000 } as const;
+    assert.deepEqual(await store.redeliver(order), []);
+    await store.finishTask(newFinish(await claimOne(store)));
+    for (const attempt of await claimLanes(store, ["a.example", "b.example"])) {
+      await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "delivered" } }));
+    }
+
+    assert.deepEqual(await store.redeliver({ ...order, accountId: stranger }), []);
+    assert.deepEqual(await store.redeliver({ ...order, id: newTaskId() }), []);
+    assert.deepEqual(await store.redeliver({ ...order, kind: "pingback" }), ["b.example"]);
+
+    const lanes = await store.listLanes();
+    assert.deepEqual(lanes, [{ host: "b.example", dueAt: T0 + 5000 }]);
+  });
+
+  test("begins exactly one series after 20 orders at once", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    const decision = { state: "given_up" } as const;
+    await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
+    const order = { accountId, id, kind: null, now: T0 + 5000 } as const;
+
+    await Promise.all(Array.from({ length: 20 }, () => store.redeliver(order)));
+
+    assert.equal((await theDelivery(store, accountId, id)).attempts.length, 2);
+  });
+
+  test("lists the last 100 attempts of a delivery, in the order they were made", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    for (let i = 0; i < 120; i++) {
+      const attempt = await claimAttempt(store, "a.example", T0 + 1000 + i);
+      await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "given_up" } }));
+      await store.redeliver({ accountId, id, kind: null, now: T0 + 1001 + i });
+    }
+
+    const { attempts } = await theDelivery(store, accountId, id);
+
+    const expected = Array.from({ length: 100 }, (_, i) => T0 + 1000 + 21 + i);
+    assert.deepEqual(
+      attempts.map(({ dueAt }) => dueAt),
+      expected,
+    );
   });
 }

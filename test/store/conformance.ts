@@ -4,6 +4,7 @@ import { describe, test, type TestContext } from "node:test";
 import type { AttemptRef } from "../../src/store/store.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
 import {
+  newAccessRequest,
   newAccount,
   newAttemptResult,
   newFinish,
@@ -18,10 +19,15 @@ import {
   seedDelivery,
   seedFinished,
   T0,
+  taskQuery,
   webhook,
 } from "../helpers/store.ts";
-import { exerciseAccounts } from "./conformance-accounts.ts";
-import { exerciseDeliveries } from "./conformance-deliveries.ts";
+import { exerciseAccess } from "./conformance-access.ts";
+import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
+import { exerciseCounts } from "./conformance-counts.ts";
+import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
+import { exerciseIdempotency } from "./conformance-idempotency.ts";
+import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
 import { exercisePosting, exerciseReady, exerciseRunning } from "./conformance-tasks.ts";
 
 /** A store that a test opened; it is closed after the test. */
@@ -40,10 +46,19 @@ export type OpenStore = (
 /** Holds an implementation of {@link Store} to every sentence of its comments. */
 export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: accounts and keys`, () => exerciseAccounts(open));
+  describe(`${name}: what an account is shown`, () => exerciseAccountData(open));
+  describe(`${name}: webhook secrets`, () => exerciseSecrets(open));
+  describe(`${name}: access requests`, () => exerciseAccess(open));
   describe(`${name}: posting and reading tasks`, () => exercisePosting(open));
+  describe(`${name}: idempotency keys`, () => exerciseIdempotency(open));
+  describe(`${name}: lists of tasks`, () => exerciseListing(open));
+  describe(`${name}: cancelling tasks`, () => exerciseCancelling(open));
+  describe(`${name}: the queue`, () => exerciseQueue(open));
+  describe(`${name}: counts of tasks`, () => exerciseCounts(open));
   describe(`${name}: ready tasks`, () => exerciseReady(open));
   describe(`${name}: running tasks`, () => exerciseRunning(open));
   describe(`${name}: deliveries`, () => exerciseDeliveries(open));
+  describe(`${name}: redelivery`, () => exerciseRedelivery(open));
   describe(`${name}: upkeep`, () => exerciseUpkeep(open));
   describe(`${name}: as a whole`, () => exerciseWhole(open));
 }
@@ -99,6 +114,51 @@ function exerciseUpkeep(open: OpenStore): void {
     assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 0);
   });
 
+  // What is erased is overwritten: a hundred large tasks at once kept everybody waiting for seconds.
+  test("erases few large tasks and kept answers in one step, but one at least", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const megabytes = [1, 3, 1, 0.5, 0.1];
+    for (const size of megabytes) {
+      const text = JSON.stringify("é".repeat(size * 500_000));
+      const key = `key ${size} ${newTaskId()}`;
+      const idempotency = { key, bodyHash: "hash", answerText: text, validSince: T0 };
+      const refused = [newRefusedTask({ inputText: text })];
+      await store.insertTasks(newPost(accountId, [], { refused, idempotency }));
+    }
+    const steps = async (erase: () => Promise<number>) => {
+      const counts = [await erase()];
+      while (counts.at(-1) !== 0) counts.push(await erase());
+      return counts;
+    };
+
+    const late = T0 + 2 * RETENTION_MS;
+    const tasks = await steps(() => store.eraseExpired({ now: late, max: 100 }));
+    const stale = { answersBefore: late, decidedBefore: late, max: 100 };
+    const answers = await steps(() => store.eraseStale(stale));
+
+    assert.deepEqual(tasks, [1, 1, 3, 0]);
+    assert.deepEqual(answers, [1, 1, 3, 0]);
+  });
+
+  test("tells how much of its space is data, without what erased tasks left", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const empty = await store.usedBytes();
+    const tasks = [1, 2, 3].map(() =>
+      newTask({ inputText: JSON.stringify("x".repeat(1_000_000)) }),
+    );
+
+    await seedFinished(store, accountId, { tasks });
+    const full = await store.usedBytes();
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })) > 0) continue;
+    const erased = await store.usedBytes();
+
+    assert(empty > 0);
+    assert(full - empty > 3_000_000 && full - empty < 3_300_000, `${full - empty} bytes`);
+    assert(erased - empty < 100_000, `${erased - empty} bytes`);
+  });
+
   test("gives space back in steps that come to an end, and loses nothing by it", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
@@ -108,7 +168,7 @@ function exerciseUpkeep(open: OpenStore): void {
     assert(kept !== undefined);
     await seedFinished(store, accountId, { tasks: big });
     await store.insertTasks(newPost(accountId, [kept]));
-    await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 });
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })) > 0) continue;
 
     let steps = 1;
     while ((await store.reclaimSpace()) === "more" && steps < 50) steps++;
@@ -244,17 +304,32 @@ const CALLS = {
   createKey: (store) =>
     store.createKey({ ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 1 }),
   listKeys: (store) => store.listKeys("ada"),
-  revokeKey: (store) => store.revokeKey({ keyId: "key_x", revokedAt: T0 }),
+  revokeKey: (store) => store.revokeKey({ keyId: "key_x", accountId: null, revokedAt: T0 }),
+  touchKeys: (store) => store.touchKeys([{ keyId: "key_x", usedAt: T0 }]),
+  findAccountData: (store) => store.findAccountData({ accountId: 1, revokedMax: 1 }),
+  findSecrets: (store) => store.findSecrets("ada"),
+  rotateSecret: (store) => store.rotateSecret({ login: "ada", next: "whsec_x" }),
+  finishRotation: (store) => store.finishRotation("ada"),
   findKeyHolder: (store) => store.findKeyHolder("x"),
+  insertAccessRequest: (store) => store.insertAccessRequest(newAccessRequest()),
+  listAccessRequests: (store) => store.listAccessRequests({ which: "all", limit: 1 }),
+  approveAccessRequest: (store) =>
+    store.approveAccessRequest({ id: "x", decidedAt: T0, account: newAccount() }),
+  denyAccessRequest: (store) => store.denyAccessRequest({ id: "x", decidedAt: T0 }),
   insertTasks: (store) => store.insertTasks(newPost(1, [newTask()])),
   findTask: (store) => store.findTask(KEY),
+  findKeptAnswer: (store) => store.findKeptAnswer({ accountId: 1, key: "k", validSince: T0 }),
   collectTask: (store) => store.collectTask(KEY),
+  cancelTask: (store) => store.cancelTask({ ...KEY, cancelledAt: T0, expiresAt: T0 }),
+  listTasks: (store) => store.listTasks(taskQuery(1)),
   listReady: (store) => store.listReady(readyQuery(1)),
   claimTasks: (store) => store.claimTasks({ type: "echo", max: 1, now: T0 }),
   finishTask: (store) => store.finishTask(newFinish({ seq: 1 })),
   retryTask: (store) => store.retryTask({ seq: 1, startAt: T0 }),
   requeueTasks: (store) => store.requeueTasks({ seq: "all" }),
   releaseDelayed: (store) => store.releaseDelayed({ now: T0, max: 1 }),
+  findOldestQueued: (store) => store.findOldestQueued(["echo"]),
+  listQueuedTypes: (store) => store.listQueuedTypes(),
   listLanes: (store) => store.listLanes(),
   claimAttempts: (store) => store.claimAttempts({ lanes: [], now: T0 }),
   listInFlight: (store) => store.listInFlight(),
@@ -266,6 +341,9 @@ const CALLS = {
       decision: { state: "given_up" },
     }),
   listDeliveries: (store) => store.listDeliveries(KEY),
+  redeliver: (store) => store.redeliver({ ...KEY, kind: null, now: T0 }),
   eraseExpired: (store) => store.eraseExpired({ now: T0, max: 1 }),
+  eraseStale: (store) => store.eraseStale({ answersBefore: T0, decidedBefore: T0, max: 1 }),
+  usedBytes: (store) => store.usedBytes(),
   reclaimSpace: (store) => store.reclaimSpace(),
 } satisfies Record<Exclude<keyof Store, "fault" | "close">, (store: Store) => Promise<unknown>>;

@@ -1,11 +1,22 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
+import type { TaskState } from "../../src/domain/task.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
+import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
 import {
   migrate,
   MIGRATIONS,
@@ -14,7 +25,7 @@ import {
   type MigrationPlan,
 } from "../../src/store/sqlite/migrate.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { newAccount, newDatabaseFile, openTestStore } from "../helpers/store.ts";
+import { newAccount, newDatabaseFile, openTestStore, T0, taskQuery } from "../helpers/store.ts";
 
 const TO_2: Migration = { to: 2, sql: "ALTER TABLE notes ADD COLUMN b TEXT DEFAULT 'two'" };
 const TO_3: Migration = { to: 3, sql: "UPDATE notes SET b = b || ' three'; CREATE TABLE more (c)" };
@@ -53,7 +64,8 @@ test("gives a new file the whole schema and its version", async (t) => {
 
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.deepEqual(tables(connection), [
-    ...["accounts", "attempts", "deliveries", "keys", "task_inputs", "task_results", "tasks"],
+    ...["access_requests", "accounts", "attempts", "deliveries", "idempotency_keys", "keys"],
+    ...["task_counts", "task_inputs", "task_results", "tasks"],
   ]);
 });
 
@@ -64,6 +76,136 @@ test("has a step for every version up to the current one, in order", () => {
     MIGRATIONS.map(({ to }) => to),
     expected,
   );
+});
+
+// Without comments and white space, which SQLite keeps as they were written.
+function schemaOf(connection: Connection): unknown {
+  const sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name";
+  const rows = connection.prepare<[], { sql: string | null }>(sql).all();
+  return rows.map((row) => ({
+    ...row,
+    sql: row.sql
+      ?.replace(/--.*$/gm, "")
+      .replace(/\s+/g, " ")
+      .replace(/ ?([(),]) ?/g, "$1"),
+  }));
+}
+
+const FIRST_SCHEMA = readFileSync(new URL("../fixtures/schema-v1.sql", import.meta.url), "utf8");
+
+/** A file as the first version made it, with tasks in every state, each in as many rows as its place in the list. */
+function seedFirstVersion(t: TestContext): string {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: FIRST_SCHEMA, version: 1, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1), ('bob', 's', 1);
+    INSERT INTO keys (key_id, account_seq, hash, last_four, created_at, revoked_at)
+    VALUES ('key_1', 1, 'hash 1', '1111', 1, NULL), ('key_2', 1, 'hash 2', '2222', 1, 2);`);
+  const insert = connection.prepare(`
+    INSERT INTO tasks (id, account_seq, state, status_code, type, tag, created_at, data_text)
+    VALUES (?, 1, ?, 40602, 'echo', 'a', ?, '{"type":"echo"}')`);
+  const states = ["delayed", "queued", "running", "completed", "failed", "cancelled"];
+  for (const [place, state] of states.entries()) {
+    for (let i = 0; i <= place; i++) insert.run(`${state} ${i}`, state, T0 + place);
+  }
+  connection.close();
+  return file;
+}
+
+test("brings a file of the first version to the schema of a new one, with its data and its counts", async (t) => {
+  const file = seedFirstVersion(t);
+  const newFile = newDatabaseFile(t);
+  await openTestStore(t, { file: newFile });
+
+  const store = await openTestStore(t, { file });
+
+  const [migrated, made, copy] = [file, newFile, `${file}.v1.bak`].map((path) => {
+    const connection = new Database(path, { readonly: true });
+    t.after(() => connection.close());
+    return connection;
+  });
+  assert(migrated && made && copy);
+  assert.equal(versionOf(migrated), 2);
+  assert.deepEqual(schemaOf(migrated), schemaOf(made));
+  assert.deepEqual(migrated.pragma("foreign_key_check"), []);
+  assert.equal(versionOf(copy), 1);
+  assert.equal(copy.prepare("SELECT count(*) FROM tasks").pluck().get(), 21);
+
+  const taskCounts = { queued: 3, running: 3, completed: 4, failed: 5, cancelled: 6 };
+  const data = await store.findAccountData({ accountId: 1, revokedMax: 9 });
+  assert.deepEqual(data?.taskCounts, taskCounts);
+  assert.deepEqual(
+    data.keys.map(({ keyId }) => keyId),
+    ["key_1", "key_2"],
+  );
+  for (const [state, count] of Object.entries(taskCounts)) {
+    // The keys of the table are the states.
+    const query = taskQuery(1, { state: state as TaskState, tag: "a" });
+    assert.equal((await store.listTasks(query)).tasks.length, count, state);
+  }
+  const none = (await store.findAccountData({ accountId: 2, revokedMax: 9 }))?.taskCounts;
+  assert.deepEqual(new Set(Object.values(none ?? {})), new Set([0]));
+  await store.requeueTasks({ seq: "all" });
+  const moved = (await store.findAccountData({ accountId: 1, revokedMax: 9 }))?.taskCounts;
+  assert.deepEqual(moved, { ...taskCounts, queued: 6, running: 0 });
+});
+
+test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {
+  const file = seedFirstVersion(t);
+  const told: unknown[] = [];
+  const open = () =>
+    openSqliteStore({
+      ...{ file, writer: "thread", backlogMax: 1 },
+      migrating: ({ from, to }) => told.push({ from, to }),
+    });
+
+  await (await open()).close();
+  assert.deepEqual(told, [{ from: 1, to: 2 }]);
+
+  await (await open()).close();
+  assert.equal(told.length, 1);
+});
+
+// It would go on writing as its own version does: without counts, for one.
+test("a command migrates no file that a daemon serves", async (t) => {
+  const file = seedFirstVersion(t);
+  const lock = InstanceLock.acquire(file);
+  t.after(() => lock.release());
+
+  await assert.rejects(openSqliteStore({ file, writer: "inline", backlogMax: 1 }), {
+    name: "InstanceLockError",
+    message: /already served by process \d+/,
+  });
+
+  const connection = new Database(file);
+  t.after(() => connection.close());
+  assert.equal(versionOf(connection), 1);
+  assert.equal(existsSync(`${file}.v1.bak`), false);
+  lock.release();
+  await openTestStore(t, { file });
+  assert.equal(versionOf(connection), 2);
+});
+
+test("a copy that fails leaves nothing behind, and the file as it was", (t) => {
+  const file = newDatabaseFile(t);
+  const connection = openVersion1(t, file);
+  const insert = connection.prepare("INSERT INTO notes (a) VALUES (?)");
+  for (let i = 0; i < 50; i++) insert.run("x".repeat(3000));
+  connection.pragma("wal_checkpoint(TRUNCATE)");
+  connection.close();
+  const descriptor = openSync(file, "r+");
+  writeSync(descriptor, Buffer.alloc(4096, 0xff), 0, 4096, 30 * 4096);
+  closeSync(descriptor);
+  const damaged = openWriter(file);
+  t.after(() => damaged.close());
+
+  assert.throws(() => migrate(damaged, planTo(3)), /cannot be copied to .*\.v1\.bak .*make room/);
+
+  assert.equal(versionOf(damaged), 1);
+  const copies = readdirSync(dirname(file)).filter((name) => name.includes(".bak"));
+  assert.deepEqual(copies, []);
 });
 
 test("changes nothing in a file of the current version, and copies nothing", (t) => {

@@ -2,15 +2,23 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
+import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
+import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
+import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
+import { LIST_TASKS_BY } from "../../src/store/sqlite/task-list.ts";
+import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
 import * as upkeep from "../../src/store/sqlite/upkeep.ts";
+import type { Store } from "../../src/store/store.ts";
 import {
   claimLanes,
+  newAccessRequest,
   newDatabaseFile,
   newFinish,
+  newKeyToStore,
   newPost,
   newTask,
   openTestStore,
@@ -21,13 +29,17 @@ import {
 
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
-  ...statementsOf({ ...tasks, ...deliveries, ...accounts, ...upkeep }),
+  ...statementsOf({ ...tasks, ...taskRuns, ...taskCounts, ...idempotencyKeys }),
+  ...statementsOf({ ...deliveries, ...accounts, ...upkeep }),
   ...statementsOf(prefixed("LIST_READY_BY", tasks.LIST_READY_BY)),
+  ...statementsOf(accessRequests),
+  ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
 };
 
 /**
- * How each of them has to be run. Seeks only: in an index that fits, or by the key. The three scans are of
- * what runs or is in flight, which the limits of the engine bound, and of a recursion's own rows.
+ * How each of them has to be run. Seeks only: in an index that fits, or by the key. The scans are of what runs
+ * or is in flight, which the limits of the engine bound, of a recursion's own rows, and of access requests and
+ * delayed tasks in the order of the answer, to a LIMIT.
  */
 const PLANS: Readonly<Record<string, readonly string[]>> = {
   CLAIM_TASKS: [
@@ -47,7 +59,35 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH tasks USING COVERING INDEX tasks_delayed (start_at<?)",
   ],
-  REQUEUE_ALL: ["SCAN tasks USING INDEX tasks_running"],
+  REQUEUE_ALL: ["SCAN tasks USING COVERING INDEX tasks_running"],
+  REQUEUE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  RETRY_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  FIND_STATE: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
+  CANCEL_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  OLDEST_QUEUED: [
+    "SEARCH 10-ROW VALUES CLAUSE",
+    "SEARCH tasks USING INDEX tasks_queued (type=? AND priority=?)",
+  ],
+  QUEUED_TYPES: [
+    "SEARCH tasks USING COVERING INDEX tasks_queued",
+    "SCAN types",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type>?)",
+    "SCAN types",
+  ],
+  DELAYED_TYPES: ["SCAN tasks USING INDEX tasks_delayed"],
+  SELECT_COUNTS: ["SEARCH task_counts USING PRIMARY KEY (account_seq=?)"],
+  FIND_ANSWER: [
+    "SEARCH idempotency_keys USING INDEX sqlite_autoindex_idempotency_keys_1 (account_seq=? AND key=?)",
+  ],
+  SIZE_ANSWERS: ["SEARCH idempotency_keys USING INDEX idempotency_keys_by_age (created_at<?)"],
+  ERASE_ANSWERS: [
+    "SEARCH idempotency_keys USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH idempotency_keys USING COVERING INDEX idempotency_keys_by_age (created_at<?)",
+  ],
+  ERASE_REQUESTS: [
+    "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH access_requests USING INDEX access_requests_decided (decided_at<?)",
+  ],
   LIST_READY_BY_all: ["SEARCH t USING INDEX tasks_ready (account_seq=? AND completed_at>?)"],
   LIST_READY_BY_tag: [
     "SEARCH t USING INDEX tasks_ready_by_tag (account_seq=? AND tag=? AND completed_at>?)",
@@ -74,6 +114,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   LIST_IN_FLIGHT: ["SCAN a USING INDEX attempts_in_flight"],
   NEXT_RETRY: ["SEARCH attempts USING INDEX attempts_due (host=? AND retry>?)"],
+  HASTEN_ATTEMPT: ["SEARCH attempts USING INDEX attempts_by_delivery (task_seq=? AND kind=?)"],
   SELECT_ATTEMPTS: ["SEARCH attempts USING INDEX attempts_by_delivery (task_seq=? AND kind=?)"],
   SELECT_CLAIMED: [
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
@@ -83,9 +124,35 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
     "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
+  APPROVE_REQUEST: [
+    "SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)",
+    "SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (login=?)",
+  ],
+  COUNT_ACTIVE_KEYS: ["SEARCH keys USING INDEX keys_active (account_seq=?)"],
+  COUNT_PENDING_REQUESTS: [
+    "SCAN access_requests USING INDEX access_requests_pending",
+    "SCAN (subquery-1)",
+  ],
+  DENY_REQUEST: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
+  LIST_REQUESTS_all: ["SCAN r", "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"],
+  LIST_REQUESTS_pending: [
+    "SCAN r USING INDEX access_requests_pending",
+    "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+  ],
+  REVOKE_KEY: ["SEARCH keys USING INDEX sqlite_autoindex_keys_1 (key_id=?)"],
+  SELECT_ACCOUNT_DATA: ["SEARCH accounts USING INTEGER PRIMARY KEY (rowid=?)"],
+  SELECT_ACTIVE_KEYS: ["SEARCH keys USING INDEX keys_active (account_seq=?)"],
+  SELECT_DECISION: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
+  SELECT_REVOKED_KEYS: ["SEARCH keys USING INDEX keys_revoked (account_seq=? AND revoked_at>?)"],
+  TOUCH_KEY: ["SEARCH keys USING INDEX sqlite_autoindex_keys_1 (key_id=?)"],
   SELECT_KEY_HOLDER: [
     "SEARCH k USING INDEX sqlite_autoindex_keys_2 (hash=?)",
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  SIZE_EXPIRED: [
+    "SEARCH t USING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
+    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
   ERASE_EXPIRED: [
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
@@ -95,6 +162,25 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
   ],
 };
+
+/** One account with many keys, most of them revoked. */
+async function seedKeys(store: Store): Promise<void> {
+  const login = "account-0";
+  for (let i = 0; i < 100; i++) {
+    const key = { ...newKeyToStore(), login, createdAt: T0 + i, activeMax: 1000 };
+    await store.createKey(key);
+    if (i >= 20) await store.revokeKey({ keyId: key.keyId, accountId: null, revokedAt: T0 + i });
+  }
+}
+
+/** Requests for access, most of them decided. */
+async function seedRequests(store: Store): Promise<void> {
+  for (let i = 0; i < 100; i++) {
+    const request = newAccessRequest({ pendingMax: 1000 });
+    await store.insertAccessRequest(request);
+    if (i >= 20) await store.denyAccessRequest({ id: request.id, decidedAt: T0 + i });
+  }
+}
 
 function statementsOf(module: object): Readonly<Record<string, string>> {
   const entries = Object.entries(module).flatMap(([name, value]) =>
@@ -128,7 +214,8 @@ function planOf(connection: Connection, sql: string): readonly string[] {
   return rows
     .map(({ detail }) => detail)
     .filter(
-      (detail) => !/^(LIST|CORRELATED SCALAR) SUBQUERY|^CO-ROUTINE|^SETUP|^RECURSIVE/.test(detail),
+      (detail) =>
+        !/^(LIST|(CORRELATED )?SCALAR) SUBQUERY|^CO-ROUTINE|^SETUP|^RECURSIVE/.test(detail),
     );
 }
 
@@ -141,6 +228,40 @@ for (const [name, sql] of Object.entries(STATEMENTS)) {
     assert.deepEqual(planOf(openEmpty(t), sql), PLANS[name]);
   });
 }
+
+/** How a list of tasks has to be run: by one range of its index, or by several that are merged; both bounds in it. */
+function planOfList(name: string): readonly string[] {
+  const range = "created_at>? AND (created_at,rowid)<(?,?)";
+  const search = (index: string, column: string) =>
+    `SEARCH t USING INDEX ${index} (account_seq=?${column} AND ${range})`;
+  if (name.endsWith("_tag")) return [search("tasks_by_tag", " AND tag=?")];
+  const byState = search("tasks_by_state", " AND state=?");
+  if (name.startsWith("state_queued")) return merged(byState, 2);
+  if (name.startsWith("state_one")) return [byState];
+  if (name.endsWith("_type")) return [search("tasks_by_type", " AND type=?")];
+  return merged(byState, 6);
+}
+
+/** How SQLite says that it merges so many ranges as it reads them. */
+function merged(range: string, count: number): readonly string[] {
+  if (count === 1) return [range];
+  const left = Math.ceil(count / 2);
+  const [first, second] = [merged(range, left), merged(range, count - left)];
+  return ["MERGE (UNION ALL)", "LEFT", ...first, "RIGHT", ...second];
+}
+
+test("a list of tasks seeks and sorts by an index, whatever it is filtered by", (t) => {
+  const connection = openEmpty(t);
+  // Times and cursor are in every statement: what is not asked for is a bound that excludes nothing.
+  const names = ["state_any", "state_queued", "state_one"].flatMap((state) =>
+    ["", "_type"].flatMap((type) => ["", "_tag"].map((tag) => `${state}${type}${tag}`)),
+  );
+  assert.deepEqual(Object.keys(LIST_TASKS_BY).sort(), names.sort());
+
+  for (const [name, sql] of Object.entries(LIST_TASKS_BY)) {
+    assert.deepEqual(planOf(connection, sql), planOfList(name), name);
+  }
+});
 
 // An operator's ANALYZE gives the planner numbers, and with numbers it may prefer another way.
 test("the plans stay the same once a file with tasks in it has been analysed", async (t) => {
@@ -155,6 +276,8 @@ test("the plans stay the same once a file with tasks in it has been analysed", a
   const claimed = await store.claimTasks({ type: "echo", max: 400, now: T0 });
   await Promise.all(claimed.slice(50).map((task) => store.finishTask(newFinish(task))));
   await claimLanes(store, ["a.example"]);
+  await seedKeys(store);
+  await seedRequests(store);
   const connection = openWriter(file);
   t.after(() => connection.close());
   connection.exec("ANALYZE");
@@ -162,6 +285,9 @@ test("the plans stay the same once a file with tasks in it has been analysed", a
   const plans = Object.entries(STATEMENTS).map(([name, sql]) => [name, planOf(connection, sql)]);
 
   assert.deepEqual(Object.fromEntries(plans), PLANS);
+  for (const [name, sql] of Object.entries(LIST_TASKS_BY)) {
+    assert.deepEqual(planOf(connection, sql), planOfList(name), name);
+  }
 });
 
 test("erasing a task finds each row that goes with it by an index", (t) => {

@@ -22,6 +22,7 @@ import {
   seedFinished,
   RETENTION_MS,
   T0,
+  taskQuery,
   webhook,
 } from "../helpers/store.ts";
 import { exerciseStore, type OpenStore } from "./conformance.ts";
@@ -92,7 +93,7 @@ for (const writer of ["thread", "inline"] as const) {
   test(`a closed store has everything in its one file (${writer})`, async (t) => {
     const file = newDatabaseFile(t);
     const store = await openTestStore(t, { file, writer });
-    await seedAccount(store);
+    await store.listTasks(taskQuery(await seedAccount(store)));
 
     await store.close();
 
@@ -109,7 +110,7 @@ for (const state of ["absent", "empty"] as const) {
     const inputText = JSON.stringify("x".repeat(1_000_000));
     const tasks = Array.from({ length: 12 }, () => newTask({ inputText }));
     await seedFinished(store, accountId, { tasks });
-    await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 });
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })) > 0) continue;
 
     let steps = 1;
     while ((await store.reclaimSpace()) === "more" && steps < 50) steps++;
@@ -140,6 +141,23 @@ test("a read from a damaged file rejects with a StoreError", async (t) => {
     assert(error instanceof StoreError, `it rejects with ${String(error)}`);
     return true;
   });
+});
+
+test("a list of tasks from a damaged file rejects with a StoreError, for either writer", async (t) => {
+  for (const writer of ["thread", "inline"] as const) {
+    const file = newDatabaseFile(t);
+    const store = await openTestStore(t, { file, writer });
+    const accountId = await seedAccount(store);
+    await seedFinished(store, accountId, { tasks: Array.from({ length: 50 }, () => newTask()) });
+    await store.close();
+    const reopened = await openTestStore(t, { file, writer });
+    truncateSync(file, 4096);
+
+    for (let i = 0; i < 2; i++) {
+      const listed = reopened.listTasks(taskQuery(accountId));
+      await assert.rejects(listed, { name: "StoreError", kind: "failed" });
+    }
+  }
 });
 
 test("a file that cannot be opened rejects the opening, for either writer", async (t) => {

@@ -1,25 +1,51 @@
-import type { Operation } from "../operation.ts";
+import { objectSchema } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+
+const OK = objectSchema({ status: { const: "ok" } });
+const UNAVAILABLE = objectSchema({
+  status: { const: "unavailable" },
+  reason: { type: "string", description: "Why, in words." },
+});
+
+const PROBE = { method: "GET", access: "public", query: NO_QUERY, body: NO_BODY } as const;
 
 /** GET /livez: the process serves requests. Restarting it would not help when this answers. */
 export function livez(): Operation {
-  return {
-    method: "GET",
+  return defineOperation({
+    ...PROBE,
     path: "/livez",
-    access: "public",
+    doc: {
+      id: "isAlive",
+      group: "Health",
+      summary: "Is the process alive",
+      description:
+        "Answers as long as the process serves requests: restarting it would not help. Never asks for HTTPS.",
+      answer: OK,
+      codes: [],
+    },
     handle: () => ({ status: 200, text: '{"status":"ok"}' }),
-  };
+  });
 }
 
 /** GET /readyz: tasks can be posted now; 503 with the reason while they cannot. */
-export function readyz(deps: { readonly notReadyReason: () => string | null }): Operation {
-  return {
-    method: "GET",
+export function readyz(deps: { readonly notReadyReason: () => Promise<string | null> }): Operation {
+  return defineOperation({
+    ...PROBE,
     path: "/readyz",
-    access: "public",
-    handle() {
-      const reason = deps.notReadyReason();
+    doc: {
+      id: "isReady",
+      group: "Health",
+      summary: "Can tasks be posted",
+      description: "503 with the reason while they cannot. Never asks for HTTPS.",
+      answer: OK,
+      codes: [],
+      otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
+    },
+    async handle() {
+      const reason = await deps.notReadyReason();
       if (reason === null) return { status: 200, text: '{"status":"ok"}' };
       return { status: 503, text: JSON.stringify({ status: "unavailable", reason }) };
     },
-  };
+  });
 }

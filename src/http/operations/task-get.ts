@@ -2,46 +2,129 @@ import { taskEnvelope } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
 import { isExpiredId } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
-import { StoreError, type Store } from "../../store/store.ts";
-import type { Operation } from "../operation.ts";
-import { parseQuery, trueOrFalse } from "../query.ts";
+import type { TaskKey } from "../../domain/task.ts";
+import { isFinished } from "../../domain/task.ts";
+import { StoreError, type FoundTask, type Store } from "../../store/store.ts";
+import { ID } from "../api-schema.ts";
+import { ClientGoneError } from "../body.ts";
+import { withEntityTag } from "../conditional.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Call, type Operation } from "../operation.ts";
+import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
+import { trueOrFalse } from "../query.ts";
+import { GET_EXAMPLES } from "../task-example.ts";
+import type { TaskWaiters } from "../task-waiters.ts";
 
 export interface TaskGetDeps {
   readonly store: Pick<Store, "findTask" | "collectTask">;
   readonly retentionMs: number;
+  readonly waiters: TaskWaiters;
 }
 
 /**
  * GET /v1/tasks/task_get/{id}: the envelope with one task. The first answer for a finished task takes it
- * out of tasks_ready, unless it is a HEAD or says `collect=false`.
+ * out of tasks_ready, unless it is a HEAD, a 304 or says `collect=false`.
  */
-export function taskGet({ store, retentionMs }: TaskGetDeps): Operation {
-  return {
+export function taskGet(deps: TaskGetDeps): Operation {
+  return defineOperation({
     method: "GET",
     path: "/v1/tasks/task_get/:id",
     access: "account",
-    async handle({ holder, params, query, isHead, now }) {
-      const { collect } = parseQuery(query, { collect: trueOrFalse });
-      const { accountId } = holder;
-      const id = params["id"] ?? "";
-      const found = isId(id) ? await store.findTask({ accountId, id }) : null;
-      if (found === null) {
-        throw new StatusError(isExpiredId(id, { now, retentionMs }) ? 40403 : 40401);
-      }
-      if (found.isReady && !isHead && collect !== false) {
-        await collectIfPossible(store, { accountId, id });
-      }
-      return { status: 200, text: taskEnvelope(found.task) };
+    query: {
+      collect: trueOrFalse(true, "False leaves a finished task in tasks_ready."),
     },
-  };
+    body: NO_BODY,
+    doc: DOC,
+    async handle(call) {
+      const key = { accountId: call.holder.accountId, id: call.params["id"] ?? "" };
+      const wait = preferredWaitSeconds(call);
+      const found = await findOrWait(key, { deps, call, waitMs: (wait ?? 0) * 1000 });
+      if (found === null) throw taskNotFound(key.id, { ...deps, now: call.now });
+      const applied = wait === null ? {} : { "preference-applied": `wait=${wait}` };
+      const text = taskEnvelope(found.task);
+      if (!isFinished(found.task.state)) return { status: 200, text, headers: applied };
+      const headers = { ...applied, "cache-control": "private, no-cache" };
+      const answer = withEntityTag(call, { status: 200, text, headers });
+      const isCollecting = answer.status === 200 && !call.isHead && call.query.collect !== false;
+      if (found.isReady && isCollecting) await collectIfPossible(deps.store, key);
+      return answer;
+    },
+  });
+}
+
+/** How the document shows a task's id in a path. */
+export const TASK_ID_PARAM = {
+  description: "Id of a task of this account.",
+  schema: ID,
+  example: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",
+} as const;
+
+const DOC: Operation["doc"] = {
+  id: "getTask",
+  group: "Tasks",
+  summary: "Get a task",
+  description:
+    "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
+    "to be read until it expires. A malformed id is answered like an unknown one.",
+  params: { id: TASK_ID_PARAM },
+  headers: {
+    Prefer: {
+      description: `\`wait=N\` holds the answer until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
+      schema: { type: "string", examples: ["wait=30"] },
+    },
+  },
+  answer: schemaRef("TaskEnvelope"),
+  answerHeaders: {
+    ETag: { description: "On finished tasks, whose envelope does not change any more." },
+    "Cache-Control": {
+      description: "On finished tasks: kept by the client alone, and asked for again.",
+    },
+    "Preference-Applied": {
+      description: "On answers to `Prefer: wait=N`: the wait that was taken in.",
+      schema: { type: "string", pattern: "^wait=\\d+$" },
+    },
+  },
+  answerExamples: GET_EXAMPLES,
+  codes: [40401, 40403],
+};
+
+/** 40403 for an id from before the retention period, else 40401, for another account's task too. */
+export function taskNotFound(
+  id: string,
+  facts: { readonly now: number; readonly retentionMs: number },
+): StatusError {
+  return new StatusError(isExpiredId(id, facts) ? 40403 : 40401);
+}
+
+async function findOrWait(
+  key: TaskKey,
+  {
+    deps,
+    call,
+    waitMs,
+  }: { readonly deps: TaskGetDeps; readonly call: Call; readonly waitMs: number },
+): Promise<FoundTask | null> {
+  if (!isId(key.id)) return null;
+  if (waitMs === 0) return deps.store.findTask(key);
+  const stopped = new AbortController();
+  const gone = AbortSignal.any([call.gone(), stopped.signal]);
+  // Asked for before the look, so that an end in between is not missed.
+  const ended = deps.waiters.wait(key.id, { ms: waitMs, gone });
+  try {
+    const found = await deps.store.findTask(key);
+    if (found === null || isFinished(found.task.state)) return found;
+    await ended;
+    // Whoever hung up gets no 200: a task that ends at this moment must not be collected for nobody.
+    if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
+    return await deps.store.findTask(key);
+  } finally {
+    stopped.abort();
+  }
 }
 
 // A result that has been read is given out even when the disk is full or locked: the task then stays ready, and
 // the next answer collects it.
-async function collectIfPossible(
-  store: TaskGetDeps["store"],
-  key: { readonly accountId: number; readonly id: string },
-): Promise<void> {
+async function collectIfPossible(store: TaskGetDeps["store"], key: TaskKey): Promise<void> {
   try {
     await store.collectTask(key);
   } catch (error) {

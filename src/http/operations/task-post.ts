@@ -1,6 +1,8 @@
+import { hash } from "node:crypto";
+
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/envelope.ts";
 import type { IdGenerator } from "../../domain/id.ts";
-import { expiresAt } from "../../domain/retention.ts";
+import { expiresAt, IDEMPOTENCY_MS } from "../../domain/retention.ts";
 import { StatusError, type StatusDetail } from "../../domain/status.ts";
 import {
   parseTask,
@@ -9,47 +11,123 @@ import {
   type TaskRules,
 } from "../../domain/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task.ts";
-import type { Store } from "../../store/store.ts";
-import type { Operation } from "../operation.ts";
+import type { Idempotency, KeptAnswer, Store, TaskPost } from "../../store/store.ts";
+import { tasksEnvelopeSchema } from "../api-schema.ts";
+import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
+import { schemaRef } from "../json-schema.ts";
+import { WEBHOOK_CALLBACKS } from "../openapi-callback.ts";
+import { defineOperation, type Answer, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { POST_EXAMPLES } from "../task-example.ts";
 
 export interface TaskPostDeps {
-  readonly store: Pick<Store, "insertTasks">;
+  readonly store: Pick<Store, "insertTasks" | "findKeptAnswer">;
   readonly ids: IdGenerator;
   readonly rules: () => TaskRules;
   readonly tasksMax: number;
   readonly retentionMs: number;
   /** False while the daemon stops: what it took in now it could not run. */
   readonly isAccepting: () => boolean;
+  /** False while the disk or the database is as full as the operator lets it become. */
+  readonly hasRoom: () => Promise<boolean>;
   /** Tells the engine that tasks of these types are queued. */
   readonly wake: (types: ReadonlySet<string>) => void;
 }
 
 /** POST /v1/tasks/task_post: takes in 1–100 tasks and answers once all of them are on disk. */
 export function taskPost(deps: TaskPostDeps): Operation {
-  return {
+  return defineOperation({
     method: "POST",
     path: "/v1/tasks/task_post",
     access: "account",
-    async handle({ holder, body, now }) {
-      const posted = parsePosted(body, deps.tasksMax);
-      if (!deps.isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
-      const rules = deps.rules();
-      const parsed = posted.map((task) => parseTask(task, { id: deps.ids.next(now), rules }));
-      const refusedExpireAt = expiresAt(now, deps.retentionMs);
-      const { accepted, refused } = sorted(parsed);
+    query: NO_QUERY,
+    body: { kind: "json", schema: bodySchema(deps.tasksMax) },
+    doc: DOC,
+    async handle(call) {
+      const { holder, body, bodyBytes, now } = call;
       const { accountId } = holder;
-      await deps.store.insertTasks({
-        accountId,
-        createdAt: now,
-        accepted,
-        refused,
-        refusedExpireAt,
-      });
+      const promise = promiseOf(idempotencyKey(call), { bodyBytes, now });
+      const kept =
+        promise === null ? null : await deps.store.findKeptAnswer({ accountId, ...promise });
+      if (promise !== null && kept !== null) return repeat(kept, promise.bodyHash);
+      const { post, answerText } = take(parsePosted(body, deps.tasksMax), { deps, now });
+      await refuseWhileUnable(deps);
+      const idempotency = promise === null ? null : { ...promise, answerText };
+      const outcome = await deps.store.insertTasks({ ...post, accountId, idempotency });
+      if (outcome.kind === "kept") return repeat(outcome, promise?.bodyHash ?? "");
+      const { accepted } = post;
       if (accepted.length > 0) deps.wake(new Set(accepted.map(({ type }) => type)));
-      const items = parsed.map((task) => toItem(task, { createdAt: now, refusedExpireAt }));
-      return { status: 200, text: tasksEnvelope(items) };
+      return { status: 200, text: answerText };
     },
-  };
+  });
+}
+
+function bodySchema(tasksMax: number) {
+  const task = schemaRef("PostedTask");
+  return { anyOf: [{ type: "array", items: task, minItems: 1, maxItems: tasksMax }, task] };
+}
+
+const DOC: Operation["doc"] = {
+  id: "postTasks",
+  group: "Tasks",
+  summary: "Post tasks",
+  description:
+    "Takes in tasks and answers once all accepted ones are on disk. A task with a bad field is refused alone: " +
+    "it comes back as failed with 40501 or 40506, and its neighbours are accepted.",
+  headers: {
+    "Idempotency-Key": {
+      description:
+        "The same key and body within 24 hours answers as the first time and makes no task; another body is 42200.",
+      schema: IDEMPOTENCY_KEY_SCHEMA,
+    },
+  },
+  answer: tasksEnvelopeSchema(schemaRef("Task")),
+  answerHeaders: {
+    "Idempotent-Replayed": {
+      description: "On the answer to an earlier request with the same key and body.",
+      schema: { const: "true" },
+    },
+  },
+  answerExamples: POST_EXAMPLES,
+  callbacks: WEBHOOK_CALLBACKS,
+  codes: [40006, 42200, 50700],
+  examples: {
+    one: { input: { file: "a.mp4" }, tag: "holiday" },
+    several: [
+      { type: "echo", input: [1, 2.5], priority: 9 },
+      {
+        input: "later",
+        tag: "order-17",
+        start_at: "2030-01-31T09:00:00.000Z",
+        postback_url: "https://example.com/done",
+        pingback_url: "https://example.com/done?id=$id&tag=$tag",
+      },
+    ],
+  },
+};
+
+/** What an idempotency key promises about this request. */
+type Promised = Omit<Idempotency, "answerText">;
+
+function promiseOf(
+  key: string | null,
+  { bodyBytes, now }: { readonly bodyBytes: Uint8Array; readonly now: number },
+): Promised | null {
+  if (key === null) return null;
+  const bodyHash = hash("sha256", bodyBytes, "hex");
+  return { key, bodyHash, validSince: now - IDEMPOTENCY_MS };
+}
+
+function repeat({ bodyHash, answerText }: KeptAnswer, bodyHashNow: string): Answer {
+  const headers = { "idempotent-replayed": "true" };
+  if (bodyHash === bodyHashNow) return { status: 200, text: answerText, headers };
+  const detail = "This Idempotency-Key was used for another body; take a new key.";
+  throw new StatusError(42200, { detail });
+}
+
+async function refuseWhileUnable({ isAccepting, hasRoom }: TaskPostDeps): Promise<void> {
+  if (!isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
+  if (!(await hasRoom())) throw new StatusError(50700);
 }
 
 function parsePosted(body: unknown, tasksMax: number): readonly JsonObject[] {
@@ -57,7 +135,7 @@ function parsePosted(body: unknown, tasksMax: number): readonly JsonObject[] {
   if (elements.length === 0) throw new StatusError(40502);
   if (elements.length > tasksMax) {
     const detail = `At most ${tasksMax} tasks may be posted at once; these are ${elements.length}.`;
-    throw new StatusError(40006, { details: [{ pointer: "", detail }] });
+    throw new StatusError(40006, { detail });
   }
   const objects = elements.filter(isObject);
   if (objects.length === elements.length) return objects;
@@ -78,6 +156,23 @@ function notObjects(elements: readonly unknown[], isArray: boolean): StatusDetai
   });
 }
 
+interface Taken {
+  readonly post: Omit<TaskPost, "accountId" | "idempotency">;
+  readonly answerText: string;
+}
+
+function take(
+  posted: readonly JsonObject[],
+  { deps, now }: { readonly deps: TaskPostDeps; readonly now: number },
+): Taken {
+  const rules = deps.rules();
+  const parsed = posted.map((task) => parseTask(task, { id: deps.ids.next(now), rules }));
+  const refusedExpireAt = expiresAt(now, deps.retentionMs);
+  const items = parsed.map((task) => toItem(task, { createdAt: now, refusedExpireAt }));
+  const post = { createdAt: now, ...sorted(parsed), refusedExpireAt };
+  return { post, answerText: tasksEnvelope(items) };
+}
+
 interface Sorted {
   readonly accepted: NewTask[];
   readonly refused: RefusedTask[];
@@ -92,7 +187,7 @@ function sorted(parsed: readonly ParsedTask[]): Sorted {
   return all;
 }
 
-// The tasks as the store now has them: shown without being read back.
+// The tasks as the store will have them: shown without being read back.
 function toItem(
   parsed: ParsedTask,
   times: { readonly createdAt: number; readonly refusedExpireAt: number },

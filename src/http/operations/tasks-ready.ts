@@ -1,47 +1,67 @@
 import { summaryJson, tasksEnvelope } from "../../domain/envelope.ts";
 import { TAG_LENGTH_MAX } from "../../domain/task-post.ts";
-import type { ReadyCursor, Store } from "../../store/store.ts";
-import type { Operation } from "../operation.ts";
-import { parseQuery, textUpTo, wholeNumber } from "../query.ts";
+import type { TaskSummary } from "../../domain/task.ts";
+import type { Store } from "../../store/store.ts";
+import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
+import { schemaRef } from "../json-schema.ts";
+import { cursorRule, formatCursor, type ListName, type ListPlace } from "../list-cursor.ts";
+import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
+import { textUpTo, wholeNumber } from "../query.ts";
 
-const LIMIT_DEFAULT = 100;
-const LIMIT_MAX = 1000;
+const LIMIT = { min: 1, max: 1000, standard: 100 };
 const TYPE_LENGTH_MAX = 64;
+
+/** What every list of tasks can be asked for, beside its cursor. */
+export const LIST_QUERY = {
+  limit: wholeNumber(
+    LIMIT,
+    "Most tasks on a page. A page of large tasks ends sooner: go on while `next_cursor` is not null.",
+  ),
+  tag: textUpTo(TAG_LENGTH_MAX, "Only tasks with exactly this tag."),
+  type: textUpTo(TYPE_LENGTH_MAX, "Only tasks of this type."),
+} as const;
+
+/** The size of a page that was not asked for. */
+export const LIST_LIMIT_STANDARD = LIMIT.standard;
 
 /** GET /v1/tasks/tasks_ready: finished tasks that were not collected, oldest completion first. */
 export function tasksReady({ store }: { readonly store: Pick<Store, "listReady"> }): Operation {
-  return {
+  return defineOperation({
     method: "GET",
     path: "/v1/tasks/tasks_ready",
     access: "account",
-    async handle({ holder, query }) {
-      const { limit, cursor, tag, type } = parseQuery(query, {
-        limit: wholeNumber(1, LIMIT_MAX),
-        cursor: parseCursor,
-        // A code point takes two units at most.
-        tag: textUpTo(2 * TAG_LENGTH_MAX),
-        type: textUpTo(TYPE_LENGTH_MAX),
-      });
-      const { accountId } = holder;
-      const page = { accountId, limit: limit ?? LIMIT_DEFAULT, after: cursor, tag, type };
-      const { tasks, next } = await store.listReady(page);
-      const items = tasks.map((task) => ({ code: task.statusCode, text: summaryJson(task) }));
-      const nextText = next === null ? "null" : `"${formatCursor(next)}"`;
-      return { status: 200, text: tasksEnvelope(items, `"next_cursor":${nextText}`) };
+    query: { ...LIST_QUERY, cursor: cursorRule("ready") },
+    body: NO_BODY,
+    doc: {
+      id: "listReadyTasks",
+      group: "Tasks",
+      summary: "List ready tasks",
+      description:
+        "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
+      answer: tasksEnvelopeSchema(schemaRef("TaskSummary"), { next_cursor: NEXT_CURSOR }),
+      codes: [],
     },
-  };
+    async handle({ holder, query }) {
+      const { limit, cursor, tag, type } = query;
+      const { tasks, next } = await store.listReady({
+        accountId: holder.accountId,
+        limit: limit ?? LIST_LIMIT_STANDARD,
+        after: cursor === null ? null : { completedAt: cursor.timeMs, seq: cursor.seq },
+        tag,
+        type,
+      });
+      const place = next && { timeMs: next.completedAt, seq: next.seq };
+      return listAnswer("ready", { tasks, next: place });
+    },
+  });
 }
 
-const CURSOR = /^(\d{1,15})-(\d{1,15})$/;
-
-function formatCursor({ completedAt, seq }: ReadyCursor): string {
-  return Buffer.from(`${completedAt}-${seq}`).toString("base64url");
-}
-
-// Only what formatCursor wrote: decoding and encoding again must give the same text.
-function parseCursor(text: string): ReadyCursor | null {
-  const match = CURSOR.exec(Buffer.from(text, "base64url").toString("latin1"));
-  if (match === null) return null;
-  const cursor = { completedAt: Number(match[1]), seq: Number(match[2]) };
-  return formatCursor(cursor) === text ? cursor : null;
+/** A page of a list of tasks. */
+export function listAnswer(
+  list: ListName,
+  { tasks, next }: { readonly tasks: readonly TaskSummary[]; readonly next: ListPlace | null },
+): Answer {
+  const items = tasks.map((task) => ({ code: task.statusCode, text: summaryJson(task) }));
+  const nextText = next === null ? "null" : `"${formatCursor(list, next)}"`;
+  return { status: 200, text: tasksEnvelope(items, `"next_cursor":${nextText}`) };
 }

@@ -1,7 +1,18 @@
 import type { Account } from "../../domain/account.ts";
 import type { KeyHolder } from "../../domain/credentials.ts";
-import type { Key, NewAccount, NewKey } from "../store.ts";
+import type {
+  AccountData,
+  Key,
+  KeyRevocation,
+  KeyUse,
+  NewAccount,
+  NewKey,
+  RotationEnd,
+  RotationStart,
+  WebhookSecrets,
+} from "../store.ts";
 import type { Connection } from "./connection.ts";
+import { taskCountReads } from "./task-counts.ts";
 
 const INSERT_ACCOUNT = `
   INSERT INTO accounts (login, webhook_secret, created_at)
@@ -22,18 +33,43 @@ const INSERT_KEY = `
   INSERT INTO keys (key_id, account_seq, hash, last_four, label, created_at)
   VALUES (@keyId, @accountSeq, @hash, @lastFour, @label, @createdAt)`;
 
-const COUNT_ACTIVE_KEYS = `
+export const COUNT_ACTIVE_KEYS = `
   SELECT count(*) FROM keys WHERE account_seq = ? AND revoked_at IS NULL`;
 
-const KEY_COLUMNS = `key_id, last_four, label, created_at, last_used_at, revoked_at`;
+const KEY_COLUMNS = `seq, key_id, last_four, label, created_at, last_used_at, revoked_at`;
 
-const REVOKE_KEY = `
-  UPDATE keys SET revoked_at = coalesce(revoked_at, @revokedAt) WHERE key_id = @keyId
+export const REVOKE_KEY = `
+  UPDATE keys SET revoked_at = coalesce(revoked_at, @revokedAt)
+  WHERE key_id = @keyId AND (@accountId IS NULL OR account_seq = @accountId)
   RETURNING ${KEY_COLUMNS}`;
+
+export const TOUCH_KEY = `
+  UPDATE keys SET last_used_at = @usedAt
+  WHERE key_id = @keyId AND (last_used_at IS NULL OR last_used_at < @usedAt)`;
+
+const ROTATE_SECRET = `
+  UPDATE accounts SET webhook_secret_next = @next
+  WHERE login = @login AND webhook_secret_next IS NULL`;
+
+const FINISH_ROTATION = `
+  UPDATE accounts SET webhook_secret = webhook_secret_next, webhook_secret_next = NULL
+  WHERE login = ? AND webhook_secret_next IS NOT NULL`;
 
 const SELECT_ACCOUNTS = `SELECT login, created_at, disabled_at FROM accounts ORDER BY login`;
 
-const SELECT_KEYS = `SELECT ${KEY_COLUMNS} FROM keys WHERE account_seq = ? ORDER BY seq`;
+const SELECT_SECRETS = `SELECT webhook_secret, webhook_secret_next FROM accounts WHERE login = ?`;
+
+export const SELECT_ACCOUNT_DATA = `
+  SELECT login, webhook_secret, webhook_secret_next FROM accounts WHERE seq = ?`;
+
+/** Few: `activeMax` bounds them where they are made. */
+export const SELECT_ACTIVE_KEYS = `
+  SELECT ${KEY_COLUMNS} FROM keys WHERE account_seq = ? AND revoked_at IS NULL`;
+
+export const SELECT_REVOKED_KEYS = `
+  SELECT ${KEY_COLUMNS} FROM keys WHERE account_seq = ? AND revoked_at IS NOT NULL
+  ORDER BY revoked_at DESC, seq DESC
+  LIMIT ?`;
 
 /** Runs on every request: two index look-ups. */
 export const SELECT_KEY_HOLDER = `
@@ -47,7 +83,13 @@ interface AccountRow {
   disabled_at: number | null;
 }
 
+interface SecretsRow {
+  webhook_secret: string;
+  webhook_secret_next: string | null;
+}
+
 interface KeyRow {
+  seq: number;
   key_id: string;
   last_four: string;
   label: string | null;
@@ -65,7 +107,7 @@ interface KeyHolderRow {
   disabled_at: number | null;
 }
 
-/** The writes on accounts and keys. Each runs inside the transaction of its batch. */
+/** The writes on accounts, their secrets and keys. Each runs inside the transaction of its batch. */
 export function accountWrites(connection: Connection) {
   const insertAccount = connection.prepare(INSERT_ACCOUNT);
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
@@ -74,6 +116,9 @@ export function accountWrites(connection: Connection) {
   const insertKey = connection.prepare(INSERT_KEY);
   const countActive = connection.prepare<[number], number>(COUNT_ACTIVE_KEYS).pluck();
   const revoke = connection.prepare<[object], KeyRow>(REVOKE_KEY);
+  const touch = connection.prepare<[KeyUse]>(TOUCH_KEY);
+  const rotate = connection.prepare(ROTATE_SECRET);
+  const finish = connection.prepare<[string]>(FINISH_ROTATION);
 
   return {
     createAccount(account: NewAccount): "created" | "exists" {
@@ -97,19 +142,59 @@ export function accountWrites(connection: Connection) {
       return "created";
     },
 
-    revokeKey(change: { keyId: string; revokedAt: number }): Key | null {
+    revokeKey(change: KeyRevocation): Key | null {
       const row = revoke.get(change);
       return row === undefined ? null : toKey(row);
+    },
+
+    touchKeys(uses: readonly KeyUse[]): void {
+      for (const use of uses) touch.run(use);
+    },
+
+    rotateSecret(rotation: { login: string; next: string }): RotationStart {
+      if (rotate.run(rotation).changes > 0) return "rotating";
+      return selectSeq.get(rotation.login) === undefined ? "no account" : "already rotating";
+    },
+
+    finishRotation(login: string): RotationEnd {
+      if (finish.run(login).changes > 0) return "finished";
+      return selectSeq.get(login) === undefined ? "no account" : "not rotating";
     },
   };
 }
 
-/** The reads on accounts and keys. */
+/** To SQLite a negative LIMIT is none. */
+const NO_LIMIT = -1;
+
+/** The reads on accounts, their secrets and keys. */
 export function accountReads(connection: Connection) {
   const selectAccounts = connection.prepare<[], AccountRow>(SELECT_ACCOUNTS);
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
-  const selectKeys = connection.prepare<[number], KeyRow>(SELECT_KEYS);
+  const selectActive = connection.prepare<[number], KeyRow>(SELECT_ACTIVE_KEYS);
+  const selectRevoked = connection.prepare<[number, number], KeyRow>(SELECT_REVOKED_KEYS);
   const selectKeyHolder = connection.prepare<[string], KeyHolderRow>(SELECT_KEY_HOLDER);
+  const selectSecrets = connection.prepare<[string], SecretsRow>(SELECT_SECRETS);
+  const selectData = connection.prepare<[number], SecretsRow & { login: string }>(
+    SELECT_ACCOUNT_DATA,
+  );
+  const { countTasks } = taskCountReads(connection);
+
+  function keysOf(accountSeq: number, revokedMax: number): readonly Key[] {
+    const rows = [...selectActive.all(accountSeq), ...selectRevoked.all(accountSeq, revokedMax)];
+    return rows.sort((a, b) => a.seq - b.seq).map(toKey);
+  }
+
+  // Of one moment: between two reads a key may be revoked, and would be in both or in neither.
+  const readKeys = connection.transaction((login: string): readonly Key[] | null => {
+    const seq = selectSeq.get(login);
+    return seq === undefined ? null : keysOf(seq, NO_LIMIT);
+  });
+  const readData = connection.transaction((accountSeq: number, revokedMax: number) => {
+    const row = selectData.get(accountSeq);
+    if (row === undefined) return null;
+    const keys = keysOf(accountSeq, revokedMax);
+    return { login: row.login, ...toSecrets(row), keys, taskCounts: countTasks(accountSeq) };
+  });
 
   return {
     listAccounts(): readonly Account[] {
@@ -117,8 +202,16 @@ export function accountReads(connection: Connection) {
     },
 
     listKeys(login: string): readonly Key[] | null {
-      const seq = selectSeq.get(login);
-      return seq === undefined ? null : selectKeys.all(seq).map(toKey);
+      return readKeys(login);
+    },
+
+    findAccountData(query: { accountId: number; revokedMax: number }): AccountData | null {
+      return readData(query.accountId, query.revokedMax);
+    },
+
+    findSecrets(login: string): WebhookSecrets | null {
+      const row = selectSecrets.get(login);
+      return row === undefined ? null : toSecrets(row);
     },
 
     findKeyHolder(keyHash: string): KeyHolder | null {
@@ -130,6 +223,10 @@ export function accountReads(connection: Connection) {
 
 function toAccount(row: AccountRow): Account {
   return { login: row.login, createdAt: row.created_at, disabledAt: row.disabled_at };
+}
+
+function toSecrets(row: SecretsRow): WebhookSecrets {
+  return { webhookSecret: row.webhook_secret, webhookSecretNext: row.webhook_secret_next };
 }
 
 function toKey(row: KeyRow): Key {

@@ -1,14 +1,19 @@
 import type Database from "better-sqlite3";
 
+import { accessRequestWrites } from "./access-requests.ts";
 import { accountWrites } from "./accounts.ts";
 import { codeOf, type Connection } from "./connection.ts";
 import { deliveryWrites } from "./deliveries.ts";
+import { TaskCounts } from "./task-counts.ts";
+import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { upkeepWrites } from "./upkeep.ts";
 
 /** Every write there is, by name: what an operation may ask for. */
 export type Writes = ReturnType<typeof accountWrites> &
+  ReturnType<typeof accessRequestWrites> &
   ReturnType<typeof taskWrites> &
+  ReturnType<typeof taskRunWrites> &
   ReturnType<typeof deliveryWrites> &
   ReturnType<typeof upkeepWrites>;
 
@@ -39,6 +44,14 @@ const BUSY = /^SQLITE_(BUSY|LOCKED)/;
 
 // SQLite's own default. Each checkpoint costs milliseconds, which every batch behind it waits.
 const CHECKPOINT_PAGES = 1000;
+// 64 MiB, as journal_size_limit. The WAL begins anew only at a moment when nobody reads from it, and with lists
+// read one after the other there is none: it grew by 8 MB a second (measured). From here on readers are waited for.
+const WAL_PAGES_MAX = 16_384;
+// Two of the longest lists. Another process may read for hours; the wait for it is in vain.
+const READERS_WAIT_MS = 2000;
+// SQLite waits for a reader's slot, not for the reader, and a list that follows takes the same slot again; what it
+// reads is no longer in the way, but that is seen by a new try only.
+const RESTART_TRY_MS = 100;
 
 interface WalState {
   readonly log: number;
@@ -53,20 +66,34 @@ interface WalState {
 export class BatchRunner {
   readonly #connection: Connection;
   readonly #writes: Writes;
+  readonly #counts: TaskCounts;
   readonly #control: Record<
     "begin" | "commit" | "savepoint" | "release" | "undo",
     Database.Statement
   >;
   readonly #walState: Database.Statement<[], WalState>;
+  readonly #walPagesMax: number;
+  readonly #readersWaitMs: number;
+  #restartAt: number;
   #failure: BatchReply | null = null;
 
-  constructor(connection: Connection) {
+  /** From `walPagesMax` on, those who read from the WAL are waited for, for `readersWaitMs` at most. */
+  constructor(
+    connection: Connection,
+    { walPagesMax = WAL_PAGES_MAX, readersWaitMs = READERS_WAIT_MS } = {},
+  ) {
     this.#connection = connection;
+    this.#walPagesMax = walPagesMax;
+    this.#readersWaitMs = readersWaitMs;
+    this.#restartAt = walPagesMax;
+    this.#counts = new TaskCounts(connection);
     this.#writes = {
       ...accountWrites(connection),
-      ...taskWrites(connection),
+      ...accessRequestWrites(connection),
+      ...taskWrites(connection, this.#counts),
+      ...taskRunWrites(connection, this.#counts),
       ...deliveryWrites(connection),
-      ...upkeepWrites(connection),
+      ...upkeepWrites(connection, this.#counts),
     };
     this.#walState = connection.prepare("PRAGMA wal_checkpoint(NOOP)");
     this.#control = {
@@ -84,12 +111,14 @@ export class BatchRunner {
     try {
       this.#control.begin.run();
       const replies = operations.map((operation) => this.#runOne(operation));
+      this.#counts.write();
       this.#control.commit.run();
       this.#checkpoint();
       return { kind: "committed", replies };
     } catch (error) {
       const reply = toBatchReply(error);
       if (reply.kind === "failed") this.#failure = reply;
+      this.#counts.reset();
       this.#rollBack();
       return reply;
     }
@@ -104,12 +133,34 @@ export class BatchRunner {
   #checkpoint(): void {
     try {
       const wal = this.#walState.get();
-      if (wal === undefined || wal.log - wal.checkpointed < CHECKPOINT_PAGES) return;
-      this.#connection.pragma("wal_checkpoint(PASSIVE)");
+      if (wal === undefined) return;
+      if (wal.log < this.#walPagesMax) this.#restartAt = this.#walPagesMax;
+      if (wal.log >= this.#restartAt) this.#restartWal(wal.log);
+      else if (wal.log - wal.checkpointed >= CHECKPOINT_PAGES) {
+        this.#connection.pragma("wal_checkpoint(PASSIVE)");
+      }
     } catch (error) {
       const reply = toBatchReply(error);
       // A disk that is full, or a reader in the way: a later checkpoint does it.
       if (reply.kind === "failed") this.#failure = reply;
+    }
+  }
+
+  // Has the next batch begin the WAL anew. When a reader does not end in time, this is tried again when the WAL is
+  // twice as large.
+  #restartWal(pages: number): void {
+    const before = Number(this.#connection.pragma("busy_timeout", { simple: true }));
+    const deadline = performance.now() + this.#readersWaitMs;
+    this.#connection.pragma(`busy_timeout = ${RESTART_TRY_MS}`);
+    try {
+      let isBusy = true;
+      while (isBusy && performance.now() < deadline) {
+        // The first column: 1 when a reader was in the way.
+        isBusy = this.#connection.pragma("wal_checkpoint(RESTART)", { simple: true }) !== 0;
+      }
+      this.#restartAt = isBusy ? 2 * pages : this.#walPagesMax;
+    } finally {
+      this.#connection.pragma(`busy_timeout = ${before}`);
     }
   }
 
@@ -120,9 +171,11 @@ export class BatchRunner {
     try {
       const value = write(args);
       this.#control.release.run();
+      this.#counts.keep();
       return { kind: "done", value };
     } catch (error) {
       if (isBatchError(error) || !this.#connection.inTransaction) throw error;
+      this.#counts.drop();
       this.#control.undo.run();
       this.#control.release.run();
       return { kind: "rejected", message: messageOf(error) };

@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../assets.ts";
+import { StoreError } from "../store.ts";
 
 /** One connection to the file; synchronous, for one thread. */
 export type Connection = Database.Database;
@@ -88,7 +89,12 @@ function claimFile(connection: Connection, file: string): void {
     }
     connection.pragma(`application_id = ${APPLICATION_ID}`);
   });
-  claim.immediate();
+  try {
+    claim.immediate();
+  } catch (error) {
+    if (codeOf(error) !== "SQLITE_NOTADB") throw error;
+    throw new Error(`${file} is not a database; name another file with --db`, { cause: error });
+  }
 }
 
 const WAL_TRIES = 100;
@@ -110,6 +116,13 @@ function switchToWal(connection: Connection): void {
 /** True for an error that says another connection holds the file. */
 export function isBusy(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_BUSY");
+}
+
+/** What a read rejects with: a file that cannot be read is the store's trouble, any other error stays what it is. */
+export function toReadError(error: unknown): unknown {
+  if (codeOf(error) === "") return error;
+  const kind = isBusy(error) ? "busy" : "failed";
+  return new StoreError(kind, "the database cannot be read", { cause: error });
 }
 
 /** SQLite's name for an error, such as `SQLITE_FULL`; empty for any other error. */

@@ -8,6 +8,7 @@ import type {
   Delivery,
   Lane,
   LaneClaim,
+  Redelivery,
 } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
@@ -77,17 +78,28 @@ const INSERT_ATTEMPT = `
   INSERT INTO attempts (task_seq, kind, number, retry, host, due_at)
   VALUES (@taskSeq, @kind, @number, @retry, @host, @dueAt)`;
 
-const END_DELIVERY = `UPDATE deliveries SET state = @state WHERE task_seq = @taskSeq AND kind = @kind`;
+const SET_DELIVERY_STATE = `UPDATE deliveries SET state = @state WHERE task_seq = @taskSeq AND kind = @kind`;
+
+const SELECT_TO_REDELIVER = `
+  SELECT kind, host, state FROM deliveries
+  WHERE task_seq = @taskSeq AND state <> 'waiting' AND (@kind IS NULL OR kind = @kind)`;
+
+export const HASTEN_ATTEMPT = `
+  UPDATE attempts SET due_at = min(due_at, @now)
+  WHERE task_seq = @taskSeq AND kind = @kind AND started_at IS NULL`;
 
 const FIND_TASK_SEQ = `SELECT seq FROM tasks WHERE id = @id AND account_seq = @accountId`;
 
 const SELECT_DELIVERIES = `
   SELECT kind, url, state FROM deliveries WHERE task_seq = ? AND state <> 'waiting' ORDER BY kind`;
 
+// A task may be sent again without end; what is shown of it has one.
+const ATTEMPTS_SHOWN_MAX = 100;
+
 export const SELECT_ATTEMPTS = `
   SELECT number, due_at, started_at, ended_at, outcome, http_status, error, address, dns_ms,
     connect_ms, tls_ms, first_byte_ms, response_excerpt, refusal_text
-  FROM attempts WHERE task_seq = ? AND kind = ? ORDER BY number`;
+  FROM attempts WHERE task_seq = ? AND kind = ? ORDER BY seq DESC LIMIT ${ATTEMPTS_SHOWN_MAX}`;
 
 interface AttemptRefRow {
   attempt_seq: number;
@@ -109,6 +121,12 @@ interface DeliveryRow {
   kind: DeliveryKind;
   url: string;
   state: "open" | "delivered" | "given_up" | "refused";
+}
+
+interface RedeliveredRow {
+  kind: DeliveryKind;
+  host: string;
+  state: DeliveryRow["state"];
 }
 
 interface AttemptRow {
@@ -143,7 +161,7 @@ export function deliveryWrites(connection: Connection) {
   const selectClaimed = connection.prepare<[number], ClaimedRow>(SELECT_CLAIMED);
   const endAttempt = connection.prepare(END_ATTEMPT);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
-  const endDelivery = connection.prepare(END_DELIVERY);
+  const setState = connection.prepare(SET_DELIVERY_STATE);
 
   function claimLane(lane: { host: string; max: number }, claim: OpenClaim): void {
     let left = lane.max;
@@ -179,12 +197,33 @@ export function deliveryWrites(connection: Connection) {
       if (endAttempt.run(row).changes === 0) return;
       const { taskSeq, kind, host } = attempt;
       if (decision.state !== "scheduled") {
-        endDelivery.run({ taskSeq, kind, state: decision.state });
+        setState.run({ taskSeq, kind, state: decision.state });
         return;
       }
       const { dueAt, retry } = decision;
       insertAttempt.run({ taskSeq, kind, host, dueAt, retry, number: attempt.number + 1 });
     },
+
+    redeliver: redelivering(connection),
+  };
+}
+
+function redelivering(connection: Connection): (order: Redelivery) => readonly string[] {
+  const findTaskSeq = connection.prepare<[object], number>(FIND_TASK_SEQ).pluck();
+  const select = connection.prepare<[object], RedeliveredRow>(SELECT_TO_REDELIVER);
+  const hasten = connection.prepare(HASTEN_ATTEMPT);
+  const setState = connection.prepare(SET_DELIVERY_STATE);
+  const insertAttempt = connection.prepare(INSERT_ATTEMPT);
+
+  return ({ accountId, id, kind: wanted, now }) => {
+    const taskSeq = findTaskSeq.get({ accountId, id });
+    if (taskSeq === undefined) return [];
+    return select.all({ taskSeq, kind: wanted }).flatMap(({ kind, host, state }) => {
+      if (state === "open") return hasten.run({ taskSeq, kind, now }).changes > 0 ? [host] : [];
+      setState.run({ taskSeq, kind, state: "open" });
+      insertAttempt.run({ taskSeq, kind, host, number: 1, retry: 0, dueAt: now });
+      return [host];
+    });
   };
 }
 
@@ -210,7 +249,8 @@ export function deliveryReads(connection: Connection) {
       const taskSeq = findTaskSeq.get(key);
       if (taskSeq === undefined) return null;
       return selectDeliveries.all(taskSeq).map((row) => {
-        return toDelivery(row, selectAttempts.all(taskSeq, row.kind).map(toAttempt));
+        const newestFirst = selectAttempts.all(taskSeq, row.kind);
+        return toDelivery(row, newestFirst.toReversed().map(toAttempt));
       });
     },
   };

@@ -1,10 +1,16 @@
 import type { KeyHolder } from "../../domain/credentials.ts";
 import { StoreError, type Store } from "../store.ts";
+import { accessRequestReads } from "./access-requests.ts";
 import { accountReads } from "./accounts.ts";
-import { codeOf, isBusy, openReader, type Connection } from "./connection.ts";
+import { openReader, toReadError, type Connection } from "./connection.ts";
 import { deliveryReads } from "./deliveries.ts";
-import { GroupCommit, type BatchTransport } from "./group-commit.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { idempotencyReads } from "./idempotency-keys.ts";
+import type { MigrationStart } from "./migrate.ts";
+import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
+import { taskQueueReads } from "./task-runs.ts";
 import { taskReads } from "./tasks.ts";
+import { upkeepReads } from "./upkeep.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 
 /** How to open the store. */
@@ -15,6 +21,8 @@ export interface SqliteStoreOptions {
   readonly writer: "thread" | "inline";
   /** Client writes are refused while this many rows wait. */
   readonly backlogMax: number;
+  /** Told before a file that an older program made is migrated, which may take a while; of a `thread` only. */
+  readonly migrating?: (start: MigrationStart) => void;
 }
 
 const BATCH_WEIGHT_MAX = 256;
@@ -24,11 +32,14 @@ const BATCH_WEIGHT_MAX = 256;
  * read-only connection on this thread and see every commit, of this process or another.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const { file, writer, backlogMax } = options;
-  const transport = writer === "thread" ? await startWriterThread(file) : openInlineWriter(file);
+  const { file, writer, backlogMax, migrating } = options;
+  const transport =
+    writer === "thread" ? await startWriterThread(file, migrating) : openInlineWriter(file);
   const limits = { batchWeightMax: BATCH_WEIGHT_MAX, backlogWeightMax: backlogMax };
   try {
-    return new SqliteStore(openReader(file), transport, limits);
+    const reader = openReader(file);
+    const longReader = writer === "thread" ? newThreadReader(file) : newInlineReader(reader);
+    return new SqliteStore({ reader, longReader, commit: new GroupCommit(transport, limits) });
   } catch (error) {
     await transport.close();
     throw error;
@@ -38,47 +49,81 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 const ENGINE_WRITE = { weight: 1, mayShed: false };
 const OPERATOR_WRITE = { weight: 1, mayShed: false };
 
+interface SqliteStoreParts {
+  readonly reader: Connection;
+  readonly longReader: LongReader;
+  readonly commit: GroupCommit;
+}
+
 class SqliteStore implements Store {
   readonly #reader: Connection;
   readonly #reads: Reads;
+  readonly #longReader: LongReader;
   readonly #commit: GroupCommit;
   readonly #keyHolders = new TurnMemo<KeyHolder | null>();
   #closing: Promise<void> | null = null;
 
-  constructor(
-    reader: Connection,
-    transport: BatchTransport,
-    limits: ConstructorParameters<typeof GroupCommit>[1],
-  ) {
+  constructor({ reader, longReader, commit }: SqliteStoreParts) {
     this.#reader = reader;
     this.#reads = allReads(reader);
-    this.#commit = new GroupCommit(transport, limits);
+    this.#longReader = longReader;
+    this.#commit = commit;
   }
 
   createAccount: Store["createAccount"] = (account) =>
-    this.#commit.submit("createAccount", account, OPERATOR_WRITE);
+    this.#changeKeys(this.#commit.submit("createAccount", account, OPERATOR_WRITE));
   setAccountDisabled: Store["setAccountDisabled"] = (change) =>
     this.#changeKeys(this.#commit.submit("setAccountDisabled", change, OPERATOR_WRITE));
-  createKey: Store["createKey"] = (key) => this.#commit.submit("createKey", key, OPERATOR_WRITE);
+  createKey: Store["createKey"] = (key) =>
+    this.#changeKeys(this.#commit.submit("createKey", key, OPERATOR_WRITE));
   revokeKey: Store["revokeKey"] = (change) =>
     this.#changeKeys(this.#commit.submit("revokeKey", change, OPERATOR_WRITE));
+  // Nothing of it is in a KeyHolder.
+  touchKeys: Store["touchKeys"] = (uses) =>
+    this.#commit.submit("touchKeys", uses, { weight: uses.length, mayShed: false });
+  rotateSecret: Store["rotateSecret"] = (rotation) =>
+    this.#changeKeys(this.#commit.submit("rotateSecret", rotation, OPERATOR_WRITE));
+  finishRotation: Store["finishRotation"] = (login) =>
+    this.#changeKeys(this.#commit.submit("finishRotation", login, OPERATOR_WRITE));
 
   listAccounts: Store["listAccounts"] = () => this.#read((reads) => reads.listAccounts());
   listKeys: Store["listKeys"] = (login) => this.#read((reads) => reads.listKeys(login));
+  findAccountData: Store["findAccountData"] = (query) =>
+    this.#read((reads) => reads.findAccountData(query));
+  findSecrets: Store["findSecrets"] = (login) => this.#read((reads) => reads.findSecrets(login));
   findKeyHolder: Store["findKeyHolder"] = (hash) =>
     this.#read((reads) => this.#keyHolders.get(hash, () => reads.findKeyHolder(hash)));
+
+  insertAccessRequest: Store["insertAccessRequest"] = (request) =>
+    this.#commit.submit("insertAccessRequest", request, { weight: 1, mayShed: true });
+  approveAccessRequest: Store["approveAccessRequest"] = (approval) =>
+    this.#changeKeys(this.#commit.submit("approveAccessRequest", approval, OPERATOR_WRITE));
+  denyAccessRequest: Store["denyAccessRequest"] = (denial) =>
+    this.#commit.submit("denyAccessRequest", denial, OPERATOR_WRITE);
+
+  listAccessRequests: Store["listAccessRequests"] = (query) =>
+    this.#read((reads) => reads.listAccessRequests(query));
 
   insertTasks: Store["insertTasks"] = (post) => {
     let weight = 0;
     for (const task of post.accepted) weight += weightOf(task);
     for (const task of post.refused) weight += weightOf(task);
+    if (post.idempotency !== null) weight += 1 + pagesOf(post.idempotency.answerText);
     return this.#commit.submit("insertTasks", post, { weight, mayShed: true });
   };
   collectTask: Store["collectTask"] = (key) =>
     this.#commit.submit("collectTask", key, { weight: 1, mayShed: true });
+  cancelTask: Store["cancelTask"] = (cancel) =>
+    this.#commit.submit("cancelTask", cancel, { weight: 1, mayShed: true });
 
+  findKeptAnswer: Store["findKeptAnswer"] = (query) =>
+    this.#read((reads) => reads.findKeptAnswer(query));
   findTask: Store["findTask"] = (key) => this.#read((reads) => reads.findTask(key));
   listReady: Store["listReady"] = (query) => this.#read((reads) => reads.listReady(query));
+  listTasks: Store["listTasks"] = async (query) => {
+    this.#refuseWhenClosed();
+    return this.#longReader.read("listTasks", query);
+  };
 
   claimTasks: Store["claimTasks"] = (claim) =>
     this.#commit.submit("claimTasks", claim, { weight: claim.max, mayShed: false });
@@ -90,6 +135,10 @@ class SqliteStore implements Store {
   releaseDelayed: Store["releaseDelayed"] = (due) =>
     this.#commit.submit("releaseDelayed", due, { weight: due.max, mayShed: false });
 
+  findOldestQueued: Store["findOldestQueued"] = (types) =>
+    this.#read((reads) => reads.findOldestQueued(types));
+  listQueuedTypes: Store["listQueuedTypes"] = () => this.#read((reads) => reads.listQueuedTypes());
+
   claimAttempts: Store["claimAttempts"] = (claim) => {
     const weight = claim.lanes.reduce((sum, lane) => sum + lane.max, 0);
     return this.#commit.submit("claimAttempts", claim, { weight, mayShed: false });
@@ -99,11 +148,16 @@ class SqliteStore implements Store {
 
   listLanes: Store["listLanes"] = () => this.#read((reads) => reads.listLanes());
   listInFlight: Store["listInFlight"] = () => this.#read((reads) => reads.listInFlight());
+  redeliver: Store["redeliver"] = (order) =>
+    this.#commit.submit("redeliver", order, { weight: 2, mayShed: true });
   listDeliveries: Store["listDeliveries"] = (key) =>
     this.#read((reads) => reads.listDeliveries(key));
 
   eraseExpired: Store["eraseExpired"] = (due) =>
     this.#commit.submit("eraseExpired", due, { weight: due.max, mayShed: false });
+  eraseStale: Store["eraseStale"] = (due) =>
+    this.#commit.submit("eraseStale", due, { weight: 2 * due.max, mayShed: false });
+  usedBytes: Store["usedBytes"] = () => this.#read((reads) => reads.usedBytes());
   reclaimSpace: Store["reclaimSpace"] = () =>
     this.#commit.submit("reclaimSpace", undefined, ENGINE_WRITE);
 
@@ -116,12 +170,16 @@ class SqliteStore implements Store {
   }
 
   async #read<Value>(read: (reads: Reads) => Value): Promise<Value> {
-    if (this.#closing !== null) throw new StoreError("closed", "the store is closed");
+    this.#refuseWhenClosed();
     try {
       return read(this.#reads);
     } catch (error) {
       throw toReadError(error);
     }
+  }
+
+  #refuseWhenClosed(): void {
+    if (this.#closing !== null) throw new StoreError("closed", "the store is closed");
   }
 
   close(): Promise<void> {
@@ -133,6 +191,7 @@ class SqliteStore implements Store {
   // -shm with it; a read-only one leaves them behind.
   async #close(): Promise<void> {
     await this.#commit.stop();
+    await this.#longReader.close();
     this.#reader.close();
     await this.#commit.close();
   }
@@ -140,14 +199,11 @@ class SqliteStore implements Store {
 
 // A page of text weighs as much as a row, so that the limits of batch and backlog bound their bytes too.
 function weightOf(task: { readonly dataText: string; readonly inputText: string | null }): number {
-  return 1 + Math.floor((task.dataText.length + (task.inputText?.length ?? 0)) / 4096);
+  return 1 + pagesOf(task.dataText, task.inputText ?? "");
 }
 
-// A file that cannot be read is the store's trouble; any other error is a bug and stays what it is.
-function toReadError(error: unknown): unknown {
-  if (codeOf(error) === "") return error;
-  const kind = isBusy(error) ? "busy" : "failed";
-  return new StoreError(kind, "the database cannot be read", { cause: error });
+function pagesOf(...texts: readonly string[]): number {
+  return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
 }
 
 /**
@@ -176,5 +232,13 @@ class TurnMemo<Value> {
 type Reads = ReturnType<typeof allReads>;
 
 function allReads(reader: Connection) {
-  return { ...accountReads(reader), ...taskReads(reader), ...deliveryReads(reader) };
+  return {
+    ...accountReads(reader),
+    ...accessRequestReads(reader),
+    ...taskReads(reader),
+    ...taskQueueReads(reader),
+    ...idempotencyReads(reader),
+    ...deliveryReads(reader),
+    ...upkeepReads(reader),
+  };
 }

@@ -1,15 +1,25 @@
 import type { StatusCode } from "../../domain/status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
-import type { NewTask, RefusedTask, Task, TaskState, TaskSummary } from "../../domain/task.ts";
+import {
+  canMove,
+  type NewTask,
+  type RefusedTask,
+  type Task,
+  type TaskState,
+  type TaskSummary,
+} from "../../domain/task.ts";
 import type {
-  ClaimedTask,
+  CancelOutcome,
   FoundTask,
   ReadyPage,
   ReadyQuery,
-  TaskFinish,
+  TaskCancel,
   TaskPost,
+  TaskPostOutcome,
 } from "../store.ts";
 import type { Connection } from "./connection.ts";
+import { idempotencyWrites } from "./idempotency-keys.ts";
+import type { CountChanges, StoredState } from "./task-counts.ts";
 
 const INSERT_ACCEPTED = `
   INSERT INTO tasks
@@ -25,7 +35,7 @@ const INSERT_REFUSED = `
 
 const INSERT_INPUT = `INSERT INTO task_inputs (task_seq, input_text) VALUES (?, ?)`;
 
-const INSERT_RESULT = `
+export const INSERT_RESULT = `
   INSERT INTO task_results (task_seq, result_text, error_text) VALUES (?, ?, ?)`;
 
 const INSERT_DELIVERY = `
@@ -34,51 +44,16 @@ const INSERT_DELIVERY = `
 export const COLLECT_TASK = `
   UPDATE tasks SET ready = 0 WHERE id = @id AND account_seq = @accountId AND ready = 1`;
 
-export const CLAIM_TASKS = `
+export const FIND_STATE = `
+  SELECT seq, state FROM tasks WHERE id = @id AND account_seq = @accountId`;
+
+export const CANCEL_TASK = `
   UPDATE tasks
-  SET state = 'running', status_code = 40601, started_at = @now, runs = runs + 1
-  WHERE seq IN (
-    SELECT seq FROM tasks
-    WHERE state = 'queued' AND type = @type
-    ORDER BY priority DESC, seq
-    LIMIT @max
-  )
-  RETURNING seq, id, type, tag, marketplace, priority, failures,
-    (SELECT input_text FROM task_inputs WHERE task_seq = tasks.seq) AS input_text`;
+  SET state = 'cancelled', status_code = 40901, completed_at = @cancelledAt, expires_at = @expiresAt
+  WHERE seq = @seq`;
 
-export const FINISH_TASK = `
-  UPDATE tasks
-  SET state = @state, status_code = @code, completed_at = @endedAt, expires_at = @expiresAt, ready = 1
-  WHERE seq = @seq AND state = 'running'`;
-
-export const OPEN_DELIVERIES = `
-  UPDATE deliveries SET state = 'open' WHERE task_seq = ? AND state = 'waiting'
-  RETURNING kind, host`;
-
-const INSERT_FIRST_ATTEMPT = `
-  INSERT INTO attempts (task_seq, kind, number, retry, host, due_at) VALUES (?, ?, 1, 0, ?, ?)`;
-
-const RETRY_TASK = `
-  UPDATE tasks
-  SET state = 'delayed', status_code = 40602, started_at = NULL, start_at = @startAt,
-      failures = failures + 1
-  WHERE seq = @seq AND state = 'running'`;
-
-const REQUEUE_TASK = `
-  UPDATE tasks SET state = 'queued', status_code = 40602, started_at = NULL
-  WHERE seq = ? AND state = 'running'`;
-
-export const REQUEUE_ALL = `
-  UPDATE tasks SET state = 'queued', status_code = 40602, started_at = NULL
-  WHERE state = 'running'`;
-
-export const RELEASE_DELAYED = `
-  UPDATE tasks SET state = 'queued'
-  WHERE seq IN (
-    SELECT seq FROM tasks WHERE state = 'delayed' AND start_at <= @now ORDER BY start_at LIMIT @max
-  )`;
-
-const SUMMARY_COLUMNS = `
+/** All that {@link toSummary} reads. */
+export const SUMMARY_COLUMNS = `
   t.id, t.state, t.status_code, t.status_message, t.type, t.created_at, t.started_at, t.completed_at,
   t.expires_at, t.runs, t.data_text`;
 
@@ -135,29 +110,18 @@ export interface TaskRow extends SummaryRow {
   error_text: string | null;
 }
 
-interface ClaimedRow {
-  seq: number;
-  id: string;
-  type: string;
-  tag: string | null;
-  marketplace: string | null;
-  priority: number;
-  failures: number;
-  input_text: string | null;
+/** The writes that clients ask for on tasks. Each runs inside the transaction of its batch. */
+export function taskWrites(connection: Connection, counts: CountChanges) {
+  return { ...postWrites(connection, counts), ...changeWrites(connection, counts) };
 }
 
-/** The writes on tasks. Each runs inside the transaction of its batch. */
-export function taskWrites(connection: Connection) {
-  return { ...postWrites(connection), ...runWrites(connection) };
-}
-
-function postWrites(connection: Connection) {
+function postWrites(connection: Connection, counts: CountChanges) {
   const insertAccepted = connection.prepare(INSERT_ACCEPTED);
   const insertRefused = connection.prepare(INSERT_REFUSED);
   const insertInput = connection.prepare(INSERT_INPUT);
   const insertResult = connection.prepare(INSERT_RESULT);
   const insertDelivery = connection.prepare(INSERT_DELIVERY);
-  const collect = connection.prepare(COLLECT_TASK);
+  const answers = idempotencyWrites(connection);
 
   function insertTask(task: NewTask, post: TaskPost): void {
     const { accountId, createdAt } = post;
@@ -185,56 +149,38 @@ function postWrites(connection: Connection) {
   }
 
   return {
-    insertTasks(post: TaskPost): void {
+    insertTasks(post: TaskPost): TaskPostOutcome {
+      const kept = answers.keep(post);
+      if (kept !== null) return { kind: "kept", ...kept };
       for (const task of post.accepted) insertTask(task, post);
       for (const task of post.refused) insertRefusal(task, post);
-    },
-
-    collectTask(key: { accountId: number; id: string }): void {
-      collect.run(key);
+      counts.add(post.accountId, "queued", post.accepted.length);
+      counts.add(post.accountId, "failed", post.refused.length);
+      return { kind: "inserted" };
     },
   };
 }
 
-function runWrites(connection: Connection) {
-  const claim = connection.prepare<[object], ClaimedRow>(CLAIM_TASKS);
-  const finish = connection.prepare(FINISH_TASK);
-  const insertResult = connection.prepare(INSERT_RESULT);
-  const openDeliveries = connection.prepare<[number], { kind: string; host: string }>(
-    OPEN_DELIVERIES,
-  );
-  const insertAttempt = connection.prepare(INSERT_FIRST_ATTEMPT);
-  const retry = connection.prepare(RETRY_TASK);
-  const requeueTask = connection.prepare(REQUEUE_TASK);
-  const requeueAll = connection.prepare(REQUEUE_ALL);
-  const release = connection.prepare(RELEASE_DELAYED);
+function changeWrites(connection: Connection, counts: CountChanges) {
+  const collect = connection.prepare(COLLECT_TASK);
+  const findState = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
+  const cancel = connection.prepare(CANCEL_TASK);
 
   return {
-    claimTasks(order: { type: string; max: number; now: number }): readonly ClaimedTask[] {
-      // RETURNING promises no order.
-      const rows = claim.all(order).sort((a, b) => b.priority - a.priority || a.seq - b.seq);
-      return rows.map(toClaimedTask);
+    collectTask(key: { accountId: number; id: string }): void {
+      collect.run(key);
     },
 
-    finishTask(end: TaskFinish): readonly string[] {
-      const { seq, resultText, errorText, endedAt } = end;
-      if (finish.run(end).changes === 0) return [];
-      insertResult.run(seq, resultText, errorText);
-      const opened = openDeliveries.all(seq);
-      for (const { kind, host } of opened) insertAttempt.run(seq, kind, host, endedAt);
-      return opened.map(({ host }) => host);
-    },
-
-    retryTask(order: { seq: number; startAt: number }): void {
-      retry.run(order);
-    },
-
-    requeueTasks({ seq }: { seq: number | "all" }): number {
-      return (seq === "all" ? requeueAll.run() : requeueTask.run(seq)).changes;
-    },
-
-    releaseDelayed(due: { now: number; max: number }): number {
-      return release.run(due).changes;
+    cancelTask(order: TaskCancel): CancelOutcome {
+      const { accountId, id, cancelledAt, expiresAt } = order;
+      const found = findState.get({ accountId, id });
+      if (found === undefined) return "unknown";
+      const { seq, state } = found;
+      if (state === "cancelled") return "cancelled before";
+      if (!canMove(toState(state), "cancelled")) return "finished";
+      cancel.run({ seq, cancelledAt, expiresAt });
+      counts.move(accountId, state, "cancelled");
+      return "cancelled";
     },
   };
 }
@@ -289,7 +235,8 @@ export function toTask(row: TaskRow): Task {
   };
 }
 
-function toSummary(row: SummaryRow): TaskSummary {
+/** A row of {@link SUMMARY_COLUMNS} as the domain knows it. */
+export function toSummary(row: SummaryRow): TaskSummary {
   return {
     id: row.id,
     state: toState(row.state),
@@ -328,9 +275,4 @@ function toStatusCode(code: number): StatusCode {
 
 function isStatusCode(code: number): code is StatusCode {
   return Object.hasOwn(STATUS_TABLE, code);
-}
-
-function toClaimedTask(row: ClaimedRow): ClaimedTask {
-  const { seq, id, type, tag, marketplace, failures } = row;
-  return { seq, id, type, tag, marketplace, failures, inputText: row.input_text };
 }

@@ -3,15 +3,16 @@ import { parentPort, workerData } from "node:worker_threads";
 import { schemaSql } from "../../assets.ts";
 import { BatchRunner, type Operation } from "./batch.ts";
 import { openWriter } from "./connection.ts";
-import { MIGRATIONS, SCHEMA_VERSION, migrate } from "./migrate.ts";
+import { MIGRATIONS, SCHEMA_VERSION, migrate, type MigrationStart } from "./migrate.ts";
 
 /**
  * Entry of the writer thread: the only thread of the daemon that writes. fsync, checkpoints, deletes and
  * vacuum happen here and never hold up a request on the main thread.
  */
 
-/** What the thread says: once `ready` or `unusable`, then one reply for each batch, in order. */
+/** What the thread says: `migrating` at most once, `ready` or `unusable` once, then one reply for each batch, in order. */
 export type WriterMessage =
+  | ({ readonly kind: "migrating" } & MigrationStart)
   | { readonly kind: "ready" }
   | { readonly kind: "unusable"; readonly message: string }
   | { readonly kind: "reply"; readonly reply: ReturnType<BatchRunner["run"]> };
@@ -32,7 +33,8 @@ try {
   // Set by sqlite-store.ts, the only one that starts this thread.
   const { file } = workerData as { readonly file: string };
   const connection = openWriter(file);
-  migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+  const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
+  migrate(connection, plan, (start) => say({ kind: "migrating", ...start }));
   const runner = new BatchRunner(connection);
   port.on("message", (order: WriterOrder) => {
     if (order.kind === "batch") {

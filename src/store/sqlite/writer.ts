@@ -2,17 +2,24 @@ import { Worker } from "node:worker_threads";
 
 import { schemaSql, writerThreadEntry } from "../../assets.ts";
 import { BatchRunner, type BatchReply } from "./batch.ts";
-import { openWriter } from "./connection.ts";
+import { openWriter, type Connection } from "./connection.ts";
 import type { BatchTransport } from "./group-commit.ts";
-import { MIGRATIONS, SCHEMA_VERSION, migrate } from "./migrate.ts";
+import { InstanceLock } from "./instance-lock.ts";
+import { isOutdated, MIGRATIONS, SCHEMA_VERSION, migrate, type MigrationStart } from "./migrate.ts";
 import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 
 /**
- * Starts the writer thread on the file and waits until the file is open and migrated. Rejects with the
- * reason when it cannot be.
+ * Starts the writer thread on the file and waits until the file is open and migrated; `migrating` is told before
+ * it migrates one that an older program made. Rejects with the reason when it cannot be.
  */
-export async function startWriterThread(file: string): Promise<BatchTransport> {
-  const worker = new Worker(writerThreadEntry, { workerData: { file } });
+export async function startWriterThread(
+  file: string,
+  migrating?: (start: MigrationStart) => void,
+): Promise<BatchTransport> {
+  const worker = new Worker(writerThreadEntry, { workerData: { role: "writer", file } });
+  worker.on("message", (message: WriterMessage) => {
+    if (message.kind === "migrating") migrating?.(message);
+  });
   const thread = new WriterThread(worker);
   await thread.ready;
   return thread;
@@ -31,7 +38,7 @@ class WriterThread implements BatchTransport {
       worker.on("message", (message: WriterMessage) => {
         if (message.kind === "ready") resolve();
         else if (message.kind === "unusable") reject(new Error(message.message));
-        else this.#waiting.shift()?.(message.reply);
+        else if (message.kind === "reply") this.#waiting.shift()?.(message.reply);
       });
       worker.on("error", (error) => {
         this.#lose(error instanceof Error ? error.message : String(error));
@@ -76,8 +83,7 @@ class WriterThread implements BatchTransport {
  */
 export function openInlineWriter(file: string): BatchTransport {
   const connection = openWriter(file);
-  migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
-  const runner = new BatchRunner(connection);
+  const runner = startRunner(connection, file);
   return {
     send: (batch) => Promise.resolve(runner.run(batch)),
     close: () => {
@@ -85,4 +91,26 @@ export function openInlineWriter(file: string): BatchTransport {
       return Promise.resolve();
     },
   };
+}
+
+function startRunner(connection: Connection, file: string): BatchRunner {
+  try {
+    migrateAlone(connection, file);
+    return new BatchRunner(connection);
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+// Never below a running daemon: it is of the older version, knows nothing of what the newer schema asks of
+// every write, and would go on writing.
+function migrateAlone(connection: Connection, file: string): void {
+  const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
+  const lock = isOutdated(connection, plan) ? InstanceLock.acquire(file) : null;
+  try {
+    migrate(connection, plan);
+  } finally {
+    lock?.release();
+  }
 }

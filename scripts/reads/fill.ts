@@ -1,0 +1,69 @@
+import type { DaemonFile } from "../bench/bench-daemon.ts";
+import type { DaemonProcess } from "../daemon-process.ts";
+import { DatabaseView } from "../database-view.ts";
+import { runLoad } from "../load.ts";
+
+const TASKS_PER_POST = 100;
+const QUIET_MS_MAX = 600_000;
+
+/** One sort of task that the file is filled with, and its part of the whole. */
+interface Part {
+  readonly share: number;
+  readonly task: Readonly<Record<string, unknown>>;
+}
+
+const INPUT = { source: "s3://uploads/2026/clip.mov", width: 1280, height: 720 };
+
+// `parked` is never run: its tasks stay queued. An unknown field makes a task that is failed from the start.
+const PARTS: readonly Part[] = [
+  { share: 0.9, task: { type: "echo", input: INPUT } },
+  { share: 0.05, task: { type: "echo", tag: "tagged", input: INPUT } },
+  { share: 0.045, task: { type: "parked", tag: "waiting", input: INPUT } },
+  { share: 0.005, task: { type: "echo", colour: "red" } },
+];
+
+/** What {@link fillDatabase} fills. */
+export interface Filling {
+  readonly file: DaemonFile;
+  readonly daemon: DaemonProcess;
+  readonly tasks: number;
+}
+
+/** Posts tasks of all sorts, by 100, and waits until all that can be run has been. */
+export async function fillDatabase({ file, daemon, tasks }: Filling): Promise<void> {
+  for (const { share, task } of PARTS) {
+    let left = Math.ceil((tasks * share) / TASKS_PER_POST);
+    const request = postRequest(
+      file.account.key,
+      Array.from({ length: TASKS_PER_POST }, () => task),
+    );
+    await runLoad({
+      ...{ port: daemon.port, connections: 8, request },
+      goesOn: () => left-- > 0,
+      onAnswer: ({ head }) => {
+        if (!head.startsWith("HTTP/1.1 200")) throw new Error(`task_post answered ${head}`);
+      },
+    });
+    process.stderr.write(`  posted ${Math.round(tasks * share)} × ${JSON.stringify(task)}\n`);
+  }
+  using view = new DatabaseView(file.database);
+  const deadline = performance.now() + QUIET_MS_MAX;
+  const left = "SELECT count(*) FROM tasks WHERE state = 'queued' AND type = 'echo'";
+  while (view.number(left) > 0) {
+    if (performance.now() > deadline) throw new Error("the tasks were not run in time");
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+}
+
+/** A whole task_post request as it goes over the wire. */
+export function postRequest(key: string, tasks: readonly unknown[]): Uint8Array {
+  const body = JSON.stringify(tasks);
+  const head = [
+    "POST /v1/tasks/task_post HTTP/1.1",
+    "Host: 127.0.0.1",
+    `Authorization: Bearer ${key}`,
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+  ];
+  return Buffer.from(`${head.join("\r\n")}\r\n\r\n${body}`);
+}

@@ -1,0 +1,159 @@
+import type { Config } from "./config.ts";
+import { StorageWatch } from "./daemon-storage.ts";
+import type { Clock } from "./domain/clock.ts";
+import { IdGenerator } from "./domain/id.ts";
+import type { Logger } from "./domain/log.ts";
+import { decideServiceStatus, type ServiceStatus } from "./domain/service-status.ts";
+import type { UrlPolicy } from "./domain/webhook-url.ts";
+import type { Engine } from "./engine/engine.ts";
+import { createApp } from "./http/app.ts";
+import { toProxyPolicy } from "./http/client-address.ts";
+import { KeyUsage } from "./http/key-usage.ts";
+import { operations } from "./http/operations.ts";
+import { RateLimiter } from "./http/rate-limiter.ts";
+import type { TaskWaiters } from "./http/task-waiters.ts";
+import { StoreError, type Store } from "./store/store.ts";
+
+/** The part of the composition root that makes the HTTP API. */
+
+export interface ApiParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly store: Store;
+  readonly engine: Engine;
+  readonly waiters: TaskWaiters;
+  readonly urlPolicy: () => UrlPolicy;
+}
+
+export interface Api {
+  readonly app: ReturnType<typeof createApp>;
+  /** Takes in tasks from now on. */
+  open(): void;
+  /** Takes in no more tasks and lets go of the requests that wait for one. */
+  beginStop(): void;
+  /** Writes what it keeps in memory. To be called before the store is closed. */
+  finish(): Promise<void>;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** Makes the API. It refuses tasks until it is opened. */
+export async function createApi(parts: ApiParts): Promise<Api> {
+  const { config, clock, log, store, engine, waiters } = parts;
+  const { limits, retentionMs, retentionDays } = config;
+  const storage = new StorageWatch({ ...limits, store, clock, log, file: config.database });
+  // So that a start without room says so in the log.
+  await storage.shortage();
+  const state = { isOpen: false };
+  // A halted engine would never run what is taken in.
+  const isAccepting = (): boolean => state.isOpen && !engine.isHalted;
+  const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
+  const keyUsage = new KeyUsage({ store, clock, log });
+  const ids = new IdGenerator();
+  const all = operations({
+    ...{ store, ids, keyUsage, waiters, retentionMs, retentionDays, limits, isAccepting, hasRoom },
+    ...{ rules: taskRules(parts), tasksMax: limits.tasksPerPost },
+    wake: (types) => engine.wake(types),
+    wakeDeliveries: (hosts) => engine.wakeDeliveries(hosts),
+    cancelled(id) {
+      engine.cancel(id);
+      waiters.tell(id);
+    },
+    accessRequests: new RateLimiter({
+      ...{ limit: limits.accessRequestsPerHour, windowMs: HOUR_MS, clock },
+    }),
+    marketplaces: config.marketplaces.map(({ code, name, details }) => ({
+      ...{ code, name },
+      ...details,
+    })),
+    serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
+    notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
+  });
+  const gate = createGate(parts, keyUsage);
+  const bodyBytesMax = limits.bodyBytes;
+  return {
+    app: createApp({ operations: all, gate, clock, ids, log, bodyBytesMax }),
+    open() {
+      state.isOpen = true;
+    },
+    beginStop() {
+      state.isOpen = false;
+      waiters.release();
+    },
+    finish: () => keyUsage.write(),
+  };
+}
+
+function createGate({ config, clock, store }: ApiParts, keyUsage: KeyUsage) {
+  const { trustedProxies, insecureHttp, tls, limits } = config;
+  const perMinute = { windowMs: MINUTE_MS, clock };
+  return {
+    ...{ store, keyUsage },
+    proxies: toProxyPolicy({ trustedProxies, insecureHttp, servesTls: tls !== null }),
+    failedAuthentications: new RateLimiter({
+      ...perMinute,
+      limit: limits.failedAuthenticationsPerMinute,
+    }),
+    requests: new RateLimiter({ ...perMinute, limit: limits.requestsPerMinute }),
+  };
+}
+
+function taskRules({ config, urlPolicy }: ApiParts) {
+  const types = new Set(config.types.keys());
+  const marketplaces = new Set(config.marketplaces.map(({ code }) => code));
+  return () => ({ types, marketplaces, urlPolicy: urlPolicy() });
+}
+
+async function notReadyReason(
+  { store, engine }: ApiParts,
+  { isOpen, storage }: { readonly isOpen: boolean; readonly storage: StorageWatch },
+): Promise<string | null> {
+  if (store.fault() !== null) return "the database cannot be written";
+  if (engine.isHalted) return "the engine stopped after a fault";
+  return isOpen ? storage.shortage() : "starting or stopping";
+}
+
+const STATUS_AGE_MS_MAX = 1000;
+
+/** The service's status, decided anew when it is a second old: anybody may ask, as often as they like. */
+function statusSource(
+  { config, clock, store, engine }: ApiParts,
+  {
+    isAccepting,
+    hasRoom,
+  }: { readonly isAccepting: () => boolean; readonly hasRoom: () => Promise<boolean> },
+): () => Promise<ServiceStatus> {
+  const types = [...config.types.keys()];
+  const decide = async (): Promise<ServiceStatus> => {
+    const isServing = isAccepting() && store.fault() === null;
+    const queueAgeMs = await queueAge(() => store.findOldestQueued(types), clock.now());
+    const isWorking = !engine.isHalted;
+    return decideServiceStatus({
+      ...{ isServing, hasRoom: await hasRoom(), isWorking, queueAgeMs },
+      ...engine.health(),
+    });
+  };
+  let decidedAt = Number.NEGATIVE_INFINITY;
+  let status: Promise<ServiceStatus> | null = null;
+  return () => {
+    const now = clock.monotonic();
+    if (status === null || now - decidedAt >= STATUS_AGE_MS_MAX) {
+      status = decide();
+      decidedAt = now;
+    }
+    return status;
+  };
+}
+
+async function queueAge(oldest: () => Promise<number | null>, now: number): Promise<number> {
+  try {
+    const since = await oldest();
+    return since === null ? 0 : Math.max(0, now - since);
+  } catch (error) {
+    // A store that cannot be read is not serving, which the status says already.
+    if (error instanceof StoreError) return 0;
+    throw error;
+  }
+}

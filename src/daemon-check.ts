@@ -1,0 +1,76 @@
+import { readFileSync } from "node:fs";
+
+import type { Config, ConfigProblem } from "./config.ts";
+import { readTlsFiles, TlsFileError, warnOfValidity } from "./daemon-tls.ts";
+import type { TlsMaterial } from "./daemon-tls.ts";
+import { commandEnvironment, commandProblem } from "./runners/program.ts";
+import type { Environment } from "./runners/program.ts";
+
+/**
+ * The part of the composition root that looks, for a command, at what a start would find out about the
+ * machine.
+ */
+
+/** What keeps the certificate from being served, and what clients will not like about it. */
+export interface CertificateVerdict {
+  readonly problems: readonly ConfigProblem[];
+  readonly warnings: readonly string[];
+}
+
+/** Reads the certificate and its key as a start does, `now` in milliseconds. */
+export function checkCertificate({ tls, sources }: Config, now: number): CertificateVerdict {
+  if (tls === null) return { problems: [], warnings: [] };
+  const toProblem = (key: string, message: string): ConfigProblem => {
+    return { key, source: sources.get(key) ?? "default", message };
+  };
+  // Each for itself: reading them as a pair stops at the first.
+  const unreadable = Object.entries({ tls_cert: tls.cert, tls_key: tls.key }).flatMap(
+    ([key, file]) => {
+      const fault = readFault(file);
+      const message = `${key} names ${file}, which cannot be read (${fault})`;
+      return fault === null ? [] : [toProblem(key, message)];
+    },
+  );
+  if (unreadable.length > 0) return { problems: unreadable, warnings: [] };
+  try {
+    return { problems: [], warnings: validityWarnings(readTlsFiles(tls), now) };
+  } catch (error) {
+    if (!(error instanceof TlsFileError)) throw error;
+    return { problems: [toProblem("tls_cert", error.message)], warnings: [] };
+  }
+}
+
+/**
+ * A sentence for each type whose tasks would all fail, because the program of its command cannot be
+ * started from here; `env` is the environment that the daemon has.
+ */
+export async function missingPrograms(
+  { types }: Config,
+  env: Environment,
+): Promise<readonly string[]> {
+  const warnings: string[] = [];
+  for (const type of types.values()) {
+    if (type.kind !== "command") continue;
+    const place = { cwd: type.cwd, env: commandEnvironment(env, type.env) };
+    const problem = await commandProblem(type.command, place);
+    if (problem !== null) warnings.push(`tasks of type ${type.name} will fail: ${problem}`);
+  }
+  return warnings;
+}
+
+function validityWarnings(material: TlsMaterial, now: number): readonly string[] {
+  const warnings: string[] = [];
+  const ignore = (): void => {};
+  const warn = (_facts: object, message: string): void => void warnings.push(message);
+  warnOfValidity(material, { now, log: { debug: ignore, info: ignore, warn, error: ignore } });
+  return warnings;
+}
+
+function readFault(file: string): string | null {
+  try {
+    readFileSync(file);
+    return null;
+  } catch (error) {
+    return error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+  }
+}

@@ -1,0 +1,148 @@
+import type { Config } from "./config.ts";
+import type { Clock } from "./domain/clock.ts";
+import { probe } from "./net/health-probe.ts";
+import type { Probe } from "./net/health-probe.ts";
+import { readHolder } from "./store/sqlite/instance-lock.ts";
+
+/** The part of the composition root that asks a running daemon how it is. */
+
+/** Whether a daemon takes in tasks; `url` is what was asked, null where there was nobody to ask. */
+export type Health =
+  | { readonly kind: "ready"; readonly url: string }
+  | { readonly kind: "not ready"; readonly url: string | null; readonly reason: string };
+
+export interface HealthQuestion {
+  readonly config: Config;
+  readonly clock: Clock;
+  /** The base URL; null finds the daemon of the database file. */
+  readonly url: URL | null;
+  /** For everything. */
+  readonly timeoutMs: number;
+  /** Asks again until the daemon is ready or the time is up. */
+  readonly isPatient: boolean;
+}
+
+const PAUSE_MS = 200;
+// With --wait a daemon that hangs at one question may answer the next one.
+const PATIENT_PROBE_MS = 5_000;
+
+/** Asks `/readyz`, once or until it is ready. Never rejects for what a network or a file can do. */
+export async function askHealth(question: HealthQuestion): Promise<Health> {
+  const { clock, timeoutMs, isPatient } = question;
+  const endsAt = clock.monotonic() + timeoutMs;
+  for (;;) {
+    const leftMs = endsAt - clock.monotonic();
+    const limitMs = isPatient ? Math.min(leftMs, PATIENT_PROBE_MS) : leftMs;
+    const health = await askOnce(question, limitMs);
+    // A question that is left no time would only hide the last reason.
+    const isLast = !isPatient || endsAt - clock.monotonic() <= 2 * PAUSE_MS;
+    if (health.kind === "ready" || isLast) return health;
+    await pause(clock, PAUSE_MS);
+  }
+}
+
+async function askOnce(question: HealthQuestion, limitMs: number): Promise<Health> {
+  if (question.url !== null) {
+    const place = { url: question.url, isCertificateChecked: true, otherwise: "" };
+    return askAt(place, { clock: question.clock, limitMs });
+  }
+  const found = findDaemon(question.config);
+  if (typeof found === "string") return { kind: "not ready", url: null, reason: found };
+  return askAt(found, { clock: question.clock, limitMs });
+}
+
+interface Place {
+  readonly url: URL;
+  readonly isCertificateChecked: boolean;
+  /** What silence means here, behind the reason. */
+  readonly otherwise: string;
+}
+
+/** Where the daemon of a database file serves, or why nobody can be asked. */
+function findDaemon({ database }: Config): Place | string {
+  let holder;
+  try {
+    holder = readHolder(database);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  if (holder === null) return `nobody serves ${database}; start it, or name another file with --db`;
+  const { pid } = holder;
+  if (holder.url === null) {
+    return `process ${pid}, the last to open ${database}, does not listen yet or has ended`;
+  }
+  return {
+    url: new URL(holder.url),
+    // The lock file says that this machine's own daemon is there; its certificate names the public
+    // host, not the loopback address that is asked here, and nothing secret is sent.
+    isCertificateChecked: false,
+    otherwise: `; process ${pid}, the last to serve ${database}, is stopping or has ended`,
+  };
+}
+
+async function askAt(
+  place: Place,
+  { clock, limitMs }: { readonly clock: Clock; readonly limitMs: number },
+): Promise<Health> {
+  const base = toLoopback(place.url);
+  const url = base.href.replace(/\/$/, "");
+  const deadline = new AbortController();
+  const timer = clock.setTimer(limitMs, () => deadline.abort());
+  const { isCertificateChecked } = place;
+  const answer = await probe(new URL(`${url}/readyz`), {
+    isCertificateChecked,
+    signal: deadline.signal,
+  });
+  timer.cancel();
+  const fault = faultOf(answer);
+  if (fault === null) return { kind: "ready", url };
+  const otherwise = answer.kind === "failed" && !deadline.signal.aborted ? place.otherwise : "";
+  return { kind: "not ready", url, reason: `${url}: ${fault}${otherwise}` };
+}
+
+/** A daemon that listens on every address is asked on loopback: the wildcard is no address to go to. */
+function toLoopback(url: URL): URL {
+  const loopback = LOOPBACK_OF.get(url.hostname);
+  if (loopback === undefined) return url;
+  const changed = new URL(url);
+  changed.hostname = loopback;
+  return changed;
+}
+
+const LOOPBACK_OF: ReadonlyMap<string, string> = new Map([
+  ["0.0.0.0", "127.0.0.1"],
+  ["[::]", "[::1]"],
+]);
+
+function faultOf(answer: Probe): string | null {
+  if (answer.kind === "failed") return answer.error;
+  const { status, reason } = readAnswer(answer.body);
+  if (answer.status === 200 && status === "ok") return null;
+  if (answer.status === 503 && status === "unavailable") return reason ?? "not ready";
+  return `HTTP ${answer.status}, and not what postbackd answers: something else serves there`;
+}
+
+interface ReadyzAnswer {
+  readonly status: unknown;
+  readonly reason: string | null;
+}
+
+function readAnswer(body: string): ReadyzAnswer {
+  const parsed = parseObject(body);
+  const { status, reason } = { status: null, reason: null, ...parsed };
+  return { status, reason: typeof reason === "string" ? reason : null };
+}
+
+function parseObject(body: string): object {
+  try {
+    const parsed: unknown = JSON.parse(body);
+    return typeof parsed === "object" && parsed !== null ? parsed : {};
+  } catch {
+    // Not JSON: then it is not ours.
+    return {};
+  }
+}
+
+function pause(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => clock.setTimer(ms, resolve));
+}

@@ -1,0 +1,158 @@
+import { hostname, networkInterfaces } from "node:os";
+
+import type { Config } from "./config.ts";
+import { EMPTY_ALLOW_LIST } from "./domain/allow-list.ts";
+import type { Clock } from "./domain/clock.ts";
+import {
+  encodedForm,
+  judgeAddresses,
+  judgePingbackUrl,
+  judgeWebhookUrl,
+  substitutePlaceholders,
+} from "./domain/webhook-url.ts";
+import type {
+  PlaceholderValues,
+  UrlPolicy,
+  UrlVerdict,
+  WebhookTarget,
+} from "./domain/webhook-url.ts";
+import { createResolver } from "./net/resolver.ts";
+import type { Resolution, ResolverOptions } from "./net/resolver.ts";
+
+/**
+ * The part of the composition root that judges webhook URLs: for the daemon, and for a command that says
+ * what the daemon would do.
+ */
+
+const POLICY_AGE_MS_MAX = 10_000;
+
+/** The policy that URLs and addresses are judged by, with the machine's own addresses read every 10 s. */
+export function policySource({ webhooks }: Config, clock: Clock): () => UrlPolicy {
+  let policy: UrlPolicy | null = null;
+  let readAt = 0;
+  return () => {
+    const now = clock.monotonic();
+    if (policy === null || now - readAt > POLICY_AGE_MS_MAX) {
+      const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+      const ownAddresses = addresses.map(({ address }) => address);
+      policy = { allow: webhooks.allowList, ownNames: [hostname()], ownAddresses };
+      readAt = now;
+    }
+    return policy;
+  };
+}
+
+/** A URL as it was posted, and what its placeholders would stand for. */
+export interface UrlQuestion {
+  readonly url: string;
+  readonly values: PlaceholderValues;
+}
+
+/** What decides over an address or a URL beside the rules of contract §4. */
+export interface UrlCircumstances {
+  readonly config: Config;
+  readonly clock: Clock;
+  /** Who resolves names: the system's servers and hosts file unless told. */
+  readonly names?: Pick<ResolverOptions, "servers" | "hostsFile">;
+}
+
+/** What would become of a webhook to a URL now. */
+export interface UrlExplanation {
+  /** A URL with a placeholder makes sense as a pingback only, and is judged as one. */
+  readonly use: "webhook" | "pingback";
+  /** What would be requested, or would have been; null where the text has no normal form. */
+  readonly normalForm: string | null;
+  readonly target: WebhookTarget | null;
+  /** What the host stands for, in the order of dialling; empty where nothing was resolved. */
+  readonly addresses: readonly ExplainedAddress[];
+  readonly outcome: UrlOutcome;
+}
+
+export type UrlOutcome =
+  /** `lifted`: the rule that would have refused it but for `webhooks.allow`, or null. */
+  | { readonly kind: "allowed"; readonly lifted: string | null }
+  | { readonly kind: "refused"; readonly rule: string; readonly reason: string }
+  /** The name could not be resolved: an attempt would fail and be retried. */
+  | { readonly kind: "unresolved"; readonly error: string };
+
+export interface ExplainedAddress {
+  readonly address: string;
+  readonly isAllowed: boolean;
+  /** The rule that refuses it, or that `webhooks.allow` lifts; null for a public address. */
+  readonly rule: string | null;
+}
+
+/** Judges a URL as task_post and a delivery attempt would, name resolution included. Sends nothing else. */
+export async function explainUrl(
+  question: UrlQuestion,
+  circumstances: UrlCircumstances,
+): Promise<UrlExplanation> {
+  const policy = policySource(circumstances.config, circumstances.clock)();
+  const verdict = judge(question, policy);
+  const use = isTemplate(question.url) ? "pingback" : "webhook";
+  if (verdict.kind === "refused") {
+    const normalForm = encodedForm(substituted(question));
+    return { use, normalForm, target: null, addresses: [], outcome: verdict };
+  }
+  const { target } = verdict;
+  const common = { use, normalForm: target.url, target } as const;
+  const resolution = await resolve(target, circumstances);
+  if (resolution.kind === "failed") {
+    const outcome = { kind: "unresolved", error: resolution.error } as const;
+    return { ...common, addresses: [], outcome };
+  }
+  const addresses = resolution.addresses.map((each) => explainAddress(target, each, policy));
+  const all = judgeAddresses(target, resolution.addresses, policy);
+  if (all.kind === "refused") return { ...common, addresses, outcome: all };
+  const name = judge(question, withoutAllowList(policy));
+  const lifted = name.kind === "refused" ? name.rule : firstRule(addresses);
+  return { ...common, addresses, outcome: { kind: "allowed", lifted } };
+}
+
+function isTemplate(url: string): boolean {
+  return substitutePlaceholders(url, { id: "", tag: null }) !== url;
+}
+
+function substituted({ url, values }: UrlQuestion): string {
+  return substitutePlaceholders(url, values);
+}
+
+function judge({ url, values }: UrlQuestion, policy: UrlPolicy): UrlVerdict {
+  return isTemplate(url) ? judgePingbackUrl(url, { values, policy }) : judgeWebhookUrl(url, policy);
+}
+
+async function resolve(
+  { host, isAddress }: WebhookTarget,
+  { config, clock, names }: UrlCircumstances,
+): Promise<Resolution> {
+  if (isAddress) return { kind: "addresses", addresses: [host] };
+  const resolver = createResolver({ ...names, clock });
+  // No longer than an attempt would wait.
+  const deadline = new AbortController();
+  const timer = clock.setTimer(config.webhooks.timeoutMs, () => deadline.abort());
+  try {
+    return await resolver.resolve(host, { signal: deadline.signal });
+  } finally {
+    timer.cancel();
+    resolver.close();
+  }
+}
+
+function explainAddress(
+  target: WebhookTarget,
+  address: string,
+  policy: UrlPolicy,
+): ExplainedAddress {
+  const verdict = judgeAddresses(target, [address], policy);
+  if (verdict.kind === "refused") return { address, isAllowed: false, rule: verdict.rule };
+  const unlisted = judgeAddresses(target, [address], withoutAllowList(policy));
+  return { address, isAllowed: true, rule: unlisted.kind === "refused" ? unlisted.rule : null };
+}
+
+function withoutAllowList(policy: UrlPolicy): UrlPolicy {
+  return { ...policy, allow: EMPTY_ALLOW_LIST };
+}
+
+function firstRule(addresses: readonly ExplainedAddress[]): string | null {
+  return addresses.find(({ rule }) => rule !== null)?.rule ?? null;
+}

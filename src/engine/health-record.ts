@@ -1,0 +1,65 @@
+import { STATUS_WINDOW_MS, type FailureCount } from "../domain/service-status.ts";
+
+interface Minute {
+  readonly startedAt: number;
+  runs: number;
+  runsFailed: number;
+  /** By host: whether any attempt succeeded. */
+  readonly receivers: Map<string, boolean>;
+}
+
+const MINUTE_MS = 60_000;
+// Whoever posts tasks names the hosts: a minute of rubbish must not fill the memory.
+const RECEIVERS_MAX = 1000;
+
+/**
+ * What became of runs and attempts in the last minutes, for the service's status. In memory only: after a
+ * restart nothing is known, and nothing is wrong.
+ */
+export class HealthRecord {
+  // Monotonic times: a clock that is set back would keep what is old.
+  #minutes: Minute[] = [];
+
+  /** Notes how a run ended. */
+  noteRun(isFine: boolean, now: number): void {
+    const minute = this.#minute(now);
+    minute.runs++;
+    if (!isFine) minute.runsFailed++;
+  }
+
+  /** Notes how an attempt at a host ended. */
+  noteAttempt(host: string, isFine: boolean, now: number): void {
+    const { receivers } = this.#minute(now);
+    if (!receivers.has(host) && receivers.size >= RECEIVERS_MAX) return;
+    receivers.set(host, isFine || receivers.get(host) === true);
+  }
+
+  /** What was noted in the window before `now`; its oldest minute goes as a whole. */
+  counts(now: number): { readonly runs: FailureCount; readonly receivers: FailureCount } {
+    this.#forget(now);
+    const receivers = new Map<string, boolean>();
+    const runs = { all: 0, failed: 0 };
+    for (const minute of this.#minutes) {
+      runs.all += minute.runs;
+      runs.failed += minute.runsFailed;
+      for (const [host, isFine] of minute.receivers) {
+        receivers.set(host, isFine || receivers.get(host) === true);
+      }
+    }
+    const failed = [...receivers.values()].filter((isFine) => !isFine).length;
+    return { runs, receivers: { all: receivers.size, failed } };
+  }
+
+  #minute(now: number): Minute {
+    const last = this.#minutes.at(-1);
+    if (last !== undefined && now - last.startedAt < MINUTE_MS) return last;
+    this.#forget(now);
+    const minute = { startedAt: now, runs: 0, runsFailed: 0, receivers: new Map() };
+    this.#minutes.push(minute);
+    return minute;
+  }
+
+  #forget(now: number): void {
+    this.#minutes = this.#minutes.filter(({ startedAt }) => now - startedAt < STATUS_WINDOW_MS);
+  }
+}

@@ -1,0 +1,33 @@
+import { hash } from "node:crypto";
+
+import type { Answer, AnswerHeaderDoc, Call } from "./operation.ts";
+
+/** A strong entity tag: the same for the same bytes, whichever release made them. */
+export function entityTag(text: string): string {
+  return `"${hash("sha256", text, "base64url").slice(0, 27)}"`;
+}
+
+/** How the document shows the headers of an answer with a tag that caches may keep. */
+export const CACHED_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
+  ETag: { description: "Changes when the answer does.", isAlways: true },
+  "Cache-Control": { description: "How long it may be kept without asking.", isAlways: true },
+};
+
+/** True when `If-None-Match` names the tag, or everything (RFC 9110 §13.1.2). */
+export function isKnownToClient(call: Pick<Call, "headers">, tag: string): boolean {
+  const listed = call.headers("if-none-match").flatMap((line) => line.split(","));
+  return listed
+    .map((each) => each.trim().replace(/^W\//, ""))
+    .some((each) => each === tag || each === "*");
+}
+
+/** The answer with its tag; 304 and no body for a client that has it already. */
+export function withEntityTag(
+  call: Pick<Call, "headers">,
+  answer: Answer,
+  tag = entityTag(answer.text),
+): Answer {
+  const headers = { ...answer.headers, etag: tag };
+  if (isKnownToClient(call, tag)) return { status: 304, text: "", headers };
+  return { ...answer, headers };
+}

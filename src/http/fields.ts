@@ -1,0 +1,161 @@
+import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
+import { objectSchema, type JsonSchema } from "./json-schema.ts";
+
+/** What one field of a small body may hold: how it is read, and how that is documented. */
+export interface FieldRule<Value> {
+  /** The value, or what a client has to do about it, as a sentence. */
+  readonly parse: (value: unknown) => { readonly value: Value } | { readonly reason: string };
+  readonly schema: JsonSchema;
+  readonly isRequired: boolean;
+}
+
+/** The fields of a body, by name. */
+export type FieldRules = Readonly<Record<string, FieldRule<unknown>>>;
+
+/** The values of a body by the rules. */
+export type FieldValues<Rules extends FieldRules> = {
+  readonly [Name in keyof Rules]: Rules[Name] extends FieldRule<infer Value> ? Value : never;
+};
+
+/**
+ * Reads a body that must be an object of these fields. Throws 40503 where it is no object, else 40501 for the
+ * first field that is unknown or breaks its rule, with all such fields among the details.
+ */
+export function parseFields<Rules extends FieldRules>(
+  body: unknown,
+  rules: Rules,
+): FieldValues<Rules> {
+  if (!isObject(body)) {
+    throw new StatusError(40503, { detail: "The body must be a JSON object." });
+  }
+  const faults = Object.keys(body)
+    .filter((name) => !Object.hasOwn(rules, name))
+    .map((name) => ({ name, reason: "It is not known here." }));
+  const values: Record<string, unknown> = {};
+  for (const [name, rule] of Object.entries(rules)) {
+    const parsed = parseField(rule, Object.hasOwn(body, name) ? body[name] : undefined);
+    if ("reason" in parsed) faults.push({ name, reason: parsed.reason });
+    else values[name] = parsed.value;
+  }
+  if (faults.length > 0) throw invalidFields(faults);
+  // Every name of the rules has been given what its own rule made.
+  return values as FieldValues<Rules>;
+}
+
+/** The schema of such a body. */
+export function fieldsSchema(rules: FieldRules): JsonSchema {
+  const entries = Object.entries(rules);
+  return objectSchema(Object.fromEntries(entries.map(([name, { schema }]) => [name, schema])), {
+    optional: entries.flatMap(([name, { isRequired }]) => (isRequired ? [] : [name])),
+  });
+}
+
+/** How much text a field takes. */
+export interface TextBounds {
+  /** In code points. */
+  readonly lengthMax: number;
+  /** A stricter rule, and what to do where it is broken. */
+  readonly also?: { readonly isFine: (text: string) => boolean; readonly reason: string };
+  /** Line breaks and tabs are fine. */
+  readonly isMultiline?: boolean;
+}
+
+/** A field of text that must be given. */
+export function requiredText(bounds: TextBounds, schema: JsonSchema): FieldRule<string> {
+  return {
+    parse: (value) => parseText(value, bounds),
+    schema: { type: "string", maxLength: bounds.lengthMax, ...schema },
+    isRequired: true,
+  };
+}
+
+/** A field of text that may be absent or null; its value is null then. */
+export function optionalText(bounds: TextBounds, schema: JsonSchema): FieldRule<string | null> {
+  return {
+    parse: (value) =>
+      value === undefined || value === null ? { value: null } : parseText(value, bounds),
+    schema: { type: ["string", "null"], maxLength: bounds.lengthMax, ...schema },
+    isRequired: false,
+  };
+}
+
+/** A field of one of a few words that may be absent or null; its value is null then. */
+export function optionalWord<const Word extends string>(
+  words: readonly Word[],
+  description: string,
+): FieldRule<Word | null> {
+  return {
+    parse(value) {
+      if (value === undefined || value === null) return { value: null };
+      const word = words.find((each) => each === value);
+      return word === undefined
+        ? { reason: `It must be one of: ${words.join(", ")}.` }
+        : { value: word };
+    },
+    schema: { type: ["string", "null"], enum: [...words, null], description },
+    isRequired: false,
+  };
+}
+
+// C0, DEL and C1, without and with tab, line feed and carriage return.
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+const CONTROL_IN_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
+
+function parseText(
+  value: unknown,
+  { lengthMax, also, isMultiline = false }: TextBounds,
+): { readonly value: string } | { readonly reason: string } {
+  const control = isMultiline ? CONTROL_IN_LINES : CONTROL;
+  const isText =
+    typeof value === "string" &&
+    value.isWellFormed() &&
+    !control.test(value) &&
+    value.length <= 2 * lengthMax &&
+    [...value].length <= lengthMax;
+  if (!isText) {
+    const rule = `a string of at most ${lengthMax} characters, without control characters`;
+    return { reason: `It must be ${rule} or lone surrogates.` };
+  }
+  return also === undefined || also.isFine(value) ? { value } : { reason: also.reason };
+}
+
+function parseField<Value>(
+  rule: FieldRule<Value>,
+  value: unknown,
+): { readonly value: Value } | { readonly reason: string } {
+  const isAbsent = value === undefined || value === null;
+  return rule.isRequired && isAbsent ? { reason: "It is missing." } : rule.parse(value);
+}
+
+interface FieldFault {
+  readonly name: string;
+  readonly reason: string;
+}
+
+const FAULTS_MAX = 20;
+
+function invalidFields(faults: readonly FieldFault[]): StatusError {
+  const shown = faults.slice(0, FAULTS_MAX).map(({ name, reason }) => ({
+    name: shorten(name),
+    reason,
+  }));
+  const [first = { name: "", reason: "" }] = shown;
+  return new StatusError(40501, {
+    message: statusMessage(40501, first),
+    details: shown.map(toDetail),
+  });
+}
+
+function toDetail({ name, reason }: FieldFault): StatusDetail {
+  return { pointer: `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, detail: reason };
+}
+
+function shorten(name: string): string {
+  return (name.length <= 64 ? name : `${name.slice(0, 64)}…`).toWellFormed();
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return (
+    typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
+  );
+}

@@ -1,0 +1,48 @@
+import { version } from "../assets.ts";
+import { CACHED_HEADERS, entityTag, withEntityTag } from "./conditional.ts";
+import { openApiDocument } from "./openapi-document.ts";
+import { defineOperation, NO_BODY, type Operation } from "./operation.ts";
+import { NO_QUERY } from "./query.ts";
+
+const HEADERS = { "cache-control": "public, max-age=300" };
+
+/** GET /openapi.json: the document of all these operations and of itself. */
+export function openApi(others: readonly Operation[]): Operation {
+  // Made at the first request: most starts are never asked for it.
+  let made: { readonly text: string; readonly tag: string } | null = null;
+  const make = (): { readonly text: string; readonly tag: string } => {
+    const text = JSON.stringify(openApiDocument([...others, self], version));
+    return { text, tag: entityTag(text) };
+  };
+  const self = defineOperation({
+    method: "GET",
+    path: "/openapi.json",
+    access: "public",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: DOC,
+    handle(call) {
+      made ??= make();
+      return withEntityTag(call, { status: 200, text: made.text, headers: HEADERS }, made.tag);
+    },
+  });
+  return self;
+}
+
+const DOC: Operation["doc"] = {
+  id: "getOpenApi",
+  group: "Reference",
+  summary: "Get this document",
+  description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
+  answer: {
+    type: "object",
+    properties: {
+      openapi: { type: "string", pattern: "^3\\.1\\." },
+      info: { type: "object" },
+      paths: { type: "object" },
+    },
+    required: ["openapi", "info", "paths"],
+  },
+  answerHeaders: CACHED_HEADERS,
+  codes: [],
+};

@@ -1,0 +1,100 @@
+import {
+  EMAIL_LENGTH_MAX,
+  isEmail,
+  PENDING_REQUESTS_MAX,
+  REQUEST_MESSAGE_LENGTH_MAX,
+  REQUEST_NAME_LENGTH_MAX,
+} from "../../domain/access-request.ts";
+import type { IdGenerator } from "../../domain/id.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { Store } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { optionalText, requiredText } from "../fields.ts";
+import { tooManyRequests } from "../gate.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
+import { envelope } from "../respond.ts";
+
+export interface AccessRequestDeps {
+  readonly store: Pick<Store, "insertAccessRequest">;
+  readonly ids: IdGenerator;
+  /** By client address. */
+  readonly accessRequests: RateLimiter;
+  /** False while the disk or the database is as full as the operator lets it become. */
+  readonly hasRoom: () => Promise<boolean>;
+}
+
+const NAME = { lengthMax: REQUEST_NAME_LENGTH_MAX };
+
+const FIELDS = {
+  email: requiredText(
+    {
+      lengthMax: EMAIL_LENGTH_MAX,
+      also: { isFine: isEmail, reason: "It must be an e-mail address, such as ada@example.com." },
+    },
+    { format: "email", examples: ["ada@example.com"] },
+  ),
+  name: optionalText(NAME, {}),
+  company: optionalText(NAME, {}),
+  message: optionalText({ lengthMax: REQUEST_MESSAGE_LENGTH_MAX, isMultiline: true }, {}),
+} as const;
+
+// A decision takes an operator hours or days, so there is no use in coming back sooner.
+const FULL_RETRY_SECONDS = 3600;
+
+/**
+ * POST /v1/access_requests: asks the operator for an account. The answer is the same whoever asks, so that
+ * nobody learns who has an account or asked before.
+ */
+export function accessRequest(deps: AccessRequestDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/access_requests",
+    access: "public",
+    query: NO_QUERY,
+    body: { kind: "fields", fields: FIELDS, isOptional: false },
+    doc: DOC,
+    async handle({ body, clientKey, now }) {
+      const { store, ids, accessRequests } = deps;
+      const verdict = accessRequests.count(clientKey());
+      const headers = rateLimitHeaders("access-requests", verdict);
+      if (!verdict.isAllowed) {
+        const detail = "Too many access requests came from this address.";
+        throw tooManyRequests(verdict.resetSeconds, { detail, headers });
+      }
+      if (!(await deps.hasRoom())) throw new StatusError(50700);
+      const id = ids.next(now);
+      const request = { id, fields: body, createdAt: now, pendingMax: PENDING_REQUESTS_MAX };
+      if ((await store.insertAccessRequest(request)) === "limit reached") {
+        const detail = "Too many access requests wait for the operator.";
+        throw tooManyRequests(FULL_RETRY_SECONDS, { detail });
+      }
+      return { status: 200, text: envelope({ request_id: id }), headers };
+    },
+  });
+}
+
+const DOC: Operation["doc"] = {
+  id: "requestAccess",
+  group: "Access",
+  summary: "Ask for access",
+  description:
+    "Asks the operator for an account. The answer is the same for everybody, so nobody learns who has one. " +
+    "Requests are limited by address.",
+  answer: envelopeSchema({ request_id: { type: "string", format: "uuid" } }),
+  answerHeaders: {
+    RateLimit: { description: "What is left of the limit by address, where there is one." },
+    "RateLimit-Policy": { description: "The limit by address, where there is one." },
+  },
+  codes: [42900, 50300, 50700],
+  examples: {
+    short: { email: "ada@example.com" },
+    full: {
+      email: "ada@example.com",
+      name: "Ada Lovelace",
+      company: "Analytical Engines",
+      message: "About 2,000 tasks a day.",
+    },
+  },
+};

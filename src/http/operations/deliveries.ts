@@ -1,0 +1,148 @@
+import type { DeliveryKind } from "../../domain/delivery.ts";
+import { timeText } from "../../domain/envelope.ts";
+import { isId } from "../../domain/id.ts";
+import { StatusError, statusMessage } from "../../domain/status.ts";
+import type { Attempt, Delivery, Store } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { optionalWord } from "../fields.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { envelope } from "../respond.ts";
+import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
+
+export interface DeliveriesDeps {
+  readonly store: Pick<Store, "listDeliveries" | "redeliver">;
+  readonly retentionMs: number;
+  /** Tells the engine that these hosts have an attempt due. */
+  readonly wakeDeliveries: (hosts: readonly string[]) => void;
+}
+
+const KINDS: readonly DeliveryKind[] = ["postback", "pingback"];
+
+const ANSWER = envelopeSchema({ deliveries: { type: "array", items: schemaRef("Delivery") } });
+
+/** GET /v1/tasks/deliveries/{id}: what became of a task's webhooks, attempt by attempt. */
+export function deliveryList(deps: DeliveriesDeps): Operation {
+  return defineOperation({
+    method: "GET",
+    path: "/v1/tasks/deliveries/:id",
+    access: "account",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "listDeliveries",
+      group: "Tasks",
+      summary: "List a task's deliveries",
+      description:
+        "What became of the task's webhooks: each attempt with its outcome, and when the next one is due. Of each " +
+        "delivery the last 100 attempts; none before the task has ended.",
+      params: { id: TASK_ID_PARAM },
+      answer: ANSWER,
+      codes: [40401, 40403],
+    },
+    async handle({ holder, params, now }) {
+      const key = { accountId: holder.accountId, id: params["id"] ?? "" };
+      return answer(key.id, await findDeliveries(key, { deps, now }));
+    },
+  });
+}
+
+/**
+ * POST /v1/tasks/redeliver/{id}: a fresh series of attempts for what was delivered, given up or refused; what is
+ * scheduled is made due now, what is in flight stays.
+ */
+export function redeliver(deps: DeliveriesDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/tasks/redeliver/:id",
+    access: "account",
+    query: NO_QUERY,
+    body: {
+      kind: "fields",
+      fields: { kind: optionalWord(KINDS, "Only this one; else every webhook of the task.") },
+      isOptional: true,
+    },
+    doc: {
+      id: "redeliver",
+      group: "Tasks",
+      summary: "Send a task's webhooks again",
+      description:
+        "Starts a fresh series of attempts for what was delivered, given up or refused. What is scheduled is made due " +
+        "now; what is in flight stays.",
+      params: { id: TASK_ID_PARAM },
+      answer: ANSWER,
+      codes: [40401, 40403, 40501, 50700],
+      examples: { all: {}, one: { kind: "postback" } },
+    },
+    async handle({ holder, params, body: { kind }, now }) {
+      const key = { accountId: holder.accountId, id: params["id"] ?? "" };
+      const before = await findDeliveries(key, { deps, now });
+      if (kind !== null && !before.some((each) => each.kind === kind)) throw noDelivery(kind);
+      const hosts = await deps.store.redeliver({ ...key, kind, now });
+      if (hosts.length > 0) deps.wakeDeliveries(hosts);
+      return answer(key.id, await findDeliveries(key, { deps, now }));
+    },
+  });
+}
+
+async function findDeliveries(
+  key: { readonly accountId: number; readonly id: string },
+  { deps, now }: { readonly deps: DeliveriesDeps; readonly now: number },
+): Promise<readonly Delivery[]> {
+  const found = isId(key.id) ? await deps.store.listDeliveries(key) : null;
+  if (found === null) throw taskNotFound(key.id, { ...deps, now });
+  return found;
+}
+
+function noDelivery(kind: DeliveryKind): StatusError {
+  const reason = `This task has no ${kind} to send: it has no such URL, or it has not ended.`;
+  return new StatusError(40501, {
+    message: statusMessage(40501, { name: "kind", reason }),
+    details: [{ pointer: "/kind", detail: reason }],
+  });
+}
+
+function answer(id: string, deliveries: readonly Delivery[]) {
+  const shown = deliveries.map((each) => deliveryDocument(id, each));
+  return { status: 200, text: envelope({ deliveries: shown }) };
+}
+
+function deliveryDocument(id: string, { kind, url, state, attempts }: Delivery) {
+  const next = attempts.at(-1);
+  const isScheduled = next !== undefined && next.startedAt === null;
+  return {
+    delivery_id: `${id}-${kind}`,
+    kind,
+    url,
+    state,
+    next_attempt_at: isScheduled ? timeText(next.dueAt) : null,
+    attempts: attempts.map(attemptDocument),
+  };
+}
+
+function attemptDocument(attempt: Attempt) {
+  const { number, outcome, error, address, phases, refusal } = attempt;
+  return {
+    number,
+    due_at: timeText(attempt.dueAt),
+    started_at: timeOrNull(attempt.startedAt),
+    ended_at: timeOrNull(attempt.endedAt),
+    outcome,
+    http_status: attempt.httpStatus,
+    error,
+    address,
+    phases: {
+      dns_ms: phases.dnsMs,
+      connect_ms: phases.connectMs,
+      tls_ms: phases.tlsMs,
+      first_byte_ms: phases.firstByteMs,
+    },
+    response_excerpt: attempt.responseExcerpt,
+    refusal,
+  };
+}
+
+function timeOrNull(timeMs: number | null): string | null {
+  return timeMs === null ? null : timeText(timeMs);
+}

@@ -1,0 +1,120 @@
+import { timeText } from "../../domain/envelope.ts";
+import type { IdGenerator } from "../../domain/id.ts";
+import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, newKey, newKeyId } from "../../domain/key.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { Key, Store } from "../../store/store.ts";
+import { envelopeSchema, KEY_ID } from "../api-schema.ts";
+import { optionalText } from "../fields.ts";
+import { schemaRef } from "../json-schema.ts";
+import type { KeyUsage } from "../key-usage.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+
+export interface KeysDeps {
+  readonly store: Pick<Store, "createKey" | "revokeKey">;
+  readonly ids: IdGenerator;
+  readonly keyUsage: KeyUsage;
+}
+
+// The same text that isKeyLabel takes, which the command line asks.
+const LABEL = optionalText(
+  { lengthMax: KEY_LABEL_MAX },
+  { description: "What the key is for.", examples: ["ci"] },
+);
+
+/** POST /v1/appendix/keys: makes another key and shows it whole, this once. */
+export function keyCreate({ store, ids }: KeysDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/appendix/keys",
+    access: "account",
+    query: NO_QUERY,
+    body: { kind: "fields", fields: { label: LABEL }, isOptional: true },
+    doc: {
+      id: "createKey",
+      group: "Account",
+      summary: "Make an API key",
+      description: `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
+      answer: envelopeSchema({ key: schemaRef("NewKey") }),
+      answerHeaders: NO_STORE_HEADERS,
+      codes: [40910, 50700],
+      examples: { labelled: { label: "ci" }, plain: {} },
+    },
+    async handle({ holder, body: { label }, now }) {
+      const { key, hash, lastFour } = newKey();
+      const keyId = newKeyId(ids.next(now));
+      const outcome = await store.createKey({
+        ...{ keyId, hash, lastFour, label },
+        login: holder.login,
+        createdAt: now,
+        activeMax: ACTIVE_KEYS_MAX,
+      });
+      if (outcome !== "created") throw limitReached();
+      const shown = {
+        key_id: keyId,
+        key,
+        prefix: KEY_PREFIX,
+        last_four: lastFour,
+        label,
+        created_at: timeText(now),
+      };
+      return { status: 200, text: envelope({ key: shown }), headers: NO_STORE };
+    },
+  });
+}
+
+// An account is never erased, so whoever has authenticated has one.
+function limitReached(): StatusError {
+  const detail = `This account has ${ACTIVE_KEYS_MAX} active keys: revoke one first.`;
+  return new StatusError(40910, { detail });
+}
+
+/** DELETE /v1/appendix/keys/{key_id}: the key is refused from the next request on; again answers the same. */
+export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
+  return defineOperation({
+    method: "DELETE",
+    path: "/v1/appendix/keys/:key_id",
+    access: "account",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "revokeKey",
+      group: "Account",
+      summary: "Revoke an API key",
+      description:
+        "The key is refused from the next request on. Revoking it again answers the same.",
+      params: {
+        key_id: {
+          description: "Id of a key of this account.",
+          schema: KEY_ID,
+          example: "key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6",
+        },
+      },
+      answer: envelopeSchema({ key: schemaRef("Key") }),
+      codes: [40400, 50700],
+    },
+    async handle({ holder, params, now }) {
+      const keyId = params["key_id"] ?? "";
+      const { accountId } = holder;
+      const key = await store.revokeKey({ keyId, accountId, revokedAt: now });
+      if (key === null) throw new StatusError(40400);
+      return { status: 200, text: envelope({ key: keyDocument(key, keyUsage) }) };
+    },
+  });
+}
+
+/** A key as listings show it. */
+export function keyDocument(key: Key, keyUsage: KeyUsage) {
+  const { keyId, lastFour, label, createdAt, revokedAt } = key;
+  const lastUsedAt = keyUsage.lastUsedAt(keyId, key.lastUsedAt);
+  return {
+    key_id: keyId,
+    prefix: KEY_PREFIX,
+    last_four: lastFour,
+    label,
+    created_at: timeText(createdAt),
+    last_used_at: lastUsedAt === null ? null : timeText(lastUsedAt),
+    revoked_at: revokedAt === null ? null : timeText(revokedAt),
+  };
+}

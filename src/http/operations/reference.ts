@@ -1,0 +1,84 @@
+import type { ServiceStatus } from "../../domain/service-status.ts";
+import { STATUS_TABLE } from "../../domain/status.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { CACHED_HEADERS, withEntityTag } from "../conditional.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { envelope } from "../respond.ts";
+
+/** A marketplace as the operator configured it: code, name and whatever else it has. */
+export type MarketplaceDocument = Readonly<Record<string, unknown>>;
+
+const REFERENCE = { method: "GET", access: "public", query: NO_QUERY, body: NO_BODY } as const;
+
+/** GET /v1/appendix/marketplaces: what a task's `marketplace` may be. */
+export function marketplaces(configured: readonly MarketplaceDocument[]): Operation {
+  const text = envelope({ marketplaces: configured });
+  return defineOperation({
+    ...REFERENCE,
+    path: "/v1/appendix/marketplaces",
+    doc: {
+      id: "listMarketplaces",
+      group: "Reference",
+      summary: "List marketplaces",
+      description: "The operator's list. A task's `marketplace` is one of these codes.",
+      answer: envelopeSchema({ marketplaces: { type: "array", items: schemaRef("Marketplace") } }),
+      answerHeaders: CACHED_HEADERS,
+      codes: [],
+    },
+    handle: (call) => withEntityTag(call, cached(text, 300)),
+  });
+}
+
+/** GET /v1/appendix/status_codes: every code there is. */
+export function statusCodes(): Operation {
+  const table = Object.entries(STATUS_TABLE).map(([code, { message, http }]) => {
+    return { code: Number(code), message, http };
+  });
+  const text = envelope({ status_codes: table });
+  return defineOperation({
+    ...REFERENCE,
+    path: "/v1/appendix/status_codes",
+    doc: {
+      id: "listStatusCodes",
+      group: "Reference",
+      summary: "List status codes",
+      description:
+        "Every code with its message and its HTTP status, which is null for codes that stand on tasks only.",
+      answer: envelopeSchema({ status_codes: { type: "array", items: schemaRef("StatusCode") } }),
+      answerHeaders: CACHED_HEADERS,
+      codes: [],
+    },
+    handle: (call) => withEntityTag(call, cached(text, 3600)),
+  });
+}
+
+/** GET /v1/appendix/status: how the service is, in words. */
+export function serviceStatus(current: () => Promise<ServiceStatus>): Operation {
+  return defineOperation({
+    ...REFERENCE,
+    path: "/v1/appendix/status",
+    doc: {
+      id: "getStatus",
+      group: "Reference",
+      summary: "Get the service's status",
+      description:
+        "From the age of the queue and the rates at which runs and deliveries fail; at most a second old.",
+      answer: envelopeSchema({
+        status: { type: "string", enum: ["operational", "degraded", "down"] },
+        components: schemaRef("StatusComponents"),
+      }),
+      answerHeaders: CACHED_HEADERS,
+      codes: [],
+    },
+    async handle(call) {
+      const { status, components } = await current();
+      return withEntityTag(call, cached(envelope({ status, components }), 1));
+    },
+  });
+}
+
+function cached(text: string, seconds: number) {
+  return { status: 200, text, headers: { "cache-control": `public, max-age=${seconds}` } };
+}

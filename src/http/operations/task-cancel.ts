@@ -1,0 +1,59 @@
+import { taskEnvelope } from "../../domain/envelope.ts";
+import { isId } from "../../domain/id.ts";
+import { expiresAt } from "../../domain/retention.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { Store } from "../../store/store.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { CANCEL_EXAMPLES } from "../task-example.ts";
+import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
+
+export interface TaskCancelDeps {
+  readonly store: Pick<Store, "cancelTask" | "findTask">;
+  readonly retentionMs: number;
+  /** Tells the engine and whoever waits that the task was cancelled. */
+  readonly cancelled: (id: string) => void;
+}
+
+/**
+ * POST /v1/tasks/task_cancel/{id}: a queued task never runs, a running one is told to stop; neither is ever ready
+ * nor sends anything. Again answers the same; one that has completed or failed is 40902.
+ */
+export function taskCancel(deps: TaskCancelDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/tasks/task_cancel/:id",
+    access: "account",
+    query: NO_QUERY,
+    body: { kind: "fields", fields: {}, isOptional: true },
+    doc: DOC,
+    async handle({ holder, params, now }) {
+      const key = { accountId: holder.accountId, id: params["id"] ?? "" };
+      const notFound = (): StatusError => taskNotFound(key.id, { ...deps, now });
+      if (!isId(key.id)) throw notFound();
+      const end = { cancelledAt: now, expiresAt: expiresAt(now, deps.retentionMs) };
+      const outcome = await deps.store.cancelTask({ ...key, ...end });
+      if (outcome === "unknown") throw notFound();
+      if (outcome === "finished") throw new StatusError(40902);
+      if (outcome === "cancelled") deps.cancelled(key.id);
+      const found = await deps.store.findTask(key);
+      if (found === null) throw notFound();
+      return { status: 200, text: taskEnvelope(found.task) };
+    },
+  });
+}
+
+const DOC: Operation["doc"] = {
+  id: "cancelTask",
+  group: "Tasks",
+  summary: "Cancel a task",
+  description:
+    "A queued task never runs, a running one is told to stop. A cancelled task is never ready and sends no webhook. " +
+    "Cancelling it again answers the same.",
+  params: { id: TASK_ID_PARAM },
+  answer: schemaRef("TaskEnvelope"),
+  answerExamples: CANCEL_EXAMPLES,
+  codes: [40401, 40403, 40902, 50700],
+  examples: { empty: {} },
+};

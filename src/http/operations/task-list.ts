@@ -1,0 +1,58 @@
+import { TASK_STATES } from "../../domain/task.ts";
+import { parseTime } from "../../domain/time.ts";
+import type { Store } from "../../store/store.ts";
+import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
+import { schemaRef } from "../json-schema.ts";
+import { cursorRule } from "../list-cursor.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { oneOf, type QueryRule } from "../query.ts";
+import { LIST_LIMIT_STANDARD, LIST_QUERY, listAnswer } from "./tasks-ready.ts";
+
+const QUERY = {
+  state: oneOf(TASK_STATES, "Only tasks in this state."),
+  ...LIST_QUERY,
+  cursor: cursorRule("tasks"),
+  created_after: time("Only tasks made at this time or later."),
+  created_before: time("Only tasks made before this time."),
+} as const;
+
+/** GET /v1/tasks: all tasks of the account, newest first. */
+export function taskList({ store }: { readonly store: Pick<Store, "listTasks"> }): Operation {
+  return defineOperation({
+    method: "GET",
+    path: "/v1/tasks",
+    access: "account",
+    query: QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "listTasks",
+      group: "Tasks",
+      summary: "List tasks",
+      description: "All tasks of the account, newest first, refused and cancelled ones included.",
+      answer: tasksEnvelopeSchema(schemaRef("TaskSummary"), { next_cursor: NEXT_CURSOR }),
+      codes: [],
+    },
+    async handle({ holder, query }) {
+      const { state, type, tag, limit, cursor } = query;
+      const { tasks, next } = await store.listTasks({
+        accountId: holder.accountId,
+        limit: limit ?? LIST_LIMIT_STANDARD,
+        after: cursor === null ? null : { createdAt: cursor.timeMs, seq: cursor.seq },
+        ...{ state, type, tag },
+        createdAfter: query.created_after,
+        createdBefore: query.created_before,
+      });
+      const place = next && { timeMs: next.createdAt, seq: next.seq };
+      return listAnswer("tasks", { tasks, next: place });
+    },
+  });
+}
+
+function time(description: string): QueryRule<number> {
+  return {
+    parse: parseTime,
+    takes: "an RFC 3339 time, such as 2030-01-31T09:00:00.000Z, where + is %2B",
+    schema: { type: "string", format: "date-time", examples: ["2030-01-31T09:00:00.000Z"] },
+    description: `${description} RFC 3339; the + of an offset is written %2B.`,
+  };
+}

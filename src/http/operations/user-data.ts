@@ -1,0 +1,98 @@
+import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
+import { TASK_STATES } from "../../domain/task.ts";
+import type { Store } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { nullable, schemaRef } from "../json-schema.ts";
+import type { KeyUsage } from "../key-usage.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+import { keyDocument } from "./keys.ts";
+
+/** What an account may do, as user_data shows it. */
+export interface AccountLimits {
+  readonly bodyBytes: number;
+  readonly tasksPerPost: number;
+  readonly resultBytes: number;
+  /** 0 is no limit. */
+  readonly requestsPerMinute: number;
+}
+
+export interface UserDataDeps {
+  readonly store: Pick<Store, "findAccountData">;
+  readonly keyUsage: KeyUsage;
+  readonly limits: AccountLimits;
+  readonly retentionDays: number;
+}
+
+// Keys can be made and revoked without end; the list has one.
+const REVOKED_KEYS_SHOWN_MAX = 100;
+
+const SECRET = {
+  type: "string",
+  pattern: "^whsec_[0-9A-Za-z+/]{43}=$",
+  description:
+    "What the account's webhooks are signed with; its UTF-8 bytes as they stand here are the key.",
+};
+
+/** GET /v1/appendix/user_data: the account, its webhook secret and its keys. */
+export function userData(deps: UserDataDeps): Operation {
+  const { store, keyUsage, limits, retentionDays } = deps;
+  return defineOperation({
+    method: "GET",
+    path: "/v1/appendix/user_data",
+    access: "account",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: DOC,
+    async handle({ holder: { accountId } }) {
+      const data = await store.findAccountData({ accountId, revokedMax: REVOKED_KEYS_SHOWN_MAX });
+      if (data === null) throw new Error("an account that has authenticated is not there");
+      const { taskCounts } = data;
+      const text = envelope({
+        login: data.login,
+        webhook_secret: data.webhookSecret,
+        webhook_secret_next: data.webhookSecretNext,
+        keys: data.keys.map((key) => keyDocument(key, keyUsage)),
+        key_limit: ACTIVE_KEYS_MAX,
+        limits: limitsDocument(limits),
+        retention_days: retentionDays,
+        tasks: Object.fromEntries(TASK_STATES.map((state) => [state, taskCounts[state]])),
+      });
+      return { status: 200, text, headers: NO_STORE };
+    },
+  });
+}
+
+const DOC: Operation["doc"] = {
+  id: "getUserData",
+  group: "Account",
+  summary: "Get the account",
+  description:
+    "The account with its webhook secret and its keys: all active ones, and of the revoked ones the last " +
+    `${REVOKED_KEYS_SHOWN_MAX}. A key's last use may be shown up to a minute late after a crash.`,
+  answer: envelopeSchema({
+    login: { type: "string", pattern: "^[A-Za-z0-9._@+-]{1,64}$" },
+    webhook_secret: SECRET,
+    webhook_secret_next: nullable({
+      ...SECRET,
+      description: "What `X-Signature-Next` is made with; null unless a rotation is going on.",
+    }),
+    keys: { type: "array", items: schemaRef("Key") },
+    key_limit: { type: "integer", description: "How many keys may be active at once." },
+    limits: schemaRef("Limits"),
+    retention_days: { type: "integer", description: "How long results are kept." },
+    tasks: schemaRef("TaskCounts"),
+  }),
+  answerHeaders: NO_STORE_HEADERS,
+  codes: [],
+};
+
+function limitsDocument(limits: AccountLimits) {
+  return {
+    body_bytes: limits.bodyBytes,
+    tasks_per_post: limits.tasksPerPost,
+    result_bytes: limits.resultBytes,
+    requests_per_minute: limits.requestsPerMinute,
+  };
+}

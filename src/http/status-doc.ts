@@ -1,0 +1,108 @@
+import { STATUS_TABLE, type RequestStatusCode, type StatusCode } from "../domain/status.ts";
+import type { TaskState } from "../domain/task.ts";
+
+/** When a client meets each code, as the API's document says it. */
+export const STATUS_REASONS = {
+  20000: "The request was served; on a task: it has completed.",
+  20100: "On a task in the answer to task_post: it is accepted and on disk.",
+  40000: "The path, the query or a header is malformed, unknown or out of range.",
+  40006: "One request posts more tasks than it may.",
+  40100:
+    "The header is missing or malformed, the key is unknown, or login and key do not belong together.",
+  40101: "The key was revoked.",
+  40102: "The operator has disabled the account.",
+  40300: "The request came over plain HTTP where HTTPS is served.",
+  40301: "A worker's token asks for a type that it is not for.",
+  40400: "There is no such path, key or access request.",
+  40401: "The account has no task of this id.",
+  40403: "There is no task of this id any more: it is older than results are kept.",
+  40500: "The path does not have this method; `Allow` lists those that it has.",
+  40501: "A field breaks its rule. On a task: it was refused, and its neighbours were not.",
+  40502: "The body is empty, or an array without tasks.",
+  40503: "The body is not JSON in UTF-8, or not of objects where objects must stand.",
+  40506: "On a task: it has a field that task_post does not know, and was refused.",
+  40601: "On a task: it is running.",
+  40602: "On a task: it is queued.",
+  40901: "On a task: it was cancelled.",
+  40902: "The task has completed or failed.",
+  40910: "The account has as many active keys as it may: revoke one first.",
+  41300: "The body is larger than the limit.",
+  41500: "The body is not `application/json` in UTF-8, or it has a `Content-Encoding`.",
+  42200: "The same `Idempotency-Key` came with another body before.",
+  42900: "Too many requests, or too many refused credentials, came within the last while.",
+  50000: "A fault of the daemon; its log has the request's id.",
+  50010: "On a task: its runner failed; `error` says how.",
+  50300: "The daemon is stopping, or its database cannot be read or written.",
+  50401: "On a task: it ran past its timeout.",
+  50700: "The disk or the database is full; nothing was accepted.",
+} as const satisfies Record<StatusCode, string>;
+
+// Beside those without an HTTP status three stand on tasks too.
+type TaskStatusCode = 20000 | 20100 | 40501 | Exclude<StatusCode, RequestStatusCode>;
+
+/** The codes that stand on tasks, with the state that goes with each. */
+const STATE_OF = {
+  20000: "completed",
+  20100: "queued",
+  40501: "failed",
+  40506: "failed",
+  40601: "running",
+  40602: "queued",
+  40901: "cancelled",
+  50010: "failed",
+  50401: "failed",
+} as const satisfies Record<TaskStatusCode, TaskState>;
+
+interface StatusDoc {
+  readonly code: number;
+  readonly message: string;
+  readonly http: number | null;
+  readonly reason: string;
+  /** The state of a task that has this code; null where none has. */
+  readonly state: string | null;
+}
+
+const REASONS: Readonly<Record<string, string>> = STATUS_REASONS;
+const STATES: Readonly<Record<string, string>> = STATE_OF;
+
+const DOCS: readonly StatusDoc[] = Object.entries(STATUS_TABLE).map(([code, row]) => ({
+  ...row,
+  code: Number(code),
+  reason: REASONS[code] ?? "",
+  state: STATES[code] ?? null,
+}));
+
+const TASK_DOCS = DOCS.filter(({ state }) => state !== null);
+
+/** Every code. */
+export const CODES: readonly number[] = DOCS.map(({ code }) => code);
+
+/** The codes with which a request can be refused. */
+export const ERROR_CODES: readonly number[] = DOCS.flatMap(({ code, http }) =>
+  http !== null && http >= 400 ? [code] : [],
+);
+
+/** The codes that stand on tasks. */
+export const TASK_CODES: readonly number[] = TASK_DOCS.map(({ code }) => code);
+
+/** Every code with its message, HTTP status and reason, as a Markdown table. */
+export const CODE_TABLE: string = markdownTable([
+  ["code", "message", "HTTP", "when"],
+  ...DOCS.map(({ code, message, http, reason }) => [
+    String(code),
+    message,
+    http === null ? "on tasks" : String(http),
+    reason,
+  ]),
+]);
+
+/** The codes that stand on tasks with their states, as a Markdown table. */
+export const TASK_CODE_TABLE: string = markdownTable([
+  ["code", "message", "state"],
+  ...TASK_DOCS.map(({ code, message, state }) => [String(code), message, state ?? ""]),
+]);
+
+function markdownTable([head = [], ...rows]: readonly (readonly string[])[]): string {
+  const rule = head.map(() => "---");
+  return [head, rule, ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}

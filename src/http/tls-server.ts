@@ -1,0 +1,66 @@
+import { once } from "node:events";
+import type { RequestListener } from "node:http";
+import { createServer, type Server } from "node:https";
+
+/** A certificate chain and its private key, as PEM texts. */
+export interface TlsPair {
+  /** The server's own certificate first, then what leads to its root. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+/**
+ * An HTTPS server that does not listen yet: TLS 1.2 or newer, HTTP/1.1 only. A handshake that takes
+ * longer than `handshakeTimeoutMs`, whatever trickles in, and one that fails end their connection
+ * without an answer. Throws where the pair cannot be served.
+ */
+export function createTlsServer(
+  listener: RequestListener,
+  { pair, handshakeTimeoutMs }: { readonly pair: TlsPair; readonly handshakeTimeoutMs: number },
+): Server {
+  const server = createServer(
+    {
+      ...contextOptions(pair),
+      ALPNProtocols: ["http/1.1"],
+      handshakeTimeout: handshakeTimeoutMs,
+    },
+    listener,
+  );
+  // Node makes a clientError of a failed handshake. There is no key to send an answer with.
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  return server;
+}
+
+/**
+ * Connections from now on get this pair; those there are go on with theirs. Throws, and changes
+ * nothing, where the pair cannot be served.
+ */
+export function replacePair(server: Server, pair: TlsPair): void {
+  server.setSecureContext(contextOptions(pair));
+}
+
+/**
+ * Throws OpenSSL's reason why a pair cannot be served: the key is another certificate's, one of them
+ * is too weak, or is none at all.
+ */
+export function checkPair(pair: TlsPair): void {
+  // A server that never listens: all it does is to load the pair.
+  createServer(contextOptions(pair));
+}
+
+/** Settles when the server listens; rejects with the reason why it cannot. Port 0 picks a free one. */
+export async function listenTls(
+  server: Server,
+  { host, port }: { readonly host: string; readonly port: number },
+): Promise<void> {
+  const listening = once(server, "listening");
+  server.listen(port, host);
+  await listening;
+}
+
+// An empty text is to Node one that is not given: it would serve a certificate with no key, or none.
+// The version is said here, because NODE_OPTIONS can lower Node's own minimum.
+function contextOptions({ cert, key }: TlsPair) {
+  if (cert === "" || key === "") throw new Error("the certificate or its key is empty");
+  return { cert, key, minVersion: "TLSv1.2" as const };
+}

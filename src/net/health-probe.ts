@@ -1,0 +1,72 @@
+import { request as requestHttp } from "node:http";
+import type { IncomingMessage } from "node:http";
+import { request as requestHttps } from "node:https";
+
+import { connectFailure, tlsFailure } from "./failure.ts";
+
+/** What a GET brought. A failure is one of a few fixed phrases. */
+export type Probe =
+  | { readonly kind: "answered"; readonly status: number; readonly body: string }
+  | { readonly kind: "failed"; readonly error: string };
+
+export interface ProbeOptions {
+  /** False takes any certificate: for a daemon of this machine that its own file led to. */
+  readonly isCertificateChecked: boolean;
+  /** Ends the probe. */
+  readonly signal: AbortSignal;
+}
+
+// An answer of ours is a line; whoever sends more is somebody else.
+const BODY_BYTES_MAX = 4096;
+
+/**
+ * Sends one GET on a connection of its own, to an operator's own address: no rule for webhooks applies,
+ * no redirect is followed, and proxy variables are ignored. Never rejects.
+ */
+export function probe(url: URL, options: ProbeOptions): Promise<Probe> {
+  const { isCertificateChecked, signal } = options;
+  return new Promise((resolve) => {
+    const settings = { agent: false, signal, headers: { accept: "application/json" } } as const;
+    const request =
+      url.protocol === "https:"
+        ? requestHttps(url, { ...settings, rejectUnauthorized: isCertificateChecked })
+        : requestHttp(url, settings);
+    let answer: Probe | null = null;
+    request.on("response", (response) => {
+      collect(response, (body) => {
+        answer = { kind: "answered", status: response.statusCode ?? 0, body };
+        resolve(answer);
+        request.destroy();
+      });
+    });
+    request.on("error", (error) => resolve({ kind: "failed", error: reasonOf(error, signal) }));
+    // After an answer that broke off: whatever was settled before stays.
+    request.on("close", () => resolve({ kind: "failed", error: "answer broke off" }));
+    request.end();
+  });
+}
+
+/** Calls back once, with the body or its first 4 KiB; never for a body that broke off before. */
+function collect(response: IncomingMessage, done: (body: string) => void): void {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  const finish = (): void => done(Buffer.concat(parts).toString("utf8", 0, BODY_BYTES_MAX));
+  response.on("data", (part: Buffer) => {
+    parts.push(part);
+    bytes += part.length;
+    if (bytes >= BODY_BYTES_MAX) finish();
+  });
+  response.on("end", finish);
+  response.on("error", () => {
+    // The request's "close" says it.
+  });
+}
+
+function reasonOf(error: Error, signal: AbortSignal): string {
+  if (signal.aborted) return "no answer in time";
+  const code = "code" in error ? String(error.code) : "";
+  if (code.startsWith("HPE_")) return "answer is not valid HTTP";
+  if (code === "ECONNRESET") return "connection was closed without an answer";
+  const isTls = /CERT|SSL|TLS|ISSUER|SIGNATURE|ALTNAME/.test(code);
+  return isTls ? tlsFailure(error) : connectFailure(error);
+}

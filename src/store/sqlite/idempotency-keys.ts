@@ -1,0 +1,46 @@
+import type { KeptAnswer, KeptAnswerQuery, TaskPost } from "../store.ts";
+import type { Connection } from "./connection.ts";
+
+export const FIND_ANSWER = `
+  SELECT body_hash, answer_text FROM idempotency_keys
+  WHERE account_seq = @accountId AND key = @key AND created_at >= @validSince`;
+
+const KEEP_ANSWER = `
+  INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, created_at)
+  VALUES (@accountId, @key, @bodyHash, @answerText, @createdAt)
+  ON CONFLICT (account_seq, key) DO UPDATE
+  SET body_hash = excluded.body_hash, answer_text = excluded.answer_text,
+      created_at = excluded.created_at`;
+
+interface AnswerRow {
+  body_hash: string;
+  answer_text: string;
+}
+
+/** What a post does with its idempotency key, inside its own operation. */
+export function idempotencyWrites(connection: Connection) {
+  const { findKeptAnswer } = idempotencyReads(connection);
+  const keep = connection.prepare(KEEP_ANSWER);
+
+  return {
+    /** The answer that was kept for the post's key; when there is none, keeps the post's own and answers null. */
+    keep({ accountId, createdAt, idempotency }: TaskPost): KeptAnswer | null {
+      if (idempotency === null) return null;
+      const kept = findKeptAnswer({ accountId, ...idempotency });
+      if (kept === null) keep.run({ ...idempotency, accountId, createdAt });
+      return kept;
+    },
+  };
+}
+
+/** The reads on idempotency keys. */
+export function idempotencyReads(connection: Connection) {
+  const find = connection.prepare<[object], AnswerRow>(FIND_ANSWER);
+
+  return {
+    findKeptAnswer({ accountId, key, validSince }: KeptAnswerQuery): KeptAnswer | null {
+      const row = find.get({ accountId, key, validSince });
+      return row === undefined ? null : { bodyHash: row.body_hash, answerText: row.answer_text };
+    },
+  };
+}

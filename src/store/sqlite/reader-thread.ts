@@ -1,0 +1,67 @@
+import { parentPort, workerData } from "node:worker_threads";
+
+import { StoreError, type StoreErrorKind } from "../store.ts";
+import { openReader, toReadError } from "./connection.ts";
+import { taskListReads } from "./task-list.ts";
+
+/**
+ * Entry of the reader thread: reads that may take long happen here, on a connection of its own, and never hold
+ * up a request on the main thread.
+ */
+
+/** Every read that may take long, by name. */
+export type LongReads = ReturnType<typeof taskListReads>;
+
+/** What the thread is told: reads, answered in their order, then `close`. */
+export type ReaderOrder =
+  | {
+      readonly kind: "read";
+      readonly id: number;
+      readonly name: keyof LongReads;
+      readonly args: unknown;
+    }
+  | { readonly kind: "close" };
+
+/** What the thread says: one answer for each read. */
+export interface ReaderAnswer {
+  readonly id: number;
+  readonly outcome: ReadOutcome;
+}
+
+/** `storeError` is null for an error that is a bug. */
+export type ReadOutcome =
+  | { readonly kind: "done"; readonly value: unknown }
+  | {
+      readonly kind: "error";
+      readonly storeError: StoreErrorKind | null;
+      readonly message: string;
+    };
+
+const port = parentPort;
+if (port === null) throw new Error("reader-thread.ts runs as a worker thread only");
+
+// Set by reader.ts, the only one that starts this thread. What is thrown here ends it, with its reason.
+const { file } = workerData as { readonly file: string };
+const connection = openReader(file);
+const reads: LongReads = taskListReads(connection);
+
+port.on("message", (order: ReaderOrder) => {
+  if (order.kind === "read") {
+    port.postMessage({ id: order.id, outcome: run(order) } satisfies ReaderAnswer);
+    return;
+  }
+  connection.close();
+  port.close();
+});
+
+function run({ name, args }: Extract<ReaderOrder, { kind: "read" }>): ReadOutcome {
+  // Arguments were checked where the read was asked for: LongReader.read ties each name to its own.
+  const read = reads[name] as (args: unknown) => unknown;
+  try {
+    return { kind: "done", value: read(args) };
+  } catch (thrown) {
+    const error = toReadError(thrown);
+    const message = error instanceof Error ? error.message : String(error);
+    return { kind: "error", storeError: error instanceof StoreError ? error.kind : null, message };
+  }
+}

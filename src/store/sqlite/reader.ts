@@ -1,0 +1,119 @@
+import { Worker } from "node:worker_threads";
+
+import { readerThreadEntry } from "../../assets.ts";
+import { StoreError } from "../store.ts";
+import { toReadError, type Connection } from "./connection.ts";
+import type { LongReads, ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
+import { taskListReads } from "./task-list.ts";
+
+/** Where reads that may take long are run. */
+export interface LongReader {
+  /** Promises what the read answers. Rejects with a StoreError when the file cannot be read. */
+  read<Name extends keyof LongReads>(
+    name: Name,
+    args: Parameters<LongReads[Name]>[0],
+  ): Promise<ReturnType<LongReads[Name]>>;
+  /** Answers what was asked for before, then lets go of the file. */
+  close(): Promise<void>;
+}
+
+/** Reads on the caller's connection, for a process that reads a little and ends. */
+export function newInlineReader(connection: Connection): LongReader {
+  let reads: LongReads | null = null;
+  return {
+    async read(name, args) {
+      try {
+        reads ??= taskListReads(connection);
+        // The compiler sees only that some read answers.
+        return reads[name](args) as ReturnType<LongReads[typeof name]>;
+      } catch (error) {
+        throw toReadError(error);
+      }
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+/**
+ * Reads in a thread of its own, which is started by the first read. When the thread is lost, so is what it was
+ * asked; the next read starts another.
+ */
+export function newThreadReader(file: string): LongReader {
+  let thread: ReaderThread | null = null;
+  return {
+    async read(name, args) {
+      if (thread === null || thread.isLost) thread = new ReaderThread(file);
+      // The thread answers a read with what its own function returned.
+      return (await thread.ask(name, args)) as ReturnType<LongReads[typeof name]>;
+    },
+    async close() {
+      await thread?.close();
+    },
+  };
+}
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+class ReaderThread {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  readonly #ended: Promise<void>;
+  #lastId = 0;
+  #isLost = false;
+
+  constructor(file: string) {
+    this.#worker = new Worker(readerThreadEntry, { workerData: { role: "reader", file } });
+    this.#worker.on("message", ({ id, outcome }: ReaderAnswer) => this.#settle(id, outcome));
+    this.#worker.on("error", (error) => this.#lose(error));
+    this.#ended = new Promise((resolve) => {
+      this.#worker.once("exit", () => {
+        this.#lose(new Error("the reader thread has ended"));
+        resolve();
+      });
+    });
+  }
+
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  ask(name: keyof LongReads, args: unknown): Promise<unknown> {
+    const id = ++this.#lastId;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#tell({ kind: "read", id, name, args });
+    });
+  }
+
+  async close(): Promise<void> {
+    if (!this.#isLost) this.#tell({ kind: "close" });
+    await this.#ended;
+  }
+
+  #tell(order: ReaderOrder): void {
+    this.#worker.postMessage(order);
+  }
+
+  #settle(id: number, outcome: ReadOutcome): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (outcome.kind === "done") waiting?.resolve(outcome.value);
+    else waiting?.reject(toError(outcome));
+  }
+
+  #lose(cause: unknown): void {
+    this.#isLost = true;
+    const error = new StoreError("failed", "the database cannot be read: its reader was lost", {
+      cause,
+    });
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+function toError({ storeError, message }: Extract<ReadOutcome, { kind: "error" }>): Error {
+  return storeError === null ? new Error(message) : new StoreError(storeError, message);
+}

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Logger } from "../../src/domain/log.ts";
+import { TaskDispatcher } from "../../src/engine/task-dispatcher.ts";
+import type { RunOutcome, Runner } from "../../src/runners/runner.ts";
+import type { ClaimedTask, TaskFinish } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const COMPLETED: RunOutcome = { kind: "completed", resultText: "1" };
+
+/** A run that ends when the test says so. */
+interface Run {
+  readonly id: string;
+  readonly signal: AbortSignal;
+  readonly end: (outcome: RunOutcome) => void;
+}
+
+function newTask(seq: number): ClaimedTask {
+  const none = { tag: null, marketplace: null, inputText: null, failures: 0 };
+  return { seq, id: `task-${seq}`, type: "hold", ...none };
+}
+
+/** A dispatcher of one type, whose claims and runs end when the test says so. */
+function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
+  const runs: Run[] = [];
+  const claims: ((tasks: readonly ClaimedTask[]) => void)[] = [];
+  const written: string[] = [];
+  const runner: Runner = {
+    concurrency,
+    run: ({ id }, { signal }) => new Promise((resolve) => runs.push({ id, signal, end: resolve })),
+  };
+  const dispatcher = new TaskDispatcher({
+    ...{ log, clock: createFakeClock({ now: 0 }), giveUp: new AbortController().signal },
+    types: new Map([["hold", { runner, retries }]]),
+    retentionMs: 1000,
+    health: { noteRun() {} },
+    taskEnded: (id) => void written.push(`ended ${id}`),
+    deliveriesDue: (hosts) => void written.push(`due ${hosts.join()}`),
+    failed: (error) => assert.fail(String(error)),
+    store: {
+      claimTasks: () => new Promise((resolve) => claims.push(resolve)),
+      // A store does nothing to a task that was cancelled, and says so by naming no host.
+      finishTask: async ({ seq, state }: TaskFinish) => {
+        written.push(`${state} ${seq}`);
+        return [];
+      },
+      retryTask: async ({ seq }) => void written.push(`retry ${seq}`),
+      requeueTasks: async ({ seq }) => {
+        written.push(`requeue ${seq}`);
+        return 0;
+      },
+    },
+  });
+  const claim = async (...tasks: readonly ClaimedTask[]): Promise<void> => {
+    claims.shift()?.(tasks);
+    await turn();
+  };
+  return { dispatcher, runs, claims, written, claim };
+}
+
+/** Lets everything that is settled take its effect. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+test("a task that is cancelled while it is being claimed is not started, and its neighbours are", async () => {
+  const { dispatcher, runs, claim } = startDispatcher({ concurrency: 3 });
+  dispatcher.wake();
+  dispatcher.cancel("task-2");
+  await claim(newTask(1), newTask(2), newTask(3));
+  assert.deepEqual(
+    runs.map(({ id }) => id),
+    ["task-1", "task-3"],
+  );
+  assert.ok(runs.every(({ signal }) => !signal.aborted));
+});
+
+test("a claim that brings nothing but a cancelled task leaves its place to the next one", async () => {
+  const { dispatcher, runs, claims, claim } = startDispatcher();
+  dispatcher.wake();
+  dispatcher.cancel("task-1");
+  await claim(newTask(1));
+  assert.equal(runs.length, 0);
+  assert.equal(claims.length, 1);
+  await claim(newTask(2));
+  assert.deepEqual(
+    runs.map(({ id }) => id),
+    ["task-2"],
+  );
+});
+
+test("a cancel is remembered no longer than the claim that it met", async () => {
+  const { dispatcher, runs, claim } = startDispatcher();
+  dispatcher.wake();
+  dispatcher.cancel("task-1");
+  await claim();
+  dispatcher.cancel("task-1");
+  dispatcher.wake();
+  await claim(newTask(1));
+  assert.equal(runs.length, 1);
+  assert.equal(runs[0]?.signal.aborted, false);
+});
+
+test("cancelling a running task stops that run alone", async () => {
+  const { dispatcher, runs, claim } = startDispatcher({ concurrency: 2 });
+  dispatcher.wake();
+  await claim(newTask(1), newTask(2));
+  dispatcher.cancel("task-2");
+  dispatcher.cancel("task-3");
+  assert.deepEqual(
+    runs.map(({ signal }) => signal.aborted),
+    [false, true],
+  );
+});
+
+test("a cancelled run holds its place until it has ended, however it ends", async () => {
+  const failed: RunOutcome = { kind: "failed", message: "stopped", detail: {} };
+  for (const outcome of [{ kind: "aborted" } as const, COMPLETED, failed]) {
+    const { dispatcher, runs, claims, claim } = startDispatcher();
+    dispatcher.wake();
+    await claim(newTask(1));
+    dispatcher.cancel("task-1");
+    dispatcher.wake();
+    assert.equal(claims.length, 0, outcome.kind);
+    assert.equal(dispatcher.isIdle(), false);
+    runs[0]?.end(outcome);
+    await turn();
+    assert.equal(claims.length, 1, outcome.kind);
+  }
+});
+
+test("a stop ends cancelled runs with the others, and a cancel after it does no harm", async () => {
+  const { dispatcher, runs, claim, written } = startDispatcher({ concurrency: 2 });
+  dispatcher.wake();
+  await claim(newTask(1), newTask(2));
+  dispatcher.cancel("task-1");
+  const stopped = dispatcher.stop();
+  assert.ok(runs.every(({ signal }) => signal.aborted));
+  for (const { end } of runs) end({ kind: "aborted" });
+  await stopped;
+  assert.deepEqual(written, ["requeue 1", "requeue 2"]);
+  dispatcher.cancel("task-1");
+  await dispatcher.quiet();
+});

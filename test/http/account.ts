@@ -1,0 +1,74 @@
+import type { Store } from "../../src/store/store.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
+import type { RawRequest } from "../helpers/raw-http.ts";
+import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
+
+/** A key as user_data lists it. */
+export interface ShownKey {
+  readonly key_id: string;
+  readonly prefix: string;
+  readonly last_four: string;
+  readonly label: string | null;
+  readonly created_at: string;
+  readonly last_used_at: string | null;
+  readonly revoked_at: string | null;
+}
+
+/** A key as its creation shows it. */
+export interface ShownNewKey extends Omit<ShownKey, "last_used_at" | "revoked_at"> {
+  readonly key: string;
+}
+
+/** What user_data answers. */
+export interface UserData {
+  readonly status_code: number;
+  readonly login: string;
+  readonly webhook_secret: string;
+  readonly webhook_secret_next: string | null;
+  readonly keys: readonly ShownKey[];
+  readonly key_limit: number;
+  readonly limits: Readonly<Record<string, number>>;
+  readonly retention_days: number;
+  readonly tasks: Readonly<Record<string, number>>;
+}
+
+type Called = Pick<TestDaemon, "url" | "account">;
+
+export const KEYS = "/v1/appendix/keys";
+export const USER_DATA = "/v1/appendix/user_data";
+
+/** A POST of keys with the account's key; no body where none is given. */
+export function keyPost(daemon: Pick<Called, "account">, body?: string): RawRequest {
+  const post = { method: "POST", target: KEYS };
+  if (body === undefined) return { ...post, headers: [bearer(daemon)] };
+  return { ...post, headers: [bearer(daemon), JSON_TYPE], body };
+}
+
+/** A DELETE of a key with the account's key. */
+export function keyDelete(daemon: Pick<Called, "account">, keyId: string): RawRequest {
+  return { method: "DELETE", target: `${KEYS}/${keyId}`, headers: [bearer(daemon)] };
+}
+
+/** The fields of an answer that are an operation's own; the shape is the contract's, which the test holds it to. */
+export function fieldsOf<Fields>({ response }: Pick<Answer, "response">): Fields {
+  return JSON.parse(response.body.toString()) as Fields;
+}
+
+/** Makes a key and expects that it was made. */
+export async function makeKey(daemon: Called, label?: string): Promise<ShownNewKey> {
+  const answer = await ask(daemon.url, keyPost(daemon, JSON.stringify({ label })));
+  if (answer.code !== 20000) throw new Error(answer.response.body.toString());
+  return fieldsOf<{ key: ShownNewKey }>(answer).key;
+}
+
+/** The account as its key shows it. */
+export async function userDataOf(daemon: Called): Promise<UserData> {
+  return fieldsOf(await ask(daemon.url, { target: USER_DATA, headers: [bearer(daemon)] }));
+}
+
+/** Revokes every key of an account, as the operator does. */
+export async function revokeKeysOf(store: Store, login: string): Promise<void> {
+  for (const { keyId } of (await store.listKeys(login)) ?? []) {
+    await store.revokeKey({ keyId, accountId: null, revokedAt: Date.now() });
+  }
+}

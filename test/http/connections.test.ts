@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { headerOf, openRaw, toBytes, type RawConnection } from "../helpers/raw-http.ts";
+import { ask, askOn, bearer, complaints, JSON_TYPE, TASK_POST } from "./answer.ts";
+
+/** A daemon with these lines below `[limits]`. */
+function start(t: TestContext, ...limits: readonly string[]) {
+  return startTestDaemon(t, { toml: `[limits]\n${limits.join("\n")}\n` });
+}
+
+const LIVEZ = { target: "/livez" };
+
+/** All that comes until the server closes; fails when it takes longer than the helper waits. */
+async function textOf(connection: RawConnection): Promise<string> {
+  return (await connection.closed()).toString();
+}
+
+test("closes one connection too many at once, and goes on with the others", async (t) => {
+  const daemon = await start(t, "connections = 2");
+  const [first, second] = [await openRaw(t, daemon.url), await openRaw(t, daemon.url)];
+  assert.equal((await askOn(first, LIVEZ)).response.status, 200);
+  assert.equal((await askOn(second, LIVEZ)).response.status, 200);
+
+  const third = await openRaw(t, daemon.url);
+
+  assert.equal(await textOf(third), "");
+  assert.equal((await askOn(first, LIVEZ)).response.status, 200);
+  assert.equal((await askOn(second, LIVEZ)).response.status, 200);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("takes another connection when one has gone", async (t) => {
+  const daemon = await start(t, "connections = 1");
+  for (let i = 0; i < 3; i++) {
+    const connection = await openRaw(t, daemon.url);
+    const answer = await askOn(connection, { ...LIVEZ, headers: ["Connection: close"] });
+
+    assert.equal(answer.response.status, 200);
+    await connection.closed();
+  }
+});
+
+const SLOW_HEADERS: readonly [name: string, bytes: string][] = [
+  ["that has sent nothing", ""],
+  ["in the middle of a request line", "GET /liv"],
+  ["in the middle of its headers", "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "],
+];
+for (const [name, bytes] of SLOW_HEADERS) {
+  test(`ends a connection ${name} when limits.header_timeout is over`, async (t) => {
+    const daemon = await start(t, 'header_timeout = "300ms"');
+    const slow = await openRaw(t, daemon.url);
+    const startedAt = performance.now();
+
+    slow.send(bytes);
+    const text = await textOf(slow);
+
+    const ms = performance.now() - startedAt;
+    assert.match(text, /^HTTP\/1\.1 400 [^]*\{"status_code":40000,[^]*took too long to arrive/);
+    // Node looks in an interval of its own; a time shorter than that is kept nevertheless.
+    assert(ms > 250 && ms < 4000, `${ms} ms`);
+    assert.equal((await ask(daemon.url, LIVEZ)).response.status, 200);
+    assert.deepEqual(complaints(daemon), []);
+  });
+}
+
+test("ends a connection whose body does not come within limits.request_timeout", async (t) => {
+  const daemon = await start(t, 'request_timeout = "400ms"');
+  const slow = await openRaw(t, daemon.url);
+  const startedAt = performance.now();
+  const headers = [bearer(daemon), JSON_TYPE, "Content-Length: 10"];
+
+  slow.send(toBytes({ method: "POST", target: TASK_POST, headers, body: "[" }));
+  const response = await slow.next();
+
+  assert.equal(response.status, 400);
+  assert.equal(headerOf(response, "connection"), "close");
+  assert.match(response.body.toString(), /"status_code":40000,.*took too long to arrive/);
+  assert.equal(await textOf(slow), "");
+  const ms = performance.now() - startedAt;
+  assert(ms > 350 && ms < 4000, `${ms} ms`);
+  assert.deepEqual((await daemon.ready()).tasks, []);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+test("does not count the time between two requests against the second", async (t) => {
+  const daemon = await start(t, 'header_timeout = "400ms"', 'request_timeout = "400ms"');
+  const kept = await openRaw(t, daemon.url);
+  await askOn(kept, LIVEZ);
+  // By the time that this one is ended the kept connection has been idle for as long as that.
+  const slow = await openRaw(t, daemon.url);
+  slow.send("GET /");
+  await textOf(slow);
+
+  assert.equal((await askOn(kept, LIVEZ)).response.status, 200);
+});
+
+test("does not end an answer that takes longer than the request may", async (t) => {
+  const daemon = await start(t, 'header_timeout = "300ms"', 'request_timeout = "300ms"');
+  const { tasks } = await daemon.post([{ start_at: "2999-01-01T00:00:00.000Z" }]);
+  const waiting = await openRaw(t, daemon.url);
+  const target = `/v1/tasks/task_get/${tasks[0]?.id}`;
+
+  waiting.send(toBytes({ target, headers: [bearer(daemon), "Prefer: wait=1"] }));
+  const startedAt = performance.now();
+
+  assert.equal((await waiting.next()).status, 200);
+  assert(performance.now() - startedAt > 900, "it was to wait");
+  assert.equal((await askOn(waiting, LIVEZ)).response.status, 200);
+});

@@ -1,0 +1,286 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { createGate, startReceiver } from "../helpers/receiver.ts";
+import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
+
+interface ShownDelivery {
+  readonly delivery_id: string;
+  readonly kind: string;
+  readonly url: string;
+  readonly state: string;
+  readonly next_attempt_at: string | null;
+  readonly attempts: readonly Readonly<Record<string, unknown>>[];
+}
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const MINUTE_MS = 60_000;
+
+function path(operation: "deliveries" | "redeliver", id: string): string {
+  return `/v1/tasks/${operation}/${id}`;
+}
+
+function shown({ body }: Answer): readonly ShownDelivery[] {
+  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  return (body as { readonly deliveries: readonly ShownDelivery[] }).deliveries;
+}
+
+async function list(daemon: TestDaemon, id: string): Promise<readonly ShownDelivery[]> {
+  const answer = await ask(daemon.url, {
+    target: path("deliveries", id),
+    headers: [bearer(daemon)],
+  });
+  assert.equal(answer.code, 20000);
+  return shown(answer);
+}
+
+function again(daemon: TestDaemon, id: string, body?: string): Promise<Answer> {
+  const headers = body === undefined ? [bearer(daemon)] : [bearer(daemon), JSON_TYPE];
+  const request = { method: "POST", target: path("redeliver", id), headers };
+  return ask(daemon.url, body === undefined ? request : { ...request, body });
+}
+
+async function postOne(daemon: TestDaemon, task: object): Promise<string> {
+  const { tasks } = await daemon.post([task]);
+  return tasks[0]?.id ?? "";
+}
+
+test("shows an attempt that was delivered with all that the contract lists", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t, { clock });
+  const id = await postOne(daemon, { postback_url: `${receiver.url("/")}hook?a=1` });
+  await daemon.daemon.idle();
+
+  const [delivery, ...others] = await list(daemon, id);
+
+  assert.deepEqual(others, []);
+  assert(delivery !== undefined);
+  const { attempts, ...facts } = delivery;
+  assert.deepEqual(facts, {
+    delivery_id: `${id}-postback`,
+    kind: "postback",
+    url: `${receiver.url("/")}hook?a=1`,
+    state: "delivered",
+    next_attempt_at: null,
+  });
+  const [attempt, ...more] = attempts;
+  assert.deepEqual(more, []);
+  const { phases, response_excerpt: excerpt, ...rest } = attempt ?? {};
+  assert.deepEqual(rest, {
+    number: 1,
+    due_at: "2030-01-31T09:00:00.000Z",
+    started_at: "2030-01-31T09:00:00.000Z",
+    ended_at: "2030-01-31T09:00:00.000Z",
+    outcome: "delivered",
+    http_status: 204,
+    error: null,
+    address: "127.0.0.1",
+    refusal: null,
+  });
+  assert.deepEqual(Object.keys(phases ?? {}), ["dns_ms", "connect_ms", "tls_ms", "first_byte_ms"]);
+  assert.equal(typeof excerpt, "string");
+});
+
+test("shows when the next attempt is due, and makes it due now when asked", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  receiver.answer({ kind: "status", status: 500 });
+  const daemon = await startTestDaemon(t, { clock });
+  const id = await postOne(daemon, { postback_url: receiver.url() });
+  await daemon.daemon.idle();
+  const [scheduled] = await list(daemon, id);
+  assert.equal(scheduled?.state, "scheduled");
+  assert.equal(scheduled.next_attempt_at, new Date(NOW + MINUTE_MS).toISOString());
+  assert.equal(scheduled.attempts.length, 2);
+  receiver.answer({ kind: "status", status: 200 });
+
+  const answer = await again(daemon, id);
+  await daemon.daemon.idle();
+
+  assert.equal(answer.code, 20000);
+  const [delivered] = await list(daemon, id);
+  assert.equal(delivered?.state, "delivered");
+  // The retry that waited was made early: it is the second of its series.
+  const attempts = receiver.requests.map(({ headers }) => headers["x-attempt"]);
+  assert.deepEqual(attempts, ["1", "2"]);
+});
+
+test("sends what was delivered again as a fresh series, with the same id and a new signature", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t, { clock });
+  const urls = {
+    postback_url: `${receiver.url("/")}post`,
+    pingback_url: `${receiver.url("/")}ping`,
+  };
+  const id = await postOne(daemon, urls);
+  await daemon.daemon.idle();
+  clock.advance(5000);
+
+  const answer = await again(daemon, id, '{"kind":"postback"}');
+  await daemon.daemon.idle();
+
+  assert.deepEqual(
+    shown(answer).map(({ kind }) => kind),
+    ["pingback", "postback"],
+  );
+  const posts = receiver.requests.filter(({ method }) => method === "POST");
+  assert.equal(posts.length, 2);
+  assert.equal(receiver.requests.length, 3);
+  const [first, second] = posts.map(({ headers, rawBody }) => ({
+    headers,
+    body: rawBody.toString(),
+  }));
+  assert.equal(second?.body, first?.body);
+  assert.equal(second?.headers["webhook-id"], first?.headers["webhook-id"]);
+  assert.equal(second?.headers["x-attempt"], "1");
+  assert.notEqual(second?.headers["webhook-signature"], first?.headers["webhook-signature"]);
+  const deliveries = await list(daemon, id);
+  const numbers = deliveries.map(({ attempts }) => attempts.map(({ number }) => number));
+  assert.deepEqual(numbers, [[1], [1, 1]]);
+});
+
+test("gives what was given up a whole new series of retries", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  receiver.answer({ kind: "status", status: 500 });
+  const daemon = await startTestDaemon(t, {
+    clock,
+    toml: '[webhooks]\nallow = ["127.0.0.1"]\nretry_after = ["1m"]\n',
+  });
+  const id = await postOne(daemon, { postback_url: receiver.url() });
+  await daemon.daemon.idle();
+  clock.jump(MINUTE_MS);
+  await daemon.daemon.idle();
+  assert.equal((await list(daemon, id))[0]?.state, "given_up");
+
+  await again(daemon, id);
+  await daemon.daemon.idle();
+  const [scheduled] = await list(daemon, id);
+  clock.jump(MINUTE_MS);
+  await daemon.daemon.idle();
+
+  assert.equal(scheduled?.state, "scheduled");
+  assert.equal((await list(daemon, id))[0]?.state, "given_up");
+  const attempts = receiver.requests.map(({ headers }) => headers["x-attempt"]);
+  assert.deepEqual(attempts, ["1", "2", "1", "2"]);
+});
+
+test("judges a refused delivery anew when it is sent again", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  const first = await startTestDaemon(t, { clock });
+  const id = await postOne(first, {
+    type: "echo",
+    start_at: "2030-01-31T09:01:00Z",
+    postback_url: receiver.url(),
+  });
+  await first.daemon.stop();
+  // The operator takes the target off the list before the task ends.
+  const { folder, account } = first;
+  const strict = await startTestDaemon(t, {
+    clock,
+    folder,
+    account,
+    toml: "[webhooks]\nallow = []\n",
+  });
+  clock.jump(MINUTE_MS);
+  await strict.daemon.idle();
+  const [refused] = await list(strict, id);
+  await strict.daemon.stop();
+  const open = await startTestDaemon(t, { clock, folder, account });
+
+  await again(open, id);
+  await open.daemon.idle();
+
+  assert.equal(refused?.state, "refused");
+  assert.equal(refused.attempts[0]?.["outcome"], "refused");
+  assert.match(JSON.stringify(refused.attempts[0]?.["refusal"]), /"host":"127\.0\.0\.1".*"rule":"/);
+  assert.equal((await list(open, id))[0]?.state, "delivered");
+  assert.equal(receiver.requests.length, 1);
+});
+
+test("leaves what is in flight alone", async (t) => {
+  const receiver = await startReceiver(t);
+  const gate = createGate();
+  receiver.answer({ kind: "held", until: gate.opened, reply: { kind: "status", status: 200 } });
+  const daemon = await startTestDaemon(t);
+  const id = await postOne(daemon, { postback_url: receiver.url() });
+  await receiver.next();
+
+  const answer = await again(daemon, id);
+  gate.open();
+  await daemon.daemon.idle();
+
+  assert.equal(shown(answer)[0]?.state, "in_flight");
+  assert.equal(receiver.requests.length, 1);
+});
+
+test("has nothing to list and nothing to send for a task that has not ended, was cancelled or refused", async (t) => {
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t);
+  const postback_url = receiver.url();
+  const later = await postOne(daemon, { start_at: "9999-01-01T00:00:00Z", postback_url });
+  const cancelled = await postOne(daemon, { start_at: "9999-01-01T00:00:00Z", postback_url });
+  await daemon.call(`/v1/tasks/task_cancel/${cancelled}`, { method: "POST" });
+  const refused = await postOne(daemon, { colour: "red", postback_url });
+
+  for (const id of [later, cancelled, refused]) {
+    assert.deepEqual(await list(daemon, id), []);
+    assert.deepEqual(shown(await again(daemon, id)), []);
+    assert.equal((await again(daemon, id, '{"kind":"postback"}')).code, 40501);
+  }
+  await daemon.daemon.idle();
+
+  assert.equal(receiver.requests.length, 0);
+});
+
+test("answers an unknown id, a malformed one and another account's task alike", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const id = await postOne(daemon, {});
+  const stranger = { account: await createTestAccount(daemon.file, "stranger") };
+  const unknown = id.replace(/.{4}$/, id.endsWith("0000") ? "1111" : "0000");
+
+  for (const operation of ["deliveries", "redeliver"] as const) {
+    const method = operation === "deliveries" ? "GET" : "POST";
+    const asked = [
+      { target: path(operation, unknown), headers: [bearer(daemon)] },
+      { target: path(operation, "x"), headers: [bearer(daemon)] },
+      { target: path(operation, id), headers: [bearer(stranger)] },
+    ];
+    for (const request of asked) {
+      const { code } = await ask(daemon.url, { method, ...request });
+      assert.equal(code, 40401);
+    }
+  }
+});
+
+test("refuses a kind that there is not, and a field that it does not know", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const id = await postOne(daemon, {});
+
+  for (const body of ['{"kind":"email"}', '{"kind":1}', '{"colour":"red"}']) {
+    assert.equal((await again(daemon, id, body)).code, 40501, body);
+  }
+  assert.equal((await again(daemon, id, "[]")).code, 40503);
+});
+
+test("shows the last 100 attempts of a delivery that is sent again and again", async (t) => {
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t);
+  const id = await postOne(daemon, { postback_url: receiver.url() });
+  await daemon.daemon.idle();
+
+  for (let i = 0; i < 105; i++) {
+    await again(daemon, id);
+    await daemon.daemon.idle();
+  }
+
+  const [delivery] = await list(daemon, id);
+  assert.equal(receiver.requests.length, 106);
+  assert.equal(delivery?.attempts.length, 100);
+  assert.equal(delivery.state, "delivered");
+});

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+
+import type { TestDaemon } from "../helpers/daemon.ts";
+import type { DocumentedField, PlacedOperation } from "./api-document.ts";
+
+/** A request that the document describes. */
+export interface DocumentedRequest {
+  readonly operation: PlacedOperation;
+  /** The named parts of the path; the document's examples unless given. */
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: string;
+  /** Over the account's key, which goes with every request. An empty value takes a header away. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** A body's very text. */
+  readonly text?: string;
+}
+
+/** Sends a request of the document to a daemon. */
+export function send(daemon: TestDaemon, request: DocumentedRequest): Promise<Response> {
+  const { operation, params = {}, query, body } = request;
+  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(params[name] ?? exampleOf(operation, name)),
+  );
+  const text = request.text ?? (body === undefined ? undefined : JSON.stringify(body));
+  const headers = new Headers({ authorization: `Bearer ${daemon.account.key}` });
+  if (text !== undefined) headers.set("content-type", "application/json");
+  for (const [name, value] of Object.entries(request.headers ?? {})) {
+    if (value === "") headers.delete(name);
+    else headers.set(name, value);
+  }
+  const init = { method: operation.method, headers, ...(text === undefined ? {} : { body: text }) };
+  return fetch(daemon.url + path + (query === undefined ? "" : `?${query}`), init);
+}
+
+/** A request for each body and each query parameter that the document shows, each with its examples. */
+export function requestsOf(operation: PlacedOperation): readonly DocumentedRequest[] {
+  const { requestBody } = operation;
+  const shown = requestBody?.content["application/json"].examples ?? {};
+  const bodies = Object.values(shown).map(({ value }) => ({ operation, body: value }));
+  if (requestBody !== undefined) assert(bodies.length > 0, "a body without an example");
+  if (requestBody?.required === true) return bodies;
+  const queries = (operation.parameters ?? [])
+    .filter((field) => field.in === "query")
+    .flatMap((field) => sampleValues(field).map((value) => `${field.name}=${value}`));
+  return [{ operation }, ...bodies, ...queries.map((query) => ({ operation, query }))];
+}
+
+// Of what has a range its ends, of what is one of a few words all of them.
+function sampleValues({ schema }: DocumentedField): readonly string[] {
+  const { type, minimum, maximum, default: standard, examples, enum: words } = schema;
+  const listed = [examples, words].flatMap((list) => (Array.isArray(list) ? list : []));
+  const bounds = [minimum, maximum, standard].filter((value) => value !== undefined);
+  const values = [...listed, ...bounds, ...(type === "boolean" ? [true, false] : [])];
+  if (values.length === 0) values.push("sample");
+  return [...new Set(values)].map((value) => encodeURIComponent(String(value)));
+}
+
+function exampleOf({ parameters = [], operationId }: PlacedOperation, name: string): string {
+  const example = parameters.find((each) => each.in === "path" && each.name === name)?.example;
+  return example ?? assert.fail(`${operationId} has no example of ${name}`);
+}
+
+/** Values for an operation's named parts: each stands for something that exists and that nobody has touched. */
+export async function existingThings(
+  daemon: TestDaemon,
+  operation: PlacedOperation,
+  state: "unfinished" | "finished",
+): Promise<Readonly<Record<string, string>>> {
+  const names = [...operation.path.matchAll(/\{(\w+)\}/g)].flatMap(([, name = ""]) => [name]);
+  const values = await Promise.all(
+    names.map(async (name) => [name, await existing(daemon, name, state)] as const),
+  );
+  return Object.fromEntries(values);
+}
+
+async function existing(
+  daemon: TestDaemon,
+  name: string,
+  state: "unfinished" | "finished",
+): Promise<string> {
+  if (name === "key_id") return newKeyId(daemon);
+  assert.equal(name, "id", "say here how to make one");
+  const later = { start_at: "9999-01-01T00:00:00Z" };
+  // Nobody listens there, so that the record of its delivery has something to show.
+  const ended = { postback_url: "http://127.0.0.1:9/hook" };
+  const { tasks } = await daemon.post(state === "finished" ? ended : later);
+  if (state === "finished") await daemon.daemon.idle();
+  return tasks[0]?.id ?? assert.fail("no task was made");
+}
+
+async function newKeyId(daemon: TestDaemon): Promise<string> {
+  const response = await daemon.call("/v1/appendix/keys", { method: "POST" });
+  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  const { key } = (await response.json()) as { readonly key: { readonly key_id: string } };
+  return key.key_id;
+}

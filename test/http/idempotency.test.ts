@@ -1,0 +1,257 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { openDatabase } from "../../src/store/sqlite/connection.ts";
+import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { JSON_TYPE, TASK_POST } from "./answer.ts";
+import { request, type PlainAnswer } from "./task-requests.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const DAY = 86_400_000;
+const BODY = '[{"input":1},{"typo":2},{"input":3}]';
+
+async function post(
+  daemon: Pick<TestDaemon, "url" | "account">,
+  { key = "k1", body = BODY, more = [] as readonly string[] } = {},
+): Promise<PlainAnswer> {
+  const headers = [JSON_TYPE, `Idempotency-Key: ${key}`, ...more];
+  return request(daemon, { method: "POST", target: TASK_POST, headers, body });
+}
+
+/** How many tasks the account has. */
+async function countTasks(daemon: TestDaemon): Promise<number> {
+  const { text } = await request(daemon, { target: "/v1/tasks?limit=1000" });
+  return JSON.parse(text).tasks_count;
+}
+
+function isReplay({ header }: PlainAnswer): boolean {
+  const value = header("idempotent-replayed");
+  assert.ok(value === null || value === "true");
+  return value === "true";
+}
+
+function countKept(file: string): number {
+  const database = openDatabase(file, { readonly: true });
+  const count = database.prepare("SELECT count(*) FROM idempotency_keys").pluck().get();
+  database.close();
+  return Number(count);
+}
+
+test("the same key and body is answered byte for byte as the first time, and makes no task", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  const first = await post(daemon);
+  assert.deepEqual([first.status, isReplay(first)], [200, false]);
+  assert.match(first.text, /"tasks_error":1/);
+  // The answer is that of the post, however far its tasks have come since.
+  await daemon.daemon.idle();
+  clock.advance(60_000);
+  for (let i = 0; i < 3; i++) {
+    const again = await post(daemon);
+    assert.deepEqual([again.status, again.text, isReplay(again)], [200, first.text, true]);
+  }
+  assert.equal(await countTasks(daemon), 3);
+  assert.equal((await daemon.ready()).tasks_count, 2);
+});
+
+test("a post without a key and one with another key are posts of their own", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const answers = [
+    await post(daemon, { key: "k1" }),
+    await post(daemon, { key: "K1" }),
+    await post(daemon, { key: '"k1"' }),
+    await post(daemon, { key: "k1 k1" }),
+    await request(daemon, { method: "POST", target: TASK_POST, headers: [JSON_TYPE], body: BODY }),
+    await request(daemon, { method: "POST", target: TASK_POST, headers: [JSON_TYPE], body: BODY }),
+  ];
+  assert.ok(answers.every((answer) => answer.status === 200 && !isReplay(answer)));
+  assert.equal(await countTasks(daemon), 18);
+});
+
+test("posts with one key at once make one set of tasks, and all get its answer", async (t) => {
+  const daemon = await startTestDaemon(t);
+  for (const key of ["a", "b", "c"]) {
+    const before = await countTasks(daemon);
+    const answers = await Promise.all(Array.from({ length: 20 }, () => post(daemon, { key })));
+    assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+    assert.ok(answers.every(({ status }) => status === 200));
+    assert.equal(answers.filter((answer) => !isReplay(answer)).length, 1);
+    assert.equal((await countTasks(daemon)) - before, 3);
+  }
+});
+
+test("different bodies with one key at once: one is taken, the others are 42200", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const bodies = Array.from({ length: 20 }, (_, i) => `{"input":${i}}`);
+  const answers = await Promise.all(bodies.map((body) => post(daemon, { body })));
+  const codes = answers.map(({ code }) => code);
+  assert.equal(codes.filter((code) => code === 20000).length, 1);
+  assert.equal(codes.filter((code) => code === 42200).length, 19);
+  assert.equal(await countTasks(daemon), 1);
+});
+
+test("another body with a key that was used is 42200, white space and order included", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const first = await post(daemon, { body: '{"input":1,"tag":"t"}' });
+  const others = [
+    ['{"input":2,"tag":"t"}', '{"tag":"t","input":1}', '{"input":1, "tag":"t"}'],
+    ['{"input":1,"tag":"t"}\n', ' {"input":1,"tag":"t"}', '[{"input":1,"tag":"t"}]'],
+    ['{"input":1.0,"tag":"t"}', '{"input":1,"tag":"\\u0074"}', "[]", '{"typo":1}', "[1]"],
+  ].flat();
+  for (const body of others) {
+    const { status, code, header } = await post(daemon, { body });
+    assert.deepEqual([status, code, header("idempotent-replayed")], [422, 42200, null], body);
+  }
+  assert.equal((await post(daemon, { body: '{"input":1,"tag":"t"}' })).text, first.text);
+  assert.equal(await countTasks(daemon), 1);
+});
+
+test("accounts do not share their keys", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const account = await createTestAccount(daemon.file, "other");
+  const first = await post(daemon);
+  const other = await post({ ...daemon, account });
+  assert.equal(isReplay(other), false);
+  assert.notEqual(other.text, first.text);
+  const ids = (text: string): readonly string[] => text.match(/[0-9a-f]{8}-[0-9a-f-]{27}/g) ?? [];
+  assert.deepEqual(
+    ids(first.text).filter((id) => ids(other.text).includes(id)),
+    [],
+  );
+  assert.equal((await post({ ...daemon, account }, { body: "{}" })).code, 42200);
+  assert.equal((await post(daemon)).text, first.text);
+});
+
+test("a key is kept for 24 hours from its first use, replays or none, and is free after that", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  const first = await post(daemon);
+  for (const hours of [12, 12]) {
+    clock.jump(hours * 3_600_000);
+    await daemon.daemon.idle();
+    assert.equal((await post(daemon)).text, first.text);
+    assert.equal((await post(daemon, { body: "{}" })).code, 42200);
+  }
+  clock.jump(1);
+  await daemon.daemon.idle();
+  const second = await post(daemon, { body: "{}" });
+  assert.deepEqual([second.status, isReplay(second)], [200, false]);
+  const again = await post(daemon, { body: "{}" });
+  assert.deepEqual([again.text, isReplay(again)], [second.text, true]);
+  assert.equal((await post(daemon)).code, 42200);
+  assert.equal(await countTasks(daemon), 4);
+});
+
+test("the sweep erases what is kept for longer than 24 hours, and nothing younger", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  for (let i = 0; i < 250; i++) await post(daemon, { key: `old-${i}`, body: "{}" });
+  clock.jump(3_600_000);
+  const young = await post(daemon, { key: "young" });
+  clock.jump(DAY - 3_600_000 - 120_000);
+  clock.advance(60_000);
+  await daemon.daemon.idle();
+  assert.equal(countKept(daemon.file), 251);
+
+  clock.advance(120_000);
+  await daemon.daemon.idle();
+  assert.equal(countKept(daemon.file), 1);
+  assert.equal((await post(daemon, { key: "young" })).text, young.text);
+});
+
+test("a key stands over a restart", async (t) => {
+  const first = await startTestDaemon(t);
+  const { text } = await post(first);
+  await first.daemon.stop();
+  const { folder, account } = first;
+  const second = await startTestDaemon(t, { folder, account });
+  const again = await post(second);
+  assert.deepEqual([again.text, isReplay(again)], [text, true]);
+  assert.equal((await post(second, { body: "{}" })).code, 42200);
+  assert.equal(await countTasks(second), 3);
+});
+
+test("an answer that is not HTTP 200 is not kept: the mended post may have the same key", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: "[limits]\nbody = 2048\n" });
+  const hundredAndOne = JSON.stringify(Array.from({ length: 101 }, () => ({})));
+  const cases = [
+    [40502, ""],
+    [40502, "[]"],
+    [40503, "{"],
+    [40503, "[1]"],
+    [40006, hundredAndOne],
+    [41300, `{"input":"${"x".repeat(2048)}"}`],
+  ] as const;
+  for (const [code, body] of cases) {
+    assert.equal((await post(daemon, { body })).code, code, body.slice(0, 20));
+    assert.equal((await post(daemon, { body })).code, code);
+  }
+  const text = ["Content-Type: text/plain", "Idempotency-Key: k1"];
+  const wrongType = { method: "POST", target: TASK_POST, headers: text, body: BODY };
+  assert.equal((await request(daemon, wrongType)).code, 41500);
+  const mended = await post(daemon);
+  assert.deepEqual([mended.status, isReplay(mended)], [200, false]);
+  assert.equal(countKept(daemon.file), 1);
+});
+
+test("a post in which every task is refused is kept like any other", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const body = '[{"typo":1},{"priority":-1}]';
+  const first = await post(daemon, { body });
+  const again = await post(daemon, { body });
+  assert.match(first.text, /"tasks_count":2,"tasks_error":2/);
+  assert.deepEqual([again.text, isReplay(again)], [first.text, true]);
+  assert.equal(await countTasks(daemon), 2);
+});
+
+test("a key that is empty, too long, doubled or not of printable ASCII is 40000, and no task is made", async (t) => {
+  const daemon = await startTestDaemon(t);
+  for (const key of [
+    "",
+    " ",
+    "x".repeat(256),
+    "\xe9",
+    "k\xff",
+    "a\tb",
+    "\xf0\x9f\x98\x80",
+    "x".repeat(5000),
+  ]) {
+    const { code, text } = await post(daemon, { key });
+    assert.equal(code, 40000, key.slice(0, 20));
+    assert.match(text, /1 to 255 printable ASCII/);
+  }
+  for (const other of ["k1", "k2", ""]) {
+    const more = [`idempotency-key: ${other}`];
+    assert.equal((await post(daemon, { more })).code, 40000, other);
+  }
+  assert.equal(await countTasks(daemon), 0);
+  for (const key of ["x".repeat(255), "!", "~", "a, b", "k'--", "null", "__proto__", "%00"]) {
+    const first = await post(daemon, { key, body: "{}" });
+    const again = await post(daemon, { key, body: "{}" });
+    assert.deepEqual([again.text, isReplay(again)], [first.text, true], key);
+  }
+});
+
+test("a key that stood for tasks that are erased by now is free again, and its tasks are new", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock, toml: "retention_days = 1\n" });
+  const first = await post(daemon);
+  await daemon.daemon.idle();
+  clock.jump(DAY + 60_000);
+  await daemon.daemon.idle();
+  clock.advance(60_000);
+  await daemon.daemon.idle();
+  const second = await post(daemon);
+  assert.equal(isReplay(second), false);
+  assert.notEqual(second.text, first.text);
+  assert.equal(await countTasks(daemon), 3);
+});
+
+test("a key never reaches the log", async (t) => {
+  const daemon = await startTestDaemon(t);
+  await post(daemon, { key: "IDEMPOTENT-SECRET" });
+  await post(daemon, { key: "IDEMPOTENT-SECRET", body: "{}" });
+  await post(daemon, { key: "IDEMPOTENT-SECRET\xff" });
+  assert.doesNotMatch(daemon.logLines.join(""), /IDEMPOTENT-SECRET/);
+});

@@ -1,0 +1,359 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+
+import { newWebhookSecret } from "../../src/domain/account.ts";
+import { STATUS_TABLE } from "../../src/domain/status.ts";
+import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
+import { fetchDocument, Judge, operationOf, placedOperations } from "./api-document.ts";
+import type { ApiDocument, DocumentedOperation, PlacedOperation } from "./api-document.ts";
+import { existingThings, requestsOf, send, type DocumentedRequest } from "./document-request.ts";
+
+const NOW = Date.parse("2026-01-31T09:00:00.000Z");
+const TASK_ID = "019c131e-0000-7abc-8def-0123456789ab";
+
+const judge = new Judge();
+
+/** A daemon whose clock stands still, with the document that it serves. */
+async function startDocumented(
+  t: TestContext,
+  toml = "",
+): Promise<{ readonly daemon: TestDaemon; readonly document: ApiDocument }> {
+  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml });
+  const { document } = await fetchDocument(daemon);
+  return { daemon, document };
+}
+
+test("a linter finds nothing to say about the document", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const { text } = await fetchDocument(daemon);
+  const config = await createConfig({ extends: ["recommended"] });
+  const problems = await lintFromString({ source: text, absoluteRef: "/openapi.json", config });
+
+  const found = problems.map(({ ruleId, message, location }) => [
+    ruleId,
+    message,
+    location[0]?.pointer,
+  ]);
+  assert.deepEqual(found, []);
+});
+
+test("the document has every operation of the table and no other", async (t) => {
+  const { document } = await startDocumented(t);
+  // Nothing of this is used before a request comes.
+  const table = operations({ tasksMax: 100, marketplaces: [] } as unknown as OperationsDeps);
+
+  const expected = table.map(({ method, path, doc }) => [
+    doc.id,
+    method,
+    path.replaceAll(/:(\w+)/g, "{$1}"),
+  ]);
+  const documented = placedOperations(document).map(({ operationId, method, path }) => [
+    operationId,
+    method,
+    path,
+  ]);
+  assert.deepEqual(new Set(documented), new Set(expected));
+  assert.equal(documented.length, expected.length);
+});
+
+test("an operation asks for a key exactly where the document says so, by either scheme", async (t) => {
+  const { daemon, document } = await startDocumented(t);
+  assert.deepEqual(Object.keys(document.components.securitySchemes), ["basic", "bearer"]);
+
+  for (const operation of placedOperations(document)) {
+    const response = await send(daemon, { operation, headers: { authorization: "" } });
+    const isProtected = operation.security.length > 0;
+    assert.equal(response.status === 401, isProtected, operation.operationId);
+    if (isProtected) assert.deepEqual(operation.security, [{ basic: [] }, { bearer: [] }]);
+    await judge.assertAnswerFits(operation, response);
+  }
+});
+
+/** The codes that an answer may have, by its schema. */
+function codesOf(operation: DocumentedOperation): readonly number[] {
+  return Object.values(operation.responses).flatMap(({ content }) => {
+    const text = JSON.stringify(content?.["application/json"].schema["allOf"] ?? []);
+    const [, listed = ""] =
+      /"properties":\{"status_code":\{"enum":\[([\d,]+)\]\}\}/.exec(text) ?? [];
+    return listed === "" ? [] : listed.split(",").map(Number);
+  });
+}
+
+/** The codes of the tasks in the examples of answers. */
+function exampleTaskCodes(operation: DocumentedOperation): readonly number[] {
+  const { examples = {} } = operation.responses["200"]?.content?.["application/json"] ?? {};
+  return Object.values(examples).flatMap(({ value }) => {
+    const { tasks = [] } = value as { readonly tasks?: readonly { status_code: number }[] };
+    return tasks.map(({ status_code }) => status_code);
+  });
+}
+
+test("every status code stands in the table of codes, and wherever it may be met", async (t) => {
+  const { document } = await startDocumented(t);
+  const all = placedOperations(document);
+  const atRequests = new Set(all.flatMap(codesOf));
+  const onTasks = new Set(all.flatMap(exampleTaskCodes));
+  // An unknown path and a wrong method are no operation's, and no operation is for workers.
+  const nowhere = new Set([40301, 40500]);
+
+  const table = String(document.components.schemas["StatusCode"]?.["description"]);
+  for (const [code, { message, http }] of Object.entries(STATUS_TABLE)) {
+    assert(table.includes(`| ${code} | ${message} |`), code);
+    const isError = http !== null && http >= 400;
+    const isMet = (isError ? atRequests : onTasks).has(Number(code));
+    assert.equal(isMet, !nowhere.has(Number(code)), code);
+  }
+  assert(onTasks.has(40501));
+  const tasks = JSON.stringify(document.components.schemas["Task"]);
+  for (const code of onTasks) assert(tasks.includes(`| ${code} |`), String(code));
+});
+
+/** Says with which code each request was answered, after holding the answer against the document. */
+async function codesAnswered(
+  daemon: TestDaemon,
+  requests: readonly DocumentedRequest[],
+): Promise<readonly (number | null)[]> {
+  const codes: (number | null)[] = [];
+  for (const request of requests) {
+    codes.push(await judge.assertAnswerFits(request.operation, await send(daemon, request)));
+  }
+  return codes;
+}
+
+test("every request of the document works on things that exist, and its answer fits", async (t) => {
+  const { daemon, document } = await startDocumented(t);
+  for (const operation of placedOperations(document)) {
+    for (const request of requestsOf(operation)) {
+      // What is cancelled must not have ended, and what is sent again must have.
+      const state = operation.operationId === "redeliver" ? "finished" : "unfinished";
+      const params = await existingThings(daemon, operation, state);
+      const response = await send(daemon, { ...request, params });
+      const { operationId } = operation;
+      assert.equal(response.status, 200, `${operationId} ${request.query ?? ""}`);
+      await judge.assertAnswerFits(operation, response);
+    }
+  }
+});
+
+test("what the document says of an answer holds for finished things and for unknown ones", async (t) => {
+  const { daemon, document } = await startDocumented(t);
+  const codes = new Set<number | null>();
+  for (const operation of placedOperations(document)) {
+    const params = await existingThings(daemon, operation, "finished");
+    const unknown = [...requestsOf(operation), ...headerRequestsOf(operation)];
+    const requests = [...unknown.map((request) => ({ ...request, params })), ...unknown];
+    for (const code of await codesAnswered(daemon, requests)) codes.add(code);
+  }
+  for (const code of [20000, 40400, 40403, 40902]) assert(codes.has(code), String(code));
+});
+
+/** A request for each header with each of its examples. */
+function headerRequestsOf(operation: PlacedOperation): readonly DocumentedRequest[] {
+  const headers = (operation.parameters ?? []).filter((field) => field.in === "header");
+  return headers.flatMap(({ name, schema }) => {
+    const examples = Array.isArray(schema["examples"]) ? schema["examples"] : [];
+    assert(examples.length > 0, `${name} has no example`);
+    const [request = { operation }] = requestsOf(operation);
+    return examples.map((value) => ({ ...request, headers: { [name]: String(value) } }));
+  });
+}
+
+test("a second request with the ETag of the first is answered as the document says of 304", async (t) => {
+  const { daemon, document } = await startDocumented(t);
+  let checked = 0;
+  for (const operation of placedOperations(document)) {
+    const promised = operation.responses["304"] !== undefined;
+    const params = await existingThings(daemon, operation, "finished");
+    const tag = (await send(daemon, { operation, params })).headers.get("etag");
+    assert.equal(tag !== null, promised, operation.operationId);
+    if (tag === null) continue;
+    const again = { operation, params, headers: { "if-none-match": tag } };
+    const response = await send(daemon, again);
+    assert.equal(response.status, 304);
+    await judge.assertAnswerFits(operation, response);
+    checked++;
+  }
+  assert(checked >= 5);
+});
+
+interface Provocation extends Omit<DocumentedRequest, "operation"> {
+  readonly id: string;
+  readonly code: number;
+}
+
+async function assertAnswered(
+  { daemon, document }: { readonly daemon: TestDaemon; readonly document: ApiDocument },
+  provocations: readonly Provocation[],
+): Promise<void> {
+  for (const { id, code, ...request } of provocations) {
+    const operation = operationOf(document, id);
+    const response = await send(daemon, { operation, ...request });
+    const answered = await judge.assertAnswerFits(operation, response);
+    assert.equal(answered, code, `${id} ${JSON.stringify(request)?.slice(0, 200)}`);
+  }
+}
+
+test("the answers to requests that cannot be served fit the document", async (t) => {
+  const documented = await startDocumented(t, '[limits]\nbody = "1KiB"\n');
+  const post = { id: "postTasks" } as const;
+  const key = { "idempotency-key": "order-17" };
+
+  await assertAnswered(documented, [
+    { id: "listTasks", query: "state=nonsense", code: 40000 },
+    { id: "isAlive", query: "verbose", code: 40000 },
+    { id: "getTask", params: { id: TASK_ID }, headers: { prefer: "wait=61" }, code: 40000 },
+    { ...post, body: Array.from({ length: 101 }, () => ({})), code: 40006 },
+    { id: "createKey", body: { label: 5, lable: "ci" }, code: 40501 },
+    { id: "requestAccess", body: {}, code: 40501 },
+    { id: "cancelTask", params: { id: TASK_ID }, body: { force: true }, code: 40501 },
+    { ...post, text: "", code: 40502 },
+    { ...post, body: [], code: 40502 },
+    { ...post, body: [{}, 5], code: 40503 },
+    { ...post, text: "{", code: 40503 },
+    { id: "createKey", body: [], code: 40503 },
+    { ...post, text: " ".repeat(1025), code: 41300 },
+    { ...post, body: {}, headers: { "content-type": "text/plain" }, code: 41500 },
+    { ...post, body: {}, headers: key, code: 20000 },
+    { ...post, body: {}, headers: key, code: 20000 },
+    { ...post, body: { tag: "other" }, headers: key, code: 42200 },
+    { ...post, body: [{ tag: 5 }, { postback: "x" }, { postback_url: "ftp://x" }], code: 20000 },
+    { id: "revokeKey", params: { key_id: "key_" }, code: 40400 },
+    { id: "getTask", params: { id: TASK_ID }, code: 40401 },
+    { id: "getTask", params: { id: "x" }, code: 40401 },
+    { id: "cancelTask", params: { id: TASK_ID }, code: 40401 },
+    ...Array.from({ length: 19 }, () => ({ id: "createKey", code: 20000 })),
+    { id: "createKey", code: 40910 },
+  ]);
+});
+
+test("the answers to refused credentials fit the document", async (t) => {
+  const documented = await startDocumented(t);
+  const { daemon } = documented;
+  const store = await openSqliteStore({ file: daemon.file, writer: "inline", backlogMax: 10 });
+  t.after(() => store.close());
+  const { login } = daemon.account;
+  const ids = placedOperations(documented.document).flatMap(({ operationId, security }) =>
+    security.length > 0 ? [operationId] : [],
+  );
+  const assertAll = (code: number, headers: Readonly<Record<string, string>> = {}): Promise<void> =>
+    assertAnswered(
+      documented,
+      ids.map((id) => ({ id, code, headers })),
+    );
+
+  await assertAll(40100, { authorization: "Bearer nonsense" });
+  await store.setAccountDisabled({ login, disabledAt: NOW });
+  await assertAll(40102);
+  for (const { keyId } of (await store.listKeys(login)) ?? []) {
+    await store.revokeKey({ keyId, accountId: null, revokedAt: NOW });
+  }
+  await assertAll(40101);
+});
+
+test("the answers to too many requests, and those before, fit the document", async (t) => {
+  const limits = [
+    "requests_per_minute = 2",
+    "failed_authentications_per_minute = 1",
+    "access_requests_per_hour = 1",
+  ];
+  const documented = await startDocumented(t, `[limits]\n${limits.join("\n")}\n`);
+  const body = { email: "ada@example.com" };
+  const wrong = { authorization: "Bearer nonsense" };
+
+  await assertAnswered(documented, [
+    { id: "listTasks", code: 20000 },
+    { id: "listTasks", query: "limit=0", code: 40000 },
+    { id: "listTasks", code: 42900 },
+    { id: "postTasks", body: {}, code: 42900 },
+    { id: "getUserData", headers: wrong, code: 40100 },
+    { id: "getUserData", headers: wrong, code: 42900 },
+    { id: "requestAccess", body, code: 20000 },
+    { id: "requestAccess", body, code: 42900 },
+  ]);
+});
+
+test("the answers of a daemon that is full, or behind a proxy without TLS, fit the document", async (t) => {
+  const full = await startDocumented(t, "[limits]\ndatabase_size = 1\n");
+  await assertAnswered(full, [
+    { id: "postTasks", body: {}, code: 50700 },
+    { id: "requestAccess", body: { email: "ada@example.com" }, code: 50700 },
+  ]);
+  const readyz = operationOf(full.document, "isReady");
+  const unready = await send(full.daemon, { operation: readyz });
+  assert.equal(unready.status, 503);
+  await judge.assertAnswerFits(readyz, unready);
+
+  const behind = await startDocumented(t, 'trusted_proxies = ["127.0.0.1"]\n');
+  const headers = { "x-forwarded-proto": "http" };
+  for (const operation of placedOperations(behind.document)) {
+    const answered = await codesAnswered(behind.daemon, [{ operation, headers }]);
+    const isOpen = !operation.path.startsWith("/v1/");
+    assert.notEqual(answered[0] === 40300, isOpen, operation.operationId);
+  }
+});
+
+/** The callback of a webhook: its only method. */
+function callbackOf(document: ApiDocument, kind: "postback" | "pingback"): DocumentedOperation {
+  const expression = operationOf(document, "postTasks").callbacks?.[kind] ?? {};
+  assert.deepEqual(Object.keys(expression), [`{$request.body#/${kind}_url}`]);
+  const [methods = {}] = Object.values(expression);
+  const expected = kind === "postback" ? "post" : "get";
+  assert.deepEqual(Object.keys(methods), [expected]);
+  return methods[expected] ?? assert.fail();
+}
+
+function assertReceived(callback: DocumentedOperation, request: ReceivedRequest): void {
+  const headers = (callback.parameters ?? []).map((field) => [field.name, field] as const);
+  judge.assertHeadersFit(headers, new Map(Object.entries(request.headers)));
+  const schema = callback.requestBody?.content["application/json"].schema;
+  if (schema === undefined) {
+    assert.equal(request.rawBody.length, 0);
+    return;
+  }
+  assert.equal(request.headers["content-type"], "application/json");
+  judge.assertFits(schema, JSON.parse(request.rawBody.toString()));
+}
+
+test("webhooks are as their callbacks say, also while the secret rotates", async (t) => {
+  const receiver = await startReceiver(t);
+  const { daemon, document } = await startDocumented(t);
+  const task = { postback_url: receiver.url("/a"), pingback_url: receiver.url("/b?$id") };
+  const store = await openSqliteStore({ file: daemon.file, writer: "inline", backlogMax: 10 });
+  t.after(() => store.close());
+
+  for (const isRotating of [false, true]) {
+    if (isRotating) {
+      await store.rotateSecret({ login: daemon.account.login, next: newWebhookSecret() });
+    }
+    await daemon.post([task]);
+    for (const request of [await receiver.next(), await receiver.next()]) {
+      const kind = request.method === "POST" ? "postback" : "pingback";
+      assertReceived(callbackOf(document, kind), request);
+      assert.equal("x-signature-next" in request.headers, isRotating);
+    }
+  }
+  const kinds = receiver.requests.map(({ method }) => method).toSorted();
+  assert.deepEqual(kinds, ["GET", "GET", "POST", "POST"]);
+});
+
+test("the document says nothing of the daemon that serves it, and no cookie goes with it", async (t) => {
+  const first = await startTestDaemon(t);
+  const second = await startTestDaemon(t, { toml: '[types.thumb]\nrunner = "echo"\n' });
+  const { text } = await fetchDocument(first);
+
+  assert.equal((await fetchDocument(second)).text, text);
+  for (const { account, folder, url } of [first, second]) {
+    for (const private_ of [account.login, account.key, account.secret, folder, url]) {
+      assert(!text.includes(private_));
+    }
+  }
+  const { headers } = await fetch(`${first.url}/openapi.json`);
+  assert.equal(headers.get("set-cookie"), null);
+  assert.equal(headers.get("cache-control"), "public, max-age=300");
+});

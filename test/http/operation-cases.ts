@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+
+import { ACTIVE_KEYS_MAX } from "../../src/domain/key.ts";
+import { formatCursor } from "../../src/http/list-cursor.ts";
+import type { Operation } from "../../src/http/operation.ts";
+import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from "../helpers/daemon.ts";
+import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
+import type { RawConnection, RawRequest } from "../helpers/raw-http.ts";
+import { makeKey } from "./account.ts";
+import { bearer, complaints, JSON_TYPE, toAnswer, type Answer } from "./answer.ts";
+
+/** What sound requests are about: made before, so that they find something. */
+interface Made {
+  readonly id: string;
+  readonly key_id: string;
+}
+
+/** What goes with a sound request beyond its path. */
+interface Sound {
+  readonly body?: unknown;
+  /** Values of query parameters beside {@link SOUND_VALUES}. */
+  readonly values?: Readonly<Record<string, string>>;
+  /** What it is answered; 200 unless told. */
+  readonly status?: number;
+}
+
+const PLACE = { timeMs: 1, seq: 1 };
+
+/**
+ * A sound request for every operation, by its name in the API's document. Each may be sent again and again: the
+ * account has all the keys that it may have, so createKey says that.
+ */
+const SOUND: Readonly<Record<string, Sound>> = {
+  postTasks: { body: { input: 1, tag: "t", start_at: "9999-01-01T00:00:00Z" } },
+  getTask: {},
+  listReadyTasks: { values: { cursor: formatCursor("ready", PLACE) } },
+  listTasks: { values: { cursor: formatCursor("tasks", PLACE) } },
+  cancelTask: { body: {} },
+  listDeliveries: {},
+  redeliver: { body: {} },
+  createKey: { body: { label: "ci" }, status: 409 },
+  revokeKey: {},
+  getUserData: {},
+  listMarketplaces: {},
+  getStatus: {},
+  listStatusCodes: {},
+  requestAccess: { body: { email: "ada@example.com", name: "Ada" } },
+  isAlive: {},
+  isReady: {},
+  getOpenApi: {},
+};
+
+/** A value that every parameter of a query takes, by its name, where all operations take the same. */
+const SOUND_VALUES: Readonly<Record<string, string>> = {
+  limit: "1",
+  tag: "t",
+  type: "echo",
+  state: "queued",
+  collect: "false",
+  created_after: "2026-01-01T00:00:00Z",
+  created_before: "2026-01-01T00:00:00Z",
+};
+
+/** The parts of a request, to be changed one by one. */
+export interface Parts {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  /** Header lines. */
+  readonly host: readonly string[];
+  readonly credentials: readonly string[];
+  readonly media: readonly string[];
+  readonly others: readonly string[];
+  readonly body: string | Uint8Array | null;
+}
+
+/** An operation of the daemon and a sound request for it. */
+export interface Case {
+  readonly operation: Operation;
+  readonly name: string;
+  readonly sound: Parts;
+  /** A sound value for each parameter of its query, by name. */
+  readonly values: Readonly<Record<string, string>>;
+  /** What the sound request is answered. */
+  readonly status: number;
+}
+
+/** The request of these parts. */
+export function toRequest({ method, path, query, body, ...lines }: Parts): RawRequest {
+  const headers = [...lines.host, ...lines.credentials, ...lines.media, ...lines.others];
+  const request = { method, target: path + query, host: false as const, headers };
+  return body === null ? request : { ...request, body };
+}
+
+/** A daemon with a case for each of its operations. */
+export interface Tested {
+  readonly daemon: TestDaemon;
+  readonly cases: readonly Case[];
+  /** Sends a request, and makes sure that its connection serves the next one, or is closed. */
+  readonly send: (parts: Parts) => Promise<Answer>;
+}
+
+const NO_LIMITS = "failed_authentications_per_minute = 0\naccess_requests_per_hour = 0\n";
+
+/** Starts a daemon, without limits by address unless told, and makes its cases. */
+export async function startTested(
+  t: TestContext,
+  { toml = `[limits]\n${NO_LIMITS}`, ...options }: TestDaemonOptions = {},
+): Promise<Tested> {
+  const daemon = await startTestDaemon(t, { ...options, toml });
+  const made = await makeFixtures(daemon);
+  const cases = apiOperations().map((operation) => toCase(operation, { daemon, made }));
+  return { daemon, cases, send: createSender(t, daemon) };
+}
+
+/** A daemon whose bodies are limited so, and that has no limits by address. */
+export function startWithBodyLimit(t: TestContext, bytes: number): Promise<Tested> {
+  return startTested(t, { toml: `[limits]\nbody = ${bytes}\n${NO_LIMITS}` });
+}
+
+/** Nothing went wrong inside, and nothing secret was logged. */
+export function assertQuiet({ daemon }: Pick<Tested, "daemon">): void {
+  assert.deepEqual(complaints(daemon), []);
+  const log = daemon.logLines.join("");
+  for (const secret of [daemon.account.key, daemon.account.secret])
+    assert.ok(!log.includes(secret));
+}
+
+/** The table that the daemon serves. */
+function apiOperations(): readonly Operation[] {
+  const values = { marketplaces: [], tasksMax: 100, retentionDays: 30, limits: {} };
+  // Only what the operations say of themselves is read here: what they are given is used in `handle` alone.
+  return operations(values as unknown as OperationsDeps);
+}
+
+/** The names of the operations that have a sound request here. */
+export function soundNames(): readonly string[] {
+  return Object.keys(SOUND);
+}
+
+async function makeFixtures(daemon: TestDaemon): Promise<Made> {
+  const { tasks } = await daemon.post({ start_at: "9999-01-01T00:00:00Z" });
+  const id = tasks[0]?.id ?? "";
+  // Cancelled, it may be cancelled again and again.
+  await daemon.call(`/v1/tasks/task_cancel/${id}`, { method: "POST" });
+  const { key_id } = await makeKey(daemon);
+  for (let keys = 2; keys < ACTIVE_KEYS_MAX; keys++) await makeKey(daemon);
+  // Revoked, it may be revoked again and again.
+  await daemon.call(`/v1/appendix/keys/${key_id}`, { method: "DELETE" });
+  await makeKey(daemon);
+  return { id, key_id };
+}
+
+function toCase(
+  operation: Operation,
+  { daemon, made }: { readonly daemon: TestDaemon; readonly made: Made },
+): Case {
+  const { method, access, doc } = operation;
+  const { body, values, status = 200 } = SOUND[doc.id] ?? {};
+  const path = operation.path.replaceAll(/:(\w+)/g, (_, name: string) => {
+    const value = Object.entries(made).find(([each]) => each === name)?.[1];
+    assert.ok(value !== undefined, `nothing was made for the path's ${name}`);
+    return value;
+  });
+  const sound = {
+    ...{ method, path, query: "", host: ["Host: 127.0.0.1"] },
+    credentials: access === "account" ? [bearer(daemon)] : [],
+    media: body === undefined ? [] : [JSON_TYPE],
+    others: [],
+    body: body === undefined ? null : JSON.stringify(body),
+  };
+  return {
+    operation,
+    name: `${method} ${operation.path}`,
+    sound,
+    values: soundValues(operation, values),
+    status,
+  };
+}
+
+function soundValues(
+  { query, doc }: Operation,
+  own: Readonly<Record<string, string>> = {},
+): Readonly<Record<string, string>> {
+  const names = Object.keys(query);
+  const known: Readonly<Record<string, string>> = { ...SOUND_VALUES, ...own };
+  for (const name of names) {
+    assert.ok(known[name] !== undefined, `no sound value for the parameter ${name} of ${doc.id}`);
+  }
+  return Object.fromEntries(names.map((name) => [name, known[name] ?? ""]));
+}
+
+function createSender(t: TestContext, { url }: TestDaemon): Tested["send"] {
+  let connection: RawConnection | null = null;
+  return async (parts) => {
+    connection ??= await openRaw(t, url);
+    const request = toRequest(parts);
+    // Sent ahead, so that a body which is read too far, or not far enough, shows.
+    connection.send(Buffer.concat([toBytes(request), toBytes({ target: "/readyz" })]));
+    const isHead = request.method === "HEAD";
+    const answer = toAnswer(await connection.next(isHead ? { to: "HEAD" } : {}), request);
+    assert.ok(answer.response.status < 500, JSON.stringify(answer.body));
+    if (headerOf(answer.response, "connection") === "close") {
+      assert.equal((await connection.closed()).length, 0, "a second answer came");
+      connection = null;
+    } else {
+      assert.equal((await connection.next()).body.toString(), '{"status":"ok"}');
+    }
+    return answer;
+  };
+}

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { RateLimiter, rateLimitHeaders } from "../../src/http/rate-limiter.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+function setUp(options: { readonly limit?: number; readonly entriesMax?: number } = {}) {
+  const clock = createFakeClock({ now: 0 });
+  const limiter = new RateLimiter({ limit: 2, windowMs: 60_000, clock, ...options });
+  const isAllowed = (key: string): boolean => limiter.count(key).isAllowed;
+  return { clock, limiter, isAllowed };
+}
+
+test("counts each key by itself", () => {
+  const { isAllowed } = setUp();
+
+  assert.deepEqual([isAllowed("a"), isAllowed("a"), isAllowed("a")], [true, true, false]);
+  assert.deepEqual([isAllowed("b"), isAllowed("__proto__")], [true, true]);
+});
+
+test("allows a key again when its own window has ended", () => {
+  const { clock, isAllowed } = setUp();
+  isAllowed("a");
+  clock.advance(30_000);
+  isAllowed("b");
+  isAllowed("a");
+  isAllowed("b");
+
+  clock.advance(30_000);
+
+  assert.deepEqual([isAllowed("a"), isAllowed("a"), isAllowed("a")], [true, true, false]);
+  assert.equal(isAllowed("b"), false);
+});
+
+test("is not moved by an administrator who sets the clock", () => {
+  const { clock, isAllowed } = setUp();
+  isAllowed("a");
+  isAllowed("a");
+
+  clock.step(86_400_000);
+  assert.equal(isAllowed("a"), false);
+  clock.step(-2 * 86_400_000);
+  assert.equal(isAllowed("a"), false);
+});
+
+test("remembers no more keys than it may, and puts out the oldest", () => {
+  const { clock, isAllowed } = setUp({ limit: 1, entriesMax: 3 });
+  for (const key of ["a", "b", "c"]) {
+    isAllowed(key);
+    clock.advance(1);
+  }
+
+  isAllowed("d");
+
+  assert.deepEqual(["b", "c", "d"].map(isAllowed), [false, false, false]);
+  assert.equal(isAllowed("a"), true);
+});
+
+test("puts out what has ended before what has not", () => {
+  const { clock, isAllowed } = setUp({ limit: 1, entriesMax: 3 });
+  isAllowed("a");
+  isAllowed("b");
+  clock.advance(59_999);
+  isAllowed("c");
+  clock.advance(1);
+
+  isAllowed("d");
+  isAllowed("e");
+
+  assert.deepEqual(["c", "d", "e"].map(isAllowed), [false, false, false]);
+});
+
+test("counts a key whose window began anew among the youngest", () => {
+  const { clock, isAllowed } = setUp({ limit: 1, entriesMax: 2 });
+  isAllowed("a");
+  clock.advance(30_000);
+  isAllowed("b");
+  clock.advance(30_000);
+  isAllowed("a");
+
+  isAllowed("c");
+
+  assert.deepEqual(["a", "c"].map(isAllowed), [false, false]);
+});
+
+test("does not forget a refused key because others come", () => {
+  const { isAllowed } = setUp({ limit: 1, entriesMax: 10_000 });
+  isAllowed("a");
+
+  for (let i = 0; i < 9_999; i++) isAllowed(String(i));
+
+  assert.equal(isAllowed("a"), false);
+});
+
+test("refuses nobody and remembers nothing where the limit is 0", () => {
+  const { limiter, isAllowed } = setUp({ limit: 0 });
+
+  for (let i = 0; i < 100; i++) assert.equal(isAllowed("a"), true);
+
+  assert.deepEqual(rateLimitHeaders("requests", limiter.count("a")), {});
+});
+
+test("tells clients of the limit in structured fields", () => {
+  const { clock, limiter } = setUp();
+  limiter.count("a");
+  clock.advance(20_001);
+
+  const verdict = limiter.count("a");
+
+  assert.deepEqual(rateLimitHeaders("requests", verdict), {
+    "ratelimit-policy": '"requests";q=2;w=60',
+    ratelimit: '"requests";r=0;t=40',
+  });
+});

@@ -1,0 +1,296 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { newWebhookSecret } from "../../src/domain/account.ts";
+import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { headerOf, openRaw } from "../helpers/raw-http.ts";
+import { newKeyToStore, openTestStore } from "../helpers/store.ts";
+import { fieldsOf, keyDelete, makeKey, USER_DATA, userDataOf } from "./account.ts";
+import type { ShownKey, UserData } from "./account.ts";
+import { ask, askOn, bearer, JSON_TYPE, TASKS_READY } from "./answer.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+
+const LIMITS = `
+retention_days = 7
+[limits]
+body = "64KiB"
+tasks_per_post = 7
+result = "2MiB"
+requests_per_minute = 600
+`;
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+async function startAt9(t: TestContext, toml = "") {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock, toml });
+  return { daemon, clock };
+}
+
+/** When the file has it that the account's first key was last used. */
+async function lastUseInFile(t: TestContext, { file, account }: TestDaemon) {
+  const beside = await openTestStore(t, { file });
+  const [first] = (await beside.listKeys(account.login)) ?? [];
+  await beside.close();
+  return first?.lastUsedAt;
+}
+
+test("shows the account with everything that the contract names, and nothing else", async (t) => {
+  const { daemon } = await startAt9(t, LIMITS);
+  const answer = await ask(daemon.url, { target: USER_DATA, headers: [bearer(daemon)] });
+  const shown = fieldsOf<UserData>(answer);
+  const [key] = shown.keys;
+
+  assert.equal(headerOf(answer.response, "cache-control"), "no-store");
+  assert.deepEqual(shown, {
+    ...{ status_code: 20000, status_message: "Ok." },
+    login: daemon.account.login,
+    webhook_secret: daemon.account.secret,
+    webhook_secret_next: null,
+    keys: [
+      {
+        key_id: key?.key_id,
+        prefix: "pbd_live_",
+        last_four: daemon.account.key.slice(-4),
+        label: null,
+        created_at: key?.created_at,
+        last_used_at: "2030-01-31T09:00:00.000Z",
+        revoked_at: null,
+      },
+    ],
+    key_limit: 20,
+    limits: {
+      body_bytes: 65_536,
+      tasks_per_post: 7,
+      result_bytes: 2_097_152,
+      requests_per_minute: 600,
+    },
+    retention_days: 7,
+    tasks: { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 },
+  });
+  assert.match(key?.key_id ?? "", /^key_[0-9a-f]{32}$/);
+  assert.match(key?.created_at ?? "", TIME);
+});
+
+test("shows the contract's defaults where nothing is configured", async (t) => {
+  const { daemon } = await startAt9(t);
+  const { limits, retention_days } = await userDataOf(daemon);
+
+  assert.equal(retention_days, 30);
+  assert.equal(limits["body_bytes"], 1_048_576);
+  assert.equal(limits["tasks_per_post"], 100);
+  assert.equal(limits["requests_per_minute"], 0);
+});
+
+test("shows an account only what is its own", async (t) => {
+  const { daemon } = await startAt9(t);
+  const other = { url: daemon.url, account: await createTestAccount(daemon.file, "other") };
+  await makeKey(other, "theirs");
+  await daemon.post([{}, {}]);
+  await daemon.daemon.idle();
+
+  const mine = await userDataOf(daemon);
+  const theirs = await userDataOf(other);
+
+  assert.deepEqual([mine.login, theirs.login], ["tester", "other"]);
+  assert.deepEqual([mine.keys.length, theirs.keys.length], [1, 2]);
+  assert.deepEqual([mine.tasks["completed"], theirs.tasks["completed"]], [2, 0]);
+  assert.notEqual(mine.webhook_secret, theirs.webhook_secret);
+});
+
+test("HEAD says the same without a body, and a query parameter is refused", async (t) => {
+  const { daemon } = await startAt9(t);
+  const headers = [bearer(daemon)];
+  const head = await ask(daemon.url, { method: "HEAD", target: USER_DATA, headers });
+  assert.equal(head.response.status, 200);
+  assert.equal(headerOf(head.response, "cache-control"), "no-store");
+
+  const query = await ask(daemon.url, { target: `${USER_DATA}?keys=all`, headers });
+  assert.equal(query.code, 40000);
+  assert.match(query.body.errors?.[0]?.detail ?? "", /'keys'/);
+});
+
+test("lists every active key, and of the revoked ones the hundred that were revoked last, oldest first", async (t) => {
+  const { daemon } = await startAt9(t);
+  const beside = await openTestStore(t, { file: daemon.file });
+  const { login } = daemon.account;
+  const ids = [];
+  for (let i = 0; i < 120; i++) {
+    const key = newKeyToStore({ label: `${i}` });
+    await beside.createKey({ ...key, login, createdAt: NOW + i, activeMax: 1000 });
+    ids.push(key.keyId);
+  }
+  // The younger a key, the earlier it is revoked: 0 to 9 stay, and of the others those from 10 to 109 go last.
+  for (const [i, keyId] of ids.entries()) {
+    if (i >= 10) await beside.revokeKey({ keyId, accountId: null, revokedAt: NOW + 1000 - i });
+  }
+
+  const { keys } = await userDataOf(daemon);
+
+  const labels = keys.slice(1).map(({ label }) => Number(label));
+  assert.deepEqual(
+    labels,
+    Array.from({ length: 110 }, (_, i) => i),
+  );
+  assert.equal(keys[0]?.label, null);
+  assert.deepEqual(
+    keys.filter((key) => key.revoked_at === null).map(({ label }) => label),
+    [null, ..."0123456789"],
+  );
+});
+
+test("a rotation by another process is shown with its next secret, until it is finished", async (t) => {
+  const { daemon } = await startAt9(t);
+  const beside = await openTestStore(t, { file: daemon.file });
+  const { login, secret } = daemon.account;
+  const next = newWebhookSecret();
+  const secrets = async () => {
+    const { webhook_secret, webhook_secret_next } = await userDataOf(daemon);
+    return [webhook_secret, webhook_secret_next];
+  };
+
+  assert.deepEqual(await secrets(), [secret, null]);
+  await beside.rotateSecret({ login, next });
+  assert.deepEqual(await secrets(), [secret, next]);
+  await beside.finishRotation(login);
+  assert.deepEqual(await secrets(), [next, null]);
+});
+
+test("the use of a key is shown at once and is in the file a minute later, however often it is used", async (t) => {
+  const { daemon, clock } = await startAt9(t);
+  for (let i = 0; i < 50; i++) {
+    clock.advance(100);
+    assert.equal(
+      (await userDataOf(daemon)).keys[0]?.last_used_at,
+      new Date(clock.now()).toISOString(),
+    );
+  }
+  assert.equal(await lastUseInFile(t, daemon), null);
+  const lastUse = clock.now();
+
+  clock.advance(MINUTE_MS);
+  // The store does what it is asked in order: when this is on disk, so is what came before.
+  const beside = { url: daemon.url, account: await createTestAccount(daemon.file, "beside") };
+  await makeKey(beside);
+
+  assert.equal(await lastUseInFile(t, daemon), lastUse);
+});
+
+test("uses are written at a stop, and shown by the next daemon", async (t) => {
+  const { daemon, clock } = await startAt9(t);
+  clock.advance(1234);
+  await ask(daemon.url, { target: TASKS_READY, headers: [bearer(daemon)] });
+  await daemon.daemon.stop();
+  assert.equal(await lastUseInFile(t, daemon), NOW + 1234);
+
+  const { folder, account } = daemon;
+  const again = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), folder, account });
+  const { keys } = await userDataOf(again);
+  assert.equal(keys[0]?.last_used_at, new Date(NOW + 1234).toISOString(), "its clock is behind");
+});
+
+test("only requests that a key opened count as its use", async (t) => {
+  const { daemon, clock } = await startAt9(t);
+  const { key, key_id } = await makeKey(daemon);
+  const useOf = async () => {
+    const { keys } = await userDataOf(daemon);
+    return keys.find((each) => each.key_id === key_id)?.last_used_at;
+  };
+  const basic = (login: string) => `Basic ${Buffer.from(`${login}:${key}`).toString("base64")}`;
+  const askWith = (authorization: string) =>
+    ask(daemon.url, { target: TASKS_READY, headers: [`Authorization: ${authorization}`] });
+  clock.advance(1000);
+
+  assert.equal((await askWith(basic("someone"))).code, 40100);
+  assert.equal(await useOf(), null);
+  assert.equal((await askWith(basic(daemon.account.login))).code, 20000);
+  assert.equal(await useOf(), "2030-01-31T09:00:01.000Z");
+  clock.advance(1000);
+  await ask(daemon.url, keyDelete(daemon, key_id));
+  assert.equal((await askWith(`Bearer ${key}`)).code, 40101);
+  assert.equal(await useOf(), "2030-01-31T09:00:01.000Z");
+});
+
+test("a use that is not in the file yet is shown by a revocation too", async (t) => {
+  const { daemon, clock } = await startAt9(t);
+  const { key, key_id } = await makeKey(daemon);
+  clock.advance(5000);
+  await ask(daemon.url, { target: TASKS_READY, headers: [`Authorization: Bearer ${key}`] });
+  clock.advance(5000);
+  const answer = await ask(daemon.url, keyDelete(daemon, key_id));
+
+  const revoked = fieldsOf<{ key: ShownKey }>(answer).key;
+  assert.equal(revoked.last_used_at, "2030-01-31T09:00:05.000Z");
+  assert.equal(revoked.revoked_at, "2030-01-31T09:00:10.000Z");
+});
+
+test("the last use does not go back when the clock is set back", async (t) => {
+  const { daemon, clock } = await startAt9(t);
+  await userDataOf(daemon);
+  clock.step(-DAY_MS);
+
+  assert.equal((await userDataOf(daemon)).keys[0]?.last_used_at, "2030-01-31T09:00:00.000Z");
+  await daemon.daemon.stop();
+  assert.equal(await lastUseInFile(t, daemon), NOW);
+});
+
+test("tasks are counted by state through all their life, refused, delayed, cancelled and erased ones too", async (t) => {
+  const command = JSON.stringify([process.execPath, "-e", "setInterval(() => {}, 1000)"]);
+  const toml = `[types.echo]\nrunner = "echo"\n[types.hold]\ncommand = ${command}\nconcurrency = 1\n`;
+  const { daemon, clock } = await startAt9(t, toml);
+  const counts = async (): Promise<string> => {
+    const { tasks } = await userDataOf(daemon);
+    return Object.entries(tasks)
+      .filter(([, count]) => count > 0)
+      .map(([state, count]) => `${state} ${count}`)
+      .join(", ");
+  };
+  const cancel = (id = "") =>
+    ask(daemon.url, {
+      method: "POST",
+      target: `/v1/tasks/task_cancel/${id}`,
+      headers: [bearer(daemon)],
+    });
+
+  const start_at = new Date(NOW + 10_000).toISOString();
+  const { tasks } = await daemon.post([
+    { type: "echo", start_at },
+    { type: "nothing" },
+    { typo: 1 },
+  ]);
+  assert.equal(await counts(), "queued 1, failed 2");
+
+  clock.jump(10_000);
+  await daemon.daemon.idle();
+  assert.equal(await counts(), "completed 1, failed 2");
+  await daemon.call(`/v1/tasks/task_get/${tasks[0]?.id}`);
+  assert.equal(await counts(), "completed 1, failed 2", "collected tasks are still there");
+
+  const held = await daemon.post([{ type: "hold" }, { type: "hold" }]);
+  await whenRunning(t, daemon, held.tasks[0]?.id ?? "");
+  assert.equal(await counts(), "queued 1, running 1, completed 1, failed 2");
+  assert.equal((await cancel(held.tasks[1]?.id)).code, 20000);
+  assert.equal(await counts(), "running 1, completed 1, failed 2, cancelled 1");
+  assert.equal((await cancel(held.tasks[0]?.id)).code, 20000);
+  assert.equal(await counts(), "completed 1, failed 2, cancelled 2");
+
+  await daemon.daemon.idle();
+  clock.jump(31 * DAY_MS);
+  await daemon.daemon.idle();
+  assert.equal(await counts(), "");
+});
+
+// A connection of its own: while the answer is not the awaited one, asking again is the only event there is.
+async function whenRunning(t: TestContext, daemon: TestDaemon, id: string): Promise<void> {
+  const connection = await openRaw(t, daemon.url);
+  const target = `/v1/tasks/task_get/${id}?collect=false`;
+  for (let i = 0; i < 5000; i++) {
+    const { body } = await askOn(connection, { target, headers: [bearer(daemon), JSON_TYPE] });
+    if (body.tasks?.[0]?.state === "running") return;
+  }
+  assert.fail("the task is not started");
+}

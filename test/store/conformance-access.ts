@@ -1,0 +1,224 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { AccessApproval, Store } from "../../src/store/store.ts";
+import { newAccessRequest, newAccount, newKeyToStore, seedAccount, T0 } from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+function newApproval(id: string, overrides: Partial<AccessApproval> = {}): AccessApproval {
+  return { id, decidedAt: T0 + 1000, account: newAccount(), ...overrides };
+}
+
+async function idsOf(store: Store, which: "pending" | "all"): Promise<readonly string[]> {
+  return (await store.listAccessRequests({ which, limit: 100 })).map(({ id }) => id);
+}
+
+/** The part of the conformance suite that is about requests for access. */
+export function exerciseAccess(open: OpenStore): void {
+  test("keeps what a request says, to the character", async (t) => {
+    const { store } = await open(t);
+    const fields = {
+      ...{ email: "o'neil@example.org", name: 'Robert"); DROP TABLE keys;--', company: "😀\u0000" },
+      message: `${"é".repeat(3999)}\n`,
+    };
+    const full = newAccessRequest({ fields });
+    const short = newAccessRequest({
+      fields: { email: "a@b", name: null, company: null, message: null },
+      createdAt: T0 + 1,
+    });
+
+    assert.equal(await store.insertAccessRequest(full), "stored");
+    assert.equal(await store.insertAccessRequest(short), "stored");
+
+    assert.deepEqual(await store.listAccessRequests({ which: "pending", limit: 100 }), [
+      { id: full.id, ...fields, createdAt: T0, decision: null },
+      { id: short.id, ...short.fields, createdAt: T0 + 1, decision: null },
+    ]);
+  });
+
+  test("keeps exactly as many requests waiting as may wait after 50 at once", async (t) => {
+    const { store } = await open(t);
+    const insert = () => store.insertAccessRequest(newAccessRequest({ pendingMax: 20 }));
+
+    const outcomes = await Promise.all(Array.from({ length: 50 }, insert));
+
+    assert.equal(outcomes.filter((outcome) => outcome === "stored").length, 20);
+    assert.equal(outcomes.filter((outcome) => outcome === "limit reached").length, 30);
+    assert.equal((await idsOf(store, "all")).length, 20);
+  });
+
+  test("counts only what waits against the limit", async (t) => {
+    const { store } = await open(t);
+    const [first, second, third] = [1, 2, 3].map(() => newAccessRequest({ pendingMax: 1 }));
+    assert(first !== undefined && second !== undefined && third !== undefined);
+
+    assert.equal(await store.insertAccessRequest(first), "stored");
+    assert.equal(await store.insertAccessRequest(second), "limit reached");
+    await store.denyAccessRequest({ id: first.id, decidedAt: T0 });
+    assert.equal(await store.insertAccessRequest(second), "stored");
+    await store.approveAccessRequest(newApproval(second.id));
+    assert.equal(await store.insertAccessRequest(third), "stored");
+    assert.equal(
+      await store.insertAccessRequest(newAccessRequest({ pendingMax: 0 })),
+      "limit reached",
+    );
+  });
+
+  test("lists requests oldest first, those that wait or all, and no more than asked for", async (t) => {
+    const { store } = await open(t);
+    // Ids and times against the order in which they come.
+    const requests = [4, 3, 2, 1].map((age) => newAccessRequest({ createdAt: T0 + age }));
+    for (const request of requests) await store.insertAccessRequest(request);
+    const ids = requests.map(({ id }) => id);
+    await store.denyAccessRequest({ id: ids[1] ?? "", decidedAt: T0 });
+
+    assert.deepEqual(await idsOf(store, "all"), ids);
+    assert.deepEqual(await idsOf(store, "pending"), [ids[0], ids[2], ids[3]]);
+    const page = await store.listAccessRequests({ which: "all", limit: 2 });
+    assert.deepEqual(
+      page.map(({ id }) => id),
+      ids.slice(0, 2),
+    );
+    const pending = await store.listAccessRequests({ which: "pending", limit: 2 });
+    assert.deepEqual(
+      pending.map(({ id }) => id),
+      [ids[0], ids[2]],
+    );
+  });
+
+  test("approves a request: its account is there with its key, and the request names it", async (t) => {
+    const { store } = await open(t);
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+    const account = newAccount({ login: "grace", webhookSecret: "whsec_g", createdAt: T0 + 7 });
+
+    const approval = newApproval(request.id, { account });
+    const approving = store.approveAccessRequest(approval);
+    // In the same turn: that the key was unknown must not be remembered.
+    assert.equal(await store.findKeyHolder(account.firstKey.hash), null);
+    assert.equal(await approving, "approved");
+
+    const holder = await store.findKeyHolder(account.firstKey.hash);
+    assert.deepEqual([holder?.login, holder?.webhookSecret], ["grace", "whsec_g"]);
+    assert.deepEqual(await store.listAccounts(), [
+      { login: "grace", createdAt: T0 + 7, disabledAt: null },
+    ]);
+    const [listed] = await store.listAccessRequests({ which: "all", limit: 1 });
+    const decision = { kind: "approved", decidedAt: T0 + 1000, login: "grace" };
+    assert.deepEqual(listed?.decision, decision);
+    assert.deepEqual(await idsOf(store, "pending"), []);
+  });
+
+  test("denies a request, which makes no account", async (t) => {
+    const { store } = await open(t);
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+
+    assert.equal(await store.denyAccessRequest({ id: request.id, decidedAt: T0 + 5 }), "denied");
+
+    const [listed] = await store.listAccessRequests({ which: "all", limit: 1 });
+    assert.deepEqual(listed?.decision, { kind: "denied", decidedAt: T0 + 5, login: null });
+    assert.deepEqual(await store.listAccounts(), []);
+  });
+
+  test("decides a request once: whatever is decided afterwards changes nothing", async (t) => {
+    const { store } = await open(t);
+    const requests = [newAccessRequest(), newAccessRequest()];
+    for (const request of requests) await store.insertAccessRequest(request);
+    const [approved, denied] = requests.map(({ id }) => id);
+    assert(approved !== undefined && denied !== undefined);
+    await store.approveAccessRequest(newApproval(approved));
+    await store.denyAccessRequest({ id: denied, decidedAt: T0 });
+    const before = await store.listAccessRequests({ which: "all", limit: 10 });
+
+    for (const id of [approved, denied]) {
+      const account = newAccount({ login: "another" });
+      const approval = newApproval(id, { account, decidedAt: T0 + 9999 });
+      assert.equal(await store.approveAccessRequest(approval), "decided");
+      assert.equal(await store.denyAccessRequest({ id, decidedAt: T0 + 9999 }), "decided");
+    }
+
+    assert.deepEqual(await store.listAccessRequests({ which: "all", limit: 10 }), before);
+    assert.equal((await store.listAccounts()).length, 1);
+  });
+
+  test("knows no request by an id that it was not given", async (t) => {
+    const { store } = await open(t);
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+
+    for (const id of ["", "%", request.id.toUpperCase(), newAccessRequest().id]) {
+      assert.equal(await store.approveAccessRequest(newApproval(id)), "unknown");
+      assert.equal(await store.denyAccessRequest({ id, decidedAt: T0 }), "unknown");
+    }
+
+    assert.deepEqual(await store.listAccounts(), []);
+    assert.deepEqual(await idsOf(store, "pending"), [request.id]);
+  });
+
+  test("leaves a request waiting when the login is taken, to be approved with another", async (t) => {
+    const { store } = await open(t);
+    await seedAccount(store, "ada");
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+    const account = newAccount({ login: "ada" });
+
+    const taken = newApproval(request.id, { account });
+    assert.equal(await store.approveAccessRequest(taken), "exists");
+
+    assert.deepEqual(await idsOf(store, "pending"), [request.id]);
+    assert.equal(await store.findKeyHolder(account.firstKey.hash), null);
+    const other = newApproval(request.id, { account: newAccount({ login: "ada2" }) });
+    assert.equal(await store.approveAccessRequest(other), "approved");
+  });
+
+  test("neither makes an account nor decides when the key cannot be stored", async (t) => {
+    const { store } = await open(t);
+    const firstKey = newKeyToStore();
+    await store.createAccount(newAccount({ login: "ada", firstKey }));
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+
+    const account = newAccount({ login: "bob", firstKey });
+    await assert.rejects(store.approveAccessRequest(newApproval(request.id, { account })));
+
+    assert.equal((await store.listAccounts()).length, 1);
+    assert.deepEqual(await idsOf(store, "pending"), [request.id]);
+  });
+
+  test("makes exactly one account when two processes approve at once", async (t) => {
+    const { store, again } = await open(t);
+    const other = await again();
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+    const approve = (from: Store, login: string) =>
+      from.approveAccessRequest(newApproval(request.id, { account: newAccount({ login }) }));
+
+    const outcomes = await Promise.all([approve(store, "ada"), approve(other, "bob")]);
+
+    assert.deepEqual([...outcomes].sort(), ["approved", "decided"]);
+    const winner = outcomes[0] === "approved" ? "ada" : "bob";
+    assert.deepEqual(
+      (await store.listAccounts()).map(({ login }) => login),
+      [winner],
+    );
+    const [listed] = await other.listAccessRequests({ which: "all", limit: 1 });
+    assert.equal(listed?.decision?.login, winner);
+  });
+
+  test("decides each request one way when it is approved and denied 20 times at once", async (t) => {
+    const { store } = await open(t);
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+    const decide = (i: number): Promise<string> =>
+      i % 2 === 0
+        ? store.approveAccessRequest(newApproval(request.id, { account: newAccount() }))
+        : store.denyAccessRequest({ id: request.id, decidedAt: T0 });
+
+    const outcomes = await Promise.all(Array.from({ length: 20 }, (_, i) => decide(i)));
+
+    const decisive = outcomes.filter((outcome) => outcome !== "decided");
+    assert.deepEqual(decisive, ["approved"]);
+    assert.equal((await store.listAccounts()).length, 1);
+  });
+}

@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Idempotency, Store, TaskPost } from "../../src/store/store.ts";
+import {
+  newAccessRequest,
+  newAccount,
+  newPost,
+  newRefusedTask,
+  newTask,
+  seedAccount,
+  T0,
+  taskQuery,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+const DAY_MS = 24 * 3600 * 1000;
+
+/** The part of the conformance suite that is about answers that are kept, and about erasing them. */
+export function exerciseIdempotency(open: OpenStore): void {
+  test("answers a key that was used before with what was kept, and takes nothing in", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const idempotency = newIdempotency();
+    const post = newPost(accountId, [newTask()], { refused: [newRefusedTask()], idempotency });
+    assert.deepEqual(await store.insertTasks(post), { kind: "inserted" });
+
+    // Another body, too: whoever gave the key is told which one it was kept for.
+    for (const bodyHash of [idempotency.bodyHash, "other"]) {
+      const again = { ...idempotency, bodyHash, answerText: "another answer" };
+      assert.deepEqual(await insertOne(store, accountId, { idempotency: again }), {
+        kind: "kept",
+        bodyHash: idempotency.bodyHash,
+        answerText: idempotency.answerText,
+      });
+    }
+
+    assert.equal(await countTasks(store, accountId), 2);
+  });
+
+  test("takes in one of many posts with one key, at once or after each other", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const posts = Array.from({ length: 20 }, (_, i) => {
+      const idempotency = newIdempotency({ bodyHash: `body ${i}`, answerText: `answer ${i}` });
+      return insertOne(store, accountId, { idempotency });
+    });
+
+    const outcomes = await Promise.all(posts);
+
+    const kept = { kind: "kept", bodyHash: "body 0", answerText: "answer 0" };
+    assert.deepEqual(outcomes, [{ kind: "inserted" }, ...Array.from({ length: 19 }, () => kept)]);
+    assert.equal(await countTasks(store, accountId), 1);
+    assert.deepEqual(await insertOne(store, accountId, { idempotency: newIdempotency() }), kept);
+  });
+
+  test("keeps keys of different accounts, and keys that differ in case, apart", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const posts = [
+      [ada, "key"],
+      [bob, "key"],
+      [ada, "KEY"],
+      [ada, "key "],
+    ] as const;
+
+    for (const [accountId, key] of posts) {
+      const idempotency = newIdempotency({ key, answerText: `${accountId} ${key}` });
+      const outcome = await insertOne(store, accountId, { idempotency });
+      assert.deepEqual(outcome, { kind: "inserted" });
+    }
+    for (const [accountId, key] of posts) {
+      const kept = await store.findKeptAnswer({ accountId, key, validSince: T0 });
+      assert.equal(kept?.answerText, `${accountId} ${key}`);
+    }
+  });
+
+  test("forgets an answer that was kept before the time asked for, and keeps the new one", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const old = newIdempotency({ answerText: "old" });
+    await insertOne(store, accountId, { idempotency: old });
+    const find = (validSince: number) =>
+      store.findKeptAnswer({ accountId, key: old.key, validSince });
+    const { bodyHash } = old;
+    assert.deepEqual(await find(T0), { bodyHash, answerText: "old" });
+    assert.equal(await find(T0 + 1), null);
+
+    const createdAt = T0 + DAY_MS + 1;
+    const fresh = newIdempotency({ bodyHash: "new", answerText: "new", validSince: T0 + 1 });
+    const outcome = await insertOne(store, accountId, { createdAt, idempotency: fresh });
+
+    assert.deepEqual(outcome, { kind: "inserted" });
+    assert.deepEqual(await find(createdAt), { bodyHash: "new", answerText: "new" });
+    assert.equal(await countTasks(store, accountId), 2);
+  });
+
+  test("keeps no answer for a post that cannot be stored", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const idempotency = newIdempotency();
+    const twin = newTask();
+
+    await assert.rejects(store.insertTasks(newPost(accountId, [twin, twin], { idempotency })));
+
+    const { key } = idempotency;
+    assert.equal(await store.findKeptAnswer({ accountId, key, validSince: T0 }), null);
+    assert.deepEqual(await insertOne(store, accountId, { idempotency }), { kind: "inserted" });
+  });
+
+  test("keeps nothing for a post without a key", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+
+    for (let i = 0; i < 2; i++) {
+      assert.deepEqual(await insertOne(store, accountId), { kind: "inserted" });
+    }
+
+    assert.equal(await countTasks(store, accountId), 2);
+  });
+
+  test("erases kept answers from before a time, oldest first, no more than asked for", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (const order of [3, 1, 5, 2, 4]) {
+      const idempotency = newIdempotency({ key: `key ${order}` });
+      await insertOne(store, accountId, { createdAt: T0 + order, idempotency });
+    }
+    const erase = (answersBefore: number, max: number) =>
+      store.eraseStale({ answersBefore, decidedBefore: T0 + DAY_MS, max });
+    const left = async () => {
+      const keys = [1, 2, 3, 4, 5].map((order) => `key ${order}`);
+      const found = await Promise.all(
+        keys.map((key) => store.findKeptAnswer({ accountId, key, validSince: T0 })),
+      );
+      return keys.filter((_, i) => found[i] !== null);
+    };
+
+    assert.equal(await erase(T0 + 1, 10), 0);
+    assert.equal(await erase(T0 + 5, 2), 2);
+    assert.deepEqual(await left(), ["key 3", "key 4", "key 5"]);
+    assert.equal(await erase(T0 + 5, 10), 2);
+    assert.deepEqual(await left(), ["key 5"]);
+    assert.equal(await countTasks(store, accountId), 5);
+  });
+
+  test("erases requests that were decided before a time, and none that waits", async (t) => {
+    const { store } = await open(t);
+    const requests = [1, 2, 3, 4].map(() => newAccessRequest());
+    for (const request of requests) await store.insertAccessRequest(request);
+    const [approved, denied, late] = requests;
+    assert(approved && denied && late);
+    const account = newAccount({ login: "eve" });
+    await store.approveAccessRequest({ id: approved.id, decidedAt: T0 + 1, account });
+    await store.denyAccessRequest({ id: denied.id, decidedAt: T0 + 2 });
+    await store.denyAccessRequest({ id: late.id, decidedAt: T0 + 3 });
+    const left = async () =>
+      (await store.listAccessRequests({ which: "all", limit: 10 })).map(({ id }) => id);
+    const erase = (decidedBefore: number, max: number) =>
+      store.eraseStale({ answersBefore: T0, decidedBefore, max });
+
+    assert.equal(await erase(T0 + 1, 10), 0);
+    assert.equal(await erase(T0 + 3, 1), 1);
+    assert.deepEqual(
+      await left(),
+      requests.slice(1).map(({ id }) => id),
+    );
+    assert.equal(await erase(T0 + 3, 10), 1);
+    assert.equal(await erase(T0 + DAY_MS, 10), 1);
+    assert.deepEqual(
+      await left(),
+      requests.slice(3).map(({ id }) => id),
+    );
+    assert.equal((await store.listAccounts()).length, 1);
+  });
+}
+
+function newIdempotency(overrides: Partial<Idempotency> = {}): Idempotency {
+  return { key: "key", bodyHash: "hash", answerText: "{}", validSince: T0, ...overrides };
+}
+
+function insertOne(
+  store: Store,
+  accountId: number,
+  overrides: Partial<TaskPost> = {},
+): ReturnType<Store["insertTasks"]> {
+  return store.insertTasks(newPost(accountId, [newTask()], overrides));
+}
+
+async function countTasks(store: Store, accountId: number): Promise<number> {
+  return (await store.listTasks(taskQuery(accountId))).tasks.length;
+}

@@ -1,0 +1,398 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { TaskState } from "../../src/domain/task.ts";
+import type { Store, TaskQuery } from "../../src/store/store.ts";
+import {
+  claimOne,
+  newFinish,
+  newPost,
+  newRefusedTask,
+  newTask,
+  newTaskId,
+  readyQuery,
+  RETENTION_MS,
+  seedAccount,
+  T0,
+  taskQuery,
+  webhook,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+/** The part of the conformance suite that is about the list of an account's tasks. */
+export function exerciseListing(open: OpenStore): void {
+  test("lists an account's tasks in any state, newest first, without input, result and error", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const expected = await seedTasks(store, accountId);
+    const first = expected.at(-1);
+    assert(first !== undefined);
+
+    const { tasks, next } = await store.listTasks(taskQuery(accountId));
+
+    assert.deepEqual(
+      tasks.map(({ id, state }) => [id, state]),
+      expected.map(({ id, state }) => [id, state]),
+    );
+    assert.equal(next, null);
+    assert.deepEqual(tasks.at(-1), {
+      id: first.id,
+      state: "completed",
+      statusCode: 20000,
+      statusMessage: null,
+      type: "echo",
+      createdAt: T0,
+      startedAt: T0,
+      completedAt: T0 + 1000,
+      expiresAt: T0 + 1000 + RETENTION_MS,
+      runs: 1,
+      dataText: `{"type":"echo"}`,
+    });
+  });
+
+  // A refused task keeps all that was posted; a thousand of them in one answer would take the process down.
+  test("ends a page early that would be too large, but never without a task", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const megabytes = [1, 3, 3, 6, 1, 1, 1, 1];
+    const refused = megabytes.map((size) =>
+      newRefusedTask({ dataText: `{"x":"${"é".repeat(size * 500_000)}"}` }),
+    );
+    for (const task of refused) {
+      await store.insertTasks(newPost(accountId, [], { refused: [task] }));
+    }
+    const pages: (readonly string[])[] = [];
+    let after: TaskQuery["after"] = null;
+    do {
+      const page = await store.listTasks(taskQuery(accountId, { after }));
+      pages.push(page.tasks.map(({ id }) => id));
+      after = page.next;
+    } while (after !== null);
+
+    assert.deepEqual(
+      pages.map(({ length }) => length),
+      [4, 1, 1, 2],
+    );
+    const newestFirst = refused.map(({ id }) => id).reverse();
+    assert.deepEqual(pages.flat(), newestFirst);
+  });
+
+  test("filters by state, type, tag and time, alone and together, page by page", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const expected = await seedTasks(store, accountId);
+    await seedTasks(store, await seedAccount(store, "bob"));
+    let pages = 0;
+
+    for (const query of allQueries(accountId)) {
+      const ids = expected.filter((task) => passes(task, query)).map(({ id }) => id);
+      const read = await readAll(store, query);
+      assert.deepEqual(read.ids, ids, JSON.stringify(query));
+      assert.equal(read.pages, Math.max(1, Math.ceil(ids.length / query.limit)));
+      pages += read.pages;
+    }
+    assert(pages > 1000, `only ${pages} pages were read`);
+  });
+
+  test("goes on after its cursor when tasks are posted, moved and erased between pages", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask(), newTask(), newTask(), newTask(), newTask()];
+    for (const task of tasks) await store.insertTasks(newPost(accountId, [task]));
+    const limit = 2;
+    const first = await store.listTasks(taskQuery(accountId, { limit }));
+
+    const late = newTask();
+    await store.insertTasks(newPost(accountId, [late], { createdAt: T0 + 1 }));
+    const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0 });
+    await Promise.all(claimed.slice(3).map((task) => store.finishTask(newFinish(task))));
+    assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 }), 2);
+
+    const second = await store.listTasks(taskQuery(accountId, { limit, after: first.next }));
+    assert.deepEqual(
+      [...first.tasks, ...second.tasks].map(({ id }) => id),
+      [4, 3, 2, 1].map((place) => tasks[place]?.id),
+    );
+    assert.notEqual(second.next, null);
+  });
+
+  test("shows a task in the list as soon as its post was acknowledged", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+
+    for (let i = 1; i <= 20; i++) {
+      const task = newTask();
+      await store.insertTasks(newPost(accountId, [task]));
+      const { tasks } = await store.listTasks(taskQuery(accountId, { limit: 1 }));
+      assert.equal(tasks[0]?.id, task.id);
+    }
+  });
+
+  test("answers many lists at once, each its own, and those asked for before the close", async (t) => {
+    const { store } = await open(t);
+    const logins = Array.from({ length: 10 }, (_, i) => `account-${i}`);
+    const accounts = await Promise.all(logins.map((login) => seedAccount(store, login)));
+    const tasks = accounts.map(() => newTask());
+    await Promise.all(
+      accounts.map((id, i) => store.insertTasks(newPost(id, tasks.slice(i, i + 1)))),
+    );
+
+    const lists = accounts.map((id) => store.listTasks(taskQuery(id)));
+    await store.close();
+
+    const found = (await Promise.all(lists)).map((page) => page.tasks.map(({ id }) => id));
+    assert.deepEqual(
+      found,
+      tasks.map(({ id }) => [id]),
+    );
+  });
+}
+
+interface ListedTask {
+  readonly id: string;
+  readonly state: TaskState;
+  readonly type: string | null;
+  readonly tag: string | null;
+  readonly createdAt: number;
+}
+
+/** Posts tasks of every state, type and tag, the first kinds at one time, the rest a second later; newest first. */
+async function seedTasks(store: Store, accountId: number): Promise<readonly ListedTask[]> {
+  const listed: ListedTask[] = [];
+  for (const [place, [type, tag]] of KINDS.entries()) {
+    const createdAt = place < 3 ? T0 : T0 + 1000;
+    // Those that run have the highest priority: the claim takes none that waits.
+    const [ended, running] = [0, 1].map(() => newTask({ type, tag, priority: 9 }));
+    const [early, queued, late] = [T0 + 99_000, null, T0 + 98_000].map((startAt) =>
+      newTask({ type, tag, startAt }),
+    );
+    const cancelled = newTask({ type, tag });
+    const refused = newRefusedTask({ type: tag === null ? null : type, tag });
+    assert(ended && running && early && queued && late);
+    const accepted = [ended, running, early, queued, late, cancelled];
+
+    await store.insertTasks(newPost(accountId, accepted, { createdAt, refused: [refused] }));
+    const [first] = await store.claimTasks({ type, max: 2, now: T0 });
+    assert(first !== undefined);
+    await store.finishTask(newFinish(first));
+    await cancel(store, accountId, cancelled.id);
+
+    const states = ["completed", "running", "queued", "queued", "queued", "cancelled"] as const;
+    listed.unshift(
+      { id: refused.id, state: "failed", type: refused.type, tag, createdAt },
+      ...states
+        .map((state, i) => ({ id: accepted[i]?.id ?? "", state, type, tag, createdAt }))
+        .reverse(),
+    );
+  }
+  return listed;
+}
+
+const KINDS = [
+  ["echo", null],
+  ["echo", "x"],
+  ["hash", "x"],
+  ["hash", "y"],
+  ["echo", "y"],
+] as const;
+
+function allQueries(accountId: number): readonly TaskQuery[] {
+  const states = [null, "queued", "running", "completed", "failed", "cancelled"] as const;
+  const types = [null, "echo", "none"];
+  const tags = [null, "x", "X"];
+  const times = [
+    [null, null],
+    [T0 + 1000, null],
+    [null, T0 + 1000],
+    [T0, T0 + 1001],
+    [T0 + 1, T0 + 1000],
+  ] as const;
+  return states.flatMap((state) =>
+    types.flatMap((type) =>
+      tags.flatMap((tag) =>
+        times.flatMap(([createdAfter, createdBefore]) =>
+          [1, 3, 50].map((limit) =>
+            taskQuery(accountId, { state, type, tag, createdAfter, createdBefore, limit }),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function passes(task: ListedTask, query: TaskQuery): boolean {
+  return (
+    (query.state === null || task.state === query.state) &&
+    (query.type === null || task.type === query.type) &&
+    (query.tag === null || task.tag === query.tag) &&
+    (query.createdAfter === null || task.createdAt >= query.createdAfter) &&
+    (query.createdBefore === null || task.createdAt < query.createdBefore)
+  );
+}
+
+async function readAll(
+  store: Store,
+  query: TaskQuery,
+): Promise<{ readonly ids: readonly string[]; readonly pages: number }> {
+  const ids: string[] = [];
+  let { after } = query;
+  for (let pages = 1; ; pages++) {
+    const page = await store.listTasks({ ...query, after });
+    ids.push(...page.tasks.map(({ id }) => id));
+    if (page.next === null) return { ids, pages };
+    assert(pages < 100, "paging comes to no end");
+    after = page.next;
+  }
+}
+
+function cancel(store: Store, accountId: number, id: string): ReturnType<Store["cancelTask"]> {
+  return store.cancelTask({ accountId, id, cancelledAt: T0 + 500, expiresAt: T0 + 777 });
+}
+
+/** The part of the conformance suite that is about cancelling tasks. */
+export function exerciseCancelling(open: OpenStore): void {
+  for (const before of ["queued", "delayed", "running", "to be retried"] as const) {
+    test(`cancels a task that is ${before}, once, for good`, async (t) => {
+      const { store } = await open(t);
+      const accountId = await seedAccount(store);
+      const startAt = before === "delayed" ? T0 + 1000 : null;
+      const task = newTask({ startAt, postback: webhook("a.example") });
+      await store.insertTasks(newPost(accountId, [task]));
+      const hasRun = before === "running" || before === "to be retried";
+      const seq = hasRun ? (await claimOne(store)).seq : null;
+      if (before === "to be retried" && seq !== null) {
+        await store.retryTask({ seq, startAt: T0 + 1000 });
+      }
+
+      assert.equal(await cancel(store, accountId, task.id), "cancelled");
+
+      const found = await store.findTask({ accountId, id: task.id });
+      assert.equal(found?.isReady, false);
+      assert.equal(found.task.state, "cancelled");
+      assert.equal(found.task.statusCode, 40901);
+      assert.equal(found.task.completedAt, T0 + 500);
+      assert.equal(found.task.expiresAt, T0 + 777);
+      assert.equal(found.task.runs, hasRun ? 1 : 0);
+      assert.equal(found.task.startedAt, before === "running" ? T0 : null);
+
+      const late = { accountId, id: task.id, cancelledAt: T0 + 9000, expiresAt: T0 + 9999 };
+      assert.equal(await store.cancelTask(late), "cancelled before");
+      await store.releaseDelayed({ now: T0 + 9000, max: 10 });
+      assert.deepEqual(await store.claimTasks({ type: "echo", max: 10, now: T0 }), []);
+      if (seq !== null) {
+        assert.deepEqual(await store.finishTask(newFinish({ seq })), []);
+        await store.retryTask({ seq, startAt: T0 });
+        assert.equal(await store.requeueTasks({ seq }), 0);
+      }
+      assert.equal(await store.requeueTasks({ seq: "all" }), 0);
+      await store.collectTask({ accountId, id: task.id });
+      assert.deepEqual(await store.findTask({ accountId, id: task.id }), found);
+    });
+  }
+
+  test("shows a cancelled task neither as ready nor with deliveries, and sends nothing", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ tag: "a", postback: webhook("a.example") });
+    await store.insertTasks(newPost(accountId, [task]));
+    await claimOne(store);
+    await cancel(store, accountId, task.id);
+
+    for (const filter of [{}, { tag: "a" }, { type: "echo" }]) {
+      assert.deepEqual((await store.listReady(readyQuery(accountId, filter))).tasks, []);
+    }
+    assert.deepEqual(await store.listDeliveries({ accountId, id: task.id }), []);
+    assert.deepEqual(await store.listLanes(), []);
+    assert.equal(await store.eraseExpired({ now: T0 + 776, max: 10 }), 0);
+    assert.equal(await store.eraseExpired({ now: T0 + 777, max: 10 }), 1);
+  });
+
+  test("leaves a task that has ended as it is", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const [completed, failed] = [newTask(), newTask()];
+    const refused = newRefusedTask();
+    for (const [task, state] of [
+      [completed, "completed"],
+      [failed, "failed"],
+    ] as const) {
+      await store.insertTasks(newPost(accountId, [task]));
+      await store.finishTask(newFinish(await claimOne(store), { state }));
+    }
+    await store.insertTasks(newPost(accountId, [], { refused: [refused] }));
+
+    for (const { id } of [completed, failed, refused]) {
+      const found = await store.findTask({ accountId, id });
+      assert.equal(await cancel(store, accountId, id), "finished");
+      assert.deepEqual(await store.findTask({ accountId, id }), found);
+    }
+  });
+
+  test("answers another account's task as an unknown one, and leaves it", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const task = newTask();
+    await store.insertTasks(newPost(ada, [task]));
+
+    assert.equal(await cancel(store, bob, task.id), "unknown");
+    assert.equal(await cancel(store, ada, newTaskId()), "unknown");
+
+    assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.task.state, "queued");
+  });
+}
+
+/** The part of the conformance suite that is about what waits in the queue. */
+export function exerciseQueue(open: OpenStore): void {
+  test("finds since when the task has waited that has waited longest, of the types asked for", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const post = (createdAt: number, ...tasks: Parameters<typeof newPost>[1]) =>
+      store.insertTasks(newPost(accountId, tasks, { createdAt }));
+    const oldest = (...types: readonly string[]) => store.findOldestQueued(types);
+    assert.equal(await oldest("echo", "hash"), null);
+
+    await post(T0 + 5000, newTask({ priority: 9 }));
+    await post(T0 + 6000, newTask({ priority: 3 }), newTask({ type: "hash" }));
+    // Waits since it was let into the queue, not since its posting.
+    await post(T0, newTask({ type: "later", startAt: T0 + 8000 }));
+
+    assert.equal(await oldest(), null);
+    assert.equal(await oldest("none", "later"), null);
+    assert.equal(await oldest("echo", "hash", "later"), T0 + 5000);
+    assert.equal(await oldest("hash"), T0 + 6000);
+    await store.releaseDelayed({ now: T0 + 8000, max: 10 });
+    assert.equal(await oldest("later"), T0 + 8000);
+    assert.equal((await store.claimTasks({ type: "echo", max: 1, now: T0 })).length, 1);
+    assert.equal(await oldest("echo", "later"), T0 + 6000);
+  });
+
+  test("looks at the task that waits longest in every priority", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (let priority = 9; priority >= 0; priority--) {
+      const createdAt = T0 + 1000 + priority;
+      await store.insertTasks(newPost(accountId, [newTask({ priority })], { createdAt }));
+      assert.equal(await store.findOldestQueued(["echo"]), createdAt);
+    }
+  });
+
+  test("lists each type once that queued or delayed tasks have", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const types = async () => [...(await store.listQueuedTypes())].sort();
+    assert.deepEqual(await types(), []);
+
+    const later = [
+      newTask({ type: "b", startAt: T0 + 1000 }),
+      newTask({ type: "d", startAt: T0 + 2000 }),
+    ];
+    const now = ["c", "a", "b", "a", "c"].map((type) => newTask({ type }));
+    const refused = [newRefusedTask({ type: "e" }), newRefusedTask({ type: null })];
+    await store.insertTasks(newPost(accountId, [...later, ...now], { refused }));
+
+    assert.deepEqual(await types(), ["a", "b", "c", "d"]);
+    await store.claimTasks({ type: "a", max: 10, now: T0 });
+    await store.claimTasks({ type: "b", max: 10, now: T0 });
+    assert.deepEqual(await types(), ["b", "c", "d"]);
+  });
+}

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { newThreadReader } from "../../src/store/sqlite/reader.ts";
+import {
+  newDatabaseFile,
+  newPost,
+  newTask,
+  newTaskId,
+  openTestStore,
+  seedAccount,
+  taskQuery,
+} from "../helpers/store.ts";
+
+test("a lost thread rejects all that it was asked, and the next read starts another", async (t) => {
+  const file = newDatabaseFile(t);
+  const reader = newThreadReader(file);
+  t.after(() => reader.close());
+
+  // There is no file yet: the thread ends as soon as it has begun.
+  const lost = [1, 2].map((accountId) => reader.read("listTasks", taskQuery(accountId)));
+  for (const read of lost) {
+    await assert.rejects(read, (error: Error) => {
+      assert.match(String(error.cause), /cannot open the database/);
+      return "kind" in error && error.kind === "failed";
+    });
+  }
+
+  const store = await openTestStore(t, { file });
+  const [accountId, task] = [await seedAccount(store), newTask()];
+  await store.insertTasks(newPost(accountId, [task]));
+  const { tasks } = await reader.read("listTasks", taskQuery(accountId));
+  assert.deepEqual(
+    tasks.map(({ id }) => id),
+    [task.id],
+  );
+});
+
+test("a read that is a bug rejects as itself, and the thread goes on", async (t) => {
+  const file = newDatabaseFile(t);
+  await openTestStore(t, { file });
+  const reader = newThreadReader(file);
+  t.after(() => reader.close());
+  // @ts-expect-error: an account is a number.
+  const broken = reader.read("listTasks", taskQuery({}));
+
+  await assert.rejects(broken, { name: "Error", message: /./ });
+  assert.deepEqual((await reader.read("listTasks", taskQuery(1))).tasks, []);
+});
+
+test("a reader may be closed before its first read, after a lost one, and twice", async (t) => {
+  const reader = newThreadReader(newDatabaseFile(t));
+  await reader.close();
+
+  const lost = assert.rejects(reader.read("listTasks", taskQuery(1)), { name: "StoreError" });
+  await Promise.all([reader.close(), lost]);
+  await reader.close();
+});
+
+test("a store that is closed answers the lists it was asked for before, and no other", async (t) => {
+  const store = await openTestStore(t, { writer: "thread" });
+  const accountId = await seedAccount(store);
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  const lists = Array.from({ length: 20 }, () => store.listTasks(taskQuery(accountId)));
+
+  const closed = store.close();
+  await assert.rejects(store.listTasks(taskQuery(accountId)), { kind: "closed" });
+
+  for (const { tasks } of await Promise.all(lists)) assert.equal(tasks.length, 1);
+  await closed;
+});
+
+// An answer from a thread comes with a later turn of the event loop; one from here would come in this turn.
+test("a store with a writer thread lists tasks in a thread, and reads the rest at once", async (t) => {
+  const store = await openTestStore(t, { writer: "thread" });
+  const accountId = await seedAccount(store);
+  let isListed = false;
+  const list = store.listTasks(taskQuery(accountId)).then(() => (isListed = true));
+
+  for (let i = 0; i < 100; i++) await store.findTask({ accountId, id: newTaskId() });
+  assert.equal(isListed, false);
+
+  await list;
+});
