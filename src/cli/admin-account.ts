@@ -66,22 +66,23 @@ export const accountCommand = defineCommand({
   subCommands: { create, list, disable, enable },
 });
 
-function createAccount(login: string): AdminStep {
-  return async (store) => {
-    const first = mintKey({ label: null, createdAt: systemClock.now() });
-    const webhookSecret = newWebhookSecret();
-    const { createdAt } = first;
-    const account = { login, webhookSecret, createdAt, firstKey: first.toStore };
-    const outcome = await store.createAccount(account);
-    if (outcome === "exists") throw new CommandFailure(`the login ${login} exists already`);
-    return newAccountAnswer(account, first);
-  };
+/** An account that was just made up: the only time that its first key is known whole. */
+export interface MintedAccount {
+  readonly account: NewAccount;
+  readonly first: CreatedKey;
 }
 
-function newAccountAnswer(
-  { login, webhookSecret, createdAt }: NewAccount,
-  first: CreatedKey,
-): Answer {
+/** Mints an account's webhook secret and first key. Nothing is stored by it. */
+export function mintAccount(login: string): MintedAccount {
+  const first = mintKey({ label: null, createdAt: systemClock.now() });
+  const webhookSecret = newWebhookSecret();
+  const { createdAt, toStore: firstKey } = first;
+  return { account: { login, webhookSecret, createdAt, firstKey }, first };
+}
+
+/** Shows a new account with both its secrets. */
+export function newAccountAnswer({ account, first }: MintedAccount): Answer {
+  const { login, webhookSecret, createdAt } = account;
   return {
     document: {
       ...accountDocument({ login, createdAt, disabledAt: null }),
@@ -96,6 +97,18 @@ function newAccountAnswer(
       "",
       "Store both secrets now: the key is shown this once and cannot be shown again.",
     ],
+  };
+}
+
+function createAccount(login: string): AdminStep {
+  return async (store) => {
+    const minted = mintAccount(login);
+    const outcome = await store.createAccount(minted.account);
+    if (outcome === "exists") {
+      const another = `'postbackd admin key create ${login}' makes another key for it`;
+      throw new CommandFailure(`the login ${login} exists already; ${another}`);
+    }
+    return newAccountAnswer(minted);
   };
 }
 

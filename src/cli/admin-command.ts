@@ -56,7 +56,9 @@ export function loginOf(args: Arguments): string {
 
 /** For a login that is well-formed and unknown. */
 export function noAccount(login: string): CommandFailure {
-  return new CommandFailure(`there is no account ${login}; 'admin account list' shows all`);
+  return new CommandFailure(
+    `there is no account ${login}; 'postbackd admin account list' shows all`,
+  );
 }
 
 async function doWithStore(config: Config, step: AdminStep): Promise<Answer> {

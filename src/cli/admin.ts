@@ -6,11 +6,13 @@ import { programMeta } from "./usage.ts";
 export const adminCommand = defineCommand({
   meta: programMeta({
     name: "postbackd admin",
-    description: "Manage accounts and API keys, also while the daemon serves",
+    description: "Manage accounts, keys, secrets and access requests, also while the daemon serves",
     example: "postbackd admin account create alice",
   }),
   subCommands: {
     account: async () => (await import("./admin-account.ts")).accountCommand,
     key: async () => (await import("./admin-key.ts")).keyCommand,
+    secret: async () => (await import("./admin-secret.ts")).secretCommand,
+    access: async () => (await import("./admin-access.ts")).accessCommand,
   },
 });

@@ -26,14 +26,15 @@ export function readArguments(rawArgs: readonly string[], definitions: ArgsDef):
   const add = (name: string, value: string): void => {
     given.set(name, [...(given.get(name) ?? []), value]);
   };
-  const open = [...positionals];
+  const open = [...positionals.keys()];
   for (const token of parseArgs({ args: [...rawArgs], ...rules }).tokens) {
     if (token.kind === "option") add(token.name, flagValue(token, flags));
     if (token.kind === "positional") {
       add(open.shift() ?? refuse(`unexpected argument ${quote(token.value)}`), token.value);
     }
   }
-  if (open[0] !== undefined) refuse(`${open[0].toUpperCase()} is missing`);
+  const missing = open.find((name) => positionals.get(name));
+  if (missing !== undefined) refuse(`${missing.toUpperCase()} is missing`);
   return given;
 }
 
@@ -51,14 +52,15 @@ type Flags = ReadonlyMap<string, "boolean" | "string">;
 
 interface Definitions {
   readonly flags: Flags;
-  readonly positionals: readonly string[];
+  /** In order; true for those that must be given. */
+  readonly positionals: ReadonlyMap<string, boolean>;
 }
 
 function sortDefinitions(definitions: ArgsDef): Definitions {
   const flags = new Map<string, "boolean" | "string">();
-  const positionals: string[] = [];
-  for (const [name, { type }] of Object.entries(definitions)) {
-    if (type === "positional") positionals.push(name);
+  const positionals = new Map<string, boolean>();
+  for (const [name, { type, required }] of Object.entries(definitions)) {
+    if (type === "positional") positionals.set(name, required !== false);
     else flags.set(name, type === "boolean" ? "boolean" : "string");
   }
   return { flags, positionals };
@@ -78,8 +80,8 @@ function flagValue(token: FlagToken, flags: Flags): string {
   if (type === undefined) return refuse(unknownFlagMessage(rawName, flags));
   if (type === "boolean") return booleanValue(token);
   if (value === undefined) return refuse(`${rawName} needs a value`);
-  // Else `--db --json` would open a file named --json.
-  if (inlineValue !== true && value.startsWith("-")) {
+  // Else `--db --json` would open a file named --json. A dash alone is standard input.
+  if (inlineValue !== true && value.startsWith("-") && value !== "-") {
     const text = quote(value);
     return refuse(
       `${rawName} needs a value, and ${text} looks like a flag; write ${rawName}=VALUE`,

@@ -1,3 +1,5 @@
+import type { ArgsDef } from "citty";
+
 import type { Arguments } from "./arguments.ts";
 import { isSet } from "./arguments.ts";
 
@@ -9,9 +11,14 @@ export interface Answer {
   readonly lines: readonly string[];
 }
 
+/** The flag that {@link printAnswer} asks for, for a command's definition. */
+export const JSON_ARG = {
+  json: { type: "boolean", description: "Print one JSON document" },
+} as const satisfies ArgsDef;
+
 /** Prints a command's answer to stdout, as the command line asks for it. */
 export function printAnswer(args: Arguments, { document, lines }: Answer): void {
-  const text = isSet(args, "json") ? JSON.stringify(document) : lines.join("\n");
+  const text = isSet(args, "json") ? jsonText(document) : lines.join("\n");
   process.stdout.write(`${text}\n`);
 }
 
@@ -50,11 +57,31 @@ export function cellText(value: string | null): string {
   return value === null || value === "" ? "-" : value;
 }
 
+/** Text for a table's cell: on one line, and cut where it is longer than `lengthMax` code points. */
+export function shortText(text: string, lengthMax: number): string {
+  const points = [...text.replace(/\s+/gu, " ").trim()];
+  return points.length <= lengthMax ? points.join("") : `${points.slice(0, lengthMax).join("")}…`;
+}
+
 function widthOf(cell: string | undefined): number {
   return [...(cell ?? "")].length;
 }
 
-// Labels come from clients: they must not move a terminal's cursor or reverse its text.
-function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, "\ufffd");
+// Labels come from clients, and requests for access from anybody: they must not move a terminal's cursor or
+// reverse its text.
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
+
+/** Text without the characters that a terminal would act on. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, "\ufffd");
+}
+
+// The same value, spelt without what a terminal would act on: JSON itself escapes C0 only.
+function jsonText(document: Answer["document"]): string {
+  return JSON.stringify(document).replace(UNPRINTABLE, escaped);
+}
+
+function escaped(text: string): string {
+  const units = Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
 }

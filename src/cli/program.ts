@@ -8,7 +8,8 @@ import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.
 import { printError } from "./print.ts";
 import { helpText, metaOf, programMeta } from "./usage.ts";
 
-const program = defineCommand({
+/** The program with all its commands. */
+export const program: CommandDef = defineCommand({
   meta: programMeta({
     name: "postbackd",
     version,
@@ -19,6 +20,12 @@ const program = defineCommand({
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
     admin: async () => (await import("./admin.ts")).adminCommand,
+    config: async () => (await import("./config.ts")).configCommand,
+    "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,
+    verify: async () => (await import("./verify.ts")).verifyCommand,
+    health: async () => (await import("./health.ts")).healthCommand,
+    // It is about the whole tree, which it must not import back.
+    completion: async () => (await import("./completion.ts")).completionCommandFor(program),
   },
 });
 
@@ -29,8 +36,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
   try {
     if (asksForHelp(found.rest)) return print(await helpText(found.command));
     if (found.subCommands !== null) throw await noCommand(found, found.subCommands);
-    await runFound(found);
-    return EXIT.done;
+    return await runFound(found);
   } catch (error) {
     return reportFailure(error, found.command);
   }
@@ -57,12 +63,14 @@ async function findCommand(argv: readonly string[]): Promise<FoundCommand> {
   }
 }
 
-async function runFound({ command, rest }: FoundCommand): Promise<void> {
+/** A command that answers a question with no returns its exit code; one that returns nothing is done. */
+async function runFound({ command, rest }: FoundCommand): Promise<number> {
   const { readArguments } = await import("./arguments.ts");
   const args: ArgsDef = (await resolved(command.args)) ?? {};
   // citty takes wrong arguments in silence, so they are looked at before it gets them.
   readArguments(rest, args);
-  await runCommand(command, { rawArgs: [...rest] });
+  const { result } = await runCommand(command, { rawArgs: [...rest] });
+  return typeof result === "number" ? result : EXIT.done;
 }
 
 function asksForHelp(rest: readonly string[]): boolean {

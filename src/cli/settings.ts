@@ -1,7 +1,7 @@
 import type { ArgsDef } from "citty";
 
 import { loadConfig, problemText, readFileText, SETTING_LIST } from "../config.ts";
-import type { Config, Setting } from "../config.ts";
+import type { Config, ConfigVerdict, Setting } from "../config.ts";
 import type { Arguments } from "./arguments.ts";
 import { ConfigurationError } from "./failure.ts";
 
@@ -21,7 +21,12 @@ export function settingArgs(flags?: readonly string[]): ArgsDef {
  * {@link ConfigurationError} with all that is wrong.
  */
 export function loadCommandConfig(args: Arguments): Config {
-  return load(givenFlags(args));
+  return configOf(judgeCommandConfig(args));
+}
+
+/** The same as it stands, problems and all, for a command that is about them. */
+export function judgeCommandConfig(args: Arguments): ConfigVerdict {
+  return judge(givenFlags(args));
 }
 
 /**
@@ -29,17 +34,20 @@ export function loadCommandConfig(args: Arguments): Config {
  * have been given `--insecure-http` where this command was not.
  */
 export function loadOfflineConfig(args: Arguments): Config {
-  return load({ ...givenFlags(args), "insecure-http": true });
+  return configOf(judge({ ...givenFlags(args), "insecure-http": true }));
 }
 
-function load(flags: Readonly<Record<string, unknown>>): Config {
-  const verdict = loadConfig({
+function judge(flags: Readonly<Record<string, unknown>>): ConfigVerdict {
+  return loadConfig({
     flags,
     env: process.env,
     cwd: process.cwd(),
     readFile: readFileText,
     isTerminal: process.stderr.isTTY,
   });
+}
+
+function configOf(verdict: ConfigVerdict): Config {
   if (verdict.kind === "config") return verdict.config;
   throw new ConfigurationError(verdict.problems.map(problemText));
 }

@@ -175,14 +175,19 @@ test("refuses a key beyond the limit until one is revoked", async (t) => {
 });
 
 const FAILING: readonly [words: string, stderr: RegExp][] = [
-  ["account create alice", /^postbackd: the login alice exists already\n$/],
+  ["account create alice", /^postbackd: the login alice exists already; .*key create alice/],
   ["account disable bob", /^postbackd: there is no account bob; /],
   ["account enable bob", /^postbackd: there is no account bob; /],
   ["key create bob", /^postbackd: there is no account bob; /],
   ["key list bob", /^postbackd: there is no account bob; /],
   ["key revoke key_0", /^postbackd: there is no key with this id; /],
   [`key revoke pbd_live_${"a".repeat(40)}`, /^postbackd: this is a key, not the id of one; [^a]/],
-  ["account list --db no-such-folder/x.db", /no-such-folder\/x\.db.*does not exist\n$/],
+  [
+    "account list --db no-such-folder/x.db",
+    /\/x\.db cannot be opened: the folder .*no-such-folder does not exist; make it/,
+  ],
+  ["account list --db postbackd.db/x.db", /the folder .*\/postbackd\.db does not exist; make it/],
+  ["account list --db .", /cannot be opened: it is a folder; name a file in it with --db\n$/],
 ];
 
 test("exits with 1 and one sentence on stderr when it cannot be done", async (t) => {

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { version } from "../../src/assets.ts";
+import { allCommands, readCommandTree } from "../../src/cli/command-tree.ts";
+import { program } from "../../src/cli/program.ts";
 import { runProgram } from "../helpers/program.ts";
 
 test("prints its version", async (t) => {
@@ -20,12 +22,17 @@ test("lists its commands", async (t) => {
     `\
 Runs tasks for accounts and reports finished tasks by signed webhooks (postbackd v${version})
 
-USAGE postbackd start|admin
+USAGE postbackd start|admin|config|explain-url|verify|health|completion
 
 COMMANDS
 
-  start    Serve: take in tasks, run them, send their webhooks
-  admin    Manage accounts and API keys, also while the daemon serves
+        start    Serve: take in tasks, run them, send their webhooks
+        admin    Manage accounts, keys, secrets and access requests, also while the daemon serves
+       config    Check, show and begin a configuration
+  explain-url    Say whether a webhook to a URL would be sent, and why not
+       verify    Check the signature of a webhook and say what is wrong with it
+       health    Say whether the daemon takes in tasks
+   completion    Print a script that completes commands and flags in a shell
 
 Use postbackd <command> --help for more information about a command.
 
@@ -56,7 +63,9 @@ OPTIONS
      --ready-file=<PATH>    File that gets the ready line, written whole
          --insecure-http    Serve plain HTTP beyond loopback, keys in the clear
   --trusted-proxy=<CIDR>    Network of a proxy that does HTTPS and may name the client; may be repeated
-   --allow-target=<TEXT>    Webhook target to allow although it is not public: CIDR, address or host, [:port]; may be repeated
+       --tls-cert=<PATH>    Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP
+        --tls-key=<PATH>    Private key (PEM) of the certificate
+   --allow-target=<TEXT>    Webhook target that need not be public: CIDR, address or host, [:port]; may be repeated
 
 When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it
 after what is under way, within 25 seconds; a second one at once. Every flag is also a variable
@@ -100,8 +109,54 @@ EXAMPLE
   );
 });
 
+test("explains an argument that may be left out", async (t) => {
+  const { code, stdout } = await runProgram(t, ["config", "init", "--help"]);
+
+  assert.equal(code, 0);
+  assert.equal(
+    stdout,
+    `\
+Make a configuration file that explains every setting (postbackd config init)
+
+USAGE postbackd config init [OPTIONS] [FILE]
+
+ARGUMENTS
+
+  FILE=<PATH>    File to make; ./postbackd.toml unless given
+
+OPTIONS
+
+  --json    Print one JSON document
+
+Every setting is in it with its default, commented out. A file that exists is left as it is.
+
+EXAMPLE
+
+  postbackd config init
+`,
+  );
+});
+
+for (const { words, commands } of allCommands(await readCommandTree(program))) {
+  const name = ["postbackd", ...words].join(" ");
+  test(`explains ${name} with an example of it`, async (t) => {
+    const { code, stdout, stderr } = await runProgram(t, [...words, "--help"]);
+
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.ok(stdout.includes(`(${name}${words.length === 0 ? ` v${version}` : ""})\n`));
+    const example = /\nEXAMPLE\n\n {2}(.+)\n$/.exec(stdout)?.[1] ?? "";
+    assert.doesNotMatch(stdout, /.{121}/, "no line is wider than 120 columns");
+    // A group's example is one of a command in it.
+    assert.ok(`${example} `.startsWith(`${name} `), example);
+    assert.equal(commands.length > 0, /\nCOMMANDS\n/.test(stdout));
+  });
+}
+
 const WRONG: readonly [words: readonly string[], stderr: string][] = [
-  [[], "postbackd: no command given; there are start, admin\nTry 'postbackd --help'.\n"],
+  [
+    [],
+    "postbackd: no command given; there are start, admin, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
+  ],
   [
     ["strat"],
     "postbackd: unknown command \"strat\"; the nearest known one is start\nTry 'postbackd --help'.\n",
@@ -113,7 +168,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin"],
-    "postbackd: no command given; there are account, key\nTry 'postbackd admin --help'.\n",
+    "postbackd: no command given; there are account, key, secret, access\nTry 'postbackd admin --help'.\n",
   ],
   [
     ["--db", "x", "start"],
@@ -125,6 +180,11 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
     'postbackd: unknown flag "--prot"; the nearest known one is --port\n' +
       "Try 'postbackd start --help'.\n",
   ],
+  [
+    ["config", "init", "a", "b"],
+    "postbackd: unexpected argument \"b\"\nTry 'postbackd config init --help'.\n",
+  ],
+  [["explain-url"], "postbackd: URL is missing\nTry 'postbackd explain-url --help'.\n"],
   [
     ["admin", "account", "list", "alice"],
     "postbackd: unexpected argument \"alice\"\nTry 'postbackd admin account list --help'.\n",

@@ -162,7 +162,10 @@ test("exits with 1 when the database's folder does not exist", async (t) => {
   const { code, stderr } = await runProgram(t, [...START, "--db", "no-such-folder/x.db"]);
 
   assert.equal(code, 1);
-  assert.match(stderr, /^postbackd: .*no-such-folder\/x\.db.*does not exist\n$/);
+  assert.match(
+    stderr,
+    /^postbackd: .*no-such-folder\/x\.db cannot be opened: the folder .* does not exist; make it/,
+  );
 });
 
 test("exits with 1 when the database is another program's", async (t) => {
@@ -172,7 +175,7 @@ test("exits with 1 when the database is another program's", async (t) => {
   const { code, stderr } = await runProgram(t, START, { cwd });
 
   assert.equal(code, 1);
-  assert.match(stderr, /^postbackd: .*postbackd\.db/);
+  assert.match(stderr, /^postbackd: \/.*postbackd\.db is not a database; name another file/);
   assert.doesNotMatch(stderr, /\n +at /, "no stack");
 });
 

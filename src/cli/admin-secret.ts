@@ -1,0 +1,119 @@
+import { defineCommand } from "citty";
+
+import { newWebhookSecret } from "../domain/account.ts";
+import type { Store, WebhookSecrets } from "../store/store.ts";
+import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { CommandFailure } from "./failure.ts";
+import { cellText } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin secret";
+
+const show = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} show`,
+    description: "Show what an account's webhooks are signed with",
+    example: `${NAME} show alice`,
+  }),
+  args: LOGIN_ARG,
+  plan: (args) => showSecrets(loginOf(args)),
+});
+
+const rotate = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} rotate`,
+    description: "Begin to replace an account's webhook secret",
+    example: `${NAME} rotate alice`,
+    notes:
+      "Webhooks are signed with both secrets until 'finish': X-Signature with the current one,\n" +
+      "X-Signature-Next with the next one.",
+  }),
+  args: LOGIN_ARG,
+  plan: (args) => rotateSecret(loginOf(args)),
+});
+
+const finish = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} finish`,
+    description: "Sign with an account's next webhook secret only",
+    example: `${NAME} finish alice`,
+    notes: "The secret before it is forgotten. Do this once every receiver knows the next one.",
+  }),
+  args: LOGIN_ARG,
+  plan: (args) => finishRotation(loginOf(args)),
+});
+
+/** `postbackd admin secret …`. */
+export const secretCommand = defineCommand({
+  meta: programMeta({
+    name: NAME,
+    description: "Show and replace webhook secrets",
+    example: `${NAME} rotate alice`,
+  }),
+  subCommands: { show, rotate, finish },
+});
+
+function showSecrets(login: string): AdminStep {
+  return async (store) => secretsAnswer(login, await readSecrets(store, login));
+}
+
+function rotateSecret(login: string): AdminStep {
+  return async (store) => {
+    const outcome = await store.rotateSecret({ login, next: newWebhookSecret() });
+    if (outcome === "no account") throw noAccount(login);
+    if (outcome === "already rotating") throw alreadyRotating(login);
+    const { document, lines } = secretsAnswer(login, await readSecrets(store, login));
+    return { document, lines: [...lines, "", ...rotationLines(login)] };
+  };
+}
+
+function rotationLines(login: string): readonly string[] {
+  return [
+    "Give the next secret to every receiver now. Until the rotation is finished X-Signature keeps the",
+    "current secret and X-Signature-Next carries the next one; a receiver may accept either. Then run",
+    `'${NAME} finish ${login}': from there on X-Signature is made with the next secret alone.`,
+  ];
+}
+
+function alreadyRotating(login: string): CommandFailure {
+  return new CommandFailure(
+    `the secret of ${login} is rotating already; ` +
+      `finish that rotation first, with '${NAME} finish ${login}'`,
+  );
+}
+
+function finishRotation(login: string): AdminStep {
+  return async (store) => {
+    const outcome = await store.finishRotation(login);
+    if (outcome === "no account") throw noAccount(login);
+    if (outcome === "not rotating") throw notRotating(login);
+    const { document, lines } = secretsAnswer(login, await readSecrets(store, login));
+    return { document, lines: [...lines, "", "Webhooks are signed with this secret only."] };
+  };
+}
+
+function notRotating(login: string): CommandFailure {
+  return new CommandFailure(
+    `the secret of ${login} is not rotating; begin a rotation with '${NAME} rotate ${login}'`,
+  );
+}
+
+async function readSecrets(store: Store, login: string): Promise<WebhookSecrets> {
+  const secrets = await store.findSecrets(login);
+  if (secrets === null) throw noAccount(login);
+  return secrets;
+}
+
+function secretsAnswer(login: string, secrets: WebhookSecrets): Answer {
+  const { webhookSecret, webhookSecretNext } = secrets;
+  return {
+    document: { login, webhook_secret: webhookSecret, webhook_secret_next: webhookSecretNext },
+    lines: [
+      `login                ${login}`,
+      `webhook_secret       ${webhookSecret}`,
+      `webhook_secret_next  ${cellText(webhookSecretNext)}`,
+    ],
+  };
+}

@@ -1,0 +1,74 @@
+import type { ArgsDef, CommandDef, Resolvable } from "citty";
+
+import { metaOf } from "./usage.ts";
+
+/** A command with all that stands below it. */
+export interface CommandNode {
+  /** The words behind the program's name; none for the program itself. */
+  readonly words: readonly string[];
+  readonly description: string;
+  readonly flags: readonly FlagNode[];
+  readonly positionals: readonly ValueNode[];
+  readonly commands: readonly CommandNode[];
+}
+
+/** What may stand where a value is asked for. */
+export interface ValueNode {
+  /** Without dashes. */
+  readonly name: string;
+  readonly description: string;
+  /** The only values there are; none where any text will do. */
+  readonly choices: readonly string[];
+  readonly isPath: boolean;
+}
+
+export interface FlagNode extends ValueNode {
+  readonly takesValue: boolean;
+}
+
+/** Loads every command and its definition. */
+export async function readCommandTree(
+  command: CommandDef,
+  words: readonly string[] = [],
+): Promise<CommandNode> {
+  const args: ArgsDef = (await resolved(command.args)) ?? {};
+  const subCommands = Object.entries((await resolved(command.subCommands)) ?? {});
+  const values = Object.entries(args).map(([name, arg]) => toValue(name, arg));
+  return {
+    words,
+    description: metaOf(command).description,
+    flags: values.filter((value) => !value.isPositional),
+    positionals: values.filter((value) => value.isPositional),
+    commands: await Promise.all(
+      subCommands.map(async ([name, sub]) =>
+        readCommandTree((await resolved(sub)) ?? {}, [...words, name]),
+      ),
+    ),
+  };
+}
+
+/** The command and all below it, itself first. */
+export function allCommands(node: CommandNode): readonly CommandNode[] {
+  return [node, ...node.commands.flatMap(allCommands)];
+}
+
+function toValue(
+  name: string,
+  arg: ArgsDef[string],
+): FlagNode & { readonly isPositional: boolean } {
+  const { type, description = "", valueHint = "" } = arg;
+  return {
+    name,
+    description,
+    // The hint of a value that is one of a few words lists them.
+    choices: valueHint.includes("|") ? valueHint.split("|") : [],
+    isPath: valueHint === "PATH",
+    takesValue: type !== "boolean",
+    isPositional: type === "positional",
+  };
+}
+
+async function resolved<T>(value: Resolvable<T> | undefined): Promise<T | undefined> {
+  // Nothing that citty resolves is itself a function.
+  return typeof value === "function" ? (value as () => T | Promise<T>)() : value;
+}

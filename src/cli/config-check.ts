@@ -1,0 +1,92 @@
+import { defineCommand } from "citty";
+
+import { problemText, SETTING_LIST } from "../config.ts";
+import type { Config, ConfigProblem, ConfigVerdict } from "../config.ts";
+import { systemClock } from "../domain/clock.ts";
+import { isSet, readArguments } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { ConfigurationError, EXIT } from "./failure.ts";
+import { JSON_ARG, printAnswer, printError } from "./print.ts";
+import { judgeCommandConfig, settingArgs } from "./settings.ts";
+import { programMeta } from "./usage.ts";
+
+const args = { ...settingArgs(), ...JSON_ARG };
+
+/** `postbackd config check`. */
+export const configCheckCommand = defineCommand({
+  meta: programMeta({
+    name: "postbackd config check",
+    description: "Look for everything that is wrong with the configuration",
+    example: "postbackd config check --config /etc/postbackd.toml",
+    notes:
+      "It takes the flags of 'start' and reads the same variables and the same file. It exits with 0 when\n" +
+      "'start' would take them and with 78, naming every problem, when not. A command that is not there is\n" +
+      "a warning: the tasks of its type would fail.",
+  }),
+  args,
+  async run({ rawArgs }) {
+    const given = readArguments(rawArgs, args);
+    return report(given, await inspect(judgeCommandConfig(given)));
+  },
+});
+
+interface Inspection {
+  readonly config: Config;
+  readonly problems: readonly ConfigProblem[];
+  readonly warnings: readonly string[];
+}
+
+async function inspect(verdict: ConfigVerdict): Promise<Inspection> {
+  const isConfig = verdict.kind === "config";
+  const config = isConfig ? verdict.config : verdict.draft;
+  const found = isConfig ? [] : verdict.problems;
+  const { checkCertificate, missingPrograms } = await import("../daemon-check.ts");
+  const certificate = checkCertificate(config, systemClock.now());
+  const programs = await missingPrograms(config, process.env);
+  return {
+    config,
+    problems: [...found, ...certificate.problems],
+    warnings: [...certificate.warnings, ...programs],
+  };
+}
+
+function report(given: Arguments, { config, problems, warnings }: Inspection): number {
+  const isValid = problems.length === 0;
+  const lines = [...summaryLines(config), ...warnings.map(warningText)];
+  if (isValid || isSet(given, "json")) {
+    const document = { file: config.file, valid: isValid, problems, warnings, ...countsOf(config) };
+    printAnswer(given, { document, lines });
+    return isValid ? EXIT.done : EXIT.configuration;
+  }
+  for (const warning of warnings) printError(warningText(warning));
+  throw new ConfigurationError(problems.map(problemText));
+}
+
+function countsOf(config: Config) {
+  return {
+    types: config.types.size,
+    marketplaces: config.marketplaces.length,
+    settings: SETTING_LIST.filter(
+      ({ key, inFile }) => inFile && config.sources.get(key) !== "default",
+    ).length,
+  };
+}
+
+function summaryLines(config: Config): readonly string[] {
+  const { types, marketplaces, settings } = countsOf(config);
+  const names = [...config.types.keys()].join(", ");
+  return [
+    config.file === null ? "There is no configuration file." : `Read ${config.file}.`,
+    `${countText(types, "task type")} (${names}), ${countText(marketplaces, "marketplace")}, ` +
+      `${countText(settings, "setting")} given; the rest are defaults.`,
+    "The configuration is in order.",
+  ];
+}
+
+function countText(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+function warningText(warning: string): string {
+  return `warning: ${warning}`;
+}

@@ -1,0 +1,62 @@
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+
+import { defineCommand } from "citty";
+import type { ArgsDef } from "citty";
+
+import { sampleFile } from "../config/sample.ts";
+import { readArguments, textOf } from "./arguments.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { JSON_ARG, printAnswer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+
+const STANDARD_FILE = "./postbackd.toml";
+
+const args = {
+  file: {
+    type: "positional",
+    required: false,
+    valueHint: "PATH",
+    description: `File to make; ${STANDARD_FILE} unless given`,
+  },
+  ...JSON_ARG,
+} as const satisfies ArgsDef;
+
+/** `postbackd config init`. */
+export const configInitCommand = defineCommand({
+  meta: programMeta({
+    name: "postbackd config init",
+    description: "Make a configuration file that explains every setting",
+    example: "postbackd config init",
+    notes:
+      "Every setting is in it with its default, commented out. A file that exists is left as it is.",
+  }),
+  args,
+  run({ rawArgs }) {
+    const given = readArguments(rawArgs, args);
+    const file = textOf(given, "file") ?? STANDARD_FILE;
+    if (file === "") throw new UsageError("FILE is empty; leave it out or name a file");
+    const path = resolve(file);
+    writeNew(path);
+    printAnswer(given, {
+      document: { file: path },
+      lines: [`Made ${path}.`, `See what it changes with: postbackd config print --config ${file}`],
+    });
+  },
+});
+
+/** For its owner only: types may get secrets in it later. */
+function writeNew(path: string): void {
+  try {
+    writeFileSync(path, sampleFile(), { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : null;
+    if (code === "EEXIST") {
+      throw new CommandFailure(`${path} exists already and is left as it is; name another file`, {
+        cause: error,
+      });
+    }
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new CommandFailure(`${path} cannot be written: ${reason}`, { cause: error });
+  }
+}

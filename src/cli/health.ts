@@ -1,0 +1,90 @@
+import { defineCommand } from "citty";
+import type { ArgsDef } from "citty";
+
+import { duration, quote } from "../config/value.ts";
+import type { Health } from "../daemon-health.ts";
+import { systemClock } from "../domain/clock.ts";
+import { isSet, readArguments, textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { EXIT, UsageError } from "./failure.ts";
+import { JSON_ARG, printAnswer } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { loadOfflineConfig, settingArgs } from "./settings.ts";
+import { programMeta } from "./usage.ts";
+
+const args = {
+  wait: { type: "boolean", description: "Ask again until it is ready or the time is up" },
+  timeout: {
+    type: "string",
+    valueHint: "DURATION",
+    default: "30s",
+    description: "Time for all of it",
+  },
+  url: {
+    type: "string",
+    valueHint: "URL",
+    description: "Base URL of the daemon; else the database file leads to it",
+  },
+  ...settingArgs(["db", "config"]),
+  ...JSON_ARG,
+} as const satisfies ArgsDef;
+
+/** `postbackd health`. */
+export const healthCommand = defineCommand({
+  meta: programMeta({
+    name: "postbackd health",
+    description: "Say whether the daemon takes in tasks",
+    example: "postbackd health --wait --timeout 30s",
+    notes:
+      "It finds the daemon by the lock file beside the database and asks /readyz. It exits with 0 when the\n" +
+      "daemon is ready and with 1 when not. With https, the certificate is checked for --url alone.",
+  }),
+  args,
+  async run({ rawArgs }) {
+    const given = readArguments(rawArgs, args);
+    const question = {
+      url: urlOf(given),
+      timeoutMs: timeoutOf(given),
+      isPatient: isSet(given, "wait"),
+    };
+    const config = loadOfflineConfig(given);
+    const { askHealth } = await import("../daemon-health.ts");
+    const health = await aliveDuring(() => askHealth({ ...question, config, clock: systemClock }));
+    printAnswer(given, toAnswer(health));
+    return health.kind === "ready" ? EXIT.done : EXIT.failed;
+  },
+});
+
+function urlOf(given: Arguments): URL | null {
+  const text = textOf(given, "url");
+  if (text === undefined) return null;
+  const url = URL.parse(text);
+  const isBase = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === "";
+  if (isBase) return url;
+  throw new UsageError(`--url takes a base URL such as http://127.0.0.1:8787, not ${quote(text)}`);
+}
+
+function timeoutOf(given: Arguments): number {
+  const parsed = duration.parse(textOf(given, "timeout") ?? args.timeout.default, "");
+  if (parsed.kind === "value") return parsed.value;
+  throw new UsageError(`--timeout ${parsed.reason}`);
+}
+
+/** The clock's timers do not keep a process alive, and between two questions there is nothing else. */
+async function aliveDuring<T>(work: () => Promise<T>): Promise<T> {
+  const alive = setInterval(() => {}, 1_000_000);
+  try {
+    return await work();
+  } finally {
+    clearInterval(alive);
+  }
+}
+
+function toAnswer(health: Health): Answer {
+  if (health.kind === "ready") {
+    const { url } = health;
+    return { document: { ready: true, url, reason: null }, lines: [`Ready at ${url}.`] };
+  }
+  const { url, reason } = health;
+  return { document: { ready: false, url, reason }, lines: [`Not ready: ${reason}.`] };
+}

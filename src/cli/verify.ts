@@ -1,0 +1,113 @@
+import { readFile } from "node:fs/promises";
+import { buffer } from "node:stream/consumers";
+
+import { defineCommand } from "citty";
+import type { ArgsDef } from "citty";
+
+import { checkSignature } from "../domain/signature-check.ts";
+import type { ReceivedMessage, SignatureVerdict } from "../domain/signature-check.ts";
+import { readArguments, textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { CommandFailure, EXIT, UsageError } from "./failure.ts";
+import { JSON_ARG, printAnswer } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { settingArgs } from "./settings.ts";
+import { programMeta } from "./usage.ts";
+
+const args = {
+  secret: { type: "string", valueHint: "SECRET", description: "Webhook secret, whsec_ included" },
+  "secret-file": {
+    type: "string",
+    valueHint: "PATH",
+    description:
+      "File with the secret, which other users of the machine cannot see in the process list",
+  },
+  "body-file": {
+    type: "string",
+    valueHint: "PATH",
+    description: "Body of a postback as it was received; - is standard input",
+  },
+  url: { type: "string", valueHint: "URL", description: "URL of a pingback as it was requested" },
+  signature: { type: "string", valueHint: "TEXT", description: "Value of the header X-Signature" },
+  // Taken because every command takes them (contract §8): a script may add them to whatever it calls.
+  ...settingArgs(["db", "config"]),
+  ...JSON_ARG,
+} as const satisfies ArgsDef;
+
+/** `postbackd verify`. */
+export const verifyCommand = defineCommand({
+  meta: programMeta({
+    name: "postbackd verify",
+    description: "Check the signature of a webhook and say what is wrong with it",
+    example:
+      'postbackd verify --secret-file secret.txt --body-file body.json --signature "$SIGNATURE"',
+    notes:
+      "It takes the body of a postback or the URL of a pingback, and one of --secret and --secret-file. It\n" +
+      "exits with 0 when the signature is valid and with 1 when not. It reads neither database nor configuration.",
+  }),
+  args,
+  async run({ rawArgs }) {
+    const given = readArguments(rawArgs, args);
+    const signature = required(given, "signature");
+    const secretFlag = oneOf(given, ["secret", "secret-file"]);
+    const messageFlag = oneOf(given, ["body-file", "url"]);
+    const secret = await secretOf(given, secretFlag);
+    const message = await messageOf(given, messageFlag);
+    const verdict = checkSignature({ signature, secret, message });
+    printAnswer(given, toAnswer(verdict));
+    return verdict.kind === "valid" ? EXIT.done : EXIT.failed;
+  },
+});
+
+function required(given: Arguments, name: string): string {
+  return textOf(given, name) ?? refuse(`--${name} is missing`);
+}
+
+function oneOf<const Name extends string>(given: Arguments, names: readonly [Name, Name]): Name {
+  const [first, second] = names.filter((name) => given.has(name));
+  if (first !== undefined && second === undefined) return first;
+  const flags = names.map((name) => `--${name}`);
+  return refuse(
+    first === undefined ? `give ${flags.join(" or ")}` : `give ${flags.join(" or ")}, not both`,
+  );
+}
+
+async function secretOf(given: Arguments, flag: "secret" | "secret-file"): Promise<string> {
+  const text = required(given, flag);
+  if (flag === "secret") return text;
+  // Editors and echo end a file with a line break.
+  const bytes = await readBytes(text, "secret");
+  return bytes.toString("utf8").replace(/\r?\n$/, "");
+}
+
+async function messageOf(given: Arguments, flag: "body-file" | "url"): Promise<ReceivedMessage> {
+  const text = required(given, flag);
+  return flag === "url"
+    ? { kind: "url", url: text }
+    : { kind: "body", bytes: await readBytes(text, "body") };
+}
+
+async function readBytes(file: string, what: string): Promise<Buffer> {
+  try {
+    return await (file === "-" ? buffer(process.stdin) : readFile(file));
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+    const name = file === "-" ? "standard input" : file;
+    throw new CommandFailure(`the ${what} cannot be read from ${name} (${code})`, { cause: error });
+  }
+}
+
+function toAnswer(verdict: SignatureVerdict): Answer {
+  if (verdict.kind === "valid") {
+    return { document: { valid: true, reasons: [] }, lines: ["The signature is valid."] };
+  }
+  const { reasons } = verdict;
+  return {
+    document: { valid: false, reasons },
+    lines: ["The signature is not valid.", ...reasons],
+  };
+}
+
+function refuse(message: string): never {
+  throw new UsageError(message);
+}

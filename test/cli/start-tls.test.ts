@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { httpsClient, loopbackCertificate } from "../http/tls-client.ts";
+import type { Certificate } from "../net/certificate.ts";
+
+const FIRST = loopbackCertificate("first");
+const SECOND = loopbackCertificate("second");
+const TRUST = [FIRST, SECOND];
+const ARGS = ["start", "--port", "0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+
+function writePair(folder: string, { cert, key }: Pick<Certificate, "cert" | "key">): void {
+  writeFileSync(join(folder, "cert.pem"), cert);
+  writeFileSync(join(folder, "key.pem"), key);
+}
+
+/** The real program in a folder with the first pair. */
+async function startHttps(t: TestContext) {
+  const cwd = temporaryFolder(t);
+  writePair(cwd, FIRST);
+  const program = startProgram(t, ARGS, { cwd });
+  const { url } = await program.ready;
+  const connect = () => httpsClient(t, { url, trust: TRUST });
+  return { cwd, program, url, connect };
+}
+
+function keyLines({ key }: Certificate): readonly string[] {
+  return key.split("\n").filter((line) => line.length > 30 && !line.startsWith("-"));
+}
+
+test("serves HTTPS and says so in the ready line", async (t) => {
+  const { url, connect, program } = await startHttps(t);
+
+  const answer = await connect().get("/livez");
+
+  assert.match(url, /^https:\/\/127\.0\.0\.1:\d+$/);
+  assert.equal(answer.status, 200);
+  assert.equal(answer.servedBy, "first");
+  assert.deepEqual(await program.stop(), { code: 0, signal: null });
+});
+
+test("serves new connections with a new certificate after SIGHUP, and old ones go on", async (t) => {
+  const { cwd, program, connect } = await startHttps(t);
+  const old = connect();
+  await old.get("/livez");
+
+  writePair(cwd, SECOND);
+  program.kill("SIGHUP");
+  await program.says("certificate reloaded");
+
+  assert.equal((await connect().get("/livez")).servedBy, "second");
+  assert.equal((await old.get("/livez")).servedBy, "first");
+  assert.match(program.stderr, /"file":"[^"]*cert\.pem","subject":"CN=second".*"expires":"20/);
+  assert.deepEqual(await program.stop(), { code: 0, signal: null });
+  for (const line of [...keyLines(FIRST), ...keyLines(SECOND)]) {
+    assert(!program.stderr.includes(line), "the log shows a key");
+  }
+});
+
+test("keeps the old certificate when the new files are faulty, says why, and reloads when they are mended", async (t) => {
+  const { cwd, program, connect } = await startHttps(t);
+
+  writePair(cwd, { cert: SECOND.cert, key: FIRST.key });
+  program.kill("SIGHUP");
+  await program.says("certificate not reloaded");
+
+  assert.match(program.stderr, /"level":"error".*key\.pem \(tls_key\) does not belong to/);
+  assert.equal((await connect().get("/livez")).servedBy, "first");
+  writePair(cwd, SECOND);
+  program.kill("SIGHUP");
+  await program.says("certificate reloaded");
+  assert.equal((await connect().get("/livez")).servedBy, "second");
+});
+
+test("ends with 78 and a sentence when key and certificate do not belong together", async (t) => {
+  const cwd = temporaryFolder(t);
+  writePair(cwd, { cert: FIRST.cert, key: SECOND.key });
+
+  const { code, stdout, stderr } = await runProgram(t, ARGS, { cwd });
+
+  assert.equal(code, 78);
+  assert.equal(stdout, "");
+  assert.match(stderr, /key\.pem \(tls_key\) does not belong to the certificate in .*cert\.pem/);
+  assert.doesNotMatch(stderr, /^\s+at /m);
+  assert.equal(existsSync(join(cwd, "postbackd.db")), false);
+});
+
+test("ends with 78 when a file is missing", async (t) => {
+  const { code, stderr } = await runProgram(t, ARGS);
+
+  assert.equal(code, 78);
+  assert.match(stderr, /cert\.pem \(tls_cert\) does not exist/);
+});
