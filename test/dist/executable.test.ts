@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmodSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
@@ -120,6 +120,22 @@ test("all threads of the executable share one copy of SQLite", async (t) => {
 
   const addons = maps.filter((line) => line.endsWith(".node")).map((line) => line.split(/ +/)[4]);
   assert.equal(new Set(addons).size, 1);
+});
+
+// The thread that lists tasks starts with the first list.
+test("a thread that starts after the unpacked addon was removed shares that copy too", async (t) => {
+  const place = emptyPlace(t);
+  const { program, url, key } = await startService(t, place);
+  for (const name of readdirSync(place.cwd)) {
+    if (name.endsWith(".node")) rmSync(join(place.cwd, name));
+  }
+
+  const response = await fetch(`${url}/v1/tasks`, { headers: { authorization: `Bearer ${key}` } });
+
+  assert.equal(response.status, 200);
+  const maps = readFileSync(`/proc/${program.pid}/maps`, "utf8").split("\n");
+  const addons = maps.filter((line) => line.includes(".node"));
+  assert.equal(new Set(addons.map((line) => line.split(/ +/)[4])).size, 1);
 });
 
 test("the executable replaces an unpacked addon that somebody has changed", async (t) => {

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+
+import { exerciseContract } from "../acceptance/exercise.ts";
+import type { ServedAccount } from "../acceptance/subject.ts";
+import type { Finished, ProgramOptions } from "../helpers/program.ts";
+import { emptyPlace, runBinary, startBinary, type Place } from "./binary.ts";
+
+exerciseContract({
+  name: "executable",
+  async serve(t, { toml }) {
+    const place = emptyPlace(t);
+    const file = join(place.cwd, "data.db");
+    writeFileSync(join(place.cwd, "postbackd.toml"), toml);
+    const command = (args: readonly string[]) => runBinary(t, args, place);
+    const cli = (args: readonly string[]) => command([...args, "--db", file]);
+    const account = toAccount(await cli(["admin", "account", "create", "tester", "--json"]));
+    const program = startBinary(t, ["start", "--db", file, "--port", "0"], place);
+    const { url } = await program.ready;
+    return { url, file, account, command, cli };
+  },
+  launch: (t, args, options) => startBinary(t, args, placeFor(t, options)),
+  run: (t, args, options) => runBinary(t, args, placeFor(t, options)),
+});
+
+function placeFor(t: TestContext, options: ProgramOptions = {}): Place {
+  return { ...emptyPlace(t), ...options };
+}
+
+function toAccount({ code, stdout, stderr }: Finished): ServedAccount {
+  assert.equal(code, 0, stderr);
+  const { login, key, webhook_secret: secret } = JSON.parse(stdout);
+  return { login, key: key.key, secret };
+}
