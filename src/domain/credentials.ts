@@ -44,7 +44,6 @@ function parseBasic(token: string): Credentials | null {
 export interface KeyHolder {
   readonly accountId: number;
   readonly login: string;
-  readonly webhookSecret: string;
   readonly keyId: string;
   readonly keyRevoked: boolean;
   readonly accountDisabled: boolean;

@@ -177,7 +177,8 @@ test("approves a request: makes the account and shows its key and secret once", 
   assert.ok(isWellFormedKey(key.key));
   const holder = await withStore(cwd, (store) => store.findKeyHolder(hashKey(key.key)));
   assert.equal(holder?.login, "alice");
-  assert.equal(holder.webhookSecret, secret);
+  const secrets = await withStore(cwd, (store) => store.findSecrets("alice"));
+  assert.equal(secrets?.webhookSecret, secret);
   assert.equal(holder.keyId, key.key_id);
 });
 

@@ -137,7 +137,7 @@ for (const [credentials, keyRevoked, accountDisabled, code] of verdicts) {
   const state = `${keyRevoked ? "revoked" : "active"} key, ${accountDisabled ? "disabled" : "enabled"} account`;
   test(`answers ${code ?? "yes"} to ${credentials.kind} with ${login}, ${state}`, () => {
     const holder: KeyHolder = {
-      ...{ accountId: 1, login: "ada", webhookSecret: "whsec_x", keyId: "key_x" },
+      ...{ accountId: 1, login: "ada", keyId: "key_x" },
       ...{ keyRevoked, accountDisabled },
     };
 

@@ -44,7 +44,7 @@ const FINISHED: Task = {
 /** A store in which one task is finished and everything works. */
 const SOUND: UsedStore = {
   findKeyHolder: async () => ({
-    ...{ accountId: 1, login: "tester", webhookSecret: "whsec_SECRET", keyId: "key_1" },
+    ...{ accountId: 1, login: "tester", keyId: "key_1" },
     ...{ keyRevoked: false, accountDisabled: false },
   }),
   insertTasks: async () => ({ kind: "inserted" }),

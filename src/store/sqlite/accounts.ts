@@ -73,7 +73,7 @@ export const SELECT_REVOKED_KEYS = `
 
 /** Runs on every request: two index look-ups. */
 export const SELECT_KEY_HOLDER = `
-  SELECT a.seq, a.login, a.webhook_secret, k.key_id, k.revoked_at, a.disabled_at
+  SELECT a.seq, a.login, k.key_id, k.revoked_at, a.disabled_at
   FROM keys AS k JOIN accounts AS a ON a.seq = k.account_seq
   WHERE k.hash = ?`;
 
@@ -101,7 +101,6 @@ interface KeyRow {
 interface KeyHolderRow {
   seq: number;
   login: string;
-  webhook_secret: string;
   key_id: string;
   revoked_at: number | null;
   disabled_at: number | null;
@@ -244,7 +243,6 @@ function toKeyHolder(row: KeyHolderRow): KeyHolder {
   return {
     accountId: row.seq,
     login: row.login,
-    webhookSecret: row.webhook_secret,
     keyId: row.key_id,
     keyRevoked: row.revoked_at !== null,
     accountDisabled: row.disabled_at !== null,

@@ -82,9 +82,9 @@ class SqliteStore implements Store {
   touchKeys: Store["touchKeys"] = (uses) =>
     this.#commit.submit("touchKeys", uses, { weight: uses.length, mayShed: false });
   rotateSecret: Store["rotateSecret"] = (rotation) =>
-    this.#changeKeys(this.#commit.submit("rotateSecret", rotation, OPERATOR_WRITE));
+    this.#commit.submit("rotateSecret", rotation, OPERATOR_WRITE);
   finishRotation: Store["finishRotation"] = (login) =>
-    this.#changeKeys(this.#commit.submit("finishRotation", login, OPERATOR_WRITE));
+    this.#commit.submit("finishRotation", login, OPERATOR_WRITE);
 
   listAccounts: Store["listAccounts"] = () => this.#read((reads) => reads.listAccounts());
   listKeys: Store["listKeys"] = (login) => this.#read((reads) => reads.listKeys(login));
