@@ -17,10 +17,7 @@ export async function startWriterThread(
   migrating?: (start: MigrationStart) => void,
 ): Promise<BatchTransport> {
   const worker = new Worker(writerThreadEntry, { workerData: { role: "writer", file } });
-  worker.on("message", (message: WriterMessage) => {
-    if (message.kind === "migrating") migrating?.(message);
-  });
-  const thread = new WriterThread(worker);
+  const thread = new WriterThread(worker, migrating);
   await thread.ready;
   return thread;
 }
@@ -32,13 +29,14 @@ class WriterThread implements BatchTransport {
   #lost: BatchReply | null = null;
   readonly ready: Promise<void>;
 
-  constructor(worker: Worker) {
+  constructor(worker: Worker, migrating?: (start: MigrationStart) => void) {
     this.#worker = worker;
     this.ready = new Promise((resolve, reject) => {
       worker.on("message", (message: WriterMessage) => {
         if (message.kind === "ready") resolve();
         else if (message.kind === "unusable") reject(new Error(message.message));
-        else if (message.kind === "reply") this.#waiting.shift()?.(message.reply);
+        else if (message.kind === "migrating") migrating?.(message);
+        else this.#waiting.shift()?.(message.reply);
       });
       worker.on("error", (error) => {
         this.#lose(error instanceof Error ? error.message : String(error));
