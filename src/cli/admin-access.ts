@@ -3,6 +3,7 @@ import { defineCommand } from "citty";
 import type { AccessDecision, AccessRequest } from "../domain/access-request.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/access-request.ts";
 import { systemClock } from "../domain/clock.ts";
+import { timeOrNull, timeText } from "../domain/time.ts";
 import type { Undecidable } from "../store/store.ts";
 import { mintAccount, newAccountAnswer } from "./admin-account.ts";
 import { defineAdminCommand, loginOf } from "./admin-command.ts";
@@ -10,7 +11,7 @@ import type { AdminStep } from "./admin-command.ts";
 import { isSet, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { cellText, shortText, tableLines, timeOrNull, timeText } from "./print.ts";
+import { cellText, shortText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { programMeta } from "./usage.ts";
 

@@ -3,13 +3,14 @@ import { defineCommand } from "citty";
 import { newWebhookSecret } from "../domain/account.ts";
 import type { Account } from "../domain/account.ts";
 import { systemClock } from "../domain/clock.ts";
+import { timeOrNull, timeText } from "../domain/time.ts";
 import type { NewAccount } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { mintKey, newKeyDocument } from "./admin-key.ts";
 import type { CreatedKey } from "./admin-key.ts";
 import { CommandFailure } from "./failure.ts";
-import { cellText, tableLines, timeOrNull, timeText } from "./print.ts";
+import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { programMeta } from "./usage.ts";
 

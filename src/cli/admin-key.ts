@@ -10,13 +10,14 @@ import {
   newKey,
   newKeyId,
 } from "../domain/key.ts";
+import { timeOrNull, timeText } from "../domain/time.ts";
 import type { Key, KeyToStore } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { cellText, tableLines, timeOrNull, timeText } from "./print.ts";
+import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { programMeta } from "./usage.ts";
 

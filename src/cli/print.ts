@@ -42,16 +42,6 @@ export function tableLines(
   );
 }
 
-/** RFC 3339 in UTC with milliseconds. */
-export function timeText(timeMs: number): string {
-  return new Date(timeMs).toISOString();
-}
-
-/** As {@link timeText}; null stays. */
-export function timeOrNull(timeMs: number | null): string | null {
-  return timeMs === null ? null : timeText(timeMs);
-}
-
 /** A value for a table's cell; a dash where there is none. */
 export function cellText(value: string | null): string {
   return value === null || value === "" ? "-" : value;

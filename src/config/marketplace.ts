@@ -1,7 +1,7 @@
+import { hasControl } from "../domain/text.ts";
 import { isTable } from "./file.ts";
 import type { FileTable } from "./file.ts";
 import type { Findings, Given } from "./layer.ts";
-import { hasControl } from "./value.ts";
 
 /** What TOML and JSON can both hold. */
 export type JsonValue = string | number | boolean | readonly JsonValue[] | JsonObject;

@@ -1,8 +1,9 @@
+import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";
 import type { FileTable } from "./file.ts";
 import { takeValue } from "./layer.ts";
 import type { Findings, Given } from "./layer.ts";
-import { duration, fault, hasControl, integerBetween, nearestName, path, quote } from "./value.ts";
+import { duration, fault, integerBetween, nearestName, path, quote } from "./value.ts";
 import type { ValueKind } from "./value.ts";
 
 /** How tasks of one type are run. */

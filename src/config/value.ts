@@ -1,5 +1,7 @@
 import { resolve } from "node:path";
 
+import { hasControl } from "../domain/text.ts";
+
 /** A value that passed its check, or why not: `reason` completes "KEY …", as in "KEY must be …". */
 export type ParsedValue<T> =
   | { readonly kind: "value"; readonly value: T }
@@ -173,11 +175,6 @@ export function quote(value: unknown): string {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   if (Array.isArray(value)) return "a list";
   return value instanceof Date ? "a date" : "a table";
-}
-
-/** True for C0, DEL and C1: no path or name has a use for them, and a NUL stops system calls. */
-export function hasControl(text: string): boolean {
-  return /\p{Cc}/u.test(text);
 }
 
 /**

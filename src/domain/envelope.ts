@@ -1,24 +1,12 @@
 import { isTaskError, statusMessage, type StatusCode } from "./status.ts";
 import type { Task, TaskSummary } from "./task.ts";
+import { timeText } from "./time.ts";
 
 /**
  * The bytes clients see. They are made here and not in the HTTP ring, because a postback's body is byte for
  * byte the body of task_get (contract §1): one function makes both. It reads no clock and knows no
  * request. JSON is put together from stored JSON text, so that nothing is parsed again on the way out.
  */
-
-let lastTimeMs = 0;
-let lastTimeText = "1970-01-01T00:00:00.000Z";
-
-/** RFC 3339 in UTC with milliseconds. */
-export function timeText(timeMs: number): string {
-  // Tasks of one post and one millisecond share their times: formatting each costs 3 µs under load.
-  if (timeMs !== lastTimeMs) {
-    lastTimeText = new Date(timeMs).toISOString();
-    lastTimeMs = timeMs;
-  }
-  return lastTimeText;
-}
 
 function timeJson(timeMs: number | null): string {
   return timeMs === null ? "null" : `"${timeText(timeMs)}"`;

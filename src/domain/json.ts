@@ -54,6 +54,14 @@ export function toJsonText(value: unknown): string {
   return JSON.stringify(value);
 }
 
+/** True for a JSON object as the parser made it. */
+export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  // A number whose digits are kept is an object to JavaScript, and a number to the client.
+  return (
+    typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
+  );
+}
+
 /** The plain number behind a parsed number, whichever way the parser kept it. */
 export function toPlainNumber(value: unknown): unknown {
   return JSON.isRawJSON(value) ? Number(value.rawJSON) : value;

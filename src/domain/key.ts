@@ -1,5 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 
+import { isPlainText } from "./text.ts";
+
 /** What every API key begins with, and what listings show of it beside the last four characters. */
 export const KEY_PREFIX = "pbd_live_";
 
@@ -51,9 +53,7 @@ export function hashKey(key: string): string {
  * character (C0, DEL, C1) or half a surrogate pair.
  */
 export function isKeyLabel(text: string): boolean {
-  // A code point is at most two units: text that is far too long is not taken apart to count it.
-  if (text.length > 2 * KEY_LABEL_MAX) return false;
-  return [...text].length <= KEY_LABEL_MAX && text.isWellFormed() && !/\p{Cc}/u.test(text);
+  return isPlainText(text, KEY_LABEL_MAX);
 }
 
 /** `key_` and the 32 hex digits of a UUIDv7. */

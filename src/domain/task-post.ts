@@ -1,8 +1,8 @@
-import { timeText } from "./envelope.ts";
 import { toJsonText, toPlainNumber } from "./json.ts";
 import { statusMessage } from "./status.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "./task.ts";
-import { parseTime } from "./time.ts";
+import { isPlainText } from "./text.ts";
+import { parseTime, timeText } from "./time.ts";
 import { URL_BYTES_MAX } from "./url-form.ts";
 import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "./webhook-url.ts";
 import type { PingbackVerdict, UrlPolicy, UrlVerdict, WebhookTarget } from "./webhook-url.ts";
@@ -27,8 +27,6 @@ export const TAG_LENGTH_MAX = 255;
 
 const PRIORITY_MAX = 9;
 const NAME_LENGTH_MAX = 64;
-// C0, DEL and C1.
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 // Without the flag `i`, which JSON Schema does not have.
 const WEB_ADDRESS = "^[Hh][Tt][Tt][Pp][Ss]?://";
 const URL_RULES = `Public targets alone, at most ${URL_BYTES_MAX} bytes in encoded form.`;
@@ -173,13 +171,7 @@ function listTypes(types: ReadonlySet<string>): string {
 
 /** True for a tag as contract §3 has it: at most 255 code points, well-formed, no control characters. */
 export function isTag(value: unknown): value is string {
-  if (typeof value !== "string" || !value.isWellFormed() || CONTROL.test(value)) return false;
-  // A code point takes one or two units, so only lengths in between need counting.
-  return value.length <= TAG_LENGTH_MAX || isAtMostCodePoints(value, TAG_LENGTH_MAX);
-}
-
-function isAtMostCodePoints(text: string, max: number): boolean {
-  return text.length <= 2 * max && [...text].length <= max;
+  return isPlainText(value, TAG_LENGTH_MAX);
 }
 
 function parseTag(value: unknown): string | null {

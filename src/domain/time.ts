@@ -1,4 +1,20 @@
-import { timeText } from "./envelope.ts";
+let lastTimeMs = 0;
+let lastTimeText = "1970-01-01T00:00:00.000Z";
+
+/** RFC 3339 in UTC with milliseconds. */
+export function timeText(timeMs: number): string {
+  // Tasks of one post and one millisecond share their times: formatting each costs 3 µs under load.
+  if (timeMs !== lastTimeMs) {
+    lastTimeText = new Date(timeMs).toISOString();
+    lastTimeMs = timeMs;
+  }
+  return lastTimeText;
+}
+
+/** As {@link timeText}; null stays. */
+export function timeOrNull(timeMs: number | null): string | null {
+  return timeMs === null ? null : timeText(timeMs);
+}
 
 const RFC_3339 =
   /^\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;

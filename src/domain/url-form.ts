@@ -1,4 +1,5 @@
 import { LONG_HOST_NAME } from "./host-name.ts";
+import { hasControl } from "./text.ts";
 
 /**
  * A URL in normal form, taken apart. `url` is a fixed point: parsing it gives the same again. It is
@@ -64,7 +65,7 @@ export function textFault(raw: string): UrlFault | null {
   }
   // A parser drops tabs and line breaks silently and trims the rest: "java\nscript" is the old
   // trick.
-  if (CONTROL.test(raw)) {
+  if (hasControl(raw)) {
     return fault("control character", "The URL holds a control character: remove it.");
   }
   if (raw.trim().length !== raw.length) {
@@ -96,8 +97,6 @@ export function hrefWithoutFragment(parsed: URL): string {
   return hash === -1 ? href : href.slice(0, hash);
 }
 
-// C0, DEL and C1.
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const PREFIX = /^https?:\/\/([^/\\?#]*)/i;
 
 /**

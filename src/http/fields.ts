@@ -1,4 +1,6 @@
+import { isJsonObject } from "../domain/json.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
+import { isPlainText } from "../domain/text.ts";
 import { objectSchema, type JsonSchema } from "./json-schema.ts";
 
 /** What one field of a small body may hold: how it is read, and how that is documented. */
@@ -25,7 +27,7 @@ export function parseFields<Rules extends FieldRules>(
   body: unknown,
   rules: Rules,
 ): FieldValues<Rules> {
-  if (!isObject(body)) {
+  if (!isJsonObject(body)) {
     throw new StatusError(40503, { detail: "The body must be a JSON object." });
   }
   const faults = Object.keys(body)
@@ -97,22 +99,13 @@ export function optionalWord<const Word extends string>(
   };
 }
 
-// C0, DEL and C1, without and with tab, line feed and carriage return.
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
-const CONTROL_IN_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
-
 function parseText(
   value: unknown,
   { lengthMax, also, isMultiline = false }: TextBounds,
 ): { readonly value: string } | { readonly reason: string } {
-  const control = isMultiline ? CONTROL_IN_LINES : CONTROL;
-  const isText =
-    typeof value === "string" &&
-    value.isWellFormed() &&
-    !control.test(value) &&
-    value.length <= 2 * lengthMax &&
-    [...value].length <= lengthMax;
-  if (!isText) {
+  const isString = typeof value === "string";
+  const line = isString && isMultiline ? value.replaceAll(/[\t\n\r]/g, " ") : value;
+  if (!isString || !isPlainText(line, lengthMax)) {
     const rule = `a string of at most ${lengthMax} characters, without control characters`;
     return { reason: `It must be ${rule} or lone surrogates.` };
   }
@@ -134,6 +127,11 @@ interface FieldFault {
 
 const FAULTS_MAX = 20;
 
+/** 40501 for one field, with what a client has to do about it. */
+export function invalidField(name: string, reason: string): StatusError {
+  return invalidFields([{ name, reason }]);
+}
+
 function invalidFields(faults: readonly FieldFault[]): StatusError {
   const shown = faults.slice(0, FAULTS_MAX).map(({ name, reason }) => ({
     name: shorten(name),
@@ -152,10 +150,4 @@ function toDetail({ name, reason }: FieldFault): StatusDetail {
 
 function shorten(name: string): string {
   return (name.length <= 64 ? name : `${name.slice(0, 64)}…`).toWellFormed();
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
-  );
 }

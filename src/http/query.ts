@@ -1,4 +1,5 @@
 import { StatusError } from "../domain/status.ts";
+import { isAtMostCodePoints } from "../domain/text.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
 /** What one query parameter may hold: how it is read, and how that is documented. */
@@ -98,11 +99,7 @@ export function trueOrFalse(standard: boolean, description: string): QueryRule<b
 /** A rule for text of at most `lengthMax` code points. */
 export function textUpTo(lengthMax: number, description: string): QueryRule<string> {
   return {
-    // A code point takes two units at most, so only lengths in between need counting.
-    parse: (text) =>
-      text.length <= lengthMax || (text.length <= 2 * lengthMax && [...text].length <= lengthMax)
-        ? text
-        : null,
+    parse: (text) => (isAtMostCodePoints(text, lengthMax) ? text : null),
     takes: `at most ${lengthMax} characters`,
     schema: { type: "string", maxLength: lengthMax },
     description,

@@ -84,9 +84,9 @@ export interface Store {
   /** The answer that was kept for an idempotency key at or after `validSince`; null when there is none. */
   findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
   /** An account's task; null for an unknown id and for another account's alike. */
-  findTask(key: { accountId: number; id: string }): Promise<FoundTask | null>;
+  findTask(key: TaskKey): Promise<FoundTask | null>;
   /** Takes a task out of tasks_ready. */
-  collectTask(key: { accountId: number; id: string }): Promise<void>;
+  collectTask(key: TaskKey): Promise<void>;
   /**
    * Cancels a task that is queued or running: it never runs, is never ready and sends nothing. A task that has
    * ended stays as it is.

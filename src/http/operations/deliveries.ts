@@ -1,10 +1,11 @@
 import type { DeliveryKind } from "../../domain/delivery.ts";
-import { timeText } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
-import { StatusError, statusMessage } from "../../domain/status.ts";
+import type { StatusError } from "../../domain/status.ts";
+import type { TaskKey } from "../../domain/task.ts";
+import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Attempt, Delivery, Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
-import { optionalWord } from "../fields.ts";
+import { invalidField, optionalWord } from "../fields.ts";
 import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
@@ -87,7 +88,7 @@ export function redeliver(deps: DeliveriesDeps): Operation {
 }
 
 async function findDeliveries(
-  key: { readonly accountId: number; readonly id: string },
+  key: TaskKey,
   { deps, now }: { readonly deps: DeliveriesDeps; readonly now: number },
 ): Promise<readonly Delivery[]> {
   const found = isId(key.id) ? await deps.store.listDeliveries(key) : null;
@@ -97,10 +98,7 @@ async function findDeliveries(
 
 function noDelivery(kind: DeliveryKind): StatusError {
   const reason = `This task has no ${kind} to send: it has no such URL, or it has not ended.`;
-  return new StatusError(40501, {
-    message: statusMessage(40501, { name: "kind", reason }),
-    details: [{ pointer: "/kind", detail: reason }],
-  });
+  return invalidField("kind", reason);
 }
 
 function answer(id: string, deliveries: readonly Delivery[]) {
@@ -141,8 +139,4 @@ function attemptDocument(attempt: Attempt) {
     response_excerpt: attempt.responseExcerpt,
     refusal,
   };
-}
-
-function timeOrNull(timeMs: number | null): string | null {
-  return timeMs === null ? null : timeText(timeMs);
 }

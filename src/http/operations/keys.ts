@@ -1,7 +1,7 @@
-import { timeText } from "../../domain/envelope.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, newKey, newKeyId } from "../../domain/key.ts";
 import { StatusError } from "../../domain/status.ts";
+import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Key, Store } from "../../store/store.ts";
 import { envelopeSchema, KEY_ID } from "../api-schema.ts";
 import { optionalText } from "../fields.ts";
@@ -107,14 +107,13 @@ export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
 /** A key as listings show it. */
 export function keyDocument(key: Key, keyUsage: KeyUsage) {
   const { keyId, lastFour, label, createdAt, revokedAt } = key;
-  const lastUsedAt = keyUsage.lastUsedAt(keyId, key.lastUsedAt);
   return {
     key_id: keyId,
     prefix: KEY_PREFIX,
     last_four: lastFour,
     label,
     created_at: timeText(createdAt),
-    last_used_at: lastUsedAt === null ? null : timeText(lastUsedAt),
-    revoked_at: revokedAt === null ? null : timeText(revokedAt),
+    last_used_at: timeOrNull(keyUsage.lastUsedAt(keyId, key.lastUsedAt)),
+    revoked_at: timeOrNull(revokedAt),
   };
 }

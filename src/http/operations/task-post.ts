@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/envelope.ts";
 import type { IdGenerator } from "../../domain/id.ts";
+import { isJsonObject } from "../../domain/json.ts";
 import { expiresAt, IDEMPOTENCY_MS } from "../../domain/retention.ts";
 import { StatusError, type StatusDetail } from "../../domain/status.ts";
 import {
@@ -137,21 +138,14 @@ function parsePosted(body: unknown, tasksMax: number): readonly JsonObject[] {
     const detail = `At most ${tasksMax} tasks may be posted at once; these are ${elements.length}.`;
     throw new StatusError(40006, { detail });
   }
-  const objects = elements.filter(isObject);
+  const objects = elements.filter(isJsonObject);
   if (objects.length === elements.length) return objects;
   throw new StatusError(40503, { details: notObjects(elements, Array.isArray(body)) });
 }
 
-function isObject(value: unknown): value is JsonObject {
-  // A number whose digits are kept is an object to JavaScript, and a number to the client.
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
-  );
-}
-
 function notObjects(elements: readonly unknown[], isArray: boolean): StatusDetail[] {
   return elements.flatMap((element, i) => {
-    if (isObject(element)) return [];
+    if (isJsonObject(element)) return [];
     return [{ pointer: isArray ? `/${i}` : "", detail: "A task must be a JSON object." }];
   });
 }

@@ -1,4 +1,5 @@
 import type { AttemptOutcome, DeliveryKind, Refusal } from "../../domain/delivery.ts";
+import type { TaskKey } from "../../domain/task.ts";
 import type {
   Attempt,
   AttemptRecord,
@@ -245,7 +246,7 @@ export function deliveryReads(connection: Connection) {
       return listInFlight.all().map(toAttemptRef);
     },
 
-    listDeliveries(key: { accountId: number; id: string }): readonly Delivery[] | null {
+    listDeliveries(key: TaskKey): readonly Delivery[] | null {
       const taskSeq = findTaskSeq.get(key);
       if (taskSeq === undefined) return null;
       return selectDeliveries.all(taskSeq).map((row) => {

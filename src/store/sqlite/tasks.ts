@@ -5,6 +5,7 @@ import {
   type NewTask,
   type RefusedTask,
   type Task,
+  type TaskKey,
   type TaskState,
   type TaskSummary,
 } from "../../domain/task.ts";
@@ -167,7 +168,7 @@ function changeWrites(connection: Connection, counts: CountChanges) {
   const cancel = connection.prepare(CANCEL_TASK);
 
   return {
-    collectTask(key: { accountId: number; id: string }): void {
+    collectTask(key: TaskKey): void {
       collect.run(key);
     },
 
@@ -198,7 +199,7 @@ export function taskReads(connection: Connection) {
   };
 
   return {
-    findTask(key: { accountId: number; id: string }): FoundTask | null {
+    findTask(key: TaskKey): FoundTask | null {
       const row = find.get(key);
       return row === undefined ? null : { task: toTask(row), isReady: row.ready === 1 };
     },
