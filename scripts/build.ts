@@ -14,11 +14,13 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 
 import { bundle } from "./bundle.ts";
+import { buildLibrary } from "./library.ts";
 import { packageManifest, requirePinnedNode } from "./manifest.ts";
 
 /**
  * Builds `dist/postbackd`, one executable for the platform this runs on: esbuild makes one file of the
  * sources, pkg puts it with SQLite's addon into a copy of the pinned Node. Nothing is downloaded.
+ * Beside it come the modules that other programs import, which run anywhere.
  */
 
 const ROOT = dirname(import.meta.dirname);
@@ -35,6 +37,7 @@ interface Paths {
 }
 
 requirePinnedNode(ROOT);
+await buildLibrary({ root: ROOT, outFolder: join(ROOT, "dist") });
 await buildExecutable();
 
 async function buildExecutable(): Promise<void> {

@@ -57,7 +57,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     isShown: false,
   },
   build: {
-    title: "build (esbuild, pkg)",
+    title: "build (esbuild, tsc, pkg)",
     command: () => ["--import", "tsx", "scripts/build.ts"],
     isShown: false,
   },

@@ -20,6 +20,8 @@ const MACHINE = ["fs", "os", "process"];
 
 export const RINGS: readonly Ring[] = [
   { files: "domain/*", imports: [], packages: [], node: ["crypto"] },
+  // The one clock that there is: it asks the machine for its time.
+  { files: "domain/clock.ts", imports: [], packages: [], node: ["os"] },
   { files: "store/*", imports: ["domain/*"], packages: [], node: [] },
   {
     files: "store/sqlite/*",
@@ -99,9 +101,12 @@ export const RINGS: readonly Ring[] = [
   { files: "log.ts", imports: ["domain/*"], packages: ["pino"], node: ["process", ...PLUMBING] },
   { files: "assets.ts", imports: [], packages: [], node: ["fs", ...PLUMBING] },
   { files: "main.ts", imports: ["cli/*"], packages: [], node: ["process"] },
+  // For receivers, in any runtime that knows Web Crypto.
+  { files: "verify.ts", imports: [], packages: [], node: [] },
   {
     files: "index.ts",
     imports: [
+      "verify.ts",
       "config.ts",
       "config/*",
       "daemon*",

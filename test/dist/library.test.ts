@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import manifest from "../../package.json" with { type: "json" };
+import { newWebhookSecret } from "../../src/domain/account.ts";
+import { temporaryFolder } from "../helpers/program.ts";
+import { exchange } from "../helpers/raw-http.ts";
+import { TYPESCRIPT } from "../receivers/languages.ts";
+import { pathOf, startReceiverProcess } from "../receivers/receiver-process.ts";
+
+const ROOT = dirname(dirname(import.meta.dirname));
+const SECRET = newWebhookSecret();
+const BODY = '{"tasks":[{"result":"ü😀"}]}';
+const URL_SENT = "https://receiver.example/p?t=%C3%BC";
+
+function sign(message: string): string {
+  return `sha256=${createHmac("sha256", SECRET).update(message).digest("hex")}`;
+}
+
+// Without a single name that is not in every runtime, but for how it ends.
+const CHECK = `
+  const { verifyPingback, verifyPostback } = library;
+  const body = new TextEncoder().encode(${JSON.stringify(BODY)});
+  const secrets = ["another", ${JSON.stringify(SECRET)}];
+  const header = ${JSON.stringify(sign(BODY))};
+  const verdicts = await Promise.all([
+    verifyPostback(body, header, secrets),
+    verifyPostback(body.buffer, header, secrets),
+    verifyPostback(body, header, "another"),
+    verifyPostback(body.slice(1), header, secrets),
+    verifyPostback(body, null, secrets),
+    verifyPingback(${JSON.stringify(URL_SENT)}, ${JSON.stringify(sign(URL_SENT))}, secrets),
+    verifyPingback("https://other.example/", ${JSON.stringify(sign(URL_SENT))}, secrets),
+    verifyPostback({ parsed: true }, header, secrets).catch((error) => error.name),
+  ]);
+`;
+const VERDICTS = [true, true, false, false, false, true, false, "TypeError"];
+
+/** The package as its users have it: nothing but the files that package.json names. */
+function install(t: TestContext): string {
+  const folder = temporaryFolder(t);
+  const home = join(folder, "node_modules", manifest.name);
+  mkdirSync(home, { recursive: true });
+  for (const file of ["package.json", ...manifest.files]) {
+    assert.ok(existsSync(join(ROOT, file)), `There is no ${file}: run 'npm run build' first.`);
+    cpSync(join(ROOT, file), join(home, file));
+  }
+  return folder;
+}
+
+const NODE: readonly [string, ...string[]] = [process.execPath];
+const RUNTIMES: readonly (readonly [string, ...string[]])[] = [
+  NODE,
+  // Another version than the pinned one, where the system has one.
+  ["/usr/bin/node"],
+  ["deno", "run"],
+  ["bun", "run"],
+];
+
+/** Older ones have no global Web Crypto. */
+function isOldNode(version: string): boolean {
+  return Number(/^v(\d+)\./.exec(version)?.[1] ?? "20") < 20;
+}
+
+for (const [program, ...args] of RUNTIMES) {
+  const name = program === process.execPath ? "the pinned Node" : program;
+  const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8" });
+  const isAtHand = status === 0 && !isOldNode(stdout);
+  const skip = isAtHand ? false : `${name} is too old or not installed`;
+  test(`the package verifies webhooks in ${name}`, { skip }, (t) => {
+    const folder = install(t);
+    for (const specifier of ["postbackd", "postbackd/verify"]) {
+      const script = `import * as library from "${specifier}";${CHECK}console.log(JSON.stringify(verdicts));`;
+      writeFileSync(join(folder, "check.mjs"), script);
+      const { stdout, stderr } = spawnSync(program, [...args, "check.mjs"], {
+        cwd: folder,
+        encoding: "utf8",
+      });
+      assert.deepEqual(stdout === "" ? stderr : JSON.parse(stdout), VERDICTS, specifier);
+    }
+  });
+}
+
+test("a program inside the project imports the built package by its name", () => {
+  const script = `const library = await import("postbackd");${CHECK}console.log(JSON.stringify(verdicts));`;
+  const args = ["--input-type=module", "--eval", script];
+
+  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: ROOT, encoding: "utf8" });
+
+  assert.deepEqual(stdout === "" ? stderr : JSON.parse(stdout), VERDICTS);
+});
+
+test("dist/verify.js runs where there is nothing but Web Crypto and TextEncoder", () => {
+  const source = readFileSync(join(ROOT, "dist", "verify.js"), "utf8");
+  assert.doesNotMatch(source, /^\s*import\b|\bimport\s*\(|\brequire\s*\(|\bprocess\b|\bBuffer\b/m);
+  // The flag for modules in a context of their own is for a process that is started with it.
+  const script = `
+    const { createContext, SourceTextModule } = require("node:vm");
+    const context = createContext({ crypto, TextEncoder, answer: {} });
+    const link = () => { throw new Error("it imports something"); };
+    const load = async (text, find) => {
+      const module = new SourceTextModule(text, { context });
+      await module.link(find);
+      await module.evaluate();
+      return module;
+    };
+    const main = async () => {
+      const library = await load(${JSON.stringify(source)}, link);
+      const check = ${JSON.stringify(`import * as library from "library";${CHECK}answer.verdicts = verdicts;`)};
+      await load(check, () => library);
+      console.log(JSON.stringify(context.answer.verdicts));
+    };
+    void main();
+  `;
+  const args = ["--experimental-vm-modules", "--no-warnings", "--eval", script];
+
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+
+  assert.deepEqual(stdout === "" ? stderr : JSON.parse(stdout), VERDICTS);
+});
+
+const RESOLUTIONS = [
+  ["--module", "nodenext"],
+  ["--module", "esnext", "--moduleResolution", "bundler"],
+];
+
+for (const options of RESOLUTIONS) {
+  test(`its types are found with ${options.join(" ")}, and refuse a parsed body`, (t) => {
+    const folder = install(t);
+    writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+    writeFileSync(
+      join(folder, "user.ts"),
+      `import { verifyPingback, verifyPostback, type RawBody } from "postbackd";
+       import { verifyPostback as only } from "postbackd/verify";
+       const body: RawBody = new Uint8Array(1);
+       export const verdicts: Promise<boolean>[] = [
+         verifyPostback(body, null, ["a", "b"]),
+         verifyPingback("http://a.example/", undefined, "a"),
+         only("text", ["twice", "sent"], "a"),
+       ];
+       // @ts-expect-error A body that was parsed has other bytes.
+       void verifyPostback({ tasks: [] }, "", "a");`,
+    );
+    const tsc = join(ROOT, "node_modules", ".bin", "tsc");
+    const args = ["--ignoreConfig", "--noEmit", "--strict", "--target", "es2022", "user.ts"];
+
+    // A runtime without Node's types, and nothing of the package is left unchecked.
+    const { status, stdout } = spawnSync(process.execPath, [tsc, ...options, ...args], {
+      cwd: folder,
+      encoding: "utf8",
+    });
+
+    assert.equal(status, 0, stdout);
+  });
+}
+
+test("the receiver in TypeScript runs on the built package without any other tool", async (t) => {
+  const command = [process.execPath, pathOf(TYPESCRIPT)] as const;
+  const { url, inbox } = await startReceiverProcess(t, { command, secrets: [SECRET] });
+  const id = "0198a1b2-c3d4-7000-8000-0123456789ab";
+  const target = `/pingback?id=${id}`;
+
+  const { status } = await exchange(url, {
+    target,
+    headers: [`X-Signature: ${sign(url + target)}`],
+  });
+
+  assert.equal(status, 200);
+  assert.deepEqual([...inbox().keys()], [`${id}.pingback`]);
+});

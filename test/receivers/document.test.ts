@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+
+import { GO, PHP, PYTHON, TYPESCRIPT } from "./languages.ts";
+import { pathOf } from "./receiver-process.ts";
+
+const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "receiving.md");
+const LANGUAGES = [TYPESCRIPT, PYTHON, GO, PHP];
+
+test("docs/receiving.md shows each receiver, character for character, and no other code", () => {
+  const text = readFileSync(DOCUMENT, "utf8");
+  const blocks = [...text.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code);
+
+  assert.deepEqual(
+    blocks,
+    LANGUAGES.map((language) => readFileSync(pathOf(language), "utf8")),
+  );
+});
+
+test("docs/receiving.md links each receiver", () => {
+  const text = readFileSync(DOCUMENT, "utf8");
+
+  for (const { file } of LANGUAGES) assert(text.includes(`[${file}](../${file})`), file);
+});

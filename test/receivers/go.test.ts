@@ -1,0 +1,4 @@
+import { exerciseReceiver } from "./exercise.ts";
+import { GO } from "./languages.ts";
+
+exerciseReceiver(GO);

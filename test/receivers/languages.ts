@@ -1,0 +1,49 @@
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+
+import { pathOf } from "./receiver-process.ts";
+import type { Language } from "./receiver-process.ts";
+
+export const TYPESCRIPT: Language = {
+  name: "TypeScript",
+  file: "examples/receivers/receiver.ts",
+  probe: [process.execPath, "--version"],
+  command: () => [process.execPath, "--import", "tsx", pathOf(TYPESCRIPT)],
+};
+
+export const PYTHON: Language = {
+  name: "Python",
+  file: "examples/receivers/receiver.py",
+  probe: ["python3", "--version"],
+  command: () => ["python3", pathOf(PYTHON)],
+};
+
+export const GO: Language = {
+  name: "Go",
+  file: "examples/receivers/receiver.go",
+  probe: ["go", "version"],
+  command: buildGo,
+};
+
+export const PHP: Language = {
+  name: "PHP",
+  file: "examples/receivers/receiver.php",
+  probe: ["php", "--version"],
+  command: () => ["php", "-S", "127.0.0.1:0", pathOf(PHP)],
+};
+
+function buildGo(folder: string): readonly [string, ...string[]] {
+  const executable = join(folder, "receiver");
+  const { status, stderr } = spawnSync("go", ["build", "-o", executable, pathOf(GO)], {
+    cwd: folder,
+    env: {
+      ...process.env,
+      ...{ GOCACHE: join(folder, "cache"), GOPATH: join(folder, "path"), GOFLAGS: "" },
+      // Nothing is fetched: the standard library and the compiler at hand are all it needs.
+      ...{ GO111MODULE: "off", GOPROXY: "off", GOTOOLCHAIN: "local" },
+    },
+    encoding: "utf8",
+  });
+  if (status !== 0) throw new Error(`go build failed:\n${stderr}`);
+  return [executable];
+}

@@ -1,0 +1,4 @@
+import { exerciseReceiver } from "./exercise.ts";
+import { PHP } from "./languages.ts";
+
+exerciseReceiver(PHP);

@@ -1,0 +1,4 @@
+import { exerciseReceiver } from "./exercise.ts";
+import { PYTHON } from "./languages.ts";
+
+exerciseReceiver(PYTHON);

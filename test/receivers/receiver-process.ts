@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import type { TestContext } from "node:test";
+
+import { temporaryFolder } from "../helpers/program.ts";
+
+const ROOT = dirname(dirname(import.meta.dirname));
+
+/** A receiver of `examples/receivers` in one language. */
+export interface Language {
+  readonly name: string;
+  /** Where it is, relative to the project. */
+  readonly file: string;
+  /** Asks whether what runs it is at hand. */
+  readonly probe: readonly [string, ...string[]];
+  /** What runs it; `folder` is an empty one that may be built in. */
+  command(folder: string): readonly [string, ...string[]];
+}
+
+export interface ReceiverProcess {
+  /** What it says its address is. */
+  readonly url: string;
+  /** What it has taken in: the contents by the names. */
+  inbox(): ReadonlyMap<string, Buffer>;
+  /** Settles when it has said this line so often, in the past or in the future. */
+  says(line: string, times?: number): Promise<void>;
+}
+
+export interface ReceiverSetup {
+  readonly command: readonly [string, ...string[]];
+  readonly secrets: readonly string[];
+  /** What it takes for its public base URL; none unless given. */
+  readonly publicUrl?: string;
+}
+
+/** The file of a receiver, absolute. */
+export function pathOf({ file }: Language): string {
+  return join(ROOT, file);
+}
+
+/**
+ * Why the receiver cannot run here, or false. Throws where the environment promises it with
+ * POSTBACKD_TEST_PEERS=required.
+ */
+export function reasonToSkip({ name, probe }: Language): string | false {
+  const [program, ...args] = probe;
+  if (spawnSync(program, args).status === 0) return false;
+  const reason = `${name} is not installed`;
+  assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", reason);
+  return reason;
+}
+
+/** Starts a receiver as a process of its own on a free port; it is killed when the test ends. */
+export async function startReceiverProcess(
+  t: TestContext,
+  { command, secrets, publicUrl }: ReceiverSetup,
+): Promise<ReceiverProcess> {
+  const inbox = temporaryFolder(t);
+  const [program, ...args] = command;
+  const child = spawn(program, args, {
+    // Where tsconfig.json says what the package's name stands for.
+    cwd: ROOT,
+    env: {
+      ...process.env,
+      ...{ WEBHOOK_SECRETS: secrets.join(", "), PORT: "0", INBOX: inbox, PUBLIC_URL: publicUrl },
+      NODE_TEST_CONTEXT: undefined,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const exit = once(child, "close");
+  t.after(async () => {
+    child.kill("SIGKILL");
+    await exit;
+  });
+  const lines = collectLines([child.stdout, child.stderr], exit);
+  const address = await lines.next((line) => /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0]);
+  return {
+    url: address,
+    inbox: () => readInbox(inbox),
+    async says(line, times = 1) {
+      let seen = 0;
+      await lines.next((each) => {
+        if (each.endsWith(line)) seen++;
+        return seen === times ? each : undefined;
+      });
+    },
+  };
+}
+
+function readInbox(folder: string): ReadonlyMap<string, Buffer> {
+  const names = readdirSync(folder).toSorted();
+  return new Map(names.map((name) => [name, readFileSync(join(folder, name))]));
+}
+
+interface Lines {
+  /** What `find` makes of the first line, from the first one on, of which it makes something. */
+  next(find: (line: string) => string | undefined): Promise<string>;
+}
+
+function collectLines(streams: readonly NodeJS.ReadableStream[], exit: Promise<unknown>): Lines {
+  const lines: string[] = [];
+  const watches = new Set<() => void>();
+  let hasEnded = false;
+  const wake = (): void => watches.forEach((watch) => watch());
+  for (const input of streams) {
+    createInterface({ input }).on("line", (line) => {
+      lines.push(line);
+      wake();
+    });
+  }
+  void exit.then(() => {
+    hasEnded = true;
+    wake();
+  });
+  return {
+    next(find) {
+      const { promise, resolve, reject } = Promise.withResolvers<string>();
+      let index = 0;
+      const watch = (): void => {
+        for (; index < lines.length; index++) {
+          const found = find(lines[index] ?? assert.fail());
+          if (found === undefined) continue;
+          watches.delete(watch);
+          return resolve(found);
+        }
+        if (hasEnded) reject(new Error(`It ended, having said:\n${lines.join("\n")}`));
+      };
+      watches.add(watch);
+      watch();
+      return promise;
+    },
+  };
+}

@@ -1,0 +1,4 @@
+import { exerciseReceiver } from "./exercise.ts";
+import { TYPESCRIPT } from "./languages.ts";
+
+exerciseReceiver(TYPESCRIPT);
