@@ -1,4 +1,4 @@
--- The database of postbackd, version 2. One SQLite file in WAL mode; every table is STRICT.
+-- The database of postbackd, version 3. One SQLite file in WAL mode; every table is STRICT.
 -- Times are milliseconds since the epoch, UTC. Columns named *_text hold JSON text exactly as clients see it.
 -- `seq` numbers rows in the order they were made: it joins tables and pages through lists; ids are for the world.
 -- Partial indexes repeat their WHERE literally in the queries that use them; test/store/query-plans.test.ts
@@ -173,6 +173,8 @@ CREATE TABLE attempts (
   first_byte_ms    REAL,
   response_excerpt TEXT,
   refusal_text     TEXT,
+  -- The receiver's Retry-After, as it sent it.
+  retry_after      TEXT,
   FOREIGN KEY (task_seq, kind) REFERENCES deliveries (task_seq, kind) ON DELETE CASCADE
 ) STRICT;
 
@@ -182,3 +184,26 @@ CREATE INDEX attempts_due ON attempts (host, retry, due_at) WHERE started_at IS 
 CREATE INDEX attempts_in_flight ON attempts (seq) WHERE started_at IS NOT NULL AND ended_at IS NULL;
 -- A task's attempts in the order they were made, for the record and for the retention sweep.
 CREATE INDEX attempts_by_delivery ON attempts (task_seq, kind);
+
+-- The operator's orders to send many deliveries again. The daemon walks through the attempts that were there when an
+-- order was given, some in each transaction, and keeps in it how far it got.
+CREATE TABLE redelivery_orders (
+  seq              INTEGER PRIMARY KEY,
+  id               TEXT    NOT NULL UNIQUE,
+  -- The filter, as JSON.
+  filter_text      TEXT    NOT NULL,
+  per_second       INTEGER NOT NULL,
+  created_at       INTEGER NOT NULL,
+  -- The newest attempt when the order was given: what the order itself makes comes later.
+  last_attempt_seq INTEGER NOT NULL,
+  -- The last attempt that was looked at.
+  examined_seq     INTEGER NOT NULL DEFAULT 0,
+  redelivered      INTEGER NOT NULL DEFAULT 0,
+  ended_at         INTEGER,
+  cancelled        INTEGER NOT NULL DEFAULT 0 CHECK (cancelled IN (0, 1))
+) STRICT;
+
+-- What is left to do.
+CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS NULL;
+-- The sweep.
+CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;

@@ -65,6 +65,8 @@ export interface WebhookConfig {
   readonly retryAfterMs: readonly number[];
   readonly maxInFlight: number;
   readonly maxInFlightPerHost: number;
+  /** Who resolves webhook hosts, as `address` or `address:port`; empty: the system's servers. */
+  readonly dnsServers: readonly string[];
   /** As written. */
   readonly allow: readonly string[];
   readonly allowList: AllowList;
@@ -250,6 +252,7 @@ function readWebhooks(read: SettingReader, findings: Findings): WebhookConfig {
     retryAfterMs: read(SETTINGS.webhooksRetryAfter),
     maxInFlight: read(SETTINGS.webhooksMaxInFlight),
     maxInFlightPerHost: read(SETTINGS.webhooksMaxInFlightPerHost),
+    dnsServers: read(SETTINGS.webhooksDnsServers),
     allow,
     allowList: readAllowList(allow, findings),
   });

@@ -36,6 +36,8 @@ export interface Api {
   finish(): Promise<void>;
 }
 
+// Of one task. Enough for whoever mends a receiver and tries again; a loop would make the daemon a weapon.
+const REDELIVERIES_PER_MINUTE = 30;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
@@ -61,6 +63,9 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       engine.cancel(id);
       waiters.tell(id);
     },
+    redeliveries: new RateLimiter({
+      ...{ limit: REDELIVERIES_PER_MINUTE, windowMs: MINUTE_MS, clock },
+    }),
     accessRequests: new RateLimiter({
       ...{ limit: limits.accessRequestsPerHour, windowMs: HOUR_MS, clock },
     }),

@@ -1,11 +1,11 @@
 import type { Config, TypeConfig } from "./config.ts";
 import { missingPrograms } from "./daemon-check.ts";
+import { openResolver } from "./daemon-url.ts";
 import type { Clock } from "./domain/clock.ts";
 import type { Logger } from "./domain/log.ts";
 import type { UrlPolicy } from "./domain/webhook-url.ts";
 import { Engine } from "./engine/engine.ts";
 import type { TaskType } from "./engine/task-dispatcher.ts";
-import { createResolver } from "./net/resolver.ts";
 import { createSender } from "./net/send.ts";
 import { createCommandRunner } from "./runners/command.ts";
 import { createEchoRunner } from "./runners/echo.ts";
@@ -28,7 +28,7 @@ export interface EngineParts {
 export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { config, clock, log, store, urlPolicy, taskEnded } = parts;
   const { webhooks, retentionMs } = config;
-  const resolver = createResolver({ clock });
+  const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
   const sender = createSender({ clock, resolver, policy: urlPolicy, timeoutMs });
   const types = new Map<string, TaskType>();

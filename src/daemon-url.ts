@@ -3,6 +3,8 @@ import { hostname, networkInterfaces } from "node:os";
 import type { Config } from "./config.ts";
 import { EMPTY_ALLOW_LIST } from "./domain/allow-list.ts";
 import type { Clock } from "./domain/clock.ts";
+import { urlSteps } from "./domain/url-steps.ts";
+import type { UrlStep } from "./domain/url-steps.ts";
 import {
   encodedForm,
   judgeAddresses,
@@ -17,7 +19,7 @@ import type {
   WebhookTarget,
 } from "./domain/webhook-url.ts";
 import { createResolver } from "./net/resolver.ts";
-import type { Resolution, ResolverOptions } from "./net/resolver.ts";
+import type { Resolution, Resolver, ResolverOptions } from "./net/resolver.ts";
 
 /**
  * The part of the composition root that judges webhook URLs: for the daemon, and for a command that says
@@ -42,6 +44,15 @@ export function policySource({ webhooks }: Config, clock: Clock): () => UrlPolic
   };
 }
 
+/** Who resolves the hosts of webhooks: the configured name servers, else those of the system. */
+export function openResolver({ webhooks }: Config, clock: Clock): Resolver {
+  return createResolver({ ...configuredServers(webhooks), clock });
+}
+
+function configuredServers({ dnsServers }: Config["webhooks"]): Pick<ResolverOptions, "servers"> {
+  return dnsServers.length === 0 ? {} : { servers: dnsServers };
+}
+
 /** A URL as it was posted, and what its placeholders would stand for. */
 export interface UrlQuestion {
   readonly url: string;
@@ -52,7 +63,7 @@ export interface UrlQuestion {
 export interface UrlCircumstances {
   readonly config: Config;
   readonly clock: Clock;
-  /** Who resolves names: the system's servers and hosts file unless told. */
+  /** Who resolves names, in the place of what the configuration and the system say. */
   readonly names?: Pick<ResolverOptions, "servers" | "hostsFile">;
 }
 
@@ -62,6 +73,8 @@ export interface UrlExplanation {
   readonly use: "webhook" | "pingback";
   /** What would be requested, or would have been; null where the text has no normal form. */
   readonly normalForm: string | null;
+  /** How the normal form comes about, from the URL as it was posted. */
+  readonly steps: readonly UrlStep[];
   readonly target: WebhookTarget | null;
   /** What the host stands for, in the order of dialling; empty where nothing was resolved. */
   readonly addresses: readonly ExplainedAddress[];
@@ -90,12 +103,13 @@ export async function explainUrl(
   const policy = policySource(circumstances.config, circumstances.clock)();
   const verdict = judge(question, policy);
   const use = isTemplate(question.url) ? "pingback" : "webhook";
+  const steps = urlSteps(question.url, question.values);
   if (verdict.kind === "refused") {
     const normalForm = encodedForm(substituted(question));
-    return { use, normalForm, target: null, addresses: [], outcome: verdict };
+    return { use, normalForm, steps, target: null, addresses: [], outcome: verdict };
   }
   const { target } = verdict;
-  const common = { use, normalForm: target.url, target } as const;
+  const common = { use, normalForm: target.url, steps, target } as const;
   const resolution = await resolve(target, circumstances);
   if (resolution.kind === "failed") {
     const outcome = { kind: "unresolved", error: resolution.error } as const;
@@ -126,7 +140,7 @@ async function resolve(
   { config, clock, names }: UrlCircumstances,
 ): Promise<Resolution> {
   if (isAddress) return { kind: "addresses", addresses: [host] };
-  const resolver = createResolver({ ...names, clock });
+  const resolver = createResolver({ ...configuredServers(config.webhooks), ...names, clock });
   // No longer than an attempt would wait.
   const deadline = new AbortController();
   const timer = clock.setTimer(config.webhooks.timeoutMs, () => deadline.abort());

@@ -6,6 +6,7 @@ import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./dae
 import { policySource } from "./daemon-url.ts";
 import type { Clock } from "./domain/clock.ts";
 import type { Logger } from "./domain/log.ts";
+import { ClockWatch } from "./engine/clock-watch.ts";
 import type { Engine } from "./engine/engine.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
@@ -76,12 +77,14 @@ interface Held {
 }
 
 async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
-  const { config, clock } = options;
+  const { config } = options;
   const { store } = held;
+  const clock = new ClockWatch(options.clock);
   const hadAccounts = (await store.listAccounts()).length > 0;
   const waiters = new TaskWaiters(clock);
-  const common = { ...options, store, urlPolicy: policySource(config, clock) };
+  const common = { ...options, clock, store, urlPolicy: policySource(config, clock) };
   const engine = await createEngine({ ...common, taskEnded: (id) => waiters.tell(id) });
+  clock.watch((byMs) => engine.clockWasSet(byMs));
   const api = await createApi({ ...common, engine, waiters });
   const { host, port, limits } = config;
   const server = await openServer(api.app, { host, port, tls: held.tls, limits });

@@ -99,9 +99,10 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_TLS_KEY: "/etc/tls/key.pem",
     POSTBACKD_WEBHOOKS_TIMEOUT: "500ms",
     POSTBACKD_WEBHOOKS_RETRY_AFTER: "1s,2h,1d",
-    POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT: "7",
+    POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT: "70",
     POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT_PER_HOST: "3",
     POSTBACKD_ALLOW_TARGET: "receiver.lan",
+    POSTBACKD_DNS_SERVER: "192.0.2.53,127.0.0.1:5353,[::1]:5353,::1",
     POSTBACKD_RETENTION_DAYS: "1",
     POSTBACKD_LIMITS_BODY: "64KiB",
     POSTBACKD_LIMITS_TASKS_PER_POST: "5",
@@ -138,9 +139,11 @@ test("takes every setting from its variable, which every setting has", () => {
   assert.deepEqual(config.trustedProxies, ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]);
   assert.deepEqual(config.webhooks.retryAfterMs, [1_000, 7_200_000, 86_400_000]);
   assert.equal(config.webhooks.timeoutMs, 500);
-  assert.equal(config.webhooks.maxInFlight, 7);
+  assert.equal(config.webhooks.maxInFlight, 70);
   assert.equal(config.webhooks.maxInFlightPerHost, 3);
   assert.deepEqual([...config.webhooks.allowList.hosts.keys()], ["receiver.lan"]);
+  const servers = ["192.0.2.53", "127.0.0.1:5353", "[::1]:5353", "::1"];
+  assert.deepEqual(config.webhooks.dnsServers, servers);
   assert.equal(config.retentionMs, 86_400_000);
   assert.deepEqual(config.limits, {
     bodyBytes: 65_536,
@@ -304,10 +307,14 @@ test("refuses values of the wrong type or out of range, and says what is right",
     ['trusted_proxies = "10.0.0.0/8"', /must be a list/],
     ['trusted_proxies = ["10.0.0.0/8", "10.0.0.0/33"]', /item 2 must be a network .*\/33/],
     ['trusted_proxies = ["proxy.lan"]', /must be a network/],
+    ['[webhooks]\ndns_servers = ["dns.lan"]', /item 1 must be an address.*dns\.lan/],
+    ['[webhooks]\ndns_servers = ["192.0.2.53:0"]', /must be an address, with a port/],
+    ['[webhooks]\ndns_servers = ["192.0.2.53", "[::1]:99999"]', /item 2 must be an address/],
+    ['[webhooks]\ndns_servers = ["127.1"]', /must be an address/],
     ['trusted_proxies = ["10.1.2.3/8"]', /write "10.0.0.0\/8"/],
     ["webhooks = 1", /webhooks must be a table: \[webhooks\]/],
     ['[webhooks]\nretry_after = ["1m", 5]', /item 2 needs a unit: write "5s"/],
-    ["[webhooks]\nmax_in_flight = 0", /from 1 to/],
+    ["[webhooks]\nmax_in_flight = 15", /from 16 to/],
     ['[webhooks]\nallow = ["a b"]', /'a b'/],
     ["retention_days = 0", /retention_days must be a whole number from 1/],
     ['[limits]\nbody = "1MB"', /must be a size such as "64KiB", "1MiB"/],

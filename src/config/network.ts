@@ -21,6 +21,23 @@ export const hostValue: ValueKind<string> = {
   },
 };
 
+/** The address of a name server, with a port where it is not 53; IPv6 then in brackets. */
+export const nameServerValue: ValueKind<string> = {
+  form: "text",
+  hint: "ADDRESS",
+  parse(raw) {
+    const text = typeof raw === "string" ? raw : "";
+    const [, bracketed, plain, port = "53"] =
+      /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(text) ?? [];
+    const address = bracketed ?? plain ?? text;
+    const isPort = Number(port) >= 1 && Number(port) <= 65_535;
+    if (parseAddress(address) !== null && isPort) return { kind: "value", value: text };
+    return fault(
+      `must be an address, with a port where it is not 53, such as "192.0.2.53" or "[::1]:5353", not ${quote(raw)}`,
+    );
+  },
+};
+
 /** A network in CIDR form, or one address. */
 export const networkValue: ValueKind<string> = {
   form: "text",

@@ -1,4 +1,4 @@
-import { hostValue, networkValue } from "./network.ts";
+import { hostValue, nameServerValue, networkValue } from "./network.ts";
 import {
   booleanValue,
   duration,
@@ -93,7 +93,7 @@ export const SETTINGS = {
     default: ["1m", "5m", "15m"],
     description: "Wait before each retry, counted from the failure",
   }),
-  webhooksMaxInFlight: setting("webhooks.max_in_flight", integerBetween(1, 10_000), {
+  webhooksMaxInFlight: setting("webhooks.max_in_flight", integerBetween(16, 10_000), {
     default: 512,
     description: "Delivery attempts at once, in all",
   }),
@@ -106,6 +106,11 @@ export const SETTINGS = {
     flag: "allow-target",
     default: [],
     description: "Webhook target that need not be public: CIDR, address or host, [:port]",
+  }),
+  webhooksDnsServers: setting("webhooks.dns_servers", listOf(nameServerValue), {
+    flag: "dns-server",
+    default: [],
+    description: "Name server for webhook hosts; the system's unless given",
   }),
   retentionDays: setting("retention_days", integerBetween(1, 36_500), {
     default: 30,

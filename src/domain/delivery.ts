@@ -28,6 +28,39 @@ export interface Refusal {
 
 export type AttemptOutcome = "delivered" | "failed" | "timed_out" | "refused" | "interrupted";
 
+/**
+ * Which deliveries somebody means; null is any. `outcome` is how the last ended attempt went; `since`
+ * (inclusive) and `until` (exclusive) are about when it ended, and for what was never tried, when it is due.
+ */
+export interface DeliveryFilter {
+  readonly login: string | null;
+  readonly taskId: string | null;
+  readonly kind: DeliveryKind | null;
+  readonly host: string | null;
+  readonly states: readonly DeliveryState[] | null;
+  readonly outcome: AttemptOutcome | null;
+  readonly since: number | null;
+  readonly until: number | null;
+}
+
+export const DELIVERY_KINDS: readonly DeliveryKind[] = ["postback", "pingback"];
+
+export const DELIVERY_STATES: readonly DeliveryState[] = [
+  "scheduled",
+  "in_flight",
+  "delivered",
+  "given_up",
+  "refused",
+];
+
+export const ATTEMPT_OUTCOMES: readonly AttemptOutcome[] = [
+  "delivered",
+  "failed",
+  "timed_out",
+  "refused",
+  "interrupted",
+];
+
 /** How one attempt ended. What does not apply is null (contract §5 lists the fields). */
 export interface AttemptResult {
   readonly outcome: AttemptOutcome;
@@ -40,6 +73,8 @@ export interface AttemptResult {
   /** At most the first 4 KiB of the response body, as text. */
   readonly responseExcerpt: string | null;
   readonly refusal: Refusal | null;
+  /** The receiver's `Retry-After`, as sent; it is recorded and moves nothing (contract §5). */
+  readonly retryAfter: string | null;
 }
 
 /** What follows from an attempt's outcome. `retry` counts the retries used once the next attempt starts. */

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 
 /** What is signed: the raw body of a postback, or the full URL of a pingback as requested. */
 export type SignedMessage = string | Uint8Array;
@@ -9,6 +9,11 @@ export type SignedMessage = string | Uint8Array;
  */
 export function signWebhook(message: SignedMessage, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(message).digest("hex")}`;
+}
+
+/** The SHA-256 of a message in lower-case hex, without any key: to see whether two are the same. */
+export function messageHash(message: SignedMessage): string {
+  return createHash("sha256").update(message).digest("hex");
 }
 
 /** What the Standard Webhooks headers sign. A pingback has no body, so it signs an empty one. */

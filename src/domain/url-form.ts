@@ -44,14 +44,20 @@ export const RAW_LENGTH_MAX = 8192;
 export function parseUrlForm(raw: string): UrlForm | UrlFault {
   const misfit = textFault(raw);
   if (misfit !== null) return misfit;
-  const head = PREFIX.exec(raw);
-  if (head === null) return NO_SCHEME;
-  const authority = head[1] ?? "";
+  const authority = rawAuthority(raw);
+  if (authority === null) return NO_SCHEME;
   const refusal = authorityFault(authority);
   if (refusal !== null) return refusal;
   const parsed = URL.parse(withoutFragment(raw));
   if (parsed === null) return unparsable(authority);
   return toForm(parsed, authority);
+}
+
+/**
+ * Host and port as they stand in a URL that is not yet normalised; null for what is not http or https.
+ */
+export function rawAuthority(raw: string): string | null {
+  return PREFIX.exec(raw)?.[1] ?? null;
 }
 
 /** What the text of a URL breaks before any parser has touched it, or null. */

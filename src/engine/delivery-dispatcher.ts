@@ -1,17 +1,23 @@
-import { decideDelivery, type AttemptResult } from "../domain/delivery.ts";
-import { taskEnvelope } from "../domain/envelope.ts";
-import { signStandardWebhook, signWebhook } from "../domain/signature.ts";
-import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook-url.ts";
-import type { SendRequest, Sender } from "../net/send.ts";
-import type { AttemptRef, ClaimedAttempt, Store } from "../store/store.ts";
+import { parseAddress } from "../domain/address.ts";
+import { decideDelivery, type AttemptResult, type DeliveryDecision } from "../domain/delivery.ts";
+import { webhookRequest } from "../domain/webhook-request.ts";
+import { judgeWebhookUrl, type UrlPolicy, type UrlRefusal } from "../domain/webhook-url.ts";
+import type { Sender } from "../net/send.ts";
+import type { AttemptRef, ClaimedAttempt, Lane, LaneShare, Store } from "../store/store.ts";
 import type { HealthRecord } from "./health-record.ts";
-import { Lanes, type LaneLimits, type LaneShare } from "./lanes.ts";
+import type { AttemptClass, LaneLimits, Load } from "./lane-places.ts";
+import { Lanes, type Pace } from "./lanes.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 
 /** What of the store this dispatcher uses. */
 export type DeliveryQueue = Pick<
   Store,
-  "claimAttempts" | "recordAttempt" | "listLanes" | "listInFlight"
+  | "claimAttempts"
+  | "recordAttempt"
+  | "listLanes"
+  | "listInFlight"
+  | "shiftAttempts"
+  | "hastenAttempts"
 >;
 
 export interface DeliveryDispatcherDeps extends PersistDeps {
@@ -26,22 +32,23 @@ export interface DeliveryDispatcherDeps extends PersistDeps {
   readonly failed: (error: unknown) => void;
 }
 
-// Bodies held for sending; more are claimed when these have gone out. Large results must not fill the memory.
-const BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024;
-
 /**
  * Claims due attempts lane by lane, sends them, and records each with what follows from it.
  *
  *     due → claim (committed) → judge, resolve, sign, send → decide → record (committed) → …
  *
- * An attempt is in flight on disk before its first packet, and its end is on disk before its lane moves on:
- * a crash in between leaves it `interrupted`, to be sent again at once.
+ * An attempt is in flight on disk before its first packet, and its end is written before what its lane starts
+ * next: a crash in between leaves it `interrupted`, to be sent again at once.
  */
 export class DeliveryDispatcher {
   readonly #deps: DeliveryDispatcherDeps;
   readonly #lanes: Lanes;
   #isClaiming = false;
-  #bytesInFlight = 0;
+  #shifts = 0;
+  /** By how much the wall clock was set since the start, in all. */
+  #setMs = 0;
+  /** Attempts that were started and are not recorded yet. */
+  #underWay = 0;
   #stopping = false;
   #waiters: (() => void)[] = [];
 
@@ -55,35 +62,66 @@ export class DeliveryDispatcher {
     const { store } = this.#deps;
     const attempts = await store.listInFlight();
     await Promise.all(attempts.map((attempt) => this.#record(attempt, INTERRUPTED)));
-    for (const { host, dueAt } of await store.listLanes()) {
-      if (dueAt !== null) this.#lanes.noteDue(host, dueAt);
-    }
+    await this.#hasten();
+    for (const lane of await store.listLanes()) this.#lanes.note(lane);
     return { interrupted: attempts.length };
   }
 
-  /** Tells that these hosts have an attempt due now. */
+  /** Tells that these hosts have a first attempt due now. */
   wake(hosts: readonly string[]): void {
-    const now = this.#deps.clock.now();
-    for (const host of hosts) this.#lanes.noteDue(host, now);
+    this.#noteDue(hosts, "fresh");
     this.pump();
+  }
+
+  /** Tells that these hosts have an attempt due now, a first one or a retry. */
+  wakeAny(hosts: readonly string[]): void {
+    this.#noteDue(hosts, "retries");
+    this.wake(hosts);
+  }
+
+  /**
+   * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much:
+   * a retry of 5 minutes comes 5 minutes after the failure, whatever the clock on the wall says. Nothing is claimed
+   * until that is on disk.
+   */
+  clockWasSet(byMs: number): void {
+    const { store, clock, log } = this.#deps;
+    log.warn({ byMs }, "the clock of the machine was set; what is scheduled moves with it");
+    this.#lanes.shift(byMs);
+    this.#setMs += byMs;
+    this.#shifts++;
+    const now = clock.now();
+    const shift = { after: Math.min(now, now - byMs), by: byMs };
+    // While that has to wait for room on the disk, what is written meanwhile may come before it and be moved too.
+    persist(() => store.shiftAttempts(shift), this.#deps)
+      .then(() => this.#hasten())
+      .catch(this.#deps.failed)
+      .finally(() => {
+        this.#shifts--;
+        this.#settled();
+        this.pump();
+      });
   }
 
   /** Starts whatever is due and has room. Called when something changed, and once a second. */
   pump(): void {
-    if (this.#stopping || this.#isClaiming || this.#bytesInFlight > BYTES_IN_FLIGHT_MAX) return;
-    const shares = this.#lanes.take(this.#deps.clock.now());
+    // Asked first: it may tell that the clock was set.
+    const now = this.#deps.clock.now();
+    if (this.#stopping || this.#isClaiming || this.#shifts > 0) return;
+    const shares = this.#lanes.take(now);
     if (shares.length === 0) return;
     this.#isClaiming = true;
     this.#claim(shares).catch(this.#deps.failed);
   }
 
-  /** True when nothing is in flight and nothing is due. */
+  /** True when nothing is in flight and nothing is due that would still be started. */
   isIdle(): boolean {
-    return !this.#isBusy && this.#lanes.isIdle(this.#deps.clock.now());
+    return !this.#isBusy && (this.#stopping || this.#lanes.isIdle(this.#deps.clock.now()));
   }
 
-  /** Settles at the next moment when nothing is in flight. */
+  /** Starts what is due and settles at the next moment when nothing is in flight. */
   async quiet(): Promise<void> {
+    this.pump();
     while (this.#isBusy) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
@@ -93,27 +131,46 @@ export class DeliveryDispatcher {
   }
 
   get #isBusy(): boolean {
-    return this.#isClaiming || this.#lanes.inFlight > 0;
+    return this.#isClaiming || this.#shifts > 0 || this.#underWay > 0;
+  }
+
+  // Nothing may wait for longer than a retry does. Nobody saw the clock being set while the daemon was stopped, and
+  // one that was wrong by years at the start is set right soon, which moves what waits.
+  async #hasten(): Promise<void> {
+    const { store, clock, retryAfterMs, log } = this.#deps;
+    const waitMsMax = Math.max(0, ...retryAfterMs);
+    const hasten = (): Promise<number> => {
+      const now = clock.now();
+      return store.hastenAttempts({ now, latest: now + waitMsMax });
+    };
+    const hastened = await persist(hasten, this.#deps);
+    if (hastened === 0) return;
+    log.warn({ hastened }, "what was scheduled later than any retry is sent sooner");
   }
 
   async #claim(shares: readonly LaneShare[]): Promise<void> {
     const { store, clock } = this.#deps;
     let settled = 0;
     try {
-      const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> =>
-        store.claimAttempts({ lanes: shares, now: clock.now() });
+      let setMs = 0;
+      const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> => {
+        const now = clock.now();
+        setMs = this.#setMs;
+        return store.claimAttempts({ lanes: shares, now });
+      };
       const { attempts, lanes } = await persist(claim, this.#deps);
-      const started = countByHost(attempts);
+      const started = loadByLane(attempts);
       for (const share of shares) {
-        const dueAt = lanes[settled]?.dueAt ?? null;
-        this.#lanes.claimed(share, { started: started.get(share.host) ?? 0, dueAt });
+        // The store answered in the time of the clock as it was then.
+        const left = movedLane(lanes[settled] ?? nothingLeft(share.host), this.#setMs - setMs);
+        this.#lanes.claimed(share, { ...(started.get(share.host) ?? NO_LOAD), left });
         settled++;
       }
       for (const attempt of attempts) this.#start(attempt);
     } finally {
       // A claim that failed started nothing: what was set aside for it must not be waited for.
       for (const share of shares.slice(settled)) {
-        this.#lanes.claimed(share, { started: 0, dueAt: null });
+        this.#lanes.claimed(share, { ...NO_LOAD, left: nothingLeft(share.host) });
       }
       this.#isClaiming = false;
       this.#settled();
@@ -122,41 +179,75 @@ export class DeliveryDispatcher {
   }
 
   #start(attempt: ClaimedAttempt): void {
-    const bytes = bytesOf(attempt);
-    this.#bytesInFlight += bytes;
-    this.#send(attempt)
-      .then((result) => this.#record(attempt, result))
+    this.#underWay++;
+    this.#make(attempt)
       .catch(this.#deps.failed)
       .finally(() => {
-        this.#bytesInFlight -= bytes;
-        this.#lanes.ended(attempt.host);
+        this.#underWay--;
         this.#settled();
         this.pump();
       });
   }
 
+  async #make(attempt: ClaimedAttempt): Promise<void> {
+    const { clock } = this.#deps;
+    const startedAt = clock.monotonic();
+    const result = await this.#send(attempt);
+    const pace = toPace(result.outcome, clock.monotonic() - startedAt);
+    const recorded = this.#record(attempt, result);
+    this.#lanes.ended({
+      host: attempt.host,
+      class: classOf(attempt),
+      bytes: bytesOf(attempt),
+      pace,
+    });
+    // The record stands in the writer's queue before the claim that the free place allows: one commit serves both,
+    // and a full lane moves on a commit earlier (measured: 15 % more deliveries/s to one receiver).
+    this.pump();
+    await recorded;
+  }
+
   async #send(attempt: ClaimedAttempt): Promise<AttemptResult> {
-    // Judged again at every attempt: the rules may be stricter now, and the row may have been tampered with.
-    const verdict = judgeWebhookUrl(attempt.url, this.#deps.urlPolicy());
-    if (verdict.kind === "refused") return toRefused(attempt.host, verdict.rule);
-    const request = toRequest(attempt, this.#deps.clock.now());
-    return this.#deps.sender.send({ ...request, target: verdict.target });
+    const { urlPolicy, sender, log } = this.#deps;
+    try {
+      // Judged again at every attempt: the rules may be stricter now, and the row may have been tampered with.
+      const verdict = judgeWebhookUrl(attempt.url, urlPolicy());
+      if (verdict.kind === "refused") return toRefused(attempt.host, verdict);
+      return await sender.send({ ...webhookRequest(attempt), target: verdict.target });
+    } catch (error) {
+      // One task that cannot be put into a request must not keep all others from being sent.
+      log.error({ err: error, host: attempt.host }, "an attempt could not be made");
+      return NOT_MADE;
+    }
   }
 
   async #record(attempt: AttemptRef, result: AttemptResult): Promise<void> {
     const { store, clock, retryAfterMs, log } = this.#deps;
-    const endedAt = clock.now();
+    const now = clock.now();
+    const setMs = this.#setMs;
+    // The same moment whatever the clock is set to meanwhile: the disk may be full for an hour.
+    const endedAt = (): number => now + this.#setMs - setMs;
+    const decide = (): DeliveryDecision =>
+      decideDelivery(result.outcome, {
+        endedAt: endedAt(),
+        retriesUsed: attempt.retry,
+        retryAfterMs,
+      });
     this.#noteHealth(attempt.host, result.outcome);
-    const facts = { endedAt, retriesUsed: attempt.retry, retryAfterMs };
-    const decision = decideDelivery(result.outcome, facts);
-    const record = { attempt, result, endedAt, decision };
-    await persist(() => store.recordAttempt(record), this.#deps);
-    if (decision.state === "scheduled") this.#lanes.noteDue(attempt.host, decision.dueAt);
+    await persist(
+      () => store.recordAttempt({ attempt, result, endedAt: endedAt(), decision: decide() }),
+      this.#deps,
+    );
+    const decision = decide();
+    if (decision.state === "scheduled") {
+      const { dueAt } = decision;
+      this.#lanes.noteDue(attempt.host, { class: classOf(decision), dueAt });
+    }
     if (result.outcome === "delivered") return;
-    const { kind, host, number } = attempt;
+    const { taskId, kind, host, number } = attempt;
     const { outcome, httpStatus, error } = result;
     log.info(
-      { kind, host, number, outcome, httpStatus, error, next: decision.state },
+      { task: taskId, kind, host, number, outcome, httpStatus, error, next: decision.state },
       "attempt failed",
     );
   }
@@ -165,6 +256,11 @@ export class DeliveryDispatcher {
   #noteHealth(host: string, outcome: AttemptResult["outcome"]): void {
     if (outcome === "refused" || outcome === "interrupted") return;
     this.#deps.health.noteAttempt(host, outcome === "delivered", this.#deps.clock.monotonic());
+  }
+
+  #noteDue(hosts: readonly string[], of: AttemptClass): void {
+    const dueAt = this.#deps.clock.now();
+    for (const host of hosts) this.#lanes.noteDue(host, { class: of, dueAt });
   }
 
   #settled(): void {
@@ -181,6 +277,7 @@ const NOTHING_HAPPENED = {
   phases: NO_PHASES,
   responseExcerpt: null,
   refusal: null,
+  retryAfter: null,
 };
 
 // Whether the receiver got it nobody knows; that it may come twice is part of the contract (§5).
@@ -190,40 +287,63 @@ const INTERRUPTED: AttemptResult = {
   error: "the daemon stopped during the attempt",
 };
 
-function toRefused(host: string, rule: string): AttemptResult {
-  const refusal = { host, addresses: [], rule };
-  return { ...NOTHING_HAPPENED, outcome: "refused", error: "the URL is refused", refusal };
+const NOT_MADE: AttemptResult = {
+  ...NOTHING_HAPPENED,
+  outcome: "failed",
+  error: "internal error",
+};
+
+function toRefused(host: string, { rule, reason }: UrlRefusal): AttemptResult {
+  // A literal address is its own answer; a refused name was never resolved.
+  const addresses = parseAddress(host) === null ? [] : [host];
+  const refusal = { host, addresses, rule };
+  return { ...NOTHING_HAPPENED, outcome: "refused", error: reason, refusal };
 }
 
 function bytesOf({ task }: ClaimedAttempt): number {
   return (task.inputText?.length ?? 0) + (task.resultText?.length ?? 0);
 }
 
-function countByHost(attempts: readonly ClaimedAttempt[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const { host } of attempts) counts.set(host, (counts.get(host) ?? 0) + 1);
-  return counts;
+function classOf({ retry }: { readonly retry: number }): AttemptClass {
+  return retry === 0 ? "fresh" : "retries";
 }
 
-/** The request of one attempt: body, and headers signed afresh (contract §5). */
-function toRequest(attempt: ClaimedAttempt, now: number): Omit<SendRequest, "target"> {
-  const { kind, url, task, number } = attempt;
-  const isPostback = kind === "postback";
-  const body = isPostback ? taskEnvelope(task) : null;
-  const id = `${task.id}-${kind}`;
-  const timestamp = Math.floor(now / 1000);
-  const { webhookSecret: secret, webhookSecretNext: next } = attempt;
-  const secrets = next === null ? [secret] : [secret, next];
-  const message = body ?? url;
-  const headers = {
-    ...(isPostback ? { "content-type": "application/json" } : {}),
-    "user-agent": "postbackd-webhooks/1",
-    "x-signature": signWebhook(message, secret),
-    ...(next === null ? {} : { "x-signature-next": signWebhook(message, next) }),
-    "x-attempt": String(number),
-    "webhook-id": id,
-    "webhook-timestamp": String(timestamp),
-    "webhook-signature": signStandardWebhook({ id, timestamp, body: body ?? "" }, secrets),
-  };
-  return { method: isPostback ? "POST" : "GET", headers, body };
+// Who takes longer than this holds places that others could use. To take one's time and deliver is welcome, for a while.
+const SLOW_FAILURE_MS = 1000;
+const SLOW_DELIVERY_MS = 5000;
+
+function toPace(outcome: AttemptResult["outcome"], tookMs: number): Pace {
+  switch (outcome) {
+    case "delivered":
+      return tookMs < SLOW_DELIVERY_MS ? "quick" : "slow";
+    case "timed_out":
+      return "slow";
+    case "failed":
+      return tookMs < SLOW_FAILURE_MS ? "quick" : "slow";
+    case "refused":
+    case "interrupted":
+      return "unknown";
+  }
+}
+
+const NO_LOAD: Load = { fresh: 0, retries: 0, bytes: 0 };
+
+function loadByLane(attempts: readonly ClaimedAttempt[]): ReadonlyMap<string, Load> {
+  const loads = new Map<string, Load>();
+  for (const attempt of attempts) {
+    const load = loads.get(attempt.host) ?? NO_LOAD;
+    const of = classOf(attempt);
+    const bytes = load.bytes + bytesOf(attempt);
+    loads.set(attempt.host, { ...load, [of]: load[of] + 1, bytes });
+  }
+  return loads;
+}
+
+function nothingLeft(host: string): Lane {
+  return { host, freshDueAt: null, retryDueAt: null };
+}
+
+function movedLane({ host, freshDueAt, retryDueAt }: Lane, byMs: number): Lane {
+  const moved = (dueAt: number | null): number | null => (dueAt === null ? null : dueAt + byMs);
+  return { host, freshDueAt: moved(freshDueAt), retryDueAt: moved(retryDueAt) };
 }

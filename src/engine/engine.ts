@@ -4,6 +4,7 @@ import type { Store } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
 import { HealthRecord } from "./health-record.ts";
 import { persist } from "./persist.ts";
+import { Redeliverer } from "./redeliverer.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sweeper } from "./sweeper.ts";
 import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
@@ -34,6 +35,7 @@ export class Engine {
   readonly #scheduler: Scheduler;
   readonly #tasks: TaskDispatcher;
   readonly #deliveries: DeliveryDispatcher;
+  readonly #redeliverer: Redeliverer;
   readonly #sweeper: Sweeper;
   readonly #health = new HealthRecord();
   #releasing: Promise<void> | null = null;
@@ -51,6 +53,11 @@ export class Engine {
     this.#tasks = new TaskDispatcher({
       ...deps,
       health,
+      failed,
+      deliveriesDue: (hosts) => this.#deliveries.wake(hosts),
+    });
+    this.#redeliverer = new Redeliverer({
+      ...deps,
       failed,
       deliveriesDue: (hosts) => this.#deliveries.wake(hosts),
     });
@@ -81,9 +88,14 @@ export class Engine {
     this.#tasks.cancel(id);
   }
 
-  /** Tells that these hosts have an attempt due now. */
+  /** Tells that these hosts have an attempt due now, a first one or a retry. */
   wakeDeliveries(hosts: readonly string[]): void {
-    this.#deliveries.wake(hosts);
+    this.#deliveries.wakeAny(hosts);
+  }
+
+  /** Tells that the wall clock was set forward (or back) by so many milliseconds. */
+  clockWasSet(byMs: number): void {
+    if (!this.#isHalted) this.#deliveries.clockWasSet(byMs);
   }
 
   /** How runs and deliveries went in the last minutes. */
@@ -100,11 +112,12 @@ export class Engine {
   async idle(): Promise<void> {
     do {
       await this.#releasing;
+      await this.#redeliverer.quiet();
       await this.#tasks.quiet();
       await this.#deliveries.quiet();
       await this.#sweeper.quiet();
       if (this.#isHalted) return;
-    } while (!this.#tasks.isIdle() || !this.#deliveries.isIdle() || this.#releasing !== null);
+    } while (!this.#isIdle());
   }
 
   /** Begins nothing new; settles when what is under way has ended. */
@@ -112,8 +125,9 @@ export class Engine {
     this.#isDraining = true;
     this.#scheduler.stop();
     this.#tasks.drain();
+    this.#redeliverer.drain();
     this.#deliveries.drain();
-    await this.#releasing;
+    await Promise.all([this.#releasing, this.#redeliverer.quiet()]);
     await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet(), this.#sweeper.stop()]);
   }
 
@@ -124,7 +138,7 @@ export class Engine {
   async abort(): Promise<void> {
     this.#deps.sender.abort();
     this.#giveUp.abort();
-    await Promise.all([this.#tasks.stop(), this.#deliveries.quiet()]);
+    await Promise.all([this.#tasks.stop(), this.#deliveries.quiet(), this.#redeliverer.quiet()]);
   }
 
   /** Closes what is left open to the network. To be called after {@link drain} or {@link abort}. */
@@ -133,11 +147,17 @@ export class Engine {
     this.#deps.resolver.close();
   }
 
+  #isIdle(): boolean {
+    const isTicking = this.#releasing !== null || !this.#redeliverer.isIdle();
+    return !isTicking && this.#tasks.isIdle() && this.#deliveries.isIdle();
+  }
+
   #tick(): void {
     this.#isReleaseDue = true;
     this.#releasing ??= this.#release().finally(() => {
       this.#releasing = null;
     });
+    this.#redeliverer.tick();
     this.#deliveries.pump();
   }
 
@@ -163,6 +183,7 @@ export class Engine {
     this.#isHalted = true;
     this.#scheduler.stop();
     this.#tasks.drain();
+    this.#redeliverer.drain();
     this.#deliveries.drain();
     this.#deps.log.error(
       { err: error },

@@ -9,7 +9,9 @@ interface Minute {
 }
 
 const MINUTE_MS = 60_000;
-// Whoever posts tasks names the hosts: a minute of rubbish must not fill the memory.
+// Whoever posts tasks names the hosts: a minute of rubbish must not fill the memory, nor leave no room for hosts that
+// are fine.
+const FAILED_RECEIVERS_MAX = 500;
 const RECEIVERS_MAX = 1000;
 
 /**
@@ -30,7 +32,8 @@ export class HealthRecord {
   /** Notes how an attempt at a host ended. */
   noteAttempt(host: string, isFine: boolean, now: number): void {
     const { receivers } = this.#minute(now);
-    if (!receivers.has(host) && receivers.size >= RECEIVERS_MAX) return;
+    const max = isFine ? RECEIVERS_MAX : FAILED_RECEIVERS_MAX;
+    if (!receivers.has(host) && receivers.size >= max) return;
     receivers.set(host, isFine || receivers.get(host) === true);
   }
 

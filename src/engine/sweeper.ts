@@ -19,8 +19,8 @@ export interface SweeperDeps {
 const BATCH_MAX = 100;
 
 /**
- * Erases tasks whose retention is over, and with them kept answers and decided access requests, in small
- * batches until nothing is left, and then gives the space back. One sweep at a time; a sweep that finds
+ * Erases tasks whose retention is over, and with them kept answers, decided access requests and ended redelivery
+ * orders, in small batches until nothing is left, and then gives the space back. One sweep at a time; a sweep that finds
  * the store unable stops and leaves the rest to the next tick.
  */
 export class Sweeper {

@@ -94,6 +94,7 @@ export class OpenAttempt {
       address: this.address,
       responseExcerpt: null,
       refusal: null,
+      retryAfter: null,
       ...rest,
       outcome,
       phases: {

@@ -3,6 +3,7 @@ import type { LookupFunction, Socket } from "node:net";
 import { connect as connectTlsSocket } from "node:tls";
 import type { SecureContext, TLSSocket } from "node:tls";
 
+import { parseAddress } from "../domain/address.ts";
 import type { Clock } from "../domain/clock.ts";
 import { connectFailure, tlsFailure } from "./failure.ts";
 
@@ -15,7 +16,7 @@ export type Dialed<S extends Socket> =
 
 /**
  * Opens a TCP connection to `address`, within `limitMs` if that is a number. The address is never
- * looked up: a name fails.
+ * looked up: a name fails, and so does a connection whose other end is another address.
  */
 export async function dialTcp(
   { address, port }: { readonly address: string; readonly port: number },
@@ -35,8 +36,21 @@ export async function dialTcp(
   const timer = limits.limitMs === null ? null : limits.clock.setTimer(limits.limitMs, giveUp);
   const end = await whenEmitted(socket, { event: "connect", signal: limits.signal });
   timer?.cancel();
-  if (end.kind !== "failed") return end;
-  return { kind: "failed", error: connectFailure(end.error) };
+  if (end.kind === "failed") return { kind: "failed", error: connectFailure(end.error) };
+  const misfit = end.kind === "open" ? otherEndFault(socket, address) : null;
+  if (misfit === null) return end;
+  socket.destroy();
+  return { kind: "failed", error: misfit };
+}
+
+// The last line behind the judge: some addresses lead elsewhere (to Linux, 0.0.0.0 is 127.0.0.1), and
+// only the one that was vetted may be written to.
+function otherEndFault({ remoteAddress }: Socket, vetted: string): string | null {
+  // A connection that was reset the moment it was there has no other end any more.
+  if (remoteAddress === undefined) return connectFailure(new ClosedEarly());
+  const reached = parseAddress(remoteAddress)?.bytes.join(".");
+  const isVetted = reached !== undefined && reached === parseAddress(vetted)?.bytes.join(".");
+  return isVetted ? null : "connection reached another address";
 }
 
 /**

@@ -21,6 +21,8 @@ export type Exchange =
       readonly status: number;
       /** At most the first 4 KiB of the body, as text. */
       readonly excerpt: string;
+      /** The first `Retry-After`, as sent; null when it is none, or nothing fit to be shown. */
+      readonly retryAfter: string | null;
       /** From writing the request to reading the status. */
       readonly firstByteMs: number;
       /** The body ended by itself and the connection is open: it can carry another request. */
@@ -67,6 +69,8 @@ const HEADER_BYTES_MAX = 16_384;
 const EXCERPT_BYTES_MAX = 4096;
 // The status decides; what follows is for the log, and waiting for it holds a place in a lane.
 const BODY_MS_MAX = 1000;
+// An HTTP date is 29 characters.
+const RETRY_AFTER = /^[\x20-\x7e]{1,100}$/;
 // One or two are usual ("100 Continue", "103 Early Hints"); endless ones burn CPU for ever.
 const INFORMATIONAL_MAX = 10;
 
@@ -194,6 +198,7 @@ class OpenExchange {
       kind: "answered",
       status: response.statusCode ?? 0,
       excerpt: toExcerpt(this.#chunks),
+      retryAfter: toRetryAfter(response.rawHeaders),
       firstByteMs: this.#firstByteMs,
       isReusable,
       keepAliveMs: isReusable ? toKeepAliveMs(response.rawHeaders) : null,
@@ -240,11 +245,23 @@ function toExcerpt(chunks: readonly Buffer[]): string {
 
 // `rawHeaders` (names and values in turn), because `headers` parses every one of them: 4 µs per answer.
 function toKeepAliveMs(rawHeaders: readonly string[]): number | null {
-  const name = rawHeaders.findIndex(
-    (text, index) => index % 2 === 0 && text.length === 10 && text.toLowerCase() === "keep-alive",
-  );
-  const seconds = /\btimeout=(\d{1,6})/i.exec(rawHeaders[name + 1] ?? "")?.[1];
-  return name < 0 || seconds === undefined ? null : Number(seconds) * 1000;
+  const seconds = /\btimeout=(\d{1,6})/i.exec(headerOf(rawHeaders, "keep-alive") ?? "")?.[1];
+  return seconds === undefined ? null : Number(seconds) * 1000;
+}
+
+// It is stored and shown, and a receiver may send anything: what no date and no number needs is dropped.
+function toRetryAfter(rawHeaders: readonly string[]): string | null {
+  const value = headerOf(rawHeaders, "retry-after");
+  return value !== undefined && RETRY_AFTER.test(value) ? value : null;
+}
+
+/** The first value of a header, by its name in lower case. */
+function headerOf(rawHeaders: readonly string[], name: string): string | undefined {
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const text = rawHeaders[index] ?? "";
+    if (text.length === name.length && text.toLowerCase() === name) return rawHeaders[index + 1];
+  }
+  return undefined;
 }
 
 function ignoreBrokenBody(): void {

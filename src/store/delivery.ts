@@ -1,25 +1,42 @@
-import type { AttemptResult, DeliveryDecision, DeliveryKind } from "../domain/delivery.ts";
+import type {
+  AttemptResult,
+  DeliveryDecision,
+  DeliveryFilter,
+  DeliveryKind,
+  DeliveryState,
+} from "../domain/delivery.ts";
 import type { Task } from "../domain/task.ts";
 
 /** What the store takes and gives about deliveries; re-exported by store.ts. */
 
-/** A host's queue of scheduled attempts. */
+/** A host's queue of scheduled attempts: first ones, and retries, which give way to them. */
 export interface Lane {
   readonly host: string;
-  /** When its earliest scheduled attempt is due; null when none is scheduled. */
-  readonly dueAt: number | null;
+  /** When its earliest first attempt is due; null when none is scheduled. */
+  readonly freshDueAt: number | null;
+  /** When its earliest retry is due; null when none is scheduled. */
+  readonly retryDueAt: number | null;
 }
 
 export interface LaneClaim {
-  readonly lanes: readonly { readonly host: string; readonly max: number }[];
+  readonly lanes: readonly LaneShare[];
   readonly now: number;
+}
+
+/** How many attempts of a host a claim may start. */
+export interface LaneShare {
+  readonly host: string;
+  readonly fresh: number;
+  readonly retries: number;
 }
 
 export interface AttemptRef {
   readonly seq: number;
   readonly taskSeq: number;
+  readonly taskId: string;
   readonly kind: DeliveryKind;
   readonly number: number;
+  /** Retries used up by this attempt and those before it; 0 for a first attempt. */
   readonly retry: number;
   readonly host: string;
   readonly dueAt: number;
@@ -27,6 +44,7 @@ export interface AttemptRef {
 
 /** An attempt that was started, with all that sending it needs. */
 export interface ClaimedAttempt extends AttemptRef {
+  readonly startedAt: number;
   readonly url: string;
   readonly webhookSecret: string;
   readonly webhookSecretNext: string | null;
@@ -69,6 +87,73 @@ export type AttemptResultRecord = Omit<AttemptResult, "outcome"> & {
 export interface Delivery {
   readonly kind: DeliveryKind;
   readonly url: string;
-  readonly state: "scheduled" | "in_flight" | "delivered" | "given_up" | "refused";
+  readonly state: DeliveryState;
   readonly attempts: readonly Attempt[];
+}
+
+// For the operator, who sees every account
+
+/** A task with what became of its webhooks, and what they are signed with. */
+export interface TaskDeliveries {
+  readonly login: string;
+  readonly webhookSecret: string;
+  readonly webhookSecretNext: string | null;
+  readonly task: Task;
+  readonly deliveries: readonly Delivery[];
+}
+
+/** One delivery in a list: where it stands, and how its last attempt ended. */
+export interface DeliverySummary {
+  /** Place in the list: newest attempts first. */
+  readonly seq: number;
+  readonly taskId: string;
+  readonly login: string;
+  readonly kind: DeliveryKind;
+  readonly url: string;
+  readonly state: DeliveryState;
+  /** When its next attempt is due; null when none is scheduled. */
+  readonly nextDueAt: number | null;
+  /** Of the last attempt that has ended; null when none has. */
+  readonly last: DeliverySummaryEnd | null;
+}
+
+export type DeliverySummaryEnd = Pick<AttemptResult, "outcome" | "httpStatus" | "error"> & {
+  readonly number: number;
+  readonly endedAt: number;
+};
+
+export interface DeliveryQuery {
+  readonly filter: DeliveryFilter;
+  readonly limit: number;
+  /** `seq` of the last row of the page before. */
+  readonly before: number | null;
+}
+
+/** How many ended deliveries a filter means, in all and for each host (the most numerous first). */
+export interface DeliveryCount {
+  readonly deliveries: number;
+  readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
+}
+
+/** The operator's order to send many deliveries again. The daemon works it off, so many a second. */
+export interface NewRedeliveryOrder {
+  readonly id: string;
+  readonly filter: DeliveryFilter;
+  readonly perSecond: number;
+  readonly createdAt: number;
+}
+
+export interface RedeliveryOrder extends NewRedeliveryOrder {
+  /** Deliveries that were given a fresh series so far. */
+  readonly redelivered: number;
+  readonly endedAt: number | null;
+  readonly isCancelled: boolean;
+}
+
+export interface RedeliveryStep {
+  /** Hosts that now have an attempt due. */
+  readonly hosts: readonly string[];
+  readonly redelivered: number;
+  /** Nothing is left of this order. */
+  readonly isDone: boolean;
 }

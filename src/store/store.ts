@@ -1,6 +1,7 @@
-import type { AccessRequest, AccessRequestFields } from "../domain/access-request.ts";
+import type { AccessRequest } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
 import type { KeyHolder } from "../domain/credentials.ts";
+import type { DeliveryFilter } from "../domain/delivery.ts";
 import type { StatusCode } from "../domain/status.ts";
 import type {
   NewTask,
@@ -11,15 +12,37 @@ import type {
   TaskSummary,
 } from "../domain/task.ts";
 import type {
+  AccessApproval,
+  AccountData,
+  Key,
+  KeyRevocation,
+  KeyUse,
+  NewAccessRequest,
+  NewAccount,
+  NewKey,
+  RotationEnd,
+  RotationStart,
+  Undecidable,
+  WebhookSecrets,
+} from "./account.ts";
+import type {
   Lane,
   LaneClaim,
   AttemptRef,
   ClaimedAttempts,
   AttemptRecord,
   Delivery,
+  DeliveryCount,
+  DeliveryQuery,
+  DeliverySummary,
+  NewRedeliveryOrder,
   Redelivery,
+  RedeliveryOrder,
+  RedeliveryStep,
+  TaskDeliveries,
 } from "./delivery.ts";
 
+export type * from "./account.ts";
 export type * from "./delivery.ts";
 
 /**
@@ -123,9 +146,12 @@ export interface Store {
 
   // Deliveries
 
-  /** Every host with a scheduled attempt, and when its earliest is due. */
+  /** Every host with a scheduled attempt, and when its earliest are due. */
   listLanes(): Promise<readonly Lane[]>;
-  /** Starts due attempts: in each lane up to its `max`, fresh ones before retries, then by due time. */
+  /**
+   * Starts due attempts, in each lane up to its share of first attempts and of retries, those first that have
+   * waited longest. Stops short of the shares when the bodies are large.
+   */
   claimAttempts(claim: LaneClaim): Promise<ClaimedAttempts>;
   /** Attempts that were in flight when the process that sent them ended. */
   listInFlight(): Promise<readonly AttemptRef[]>;
@@ -141,6 +167,41 @@ export interface Store {
    * is scheduled becomes due now, what is in flight stays. Answers the hosts that now have an attempt due.
    */
   redeliver(order: Redelivery): Promise<readonly string[]>;
+  /**
+   * Moves every attempt that is scheduled for after `after` by `by` milliseconds, and the next runs of tasks that
+   * failed, because the wall clock was set and the waits were meant as durations. Answers how many attempts moved.
+   */
+  shiftAttempts(shift: { after: number; by: number }): Promise<number>;
+  /**
+   * Makes first attempts due at `now` that are scheduled for later, and retries due at `latest`: no clock that was
+   * right has scheduled them so. Answers how many.
+   */
+  hastenAttempts(bounds: { now: number; latest: number }): Promise<number>;
+
+  // Deliveries, for the operator
+
+  /** A task of any account with its deliveries; null for an unknown id. */
+  findTaskDeliveries(id: string): Promise<TaskDeliveries | null>;
+  /** Deliveries of finished tasks, those with the newest attempts first. May read the whole log of attempts. */
+  listAllDeliveries(query: DeliveryQuery): Promise<readonly DeliverySummary[]>;
+  /** How many deliveries that have ended a filter means. May read the whole log of attempts. */
+  countEndedDeliveries(filter: DeliveryFilter): Promise<DeliveryCount>;
+  /**
+   * Keeps an order to send again what has ended and passes the filter by now; the engine works it off. What ends
+   * later is not part of it.
+   */
+  orderRedelivery(order: NewRedeliveryOrder): Promise<RedeliveryOrder>;
+  /** Orders, newest first. */
+  listRedeliveryOrders(query: { limit: number }): Promise<readonly RedeliveryOrder[]>;
+  /** Ends an order before its time; what it sent stays sent. Null for an unknown id; one that has ended stays. */
+  cancelRedeliveryOrder(cancel: { id: string; now: number }): Promise<RedeliveryOrder | null>;
+  /** The oldest order that is not worked off; null when there is none. */
+  findOpenRedeliveryOrder(): Promise<RedeliveryOrder | null>;
+  /**
+   * Works on an order: looks at some attempts, from where it stopped the last time, and begins a fresh series for
+   * up to `max` deliveries; how far it got is kept in the same step. One that has ended does nothing.
+   */
+  stepRedeliveryOrder(step: { id: string; max: number; now: number }): Promise<RedeliveryStep>;
 
   // Upkeep
 
@@ -149,7 +210,10 @@ export interface Store {
    * that nothing else waits for long. Answers how many: 0 when none is left.
    */
   eraseExpired(due: { now: number; max: number }): Promise<number>;
-  /** Erases up to `max` each of kept answers and decided access requests from before their times; else the same. */
+  /**
+   * Erases up to `max` each of kept answers, decided access requests and ended redelivery orders from before their
+   * times; else the same.
+   */
   eraseStale(due: StaleBefore & { max: number }): Promise<number>;
   /** How much of the file is data: what erased tasks left is not counted. In bytes. */
   usedBytes(): Promise<number>;
@@ -186,79 +250,6 @@ export class StoreError extends Error {
     return this.kind === "full" || this.kind === "busy" || this.kind === "overloaded";
   }
 }
-
-export interface NewAccount {
-  readonly login: string;
-  readonly webhookSecret: string;
-  readonly createdAt: number;
-  readonly firstKey: KeyToStore;
-}
-
-/** What is stored of a new key: never the key itself. */
-export interface KeyToStore {
-  readonly keyId: string;
-  readonly hash: string;
-  readonly lastFour: string;
-  readonly label: string | null;
-}
-
-export interface NewKey extends KeyToStore {
-  readonly login: string;
-  readonly createdAt: number;
-  readonly activeMax: number;
-}
-
-export interface Key {
-  readonly keyId: string;
-  readonly lastFour: string;
-  readonly label: string | null;
-  readonly createdAt: number;
-  readonly lastUsedAt: number | null;
-  readonly revokedAt: number | null;
-}
-
-export interface KeyRevocation {
-  readonly keyId: string;
-  readonly accountId: number | null;
-  readonly revokedAt: number;
-}
-
-export interface KeyUse {
-  readonly keyId: string;
-  readonly usedAt: number;
-}
-
-export interface WebhookSecrets {
-  readonly webhookSecret: string;
-  /** Null unless a rotation is going on. */
-  readonly webhookSecretNext: string | null;
-}
-
-export interface AccountData extends WebhookSecrets {
-  readonly login: string;
-  readonly keys: readonly Key[];
-  /** How many of the account's tasks are in each state. */
-  readonly taskCounts: Readonly<Record<TaskState, number>>;
-}
-
-export type RotationStart = "rotating" | "already rotating" | "no account";
-export type RotationEnd = "finished" | "not rotating" | "no account";
-
-export interface NewAccessRequest {
-  readonly id: string;
-  readonly fields: AccessRequestFields;
-  readonly createdAt: number;
-  readonly pendingMax: number;
-}
-
-export interface AccessApproval {
-  readonly id: string;
-  readonly decidedAt: number;
-  readonly account: NewAccount;
-}
-
-/** Why a request cannot be decided: there is none with this id, or it has been decided before. */
-export type Undecidable = "unknown" | "decided";
 
 export interface TaskPost {
   readonly accountId: number;
@@ -334,7 +325,7 @@ export interface TaskPage {
 export interface StaleBefore {
   /** Kept answers from before this time. */
   readonly answersBefore: number;
-  /** Access requests that were decided before this time. */
+  /** Access requests that were decided, and redelivery orders that ended, before this time. */
   readonly decidedBefore: number;
 }
 

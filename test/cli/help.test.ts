@@ -27,7 +27,7 @@ USAGE postbackd start|admin|config|explain-url|verify|health|completion
 COMMANDS
 
         start    Serve: take in tasks, run them, send their webhooks
-        admin    Manage accounts, keys, secrets and access requests, also while the daemon serves
+        admin    Manage accounts, keys, secrets, access requests and deliveries, also while the daemon serves
        config    Check, show and begin a configuration
   explain-url    Say whether a webhook to a URL would be sent, and why not
        verify    Check the signature of a webhook and say what is wrong with it
@@ -66,6 +66,7 @@ OPTIONS
        --tls-cert=<PATH>    Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP
         --tls-key=<PATH>    Private key (PEM) of the certificate
    --allow-target=<TEXT>    Webhook target that need not be public: CIDR, address or host, [:port]; may be repeated
+  --dns-server=<ADDRESS>    Name server for webhook hosts; the system's unless given; may be repeated
 
 When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it
 after what is under way, within 25 seconds; a second one at once. Every flag is also a variable
@@ -168,7 +169,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin"],
-    "postbackd: no command given; there are account, key, secret, access\nTry 'postbackd admin --help'.\n",
+    "postbackd: no command given; there are account, key, secret, access, delivery\nTry 'postbackd admin --help'.\n",
   ],
   [
     ["--db", "x", "start"],

@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { blockText, hasHostBits, isWithin, parseBlock } from "../../src/domain/address-text.ts";
 import { canonicalAddress, classifyAddress, parseAddress } from "../../src/domain/address.ts";
 import { addressNumber, addressOf, isPublicByReference } from "./special-addresses.ts";
-import { registryRanges } from "./special-addresses.ts";
+import { ipv6Texts, registryRanges } from "./special-addresses.ts";
 
 const PUBLIC = [
   ["IPv4", "1.0.0.0 1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 93.184.216.34 223.255.255.255"],
@@ -109,6 +109,18 @@ describe("classifyAddress", () => {
     test(`refuses the first and last address of ${range.name}`, () => {
       for (const value of [range.first, range.last]) {
         assert.equal(classifyAddress(addressOf(value, range.bits)).kind, "refused");
+      }
+    });
+
+    test(`reads ${range.name} alike in every text that an address may have`, () => {
+      for (const value of [range.first - 1n, range.first, range.last, range.last + 1n]) {
+        if (value < 0n || value >= 1n << BigInt(range.bits)) continue;
+        const kind = isPublicByReference(value, range.bits) ? "public" : "refused";
+        const texts = range.bits === 128 ? ipv6Texts(value) : mappedTexts(value);
+        for (const text of texts) {
+          assert.equal(classifyAddress(text).kind, kind, text);
+          assert.equal(classifyAddress(text.toUpperCase()).kind, kind, text);
+        }
       }
     });
 
@@ -239,6 +251,11 @@ describe("parseBlock", () => {
     );
   });
 });
+
+function mappedTexts(value: bigint): readonly string[] {
+  const mapped = ipv6Texts(value | (0xffffn << 32n));
+  return [addressOf(value, 32), ...mapped, ...ipv6Texts(value | (0x64_ff9bn << 96n))];
+}
 
 function assertAsReference(value: bigint, bits: 32 | 128): void {
   const text = addressOf(value, bits);

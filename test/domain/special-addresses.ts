@@ -58,29 +58,97 @@ export function isPublicByReference(value: bigint, bits: 32 | 128): boolean {
   return !isIsatap || isPublicByReference(value & 0xffff_ffffn, 32);
 }
 
-/** Hosts of URLs that all mean this IPv4 address, or wrap it. */
-export function ipv4Spellings(text: string, value: bigint): readonly string[] {
-  const [a = 0, b = 0, c = 0, d = 0] = text.split(".").map(Number);
-  const hex = value.toString(16);
-  const pair = hex.padStart(8, "0").replace(/^(.{4})/, "$1:");
-  const octal = [a, b, c, d].map((part) => `0${part.toString(8)}`).join(".");
+/** Hosts of URLs that all mean this IPv4 address: what a browser would connect to it for. */
+export function ipv4Spellings(value: bigint): readonly string[] {
+  const text = addressOf(value, 32);
   const fullWidth = text.replace(/\d/g, (digit) => String.fromCodePoint(0xff10 + Number(digit)));
   const escaped = text.replace(/\d/g, (digit) => `%3${digit}`);
   return [
-    [text, `${text}.`, `${text}:8080`, value.toString(), `0x${hex}`, `0X${hex}`, octal],
-    [`0${value.toString(8)}`, `${a}.${b}.${c * 256 + d}`, `${a}.${value & 0xff_ffffn}`],
-    [`0x${a.toString(16)}.${b}.0${c.toString(8)}.${d}`, fullWidth, escaped],
-    [text.replaceAll(".", "。"), text.replaceAll(".", "%2e"), `\u00ad${text}`],
-    [`[::ffff:${text}]`, `[::ffff:${pair}]`, `[0:0:0:0:0:FFFF:${text}]`, `[64:ff9b::${text}]`],
-    [`[64:ff9b::${pair}]`, `[::${text}]`, `[::ffff:0:${text}]`, `[2002:${pair}::]`],
-    [`[2001:0:${pair}::1]`, `[2606:4700::5efe:${text}]`, `[64:ff9b:1::${text}]`],
-  ].flat();
+    ...ipv4Numbers(value),
+    ...[`${text}:8080`, fullWidth, escaped, `\u00ad${text}`],
+    ...[text.replaceAll(".", "。"), text.replaceAll(".", "%2e"), text.replaceAll(".", "．")],
+    ...embeddings(value, "::ffff:"),
+    ...embeddings(value, "64:ff9b::"),
+  ];
+}
+
+/** Hosts of URLs that wrap this IPv4 address in a way that no webhook may go: whatever it is. */
+export function ipv4Wrappings(value: bigint): readonly string[] {
+  const text = addressOf(value, 32);
+  const pair = hexPair(value);
+  return [
+    `${text}.`,
+    `${text}%2e`,
+    `0x${value.toString(16)}.`,
+    ...embeddings(value, "::"),
+    ...embeddings(value, "::ffff:0:"),
+    ...embeddings(value, "64:ff9b:1::"),
+    ...embeddings(value, "64:ff9b::1:"),
+    ...[`[2002:${pair}::]`, `[2002:${pair}::1]`, `[2001:0:${pair}::1]`, `[2001::${pair}]`],
+    ...[`[::ffff:${text}%25lo]`, `[fe80::${text}]`],
+  ];
+}
+
+/** The host of a URL by ISATAP: it has the verdict of the IPv4 address inside. */
+export function isatapHosts(value: bigint): readonly string[] {
+  return [...embeddings(value, "2606:4700::5efe:"), ...embeddings(value, "2606:4700::200:5efe:")];
 }
 
 /** Hosts of URLs that all mean this IPv6 address. */
-export function ipv6Spellings(text: string): readonly string[] {
-  const short = new URL(`http://[${text}]/`).hostname;
-  return [`[${text}]`, `[${text.toUpperCase()}]`, short, `${short}:8080`, `[${text}%25eth0]`];
+export function ipv6Spellings(value: bigint): readonly string[] {
+  const texts = ipv6Texts(value);
+  const hosts = texts.flatMap((text) => [`[${text}]`, `[${text.toUpperCase()}]`]);
+  return [...new Set([...hosts, `[${texts[0]}]:8080`, `[${texts[0]}]:00443`])];
+}
+
+/** Every text that an IPv6 address may have (RFC 4291 §2.2), but for its case. */
+export function ipv6Texts(value: bigint): readonly string[] {
+  const padded = addressOf(value, 128).split(":");
+  const short = padded.map((group) => group.replace(/^0{1,3}/, ""));
+  const tail = addressOf(value & 0xffff_ffffn, 32);
+  const dotted = [...short.slice(0, 6), tail];
+  return [padded, short, dotted].flatMap((groups) => [groups.join(":"), ...compressions(groups)]);
+}
+
+// "::" may stand for any run of zero groups, not for the longest alone: a parser reads them all.
+function compressions(groups: readonly string[]): readonly string[] {
+  const texts: string[] = [];
+  for (let start = 0; start < groups.length; start++) {
+    for (let end = start; end < groups.length && /^0+$/.test(groups[end] ?? ""); end++) {
+      texts.push(`${groups.slice(0, start).join(":")}::${groups.slice(end + 1).join(":")}`);
+    }
+  }
+  return texts;
+}
+
+// One to four numbers, the last of which takes up all bytes that are left, each in one of three bases.
+function ipv4Numbers(value: bigint): readonly string[] {
+  const all: string[] = [];
+  for (const count of [1, 2, 3, 4]) {
+    const leading = Array.from(
+      { length: count - 1 },
+      (_, at) => (value >> BigInt(24 - 8 * at)) & 255n,
+    );
+    const last = value & ((1n << BigInt(8 * (5 - count))) - 1n);
+    let texts: readonly string[] = [""];
+    for (const [at, number] of [...leading, last].entries()) {
+      const dot = at === 0 ? "" : ".";
+      const bases = [number.toString(), `0x${number.toString(16)}`, `0${number.toString(8)}`];
+      texts = texts.flatMap((text) => bases.map((base) => text + dot + base));
+    }
+    all.push(...texts, ...texts.map((text) => text.toUpperCase()));
+    all.push(...texts.map((text) => text.replace(/^0x?/, "$&0000")));
+  }
+  return [...new Set(all)];
+}
+
+function embeddings(value: bigint, prefix: string): readonly string[] {
+  const texts = [prefix + addressOf(value, 32), prefix + hexPair(value)];
+  return texts.flatMap((text) => [`[${text}]`, `[${text.toUpperCase()}]`]);
+}
+
+function hexPair(value: bigint): string {
+  return `${(value >> 16n).toString(16)}:${(value & 0xffffn).toString(16)}`;
 }
 
 function toRange(cidr: string, name: string): Range {

@@ -3,158 +3,578 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { Lanes } from "../../src/engine/lanes.ts";
+import type { AttemptClass, LaneLimits } from "../../src/engine/lane-places.ts";
+import { Lanes, type Pace } from "../../src/engine/lanes.ts";
+import type { Lane, LaneShare } from "../../src/store/store.ts";
 
 const NOW = 1_000_000;
+const MIB = 1024 * 1024;
+const SMALL: LaneLimits = { inFlightMax: 64, inFlightPerHostMax: 32 };
+const DEFAULTS: LaneLimits = { inFlightMax: 512, inFlightPerHostMax: 32 };
+
+interface Given {
+  readonly fresh?: number;
+  readonly retries?: number;
+}
+
+/** Lanes with a store behind them that has as many due attempts of each class as it is told. */
+class Bench {
+  readonly lanes: Lanes;
+  readonly #due = new Map<string, Record<AttemptClass, number>>();
+
+  constructor(limits: LaneLimits) {
+    this.lanes = new Lanes(limits);
+  }
+
+  /** Makes this many attempts due. */
+  due(host: string, { fresh = 0, retries = 0 }: Given): void {
+    const due = this.#dueOf(host);
+    due.fresh += fresh;
+    due.retries += retries;
+    this.lanes.note(this.#left(host));
+  }
+
+  /** One claim: what was started, by host. */
+  claim(bytesEach = 0): Map<string, Record<AttemptClass, number>> {
+    const started = new Map<string, Record<AttemptClass, number>>();
+    for (const share of this.lanes.take(NOW)) {
+      const count = this.#start(share);
+      const bytes = bytesEach * (count.fresh + count.retries);
+      this.lanes.claimed(share, { ...count, bytes, left: this.#left(share.host) });
+      started.set(share.host, count);
+    }
+    return started;
+  }
+
+  /** Claims until nothing more may start: what is in flight after it, by host, of one class. */
+  fill(of: AttemptClass = "fresh", bytesEach = 0): ReadonlyMap<string, number> {
+    const total = new Map<string, number>();
+    for (let claims = 0; claims < 10_000; claims++) {
+      const started = [...this.claim(bytesEach)];
+      if (started.length === 0) return total;
+      for (const [host, count] of started) total.set(host, (total.get(host) ?? 0) + count[of]);
+    }
+    throw new Error("it claims for ever");
+  }
+
+  end(host: string, end: { pace?: Pace; class?: AttemptClass; bytes?: number } = {}): void {
+    const { pace = "unknown", class: of = "fresh", bytes = 0 } = end;
+    this.lanes.ended({ host, class: of, pace, bytes });
+  }
+
+  /** Lets a host answer once. */
+  prove(host: string): void {
+    this.due(host, { fresh: 1 });
+    this.claim();
+    this.end(host, { pace: "quick" });
+  }
+
+  #start(share: LaneShare): Record<AttemptClass, number> {
+    const due = this.#dueOf(share.host);
+    const fresh = Math.min(share.fresh, due.fresh);
+    const retries = Math.min(share.retries, due.retries);
+    due.fresh -= fresh;
+    due.retries -= retries;
+    return { fresh, retries };
+  }
+
+  #left(host: string): Lane {
+    const { fresh, retries } = this.#dueOf(host);
+    const dueAt = (count: number): number | null => (count > 0 ? NOW : null);
+    return { host, freshDueAt: dueAt(fresh), retryDueAt: dueAt(retries) };
+  }
+
+  #dueOf(host: string): Record<AttemptClass, number> {
+    const due = this.#due.get(host) ?? { fresh: 0, retries: 0 };
+    this.#due.set(host, due);
+    return due;
+  }
+}
+
+function sum(counts: ReadonlyMap<string, number>): number {
+  return [...counts.values()].reduce((total, count) => total + count, 0);
+}
+
+function hosts(count: number, name = "host"): readonly string[] {
+  return Array.from({ length: count }, (_each, index) => `${name}-${index}`);
+}
 
 test("a lane is taken when its earliest attempt is due and not before", () => {
-  const lanes = new Lanes({ inFlightMax: 10, inFlightPerHostMax: 4 });
-  lanes.noteDue("a", NOW);
+  const lanes = new Lanes(SMALL);
+  lanes.noteDue("a", { class: "fresh", dueAt: NOW });
+  lanes.noteDue("b", { class: "retries", dueAt: NOW + 5 });
 
   assert.deepEqual(lanes.take(NOW - 1), []);
-  assert.deepEqual(lanes.take(NOW), [{ host: "a", max: 4 }]);
+  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 4, retries: 0 }]);
+  assert.deepEqual(lanes.take(NOW + 5), [{ host: "b", fresh: 0, retries: 4 }]);
 });
 
 test("an earlier due time replaces a later one, and a later one changes nothing", () => {
-  const lanes = new Lanes({ inFlightMax: 10, inFlightPerHostMax: 4 });
-  lanes.noteDue("a", NOW + 100);
-  lanes.noteDue("a", NOW);
-  lanes.noteDue("a", NOW + 50);
+  const lanes = new Lanes(SMALL);
+  for (const wait of [100, 0, 50]) lanes.noteDue("a", { class: "fresh", dueAt: NOW + wait });
 
-  assert.deepEqual(lanes.take(NOW), [{ host: "a", max: 4 }]);
+  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 4, retries: 0 }]);
 });
 
 test("a share counts as in flight until it is claimed, then what was really started does", () => {
-  const lanes = new Lanes({ inFlightMax: 10, inFlightPerHostMax: 4 });
-  lanes.noteDue("a", NOW);
+  const bench = new Bench(SMALL);
+  bench.lanes.noteDue("a", { class: "fresh", dueAt: NOW });
+  const [share] = bench.lanes.take(NOW);
+  assert.ok(share);
+  assert.equal(bench.lanes.inFlight, 4);
+
+  const left = { host: "a", freshDueAt: null, retryDueAt: null };
+  bench.lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
+  assert.equal(bench.lanes.inFlight, 1);
+  assert.equal(bench.lanes.isIdle(NOW), false);
+
+  bench.end("a");
+  assert.equal(bench.lanes.inFlight, 0);
+  assert.equal(bench.lanes.isIdle(NOW), true);
+});
+
+test("what becomes due while a claim is under way is claimed next", () => {
+  const lanes = new Lanes(SMALL);
+  lanes.noteDue("a", { class: "fresh", dueAt: NOW });
   const [share] = lanes.take(NOW);
   assert.ok(share);
-  assert.equal(lanes.inFlight, 4);
+  lanes.noteDue("a", { class: "fresh", dueAt: NOW });
+  const left = { host: "a", freshDueAt: null, retryDueAt: null };
+  lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
 
-  lanes.claimed(share, { started: 1, dueAt: null });
-  assert.equal(lanes.inFlight, 1);
-  assert.equal(lanes.isIdle(NOW), false);
+  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 3, retries: 0 }]);
+});
 
-  lanes.ended("a");
-  assert.equal(lanes.inFlight, 0);
-  assert.equal(lanes.isIdle(NOW), true);
+test("a host has 4 places until it answers, then its whole lane", () => {
+  const bench = new Bench(SMALL);
+  bench.due("a", { fresh: 100 });
+  assert.deepEqual(bench.fill(), new Map([["a", 4]]));
+
+  bench.end("a", { pace: "quick" });
+
+  assert.deepEqual(bench.fill(), new Map([["a", 29]]));
+});
+
+test("a host that no longer answers in time has 4 places again, once those that it holds are given back", () => {
+  const bench = new Bench(SMALL);
+  bench.prove("a");
+  bench.due("a", { fresh: 100 });
+  assert.equal(sum(bench.fill()), 32);
+
+  for (let left = 31; left >= 4; left--) {
+    bench.end("a", { pace: "slow" });
+    assert.equal(sum(bench.fill()), 0, `${left} are in flight`);
+  }
+  bench.end("a", { pace: "slow" });
+
+  assert.equal(sum(bench.fill()), 1);
+});
+
+test("an attempt that was refused or interrupted says nothing about its host", () => {
+  for (const [pace, places] of [
+    ["quick", 32],
+    ["slow", 4],
+  ] as const) {
+    const bench = new Bench(SMALL);
+    bench.prove("a");
+    bench.due("a", { fresh: 1 });
+    bench.claim();
+    bench.end("a", { pace });
+    bench.due("a", { fresh: 1 });
+    bench.claim();
+    bench.end("a", { pace: "unknown" });
+    bench.due("a", { fresh: 100 });
+
+    assert.equal(sum(bench.fill()), places);
+  }
 });
 
 test("a full lane waits until one of its attempts ends, and holds up no other", () => {
-  const lanes = new Lanes({ inFlightMax: 10, inFlightPerHostMax: 2 });
-  lanes.noteDue("hangs", NOW);
-  const [share] = lanes.take(NOW);
-  assert.ok(share);
-  lanes.claimed(share, { started: 2, dueAt: NOW });
-  lanes.noteDue("works", NOW);
+  const bench = new Bench(SMALL);
+  bench.due("hangs", { fresh: 100 });
+  bench.fill();
+  bench.due("works", { fresh: 1 });
 
-  assert.deepEqual(lanes.take(NOW), [{ host: "works", max: 2 }]);
+  assert.deepEqual([...bench.claim().keys()], ["works"]);
 
-  lanes.ended("hangs");
-  assert.deepEqual(lanes.take(NOW), [{ host: "hangs", max: 1 }]);
+  bench.end("hangs");
+  assert.deepEqual(bench.fill(), new Map([["hangs", 1]]));
 });
 
 test("due lanes take turns, so that a long queue gets no more turns than a short one", () => {
-  const lanes = new Lanes({ inFlightMax: 1, inFlightPerHostMax: 1 });
-  lanes.noteDue("long", NOW);
-  lanes.noteDue("short", NOW);
+  const bench = new Bench({ inFlightMax: 1, inFlightPerHostMax: 1 });
+  bench.due("long", { fresh: 1000 });
+  bench.due("short", { fresh: 2 });
   const turns: string[] = [];
 
   for (let i = 0; i < 4; i++) {
-    const [share] = lanes.take(NOW);
-    assert.ok(share);
-    turns.push(share.host);
-    lanes.claimed(share, { started: 1, dueAt: NOW });
-    lanes.ended(share.host);
+    const [host = ""] = [...bench.claim().keys()];
+    turns.push(host);
+    bench.end(host);
   }
 
   assert.deepEqual(turns, ["long", "short", "long", "short"]);
 });
 
-test("a retry far away neither blocks nor multiplies while fresh attempts come and go", () => {
-  const lanes = new Lanes({ inFlightMax: 10, inFlightPerHostMax: 2 });
-  const retryAt = NOW + 60_000;
+test("a lane with something in flight keeps its turn before idle ones that came later", () => {
+  const bench = new Bench(SMALL);
+  bench.prove("busy");
+  bench.due("busy", { fresh: 1 });
+  bench.claim();
+  bench.due("busy", { fresh: 1 });
+  assert.equal(bench.lanes.isIdle(NOW), false);
+  for (const host of hosts(3, "idle")) bench.due(host, { fresh: 1 });
+
+  assert.equal([...bench.claim().keys()][0], "busy");
+});
+
+test("first attempts go before retries", () => {
+  const bench = new Bench(SMALL);
+  for (const host of hosts(20, "retry")) bench.due(host, { retries: 1 });
+  for (const host of hosts(5, "fresh")) bench.due(host, { fresh: 1 });
+
+  const started = [...bench.claim().keys()];
+
+  assert.deepEqual(started.slice(0, 5).toSorted(), hosts(5, "fresh"));
+  assert.match(started[5] ?? "", /^retry/);
+});
+
+test("every fourth place of a lane with both classes is a retry's", () => {
+  const bench = new Bench({ inFlightMax: 64, inFlightPerHostMax: 1 });
+  bench.due("a", { fresh: 100, retries: 100 });
+  const turns: AttemptClass[] = [];
+
+  for (let i = 0; i < 8; i++) {
+    const started = bench.claim().get("a") ?? assert.fail("a place was left empty");
+    const of = started.fresh === 1 ? "fresh" : "retries";
+    turns.push(of);
+    bench.end("a", { class: of });
+  }
+
+  const four: AttemptClass[] = ["fresh", "fresh", "fresh", "retries"];
+  assert.deepEqual(turns, [...four, ...four]);
+});
+
+test("a place is not kept for a lane's retry while retries have all the places that they may have", () => {
+  const bench = new Bench({ inFlightMax: 8, inFlightPerHostMax: 1 });
+  for (const host of hosts(2, "retry")) bench.due(host, { retries: 1 });
+  bench.fill();
+  bench.due("a", { fresh: 100, retries: 100 });
+
+  for (let i = 0; i < 8; i++) {
+    assert.deepEqual(bench.claim().get("a"), { fresh: 1, retries: 0 });
+    bench.end("a");
+  }
+});
+
+test("retries take a quarter of all places at most", () => {
+  const bench = new Bench(DEFAULTS);
+  for (const host of hosts(300)) bench.prove(host);
+  for (const host of hosts(300)) bench.due(host, { retries: 100 });
+
+  assert.equal(sum(bench.fill("retries")), 128);
+});
+
+test("retries to a thousand hosts that hang do not hold up the one of a host that answers", () => {
+  const bench = new Bench(DEFAULTS);
+  bench.prove("good");
+  for (const host of hosts(1000)) bench.due(host, { retries: 100 });
+  assert.equal(sum(bench.fill("retries")), 96);
+  bench.due("good", { retries: 1 });
+
+  assert.deepEqual([...bench.fill("retries")], [["good", 1]]);
+});
+
+test("first attempts leave an eighth of all places to retries, however many lanes have some", () => {
+  const bench = new Bench(DEFAULTS);
+  for (const host of hosts(1000)) bench.prove(host);
+  for (const host of hosts(1000)) bench.due(host, { fresh: 100 });
+  assert.equal(sum(bench.fill()), 448);
+  for (const host of hosts(1000)) bench.due(host, { retries: 100 });
+
+  assert.equal(sum(bench.fill("retries")), 64);
+});
+
+test("a retry has its turn even while more lanes have first attempts than a claim asks for", () => {
+  const bench = new Bench(DEFAULTS);
+  for (const host of hosts(200, "fresh")) bench.due(host, { fresh: 100 });
+  bench.due("late", { retries: 1 });
+
+  const started = bench.claim();
+
+  assert.ok(started.size <= 64);
+  assert.equal(started.get("late")?.retries, 1);
+});
+
+test("the last quarter is for first attempts of lanes with nothing in flight, one place each", () => {
+  const bench = new Bench(DEFAULTS);
+  for (const host of hosts(100)) bench.prove(host);
+  for (const host of hosts(100)) bench.due(host, { fresh: 100, retries: 100 });
+  const busy = bench.fill();
+  // Each has its first place, the shared part is used up, and what is left is for others.
+  assert.equal(busy.size, 100);
+  const before = bench.lanes.inFlight;
+  assert.deepEqual([...bench.claim()], []);
+  bench.prove("works");
+  bench.due("works", { fresh: 9, retries: 9 });
+
+  assert.deepEqual([...bench.claim()], [["works", { fresh: 1, retries: 0 }]]);
+  assert.equal(bench.lanes.inFlight, before + 1);
+});
+
+test("a thousand hosts that hang leave the last quarter to those that answer", () => {
+  const bench = new Bench(DEFAULTS);
+  bench.prove("works");
+  for (const host of hosts(1000)) bench.due(host, { fresh: 100, retries: 100 });
+  const hanging = bench.fill();
+  assert.ok(hanging.size > 64, "each has one place, while there are some");
+  assert.ok(bench.lanes.inFlight <= 384);
+  bench.due("works", { fresh: 100 });
+
+  assert.equal(sum(bench.fill()), 32);
+});
+
+test("hosts that hang have half of the places when each has more than one", () => {
+  const bench = new Bench(DEFAULTS);
+  for (const host of hosts(64)) bench.due(host, { fresh: 100 });
+
+  const hanging = bench.fill();
+
+  assert.deepEqual([...hanging.values()], Array(64).fill(4));
+  bench.prove("works");
+  bench.due("works", { fresh: 100 });
+  assert.equal(sum(bench.fill()), 32);
+});
+
+test("what can go goes at once, however many lanes in front of it cannot", () => {
+  const bench = new Bench(DEFAULTS);
+  bench.prove("works");
+  for (const host of hosts(10_000, "dead")) bench.due(host, { fresh: 1, retries: 1 });
+  bench.fill();
+  bench.due("works", { fresh: 1 });
+
+  assert.deepEqual([...bench.claim()], [["works", { fresh: 1, retries: 0 }]]);
+});
+
+test("bodies of hosts that hang take half of the memory for bodies, and leave the rest to those that answer", () => {
+  const bench = new Bench(DEFAULTS);
+  bench.prove("works");
+  for (const host of hosts(40)) bench.due(host, { fresh: 1 });
+  assert.equal(sum(bench.fill("fresh", MIB)), 40);
+  bench.due("hangs too", { fresh: 1 });
+  assert.deepEqual([...bench.claim(MIB)], []);
+  bench.due("works", { fresh: 1 });
+
+  assert.deepEqual([...bench.claim(MIB).keys()], ["works"]);
+});
+
+test("a host whose bodies in flight are 8 MiB waits, and goes on when they have gone out", () => {
+  const bench = new Bench(DEFAULTS);
+  bench.prove("large");
+  bench.due("large", { fresh: 2 });
+  const [share] = bench.lanes.take(NOW);
+  assert.ok(share);
+  const left = { host: "large", freshDueAt: NOW, retryDueAt: null };
+  bench.lanes.claimed(share, { fresh: 2, retries: 0, bytes: 10 * MIB, left });
+  assert.deepEqual(bench.lanes.take(NOW), []);
+
+  bench.end("large", { bytes: 5 * MIB });
+
+  assert.deepEqual(bench.lanes.take(NOW), [{ host: "large", fresh: 31, retries: 0 }]);
+});
+
+test("a retry far away neither blocks nor multiplies while first attempts come and go", () => {
+  const lanes = new Lanes(SMALL);
+  const left = { host: "a", freshDueAt: null, retryDueAt: NOW + 60_000 };
 
   for (let i = 0; i < 1000; i++) {
-    lanes.noteDue("a", NOW);
+    lanes.noteDue("a", { class: "fresh", dueAt: NOW });
     const [share] = lanes.take(NOW);
     assert.ok(share);
-    lanes.claimed(share, { started: 1, dueAt: retryAt });
-    lanes.ended("a");
+    lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
+    lanes.ended({ host: "a", class: "fresh", bytes: 0, pace: "unknown" });
   }
 
   assert.equal(lanes.isIdle(NOW), true);
-  assert.deepEqual(lanes.take(retryAt), [{ host: "a", max: 2 }]);
+  assert.deepEqual(lanes.take(NOW + 60_000), [{ host: "a", fresh: 0, retries: 4 }]);
 });
 
-test("hosts that hang together leave places for one that has nothing in flight", () => {
-  const lanes = new Lanes({ inFlightMax: 8, inFlightPerHostMax: 4 });
-  for (const host of ["hangs", "hangs too"]) lanes.noteDue(host, NOW);
-  for (const share of lanes.take(NOW)) {
-    lanes.claimed(share, { started: share.max, dueAt: NOW });
-  }
-  assert.equal(lanes.inFlight, 6);
-  assert.deepEqual(lanes.take(NOW), []);
-  lanes.noteDue("works", NOW);
+test("when the clock is set everything is due as long after now as before", () => {
+  for (const by of [3_600_000, -3_600_000]) {
+    const lanes = new Lanes(DEFAULTS);
+    for (let i = 0; i < 20; i++) {
+      const of = i % 2 === 0 ? "fresh" : "retries";
+      lanes.noteDue(`host-${i}`, { class: of, dueAt: NOW + ((i * 7) % 20) });
+    }
+    // Some are due already, in their turns.
+    assert.equal(lanes.isIdle(NOW + 5), false);
 
-  assert.deepEqual(lanes.take(NOW), [{ host: "works", max: 1 }]);
+    lanes.shift(by);
+
+    const due = (now: number): number => lanes.take(now + by).length;
+    assert.deepEqual([NOW - 1, NOW, NOW + 9, NOW + 19, NOW + 99].map(due), [0, 1, 9, 10, 0]);
+  }
+});
+
+test("a lane that is full when the clock is set keeps what waits in it", () => {
+  const bench = new Bench(SMALL);
+  bench.due("a", { fresh: 9, retries: 9 });
+  assert.equal(bench.lanes.take(NOW).length, 1);
+  bench.lanes.noteDue("a", { class: "fresh", dueAt: NOW });
+
+  bench.lanes.shift(-5000);
+  bench.end("a");
+
+  assert.deepEqual(bench.lanes.take(NOW - 5000), [{ host: "a", fresh: 1, retries: 0 }]);
+});
+
+test("a host that is forgotten among ten thousand others has to prove itself again", () => {
+  const bench = new Bench(DEFAULTS);
+  bench.prove("old");
+  bench.due("old", { fresh: 100 });
+  assert.equal(sum(bench.fill()), 32);
+  for (const host of hosts(10_000)) bench.prove(host);
+
+  for (let left = 31; left >= 4; left--) bench.end("old");
+  assert.equal(sum(bench.fill()), 0);
+  bench.end("old");
+
+  assert.equal(sum(bench.fill()), 1);
+});
+
+const EVENT = fc.record({
+  host: fc.nat(7),
+  class: fc.constantFrom<AttemptClass>("fresh", "retries"),
+  dueIn: fc.nat(50),
+  ends: fc.nat(4),
+  pace: fc.constantFrom<Pace>("quick", "slow", "unknown"),
+  bytes: fc.constantFrom(0, 0, 100, 3 * MIB),
+  setBy: fc.constantFrom(0, 0, 0, 0, 1000, -1000),
+});
+
+type Event = typeof EVENT extends fc.Arbitrary<infer Value> ? Value : never;
+
+const LIMITS = fc.record({
+  inFlightMax: fc.integer({ min: 2, max: 24 }),
+  inFlightPerHostMax: fc.integer({ min: 1, max: 8 }),
 });
 
 test("limits hold and nothing due is forgotten, whatever the order of events", () => {
-  const event = fc.record({
-    host: fc.integer({ min: 0, max: 5 }),
-    dueIn: fc.nat(50),
-    ends: fc.nat(3),
-  });
   fc.assert(
-    fc.property(fc.array(event, { maxLength: 200 }), (events) => {
-      const model = new Model();
+    fc.property(LIMITS, fc.array(EVENT, { maxLength: 150 }), (limits, events) => {
+      const model = new Model(limits);
       for (const each of events) model.step(each);
       model.finish();
     }),
+    { numRuns: 300 },
   );
 });
 
-/** A store that holds due times by host, and a check of the limits after each step. */
+interface Waiting {
+  readonly class: AttemptClass;
+  dueAt: number;
+  readonly bytes: number;
+}
+
+interface Flying {
+  readonly host: string;
+  readonly class: AttemptClass;
+  readonly bytes: number;
+}
+
+/** A store that holds what waits by host, and a check of the limits after each step. */
 class Model {
-  readonly #lanes = new Lanes({ inFlightMax: 5, inFlightPerHostMax: 2 });
-  readonly #waiting = new Map<string, number[]>();
-  readonly #flying: string[] = [];
+  readonly #limits: LaneLimits;
+  readonly #lanes: Lanes;
+  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #flying: Flying[] = [];
   #now = NOW;
 
-  step({ host, dueIn, ends }: { host: number; dueIn: number; ends: number }): void {
+  constructor(limits: LaneLimits) {
+    this.#limits = limits;
+    this.#lanes = new Lanes(limits);
+  }
+
+  step({ host, class: of, dueIn, ends, pace, bytes, setBy }: Event): void {
     const name = `h${host}`;
-    this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), this.#now + dueIn]);
-    this.#lanes.noteDue(name, this.#now + dueIn);
+    const waiting = { class: of, dueAt: this.#now + dueIn, bytes };
+    this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), waiting]);
+    this.#lanes.noteDue(name, waiting);
     this.#pump();
-    for (const ended of this.#flying.splice(0, ends)) this.#lanes.ended(ended);
+    this.#end(ends, pace);
+    this.#setClock(setBy);
     this.#now += 7;
     this.#pump();
   }
 
+  /** Nothing new comes: each turn ends all that is in flight, and few turns are enough for all that waits. */
   finish(): void {
     this.#now += 1000;
-    for (let i = 0; i < 1000; i++) {
+    const left = [...this.#waiting.values()].flat().length + this.#flying.length;
+    for (let turns = 0; turns <= left && !this.#lanes.isIdle(this.#now); turns++) {
       this.#pump();
-      for (const ended of this.#flying.splice(0)) this.#lanes.ended(ended);
+      assert.ok(
+        this.#flying.length > 0,
+        "something is due, nothing is in flight, and nothing goes",
+      );
+      this.#end(this.#flying.length, turns % 2 === 0 ? "slow" : "quick");
     }
     assert.deepEqual([...this.#waiting.values()].flat(), []);
     assert.equal(this.#lanes.isIdle(this.#now), true);
+    assert.equal(this.#lanes.size, 0, "a lane is remembered that has nothing");
+    assert.equal(this.#lanes.inFlight, 0);
   }
 
+  #end(count: number, pace: Pace): void {
+    for (const ended of this.#flying.splice(0, count)) this.#lanes.ended({ ...ended, pace });
+  }
+
+  #setClock(by: number): void {
+    this.#now += by;
+    this.#lanes.shift(by);
+    for (const each of [...this.#waiting.values()].flat()) each.dueAt += by;
+  }
+
+  // As the dispatcher does: claims until nothing more may start.
   #pump(): void {
-    for (const share of this.#lanes.take(this.#now)) {
-      const all = (this.#waiting.get(share.host) ?? []).toSorted((a, b) => a - b);
-      const due = all.filter((dueAt) => dueAt <= this.#now).slice(0, share.max);
-      const left = all.slice(due.length);
-      this.#waiting.set(share.host, left);
-      this.#flying.push(...due.map(() => share.host));
-      this.#lanes.claimed(share, { started: due.length, dueAt: left[0] ?? null });
+    for (let claims = 0; claims < 1000; claims++) {
+      const shares = this.#lanes.take(this.#now);
+      this.#check();
+      if (shares.length === 0) return;
+      for (const share of shares) this.#claim(share);
+      this.#check();
     }
-    assert.equal(this.#lanes.inFlight, this.#flying.length);
-    assert.ok(this.#flying.length <= 5);
-    for (const [host, flying] of Object.entries(Object.groupBy(this.#flying, (name) => name))) {
-      assert.ok((flying ?? []).length <= 2, `${host} is over its limit`);
+    assert.fail("it claims for ever");
+  }
+
+  #claim(share: LaneShare): void {
+    const all = (this.#waiting.get(share.host) ?? []).toSorted((a, b) => a.dueAt - b.dueAt);
+    const due = (of: AttemptClass): Waiting[] =>
+      all.filter((each) => each.class === of && each.dueAt <= this.#now).slice(0, share[of]);
+    const [fresh, retries] = [due("fresh"), due("retries")];
+    const started = [...fresh, ...retries];
+    const left = all.filter((each) => !started.includes(each));
+    this.#waiting.set(share.host, left);
+    this.#flying.push(...started.map((each) => ({ host: share.host, ...each })));
+    const earliest = (of: AttemptClass): number | null =>
+      left.find((each) => each.class === of)?.dueAt ?? null;
+    this.#lanes.claimed(share, {
+      fresh: fresh.length,
+      retries: retries.length,
+      bytes: started.reduce((total, { bytes }) => total + bytes, 0),
+      left: { host: share.host, freshDueAt: earliest("fresh"), retryDueAt: earliest("retries") },
+    });
+  }
+
+  #check(): void {
+    const { inFlightMax, inFlightPerHostMax } = this.#limits;
+    assert.ok(this.#lanes.inFlight >= this.#flying.length);
+    assert.ok(this.#lanes.inFlight <= inFlightMax, "over the limit of all");
+    const retries = this.#flying.filter((each) => each.class === "retries").length;
+    assert.ok(retries <= Math.ceil(inFlightMax / 4), "retries have more than a quarter");
+    const byHost = Object.groupBy(this.#flying, ({ host }) => host);
+    for (const [host, flying] of Object.entries(byHost)) {
+      assert.ok((flying ?? []).length <= inFlightPerHostMax, `${host} is over its limit`);
     }
   }
 }

@@ -64,6 +64,8 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
     recordAttempt: unexpected,
     listLanes: unexpected,
     listInFlight: unexpected,
+    shiftAttempts: unexpected,
+    hastenAttempts: unexpected,
   };
   const dispatcher = new DeliveryDispatcher({
     ...parts,

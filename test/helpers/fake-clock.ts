@@ -82,6 +82,7 @@ export function createFakeClock(options: { readonly now: number }): FakeClock {
   return {
     now: () => wallOffset + monotonic,
     monotonic: () => monotonic,
+    uptime: () => monotonic,
     setTimer,
     advance(ms) {
       const end = monotonic + toElapsed(ms);

@@ -34,8 +34,8 @@ export type Reply =
   | { readonly kind: "held"; readonly until: Promise<unknown>; readonly reply: Reply }
   /** Keeps the connection and never answers. */
   | { readonly kind: "hang" }
-  /** Writes `bytes` as they are, no HTTP added; `end` closes the connection after them. */
-  | { readonly kind: "raw"; readonly bytes: string | Uint8Array; readonly end?: boolean }
+  /** Writes `bytes` as they are, no HTTP added; `end` closes or resets the connection after them. */
+  | { readonly kind: "raw"; readonly bytes: string | Uint8Array; readonly end?: boolean | "reset" }
   /** Writes `head` at once, then one byte of `bytes` every `everyMs`, from the start again for ever. */
   | {
       readonly kind: "drip";
@@ -269,6 +269,7 @@ class ScriptedReceiver implements Receiver {
       case "raw":
         socket.write(reply.bytes);
         if (reply.end === true) socket.end();
+        if (reply.end === "reset") this.#reset(socket);
         return;
       case "drip":
         socket.write(reply.head ?? "");
@@ -280,9 +281,13 @@ class ScriptedReceiver implements Receiver {
         socket.end();
         return;
       case "reset":
-        this.#connections.get(socket.remotePort ?? 0)?.socket.resetAndDestroy();
+        this.#reset(socket);
         return;
     }
+  }
+
+  #reset({ remotePort = 0 }: Socket): void {
+    this.#connections.get(remotePort)?.socket.resetAndDestroy();
   }
 
   #drip(socket: Socket, { bytes, everyMs }: { bytes: string; everyMs: number }): void {

@@ -194,13 +194,13 @@ export async function seedDelivery(
   return task;
 }
 
-/** Starts attempts of lanes that may take `max` each. */
+/** Starts attempts of lanes that may take `max` of each class. */
 export async function claimLanes(
   store: Store,
   hosts: readonly string[],
   { max = 100, now = T0 + 1000 }: { readonly max?: number; readonly now?: number } = {},
 ): Promise<readonly ClaimedAttempt[]> {
-  const lanes = hosts.map((host) => ({ host, max }));
+  const lanes = hosts.map((host) => ({ host, fresh: max, retries: max }));
   return (await store.claimAttempts({ lanes, now })).attempts;
 }
 
@@ -221,6 +221,7 @@ export function newAttemptResult(overrides: Partial<AttemptResult> = {}): Attemp
     outcome: "failed",
     httpStatus: null,
     error: "connection refused",
+    retryAfter: null,
     address: null,
     phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null },
     responseExcerpt: null,

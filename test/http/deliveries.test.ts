@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { headerOf } from "../helpers/raw-http.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
 
@@ -269,18 +270,38 @@ test("refuses a kind that there is not, and a field that it does not know", asyn
 });
 
 test("shows the last 100 attempts of a delivery that is sent again and again", async (t) => {
+  const clock = createFakeClock({ now: NOW });
   const receiver = await startReceiver(t);
-  const daemon = await startTestDaemon(t);
+  const daemon = await startTestDaemon(t, { clock });
   const id = await postOne(daemon, { postback_url: receiver.url() });
   await daemon.daemon.idle();
 
   for (let i = 0; i < 105; i++) {
     await again(daemon, id);
     await daemon.daemon.idle();
+    clock.advance(2000);
   }
 
   const [delivery] = await list(daemon, id);
   assert.equal(receiver.requests.length, 106);
   assert.equal(delivery?.attempts.length, 100);
   assert.equal(delivery.state, "delivered");
+});
+
+test("a task is sent again thirty times a minute and no more, whatever becomes of others", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t, { clock });
+  const id = await postOne(daemon, { postback_url: receiver.url("/") });
+  const other = await postOne(daemon, { postback_url: receiver.url("/") });
+  await daemon.daemon.idle();
+
+  for (let i = 0; i < 30; i++) assert.equal((await again(daemon, id)).code, 20000);
+  const refused = await again(daemon, id);
+
+  assert.equal(refused.code, 42900);
+  assert.equal(headerOf(refused.response, "retry-after"), "60");
+  assert.equal((await again(daemon, other)).code, 20000);
+  clock.advance(MINUTE_MS);
+  assert.equal((await again(daemon, id)).code, 20000);
 });

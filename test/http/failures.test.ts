@@ -106,7 +106,13 @@ async function startRing(
   const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
   const all = operations({
     ...{ store, ids, tasksMax: 100, retentionMs: 1000, retentionDays: 30, limits: LIMITS },
-    ...{ keyUsage, waiters: new TaskWaiters(clock), accessRequests: noLimit, marketplaces: [] },
+    ...{
+      keyUsage,
+      waiters: new TaskWaiters(clock),
+      accessRequests: noLimit,
+      redeliveries: noLimit,
+      marketplaces: [],
+    },
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
     notReadyReason: async () => given.notReadyReason?.() ?? null,
     isAccepting: () => given.isAccepting ?? true,

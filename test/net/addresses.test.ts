@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
@@ -6,7 +8,7 @@ import type { TestContext } from "node:test";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsAnswer, DnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { startReceiver } from "../helpers/receiver.ts";
+import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
 import { startTrap } from "../helpers/trap.ts";
 import type { Trap } from "../helpers/trap.ts";
@@ -248,6 +250,36 @@ test("the deadline covers a name server that is silent", async (t) => {
   assert.equal(receiver.connectionsSeen, 0);
 });
 
+for (const [stage, scheme, error] of [
+  ["answer", "http", "timed out waiting for the answer"],
+  ["TLS handshake", "https", "timed out during the TLS handshake"],
+] as const) {
+  test(`name and ${stage} share one deadline: what one took, the other has not`, async (t) => {
+    const dns = await startDnsServer(t);
+    const gate = createGate();
+    const answer = addresses("127.0.0.1");
+    dns.script("hooks.example.com", { A: { kind: "held", until: gate.opened, answer } });
+    const silent = await startTrap(t);
+    const clock = createFakeClock({ now: 0 });
+    const sender = startSender(t, { servers: dns.servers, clock });
+
+    const sent = sender.send(requestTo(`${scheme}://hooks.example.com:${silent.port}/`));
+    await dns.waitFor(2);
+    clock.advance(6000);
+    gate.open();
+    await silent.written;
+    clock.advance(3999);
+    assert.deepEqual(clock.pending(), [1]);
+    clock.advance(1);
+
+    const result = await sent;
+    assert.equal(result.outcome, "timed_out");
+    assert.equal(result.error, error);
+    assert.equal(result.phases.dnsMs, 6000);
+    await silent.released;
+  });
+}
+
 test("aborting ends an attempt that is still resolving", async (t) => {
   const { dns, url } = await startNetwork(t);
   dns.script("hooks.example.com", { A: { kind: "silence" }, AAAA: { kind: "silence" } });
@@ -309,6 +341,44 @@ test("the deadline covers a connection that does not come about", LINUX_ONLY, as
   assert.equal(result.outcome, "timed_out");
   assert.equal(result.error, "timed out while connecting");
   assert.equal(result.address, "127.0.0.8");
+});
+
+test(
+  "a connection that leads to another address than the vetted one is not written to",
+  LINUX_ONLY,
+  async (t) => {
+    // To Linux the unspecified address is the loopback address, which nobody allowed here.
+    const receiver = await startReceiver(t, { host: "127.0.0.1" });
+    const sender = startSender(t, { allow: ["0.0.0.0"] });
+    const target = { ...toTarget(receiver.url()), host: "0.0.0.0" };
+
+    const result = await sender.send(requestTo(receiver.url(), { target }));
+
+    assert.equal(result.outcome, "failed");
+    assert.equal(result.error, "connection reached another address");
+    assert.equal(result.address, "0.0.0.0");
+    await receiver.whenDisconnected();
+    assert.equal(receiver.requests.length, 0);
+  },
+);
+
+test("a receiver that resets what it accepts is a failure, whenever the reset comes", async (t) => {
+  const server = createServer((socket) => socket.resetAndDestroy());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const bound = server.address();
+  assert(typeof bound === "object" && bound !== null);
+  const sender = startSender(t);
+
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const result = await sender.send(requestTo(`http://127.0.0.1:${bound.port}/`));
+    assert.equal(result.outcome, "failed");
+    assert.match(
+      result.error ?? "",
+      /^connection was closed (while connecting|without an answer)$/,
+    );
+  }
 });
 
 test("at most three addresses are tried", async (t) => {

@@ -17,6 +17,8 @@ export interface CertificateRequest {
   readonly addresses?: readonly string[];
   /** Who signs it; itself unless told. */
   readonly issuer?: Certificate;
+  /** Of its key; P-256 unless told. An RSA key is signed by an issuer. */
+  readonly keyType?: "rsa";
   /** Whether it may sign others. */
   readonly isAuthority?: boolean;
   /** When it ends; tomorrow unless told. */
@@ -25,10 +27,13 @@ export interface CertificateRequest {
 
 const DAY_MS = 86_400_000;
 
-/** Makes a certificate (RFC 5280, P-256), so that TLS is tested without a program to make one. */
+/** Makes a certificate (RFC 5280), so that TLS is tested without a program to make one. */
 export function makeCertificate(request: CertificateRequest): Certificate {
   const { commonName, issuer } = request;
-  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const { privateKey, publicKey } =
+    request.keyType === "rsa"
+      ? generateKeyPairSync("rsa", { modulusLength: 2048 })
+      : generateKeyPairSync("ec", { namedCurve: "P-256" });
   const notAfter = request.notAfter ?? new Date(Date.now() + DAY_MS);
   const contents = sequence(
     explicit(0, integer(Buffer.from([2]))),

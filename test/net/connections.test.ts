@@ -47,6 +47,37 @@ test("another name for the same address has a connection of its own", async (t) 
   assert.equal(receiver.connectionsSeen, 3);
 });
 
+test("another port and another scheme have connections of their own", async (t) => {
+  const receiver = await startReceiver(t);
+  const other = await startReceiver(t);
+  const sender = startSender(t);
+
+  await sender.send(requestTo(receiver.url()));
+  await sender.send(requestTo(other.url()));
+  const secure = await sender.send(requestTo(`https://127.0.0.1:${receiver.port}/`));
+  await sender.send(requestTo(receiver.url()));
+
+  assert.equal(secure.error, "TLS handshake failed");
+  assert.equal(other.connectionsSeen, 1);
+  assert.equal(receiver.connectionsSeen, 2);
+  assert.deepEqual(
+    receiver.requests.map(({ connection }) => connection),
+    [1, 1],
+  );
+});
+
+test("an answer in HTTP/1.0 counts, and its connection is not used again", async (t) => {
+  const bytes = "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok";
+  const receiver = await startReceiver(t, { reply: { kind: "raw", bytes } });
+  const sender = startSender(t);
+
+  const result = await sender.send(requestTo(receiver.url()));
+  await receiver.whenDisconnected();
+
+  assert.equal(result.outcome, "delivered");
+  assert.equal(result.responseExcerpt, "ok");
+});
+
 for (const [how, bytes] of [
   ["is longer than what is read of it", `Content-Length: 5000\r\n\r\n${"a".repeat(5000)}`],
   ["says that the connection closes", "Connection: close\r\nContent-Length: 0\r\n\r\n"],

@@ -52,6 +52,11 @@ const FAILURES: readonly (readonly [string, Reply, string])[] = [
     "answer is not valid HTTP",
   ],
   [
+    "sends a header of 17 KiB",
+    { kind: "raw", bytes: `HTTP/1.1 200 OK\r\nX-More: ${"m".repeat(17 * 1024)}\r\n\r\n` },
+    "answer's headers are too large",
+  ],
+  [
     "sends headers without end",
     { kind: "flood", head: "HTTP/1.1 200 OK\r\n", bytes: "X-More: more and more and more\r\n" },
     "answer's headers are too large",
@@ -70,6 +75,21 @@ const FAILURES: readonly (readonly [string, Reply, string])[] = [
     "sends 103 Early Hints without end",
     { kind: "flood", bytes: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" },
     "too many informational answers",
+  ],
+  [
+    "resets in the middle of the status line",
+    { kind: "raw", bytes: "HTTP/1.1 20", end: "reset" },
+    "connection was closed without an answer",
+  ],
+  [
+    "resets in the middle of the headers",
+    { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nContent-Le", end: "reset" },
+    "connection was closed without an answer",
+  ],
+  [
+    "closes after an informational answer",
+    { kind: "raw", bytes: "HTTP/1.1 103 Early Hints\r\n\r\n", end: true },
+    "connection was closed without an answer",
   ],
   [
     "closes after the status line",
@@ -94,6 +114,7 @@ for (const [does, reply, error] of FAILURES) {
         phases: null,
         responseExcerpt: null,
         refusal: null,
+        retryAfter: null,
       },
     );
     assert.equal(receiver.requests.length, 1);

@@ -5,6 +5,7 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { toChunks } from "../helpers/raw-http.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { startTrap } from "../helpers/trap.ts";
 import { requestTo, startSender } from "./sender-setup.ts";
@@ -39,6 +40,7 @@ test("a POST arrives with its body byte for byte, its headers, and the sender's 
       phases: null,
       responseExcerpt: "ok",
       refusal: null,
+      retryAfter: null,
     },
   );
 });
@@ -189,20 +191,64 @@ test("the body of a failure is kept for whoever looks for the reason", async (t)
   assert.equal(result.responseExcerpt, '{"error":"no such order"}');
 });
 
-test("no compression is asked for, and what comes compressed is not inflated", async (t) => {
-  const reply = {
-    kind: "status",
-    status: 200,
-    headers: { "Content-Encoding": "gzip" },
-    body: gzipSync("a".repeat(1_000_000)),
-  } as const;
-  const receiver = await startReceiver(t, { reply });
+for (const [header, value] of [
+  ["Content-Encoding", "gzip"],
+  // Each decompressor of such a chain would take its memory (CVE-2026-22036).
+  ["Content-Encoding", Array<string>(1000).fill("gzip").join(", ")],
+  ["Transfer-Encoding", "gzip, chunked"],
+] as const) {
+  test(`what comes compressed is not inflated, nor asked for: ${header}: ${value.slice(0, 20)}`, async (t) => {
+    const bomb = gzipSync("a".repeat(3_000_000));
+    const framed = header === "Transfer-Encoding" ? toChunks(bomb) : bomb;
+    const head = `HTTP/1.1 200 OK\r\n${header}: ${value}\r\nConnection: close\r\n\r\n`;
+    const bytes = Buffer.concat([Buffer.from(head), framed]);
+    const receiver = await startReceiver(t, { reply: { kind: "raw", bytes, end: true } });
 
-  const result = await startSender(t).send(requestTo(receiver.url()));
+    const result = await startSender(t).send(requestTo(receiver.url()));
 
-  assert.equal(result.outcome, "delivered");
-  assert.equal(receiver.requests[0]?.headers["accept-encoding"], undefined);
-  assert(!result.responseExcerpt?.includes("aaaa"));
+    assert.equal(result.outcome, "delivered");
+    assert.equal(receiver.requests[0]?.headers["accept-encoding"], undefined);
+    assert.equal(result.responseExcerpt?.slice(0, 1), "\u001f");
+    assert(!result.responseExcerpt.includes("aaaa"));
+  });
+}
+
+for (const [lines, kept] of [
+  ["Retry-After: 120", "120"],
+  ["retry-AFTER:   Fri, 31 Dec 1999 23:59:59 GMT  ", "Fri, 31 Dec 1999 23:59:59 GMT"],
+  ["Retry-After: 1\r\nRetry-After: 2", "1"],
+  ["Retry-After: soon, or <b>never</b>", "soon, or <b>never</b>"],
+  [`Retry-After: ${"9".repeat(100)}`, "9".repeat(100)],
+  [`Retry-After: ${"9".repeat(101)}`, null],
+  ["Retry-After: 1\t2", null],
+  ["Retry-After: 1\u00e9", null],
+  ["Retry-After:", null],
+  ["X-Retry-After: 1", null],
+  ["X-Name: Retry-After", null],
+] as const) {
+  test(`of ${JSON.stringify(lines).slice(0, 60)} the record keeps ${JSON.stringify(kept)?.slice(0, 40)}`, async (t) => {
+    const receiver = await startReceiver(t);
+    const sender = startSender(t);
+    for (const status of [200, 301, 429, 503]) {
+      const head = `HTTP/1.1 ${status} Status\r\nContent-Length: 0\r\n${lines}\r\n\r\n`;
+      receiver.answerNext({ kind: "raw", bytes: Buffer.from(head, "latin1") });
+
+      const result = await sender.send(requestTo(receiver.url()));
+
+      assert.equal(result.httpStatus, status);
+      assert.equal(result.retryAfter, kept);
+    }
+  });
+}
+
+test("a Retry-After that was never sent is null, whatever came of the attempt", async (t) => {
+  const receiver = await startReceiver(t);
+  const sender = startSender(t);
+
+  for (const reply of [{ kind: "status", status: 503 }, { kind: "close" }] as const) {
+    receiver.answer(reply);
+    assert.equal((await sender.send(requestTo(receiver.url()))).retryAfter, null);
+  }
 });
 
 test("the excerpt is the first 4096 bytes, without half a character at its end", async (t) => {
@@ -239,6 +285,23 @@ test("a status within the deadline is delivered though the body hangs: it gets a
   const result = await sent;
   assert.equal(result.outcome, "delivered");
   assert.equal(result.httpStatus, 200);
+  await receiver.whenDisconnected();
+});
+
+test("a body that drips gets the same second, and what came of it is kept", async (t) => {
+  const head = "HTTP/1.1 200 OK\r\n\r\nbegun";
+  const reply = { kind: "drip", head, bytes: "x", everyMs: 1 } as const;
+  const receiver = await startReceiver(t, { reply });
+  const clock = createFakeClock({ now: 0 });
+
+  const sent = startSender(t, { clock }).send(requestTo(receiver.url()));
+  await clock.whenPending(2);
+  clock.advance(999);
+  assert.deepEqual(clock.pending(), [1, 9001]);
+  clock.advance(1);
+
+  const result = await sent;
+  assert.equal(result.outcome, "delivered");
   await receiver.whenDisconnected();
 });
 

@@ -1,17 +1,19 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { Server, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
-import { setDefaultCACertificates } from "node:tls";
+import { createServer as createTlsServer, setDefaultCACertificates } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 import type { AttemptResult } from "../../src/domain/delivery.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { startReceiver } from "../helpers/receiver.ts";
+import { listen, startReceiver } from "../helpers/receiver.ts";
 import type { Receiver, Reply } from "../helpers/receiver.ts";
 import { startTrap } from "../helpers/trap.ts";
 import { makeCertificate } from "./certificate.ts";
@@ -36,6 +38,7 @@ const CERTIFICATES = {
     names: ["*.example.com"],
     issuer: AUTHORITY,
   }),
+  rsa: makeCertificate({ ...NAMED, issuer: AUTHORITY, keyType: "rsa" }),
   lone: makeCertificate(NAMED),
   expired: makeCertificate({ ...NAMED, issuer: AUTHORITY, notAfter: new Date("2020-01-02") }),
 };
@@ -104,6 +107,67 @@ test("NODE_TLS_REJECT_UNAUTHORIZED=0 changes nothing", async (t) => {
   assert.equal(receiver.requests.length, 0);
 });
 
+test("the name is told to the receiver before the certificate is chosen, an address is not", async (t) => {
+  const told: (string | false | null)[] = [];
+  const server = createTlsServer(CERTIFICATES.named, (socket) => socket.destroy());
+  server.on("secureConnection", ({ servername }) => told.push(servername));
+  const port = await listen(server, { host: "127.0.0.1", port: 0 });
+  t.after(() => server.close());
+  const sender = startSender(t, { hosts: HOSTS, allow: ALLOW });
+
+  await sender.send(requestTo(`https://hooks.example.com:${port}/`));
+  await sender.send(requestTo(`https://127.0.0.1:${port}/`));
+
+  assert.equal(told[0], "hooks.example.com");
+  assert.notEqual(told[1], "127.0.0.1");
+});
+
+test("a receiver that knows nothing newer than TLS 1.1 is not spoken to", async (t) => {
+  const server = createTlsServer({
+    ...CERTIFICATES.named,
+    minVersion: "TLSv1",
+    maxVersion: "TLSv1.1",
+    ciphers: "DEFAULT@SECLEVEL=0",
+  });
+  server.on("tlsClientError", () => {
+    // What this is about.
+  });
+
+  const result = await sendToServer(t, server);
+
+  assert.equal(result.outcome, "failed");
+  assert.equal(result.error, "TLS handshake failed");
+});
+
+test("a receiver that wants finite-field Diffie-Hellman, in a group of any size, is not spoken to", async (t) => {
+  const server = createTlsServer({
+    ...CERTIFICATES.rsa,
+    maxVersion: "TLSv1.2",
+    ciphers: "DHE-RSA-AES128-GCM-SHA256",
+    dhparam: "auto",
+  });
+  server.on("tlsClientError", () => {
+    // What this is about.
+  });
+
+  const result = await sendToServer(t, server);
+
+  assert.equal(result.outcome, "failed");
+  assert.equal(result.error, "TLS handshake failed");
+});
+
+test("a receiver that renegotiates is not followed", async (t) => {
+  const server = createTlsServer({ ...CERTIFICATES.rsa, maxVersion: "TLSv1.2" }, (socket) => {
+    socket.on("error", () => socket.destroy());
+    socket.renegotiate({}, () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  });
+
+  const result = await sendToServer(t, server);
+
+  assert.equal(result.outcome, "failed");
+  assert.equal(result.error, "TLS failed");
+});
+
 test("proxies named in the environment are not used", async (t) => {
   const proxy = await startTrap(t);
   const receiver = await startTls(t, "named");
@@ -144,6 +208,49 @@ test("the deadline covers a TLS handshake that never ends", async (t) => {
   assert.equal(result.phases.tlsMs, 10_000);
   await trap.released;
 });
+
+for (const [does, respond, error] of [
+  ["closes", (socket) => socket.end(), "connection was closed during the TLS handshake"],
+  [
+    "resets",
+    (socket) => socket.resetAndDestroy(),
+    "connection was closed during the TLS handshake",
+  ],
+  [
+    "breaks off in the middle of its answer",
+    (socket) => socket.end(Buffer.from("160303007a020000", "hex")),
+    "connection was closed during the TLS handshake",
+  ],
+  ["answers garbage", (socket) => socket.write("garbage".repeat(100)), "TLS handshake failed"],
+  [
+    "alerts",
+    (socket) => socket.write(Buffer.from("15030300020228", "hex")),
+    "TLS handshake failed",
+  ],
+  [
+    "answers with a record over the limit",
+    (socket) => socket.write(Buffer.alloc(70_000, Buffer.from("160303ffff", "hex"))),
+    "TLS handshake failed",
+  ],
+] as const satisfies readonly (readonly [string, (socket: Socket) => void, string])[]) {
+  test(`a receiver that ${does} during the TLS handshake makes the attempt fail and holds nothing`, async (t) => {
+    const closed = Promise.withResolvers<void>();
+    const server = createServer((socket) => {
+      socket.on("error", () => socket.destroy());
+      socket.once("close", () => closed.resolve());
+      socket.once("data", () => respond(socket));
+    });
+    const port = await listen(server, { host: "127.0.0.1", port: 0 });
+    t.after(() => server.close());
+
+    const result = await startSender(t).send(requestTo(`https://127.0.0.1:${port}/`));
+
+    assert.equal(result.outcome, "failed");
+    assert.equal(result.error, error);
+    assert.equal(result.address, "127.0.0.1");
+    await closed.promise;
+  });
+}
 
 test("a receiver that speaks plain HTTP where TLS is due fails", async (t) => {
   const receiver = await startReceiver(t);
@@ -188,6 +295,13 @@ test("bad certificates leave nothing behind, however many attempts there are", a
 
 function startTls(t: TestContext, pair: keyof typeof CERTIFICATES): Promise<Receiver> {
   return startReceiver(t, { tls: CERTIFICATES[pair] });
+}
+
+async function sendToServer(t: TestContext, server: Server): Promise<AttemptResult> {
+  const port = await listen(server, { host: "127.0.0.1", port: 0 });
+  t.after(() => server.close());
+  const sender = startSender(t, { hosts: HOSTS, allow: ALLOW });
+  return await sender.send(requestTo(`https://hooks.example.com:${port}/`));
 }
 
 function named(receiver: Receiver): string {

@@ -119,6 +119,47 @@ test("writes nothing of a batch that the disk has no room for, and goes on when 
   assert.equal(count(other, "tasks"), 2);
 });
 
+/** The next statement with this source fails once, as SQLite fails it when its I/O does. */
+function failOnce(
+  t: TestContext,
+  connection: Connection,
+  { source, code }: { readonly source: RegExp; readonly code: string },
+): void {
+  // All statements of a connection have one prototype.
+  const statements = Object.getPrototypeOf(connection.prepare("COMMIT")) as Database.Statement;
+  const { run } = statements;
+  const mock = t.mock.method(
+    statements,
+    "run",
+    function (this: Database.Statement, ...args: unknown[]) {
+      if (!source.test(this.source)) return run.apply(this, args);
+      mock.mock.restore();
+      throw new Database.SqliteError("disk I/O error", code);
+    },
+  );
+}
+
+test("a disk that has no room for the WAL's index is full, and no failure for good", (t) => {
+  const { runner, connection, file } = openRunner(t);
+  runner.run([makeAccount("ada")]);
+  failOnce(t, connection, { source: /^COMMIT/, code: "SQLITE_IOERR_SHMSIZE" });
+
+  assert.equal(runner.run([makeAccount("bob"), postTasks("1")]).kind, "full");
+  assert.deepEqual(logins(openOther(t, file)), ["ada"]);
+  assert.equal(runner.run([makeAccount("carol"), postTasks("2")]).kind, "committed");
+  assert.deepEqual(logins(openOther(t, file)), ["ada", "carol"]);
+});
+
+test("a batch is not tried again after an I/O error, which may come only once", (t) => {
+  const { runner, connection, file } = openRunner(t);
+  runner.run([makeAccount("ada")]);
+  failOnce(t, connection, { source: /INSERT INTO tasks/, code: "SQLITE_IOERR_WRITE" });
+
+  assert.equal(runner.run([makeAccount("bob"), postTasks("1")]).kind, "failed");
+  assert.equal(runner.run([makeAccount("carol")]).kind, "failed");
+  assert.deepEqual(logins(openOther(t, file)), ["ada"]);
+});
+
 // What a failed batch would have counted must not be counted by the next one.
 test("counts the tasks of a batch once, however often it was tried and whatever was undone in it", (t) => {
   const { runner, connection, file } = openRunner(t);

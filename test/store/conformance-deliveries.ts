@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { DeliveryDecision } from "../../src/domain/delivery.ts";
-import type { Delivery, Store } from "../../src/store/store.ts";
+import type { Delivery, Lane, LaneShare, Store } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimLanes,
@@ -29,8 +29,21 @@ async function theDelivery(store: Store, accountId: number, id: string): Promise
   return delivery;
 }
 
+function lane(overrides: Partial<Lane> = {}): Lane {
+  return { host: "a.example", freshDueAt: null, retryDueAt: null, ...overrides };
+}
+
+function share(host: string, overrides: Partial<LaneShare> = {}): LaneShare {
+  return { host, fresh: 0, retries: 0, ...overrides };
+}
+
 /** The part of the conformance suite that is about lanes, attempts and what follows from them. */
 export function exerciseDeliveries(open: OpenStore): void {
+  exerciseClaims(open);
+  exerciseRecords(open);
+}
+
+function exerciseClaims(open: OpenStore): void {
   test("lists every host with a scheduled attempt and when its earliest is due", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
@@ -45,13 +58,13 @@ export function exerciseDeliveries(open: OpenStore): void {
     assert.deepEqual(
       [...(await store.listLanes())].sort((x, y) => x.host.localeCompare(y.host)),
       [
-        { host: "a.example", dueAt: DUE + 2000 },
-        { host: "b.example", dueAt: DUE },
+        { host: "a.example", freshDueAt: DUE + 2000, retryDueAt: null },
+        { host: "b.example", freshDueAt: DUE, retryDueAt: null },
       ],
     );
   });
 
-  test("counts retries among the attempts that a lane has due", async (t) => {
+  test("says when a lane's first retry is due, whichever retry it is, apart from its first attempts", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     await seedDelivery(store, accountId);
@@ -59,9 +72,13 @@ export function exerciseDeliveries(open: OpenStore): void {
     await store.recordAttempt(
       newAttemptRecord(attempt, { decision: { state: "scheduled", dueAt: DUE + 5, retry: 1 } }),
     );
+    await seedDelivery(store, accountId);
+    const decision = { state: "scheduled", dueAt: DUE + 3, retry: 2 } as const;
+    await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
+    assert.deepEqual(await store.listLanes(), [lane({ retryDueAt: DUE + 3 })]);
     await seedDelivery(store, accountId, { dueAt: DUE + 9 });
 
-    assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: DUE + 5 }]);
+    assert.deepEqual(await store.listLanes(), [lane({ freshDueAt: DUE + 9, retryDueAt: DUE + 3 })]);
   });
 
   test("starts at least one attempt, and no more than a message can carry; the rest stays due", async (t) => {
@@ -74,12 +91,12 @@ export function exerciseDeliveries(open: OpenStore): void {
       await store.finishTask(newFinish(task, { resultText, endedAt: DUE }));
     }
 
-    const claim = { lanes: [{ host: "a.example", max: 10 }], now: DUE };
+    const claim = { lanes: [share("a.example", { fresh: 10 })], now: DUE };
     const sizes: number[] = [];
     for (;;) {
       const { attempts, lanes } = await store.claimAttempts(claim);
       sizes.push(attempts.length);
-      if (lanes[0]?.dueAt !== DUE) break;
+      if (lanes[0]?.freshDueAt !== DUE) break;
     }
 
     assert.equal(
@@ -103,11 +120,13 @@ export function exerciseDeliveries(open: OpenStore): void {
     assert.deepEqual(attempt, {
       seq: attempt.seq,
       taskSeq: attempt.taskSeq,
+      taskId: task.id,
       kind: "postback",
       number: 1,
       retry: 0,
       host: "a.example",
       dueAt: DUE,
+      startedAt: T0 + 1000,
       url: "https://a.example/p?q=1",
       webhookSecret: "whsec_test",
       webhookSecretNext: null,
@@ -127,10 +146,10 @@ export function exerciseDeliveries(open: OpenStore): void {
       for (let i = 0; i < 3; i++) await seedDelivery(store, accountId, { host });
     }
     const lanes = [
-      { host: "a.example", max: 2 },
-      { host: "b.example", max: 9 },
-      { host: "none.example", max: 9 },
-      { host: "c.example", max: 0 },
+      share("a.example", { fresh: 2 }),
+      share("b.example", { fresh: 9 }),
+      share("none.example", { fresh: 9, retries: 9 }),
+      share("c.example", { retries: 9 }),
     ];
     const hosts = async () =>
       (await store.claimAttempts({ lanes, now: DUE })).attempts.map(({ host }) => host).sort();
@@ -144,18 +163,14 @@ export function exerciseDeliveries(open: OpenStore): void {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     for (const dueAt of [DUE, DUE, DUE + 700]) await seedDelivery(store, accountId, { dueAt });
-    const claim = (max: number) =>
-      store.claimAttempts({
-        lanes: [
-          { host: "a.example", max },
-          { host: "none.example", max },
-        ],
-        now: DUE,
-      });
-    const none = { host: "none.example", dueAt: null };
+    const claim = (fresh: number) => {
+      const lanes = ["a.example", "none.example"].map((host) => share(host, { fresh }));
+      return store.claimAttempts({ lanes, now: DUE });
+    };
+    const none = lane({ host: "none.example" });
 
-    assert.deepEqual((await claim(1)).lanes, [{ host: "a.example", dueAt: DUE }, none]);
-    assert.deepEqual((await claim(9)).lanes, [{ host: "a.example", dueAt: DUE + 700 }, none]);
+    assert.deepEqual((await claim(1)).lanes, [lane({ freshDueAt: DUE }), none]);
+    assert.deepEqual((await claim(9)).lanes, [lane({ freshDueAt: DUE + 700 }), none]);
     assert.deepEqual((await store.claimAttempts({ lanes: [], now: DUE })).attempts, []);
   });
 
@@ -188,6 +203,62 @@ export function exerciseDeliveries(open: OpenStore): void {
     );
   });
 
+  test("starts as many of each class as its share says, and of retries those first that waited longest", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (let i = 0; i < 4; i++) await seedDelivery(store, accountId);
+    const waits = [
+      ...[
+        { dueAt: DUE + 40, retry: 1 },
+        { dueAt: DUE + 30, retry: 1 },
+      ],
+      ...[
+        { dueAt: DUE + 20, retry: 3 },
+        { dueAt: DUE + 10, retry: 2 },
+      ],
+    ];
+    for (const [index, attempt] of (await claimLanes(store, ["a.example"])).entries()) {
+      const decision = { state: "scheduled", ...(waits[index] ?? assert.fail()) } as const;
+      await store.recordAttempt(newAttemptRecord(attempt, { decision }));
+    }
+    for (let i = 0; i < 2; i++) await seedDelivery(store, accountId, { dueAt: DUE + 500 });
+    const claim = async (given: Partial<LaneShare>) => {
+      const lanes = [share("a.example", given)];
+      const { attempts } = await store.claimAttempts({ lanes, now: DUE + 1000 });
+      return attempts.map(({ retry, dueAt }) => [retry, dueAt - DUE]);
+    };
+
+    assert.deepEqual(await claim({ fresh: 1, retries: 1 }), [
+      [0, 500],
+      [2, 10],
+    ]);
+    assert.deepEqual(await claim({ retries: 2 }), [
+      [3, 20],
+      [1, 30],
+    ]);
+    assert.deepEqual(await claim({ fresh: 9 }), [[0, 500]]);
+    assert.deepEqual(await claim({ fresh: 9, retries: 9 }), [[1, 40]]);
+  });
+
+  test("leaves what is large to a later claim, so that one lane does not take all the room of a claim", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const hosts = ["large.example", "large.example", "large.example", "small.example"];
+    const tasks = hosts.map((host) => newTask({ postback: webhook(host) }));
+    await store.insertTasks(newPost(accountId, tasks));
+    const resultText = JSON.stringify("x".repeat(5 * 1024 * 1024));
+    for (const run of await store.claimTasks({ type: "echo", max: 4, now: T0 })) {
+      await store.finishTask(newFinish(run, { resultText, endedAt: DUE }));
+    }
+    const lanes = ["large.example", "small.example"].map((host) => share(host, { fresh: 9 }));
+
+    const claimed = await store.claimAttempts({ lanes, now: DUE });
+
+    const started = claimed.attempts.map(({ host }) => host);
+    assert.deepEqual(started, ["large.example", "small.example"]);
+    assert.equal(claimed.lanes[0]?.freshDueAt, DUE);
+  });
+
   test("takes those due first when not all of a lane's attempts may start", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
@@ -214,7 +285,9 @@ export function exerciseDeliveries(open: OpenStore): void {
       [0, 1, 2, 3, 4],
     );
   });
+}
 
+function exerciseRecords(open: OpenStore): void {
   test("lists what is in flight, oldest first, until its end is recorded", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
@@ -225,7 +298,8 @@ export function exerciseDeliveries(open: OpenStore): void {
     const [b] = await claimLanes(store, ["b.example"]);
     assert(a !== undefined && b !== undefined);
     const ref = {
-      ...{ seq: a.seq, taskSeq: a.taskSeq, kind: "postback", number: 1, retry: 0 },
+      ...{ seq: a.seq, taskSeq: a.taskSeq, taskId: a.taskId, kind: "postback" },
+      ...{ number: 1, retry: 0 },
       ...{ host: "a.example", dueAt: DUE },
     };
 
@@ -248,6 +322,7 @@ export function exerciseDeliveries(open: OpenStore): void {
       phases: { dnsMs: 0.25, connectMs: 1.5, tlsMs: null, firstByteMs: 9999.75 },
       responseExcerpt: "a\u0000b \u{1F600}\r\n\ufffd",
       refusal: { host: "a.example", addresses: ["10.0.0.1", "::1"], rule: "private" },
+      retryAfter: "Wed, 21 Oct 2015 07:28:00 GMT",
     });
     const attempt = await claimAttempt(store, "a.example", DUE + 3);
 
@@ -300,7 +375,7 @@ export function exerciseDeliveries(open: OpenStore): void {
       const decision = { state: "scheduled", dueAt, retry } as const;
       const result = newAttemptResult({ outcome });
       await store.recordAttempt(newAttemptRecord(attempt, { result, decision }));
-      assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt }]);
+      assert.deepEqual(await store.listLanes(), [lane({ retryDueAt: dueAt })]);
     }
 
     const delivery = await theDelivery(store, accountId, id);
@@ -382,6 +457,25 @@ export function exerciseDeliveries(open: OpenStore): void {
     assert.deepEqual(await store.listInFlight(), []);
     assert.equal(await store.findTask({ accountId, id }), null);
   });
+
+  test("ends no attempt of another task that has the seq of an erased one", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await seedDelivery(store, accountId, { host: "erased.example" });
+    const late = await claimAttempt(store, "erased.example");
+    await store.eraseExpired({ now: Number.MAX_SAFE_INTEGER, max: 10 });
+    const { id } = await seedDelivery(store, accountId, { host: "new.example", dueAt: T0 + 2000 });
+    const own = await claimAttempt(store, "new.example", T0 + 2000);
+
+    await store.recordAttempt(newAttemptRecord(late, { decision: { state: "delivered" } }));
+
+    assert.deepEqual(
+      (await store.listInFlight()).map(({ host }) => host),
+      ["new.example"],
+    );
+    await store.recordAttempt(newAttemptRecord(own));
+    assert.equal((await theDelivery(store, accountId, id)).state, "scheduled");
+  });
 }
 
 /** The part of the conformance suite that is about sending webhooks again. */
@@ -397,7 +491,7 @@ export function exerciseRedelivery(open: OpenStore): void {
       const hosts = await store.redeliver({ accountId, id, kind: null, now: T0 + 5000 });
 
       assert.deepEqual(hosts, ["a.example"]);
-      assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: T0 + 5000 }]);
+      assert.deepEqual(await store.listLanes(), [lane({ freshDueAt: T0 + 5000 })]);
       const delivery = await theDelivery(store, accountId, id);
       assert.equal(delivery.state, "scheduled");
       assert.deepEqual(
@@ -424,7 +518,7 @@ export function exerciseRedelivery(open: OpenStore): void {
     // What is due already is not put off.
     assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), ["a.example"]);
 
-    assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: T0 + 5000 }]);
+    assert.deepEqual(await store.listLanes(), [lane({ retryDueAt: T0 + 5000 })]);
     const retry = await claimAttempt(store, "a.example", T0 + 5000);
     assert.deepEqual([retry.number, retry.retry], [2, 1]);
     // It is in flight now, and stays.
@@ -451,7 +545,7 @@ export function exerciseRedelivery(open: OpenStore): void {
     assert.deepEqual(await store.redeliver({ ...order, kind: "pingback" }), ["b.example"]);
 
     const lanes = await store.listLanes();
-    assert.deepEqual(lanes, [{ host: "b.example", dueAt: T0 + 5000 }]);
+    assert.deepEqual(lanes, [lane({ host: "b.example", freshDueAt: T0 + 5000 })]);
   });
 
   test("begins exactly one series after 20 orders at once", async (t) => {

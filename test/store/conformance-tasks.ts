@@ -490,7 +490,9 @@ export function exerciseRunning(open: OpenStore): void {
     const hosts = await store.finishTask(newFinish(await claimOne(store)));
 
     assert.deepEqual([...new Set(hosts)], ["a.example"]);
-    assert.deepEqual(await store.listLanes(), [{ host: "a.example", dueAt: T0 + 1000 }]);
+    assert.deepEqual(await store.listLanes(), [
+      { host: "a.example", freshDueAt: T0 + 1000, retryDueAt: null },
+    ]);
   });
 
   test("puts a failed run back into the queue for its time, and counts the failure", async (t) => {
@@ -554,4 +556,5 @@ const FIRST = {
   phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null },
   responseExcerpt: null,
   refusal: null,
+  retryAfter: null,
 } as const;

@@ -3,6 +3,7 @@ import { describe, test, type TestContext } from "node:test";
 
 import type { AttemptRef } from "../../src/store/store.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
+import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
 import {
   newAccessRequest,
   newAccount,
@@ -26,8 +27,10 @@ import { exerciseAccess } from "./conformance-access.ts";
 import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
 import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
+import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
 import { exerciseIdempotency } from "./conformance-idempotency.ts";
 import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
+import { exerciseOrders, exerciseShift } from "./conformance-redelivery.ts";
 import { exercisePosting, exerciseReady, exerciseRunning } from "./conformance-tasks.ts";
 
 /** A store that a test opened; it is closed after the test. */
@@ -59,6 +62,9 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: running tasks`, () => exerciseRunning(open));
   describe(`${name}: deliveries`, () => exerciseDeliveries(open));
   describe(`${name}: redelivery`, () => exerciseRedelivery(open));
+  describe(`${name}: what the operator sees of deliveries`, () => exerciseDeliveryLog(open));
+  describe(`${name}: redelivery orders`, () => exerciseOrders(open));
+  describe(`${name}: a clock that was set`, () => exerciseShift(open));
   describe(`${name}: upkeep`, () => exerciseUpkeep(open));
   describe(`${name}: as a whole`, () => exerciseWhole(open));
 }
@@ -196,14 +202,14 @@ function exerciseWhole(open: OpenStore): void {
         const { id } = run;
         assert.equal((await store.findTask({ accountId, id }))?.task.state, "completed");
       }
-      const lanes = [{ host: "a.example", max: 2 }];
+      const lanes = [{ host: "a.example", fresh: 2, retries: 2 }];
       const { attempts } = await store.claimAttempts({ lanes, now: T0 + 1000 });
       sent.push(...attempts.map(({ seq }) => seq));
     }
     await Promise.all(Array.from({ length: 200 }, call));
 
     const left = await store.claimAttempts({
-      lanes: [{ host: "a.example", max: 1000 }],
+      lanes: [{ host: "a.example", fresh: 1000, retries: 0 }],
       now: T0 + 1000,
     });
     sent.push(...left.attempts.map(({ seq }) => seq));
@@ -220,7 +226,10 @@ function exerciseWhole(open: OpenStore): void {
     const [queued, delayed] = [newTask(), newTask({ startAt: T0 + 99_000 })];
     const sent = await seedDelivery(store, accountId);
     await store.insertTasks(newPost(accountId, [queued, delayed]));
-    await store.claimAttempts({ lanes: [{ host: "a.example", max: 1 }], now: T0 + 1000 });
+    await store.claimAttempts({
+      lanes: [{ host: "a.example", fresh: 1, retries: 0 }],
+      now: T0 + 1000,
+    });
     const read = async (from: Store) => ({
       accounts: await from.listAccounts(),
       keys: await from.listKeys("ada"),
@@ -290,7 +299,7 @@ function toAnswer(error: unknown): string {
 }
 
 const ATTEMPT: AttemptRef = {
-  ...{ seq: 1, taskSeq: 1, kind: "postback", number: 1, retry: 0 },
+  ...{ seq: 1, taskSeq: 1, taskId: newTaskId(), kind: "postback", number: 1, retry: 0 },
   ...{ host: "a.example", dueAt: T0 },
 };
 
@@ -342,6 +351,17 @@ const CALLS = {
     }),
   listDeliveries: (store) => store.listDeliveries(KEY),
   redeliver: (store) => store.redeliver({ ...KEY, kind: null, now: T0 }),
+  shiftAttempts: (store) => store.shiftAttempts({ after: T0, by: 1 }),
+  hastenAttempts: (store) => store.hastenAttempts({ now: T0, latest: T0 }),
+  findTaskDeliveries: (store) => store.findTaskDeliveries("x"),
+  listAllDeliveries: (store) =>
+    store.listAllDeliveries({ filter: deliveryFilter(), limit: 1, before: null }),
+  countEndedDeliveries: (store) => store.countEndedDeliveries(deliveryFilter()),
+  orderRedelivery: (store) => store.orderRedelivery(newOrder()),
+  listRedeliveryOrders: (store) => store.listRedeliveryOrders({ limit: 1 }),
+  cancelRedeliveryOrder: (store) => store.cancelRedeliveryOrder({ id: "x", now: T0 }),
+  findOpenRedeliveryOrder: (store) => store.findOpenRedeliveryOrder(),
+  stepRedeliveryOrder: (store) => store.stepRedeliveryOrder({ id: "x", max: 1, now: T0 }),
   eraseExpired: (store) => store.eraseExpired({ now: T0, max: 1 }),
   eraseStale: (store) => store.eraseStale({ answersBefore: T0, decidedBefore: T0, max: 1 }),
   usedBytes: (store) => store.usedBytes(),

@@ -25,6 +25,7 @@ import {
   type MigrationPlan,
 } from "../../src/store/sqlite/migrate.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { newOrder } from "../helpers/delivery.ts";
 import { newAccount, newDatabaseFile, openTestStore, T0, taskQuery } from "../helpers/store.ts";
 
 const TO_2: Migration = { to: 2, sql: "ALTER TABLE notes ADD COLUMN b TEXT DEFAULT 'two'" };
@@ -65,7 +66,7 @@ test("gives a new file the whole schema and its version", async (t) => {
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.deepEqual(tables(connection), [
     ...["access_requests", "accounts", "attempts", "deliveries", "idempotency_keys", "keys"],
-    ...["task_counts", "task_inputs", "task_results", "tasks"],
+    ...["redelivery_orders", "task_counts", "task_inputs", "task_results", "tasks"],
   ]);
 });
 
@@ -127,7 +128,7 @@ test("brings a file of the first version to the schema of a new one, with its da
     return connection;
   });
   assert(migrated && made && copy);
-  assert.equal(versionOf(migrated), 2);
+  assert.equal(versionOf(migrated), SCHEMA_VERSION);
   assert.deepEqual(schemaOf(migrated), schemaOf(made));
   assert.deepEqual(migrated.pragma("foreign_key_check"), []);
   assert.equal(versionOf(copy), 1);
@@ -152,6 +153,62 @@ test("brings a file of the first version to the schema of a new one, with its da
   assert.deepEqual(moved, { ...taskCounts, queued: 6, running: 0 });
 });
 
+const SECOND_SCHEMA = readFileSync(new URL("../fixtures/schema-v2.sql", import.meta.url), "utf8");
+
+/** A file as the second version made it, with one delivery that was given up after two attempts. */
+function seedSecondVersion(t: TestContext): string {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: SECOND_SCHEMA, version: 2, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1);
+    INSERT INTO tasks (id, account_seq, state, status_code, type, created_at, data_text)
+    VALUES ('a task', 1, 'completed', 20000, 'echo', 1, '{"type":"echo"}');
+    INSERT INTO deliveries (task_seq, kind, url, host, state)
+    VALUES (1, 'postback', 'https://a.example/', 'a.example', 'given_up');`);
+  const insert = connection.prepare(`
+    INSERT INTO attempts
+      (task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome, response_excerpt)
+    VALUES (1, 'postback', ?, ?, 'a.example', 1, 2, 3, 'failed', 'kept')`);
+  for (const number of [1, 2]) insert.run(number, number - 1);
+  connection.close();
+  return file;
+}
+
+test("brings a file of the second version to the schema of a new one, its attempts into the log", async (t) => {
+  const file = seedSecondVersion(t);
+  const newFile = newDatabaseFile(t);
+  await openTestStore(t, { file: newFile });
+
+  const store = await openTestStore(t, { file });
+
+  const [migrated, made] = [file, newFile].map((path) => {
+    const connection = new Database(path, { readonly: true });
+    t.after(() => connection.close());
+    return connection;
+  });
+  assert(migrated && made);
+  assert.equal(versionOf(migrated), SCHEMA_VERSION);
+  assert.deepEqual(schemaOf(migrated), schemaOf(made));
+  assert.deepEqual(migrated.pragma("foreign_key_check"), []);
+  assert.equal(existsSync(`${file}.v2.bak`), true);
+  const found = await store.findTaskDeliveries("a task");
+  assert.deepEqual(
+    found?.deliveries[0]?.attempts.map(({ number, responseExcerpt, retryAfter }) => [
+      ...[number, responseExcerpt, retryAfter],
+    ]),
+    [
+      [1, "kept", null],
+      [2, "kept", null],
+    ],
+  );
+  const order = newOrder({ createdAt: 3 });
+  await store.orderRedelivery(order);
+  const step = await store.stepRedeliveryOrder({ id: order.id, max: 9, now: T0 });
+  assert.deepEqual(step, { hosts: ["a.example"], redelivered: 1, isDone: true });
+});
+
 test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {
   const file = seedFirstVersion(t);
   const told: unknown[] = [];
@@ -162,7 +219,7 @@ test("a store with a writer thread tells before it migrates a file, and only the
     });
 
   await (await open()).close();
-  assert.deepEqual(told, [{ from: 1, to: 2 }]);
+  assert.deepEqual(told, [{ from: 1, to: SCHEMA_VERSION }]);
 
   await (await open()).close();
   assert.equal(told.length, 1);
@@ -185,7 +242,7 @@ test("a command migrates no file that a daemon serves", async (t) => {
   assert.equal(existsSync(`${file}.v1.bak`), false);
   lock.release();
   await openTestStore(t, { file });
-  assert.equal(versionOf(connection), 2);
+  assert.equal(versionOf(connection), SCHEMA_VERSION);
 });
 
 test("a copy that fails leaves nothing behind, and the file as it was", (t) => {

@@ -4,9 +4,14 @@ import { test, type TestContext } from "node:test";
 import { schemaSql } from "../../src/assets.ts";
 import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
+import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
+import * as attemptSchedule from "../../src/store/sqlite/attempt-schedule.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
+import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
+import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
+import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
 import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
 import { LIST_TASKS_BY } from "../../src/store/sqlite/task-list.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
@@ -30,18 +35,66 @@ import {
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...tasks, ...taskRuns, ...taskCounts, ...idempotencyKeys }),
-  ...statementsOf({ ...deliveries, ...accounts, ...upkeep }),
+  ...statementsOf({ ...attemptClaims, ...deliveries, ...accounts, ...upkeep }),
+  ...statementsOf({ ...attemptSchedule, ...deliveryFilters, ...deliveryLog, ...redeliveryOrders }),
   ...statementsOf(prefixed("LIST_READY_BY", tasks.LIST_READY_BY)),
   ...statementsOf(accessRequests),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
 };
 
+/** A walk through the attempts of a range, with what is looked up for each; the states asked for are a list. */
+const WALK = [
+  "SEARCH a USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+  "SEARCH attempts USING COVERING INDEX attempts_by_delivery (task_seq=? AND kind=?)",
+  "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
+  "SEARCH d USING PRIMARY KEY (task_seq=? AND kind=?)",
+  "SCAN json_each VIRTUAL TABLE INDEX 1:",
+];
+
 /**
  * How each of them has to be run. Seeks only: in an index that fits, or by the key. The scans are of what runs
- * or is in flight, which the limits of the engine bound, of a recursion's own rows, and of access requests and
- * delayed tasks in the order of the answer, to a LIMIT.
+ * or is in flight, which the limits of the engine bound, of a recursion's own rows, of access requests, redelivery
+ * orders and delayed tasks in the order of the answer, to a LIMIT, and of all that is scheduled when a clock was
+ * set. What walks through the attempts does so in their order, between two of them, and sorts nothing but counts.
  */
 const PLANS: Readonly<Record<string, readonly string[]>> = {
+  SHIFT_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],
+  SHIFT_RUNS: ["SEARCH tasks USING INDEX tasks_delayed (start_at>?)"],
+  HASTEN_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],
+  FIND_ACCOUNT_SEQ: ["SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (login=?)"],
+  FIND_TASK_SEQ: ["SEARCH tasks USING COVERING INDEX sqlite_autoindex_tasks_1 (id=?)"],
+  NEWEST_ATTEMPT: [
+    "SEARCH attempts USING COVERING INDEX attempts_by_delivery (task_seq=? AND kind=?)",
+  ],
+  FIND_ANY_TASK: [
+    "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
+    "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+  ],
+  LIST_DELIVERIES: [
+    ...WALK,
+    "SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH attempts USING COVERING INDEX attempts_by_delivery (task_seq=? AND kind=? AND rowid<?)",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  COUNT_ENDED: [...WALK, "USE TEMP B-TREE FOR GROUP BY"],
+  SELECT_ORDERED: WALK,
+  STEP_END: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+  FIND_ORDER: ["SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)"],
+  FIND_OPEN_ORDER: ["SCAN redelivery_orders USING INDEX redelivery_orders_open"],
+  LIST_ORDERS: ["SCAN redelivery_orders"],
+  CANCEL_ORDER: [
+    "SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)",
+  ],
+  ADVANCE_ORDER: [
+    "SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)",
+  ],
+  ERASE_ORDERS: [
+    "SEARCH redelivery_orders USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH redelivery_orders USING COVERING INDEX redelivery_orders_ended (ended_at>? AND ended_at<?)",
+  ],
   CLAIM_TASKS: [
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH tasks USING COVERING INDEX tasks_queued (type=?)",
@@ -112,11 +165,14 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH attempts USING INDEX attempts_due (host>?)",
     "SCAN hosts",
   ],
-  LIST_IN_FLIGHT: ["SCAN a USING INDEX attempts_in_flight"],
+  LIST_IN_FLIGHT: [
+    "SCAN a USING INDEX attempts_in_flight",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
   NEXT_RETRY: ["SEARCH attempts USING INDEX attempts_due (host=? AND retry>?)"],
   HASTEN_ATTEMPT: ["SEARCH attempts USING INDEX attempts_by_delivery (task_seq=? AND kind=?)"],
   SELECT_ATTEMPTS: ["SEARCH attempts USING INDEX attempts_by_delivery (task_seq=? AND kind=?)"],
-  SELECT_CLAIMED: [
+  SELECT_STARTED: [
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH d USING PRIMARY KEY (task_seq=? AND kind=?)",
     "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
@@ -215,7 +271,9 @@ function planOf(connection: Connection, sql: string): readonly string[] {
     .map(({ detail }) => detail)
     .filter(
       (detail) =>
-        !/^(LIST|(CORRELATED )?SCALAR) SUBQUERY|^CO-ROUTINE|^SETUP|^RECURSIVE/.test(detail),
+        !/^(LIST|(CORRELATED )?SCALAR) SUBQUERY|^CREATE BLOOM|^CO-ROUTINE|^SETUP|^RECURSIVE/.test(
+          detail,
+        ),
     );
 }
 

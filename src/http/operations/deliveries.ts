@@ -1,4 +1,4 @@
-import type { DeliveryKind } from "../../domain/delivery.ts";
+import { DELIVERY_KINDS, type DeliveryKind } from "../../domain/delivery.ts";
 import { isId } from "../../domain/id.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task.ts";
@@ -6,20 +6,22 @@ import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Attempt, Delivery, Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { invalidField, optionalWord } from "../fields.ts";
+import { tooManyRequests } from "../gate.ts";
 import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
+import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
 import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface DeliveriesDeps {
   readonly store: Pick<Store, "listDeliveries" | "redeliver">;
   readonly retentionMs: number;
+  /** By account and task: each call may send the whole result to somebody else's receiver. */
+  readonly redeliveries: RateLimiter;
   /** Tells the engine that these hosts have an attempt due. */
   readonly wakeDeliveries: (hosts: readonly string[]) => void;
 }
-
-const KINDS: readonly DeliveryKind[] = ["postback", "pingback"];
 
 const ANSWER = envelopeSchema({ deliveries: { type: "array", items: schemaRef("Delivery") } });
 
@@ -61,7 +63,9 @@ export function redeliver(deps: DeliveriesDeps): Operation {
     query: NO_QUERY,
     body: {
       kind: "fields",
-      fields: { kind: optionalWord(KINDS, "Only this one; else every webhook of the task.") },
+      fields: {
+        kind: optionalWord(DELIVERY_KINDS, "Only this one; else every webhook of the task."),
+      },
       isOptional: true,
     },
     doc: {
@@ -70,7 +74,7 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       summary: "Send a task's webhooks again",
       description:
         "Starts a fresh series of attempts for what was delivered, given up or refused. What is scheduled is made due " +
-        "now; what is in flight stays.",
+        "now; what is in flight stays. A task may be sent again thirty times a minute.",
       params: { id: TASK_ID_PARAM },
       answer: ANSWER,
       codes: [40401, 40403, 40501, 50700],
@@ -80,12 +84,18 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
       const before = await findDeliveries(key, { deps, now });
       if (kind !== null && !before.some((each) => each.kind === kind)) throw noDelivery(kind);
+      const verdict = deps.redeliveries.count(`${key.accountId} ${key.id}`);
+      const headers = rateLimitHeaders("redeliveries", verdict);
+      if (!verdict.isAllowed)
+        throw tooManyRequests(verdict.resetSeconds, { detail: TOO_OFTEN, headers });
       const hosts = await deps.store.redeliver({ ...key, kind, now });
       if (hosts.length > 0) deps.wakeDeliveries(hosts);
-      return answer(key.id, await findDeliveries(key, { deps, now }));
+      return { ...answer(key.id, await findDeliveries(key, { deps, now })), headers };
     },
   });
 }
+
+const TOO_OFTEN = "This task was sent again too often within the last minute.";
 
 async function findDeliveries(
   key: TaskKey,

@@ -10,7 +10,7 @@ export interface Migration {
 }
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -60,8 +60,29 @@ const TO_2 = `
   ) STRICT;
   CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);`;
 
+const TO_3 = `
+  ALTER TABLE attempts ADD COLUMN retry_after TEXT;
+
+  CREATE TABLE redelivery_orders (
+    seq              INTEGER PRIMARY KEY,
+    id               TEXT    NOT NULL UNIQUE,
+    filter_text      TEXT    NOT NULL,
+    per_second       INTEGER NOT NULL,
+    created_at       INTEGER NOT NULL,
+    last_attempt_seq INTEGER NOT NULL,
+    examined_seq     INTEGER NOT NULL DEFAULT 0,
+    redelivered      INTEGER NOT NULL DEFAULT 0,
+    ended_at         INTEGER,
+    cancelled        INTEGER NOT NULL DEFAULT 0 CHECK (cancelled IN (0, 1))
+  ) STRICT;
+  CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS NULL;
+  CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
-export const MIGRATIONS: readonly Migration[] = [{ to: 2, sql: TO_2 }];
+export const MIGRATIONS: readonly Migration[] = [
+  { to: 2, sql: TO_2 },
+  { to: 3, sql: TO_3 },
+];
 
 /** The schema a new file gets, and the steps that bring an older one to the same. */
 export interface MigrationPlan {

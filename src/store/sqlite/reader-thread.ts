@@ -2,15 +2,12 @@ import { parentPort, workerData } from "node:worker_threads";
 
 import { StoreError, type StoreErrorKind } from "../store.ts";
 import { openReader, toReadError } from "./connection.ts";
-import { taskListReads } from "./task-list.ts";
+import { longReads, type LongReads } from "./long-reads.ts";
 
 /**
  * Entry of the reader thread: reads that may take long happen here, on a connection of its own, and never hold
  * up a request on the main thread.
  */
-
-/** Every read that may take long, by name. */
-export type LongReads = ReturnType<typeof taskListReads>;
 
 /** What the thread is told: reads, answered in their order, then `close`. */
 export type ReaderOrder =
@@ -43,7 +40,7 @@ if (port === null) throw new Error("reader-thread.ts runs as a worker thread onl
 // Set by reader.ts, the only one that starts this thread. What is thrown here ends it, with its reason.
 const { file } = workerData as { readonly file: string };
 const connection = openReader(file);
-const reads: LongReads = taskListReads(connection);
+const reads = longReads(connection);
 
 port.on("message", (order: ReaderOrder) => {
   if (order.kind === "read") {

@@ -3,8 +3,8 @@ import { Worker } from "node:worker_threads";
 import { readerThreadEntry } from "../../assets.ts";
 import { StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./connection.ts";
-import type { LongReads, ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
-import { taskListReads } from "./task-list.ts";
+import { longReads, type LongReads } from "./long-reads.ts";
+import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 
 /** Where reads that may take long are run. */
 export interface LongReader {
@@ -23,9 +23,10 @@ export function newInlineReader(connection: Connection): LongReader {
   return {
     async read(name, args) {
       try {
-        reads ??= taskListReads(connection);
-        // The compiler sees only that some read answers.
-        return reads[name](args) as ReturnType<LongReads[typeof name]>;
+        reads ??= longReads(connection);
+        // The compiler sees only that some read takes some arguments and answers.
+        const read = reads[name] as (args: unknown) => unknown;
+        return read(args) as ReturnType<LongReads[typeof name]>;
       } catch (error) {
         throw toReadError(error);
       }

@@ -1,13 +1,17 @@
 import type { KeyHolder } from "../../domain/credentials.ts";
-import { StoreError, type Store } from "../store.ts";
+import { StoreError, type ClaimedAttempt, type Store } from "../store.ts";
 import { accessRequestReads } from "./access-requests.ts";
 import { accountReads } from "./accounts.ts";
+import { attemptClaimReads } from "./attempt-claims.ts";
 import { openReader, toReadError, type Connection } from "./connection.ts";
 import { deliveryReads } from "./deliveries.ts";
+import { operatorReads } from "./delivery-log.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
+import type { LongReads } from "./long-reads.ts";
 import type { MigrationStart } from "./migrate.ts";
 import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
+import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { taskQueueReads } from "./task-runs.ts";
 import { taskReads } from "./tasks.ts";
 import { upkeepReads } from "./upkeep.ts";
@@ -48,6 +52,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
 const ENGINE_WRITE = { weight: 1, mayShed: false };
 const OPERATOR_WRITE = { weight: 1, mayShed: false };
+// What it writes, and what it reads before: as much as half a batch.
+const STEP_WEIGHT = BATCH_WEIGHT_MAX / 2;
 
 interface SqliteStoreParts {
   readonly reader: Connection;
@@ -120,10 +126,7 @@ class SqliteStore implements Store {
     this.#read((reads) => reads.findKeptAnswer(query));
   findTask: Store["findTask"] = (key) => this.#read((reads) => reads.findTask(key));
   listReady: Store["listReady"] = (query) => this.#read((reads) => reads.listReady(query));
-  listTasks: Store["listTasks"] = async (query) => {
-    this.#refuseWhenClosed();
-    return this.#longReader.read("listTasks", query);
-  };
+  listTasks: Store["listTasks"] = (query) => this.#readLong("listTasks", query);
 
   claimTasks: Store["claimTasks"] = (claim) =>
     this.#commit.submit("claimTasks", claim, { weight: claim.max, mayShed: false });
@@ -139,9 +142,11 @@ class SqliteStore implements Store {
     this.#read((reads) => reads.findOldestQueued(types));
   listQueuedTypes: Store["listQueuedTypes"] = () => this.#read((reads) => reads.listQueuedTypes());
 
-  claimAttempts: Store["claimAttempts"] = (claim) => {
-    const weight = claim.lanes.reduce((sum, lane) => sum + lane.max, 0);
-    return this.#commit.submit("claimAttempts", claim, { weight, mayShed: false });
+  claimAttempts: Store["claimAttempts"] = async (claim) => {
+    const weight = claim.lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0);
+    const options = { weight, mayShed: false };
+    const { started, lanes } = await this.#commit.submit("claimAttempts", claim, options);
+    return { attempts: await this.#readStarted(started), lanes };
   };
   recordAttempt: Store["recordAttempt"] = (record) =>
     this.#commit.submit("recordAttempt", record, ENGINE_WRITE);
@@ -152,6 +157,28 @@ class SqliteStore implements Store {
     this.#commit.submit("redeliver", order, { weight: 2, mayShed: true });
   listDeliveries: Store["listDeliveries"] = (key) =>
     this.#read((reads) => reads.listDeliveries(key));
+  // It holds up every other write, and comes when the machine's clock was set.
+  shiftAttempts: Store["shiftAttempts"] = (shift) =>
+    this.#commit.submit("shiftAttempts", shift, { weight: BATCH_WEIGHT_MAX, mayShed: false });
+  hastenAttempts: Store["hastenAttempts"] = (bounds) =>
+    this.#commit.submit("hastenAttempts", bounds, { weight: BATCH_WEIGHT_MAX, mayShed: false });
+
+  findTaskDeliveries: Store["findTaskDeliveries"] = (id) =>
+    this.#read((reads) => reads.findTaskDeliveries(id));
+  listAllDeliveries: Store["listAllDeliveries"] = (query) =>
+    this.#readLong("listAllDeliveries", query);
+  countEndedDeliveries: Store["countEndedDeliveries"] = (filter) =>
+    this.#readLong("countEndedDeliveries", filter);
+  orderRedelivery: Store["orderRedelivery"] = (order) =>
+    this.#commit.submit("orderRedelivery", order, OPERATOR_WRITE);
+  listRedeliveryOrders: Store["listRedeliveryOrders"] = (query) =>
+    this.#read((reads) => reads.listRedeliveryOrders(query));
+  cancelRedeliveryOrder: Store["cancelRedeliveryOrder"] = (cancel) =>
+    this.#commit.submit("cancelRedeliveryOrder", cancel, OPERATOR_WRITE);
+  findOpenRedeliveryOrder: Store["findOpenRedeliveryOrder"] = () =>
+    this.#read((reads) => reads.findOpenRedeliveryOrder());
+  stepRedeliveryOrder: Store["stepRedeliveryOrder"] = (step) =>
+    this.#commit.submit("stepRedeliveryOrder", step, { weight: STEP_WEIGHT, mayShed: false });
 
   eraseExpired: Store["eraseExpired"] = (due) =>
     this.#commit.submit("eraseExpired", due, { weight: due.max, mayShed: false });
@@ -176,6 +203,24 @@ class SqliteStore implements Store {
     } catch (error) {
       throw toReadError(error);
     }
+  }
+
+  async #readStarted(seqs: readonly number[]): Promise<readonly ClaimedAttempt[]> {
+    try {
+      return await this.#read((reads) => reads.readStarted(seqs));
+    } catch (error) {
+      // Never to be tried again: the claim is committed, and another one would leave these in flight for good.
+      const { message } = error instanceof Error ? error : new Error(String(error));
+      throw new StoreError("failed", message, { cause: error });
+    }
+  }
+
+  async #readLong<Name extends keyof LongReads>(
+    name: Name,
+    args: Parameters<LongReads[Name]>[0],
+  ): Promise<ReturnType<LongReads[Name]>> {
+    this.#refuseWhenClosed();
+    return this.#longReader.read(name, args);
   }
 
   #refuseWhenClosed(): void {
@@ -238,7 +283,10 @@ function allReads(reader: Connection) {
     ...taskReads(reader),
     ...taskQueueReads(reader),
     ...idempotencyReads(reader),
+    ...attemptClaimReads(reader),
     ...deliveryReads(reader),
+    ...operatorReads(reader),
+    ...redeliveryOrderReads(reader),
     ...upkeepReads(reader),
   };
 }

@@ -48,6 +48,15 @@ export const ERASE_REQUESTS = `
     LIMIT @max
   )`;
 
+export const ERASE_ORDERS = `
+  DELETE FROM redelivery_orders
+  WHERE seq IN (
+    SELECT seq FROM redelivery_orders
+    WHERE ended_at IS NOT NULL AND ended_at < @decidedBefore
+    ORDER BY ended_at
+    LIMIT @max
+  )`;
+
 // What one step erases is overwritten, as secure_delete wants it: 100 tasks of 5 MiB kept every other write waiting
 // for 5.7 s (measured), and this much keeps it for some 20 ms.
 const ERASE_BYTES_MAX = 2 * 1024 * 1024;
@@ -64,6 +73,7 @@ export function upkeepWrites(connection: Connection, counts: CountChanges) {
   const eraseAnswers = connection.prepare(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], number>(SIZE_ANSWERS).pluck();
   const eraseRequests = connection.prepare(ERASE_REQUESTS);
+  const eraseOrders = connection.prepare(ERASE_ORDERS);
   const freePages = (): number => Number(connection.pragma("freelist_count", { simple: true }));
 
   return {
@@ -76,7 +86,8 @@ export function upkeepWrites(connection: Connection, counts: CountChanges) {
 
     eraseStale(due: StaleBefore & { max: number }): number {
       const answers = countWithin(sizeAnswers.iterate(due));
-      return eraseAnswers.run({ ...due, max: answers }).changes + eraseRequests.run(due).changes;
+      const others = eraseRequests.run(due).changes + eraseOrders.run(due).changes;
+      return eraseAnswers.run({ ...due, max: answers }).changes + others;
     },
 
     // What is left below one step is kept for the next tasks: giving it back would only make the file grow again.

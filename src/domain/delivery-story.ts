@@ -1,0 +1,275 @@
+import { classifyAddress } from "./address.ts";
+import { parseAllowList } from "./allow-list.ts";
+import { explainError } from "./attempt-error.ts";
+import type { ErrorExplanation, Peer } from "./attempt-error.ts";
+import type {
+  AttemptOutcome,
+  AttemptPhases,
+  AttemptResult,
+  DeliveryKind,
+  DeliveryState,
+  Refusal,
+} from "./delivery.ts";
+import { postedUrls } from "./task-url.ts";
+import type { Task } from "./task.ts";
+import { durationText, momentText } from "./time.ts";
+import { parseUrlForm } from "./url-form.ts";
+import { judgeWebhookUrl } from "./webhook-url.ts";
+
+/** An attempt as it is recorded; the outcome is null while it is scheduled or in flight. */
+export interface AttemptFacts extends Omit<AttemptResult, "outcome"> {
+  readonly outcome: AttemptOutcome | null;
+  readonly number: number;
+  readonly dueAt: number;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+}
+
+/** A delivery as it is recorded, its attempts in the order they were made. */
+export interface DeliveryFacts {
+  readonly kind: DeliveryKind;
+  readonly url: string;
+  readonly state: DeliveryState;
+  readonly attempts: readonly AttemptFacts[];
+}
+
+/** What a story needs beside the attempt: where it was for, and from when it is told. */
+export interface Circumstances {
+  readonly url: string;
+  readonly now: number;
+}
+
+/**
+ * One sentence, without its full stop, that says what became of a delivery and why: the answer to "why did my
+ * callback not arrive?". It never holds the URL's path or query.
+ */
+export function explainDelivery(delivery: DeliveryFacts, now: number): string {
+  const circumstances = { url: delivery.url, now };
+  const last = delivery.attempts.at(-1);
+  if (last === undefined) return "nothing is recorded of it yet";
+  const told = explainAttempt(last, circumstances);
+  switch (delivery.state) {
+    case "delivered":
+      return told;
+    case "refused":
+      return `${told}; what is refused is not tried again by itself`;
+    case "given_up":
+      return `given up after ${attemptsText(last.number)}, with no retry left; the last one ${told}`;
+    case "scheduled":
+    case "in_flight": {
+      const before = delivery.attempts.at(-2);
+      // A number that starts again is a series that somebody asked for.
+      if (before === undefined || last.number <= before.number) return told;
+      return `${told}; attempt ${before.number} ${explainAttempt(before, circumstances)}`;
+    }
+  }
+}
+
+/** The same about one attempt. Begins with its outcome. */
+export function explainAttempt(attempt: AttemptFacts, circumstances: Circumstances): string {
+  const { outcome, startedAt } = attempt;
+  if (startedAt === null) return explainScheduled(attempt, circumstances.now);
+  if (outcome === null) return explainInFlight(startedAt, circumstances);
+  const ended: EndedAttempt = { ...attempt, startedAt, endedAt: attempt.endedAt ?? startedAt };
+  switch (outcome) {
+    case "delivered":
+      return explainDelivered(ended, circumstances);
+    case "failed":
+      return explainFailed(ended, circumstances);
+    case "timed_out":
+      return explainTimedOut(ended, circumstances);
+    case "refused":
+      return explainRefused(ended, circumstances);
+    case "interrupted":
+      return explainInterrupted(ended, circumstances);
+  }
+}
+
+/** Why there is nothing to tell: the same for a task without deliveries, all or of one kind. */
+export function explainNoDelivery(task: Task, kind: DeliveryKind | null): string {
+  const { state, completedAt } = task;
+  const at = completedAt === null ? "" : ` at ${momentText(completedAt)}`;
+  if (state === "cancelled") return `nothing is sent: the task was cancelled${at}`;
+  if (task.statusCode === 40501 || task.statusCode === 40506) {
+    const reason = task.statusMessage === null ? "" : `: ${task.statusMessage.replace(/\.$/, "")}`;
+    return `nothing is sent: task_post refused the task, so it never ran${reason}`;
+  }
+  const { postback, pingback } = postedUrls(task);
+  const fields = [
+    ...(kind === "pingback" ? [] : [{ name: "postback_url", url: postback }]),
+    ...(kind === "postback" ? [] : [{ name: "pingback_url", url: pingback }]),
+  ];
+  if (fields.every(({ url }) => url === null)) {
+    return `nothing is sent: the task was posted without ${fields.map(({ name }) => name).join(" and ")}`;
+  }
+  if (state === "completed" || state === "failed") return "nothing is recorded of its webhooks";
+  const created = momentText(task.createdAt);
+  return `not sent yet: the task, posted at ${created}, is ${state}, and webhooks go out once it has finished`;
+}
+
+interface EndedAttempt extends AttemptFacts {
+  readonly startedAt: number;
+  readonly endedAt: number;
+}
+
+function explainScheduled({ number, dueAt }: AttemptFacts, now: number): string {
+  const due = `scheduled: attempt ${number} is due`;
+  if (dueAt > now) return `${due} at ${momentText(dueAt)}, in ${durationText(dueAt - now)}`;
+  return (
+    `${due} since ${momentText(dueAt)} and goes out as soon as the daemon runs and ` +
+    "other attempts leave room"
+  );
+}
+
+function explainInFlight(startedAt: number, { url, now }: Circumstances): string {
+  const since = `in flight to ${hostOf(url)} since ${momentText(startedAt)}`;
+  const told = `${since}, for ${durationText(now - startedAt)}`;
+  if (now - startedAt < LONG_FLIGHT_MS) return told;
+  return `${told}; if the daemon ended meanwhile, it is sent again as soon as the daemon runs`;
+}
+
+// Longer than attempts take with the timeout that there is unless told.
+const LONG_FLIGHT_MS = 15_000;
+
+function explainDelivered(attempt: EndedAttempt, circumstances: Circumstances): string {
+  const { httpStatus, endedAt } = attempt;
+  const { dialled } = peerOf(attempt, circumstances);
+  const answered = `delivered: ${dialled} answered ${httpStatus ?? "2xx"} at ${momentText(endedAt)}`;
+  return `${answered}${spentText(attempt)}`;
+}
+
+function explainFailed(attempt: EndedAttempt, circumstances: Circumstances): string {
+  const peer = peerOf(attempt, circumstances);
+  const { clause, hint } = explainStatus(attempt, peer) ?? explained(attempt, peer);
+  return `failed: ${clause}, at ${momentText(attempt.endedAt)}${spentText(attempt)}${hintText(hint)}`;
+}
+
+function explainTimedOut(attempt: EndedAttempt, circumstances: Circumstances): string {
+  const { clause, hint } = explained(attempt, peerOf(attempt, circumstances));
+  const at = `at ${momentText(attempt.endedAt)}`;
+  return `timed out: ${clause}, ${at}${spentText(attempt)}${hintText(hint)}`;
+}
+
+function explainInterrupted(attempt: EndedAttempt, circumstances: Circumstances): string {
+  const { clause, hint } = explained(attempt, peerOf(attempt, circumstances));
+  return `interrupted: ${clause}, at ${momentText(attempt.endedAt)}${hintText(hint)}`;
+}
+
+function explained(attempt: EndedAttempt, peer: Peer): ErrorExplanation {
+  const error = attempt.error ?? "no reason is recorded";
+  return explainError(error, peer) ?? { clause: `${peer.dialled}: ${error}`, hint: null };
+}
+
+function explainStatus(attempt: EndedAttempt, { dialled }: Peer): ErrorExplanation | null {
+  const { httpStatus: status, retryAfter } = attempt;
+  // A switch of protocols is an error of its own.
+  if (status === null || status < 200) return null;
+  const wait = retryAfter === null ? "" : ` with Retry-After ${retryAfter}, which moves no retry`;
+  const answered = `${dialled} answered ${status}${wait}`;
+  if (status < 400) {
+    const hint = "post the URL that it leads to";
+    return { clause: `${answered}, and redirects are not followed`, hint };
+  }
+  return {
+    clause: `${answered}, where only 2xx counts as delivered`,
+    hint: STATUS_HINTS.get(status) ?? "the receiver's own log says why",
+  };
+}
+
+const REFUSED_BY_RECEIVER =
+  "either the receiver holds another secret, or signs other bytes or another URL (try 'postbackd verify'); " +
+  "or what stands before it wants a login, and has to let postbackd in without one";
+
+const STATUS_HINTS: ReadonlyMap<number, string> = new Map([
+  [401, REFUSED_BY_RECEIVER],
+  [403, REFUSED_BY_RECEIVER],
+  [404, "the receiver knows no such path: correct the URL"],
+  [405, "a postback is a POST and a pingback is a GET: the receiver has to take it at this path"],
+  [410, "the receiver has no such path any more: correct the URL"],
+  [413, "the receiver has to take larger bodies"],
+  [429, "the receiver wants fewer at a time: lower webhooks.max_in_flight_per_host"],
+]);
+
+function explainRefused(attempt: EndedAttempt, circumstances: Circumstances): string {
+  const { refusal, endedAt } = attempt;
+  const at = `at ${momentText(endedAt)}`;
+  if (refusal === null) {
+    return `refused: ${explained(attempt, peerOf(attempt, circumstances)).clause}, ${at}`;
+  }
+  const { host, addresses, rule } = refusal;
+  const remedy = allowText(refusal, circumstances.url);
+  if (addresses.every((each) => each === host)) {
+    return `refused: the URL's host ${host} was judged ${at}, ${rule}${remedy}`;
+  }
+  const culprits = refusedOf(refusal);
+  const isMixed = culprits.length < addresses.length;
+  const beside = isMixed
+    ? ` among ${addresses.length} addresses, where one refused refuses all,`
+    : "";
+  return `refused: ${host} resolved to ${culprits.join(", ")}${beside} ${at}, ${rule}${remedy}`;
+}
+
+/** Which of the addresses the rules refuse; all of them where that cannot be told any more. */
+function refusedOf({ addresses }: Refusal): readonly string[] {
+  const refused = addresses.filter((each) => classifyAddress(each).kind === "refused");
+  // An address of the machine itself is a public one for everybody else.
+  return refused.length === 0 ? addresses : refused;
+}
+
+/** The setting that would lift the rule, where one does. */
+function allowText(refusal: Refusal, url: string): string {
+  const { host, addresses } = refusal;
+  const entries = addresses.length === 0 ? [host] : refusedOf(refusal);
+  const verdict = parseAllowList(entries);
+  const policy = { ownNames: [], ownAddresses: [] };
+  const isLifted =
+    verdict.kind === "allow-list" &&
+    (addresses.length > 0 ||
+      judgeWebhookUrl(url, { ...policy, allow: verdict.list }).kind === "allowed");
+  if (!isLifted) return "; no setting allows that, so the URL or the name service has to be mended";
+  const list = entries.map((entry) => JSON.stringify(entry)).join(", ");
+  return `; allow it with webhooks.allow = [${list}]`;
+}
+
+function attemptsText(count: number): string {
+  return count === 1 ? "1 attempt" : `${count} attempts`;
+}
+
+function hintText(hint: string | null): string {
+  return hint === null ? "" : `; ${hint}`;
+}
+
+/** What the time of an attempt went into. */
+function spentText({ startedAt, endedAt, phases, address }: EndedAttempt): string {
+  const spent = PHASE_NAMES.flatMap(([phase, name]) => {
+    const ms = phases[phase];
+    return ms === null ? [] : [`${name} ${durationText(ms)}`];
+  });
+  // An answer without a connection of its own came over one that an earlier attempt had left open.
+  const isKept = address !== null && phases.connectMs === null && phases.firstByteMs !== null;
+  const parts = isKept ? [...spent, "on a connection kept from before"] : spent;
+  const total = `after ${durationText(endedAt - startedAt)}`;
+  return parts.length === 0 ? ` (${total})` : ` (${total}: ${parts.join(", ")})`;
+}
+
+const PHASE_NAMES: readonly (readonly [phase: keyof AttemptPhases, name: string])[] = [
+  ["dnsMs", "name resolution"],
+  ["connectMs", "connecting"],
+  ["tlsMs", "TLS"],
+  ["firstByteMs", "first byte"],
+];
+
+function hostOf(url: string): string {
+  const form = parseUrlForm(url);
+  return form.kind === "form" ? form.hostname : "its host";
+}
+
+function peerOf({ address }: AttemptFacts, { url }: Circumstances): Peer {
+  const form = parseUrlForm(url);
+  const host = form.kind === "form" ? form.hostname : "its host";
+  const port = form.kind === "form" ? `:${form.port}` : "";
+  if (address === null) return { host, dialled: host };
+  const shown = address.includes(":") ? `[${address}]` : address;
+  const dialled = `${shown}${port}`;
+  return { host, dialled: shown === host ? dialled : `${host} (${dialled})` };
+}

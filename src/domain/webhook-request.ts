@@ -1,0 +1,64 @@
+import type { DeliveryKind } from "./delivery.ts";
+import { taskEnvelope } from "./envelope.ts";
+import { signStandardWebhook, signWebhook } from "./signature.ts";
+import type { Task } from "./task.ts";
+
+/** One attempt of a delivery, as far as its request depends on it. */
+export interface WebhookFacts {
+  readonly kind: DeliveryKind;
+  /** In normal form. */
+  readonly url: string;
+  readonly task: Task;
+  readonly number: number;
+  /** The time that the attempt's Standard Webhooks signature carries. */
+  readonly startedAt: number;
+  readonly webhookSecret: string;
+  readonly webhookSecretNext: string | null;
+}
+
+/** The request of one attempt, without what the connection adds (Host, Content-Length). */
+export interface WebhookRequest {
+  readonly method: "POST" | "GET";
+  readonly headers: Readonly<Record<string, string>>;
+  /** Null for a pingback. */
+  readonly body: string | null;
+}
+
+/**
+ * The request of one attempt: method, body, and headers signed afresh (contract §5). A pure function, so that what
+ * an attempt sent can be shown again from what is stored.
+ */
+export function webhookRequest(facts: WebhookFacts): WebhookRequest {
+  const { kind, task, number, webhookSecret: secret, webhookSecretNext: next } = facts;
+  const isPostback = kind === "postback";
+  const message = signedMessage(facts);
+  const body = isPostback ? message : null;
+  const id = webhookId(task.id, kind);
+  const timestamp = Math.floor(facts.startedAt / 1000);
+  const secrets = next === null ? [secret] : [secret, next];
+  const headers = {
+    ...(isPostback ? { "content-type": "application/json" } : {}),
+    "user-agent": "postbackd-webhooks/1",
+    "x-signature": signWebhook(message, secret),
+    ...(next === null ? {} : { "x-signature-next": signWebhook(message, next) }),
+    "x-attempt": String(number),
+    "webhook-id": id,
+    "webhook-timestamp": String(timestamp),
+    "webhook-signature": signStandardWebhook({ id, timestamp, body: body ?? "" }, secrets),
+  };
+  return { method: isPostback ? "POST" : "GET", headers, body };
+}
+
+/** What `X-Signature` signs: a postback's raw body, a pingback's URL as requested. */
+export function signedMessage({
+  kind,
+  url,
+  task,
+}: Pick<WebhookFacts, "kind" | "url" | "task">): string {
+  return kind === "postback" ? taskEnvelope(task) : url;
+}
+
+/** What names a delivery to its receiver, the same at every attempt. */
+export function webhookId(taskId: string, kind: DeliveryKind): string {
+  return `${taskId}-${kind}`;
+}

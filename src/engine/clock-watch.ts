@@ -1,0 +1,70 @@
+import type { Clock, Timer } from "../domain/clock.ts";
+
+// Smaller steps are lost among the second that a tick may be late; clocks that are slewed never get here.
+const STEP_MS_MIN = 1000;
+// Readings further apart than this are no pair.
+const READING_MS_MAX = 100;
+
+/**
+ * A clock that tells when the wall clock was set. What waits in the store waits for a time of the wall clock, and
+ * was meant as a span: whoever is told can move it by as much. A suspend is no step: that time has passed.
+ */
+export class ClockWatch implements Clock {
+  readonly #clock: Clock;
+  #onStep: (byMs: number) => void = () => {};
+  #wall: number;
+  #monotonic: number;
+  /** How far the uptime is ahead of the monotonic time: by what the machine slept. */
+  #sleptMs: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    const { wall, monotonic } = this.#read();
+    this.#wall = wall;
+    this.#monotonic = monotonic;
+    this.#sleptMs = clock.uptime() - this.#monotonic;
+  }
+
+  /** Calls `tell` with the step in milliseconds, inside the first {@link now} after it and before that answers. */
+  watch(tell: (byMs: number) => void): void {
+    this.#onStep = tell;
+  }
+
+  now(): number {
+    const { wall, monotonic } = this.#read();
+    const ahead = wall - this.#wall - (monotonic - this.#monotonic);
+    this.#wall = wall;
+    this.#monotonic = monotonic;
+    if (Math.abs(ahead) >= STEP_MS_MIN) this.#tellStep(ahead);
+    return wall;
+  }
+
+  // A process that was stopped between the two would take the pause for a step back, and then for one forward.
+  #read(): { readonly wall: number; readonly monotonic: number } {
+    for (;;) {
+      const before = this.#clock.monotonic();
+      const wall = this.#clock.now();
+      const monotonic = this.#clock.monotonic();
+      if (monotonic - before < READING_MS_MAX) return { wall, monotonic };
+    }
+  }
+
+  monotonic(): number {
+    return this.#clock.monotonic();
+  }
+
+  uptime(): number {
+    return this.#clock.uptime();
+  }
+
+  setTimer(delayMs: number, fire: () => void): Timer {
+    return this.#clock.setTimer(delayMs, fire);
+  }
+
+  #tellStep(ahead: number): void {
+    const sleptMs = this.#clock.uptime() - this.#monotonic;
+    const step = ahead - (sleptMs - this.#sleptMs);
+    this.#sleptMs = sleptMs;
+    if (Math.abs(step) >= STEP_MS_MIN) this.#onStep(Math.round(step));
+  }
+}

@@ -1,0 +1,72 @@
+/** What can wait in a {@link RankHeap}: its rank, and its place in the heap. */
+export interface HeapEntry {
+  /** Whoever changes it while the entry is in a heap calls `put` again. */
+  rank: number;
+  /** The heap's own; -1 while it is in none. An entry is in one heap at a time. */
+  heapIndex: number;
+}
+
+/** A binary heap, lowest rank first. Each entry knows its place, so that it is in it only once. */
+export class RankHeap<Entry extends HeapEntry> {
+  readonly #entries: Entry[] = [];
+
+  get first(): Entry | undefined {
+    return this.#entries[0];
+  }
+
+  /** Adds an entry, or moves it to where its changed rank belongs. */
+  put(entry: Entry): void {
+    if (entry.heapIndex === -1) this.#set(this.#entries.length, entry);
+    this.#sift(entry);
+  }
+
+  /** Takes an entry out; one that is in no heap stays out. */
+  remove(entry: Entry): void {
+    if (entry.heapIndex === -1) return;
+    const last = this.#entries.pop();
+    if (last !== undefined && last !== entry) {
+      this.#set(entry.heapIndex, last);
+      this.#sift(last);
+    }
+    entry.heapIndex = -1;
+  }
+
+  #set(index: number, entry: Entry): void {
+    this.#entries[index] = entry;
+    entry.heapIndex = index;
+  }
+
+  #sift(entry: Entry): void {
+    const parent = this.#entries[(entry.heapIndex - 1) >> 1];
+    if (parent !== undefined && entry.rank < parent.rank) this.#siftUp(entry);
+    else this.#siftDown(entry);
+  }
+
+  #siftUp(entry: Entry): void {
+    while (entry.heapIndex > 0) {
+      const parent = this.#entries[(entry.heapIndex - 1) >> 1];
+      if (parent === undefined || parent.rank <= entry.rank) return;
+      this.#swap(entry, parent);
+    }
+  }
+
+  #siftDown(entry: Entry): void {
+    for (;;) {
+      const left = this.#entries[2 * entry.heapIndex + 1];
+      const right = this.#entries[2 * entry.heapIndex + 2];
+      const child = rankOf(right) < rankOf(left) ? right : left;
+      if (child === undefined || entry.rank <= child.rank) return;
+      this.#swap(entry, child);
+    }
+  }
+
+  #swap(one: Entry, other: Entry): void {
+    const index = one.heapIndex;
+    this.#set(other.heapIndex, one);
+    this.#set(index, other);
+  }
+}
+
+function rankOf(entry: HeapEntry | undefined): number {
+  return entry?.rank ?? Infinity;
+}

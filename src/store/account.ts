@@ -1,0 +1,77 @@
+import type { AccessRequestFields } from "../domain/access-request.ts";
+import type { TaskState } from "../domain/task.ts";
+
+/** What the store takes and gives about accounts, keys and access requests; re-exported by store.ts. */
+
+export interface NewAccount {
+  readonly login: string;
+  readonly webhookSecret: string;
+  readonly createdAt: number;
+  readonly firstKey: KeyToStore;
+}
+
+/** What is stored of a new key: never the key itself. */
+export interface KeyToStore {
+  readonly keyId: string;
+  readonly hash: string;
+  readonly lastFour: string;
+  readonly label: string | null;
+}
+
+export interface NewKey extends KeyToStore {
+  readonly login: string;
+  readonly createdAt: number;
+  readonly activeMax: number;
+}
+
+export interface Key {
+  readonly keyId: string;
+  readonly lastFour: string;
+  readonly label: string | null;
+  readonly createdAt: number;
+  readonly lastUsedAt: number | null;
+  readonly revokedAt: number | null;
+}
+
+export interface KeyRevocation {
+  readonly keyId: string;
+  readonly accountId: number | null;
+  readonly revokedAt: number;
+}
+
+export interface KeyUse {
+  readonly keyId: string;
+  readonly usedAt: number;
+}
+
+export interface WebhookSecrets {
+  readonly webhookSecret: string;
+  /** Null unless a rotation is going on. */
+  readonly webhookSecretNext: string | null;
+}
+
+export interface AccountData extends WebhookSecrets {
+  readonly login: string;
+  readonly keys: readonly Key[];
+  /** How many of the account's tasks are in each state. */
+  readonly taskCounts: Readonly<Record<TaskState, number>>;
+}
+
+export type RotationStart = "rotating" | "already rotating" | "no account";
+export type RotationEnd = "finished" | "not rotating" | "no account";
+
+export interface NewAccessRequest {
+  readonly id: string;
+  readonly fields: AccessRequestFields;
+  readonly createdAt: number;
+  readonly pendingMax: number;
+}
+
+export interface AccessApproval {
+  readonly id: string;
+  readonly decidedAt: number;
+  readonly account: NewAccount;
+}
+
+/** Why a request cannot be decided: there is none with this id, or it has been decided before. */
+export type Undecidable = "unknown" | "decided";

@@ -1,0 +1,100 @@
+import type { DeliveryFilter, DeliveryKind } from "../../domain/delivery.ts";
+import { DELIVERY_KINDS } from "../../domain/delivery.ts";
+import type { Connection } from "./connection.ts";
+
+/**
+ * What a filter means in SQL. A delivery is looked at where its newest attempt stands, so that a walk through the
+ * attempts meets each delivery once: `attempts AS a` is that attempt, `deliveries AS d` its delivery.
+ */
+
+/** A span of attempts by their seq, both ends included. */
+export interface AttemptRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A filter as the statements take it: {@link NEWEST_ATTEMPTS} and {@link passes} name these. */
+export interface FilterParams {
+  readonly kind: DeliveryKind | null;
+  readonly host: string | null;
+  readonly accountSeq: number | null;
+  /** JSON: an array of states. */
+  readonly statesText: string | null;
+  readonly outcome: string | null;
+  readonly since: number;
+  readonly until: number;
+}
+
+/** What {@link filterReader} makes of a filter. */
+export interface ReadFilter {
+  readonly params: FilterParams;
+  /** Where attempts that may pass stand, within the bounds given; oldest first. */
+  readonly ranges: readonly AttemptRange[];
+}
+
+/** A delivery's state as it is shown; `open` in the table is two of them. */
+export const SHOWN_STATE = `
+  CASE WHEN d.state <> 'open' THEN d.state WHEN a.started_at IS NULL THEN 'scheduled' ELSE 'in_flight' END`;
+
+/** Each delivery with its newest attempt, read in the order of the attempts. CROSS JOIN keeps that order. */
+export const NEWEST_ATTEMPTS = `
+  attempts AS a CROSS JOIN deliveries AS d ON d.task_seq = a.task_seq AND d.kind = a.kind`;
+
+/**
+ * The condition of a delivery in {@link NEWEST_ATTEMPTS} that stands in a range and passes a filter. `last` is the
+ * alias of its last attempt that has ended.
+ */
+export function passes(last: "a" | "l"): string {
+  return `
+    a.seq BETWEEN @from AND @to
+    AND (@kind IS NULL OR a.kind = @kind)
+    AND (@host IS NULL OR a.host = @host)
+    AND (@outcome IS NULL OR ${last}.outcome = @outcome)
+    AND coalesce(${last}.ended_at, a.due_at) >= @since
+    AND coalesce(${last}.ended_at, a.due_at) < @until
+    AND a.seq = (SELECT max(seq) FROM attempts WHERE task_seq = a.task_seq AND kind = a.kind)
+    AND (@statesText IS NULL OR ${SHOWN_STATE} IN (SELECT value FROM json_each(@statesText)))
+    AND (@accountSeq IS NULL
+      OR @accountSeq = (SELECT account_seq FROM tasks WHERE seq = a.task_seq))`;
+}
+
+export const FIND_ACCOUNT_SEQ = `SELECT seq FROM accounts WHERE login = ?`;
+
+export const FIND_TASK_SEQ = `SELECT seq FROM tasks WHERE id = ?`;
+
+export const NEWEST_ATTEMPT = `SELECT max(seq) FROM attempts WHERE task_seq = ? AND kind = ?`;
+
+// No row has it.
+const NO_SEQ = -1;
+
+/** Turns filters into what the statements take. */
+export function filterReader(
+  connection: Connection,
+): (filter: DeliveryFilter, within: AttemptRange) => ReadFilter {
+  const findAccount = connection.prepare<[string], number>(FIND_ACCOUNT_SEQ).pluck();
+  const findTask = connection.prepare<[string], number>(FIND_TASK_SEQ).pluck();
+  const newest = connection.prepare<[number, string], number | null>(NEWEST_ATTEMPT).pluck();
+
+  // A task has one newest attempt of each kind: nothing else of the log is read.
+  function rangesOfTask(id: string, within: AttemptRange): readonly AttemptRange[] {
+    const taskSeq = findTask.get(id) ?? NO_SEQ;
+    return DELIVERY_KINDS.map((kind) => newest.get(taskSeq, kind) ?? NO_SEQ)
+      .filter((seq) => seq >= within.from && seq <= within.to)
+      .toSorted((a, b) => a - b)
+      .map((seq) => ({ from: seq, to: seq }));
+  }
+
+  return (filter, within) => {
+    const { login, taskId, kind, host, states, outcome, since, until } = filter;
+    const accountSeq = login === null ? null : (findAccount.get(login) ?? NO_SEQ);
+    return {
+      params: {
+        ...{ kind, host, accountSeq, outcome },
+        statesText: states === null ? null : JSON.stringify(states),
+        since: since ?? Number.MIN_SAFE_INTEGER,
+        until: until ?? Number.MAX_SAFE_INTEGER,
+      },
+      ranges: taskId === null ? [within] : rangesOfTask(taskId, within),
+    };
+  };
+}

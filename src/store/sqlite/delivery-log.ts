@@ -1,0 +1,159 @@
+import type {
+  AttemptOutcome,
+  DeliveryFilter,
+  DeliveryKind,
+  DeliveryState,
+} from "../../domain/delivery.ts";
+import type {
+  DeliveryCount,
+  DeliveryQuery,
+  DeliverySummary,
+  DeliverySummaryEnd,
+  TaskDeliveries,
+} from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { taskDeliveriesReader } from "./deliveries.ts";
+import { filterReader, NEWEST_ATTEMPTS, passes, SHOWN_STATE } from "./delivery-filter.ts";
+import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
+
+/** What the operator is shown of deliveries, of whichever account. */
+
+export const FIND_ANY_TASK = `
+  SELECT ${TASK_COLUMNS}, t.seq, c.login, c.webhook_secret, c.webhook_secret_next
+  FROM tasks AS t
+  JOIN accounts AS c ON c.seq = t.account_seq
+  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
+  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  WHERE t.id = ?`;
+
+/** Walks down the attempts and stops at the limit: nothing is sorted. */
+export const LIST_DELIVERIES = `
+  SELECT a.seq, t.id AS task_id, c.login, a.kind, d.url, ${SHOWN_STATE} AS state, a.due_at,
+    a.started_at, l.number, l.outcome, l.http_status, l.error, l.ended_at
+  FROM ${NEWEST_ATTEMPTS}
+  LEFT JOIN attempts AS l ON l.seq = CASE
+    WHEN a.ended_at IS NOT NULL THEN a.seq
+    ELSE (SELECT max(seq) FROM attempts WHERE task_seq = a.task_seq AND kind = a.kind AND seq < a.seq)
+  END
+  CROSS JOIN tasks AS t ON t.seq = a.task_seq
+  CROSS JOIN accounts AS c ON c.seq = t.account_seq
+  WHERE ${passes("l")}
+  ORDER BY a.seq DESC
+  LIMIT @limit`;
+
+export const COUNT_ENDED = `
+  SELECT a.host, count(*) AS deliveries
+  FROM ${NEWEST_ATTEMPTS}
+  WHERE a.ended_at IS NOT NULL AND d.state <> 'open' AND ${passes("a")}
+  GROUP BY a.host`;
+
+const HOSTS_COUNTED_MAX = 100;
+
+interface AnyTaskRow extends TaskRow {
+  seq: number;
+  login: string;
+  webhook_secret: string;
+  webhook_secret_next: string | null;
+}
+
+interface SummaryRow {
+  seq: number;
+  task_id: string;
+  login: string;
+  kind: DeliveryKind;
+  url: string;
+  state: DeliveryState;
+  due_at: number;
+  started_at: number | null;
+  number: number | null;
+  outcome: AttemptOutcome | null;
+  http_status: number | null;
+  error: string | null;
+  ended_at: number | null;
+}
+
+interface HostCount {
+  readonly host: string;
+  readonly deliveries: number;
+}
+
+/** The operator's reads that seek. */
+export function operatorReads(connection: Connection) {
+  const find = connection.prepare<[string], AnyTaskRow>(FIND_ANY_TASK);
+  const deliveriesOf = taskDeliveriesReader(connection);
+
+  return {
+    // One snapshot: an attempt that ends in between would be missing from a delivery that has ended.
+    findTaskDeliveries: connection.transaction((id: string): TaskDeliveries | null => {
+      const row = find.get(id);
+      if (row === undefined) return null;
+      return {
+        login: row.login,
+        webhookSecret: row.webhook_secret,
+        webhookSecretNext: row.webhook_secret_next,
+        task: toTask(row),
+        deliveries: deliveriesOf(row.seq),
+      };
+    }),
+  };
+}
+
+/**
+ * The operator's reads that may walk through the whole log of attempts. Measured with a million attempts: 0.7 s for
+ * a list that nothing passes, 0.8 s for a count; 1 ms for the first 100 of what is not rare, and for a task's own.
+ */
+export function deliveryLogReads(connection: Connection) {
+  const list = connection.prepare<[object], SummaryRow>(LIST_DELIVERIES);
+  const count = connection.prepare<[object], HostCount>(COUNT_ENDED);
+  const readFilter = filterReader(connection);
+
+  return {
+    listAllDeliveries: ({ filter, limit, before }: DeliveryQuery): readonly DeliverySummary[] => {
+      const within = { from: 1, to: (before ?? Number.MAX_SAFE_INTEGER) - 1 };
+      const { params, ranges } = readFilter(filter, within);
+      return ranges
+        .toReversed()
+        .flatMap((range) => list.all({ ...params, ...range, limit }))
+        .slice(0, limit)
+        .map(toSummary);
+    },
+
+    countEndedDeliveries: (filter: DeliveryFilter): DeliveryCount => {
+      const { params, ranges } = readFilter(filter, { from: 1, to: Number.MAX_SAFE_INTEGER });
+      const counts = new Map<string, number>();
+      for (const range of ranges) {
+        for (const { host, deliveries } of count.iterate({ ...params, ...range })) {
+          counts.set(host, (counts.get(host) ?? 0) + deliveries);
+        }
+      }
+      return toCount(counts);
+    },
+  };
+}
+
+function toCount(counts: ReadonlyMap<string, number>): DeliveryCount {
+  const hosts = [...counts].map(([host, deliveries]) => ({ host, deliveries }));
+  hosts.sort((a, b) => b.deliveries - a.deliveries || (a.host < b.host ? -1 : 1));
+  const deliveries = hosts.reduce((sum, host) => sum + host.deliveries, 0);
+  return { deliveries, hosts: hosts.slice(0, HOSTS_COUNTED_MAX) };
+}
+
+function toSummary(row: SummaryRow): DeliverySummary {
+  return {
+    seq: row.seq,
+    taskId: row.task_id,
+    login: row.login,
+    kind: row.kind,
+    url: row.url,
+    state: row.state,
+    nextDueAt: row.started_at === null ? row.due_at : null,
+    last: toLast(row),
+  };
+}
+
+function toLast(row: SummaryRow): DeliverySummaryEnd | null {
+  const { number, outcome, http_status: httpStatus, error, ended_at: endedAt } = row;
+  // Null together: there is no attempt that has ended.
+  if (number === null || outcome === null || endedAt === null) return null;
+  return { number, outcome, httpStatus, error, endedAt };
+}

@@ -1,0 +1,171 @@
+import type { DeliveryFilter, DeliveryKind } from "../../domain/delivery.ts";
+import type { NewRedeliveryOrder, RedeliveryOrder, RedeliveryStep } from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { seriesStarter } from "./deliveries.ts";
+import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
+
+const ORDER_COLUMNS = `
+  id, filter_text, per_second, created_at, last_attempt_seq, examined_seq, redelivered, ended_at, cancelled`;
+
+const INSERT_ORDER = `
+  INSERT INTO redelivery_orders (id, filter_text, per_second, created_at, last_attempt_seq)
+  VALUES (@id, @filterText, @perSecond, @createdAt, (SELECT coalesce(max(seq), 0) FROM attempts))`;
+
+export const FIND_ORDER = `SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE id = ?`;
+
+export const FIND_OPEN_ORDER = `
+  SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE ended_at IS NULL ORDER BY seq LIMIT 1`;
+
+export const LIST_ORDERS = `
+  SELECT ${ORDER_COLUMNS} FROM redelivery_orders ORDER BY seq DESC LIMIT ?`;
+
+export const CANCEL_ORDER = `
+  UPDATE redelivery_orders SET ended_at = @now, cancelled = 1 WHERE id = @id AND ended_at IS NULL`;
+
+/** Where a step ends that finds little: some attempts further. */
+export const STEP_END = `
+  SELECT seq FROM attempts WHERE seq BETWEEN @from AND @to ORDER BY seq LIMIT 1 OFFSET @count`;
+
+/** What ended after the order was given is not part of it, also when its attempt began before. */
+export const SELECT_ORDERED = `
+  SELECT a.seq, a.task_seq, a.kind, a.host
+  FROM ${NEWEST_ATTEMPTS}
+  WHERE a.ended_at <= @createdAt AND d.state <> 'open' AND ${passes("a")}
+  ORDER BY a.seq
+  LIMIT @max`;
+
+export const ADVANCE_ORDER = `
+  UPDATE redelivery_orders
+  SET examined_seq = @examined, redelivered = redelivered + @redelivered, ended_at = @endedAt
+  WHERE id = @id`;
+
+// Every other write waits for a step. Measured with a million attempts in the file: one that looks at so many and
+// finds nothing takes 2 ms, one that begins so many series 2 ms, and the longest of 3,400 took 6.5 ms.
+const EXAMINED_MAX = 2000;
+const STARTED_MAX = 100;
+
+interface OrderRow {
+  id: string;
+  filter_text: string;
+  per_second: number;
+  created_at: number;
+  last_attempt_seq: number;
+  examined_seq: number;
+  redelivered: number;
+  ended_at: number | null;
+  cancelled: 0 | 1;
+}
+
+interface OrderedRow {
+  seq: number;
+  task_seq: number;
+  kind: DeliveryKind;
+  host: string;
+}
+
+/** How far a step got, and what it found on its way. */
+interface StepFindings {
+  readonly found: readonly OrderedRow[];
+  readonly examined: number;
+}
+
+const NOTHING_LEFT: RedeliveryStep = { hosts: [], redelivered: 0, isDone: true };
+
+/** The writes on redelivery orders. Each runs inside the transaction of its batch. */
+export function redeliveryOrderWrites(connection: Connection) {
+  const insert = connection.prepare(INSERT_ORDER);
+  const find = connection.prepare<[string], OrderRow>(FIND_ORDER);
+  const cancel = connection.prepare(CANCEL_ORDER);
+  const advance = connection.prepare(ADVANCE_ORDER);
+  const search = orderSearch(connection);
+  const startSeries = seriesStarter(connection);
+
+  return {
+    orderRedelivery(order: NewRedeliveryOrder): RedeliveryOrder {
+      const { id, filter, perSecond, createdAt } = order;
+      insert.run({ id, perSecond, createdAt, filterText: JSON.stringify(filter) });
+      return { ...order, redelivered: 0, endedAt: null, isCancelled: false };
+    },
+
+    cancelRedeliveryOrder(order: { id: string; now: number }): RedeliveryOrder | null {
+      cancel.run(order);
+      const row = find.get(order.id);
+      return row === undefined ? null : toOrder(row);
+    },
+
+    stepRedeliveryOrder({ id, max, now }: { id: string; max: number; now: number }) {
+      const order = find.get(id);
+      if (order === undefined || order.ended_at !== null) return NOTHING_LEFT;
+      const { found, examined } = search(order, Math.min(max, STARTED_MAX));
+      for (const { task_seq: taskSeq, kind, host } of found)
+        startSeries({ taskSeq, kind, host, now });
+      const isDone = examined >= order.last_attempt_seq;
+      const redelivered = found.length;
+      advance.run({ id, examined, redelivered, endedAt: isDone ? now : null });
+      return { hosts: [...new Set(found.map(({ host }) => host))], redelivered, isDone };
+    },
+  };
+}
+
+function orderSearch(connection: Connection): (order: OrderRow, max: number) => StepFindings {
+  const selectEnd = connection.prepare<[object], number>(STEP_END).pluck();
+  const select = connection.prepare<[object], OrderedRow>(SELECT_ORDERED);
+  const readFilter = filterReader(connection);
+
+  return (order, max) => {
+    // A LIMIT below zero is none at all.
+    if (max <= 0) return { found: [], examined: order.examined_seq };
+    const filter = toFilter(order.filter_text);
+    const left = { from: order.examined_seq + 1, to: order.last_attempt_seq };
+    // A task's attempts are found without a walk.
+    const within = filter.taskId === null ? firstOf(left) : left;
+    const { params, ranges } = readFilter(filter, within);
+    const found: OrderedRow[] = [];
+    for (const range of ranges) {
+      const bounds = { ...range, createdAt: order.created_at, max: max - found.length };
+      found.push(...select.all({ ...params, ...bounds }));
+    }
+    // When it is full, there may be more behind the last one.
+    const last = found.length < max ? undefined : found.at(-1);
+    return { found, examined: last?.seq ?? within.to };
+  };
+
+  function firstOf(left: AttemptRange): AttemptRange {
+    const to = selectEnd.get({ ...left, count: EXAMINED_MAX - 1 });
+    return { from: left.from, to: to ?? left.to };
+  }
+}
+
+/** The reads on redelivery orders. */
+export function redeliveryOrderReads(connection: Connection) {
+  const list = connection.prepare<[number], OrderRow>(LIST_ORDERS);
+  const findOpen = connection.prepare<[], OrderRow>(FIND_OPEN_ORDER);
+
+  return {
+    listRedeliveryOrders({ limit }: { limit: number }): readonly RedeliveryOrder[] {
+      return list.all(limit).map(toOrder);
+    },
+
+    findOpenRedeliveryOrder(): RedeliveryOrder | null {
+      const row = findOpen.get();
+      return row === undefined ? null : toOrder(row);
+    },
+  };
+}
+
+function toOrder(row: OrderRow): RedeliveryOrder {
+  return {
+    id: row.id,
+    filter: toFilter(row.filter_text),
+    perSecond: row.per_second,
+    createdAt: row.created_at,
+    redelivered: row.redelivered,
+    endedAt: row.ended_at,
+    isCancelled: row.cancelled === 1,
+  };
+}
+
+function toFilter(text: string): DeliveryFilter {
+  // Written by orderRedelivery and by nobody else.
+  return JSON.parse(text) as DeliveryFilter;
+}

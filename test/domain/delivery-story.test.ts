@@ -1,0 +1,307 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { explainError } from "../../src/domain/attempt-error.ts";
+import {
+  explainAttempt,
+  explainDelivery,
+  explainNoDelivery,
+} from "../../src/domain/delivery-story.ts";
+import type { AttemptFacts, DeliveryFacts } from "../../src/domain/delivery-story.ts";
+import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/delivery.ts";
+import type { Task } from "../../src/domain/task.ts";
+import { durationText } from "../../src/domain/time.ts";
+
+const T0 = Date.parse("2026-11-21T14:02:11.000Z");
+const URL = "https://hooks.corp/in/secret-path?token=hidden";
+const NONE = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
+
+const SCHEDULED: AttemptFacts = {
+  number: 1,
+  dueAt: T0,
+  startedAt: null,
+  endedAt: null,
+  outcome: null,
+  httpStatus: null,
+  error: null,
+  address: null,
+  phases: NONE,
+  responseExcerpt: null,
+  refusal: null,
+  retryAfter: null,
+};
+
+/** An attempt that took 120 ms and ended at {@link T0}. */
+function ended(facts: Partial<AttemptFacts>): AttemptFacts {
+  return { ...SCHEDULED, dueAt: T0 - 130, startedAt: T0 - 120, endedAt: T0, ...facts };
+}
+
+const FULL = { dnsMs: 3.2, connectMs: 10, tlsMs: 25.5, firstByteMs: 80 };
+const ANSWERED = { address: "203.0.114.7", phases: FULL };
+const SPENT =
+  "(after 120 ms: name resolution 3.2 ms, connecting 10 ms, TLS 25.5 ms, first byte 80 ms)";
+const AT = "at 2026-11-21 14:02:11 UTC";
+
+const REFUSED = {
+  outcome: "refused",
+  error: "The host hooks.corp resolves to 10.1.2.3, which is refused …",
+  refusal: { host: "hooks.corp", addresses: ["10.1.2.3"], rule: "private-use (RFC 1918)" },
+} as const;
+
+const ATTEMPTS: readonly [facts: AttemptFacts, sentence: string][] = [
+  [
+    ended({ ...ANSWERED, outcome: "delivered", httpStatus: 204 }),
+    `delivered: hooks.corp (203.0.114.7:443) answered 204 ${AT} ${SPENT}`,
+  ],
+  [
+    ended({
+      outcome: "delivered",
+      httpStatus: 200,
+      address: "2001:db8::1",
+      phases: { ...NONE, firstByteMs: 4 },
+    }),
+    `delivered: hooks.corp ([2001:db8::1]:443) answered 200 ${AT} (after 120 ms: first byte 4 ms, on a connection kept from before)`,
+  ],
+  [
+    ended({ ...ANSWERED, outcome: "failed", httpStatus: 503, error: "status is not 2xx" }),
+    `failed: hooks.corp (203.0.114.7:443) answered 503, where only 2xx counts as delivered, ${AT} ${SPENT}; the receiver's own log says why`,
+  ],
+  [
+    ended({
+      ...ANSWERED,
+      outcome: "failed",
+      httpStatus: 429,
+      error: "status is not 2xx",
+      retryAfter: "120",
+    }),
+    `failed: hooks.corp (203.0.114.7:443) answered 429 with Retry-After 120, which moves no retry, where only 2xx counts as delivered, ${AT} ${SPENT}; the receiver wants fewer at a time: lower webhooks.max_in_flight_per_host`,
+  ],
+  [
+    ended({ ...ANSWERED, outcome: "failed", httpStatus: 301, error: "redirects are not followed" }),
+    `failed: hooks.corp (203.0.114.7:443) answered 301, and redirects are not followed, ${AT} ${SPENT}; post the URL that it leads to`,
+  ],
+  [
+    ended({
+      ...ANSWERED,
+      outcome: "failed",
+      httpStatus: 101,
+      error: "receiver switched protocols",
+    }),
+    `failed: hooks.corp (203.0.114.7:443) answered 101 and switched protocols, where a webhook wants a 2xx, ${AT} ${SPENT}; have it answer in plain HTTP`,
+  ],
+  [
+    ended({ outcome: "failed", error: "name not found", phases: { ...NONE, dnsMs: 118 } }),
+    `failed: the name hooks.corp does not exist, ${AT} (after 120 ms: name resolution 118 ms); correct the name in the URL or its record in DNS`,
+  ],
+  [
+    ended({ outcome: "failed", error: "some phrase of a later version", address: "203.0.114.7" }),
+    `failed: hooks.corp (203.0.114.7:443): some phrase of a later version, ${AT} (after 120 ms)`,
+  ],
+  [
+    ended({
+      outcome: "timed_out",
+      error: "timed out waiting for the answer",
+      startedAt: T0 - 10_004,
+      address: "203.0.114.7",
+      phases: { ...NONE, dnsMs: 1900, connectMs: 12, tlsMs: 30 },
+    }),
+    `timed out: the time was up before hooks.corp (203.0.114.7:443) answered, ${AT} (after 10 s: name resolution 1.9 s, connecting 12 ms, TLS 30 ms); have it answer first and work afterwards, or raise webhooks.timeout`,
+  ],
+  [
+    ended(REFUSED),
+    `refused: hooks.corp resolved to 10.1.2.3 ${AT}, private-use (RFC 1918); allow it with webhooks.allow = ["10.1.2.3"]`,
+  ],
+  [
+    ended({
+      ...REFUSED,
+      refusal: { ...REFUSED.refusal, addresses: ["8.8.8.8", "10.1.2.3", "::1", "8.8.4.4"] },
+    }),
+    `refused: hooks.corp resolved to 10.1.2.3, ::1 among 4 addresses, where one refused refuses all, ${AT}, private-use (RFC 1918); allow it with webhooks.allow = ["10.1.2.3", "::1"]`,
+  ],
+  [
+    ended({
+      ...REFUSED,
+      refusal: { host: "hooks.corp", addresses: ["8.8.8.8"], rule: "address of this machine" },
+    }),
+    `refused: hooks.corp resolved to 8.8.8.8 ${AT}, address of this machine; allow it with webhooks.allow = ["8.8.8.8"]`,
+  ],
+  [
+    ended({
+      outcome: "refused",
+      error: "the URL is refused",
+      refusal: { host: "hooks.corp", addresses: [], rule: "local name (.corp, RFC 6762)" },
+    }),
+    `refused: the URL's host hooks.corp was judged ${AT}, local name (.corp, RFC 6762); allow it with webhooks.allow = ["hooks.corp"]`,
+  ],
+  [
+    ended({
+      ...REFUSED,
+      refusal: {
+        host: "hooks.corp",
+        addresses: ["fe80::1%eth0"],
+        rule: "scoped by a zone (RFC 4007)",
+      },
+    }),
+    `refused: hooks.corp resolved to fe80::1%eth0 ${AT}, scoped by a zone (RFC 4007); no setting allows that, so the URL or the name service has to be mended`,
+  ],
+  [
+    ended({ outcome: "interrupted", error: "the daemon stopped during the attempt" }),
+    `interrupted: the daemon ended during the attempt, which hooks.corp may have got or not, ${AT}; it is sent again at once, and no retry is used up`,
+  ],
+  [
+    { ...SCHEDULED, number: 3, dueAt: T0 + 300_000 },
+    "scheduled: attempt 3 is due at 2026-11-21 14:07:11 UTC, in 5 min",
+  ],
+  [
+    SCHEDULED,
+    "scheduled: attempt 1 is due since 2026-11-21 14:02:11 UTC and goes out as soon as the daemon runs and other attempts leave room",
+  ],
+  [
+    { ...SCHEDULED, startedAt: T0 - 2500 },
+    "in flight to hooks.corp since 2026-11-21 14:02:08 UTC, for 2.5 s",
+  ],
+  [
+    { ...SCHEDULED, startedAt: T0 - 60_000 },
+    "in flight to hooks.corp since 2026-11-21 14:01:11 UTC, for 1 min; if the daemon ended meanwhile, it is sent again as soon as the daemon runs",
+  ],
+];
+
+for (const [facts, sentence] of ATTEMPTS) {
+  test(`tells: ${sentence.slice(0, 90)}`, () => {
+    assert.equal(explainAttempt(facts, { url: URL, now: T0 }), sentence);
+  });
+}
+
+const FAILED = ended({
+  ...ANSWERED,
+  outcome: "failed",
+  httpStatus: 500,
+  error: "status is not 2xx",
+});
+
+function told(state: DeliveryFacts["state"], ...attempts: readonly AttemptFacts[]): string {
+  return explainDelivery({ kind: "postback", url: URL, state, attempts }, T0);
+}
+
+test("says of what was given up after how many attempts, and how the last one went", () => {
+  const sentence = told("given_up", FAILED, { ...FAILED, number: 4 });
+  assert.match(
+    sentence,
+    /^given up after 4 attempts, with no retry left; the last one failed: hooks\.corp .* answered 500,/,
+  );
+});
+
+test("says of what waits for a retry when it is due, and why the attempt before did not do", () => {
+  const sentence = told("scheduled", FAILED, { ...SCHEDULED, number: 2, dueAt: T0 + 60_000 });
+  assert.match(
+    sentence,
+    /^scheduled: attempt 2 is due at 2026-11-21 14:03:11 UTC, in 1 min; attempt 1 failed: /,
+  );
+});
+
+test("keeps quiet about an earlier series where a new one has begun", () => {
+  const sentence = told("scheduled", { ...FAILED, number: 4 }, { ...SCHEDULED, dueAt: T0 + 1000 });
+  assert.equal(sentence, "scheduled: attempt 1 is due at 2026-11-21 14:02:12 UTC, in 1 s");
+});
+
+test("says that what was refused is not tried again", () => {
+  assert.match(told("refused", ended(REFUSED)), /^refused: hooks\.corp resolved .*by itself$/);
+});
+
+test("tells every state and outcome without the URL's path and query, on one line", () => {
+  for (const state of DELIVERY_STATES) {
+    for (const outcome of [...ATTEMPT_OUTCOMES, null]) {
+      for (const attempts of [[], [ended({ outcome })], [FAILED, ended({ outcome, number: 2 })]]) {
+        const sentence = told(state, ...attempts);
+        assert.doesNotMatch(sentence, /secret-path|hidden|undefined|null|\n|\.$/);
+      }
+    }
+  }
+});
+
+/** The texts with a space between their words that a source file holds. */
+function phrasesIn(path: string): readonly string[] {
+  const source = readFileSync(new globalThis.URL(`../../src/${path}`, import.meta.url), "utf8");
+  const code = source.replaceAll(/\/\*[^]*?\*\/|^\s*\/\/.*$/gm, "");
+  const literals = [...code.matchAll(/"((?:[^"\\\n]|\\.)*)"/g)].map(([, text]) => text ?? "");
+  return literals.filter((text) => /\w \w/.test(text));
+}
+
+// What the log says, which no attempt ends with.
+const LOGGED = [
+  "attempt failed",
+  "an attempt could not be made",
+  "the clock of the machine was set; what is scheduled moves with it",
+  "what was scheduled later than any retry is sent sooner",
+];
+
+test("has a sentence for every error that a sender can end an attempt with", () => {
+  const files = ["attempt", "dial", "exchange", "failure", "resolver", "send"];
+  const paths = [...files.map((name) => `net/${name}.ts`), "engine/delivery-dispatcher.ts"];
+  const phrases = new Set(paths.flatMap(phrasesIn).filter((text) => !LOGGED.includes(text)));
+
+  assert.ok(phrases.size >= 40, `${phrases.size} phrases were found`);
+  const peer = { host: "h.example", dialled: "8.8.8.8:443" };
+  for (const phrase of phrases) {
+    const explained = explainError(phrase, peer);
+    assert.ok(explained !== null, `nothing explains "${phrase}"`);
+    assert.doesNotMatch(`${explained.clause} ${explained.hint}`, /HOST|PEER|\.$/);
+  }
+});
+
+const TASK: Task = {
+  id: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",
+  state: "completed",
+  statusCode: 20000,
+  statusMessage: null,
+  type: "echo",
+  createdAt: T0,
+  startedAt: T0,
+  completedAt: T0,
+  expiresAt: null,
+  runs: 1,
+  dataText: "{}",
+  inputText: null,
+  resultText: null,
+  errorText: null,
+};
+
+test("says of a task without deliveries why it has none", () => {
+  const dataText = '{"postback_url":"https://hooks.corp/"}';
+  const cases: readonly [task: Partial<Task>, kind: "postback" | "pingback" | null, RegExp][] = [
+    [{}, null, /^nothing is sent: the task was posted without postback_url and pingback_url$/],
+    [{ dataText }, "pingback", /^nothing is sent: the task was posted without pingback_url$/],
+    [{ state: "cancelled", statusCode: 40901 }, null, /cancelled at 2026-11-21 14:02:11 UTC$/],
+    [{ state: "failed", statusCode: 40501 }, null, /^nothing is sent: task_post refused the task/],
+    [
+      { state: "failed", statusCode: 40501, statusMessage: "Invalid Field: 'tag'. Too long." },
+      null,
+      /, so it never ran: Invalid Field: 'tag'\. Too long$/,
+    ],
+    [
+      { state: "queued", statusCode: 40602, completedAt: null, dataText },
+      null,
+      /^not sent yet: the task, posted at 2026-11-21 14:02:11 UTC, is queued, and webhooks go out once /,
+    ],
+    [{ state: "running", statusCode: 40601, dataText }, "postback", /^not sent yet: .* is running/],
+  ];
+  for (const [task, kind, sentence] of cases) {
+    assert.match(explainNoDelivery({ ...TASK, ...task }, kind), sentence);
+  }
+});
+
+test("writes lengths of time in their two largest units", () => {
+  const cases = [
+    [-1, "0 ms"],
+    [0.24, "0.2 ms"],
+    [999, "999 ms"],
+    [9990, "9.9 s"],
+    [59_999, "59.9 s"],
+    [60_000, "1 min"],
+    [243_000, "4 min 3 s"],
+    [7_500_000, "2 h 5 min"],
+    [86_400_000 * 3 + 1, "3 d"],
+  ] as const;
+  for (const [ms, text] of cases) assert.equal(durationText(ms), text);
+});

@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { parseAllowList } from "../../src/domain/allow-list.ts";
+import type { AttemptResult } from "../../src/domain/delivery.ts";
+import type { Logger } from "../../src/domain/log.ts";
+import { ClockWatch } from "../../src/engine/clock-watch.ts";
+import { DeliveryDispatcher, type DeliveryQueue } from "../../src/engine/delivery-dispatcher.ts";
+import {
+  StoreError,
+  type AttemptRecord,
+  type ClaimedAttempt,
+  type ClaimedAttempts,
+  type Lane,
+} from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { newAttemptResult } from "../helpers/store.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const SECOND = 1000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const HOST = "127.0.0.1";
+const EMPTY: ClaimedAttempts = { attempts: [], lanes: [lane()] };
+const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+function lane(overrides: Partial<Lane> = {}): Lane {
+  return { host: HOST, freshDueAt: null, retryDueAt: null, ...overrides };
+}
+
+function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt {
+  return {
+    ...{
+      seq: 1,
+      taskSeq: 1,
+      taskId: "t",
+      kind: "pingback",
+      number: 1,
+      retry: 0,
+      host: HOST,
+      dueAt: NOW,
+    },
+    ...{ startedAt: NOW, url: `http://${HOST}/`, webhookSecret: "whsec_AAAA" },
+    webhookSecretNext: null,
+    task: {
+      ...{ id: "018e2f1c-0a00-7abc-8def-0123456789ab", state: "completed", statusCode: 20000 },
+      ...{ statusMessage: null, type: "echo", createdAt: NOW, startedAt: NOW, completedAt: NOW },
+      ...{ expiresAt: NOW, runs: 1, dataText: "{}", inputText: null, resultText: "1" },
+      errorText: null,
+    },
+    ...overrides,
+  };
+}
+
+/** A dispatcher whose store and sender answer when the test says so. */
+function setUp() {
+  const clock = createFakeClock({ now: NOW });
+  const watch = new ClockWatch(clock);
+  const claims = calls<number, ClaimedAttempts>();
+  const records = calls<AttemptRecord, void>();
+  const shifts = calls<{ after: number; by: number }, number>();
+  const sends = calls<string, AttemptResult>();
+  const hastened: unknown[] = [];
+  const store: DeliveryQueue = {
+    claimAttempts: ({ now }) => claims.call(now),
+    recordAttempt: (record) => records.call(record),
+    shiftAttempts: (shift) => shifts.call(shift),
+    hastenAttempts: async (bounds) => hastened.push(bounds),
+    listLanes: () => Promise.resolve([]),
+    listInFlight: () => Promise.resolve([]),
+  };
+  const allow = parseAllowList([HOST]);
+  assert.ok(allow.kind === "allow-list");
+  const faults: unknown[] = [];
+  const dispatcher = new DeliveryDispatcher({
+    ...{ store, clock: watch, log, giveUp: new AbortController().signal },
+    sender: {
+      send: ({ headers }) => sends.call(headers["x-attempt"] ?? ""),
+      close: () => Promise.resolve(),
+      abort() {},
+    },
+    urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
+    health: { noteAttempt() {} },
+    limits: { inFlightMax: 8, inFlightPerHostMax: 2 },
+    retryAfterMs: [MINUTE],
+    failed: (error) => faults.push(error),
+  });
+  watch.watch((byMs) => dispatcher.clockWasSet(byMs));
+  return { clock, watch, dispatcher, claims, records, shifts, sends, hastened, faults };
+}
+
+interface Call<Argument, Value> {
+  readonly argument: Argument;
+  resolve(value: Value): void;
+  reject(error: Error): void;
+}
+
+/** Calls that wait for the test to answer them. */
+function calls<Argument, Value>() {
+  const made: Call<Argument, Value>[] = [];
+  const wanted: ((call: Call<Argument, Value>) => void)[] = [];
+  return {
+    get waiting() {
+      return made.length;
+    },
+    call(argument: Argument): Promise<Value> {
+      const { promise, resolve, reject } = Promise.withResolvers<Value>();
+      const call = { argument, resolve, reject };
+      const want = wanted.shift();
+      if (want === undefined) made.push(call);
+      else want(call);
+      return promise;
+    },
+    next(): Promise<Call<Argument, Value>> {
+      const call = made.shift();
+      if (call !== undefined) return Promise.resolve(call);
+      return new Promise((resolve) => wanted.push(resolve));
+    },
+  };
+}
+
+for (const byMs of [HOUR, -HOUR]) {
+  test(`what a claim says is left is moved when the clock was set by ${byMs / MINUTE} min before it answered`, async () => {
+    const { clock, watch, dispatcher, claims, shifts } = setUp();
+    dispatcher.wake([HOST]);
+    const claim = await claims.next();
+    clock.step(byMs);
+    watch.now();
+    claim.resolve({ attempts: [], lanes: [lane({ retryDueAt: NOW + MINUTE })] });
+    (await shifts.next()).resolve(1);
+    await dispatcher.quiet();
+
+    clock.advance(MINUTE - 1);
+    dispatcher.pump();
+    assert.equal(claims.waiting, 0);
+    clock.advance(1);
+    dispatcher.pump();
+    assert.equal(claims.waiting, 1);
+    (await claims.next()).resolve(EMPTY);
+    await dispatcher.quiet();
+  });
+
+  test(`an attempt that could not be recorded before the clock was set by ${byMs / MINUTE} min is tried again a minute after its end`, async () => {
+    const { clock, dispatcher, claims, records, shifts, sends } = setUp();
+    dispatcher.wake([HOST]);
+    (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()] });
+    (await sends.next()).resolve(newAttemptResult());
+    (await records.next()).reject(new StoreError("full", "no space"));
+    await clock.whenPending(1);
+    clock.step(byMs);
+    clock.advance(SECOND);
+    dispatcher.pump();
+    (await shifts.next()).resolve(1);
+
+    const { argument, resolve } = await records.next();
+    assert.equal(argument.endedAt, NOW + byMs);
+    assert.deepEqual(argument.decision, {
+      ...{ state: "scheduled", dueAt: NOW + byMs + MINUTE, retry: 1 },
+    });
+    resolve();
+    await dispatcher.quiet();
+    clock.advance(MINUTE - SECOND - 1);
+    dispatcher.pump();
+    assert.equal(claims.waiting, 0);
+    clock.advance(1);
+    dispatcher.pump();
+    assert.equal(claims.waiting, 1);
+    (await claims.next()).resolve(EMPTY);
+    await dispatcher.quiet();
+  });
+}
+
+for (const [byMs, after] of [
+  [HOUR, NOW],
+  // What was due before the clock was set back is due after it too.
+  [-HOUR, NOW - HOUR],
+] as const) {
+  test(`nothing is claimed between the setting of the clock by ${byMs / MINUTE} min and its being on disk`, async () => {
+    const { clock, dispatcher, claims, shifts } = setUp();
+    clock.step(byMs);
+    dispatcher.wake([HOST]);
+    const shift = await shifts.next();
+    dispatcher.pump();
+
+    assert.deepEqual(shift.argument, { after, by: byMs });
+    assert.equal(claims.waiting, 0);
+    assert.equal(dispatcher.isIdle(), false);
+    shift.resolve(0);
+    (await claims.next()).resolve(EMPTY);
+    await dispatcher.quiet();
+  });
+}
+
+test("what was written before the setting of the clock could be waits no longer than a retry does", async () => {
+  const { clock, dispatcher, claims, shifts, hastened } = setUp();
+  clock.step(HOUR);
+  dispatcher.wake([HOST]);
+  (await shifts.next()).reject(new StoreError("full", "no space"));
+  await clock.whenPending(1);
+  assert.deepEqual(hastened, []);
+  clock.advance(SECOND);
+  (await shifts.next()).resolve(1);
+
+  (await claims.next()).resolve(EMPTY);
+  const now = NOW + HOUR + SECOND;
+  assert.deepEqual(hastened, [{ now, latest: now + MINUTE }]);
+  await dispatcher.quiet();
+});
+
+test("an attempt whose request cannot be made has failed, and stops nothing else", async () => {
+  const { dispatcher, claims, records, sends, faults } = setUp();
+  dispatcher.wake([HOST]);
+  const { task } = attempt();
+  const bad = attempt({ kind: "postback", task: { ...task, expiresAt: Number.NaN } });
+  const good = attempt({ seq: 2, number: 7 });
+  (await claims.next()).resolve({ attempts: [bad, good], lanes: [lane()] });
+
+  const record = await records.next();
+  assert.equal(record.argument.attempt.seq, 1);
+  assert.equal(record.argument.result.error, "internal error");
+  assert.equal(record.argument.decision.state, "scheduled");
+  record.resolve();
+  const send = await sends.next();
+  assert.equal(send.argument, "7");
+  send.resolve(newAttemptResult({ outcome: "delivered" }));
+  (await records.next()).resolve();
+  await dispatcher.quiet();
+  assert.deepEqual(faults, []);
+});

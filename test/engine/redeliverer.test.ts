@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Logger } from "../../src/domain/log.ts";
+import { Redeliverer } from "../../src/engine/redeliverer.ts";
+import { StoreError, type RedeliveryOrder, type RedeliveryStep } from "../../src/store/store.ts";
+import { newOrder } from "../helpers/delivery.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+/** An order of the store below: how many deliveries are left of it. */
+interface StoredOrder {
+  readonly id: string;
+  readonly perSecond: number;
+  left: number;
+}
+
+// Half a second into one: what ticks do about the border of a second shows.
+const NOW = Date.parse("2030-01-31T09:00:00.500Z");
+const STEP_MAX = 4;
+
+/** A redeliverer on a store that begins up to {@link STEP_MAX} series in a step. */
+function start(orders: StoredOrder[]) {
+  const clock = createFakeClock({ now: NOW });
+  const stop = new AbortController();
+  /** How many series each second has begun, by order. */
+  const begun: Record<string, number> = {};
+  const steps: RedeliveryStep[] = [];
+  const faults: unknown[] = [];
+  const woken: string[] = [];
+  const lines: unknown[] = [];
+  const log: Logger = {
+    debug: () => {},
+    info: (facts, message) => void lines.push([message, facts]),
+    warn: (_facts, message) => void lines.push(message),
+    error: () => {},
+  };
+  const store = {
+    findOpenRedeliveryOrder: async (): Promise<RedeliveryOrder | null> => {
+      const order = orders[0];
+      if (order === undefined) return null;
+      return { ...newOrder(order), redelivered: 0, endedAt: null, isCancelled: false };
+    },
+    stepRedeliveryOrder: async (step: { id: string; max: number; now: number }) => {
+      const order = orders.find(({ id }) => id === step.id);
+      if (order === undefined) return { hosts: [], redelivered: 0, isDone: true };
+      const redelivered = Math.min(STEP_MAX, step.max, order.left);
+      order.left -= redelivered;
+      const second = `${step.id} ${Math.floor((step.now - NOW + 500) / 1000)}`;
+      begun[second] = (begun[second] ?? 0) + redelivered;
+      const isDone = order.left === 0;
+      if (isDone) orders.splice(orders.indexOf(order), 1);
+      const answer = { hosts: redelivered > 0 ? [`${step.id}.example`] : [], redelivered, isDone };
+      steps.push(answer);
+      return answer;
+    },
+  };
+  const redeliverer = new Redeliverer({
+    ...{ store, clock, log, giveUp: stop.signal },
+    deliveriesDue: (hosts) => void woken.push(...hosts),
+    failed: (error) => void faults.push(error),
+  });
+  const tick = async (): Promise<void> => {
+    redeliverer.tick();
+    await redeliverer.quiet();
+  };
+  return { redeliverer, store, clock, stop, begun, steps, faults, woken, lines, tick };
+}
+
+test("an order is worked off at its rate, second by second, and its hosts are woken", async () => {
+  const { clock, begun, woken, tick, redeliverer, faults } = start([
+    { id: "a", perSecond: 10, left: 25 },
+  ]);
+
+  for (let second = 0; second < 5; second++) {
+    await tick();
+    clock.advance(1000);
+  }
+
+  assert.deepEqual(begun, { "a 0": 10, "a 1": 10, "a 2": 5 });
+  assert.deepEqual(new Set(woken), new Set(["a.example"]));
+  assert.equal(redeliverer.isIdle(), true);
+  assert.deepEqual(faults, []);
+});
+
+test("ticks that come twice in a second, late or after a suspend make no burst", async () => {
+  const { clock, begun, tick, redeliverer } = start([{ id: "a", perSecond: 10, left: 1000 }]);
+
+  await tick();
+  await tick();
+  clock.advance(499);
+  await tick();
+  clock.jump(20_001);
+  for (let i = 0; i < 20; i++) redeliverer.tick();
+  await redeliverer.quiet();
+  await tick();
+  // The wall clock was set back into a second that was used up, and beyond it.
+  clock.step(-1000);
+  await tick();
+
+  assert.deepEqual(begun, { "a 0": 10, "a 21": 10, "a 20": 10 });
+});
+
+test("orders are worked off one at a time, the oldest first, in what is left of the second", async () => {
+  const { clock, begun, tick } = start([
+    { id: "a", perSecond: 10, left: 12 },
+    { id: "b", perSecond: 5, left: 6 },
+    { id: "c", perSecond: 1, left: 1 },
+  ]);
+
+  for (let second = 0; second < 4; second++) {
+    await tick();
+    clock.advance(1000);
+  }
+
+  assert.deepEqual(begun, { "a 0": 10, "a 1": 2, "b 1": 3, "b 2": 3, "c 3": 1 });
+});
+
+test("a step that begins nothing wakes nobody, and the next follows in the same second", async () => {
+  const { store, woken, tick } = start([]);
+  let steps = 0;
+  store.findOpenRedeliveryOrder = async () =>
+    steps === 50
+      ? null
+      : { ...newOrder({ id: "a" }), redelivered: 0, endedAt: null, isCancelled: false };
+  store.stepRedeliveryOrder = async () => ({ hosts: [], redelivered: 0, isDone: ++steps === 50 });
+
+  await tick();
+
+  assert.equal(steps, 50);
+  assert.deepEqual(woken, []);
+});
+
+test("nothing is written while no order is open, nor for one that admits nothing", async () => {
+  const orders = [{ id: "never", perSecond: 0, left: 5 }];
+  const { steps, tick } = start(orders);
+
+  await tick();
+  orders.length = 0;
+  await tick();
+
+  assert.deepEqual(steps, []);
+});
+
+test("the log tells when an order is taken up and when it ends, with its counts", async () => {
+  const { clock, lines, tick } = start([{ id: "a", perSecond: 10, left: 15 }]);
+
+  for (let second = 0; second < 3; second++) {
+    await tick();
+    clock.advance(1000);
+  }
+
+  assert.deepEqual(lines, [
+    ["redelivery order taken up", { id: "a", redelivered: 0, perSecond: 10 }],
+    ["redelivery order ended", { id: "a", redelivered: 15 }],
+  ]);
+});
+
+test("an order that was cancelled is left at the next step, for the one after it", async () => {
+  const orders = [
+    { id: "a", perSecond: 4, left: 99 },
+    { id: "b", perSecond: 4, left: 2 },
+  ];
+  const { clock, begun, lines, tick } = start(orders);
+
+  await tick();
+  orders.shift();
+  clock.advance(1000);
+  await tick();
+
+  assert.deepEqual(begun, { "a 0": 4, "b 1": 2 });
+  assert.deepEqual(lines.slice(1, 3), [
+    ["redelivery order cancelled", { id: "a", redelivered: 4 }],
+    ["redelivery order taken up", { id: "b", redelivered: 0, perSecond: 4 }],
+  ]);
+});
+
+test("no step begins after a drain, and the one under way is waited for", async () => {
+  const { redeliverer, store, steps, tick } = start([{ id: "a", perSecond: 1000, left: 1000 }]);
+  const gate = Promise.withResolvers<void>();
+  const step = store.stepRedeliveryOrder;
+  store.stepRedeliveryOrder = async (given) => {
+    await gate.promise;
+    return step(given);
+  };
+
+  redeliverer.tick();
+  await new Promise(setImmediate);
+  assert.equal(redeliverer.isIdle(), false);
+  redeliverer.drain();
+  gate.resolve();
+  await redeliverer.quiet();
+  await tick();
+
+  assert.equal(steps.length, 1);
+  assert.equal(redeliverer.isIdle(), true);
+});
+
+test("a step that the store cannot do yet is tried again, and counts once", async () => {
+  const { redeliverer, store, clock, begun, faults } = start([{ id: "a", perSecond: 4, left: 4 }]);
+  const step = store.stepRedeliveryOrder;
+  let tries = 0;
+  store.stepRedeliveryOrder = async (given) => {
+    if (++tries < 3) throw new StoreError("full", "no space");
+    return step(given);
+  };
+
+  redeliverer.tick();
+  for (let i = 0; i < 2; i++) {
+    await clock.whenPending(1);
+    clock.advance(1000);
+  }
+  await redeliverer.quiet();
+
+  assert.equal(tries, 3);
+  assert.deepEqual(begun, { "a 0": 4 });
+  assert.deepEqual(faults, []);
+});
+
+test("a store that has failed is told of once, and a stop that gives up ends the wait", async () => {
+  const broken = start([{ id: "a", perSecond: 4, left: 4 }]);
+  broken.store.stepRedeliveryOrder = () => Promise.reject(new StoreError("failed", "I/O error"));
+  await broken.tick();
+  assert.equal(broken.faults.length, 1);
+
+  const full = start([{ id: "a", perSecond: 4, left: 4 }]);
+  full.store.stepRedeliveryOrder = () => Promise.reject(new StoreError("full", "no space"));
+  full.redeliverer.tick();
+  await full.clock.whenPending(1);
+  full.redeliverer.drain();
+  full.stop.abort();
+  await full.redeliverer.quiet();
+  assert.equal(full.redeliverer.isIdle(), true);
+});

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { addresses, startDnsServer } from "../helpers/dns-server.ts";
+import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
+import { createGate, startReceiver, type Receiver } from "../helpers/receiver.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const MINUTE = 60_000;
+// What a host has of its lane until it answers.
+const NARROW = 4;
+
+interface Parts {
+  readonly clock: FakeClock;
+  readonly daemon: TestDaemon;
+}
+
+/** A daemon that may send to the whole loopback net; `webhooks` are more lines of its section. */
+async function start(t: TestContext, webhooks = ""): Promise<Parts> {
+  const clock = createFakeClock({ now: NOW });
+  const toml = `[webhooks]\nallow = ["127.0.0.0/8", "slow.example", "works.example"]\n${webhooks}`;
+  const started: Parts[] = [];
+  // Before the daemon's own end, which would wait for what hangs, by a clock that stands still.
+  t.after(() => Promise.all(started.map(stop)));
+  const parts = { clock, daemon: await startTestDaemon(t, { clock, toml }) };
+  started.push(parts);
+  return parts;
+}
+
+async function post({ daemon }: Parts, url: string, count: number): Promise<void> {
+  await daemon.post(Array.from({ length: count }, () => ({ postback_url: url })));
+}
+
+/** Ends the daemon: what still hangs is broken off. */
+async function stop({ clock, daemon }: Parts): Promise<void> {
+  const stopped = daemon.daemon.stop();
+  clock.advance(25_000);
+  await stopped;
+}
+
+function neighbour(t: TestContext): Promise<Receiver> {
+  return startReceiver(t, { host: "127.0.0.2" });
+}
+
+test("a host that hangs holds a narrow lane, and its neighbour's postbacks arrive", async (t) => {
+  const parts = await start(t);
+  const hangs = await startReceiver(t, { reply: { kind: "hang" } });
+  const works = await neighbour(t);
+  await post(parts, hangs.url(), 100);
+  await hangs.waitFor(NARROW);
+
+  await post(parts, works.url(), 50);
+
+  await works.waitFor(50);
+  assert.equal(hangs.requests.length, NARROW);
+});
+
+test("a host that answered and then hangs holds its whole lane and nothing more", async (t) => {
+  const parts = await start(t, "max_in_flight_per_host = 6");
+  const hangs = await startReceiver(t);
+  const works = await neighbour(t);
+  await post(parts, hangs.url(), 1);
+  await parts.daemon.daemon.idle();
+  hangs.answer({ kind: "hang" });
+  await post(parts, hangs.url(), 100);
+  await hangs.waitFor(1 + 6);
+
+  await post(parts, works.url(), 50);
+
+  await works.waitFor(50);
+  assert.equal(hangs.requests.length, 1 + 6);
+});
+
+test("many hosts that hang together leave places for one that answers", async (t) => {
+  const parts = await start(t, "max_in_flight = 16");
+  const works = await neighbour(t);
+  await post(parts, works.url(), 1);
+  await works.waitFor(1);
+  const hanging = await Promise.all(
+    Array.from({ length: 30 }, (_each, index) =>
+      startReceiver(t, { host: `127.0.1.${index + 1}`, reply: { kind: "hang" } }),
+    ),
+  );
+  const urls = hanging.map((each) => ({ postback_url: each.url() }));
+  await parts.daemon.post([...urls, ...urls, ...urls]);
+  await Promise.race(hanging.map((each) => each.waitFor(1)));
+
+  await post(parts, works.url(), 50);
+
+  await works.waitFor(51);
+  const held = hanging.reduce((sum, { requests }) => sum + requests.length, 0);
+  assert.ok(held <= 12, `${held} places are held of 16`);
+});
+
+for (const [what, reply] of [
+  ["interim answers", { kind: "flood", bytes: "HTTP/1.1 100 Continue\r\n\r\n" }],
+  ["headers", { kind: "flood", head: "HTTP/1.1 200 OK\r\n", bytes: "x-flood: 1\r\n" }],
+  ["a body", { kind: "flood", head: "HTTP/1.1 200 OK\r\n\r\n", bytes: "flood " }],
+] as const) {
+  test(`a host that floods with ${what} does not delay its neighbour`, async (t) => {
+    const parts = await start(t);
+    const floods = await startReceiver(t, { reply });
+    const works = await neighbour(t);
+    await post(parts, floods.url(), 50);
+    await floods.waitFor(NARROW);
+
+    await post(parts, works.url(), 50);
+
+    await works.waitFor(50);
+  });
+}
+
+test("a name that resolves slowly holds its own lane, and other names resolve meanwhile", async (t) => {
+  const dns = await startDnsServer(t);
+  const gate = createGate();
+  const held = { kind: "held", until: gate.opened, answer: addresses("127.0.0.1") } as const;
+  dns.script("slow.example", { A: held });
+  dns.script("works.example", { A: addresses("127.0.0.1") });
+  const parts = await start(t, `dns_servers = ["${dns.servers[0] ?? ""}"]`);
+  const receiver = await startReceiver(t);
+  await post(parts, `http://slow.example:${receiver.port}/slow`, 100);
+  await dns.waitFor(1);
+
+  await post(parts, `http://works.example:${receiver.port}/works`, 50);
+
+  const requests = await receiver.waitFor(50);
+  assert.ok(requests.every(({ url }) => url === "/works"));
+  gate.open();
+  await receiver.waitFor(150);
+  await parts.daemon.daemon.idle();
+});
+
+test("a host whose bodies are large does not hold the memory that others need", async (t) => {
+  const parts = await start(t, "max_in_flight_per_host = 40");
+  const hangs = await startReceiver(t);
+  const works = await neighbour(t);
+  await post(parts, hangs.url(), 1);
+  await parts.daemon.daemon.idle();
+  hangs.answer({ kind: "hang" });
+  const input = "x".repeat(1_000_000);
+  // An echo's body holds its input twice: as many as its lane has places would be 80 MB.
+  for (let i = 0; i < 40; i++) await parts.daemon.post({ input, postback_url: hangs.url() });
+  await hangs.waitFor(1 + NARROW);
+
+  await post(parts, works.url(), 10);
+
+  await works.waitFor(10);
+});
+
+test("first attempts go before retries that are late already", async (t) => {
+  const parts = await start(t, "max_in_flight = 16");
+  const { clock, daemon } = parts;
+  const fails = await startReceiver(t, { reply: { kind: "status", status: 500 } });
+  const works = await neighbour(t);
+  await post(parts, fails.url(), 40);
+  await daemon.daemon.idle();
+  fails.answer({ kind: "hang" });
+  clock.advance(MINUTE + 1000);
+  // A quarter of the places is all that retries have, and it hangs: the others are late from here on.
+  await fails.waitFor(40 + 4);
+
+  await post(parts, works.url(), 50);
+
+  await works.waitFor(50);
+  assert.equal(fails.requests.length, 40 + 4);
+});

@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import type { NewTask } from "../../src/domain/task.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { NewRedeliveryOrder, Store } from "../../src/store/store.ts";
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
+import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
+import { startProgram, temporaryFolder } from "../helpers/program.ts";
+import { startReceiver, type Receiver } from "../helpers/receiver.ts";
+import {
+  claimLanes,
+  newAttemptRecord,
+  newAttemptResult,
+  newFinish,
+  newPost,
+  newTask,
+  seedAccount,
+} from "../helpers/store.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+
+/** What the operator does on the live file, by a store of its own as the command line has. */
+async function asOperator<Value>(file: string, act: (store: Store) => Promise<Value>) {
+  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+  try {
+    return await act(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** Gives an order for all that has ended by now. */
+async function order(
+  { file }: { readonly file: string },
+  overrides: Partial<NewRedeliveryOrder>,
+): Promise<NewRedeliveryOrder> {
+  const given = newOrder(overrides);
+  await asOperator(file, (store) => store.orderRedelivery(given));
+  return given;
+}
+
+async function second(clock: FakeClock, { daemon }: TestDaemon): Promise<void> {
+  clock.advance(1000);
+  await daemon.idle();
+}
+
+/** A daemon that has delivered 25 postbacks, on a virtual clock. */
+async function startDelivered(t: TestContext) {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t, { clock });
+  await daemon.post(
+    Array.from({ length: 25 }, (_, i) => ({ postback_url: receiver.url(`/${i}?secret=1`) })),
+  );
+  await daemon.daemon.idle();
+  assert.equal(receiver.requests.length, 25);
+  return { clock, receiver, daemon };
+}
+
+/** How often each webhook has come. */
+function counts({ requests }: Receiver): readonly number[] {
+  const byId = new Map<string, number>();
+  for (const { headers } of requests) {
+    const id = headers["webhook-id"] ?? "";
+    byId.set(id, (byId.get(id) ?? 0) + 1);
+  }
+  return [...byId.values()];
+}
+
+test("an order is delivered at its rate as fresh series, and the log holds no URL of it", async (t) => {
+  const { clock, receiver, daemon } = await startDelivered(t);
+  await order(daemon, { perSecond: 10, createdAt: clock.now() });
+
+  const arrived: number[] = [];
+  for (let i = 0; i < 4; i++) {
+    await second(clock, daemon);
+    arrived.push(receiver.requests.length - 25);
+  }
+
+  assert.deepEqual(arrived, [10, 20, 25, 25]);
+  assert.deepEqual(new Set(counts(receiver)), new Set([2]));
+  assert.deepEqual(
+    new Set(receiver.requests.map(({ headers }) => headers["x-attempt"])),
+    new Set(["1"]),
+  );
+  const [shown] = await asOperator(daemon.file, (store) =>
+    store.listRedeliveryOrders({ limit: 9 }),
+  );
+  assert.deepEqual([shown?.redelivered, shown?.endedAt], [25, clock.now() - 1000]);
+  const lines = daemon.logLines.filter((line) => line.includes("redelivery order"));
+  assert.equal(lines.length, 2);
+  assert(!daemon.logLines.join().includes("secret=1"));
+});
+
+test("an order goes on after a restart where it stood, and a cancelled one sends no more", async (t) => {
+  const { clock, receiver, daemon } = await startDelivered(t);
+  const given = await order(daemon, { perSecond: 10, createdAt: clock.now() });
+  await second(clock, daemon);
+  await daemon.daemon.stop();
+  assert.equal(receiver.requests.length, 35);
+
+  clock.advance(60_000);
+  const { folder, account } = daemon;
+  const next = await startTestDaemon(t, { clock, folder, account });
+  await next.daemon.idle();
+  assert.equal(receiver.requests.length, 45);
+  await asOperator(next.file, (store) =>
+    store.cancelRedeliveryOrder({ id: given.id, now: clock.now() }),
+  );
+  for (let i = 0; i < 3; i++) await second(clock, next);
+
+  assert.equal(receiver.requests.length, 45);
+  const timesSent = counts(receiver).toSorted((a, b) => a - b);
+  assert.deepEqual(timesSent, [...Array(5).fill(1), ...Array(20).fill(2)]);
+});
+
+const SEEDED = 60;
+
+/** Makes a file in which {@link SEEDED} deliveries to the receiver were given up. */
+async function seedGivenUp(file: string, receiver: Receiver): Promise<readonly NewTask[]> {
+  const host = `${receiver.host}:${receiver.port}`;
+  return asOperator(file, async (store) => {
+    const accountId = await seedAccount(store);
+    const tasks = Array.from({ length: SEEDED }, (_, i) =>
+      newTask({ postback: { url: receiver.url(`/${i}`), host } }),
+    );
+    const now = Date.now();
+    await store.insertTasks(newPost(accountId, tasks, { createdAt: now }));
+    const runs = await store.claimTasks({ type: "echo", max: SEEDED, now });
+    const expiresAt = now + 3_600_000;
+    for (const run of runs) await store.finishTask(newFinish(run, { endedAt: now, expiresAt }));
+    const decision = { state: "given_up" } as const;
+    for (const attempt of await claimLanes(store, [host], { now })) {
+      const result = newAttemptResult();
+      await store.recordAttempt(newAttemptRecord(attempt, { decision, result, endedAt: now }));
+    }
+    return tasks;
+  });
+}
+
+test("a program that is killed in the middle of an order begins one fresh series for each", async (t) => {
+  const receiver = await startReceiver(t);
+  const cwd = temporaryFolder(t);
+  const file = join(cwd, "postbackd.db");
+  const tasks = await seedGivenUp(file, receiver);
+  const filter = deliveryFilter({ states: ["given_up"] });
+  const given = await order({ file }, { filter, perSecond: 20, createdAt: Date.now() });
+  const args = ["start", "--port", "0", "--db", file, "--allow-target", "127.0.0.1"];
+
+  const killed = startProgram(t, args, { cwd });
+  await receiver.waitFor(25);
+  killed.kill("SIGKILL");
+  await killed.exit;
+  const program = startProgram(t, args, { cwd });
+  await program.says("redelivery order ended");
+  while (counts(receiver).length < SEEDED) await receiver.waitFor(receiver.requests.length + 1);
+  await program.stop();
+
+  const [shown] = await asOperator(file, (store) => store.listRedeliveryOrders({ limit: 9 }));
+  assert.deepEqual([shown?.id, shown?.redelivered], [given.id, SEEDED]);
+  for (const { id } of tasks) {
+    const found = await asOperator(file, (store) => store.findTaskDeliveries(id));
+    const [delivery] = found?.deliveries ?? [];
+    assert.equal(delivery?.state, "delivered");
+    // What was in flight at the kill is sent again within its series.
+    const series = delivery.attempts.filter(({ number }) => number === 1);
+    assert.equal(series.length, 2);
+    const cut = delivery.attempts.filter(({ outcome }) => outcome === "interrupted");
+    assert.equal(delivery.attempts.length, series.length + cut.length);
+  }
+});

@@ -1,0 +1,84 @@
+import type { AttemptResult, DeliveryFilter } from "../../src/domain/delivery.ts";
+import type { NewTask } from "../../src/domain/task.ts";
+import type { NewRedeliveryOrder, Store } from "../../src/store/store.ts";
+import {
+  claimLanes,
+  newAttemptRecord,
+  newAttemptResult,
+  newFinish,
+  newPost,
+  newTask,
+  newTaskId,
+  T0,
+  webhook,
+} from "./store.ts";
+
+/** A filter that every delivery passes, unless told. */
+export function deliveryFilter(overrides: Partial<DeliveryFilter> = {}): DeliveryFilter {
+  return {
+    ...{ login: null, taskId: null, kind: null, host: null, states: null, outcome: null },
+    ...{ since: null, until: null },
+    ...overrides,
+  };
+}
+
+/** An order for everything that has ended by {@link ORDERED_AT}. */
+export function newOrder(overrides: Partial<NewRedeliveryOrder> = {}): NewRedeliveryOrder {
+  const filter = deliveryFilter();
+  return { id: newTaskId(), filter, perSecond: 10, createdAt: ORDERED_AT, ...overrides };
+}
+
+/** When seeded deliveries ended, unless told. */
+export const ENDED_AT = T0 + 2000;
+
+/** Later than what is seeded. */
+export const ORDERED_AT = T0 + 5000;
+
+/** How seeded deliveries ended. */
+export interface SeededEnd {
+  readonly state?: "delivered" | "given_up" | "refused";
+  readonly result?: Partial<AttemptResult>;
+  readonly endedAt?: number;
+}
+
+/** Makes a finished task with a postback for each host, all due at T0 + 1000. */
+export async function seedDue(
+  store: Store,
+  accountId: number,
+  hosts: readonly string[],
+): Promise<readonly NewTask[]> {
+  const tasks = hosts.map((host) => newTask({ postback: webhook(host) }));
+  await store.insertTasks(newPost(accountId, tasks));
+  const runs = await store.claimTasks({ type: "echo", max: hosts.length, now: T0 });
+  await Promise.all(runs.map((run) => store.finishTask(newFinish(run))));
+  return tasks;
+}
+
+/** As {@link seedDue}; and the one attempt of each has ended, as the last. */
+export async function seedEnded(
+  store: Store,
+  accountId: number,
+  { hosts, ...end }: SeededEnd & { readonly hosts: readonly string[] },
+): Promise<readonly NewTask[]> {
+  const tasks = await seedDue(store, accountId, hosts);
+  await endDue(store, hosts, end);
+  return tasks;
+}
+
+/** Sends what is due on these hosts at `now`, and ends it. */
+export async function endDue(
+  store: Store,
+  hosts: readonly string[],
+  {
+    state = "given_up",
+    result = {},
+    endedAt = ENDED_AT,
+    now = T0 + 1000,
+  }: SeededEnd & { now?: number },
+): Promise<void> {
+  const attempts = await claimLanes(store, [...new Set(hosts)], { max: hosts.length, now });
+  const ended = { decision: { state }, result: newAttemptResult(result), endedAt };
+  await Promise.all(
+    attempts.map((attempt) => store.recordAttempt(newAttemptRecord(attempt, ended))),
+  );
+}
