@@ -1,0 +1,242 @@
+// Tests that need private addresses to answer: run by private-ranges.test.ts, in a network namespace of
+// their own whose loopback interface has these addresses. Anywhere else they refuse to begin.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
+import { connect, createServer } from "node:net";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { TestContext } from "node:test";
+
+import {
+  addressNumber,
+  ipv4Spellings,
+  ipv4Wrappings,
+  ipv6Spellings,
+} from "../domain/special-addresses.ts";
+import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { addresses, startDnsServer } from "../helpers/dns-server.ts";
+import type { DnsServer } from "../helpers/dns-server.ts";
+import { startProgram, temporaryFolder } from "../helpers/program.ts";
+
+const interfaces = networkInterfaces();
+assert.deepEqual(Object.keys(interfaces), ["lo"], "this is no namespace: packets could get out");
+const OWN = (interfaces["lo"] ?? []).map(({ address }) => address);
+const PRIVATE = OWN.filter((address) => !/^127\.|^::1$|^93\.|^2606:/.test(address));
+const PUBLIC = OWN.filter((address) => /^93\.|^2606:/.test(address));
+assert(PRIVATE.length >= 9 && PUBLIC.length >= 1, OWN.join(" "));
+
+const RULES: Readonly<Record<string, string>> = {
+  "10.99.0.1": "private-use (RFC 1918)",
+  "172.31.99.1": "private-use (RFC 1918)",
+  "192.168.77.1": "private-use (RFC 1918)",
+  "100.100.100.200": "shared address space (RFC 6598)",
+  "169.254.169.254": "link-local (RFC 3927)",
+  "168.63.129.16": "Azure platform address",
+  "192.0.0.192": "IETF protocol assignments (RFC 6890)",
+  "198.18.0.1": "benchmarking (RFC 2544)",
+  "203.0.113.7": "documentation (RFC 5737)",
+  "93.184.216.34": "address of this machine",
+  "fd00:ec2::254": "unique-local (RFC 4193)",
+  "2001:db8::7": "documentation (RFC 3849)",
+  "2606:2800:220:1::34": "address of this machine",
+};
+
+interface Shown {
+  readonly state: string;
+  readonly attempts: readonly {
+    readonly outcome: string;
+    readonly error: string | null;
+    readonly address: string | null;
+    readonly refusal: object | null;
+  }[];
+}
+
+/** Accepts on every address of this network and keeps those that were connected to. */
+async function startTraps(t: TestContext): Promise<readonly string[]> {
+  const reached: string[] = [];
+  // The ports that a URL means without naming one, and the one that the spellings name.
+  for (const port of [80, 443, 8080]) {
+    const server = createServer((socket) => {
+      reached.push(`${socket.localAddress}:${port}`);
+      socket.on("error", () => socket.destroy());
+      socket.destroy();
+    });
+    server.listen({ host: OWN.some((each) => each.includes(":")) ? "::" : "0.0.0.0", port });
+    await once(server, "listening");
+    t.after(() => server.close());
+  }
+  await assertTrapped(reached);
+  return reached;
+}
+
+// A trap that nothing could reach would prove nothing.
+async function assertTrapped(reached: string[]): Promise<void> {
+  const probe = connect({ host: "169.254.169.254", port: 80 });
+  probe.on("data", () => {});
+  await once(probe, "close");
+  assert.equal(reached.length, 1);
+  assert.match(reached.pop() ?? "", /169\.254\.169\.254:80$/);
+}
+
+function settings(dns: DnsServer, allow: readonly string[]): string {
+  return `[webhooks]\nallow = ${JSON.stringify(allow)}\ndns_servers = ${JSON.stringify(dns.servers)}\n`;
+}
+
+async function deliveryOf(daemon: TestDaemon, id: string): Promise<Shown> {
+  const answer = await daemon.call(`/v1/tasks/deliveries/${id}`);
+  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  const { deliveries } = (await answer.json()) as { readonly deliveries: readonly Shown[] };
+  return deliveries[0] ?? assert.fail("no delivery");
+}
+
+test("no spelling of a private address is accepted, and none is connected to", async (t) => {
+  const reached = await startTraps(t);
+  const daemon = await startTestDaemon(t, { toml: settings(await startDnsServer(t), []) });
+  const spellings = PRIVATE.flatMap((address) => {
+    const value = addressNumber(address);
+    if (address.includes(":")) return ipv6Spellings(value);
+    return [...ipv4Spellings(value), ...ipv4Wrappings(value)];
+  });
+  // All of them are the judge's own test; here the way from a post to a connection is.
+  const hosts = spellings.filter((_host, index) => index % 5 === 0);
+  const own = PUBLIC.map((address) => (address.includes(":") ? `[${address}]` : address));
+  const tasks = [...hosts, ...own].flatMap((host) => [
+    { postback_url: `http://${host}/` },
+    { pingback_url: `https://${host}/$id` },
+  ]);
+
+  for (let from = 0; from < tasks.length; from += 100) {
+    const batch = tasks.slice(from, from + 100);
+    const answer = await daemon.post(batch);
+    for (const [index, { status_code: code }] of answer.tasks.entries()) {
+      assert.equal(code, 40501, JSON.stringify(batch[index]));
+    }
+  }
+  await daemon.daemon.idle();
+
+  assert(tasks.length > 500);
+  assert.deepEqual(reached, []);
+});
+
+test("a name that resolves to a private address is refused at delivery, and none is connected to", async (t) => {
+  const reached = await startTraps(t);
+  const dns = await startDnsServer(t);
+  const daemon = await startTestDaemon(t, { toml: settings(dns, []) });
+  const all = [...PRIVATE, ...PUBLIC];
+  const names = all.map((_address, index) => `n${index}.example.com`);
+  for (const [index, address] of all.entries()) {
+    dns.script(names[index] ?? "", { [address.includes(":") ? "AAAA" : "A"]: addresses(address) });
+  }
+
+  const posted = await daemon.post(names.map((name) => ({ postback_url: `http://${name}/` })));
+  await daemon.daemon.idle();
+
+  for (const [index, address] of all.entries()) {
+    const { state, attempts } = await deliveryOf(daemon, posted.tasks[index]?.id ?? "");
+    const refusal = { host: names[index], addresses: [address], rule: RULES[address] };
+    assert.equal(state, "refused", address);
+    assert.deepEqual(
+      attempts.map((each) => [each.outcome, each.address, each.refusal]),
+      [["refused", null, refusal]],
+    );
+  }
+  assert.deepEqual(reached, []);
+});
+
+test("a block of the allow list opens what lies in it, on the port it names, and nothing else", async (t) => {
+  const reached = await startTraps(t);
+  const hosts: string[] = [];
+  const receiver = createHttpServer((request, response) => {
+    hosts.push(`${request.socket.localAddress} ${request.headers.host}`);
+    response.writeHead(204).end();
+  });
+  receiver.listen(9000, "10.99.0.1");
+  await once(receiver, "listening");
+  t.after(() => receiver.close());
+  const dns = await startDnsServer(t);
+  dns.script("inside.example.com", { A: addresses("10.99.0.1") });
+  dns.script("mixed.example.com", { A: addresses("10.99.0.1", "192.168.77.1") });
+  const toml = settings(dns, ["10.99.0.0/16:9000"]);
+  const daemon = await startTestDaemon(t, { toml });
+  const urls = [
+    // By the hosts file, which the name server is not asked about.
+    ...["http://listed.example.com:9000/", "http://listed-elsewhere.example.com:9000/"],
+    ...["http://10.99.0.1:9000/", `http://${addressNumber("10.99.0.1")}:9000/`],
+    ...[
+      "http://0xa.99.1:9000/",
+      "http://[::ffff:10.99.0.1]:9000/",
+      "http://inside.example.com:9000/",
+    ],
+    ...["http://mixed.example.com:9000/", "http://inside.example.com/"],
+  ];
+
+  const posted = await daemon.post(urls.map((url) => ({ postback_url: url })));
+  const other = await daemon.post(["10.99.0.1", "192.168.77.1:9000"].map(toTask));
+  await daemon.daemon.idle();
+
+  const states = posted.tasks.map(async ({ id }) => (await deliveryOf(daemon, id)).state);
+  assert.deepEqual(await Promise.all(states), [
+    ...["delivered", "refused"],
+    ...Array<string>(5).fill("delivered"),
+    ...["refused", "refused"],
+  ]);
+  assert.deepEqual(
+    other.tasks.map(({ status_code: code }) => code),
+    [40501, 40501],
+  );
+  assert.deepEqual(hosts.toSorted(), [
+    ...Array<string>(3).fill("10.99.0.1 10.99.0.1:9000"),
+    "10.99.0.1 [::ffff:a63:1]:9000",
+    "10.99.0.1 inside.example.com:9000",
+    "10.99.0.1 listed.example.com:9000",
+  ]);
+  assert.deepEqual(reached, []);
+  assert(dns.questions.every(({ name }) => !name.startsWith("listed")));
+});
+
+test("the program as a process of its own is no other: its flags decide, and its log says what it allows", async (t) => {
+  const reached = await startTraps(t);
+  const dns = await startDnsServer(t);
+  dns.script("inside.example.com", { A: addresses("169.254.169.254") });
+  const arrived = Promise.withResolvers<string>();
+  const receiver = createHttpServer((request, response) => {
+    arrived.resolve(request.url ?? "");
+    response.writeHead(204).end();
+  });
+  receiver.listen(9000, "10.99.0.1");
+  await once(receiver, "listening");
+  t.after(() => receiver.close());
+  const cwd = temporaryFolder(t);
+  const account = await createTestAccount(join(cwd, "postbackd.db"));
+  const flags = ["--allow-target", "10.99.0.0/16", "--dns-server", dns.servers.join()];
+  const program = startProgram(t, ["start", "--port", "0", ...flags], { cwd });
+  const { url } = await program.ready;
+
+  const answer = await fetch(`${url}/v1/tasks/task_post`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${account.key}`, "content-type": "application/json" },
+    body: JSON.stringify([
+      { postback_url: "http://inside.example.com/latest/meta-data" },
+      { postback_url: "http://169.254.169.254/latest/meta-data" },
+      { postback_url: "http://10.99.0.1:9000/arrives" },
+    ]),
+  });
+  const { tasks } = (await answer.json()) as { tasks: readonly { status_code: number }[] };
+
+  assert.deepEqual(
+    tasks.map(({ status_code: code }) => code),
+    [20100, 40501, 20100],
+  );
+  assert.equal(await arrived.promise, "/arrives");
+  await program.says('"outcome":"refused"');
+  await program.says('"target":"10.99.0.0/16"');
+  assert.equal((await program.stop()).code, 0);
+  assert.deepEqual(reached, []);
+});
+
+function toTask(host: string): { readonly postback_url: string } {
+  return { postback_url: `http://${host}/` };
+}

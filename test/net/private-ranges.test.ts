@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { execFile, spawnSync } from "node:child_process";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { writeHosts } from "./sender-setup.ts";
+
+const INSIDE = fileURLToPath(new URL("private-network.ts", import.meta.url));
+
+// Each is an address of this new machine's own loopback interface: what is sent there stays in it.
+const ADDRESSES = [
+  ...["10.99.0.1/32", "172.31.99.1/32", "192.168.77.1/32", "100.100.100.200/32"],
+  ...["169.254.169.254/32", "168.63.129.16/32", "192.0.0.192/32", "198.18.0.1/32"],
+  ...["203.0.113.7/32", "93.184.216.34/32", "fd00:ec2::254/128", "2001:db8::7/128"],
+  "2606:2800:220:1::34/128",
+];
+const MAKE_NETWORK = [
+  "ip link set lo up",
+  // A machine without IPv6 has the rest all the same.
+  // Its own hosts file too, seen by nobody else.
+  'mount --bind "$HOSTS" /etc/hosts',
+  ...ADDRESSES.map((each) => `ip addr add ${each} dev lo${each.includes(":") ? " || true" : ""}`),
+].join(" && ");
+const HOSTS = [
+  "127.0.0.1 localhost",
+  "10.99.0.1 listed.example.com",
+  "192.168.77.1 listed-elsewhere.example.com",
+];
+const RUN_MS_MAX = 120_000;
+
+const canMakeNetworks =
+  spawnSync("unshare", ["-rnm", "ip", "link", "set", "lo", "up"], { stdio: "ignore" }).status === 0;
+const NAMESPACE_ONLY = {
+  skip: canMakeNetworks ? false : "this machine makes no network namespace (unshare -rnm, ip)",
+};
+
+test(
+  "in a network where private addresses answer, none of them is connected to, but for allowed ones",
+  NAMESPACE_ONLY,
+  async (t) => {
+    const { code, output } = await runInside(writeHosts(t, HOSTS));
+
+    assert.equal(code, 0, output);
+    assert.match(output, /^# pass [1-9]/m, output);
+  },
+);
+
+/** Runs the tests of private-network.ts in a network namespace of its own, with this hosts file. */
+function runInside(
+  hostsFile: string,
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  const script = `${MAKE_NETWORK} && exec "$@"`;
+  const node = [process.execPath, "--import", import.meta.resolve("tsx")];
+  const args = ["-rnm", "sh", "-c", script, "sh", ...node, "--test-reporter=tap", INSIDE];
+  // The runner's own variable would make the process inside report to it, not to its output.
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined, HOSTS: hostsFile };
+  return new Promise((resolve) => {
+    const child = execFile("unshare", args, { env, timeout: RUN_MS_MAX }, (_error, out, err) => {
+      resolve({ code: child.exitCode, output: out + err });
+    });
+  });
+}
