@@ -35,7 +35,9 @@ export function defineAdminCommand({ meta, args: own, plan }: AdminCommand): Com
     async run({ rawArgs }) {
       const given = readArguments(rawArgs, args);
       const step = plan(given);
-      printAnswer(given, await doWithStore(loadOfflineConfig(given), step));
+      // A flag of its own may have a setting's name: the --host of webhooks is not the one to listen on.
+      const settings = new Map([...given].filter(([name]) => !Object.hasOwn(own, name)));
+      printAnswer(given, await doWithStore(loadOfflineConfig(settings), step));
     },
   });
 }

@@ -6,7 +6,8 @@ import { programMeta } from "./usage.ts";
 export const adminCommand = defineCommand({
   meta: programMeta({
     name: "postbackd admin",
-    description: "Manage accounts, keys, secrets and access requests, also while the daemon serves",
+    description:
+      "Manage accounts, keys, secrets, access requests and deliveries, also while the daemon serves",
     example: "postbackd admin account create alice",
   }),
   subCommands: {
@@ -14,5 +15,6 @@ export const adminCommand = defineCommand({
     key: async () => (await import("./admin-key.ts")).keyCommand,
     secret: async () => (await import("./admin-secret.ts")).secretCommand,
     access: async () => (await import("./admin-access.ts")).accessCommand,
+    delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
   },
 });

@@ -4,6 +4,7 @@ import type { ArgsDef } from "citty";
 import type { ExplainedAddress, UrlExplanation } from "../daemon-url.ts";
 import { systemClock } from "../domain/clock.ts";
 import { isTag } from "../domain/task-post.ts";
+import type { UrlStep } from "../domain/url-steps.ts";
 import type { PlaceholderValues } from "../domain/webhook-url.ts";
 import { readArguments, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
@@ -57,12 +58,13 @@ function valuesOf(given: Arguments): PlaceholderValues {
 }
 
 function toAnswer(explanation: UrlExplanation, values: PlaceholderValues): Answer {
-  const { use, normalForm, target, addresses, outcome } = explanation;
+  const { use, normalForm, steps, target, addresses, outcome } = explanation;
   return {
     document: {
       use,
       placeholders: use === "pingback" ? { id: values.id, tag: values.tag ?? "" } : null,
       normal_form: normalForm,
+      steps,
       host: target?.host ?? null,
       port: target?.port ?? null,
       addresses: addresses.map(({ address, isAllowed, rule }) => ({
@@ -80,15 +82,22 @@ function toAnswer(explanation: UrlExplanation, values: PlaceholderValues): Answe
 }
 
 function factLines(
-  { use, normalForm, addresses }: UrlExplanation,
+  { use, normalForm, steps, addresses }: UrlExplanation,
   { id, tag }: PlaceholderValues,
 ): readonly string[] {
   const asPingback = `a pingback, with $id = ${id} and $tag = ${JSON.stringify(tag ?? "")}`;
   return [
     `normal form  ${normalForm ?? "none"}`,
+    ...stepLines(steps),
     `judged as    ${use === "pingback" ? asPingback : "a postback or a pingback, which are alike here"}`,
     ...addresses.map((each) => `address      ${each.address}: ${addressText(each)}`),
   ];
+}
+
+// A URL that was posted in normal form took no step.
+function stepLines(steps: readonly UrlStep[]): readonly string[] {
+  if (steps.length < 2) return [];
+  return steps.flatMap(({ step, url }) => [`step         ${step}`, `             ${url}`]);
 }
 
 function addressText({ isAllowed, rule }: ExplainedAddress): string {

@@ -9,6 +9,8 @@ export interface Answer {
   readonly document: Readonly<Record<string, unknown>>;
   /** Else: lines for a person. */
   readonly lines: readonly string[];
+  /** In the place of both: characters for another program, printed as they are and without a line end. */
+  readonly exact?: string;
 }
 
 /** The flag that {@link printAnswer} asks for, for a command's definition. */
@@ -17,9 +19,9 @@ export const JSON_ARG = {
 } as const satisfies ArgsDef;
 
 /** Prints a command's answer to stdout, as the command line asks for it. */
-export function printAnswer(args: Arguments, { document, lines }: Answer): void {
+export function printAnswer(args: Arguments, { document, lines, exact }: Answer): void {
   const text = isSet(args, "json") ? jsonText(document) : lines.join("\n");
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(exact ?? `${text}\n`);
 }
 
 /** Prints a sentence to stderr: with `--json` too, so that stdout holds one document or nothing. */
@@ -64,6 +66,11 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 /** Text without the characters that a terminal would act on. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, "\ufffd");
+}
+
+/** Text in quotes, on one line, with escapes for what is not visible: nothing of it is lost. */
+export function quotedText(text: string): string {
+  return JSON.stringify(text).replace(UNPRINTABLE, escaped);
 }
 
 // The same value, spelt without what a terminal would act on: JSON itself escapes C0 only.

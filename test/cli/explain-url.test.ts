@@ -125,6 +125,14 @@ test("exits with 0 and shows the normal form and every address", async (t) => {
     signal: null,
     stdout: `\
 normal form  http://127.0.0.1/a%20b?i=${ID}&t=%C3%A4
+step         as posted
+             ${url}
+step         $id and $tag substituted
+             http://127.0.0.1:80/a b?i=${ID}&t=%C3%A4
+step         port in decimal, default port dropped
+             http://127.0.0.1/a b?i=${ID}&t=%C3%A4
+step         path and query encoded, dot segments resolved
+             http://127.0.0.1/a%20b?i=${ID}&t=%C3%A4
 judged as    a pingback, with $id = ${ID} and $tag = "ä"
 address      127.0.0.1: allowed by webhooks.allow, else refused as loopback (RFC 1122)
 
@@ -143,7 +151,7 @@ test("exits with 1 and gives the reason that task_post would give", async (t) =>
     ["ftp://example.com/", /^normal form  none\n.*\n\nRefused\. .*begin with http/],
     [
       "http://0x7f.1/",
-      /^normal form  http:\/\/127\.0\.0\.1\/\n.*\n\nRefused\. The address 127\.0\.0\.1 /,
+      /^normal form  http:\/\/127\.0\.0\.1\/\n(?:.*\n)+\nRefused\. The address 127\.0\.0\.1 /,
     ],
     ["", /^normal form  none\n/],
   ];
@@ -167,6 +175,7 @@ test("resolves localhost without a name server where it is listed by name", asyn
     use: "webhook",
     placeholders: null,
     normal_form: "http://localhost:9/",
+    steps: [{ step: "as posted", url: "http://localhost:9/" }],
     host: "localhost",
     port: 9,
     verdict: "allowed",

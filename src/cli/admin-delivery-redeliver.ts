@@ -1,0 +1,276 @@
+import type { ArgsDef } from "citty";
+
+import { systemClock } from "../domain/clock.ts";
+import { explainDelivery, explainNoDelivery } from "../domain/delivery-story.ts";
+import type { DeliveryFilter, DeliveryState } from "../domain/delivery.ts";
+import { IdGenerator, isId } from "../domain/id.ts";
+import { durationText, timeOrNull, timeText } from "../domain/time.ts";
+import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
+import { defineAdminCommand } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { isSet, textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { checkAccount, FILTER_ARGS, filterOf, filterText } from "./delivery-filter.ts";
+import { integerOf, noTask } from "./delivery-filter.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { cellText, printable, tableLines } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin delivery";
+const RATE = { min: 1, max: 1000, standard: 20 } as const;
+const ORDERS_LISTED_MAX = 100;
+const HOSTS_LISTED_MAX = 50;
+
+const UNDELIVERED: readonly DeliveryState[] = ["given_up", "refused"];
+const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED];
+
+/** `postbackd admin delivery redeliver`. */
+export const redeliverCommand = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} redeliver`,
+    description: "Send webhooks again: those of a task, or all that pass a filter",
+    example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
+    notes:
+      "A filter without --state and --outcome means what was given up or refused, not what was delivered;\n" +
+      "for that, say --state delivered. A task that is named is sent again however it ended. What is\n" +
+      "scheduled or in flight goes out anyway. Each delivery begins a fresh series of attempts; receivers\n" +
+      "tell what they had before by webhook-id.",
+  }),
+  args: {
+    task_id: {
+      type: "positional",
+      required: false,
+      description: "Id of a task; else give a filter",
+    },
+    ...FILTER_ARGS,
+    state: { ...FILTER_ARGS.state, valueHint: ENDED.join("|") },
+    rate: {
+      type: "string",
+      valueHint: "N",
+      description: `How many a second, ${RATE.min} to ${RATE.max}; ${RATE.standard} unless given`,
+    },
+    "dry-run": { type: "boolean", description: "Say how many there are, and send nothing" },
+  },
+  plan(args) {
+    const now = systemClock.now();
+    const order = { filter: meantBy(args, now), perSecond: integerOf(args, "rate", RATE), now };
+    return isSet(args, "dry-run") ? dryRun(order) : placeOrder(order);
+  },
+});
+
+/** `postbackd admin delivery orders`. */
+export const ordersCommand = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} orders`,
+    description: "List the orders to send webhooks again, newest first, and how far they are",
+    example: `${NAME} orders --json`,
+    notes: "Orders are worked off one after the other, the oldest first, while the daemon runs.",
+  }),
+  args: {},
+  plan: () => listOrders,
+});
+
+const CANCEL_ARGS = {
+  order_id: { type: "positional", description: "Id of the order, from 'delivery orders'" },
+} as const satisfies ArgsDef;
+
+/** `postbackd admin delivery cancel`. */
+export const cancelCommand = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} cancel`,
+    description: "End an order to send webhooks again",
+    example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+    notes: "What it has begun goes on.",
+  }),
+  args: CANCEL_ARGS,
+  plan: (args) => cancelOrder(textOf(args, "order_id") ?? ""),
+});
+
+interface Ordered {
+  readonly filter: DeliveryFilter;
+  readonly perSecond: number;
+  readonly now: number;
+}
+
+function meantBy(args: Arguments, now: number): DeliveryFilter {
+  const given = filterOf(args, now);
+  const taskId = textOf(args, "task_id") ?? null;
+  const hasFilter = Object.keys(FILTER_ARGS).some((name) => args.has(name));
+  if (taskId === null && !hasFilter) {
+    throw new UsageError(
+      "give the id of a task or a filter, such as --host HOST, --since 2h or --account LOGIN; " +
+        "--state given_up is all that was given up",
+    );
+  }
+  const open = given.states?.find((state) => !ENDED.includes(state));
+  if (open !== undefined) {
+    throw new UsageError(
+      `--state takes one of ${ENDED.join(", ")} here: what is ${open} goes out anyway`,
+    );
+  }
+  const isPlain = taskId === null && given.states === null && given.outcome === null;
+  return { ...given, taskId, states: isPlain ? UNDELIVERED : given.states };
+}
+
+function dryRun({ filter, perSecond }: Ordered): AdminStep {
+  return async (store) => {
+    await checkTask(filter, store);
+    await checkAccount(store, filter);
+    const count = await store.countEndedDeliveries(filter);
+    const { deliveries, hosts } = count;
+    const lines = [
+      `${deliveriesText(deliveries)} would be sent again${rateText(deliveries, perSecond)}. Nothing was done.`,
+      ...(deliveries === 0 ? [] : ["", ...hostLines(count)]),
+    ];
+    return { document: { order: null, deliveries, hosts, per_second: perSecond }, lines };
+  };
+}
+
+function placeOrder({ filter, perSecond, now }: Ordered): AdminStep {
+  return async (store) => {
+    const found = await checkTask(filter, store);
+    await checkAccount(store, filter);
+    const { deliveries, hosts } = await store.countEndedDeliveries(filter);
+    if (deliveries === 0 && found !== null) throw nothingOf(found, { filter, now });
+    if (deliveries === 0) {
+      const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
+      return { document: { order: null, deliveries, hosts, per_second: perSecond }, lines };
+    }
+    const before = await store.findOpenRedeliveryOrder();
+    const id = new IdGenerator().next(now);
+    const order = await store.orderRedelivery({ id, filter, perSecond, createdAt: now });
+    const turn =
+      before === null
+        ? "A running daemon begins within a second, otherwise at its next start."
+        : `It waits until order ${before.id} is done; a running daemon works on one at a time.`;
+    return {
+      document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
+      lines: [
+        `Order ${id}: ${deliveriesText(deliveries)} to send again${rateText(deliveries, perSecond)}.`,
+        turn,
+        `'${NAME} orders' shows how far it is, '${NAME} cancel ${id}' ends it.`,
+      ],
+    };
+  };
+}
+
+type TaskFinder = { findTaskDeliveries(id: string): Promise<TaskDeliveries | null> };
+
+/** The task that the filter names; null when it names none. Fails when there is no such task. */
+async function checkTask(
+  filter: DeliveryFilter,
+  store: TaskFinder,
+): Promise<TaskDeliveries | null> {
+  const { taskId } = filter;
+  if (taskId === null) return null;
+  const found = isId(taskId) ? await store.findTaskDeliveries(taskId) : null;
+  if (found === null) throw noTask();
+  return found;
+}
+
+function nothingOf(
+  { task, deliveries }: TaskDeliveries,
+  { filter, now }: { readonly filter: DeliveryFilter; readonly now: number },
+): CommandFailure {
+  const { kind } = filter;
+  const meant = deliveries.filter((each) => kind === null || each.kind === kind);
+  const stories = meant.map((each) => `the ${each.kind} is ${explainDelivery(each, now)}`);
+  const why = stories.length === 0 ? explainNoDelivery(task, kind) : stories.join("; ");
+  return new CommandFailure(printable(`nothing that has ended is to be sent again: ${why}`));
+}
+
+function deliveriesText(count: number): string {
+  return count === 1 ? "1 delivery" : `${count} deliveries`;
+}
+
+function rateText(count: number, perSecond: number): string {
+  if (count <= perSecond) return "";
+  return `, ${perSecond} a second, in about ${durationText((count / perSecond) * 1000)}`;
+}
+
+function hostLines({ hosts, deliveries }: DeliveryCount): readonly string[] {
+  const shown = hosts.slice(0, HOSTS_LISTED_MAX);
+  const left = shown.reduce((sum, host) => sum - host.deliveries, deliveries);
+  const rows = shown.map((each) => [each.host, String(each.deliveries)]);
+  const more = left === 0 ? [] : [`and ${deliveriesText(left)} to other hosts`];
+  return [...tableLines(["HOST", "DELIVERIES"], rows), ...more];
+}
+
+const listOrders: AdminStep = async (store) => {
+  const found = await store.listRedeliveryOrders({ limit: ORDERS_LISTED_MAX + 1 });
+  const orders = found.slice(0, ORDERS_LISTED_MAX);
+  const hasMore = found.length > orders.length;
+  const end = hasMore
+    ? ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`]
+    : [];
+  return {
+    document: { orders: orders.map(orderDocument), has_more: hasMore },
+    lines: orders.length === 0 ? NO_ORDER : [...orderLines(orders), ...end],
+  };
+};
+
+const NO_ORDER = [`There is no order yet; '${NAME} redeliver' makes one.`];
+
+function cancelOrder(id: string): AdminStep {
+  return async (store) => {
+    const order = isId(id)
+      ? await store.cancelRedeliveryOrder({ id, now: systemClock.now() })
+      : null;
+    if (order === null) {
+      throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);
+    }
+    const { redelivered } = order;
+    if (!order.isCancelled) {
+      const ended = cellText(timeOrNull(order.endedAt));
+      throw new CommandFailure(
+        `order ${id} was done at ${ended}, with ${deliveriesText(redelivered)} sent again`,
+      );
+    }
+    return {
+      document: { order: orderDocument(order) },
+      lines: [`Order ${id} is cancelled, with ${deliveriesText(redelivered)} sent again before.`],
+    };
+  };
+}
+
+function stateOf({ endedAt, isCancelled }: RedeliveryOrder): "open" | "cancelled" | "done" {
+  if (isCancelled) return "cancelled";
+  return endedAt === null ? "open" : "done";
+}
+
+function orderDocument(order: RedeliveryOrder): Answer["document"] {
+  const { filter } = order;
+  return {
+    order_id: order.id,
+    state: stateOf(order),
+    created_at: timeText(order.createdAt),
+    ended_at: timeOrNull(order.endedAt),
+    per_second: order.perSecond,
+    redelivered: order.redelivered,
+    filter: {
+      task_id: filter.taskId,
+      kind: filter.kind,
+      host: filter.host,
+      states: filter.states,
+      outcome: filter.outcome,
+      since: timeOrNull(filter.since),
+      until: timeOrNull(filter.until),
+      login: filter.login,
+    },
+  };
+}
+
+function orderLines(orders: readonly RedeliveryOrder[]): readonly string[] {
+  const head = ["ORDER_ID", "CREATED", "STATE", "SENT AGAIN", "PER SECOND", "ENDED", "FILTER"];
+  const rows = orders.map((order) => [
+    order.id,
+    timeText(order.createdAt),
+    stateOf(order),
+    String(order.redelivered),
+    String(order.perSecond),
+    cellText(timeOrNull(order.endedAt)),
+    filterText(order.filter),
+  ]);
+  return tableLines(head, rows);
+}

@@ -1,0 +1,290 @@
+import type { ArgsDef } from "citty";
+
+import { systemClock } from "../domain/clock.ts";
+import { explainAttempt, explainDelivery, explainNoDelivery } from "../domain/delivery-story.ts";
+import type { DeliveryKind } from "../domain/delivery.ts";
+import { isId } from "../domain/id.ts";
+import { messageHash } from "../domain/signature.ts";
+import { postedUrls } from "../domain/task-url.ts";
+import { durationText, timeOrNull, timeText } from "../domain/time.ts";
+import { urlSteps } from "../domain/url-steps.ts";
+import type { UrlStep } from "../domain/url-steps.ts";
+import { signedMessage, webhookId, webhookRequest } from "../domain/webhook-request.ts";
+import type { WebhookRequest } from "../domain/webhook-request.ts";
+import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
+import { defineAdminCommand } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { isSet, textOf } from "./arguments.ts";
+import { KIND_ARG, kindOf, noTask } from "./delivery-filter.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { cellText, printable, quotedText } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin delivery show";
+
+/** A message is cut behind this many characters; `--message` and `--json` give all of it. */
+const MESSAGE_LENGTH_MAX = 16_384;
+
+const args = {
+  task_id: { type: "positional", description: "Id of the task" },
+  ...KIND_ARG,
+  message: {
+    type: "boolean",
+    description: "Print the signed bytes and nothing else, without a line end",
+  },
+} as const satisfies ArgsDef;
+
+/** `postbackd admin delivery show`. */
+export const showCommand = defineAdminCommand({
+  meta: programMeta({
+    name: NAME,
+    description: "Say why a task's callback did not arrive, and what was sent and signed",
+    example: `${NAME} 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+    notes:
+      "Signatures are computed with the account's secrets of now: attempts from before 'secret rotate' or\n" +
+      `'secret finish' went out with those of then. With the secret in $SECRET, '${NAME} ID\n` +
+      '--kind postback --message | openssl dgst -sha256 -hmac "$SECRET"\' gives X-Signature.',
+  }),
+  args,
+  plan(given) {
+    const asked = { id: textOf(given, "task_id") ?? "", kind: kindOf(given) };
+    if (!isSet(given, "message")) return showDeliveries(asked);
+    if (isSet(given, "json")) throw new UsageError("--message and --json exclude each other");
+    return showMessage(asked);
+  },
+});
+
+interface Asked {
+  readonly id: string;
+  readonly kind: DeliveryKind | null;
+}
+
+/** One delivery with all that is shown of it. */
+interface Shown {
+  readonly delivery: Delivery;
+  readonly story: string;
+  readonly steps: readonly UrlStep[];
+  /** What every attempt's X-Signature signs. */
+  readonly message: string;
+  readonly attempts: readonly ShownAttempt[];
+}
+
+interface ShownAttempt {
+  readonly attempt: Attempt;
+  readonly story: string;
+  /** Null where nothing went out. */
+  readonly request: WebhookRequest | null;
+}
+
+function showDeliveries(asked: Asked): AdminStep {
+  return async (store) => {
+    const found = isId(asked.id) ? await store.findTaskDeliveries(asked.id) : null;
+    if (found === null) throw noTask();
+    const wanted = ofKind(found, asked.kind);
+    const now = systemClock.now();
+    const shown = wanted.map((delivery) => toShown(delivery, found, now));
+    const none = shown.length === 0 ? explainNoDelivery(found.task, asked.kind) : null;
+    const { task, login } = found;
+    return {
+      document: {
+        task_id: task.id,
+        login,
+        task_state: task.state,
+        story: none,
+        deliveries: shown.map((each) => deliveryDocument(each, task.id)),
+      },
+      lines:
+        none === null
+          ? shown.flatMap((each, i) => shownLines(each, found, i))
+          : [printable(`${none}.`)],
+    };
+  };
+}
+
+function showMessage(asked: Asked): AdminStep {
+  return async (store) => {
+    const found = isId(asked.id) ? await store.findTaskDeliveries(asked.id) : null;
+    if (found === null) throw noTask();
+    const [delivery, other] = ofKind(found, asked.kind);
+    if (delivery === undefined) {
+      throw new CommandFailure(
+        printable(`no message: ${explainNoDelivery(found.task, asked.kind)}`),
+      );
+    }
+    if (other !== undefined) {
+      throw new CommandFailure(
+        "the task has two webhooks; say which with --kind postback or --kind pingback",
+      );
+    }
+    const { url, kind } = delivery;
+    const exact = signedMessage({ kind, url, task: found.task });
+    return { document: {}, lines: [], exact };
+  };
+}
+
+function ofKind({ deliveries }: TaskDeliveries, kind: DeliveryKind | null): readonly Delivery[] {
+  return deliveries.filter((each) => kind === null || each.kind === kind);
+}
+
+function toShown(delivery: Delivery, found: TaskDeliveries, now: number): Shown {
+  const { kind, url } = delivery;
+  return {
+    delivery,
+    story: explainDelivery(delivery, now),
+    steps: stepsOf(delivery, found),
+    message: signedMessage({ kind, url, task: found.task }),
+    attempts: delivery.attempts.map((attempt) => ({
+      attempt,
+      story: explainAttempt(attempt, { url, now }),
+      request: requestOf(attempt, { kind, url, found }),
+    })),
+  };
+}
+
+function stepsOf({ kind, url }: Delivery, { task }: TaskDeliveries): readonly UrlStep[] {
+  const { postback, pingback, tag } = postedUrls(task);
+  const posted = kind === "postback" ? postback : pingback;
+  const values = kind === "pingback" ? { id: task.id, tag } : null;
+  const [first, ...rest] = posted === null ? [] : urlSteps(posted, values);
+  // What the client wrote is not kept: a task holds its URLs in encoded form.
+  const steps =
+    first === undefined ? [] : [{ ...first, step: "as posted, in encoded form" }, ...rest];
+  // What is requested is what is stored, whatever the rules of now would make of what was posted.
+  return steps.at(-1)?.url === url ? steps : [...steps, { step: "as stored", url }];
+}
+
+function requestOf(
+  { number, startedAt, outcome, error, address }: Attempt,
+  of: { readonly kind: DeliveryKind; readonly url: string; readonly found: TaskDeliveries },
+): WebhookRequest | null {
+  const { kind, url, found } = of;
+  if (startedAt === null || outcome === "refused") return null;
+  // A crash leaves no address, and may have come after the request had gone out.
+  const isUnsent = outcome !== null && outcome !== "interrupted" && address === null;
+  if (isUnsent && error !== null) return null;
+  const { task, webhookSecret, webhookSecretNext } = found;
+  return webhookRequest({ kind, url, task, number, startedAt, webhookSecret, webhookSecretNext });
+}
+
+function deliveryDocument(shown: Shown, taskId: string): Answer["document"] {
+  const { delivery, message } = shown;
+  const { kind, url, state } = delivery;
+  return {
+    delivery_id: webhookId(taskId, kind),
+    kind,
+    url,
+    state,
+    story: shown.story,
+    url_steps: shown.steps,
+    attempts: shown.attempts.map(attemptDocument),
+    signed: { message, bytes: Buffer.byteLength(message), sha256: messageHash(message) },
+  };
+}
+
+function attemptDocument({ attempt, story, request }: ShownAttempt): Answer["document"] {
+  const { number, dueAt, startedAt, outcome, error, address, phases, refusal } = attempt;
+  return {
+    number,
+    story,
+    due_at: timeText(dueAt),
+    started_at: timeOrNull(startedAt),
+    late_ms: startedAt === null ? null : Math.max(0, startedAt - dueAt),
+    ended_at: timeOrNull(attempt.endedAt),
+    outcome,
+    http_status: attempt.httpStatus,
+    error,
+    address,
+    phases: {
+      dns_ms: phases.dnsMs,
+      connect_ms: phases.connectMs,
+      tls_ms: phases.tlsMs,
+      first_byte_ms: phases.firstByteMs,
+    },
+    retry_after: attempt.retryAfter,
+    response_excerpt: attempt.responseExcerpt,
+    refusal,
+    method: request?.method ?? null,
+    headers: request?.headers ?? null,
+  };
+}
+
+function shownLines(shown: Shown, { task, login }: TaskDeliveries, index: number): string[] {
+  const { delivery, story, attempts, steps } = shown;
+  const gap = index === 0 ? [] : [""];
+  const title = `${delivery.kind} of task ${task.id}, account ${login}`;
+  return [
+    ...gap,
+    `${story}.`,
+    ...resendLines(delivery, task.id),
+    "",
+    title,
+    ...steps.flatMap(({ step, url }) => [`url          ${step}`, `             ${url}`]),
+    ...attempts.flatMap(({ attempt }) => ["", ...attemptLines(attempt)]),
+    "",
+    ...messageLines(shown),
+    ...attempts.flatMap(headerLines),
+  ].map(printable);
+}
+
+function resendLines({ kind, state }: Delivery, taskId: string): readonly string[] {
+  if (state !== "given_up" && state !== "refused") return [];
+  return [`Once that is mended: postbackd admin delivery redeliver ${taskId} --kind ${kind}`];
+}
+
+function attemptLines(attempt: Attempt): readonly string[] {
+  const { startedAt, refusal, responseExcerpt: excerpt, retryAfter } = attempt;
+  const late = startedAt === null ? 0 : startedAt - attempt.dueAt;
+  const rows: readonly (readonly [name: string, value: string | null])[] = [
+    ["due", timeText(attempt.dueAt)],
+    ["started", startedAt === null ? null : `${timeText(startedAt)}, ${durationText(late)} late`],
+    ["ended", timeOrNull(attempt.endedAt)],
+    ["outcome", attempt.outcome],
+    ["status", attempt.httpStatus === null ? null : String(attempt.httpStatus)],
+    ["error", attempt.error],
+    ["address", attempt.address],
+    ["phases", phasesText(attempt)],
+    ["retry-after", retryAfter === null ? null : quotedText(retryAfter)],
+    ["refused", refusal === null ? null : `${refusal.host} by ${refusal.rule}`],
+    ["resolved to", refusal === null ? null : cellText(refusal.addresses.join(", "))],
+    ["response", excerpt === null ? null : quotedText(excerpt)],
+  ];
+  const told = rows.flatMap(([name, value]) =>
+    value === null ? [] : [`  ${name.padEnd(12)}${value}`],
+  );
+  return [`attempt ${attempt.number}`, ...told];
+}
+
+function phasesText({ phases }: Attempt): string | null {
+  const { dnsMs, connectMs, tlsMs, firstByteMs } = phases;
+  const rows = Object.entries({
+    dns: dnsMs,
+    connect: connectMs,
+    tls: tlsMs,
+    "first byte": firstByteMs,
+  });
+  const spent = rows.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${ms} ms`]));
+  return spent.length === 0 ? null : spent.join(", ");
+}
+
+function messageLines({ message, delivery }: Shown): readonly string[] {
+  const what = delivery.kind === "postback" ? "the body" : "the URL";
+  const bytes = Buffer.byteLength(message);
+  const isCut = message.length > MESSAGE_LENGTH_MAX;
+  const head = isCut ? `${message.slice(0, MESSAGE_LENGTH_MAX)}…` : message;
+  const isAltered = isCut || printable(head) !== head;
+  return [
+    `signed: ${what}, ${bytes} bytes, SHA-256 ${messageHash(message)}`,
+    head,
+    ...(isAltered ? ["(cut, or not all visible: --message prints the exact bytes)"] : []),
+  ];
+}
+
+function headerLines({ attempt, request }: ShownAttempt): readonly string[] {
+  if (request === null) return [];
+  return [
+    "",
+    `${request.method} of attempt ${attempt.number}, signed with the account's secrets of now`,
+    ...Object.entries(request.headers).map(([name, value]) => `  ${name}: ${value}`),
+  ];
+}

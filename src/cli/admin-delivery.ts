@@ -1,0 +1,136 @@
+import { defineCommand } from "citty";
+
+import { systemClock } from "../domain/clock.ts";
+import { timeOrNull } from "../domain/time.ts";
+import { parseUrlForm } from "../domain/url-form.ts";
+import type { DeliveryQuery, DeliverySummary } from "../store/store.ts";
+import { defineAdminCommand } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { checkAccount, FILTER_ARGS, filterOf, integerOf } from "./delivery-filter.ts";
+import { cellText, tableLines } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin delivery";
+const LISTED_MAX = 1000;
+const LISTED = 50;
+
+const list = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} list`,
+    description: "List the webhooks of finished tasks, those tried last first",
+    example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
+    notes:
+      "Shows no paths and queries of URLs; 'delivery show TASK_ID' does, and says what happened.",
+  }),
+  args: {
+    ...FILTER_ARGS,
+    task: { type: "string", valueHint: "TASK_ID", description: "Task that it belongs to" },
+    limit: {
+      type: "string",
+      valueHint: "N",
+      description: `How many at most, 1 to ${LISTED_MAX}; ${LISTED} unless given`,
+    },
+    before: {
+      type: "string",
+      valueHint: "CURSOR",
+      description: "Where to go on: what the list before names at its end",
+    },
+  },
+  plan: (args) => listDeliveries(queryOf(args)),
+});
+
+/** `postbackd admin delivery …`. */
+export const deliveryCommand = defineCommand({
+  meta: programMeta({
+    name: NAME,
+    description: "Say what became of webhooks, and send them again",
+    example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  }),
+  subCommands: {
+    list,
+    show: async () => (await import("./admin-delivery-show.ts")).showCommand,
+    redeliver: async () => (await import("./admin-delivery-redeliver.ts")).redeliverCommand,
+    orders: async () => (await import("./admin-delivery-redeliver.ts")).ordersCommand,
+    cancel: async () => (await import("./admin-delivery-redeliver.ts")).cancelCommand,
+  },
+});
+
+function queryOf(args: Arguments): DeliveryQuery {
+  const limit = integerOf(args, "limit", { min: 1, max: LISTED_MAX, standard: LISTED });
+  const bounds = { min: 1, max: Number.MAX_SAFE_INTEGER, standard: 0 };
+  const before = textOf(args, "before") === undefined ? null : integerOf(args, "before", bounds);
+  return { filter: filterOf(args, systemClock.now()), limit, before };
+}
+
+function listDeliveries(query: DeliveryQuery): AdminStep {
+  return async (store) => {
+    await checkAccount(store, query.filter);
+    const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
+    const deliveries = found.slice(0, query.limit);
+    const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
+    const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
+    return {
+      document: { deliveries: deliveries.map(summaryDocument), next_before: next },
+      lines: deliveries.length === 0 ? NO_DELIVERY : [...summaryLines(deliveries), ...more],
+    };
+  };
+}
+
+const NO_DELIVERY = [
+  "No delivery passes the filter. There is one for each webhook of a task that has finished.",
+];
+
+function summaryDocument(summary: DeliverySummary): Answer["document"] {
+  const { taskId, kind, last } = summary;
+  return {
+    delivery_id: `${taskId}-${kind}`,
+    task_id: taskId,
+    login: summary.login,
+    kind,
+    host: hostOf(summary),
+    state: summary.state,
+    next_attempt_at: timeOrNull(summary.nextDueAt),
+    last_attempt:
+      last === null
+        ? null
+        : {
+            number: last.number,
+            ended_at: timeOrNull(last.endedAt),
+            outcome: last.outcome,
+            http_status: last.httpStatus,
+            error: last.error,
+          },
+  };
+}
+
+function summaryLines(deliveries: readonly DeliverySummary[]): readonly string[] {
+  const head = ["WHEN", "TASK_ID", "KIND", "HOST", "STATE", "ATTEMPT", "OUTCOME", "STATUS", "NEXT"];
+  const rows = deliveries.map((summary) => {
+    const { last } = summary;
+    return [
+      cellText(timeOrNull(last?.endedAt ?? null)),
+      summary.taskId,
+      summary.kind,
+      hostOf(summary),
+      summary.state,
+      cellText(numberText(last?.number)),
+      cellText(last?.outcome ?? null),
+      cellText(numberText(last?.httpStatus)),
+      cellText(timeOrNull(summary.nextDueAt)),
+    ];
+  });
+  return tableLines(head, rows);
+}
+
+function numberText(value: number | null | undefined): string | null {
+  return value === null || value === undefined ? null : String(value);
+}
+
+// Path and query of a URL can be as good as a password.
+function hostOf({ url }: DeliverySummary): string {
+  const form = parseUrlForm(url);
+  return form.kind === "form" ? form.hostname : "-";
+}
