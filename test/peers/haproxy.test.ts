@@ -1,0 +1,4 @@
+import { HAPROXY } from "./haproxy.ts";
+import { exerciseServer } from "./server-peer.ts";
+
+exerciseServer(HAPROXY);

@@ -1,0 +1,4 @@
+import { NGINX } from "./nginx.ts";
+import { exerciseServer } from "./server-peer.ts";
+
+exerciseServer(NGINX);
