@@ -22,8 +22,7 @@ const HELP = `node --import tsx scripts/crash.ts [options]
 
 const CONNECTIONS = 32;
 const TASKS_BEFORE_KILL = { min: 50, max: 4000 };
-// A failed attempt is repeated after a minute.
-const STALL_MS_MAX = 75_000;
+const STALL_MS_MAX = 60_000;
 const RESTARTS = 5;
 
 await runScript(crash);
@@ -54,7 +53,7 @@ async function killOften(place: DaemonPlace, rounds: number): Promise<void> {
     ...{ place, rounds, connections: CONNECTIONS },
     ...{ tasksBeforeKill: TASKS_BEFORE_KILL, stallMsMax: STALL_MS_MAX },
     onRound: ({ readyMs, acknowledged, missing }) => {
-      const killed = `killed after ${acknowledged} acknowledged tasks, ${missing} postbacks missing`;
+      const killed = `killed after ${acknowledged} acknowledged tasks, ${missing} webhooks missing`;
       process.stderr.write(`  ready in ${readyMs.toFixed(0)} ms, ${killed}\n`);
     },
   });

@@ -30,6 +30,11 @@ export class DatabaseView {
     return this.#connection.prepare(sql).pluck().all();
   }
 
+  /** A statement's rows, each with its columns in order, one after the other. */
+  rows(sql: string): Iterable<unknown> {
+    return this.#connection.prepare(sql).raw().iterate();
+  }
+
   /** A statement that answers one number. */
   number(sql: string): number {
     return Number(this.#connection.prepare(sql).pluck().get());

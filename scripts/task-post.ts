@@ -5,6 +5,8 @@ export interface TaskPostRequest {
   readonly tasks: number;
   readonly type: string;
   readonly postbackUrl?: string;
+  readonly pingbackUrl?: string;
+  readonly tag?: string;
 }
 
 /** The length of a task's input in bytes, as JSON text: what the budgets speak of. */
@@ -12,8 +14,12 @@ export const INPUT_BYTES = 300;
 
 /** A whole task_post request over a kept connection, as it goes over the wire. */
 export function taskPostRequest(request: TaskPostRequest): string {
-  const { key, tasks, type, postbackUrl } = request;
-  const task = { type, ...(postbackUrl && { postback_url: postbackUrl }), input: benchInput() };
+  const { key, tasks, type, tag, postbackUrl, pingbackUrl } = request;
+  const task = {
+    ...{ type, ...(tag && { tag }), ...(postbackUrl && { postback_url: postbackUrl }) },
+    ...(pingbackUrl && { pingback_url: pingbackUrl }),
+    input: benchInput(),
+  };
   const body = JSON.stringify(Array.from({ length: tasks }, () => task));
   return [
     "POST /v1/tasks/task_post HTTP/1.1",
@@ -26,8 +32,8 @@ export function taskPostRequest(request: TaskPostRequest): string {
   ].join("\r\n");
 }
 
-// ASCII only, so that characters are bytes.
-function benchInput(): Readonly<Record<string, unknown>> {
+/** An input of {@link INPUT_BYTES}: ASCII only, so that characters are bytes. */
+export function benchInput(): Readonly<Record<string, unknown>> {
   const input = { source: "s3://uploads/2026/clip.mov", width: 1280, height: 720, note: "" };
   return { ...input, note: "n".repeat(INPUT_BYTES - JSON.stringify(input).length) };
 }

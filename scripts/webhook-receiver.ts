@@ -20,10 +20,16 @@ export interface ReceivedWebhook {
   readonly receivedAt: number;
 }
 
-const ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+/** The status that a webhook is answered with. */
+export type StatusRule = (webhook: ReceivedWebhook) => 200 | 500;
+
+const ANSWERS = {
+  200: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+  500: "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
+};
 const WEBHOOK_ID = /^([0-9a-f-]{36})-(postback|pingback)$/;
 
-/** The other side of webhooks, on 127.0.0.1: tells of each one and answers 200. */
+/** The other side of webhooks, on 127.0.0.1: tells of each one and answers it. */
 export class WebhookReceiver {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -38,9 +44,19 @@ export class WebhookReceiver {
     });
   }
 
-  /** Tells `onWebhook` of each webhook before answering it. What is no webhook gets no answer. */
-  static async open(onWebhook: (webhook: ReceivedWebhook) => void): Promise<WebhookReceiver> {
-    const server = createServer({ noDelay: true }, (socket) => serve(socket, onWebhook));
+  /**
+   * Tells `onWebhook` of each webhook before answering it: 200, unless `statusOf` says otherwise. What is no webhook
+   * gets no answer.
+   */
+  static async open(
+    onWebhook: (webhook: ReceivedWebhook) => void,
+    statusOf: StatusRule = () => 200,
+  ): Promise<WebhookReceiver> {
+    const onEach = (webhook: ReceivedWebhook): string => {
+      onWebhook(webhook);
+      return ANSWERS[statusOf(webhook)];
+    };
+    const server = createServer({ noDelay: true }, (socket) => serve(socket, onEach));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const address = server.address();
@@ -61,7 +77,7 @@ export class WebhookReceiver {
   }
 }
 
-function serve(socket: Socket, onWebhook: (webhook: ReceivedWebhook) => void): void {
+function serve(socket: Socket, answerTo: (webhook: ReceivedWebhook) => string): void {
   const messages = new HttpMessages();
   socket.on("data", (chunk: Buffer) => {
     messages.read(chunk, (message) => {
@@ -70,15 +86,15 @@ function serve(socket: Socket, onWebhook: (webhook: ReceivedWebhook) => void): v
         socket.destroy();
         return;
       }
-      onWebhook(webhook);
-      socket.write(ANSWER);
+      socket.write(answerTo(webhook));
     });
   });
   // A sender that dies in the middle of an attempt sends again; there is nothing to do here.
   socket.on("error", () => socket.destroy());
 }
 
-function toWebhook({ head, body }: HttpMessage): ReceivedWebhook | null {
+/** The webhook that an HTTP request is; null when it is none. */
+export function toWebhook({ head, body }: HttpMessage): ReceivedWebhook | null {
   const id = WEBHOOK_ID.exec(headerOf(head, "webhook-id") ?? "");
   const taskId = id?.[1];
   if (taskId === undefined) return null;

@@ -37,15 +37,28 @@ export interface DaemonFile {
   /** Absolute path of the database. */
   readonly database: string;
   readonly account: NewAccount;
+  /** Where webhooks may go although it is not public. */
+  readonly allowed: string;
+}
+
+/** What of a daemon's configuration is not as in the other scripts. */
+export interface DaemonSettings {
+  /** 127.0.0.1 unless given. */
+  readonly allowed?: string;
+  /** What is added to the file, in TOML. */
+  readonly more?: string;
 }
 
 /** Makes a folder with a configuration, and in it a database with one account. */
-export async function createDaemonFile({ program, folder }: DaemonPlace): Promise<DaemonFile> {
+export async function createDaemonFile(
+  { program, folder }: DaemonPlace,
+  { allowed = "127.0.0.1", more = "" }: DaemonSettings = {},
+): Promise<DaemonFile> {
   const own = mkdtempSync(join(folder, "daemon-"));
-  writeFileSync(join(own, "postbackd.toml"), CONFIGURATION);
+  writeFileSync(join(own, "postbackd.toml"), `${CONFIGURATION}${more}`);
   const database = join(own, "postbackd.db");
   const account = await createAccount("bench", { program, folder: own, database });
-  return { program, folder: own, database, account };
+  return { program, folder: own, database, account, allowed };
 }
 
 /** Starts a daemon on that file. */
@@ -53,8 +66,8 @@ export function startDaemon(file: DaemonFile): Promise<DaemonProcess> {
   return DaemonProcess.start(daemonStart(file));
 }
 
-/** How to start one: on a free port, with webhooks to 127.0.0.1 allowed and all else by default. */
-export function daemonStart({ program, folder, database }: DaemonFile): DaemonStart {
-  const flags = ["--db", database, "--port", "0", "--allow-target", "127.0.0.1"];
+/** How to start one: on a free port, with webhooks allowed where the file says and all else by default. */
+export function daemonStart({ program, folder, database, allowed }: DaemonFile): DaemonStart {
+  const flags = ["--db", database, "--port", "0", "--allow-target", allowed];
   return { program, folder, flags };
 }

@@ -4,6 +4,12 @@ import { z } from "zod";
 
 import type { Ledger } from "./ledger.ts";
 
+/** Where the webhooks of a task go. */
+export interface WebhookUrls {
+  readonly postbackUrl: string;
+  readonly pingbackUrl: string;
+}
+
 /** What a {@link CarefulClient} did. */
 export interface CarefulCount {
   /** Requests with an Idempotency-Key, each answered in the end. */
@@ -49,7 +55,7 @@ const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code:
  */
 export class CarefulClient {
   readonly #apiKey: string;
-  readonly #postbackUrl: string;
+  readonly #webhooks: WebhookUrls;
   readonly #ledger: Ledger;
   readonly #unanswered: (Post | Cancel)[] = [];
   #posts = 0;
@@ -58,11 +64,11 @@ export class CarefulClient {
 
   constructor(deps: {
     readonly apiKey: string;
-    readonly postbackUrl: string;
+    readonly webhooks: WebhookUrls;
     readonly ledger: Ledger;
   }) {
     this.#apiKey = deps.apiKey;
-    this.#postbackUrl = deps.postbackUrl;
+    this.#webhooks = deps.webhooks;
     this.#ledger = deps.ledger;
   }
 
@@ -101,7 +107,9 @@ export class CarefulClient {
   #newPost(): Post {
     const isToCancel = ++this.#posts % CANCEL_EVERY === 0;
     const key = `key-${randomUUID()}`;
-    const task = { type: "echo", tag: key, postback_url: this.#postbackUrl };
+    const { postbackUrl, pingbackUrl } = this.#webhooks;
+    const urls = { postback_url: postbackUrl, pingback_url: pingbackUrl };
+    const task = { type: "echo", tag: key, ...urls };
     // Cancelled before their time, in the queue or while they run, and when they run at once or have run.
     const others = [{ ...task, start_at: NEVER }, { ...task, type: "parked" }, task];
     const tasks = isToCancel ? others : [task, task];

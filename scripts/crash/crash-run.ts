@@ -15,8 +15,9 @@ import { DatabaseView } from "../database-view.ts";
 import type { HttpMessage } from "../http-messages.ts";
 import { runLoad } from "../load.ts";
 import { taskPostRequest } from "../task-post.ts";
-import { WebhookReceiver } from "../webhook-receiver.ts";
-import { CarefulClient, type CarefulCount } from "./careful-client.ts";
+import { WebhookReceiver, type StatusRule } from "../webhook-receiver.ts";
+import { CarefulClient, type CarefulCount, type WebhookUrls } from "./careful-client.ts";
+import { explainArrivals, recordedAttempts, type Explanation } from "./duplicates.ts";
 import { inspectAnytime, inspectDatabase, type Inspection } from "./inspection.ts";
 import { Ledger, type LedgerCount } from "./ledger.ts";
 
@@ -37,12 +38,14 @@ export interface CrashOptions {
 export interface CrashRound {
   readonly readyMs: number;
   readonly acknowledged: number;
-  /** Postbacks that were still missing when the kill came. */
+  /** Webhooks that were still missing when the kill came. */
   readonly missing: number;
 }
 
 /** What came of it: nothing was lost, or {@link runCrashes} rejects. */
-export interface CrashReport extends Inspection {
+export interface CrashReport extends Inspection, Explanation {
+  /** kill -9, those while it started included. */
+  readonly kills: number;
   readonly count: LedgerCount;
   readonly careful: CarefulCount;
   /** Cancellations that were acknowledged. */
@@ -55,60 +58,82 @@ const POSTED = [1, 10, 100];
 const POLL_MS = 20;
 const KILL_DELAY_MS_MAX = 30;
 const START_MS = 300;
+const SETTINGS = { more: '\n[webhooks]\nretry_after = ["1s", "2s", "3s"]\n' };
+const FAILING_TASK = /[01]$/;
+const FAILURES = 2;
+
+// An eighth of the tasks has receivers that fail at first: retries and crashes meet in one series. Interrupted attempts
+// count too, so that no series can run out of retries.
+const statusOf: StatusRule = ({ taskId, attempt }) =>
+  FAILING_TASK.test(taskId) && attempt <= FAILURES ? 500 : 200;
 
 const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code: z.number() })) });
 
 /**
  * Kills a daemon again and again in the middle of the whole way from post to postback, always on one database
  * file, then lets it finish. Rejects with the reason when anything that was acknowledged is lost, comes
- * unsigned or wrong, is made or sent although it must not, or when the file is damaged or counts wrongly. A process that is killed loses nothing that the kernel
+ * unsigned or wrong, comes twice without a crash to explain it, is made or sent although it must not, or when the file
+ * is damaged or counts wrongly. A process that is killed loses nothing that the kernel
  * has taken from it: this shows what a crash of the program does, not what a power cut does.
  */
 export async function runCrashes(options: CrashOptions): Promise<CrashReport> {
-  const file = await createDaemonFile(options.place);
+  const file = await createDaemonFile(options.place, SETTINGS);
   const ledger = new Ledger(file.account.webhookSecret);
-  await using receiver = await WebhookReceiver.open((webhook) => ledger.receive(webhook));
-  const postbackUrl = `${receiver.url}/postback`;
-  const client = new CarefulClient({ apiKey: file.account.key, postbackUrl, ledger });
-  const run = { file, ledger, client, postbackUrl };
+  await using receiver = await WebhookReceiver.open(
+    (webhook) => ledger.receive(webhook, statusOf(webhook)),
+    statusOf,
+  );
+  const { url } = receiver;
+  const webhooks = { postbackUrl: `${url}/postback`, pingbackUrl: `${url}/pingback?id=$id` };
+  const client = new CarefulClient({ apiKey: file.account.key, webhooks, ledger });
+  const killedAt: number[] = [];
+  const run = { file, ledger, client, webhooks, killedAt };
   const restartMs: number[] = [];
   for (let round = 0; round < options.rounds; round++) {
-    if (round % 2 === 1) await crashWhileStarting(file, restartMs.at(-1) ?? START_MS);
+    if (round % 2 === 1) await crashWhileStarting(run, restartMs.at(-1) ?? START_MS);
     const done = await crashOnce(round, { ...run, options });
     if (round > 0) restartMs.push(done.readyMs);
     options.onRound(done);
   }
   restartMs.push(await finish(run, options));
   const inspection = inspectDatabase(file.database, ledger);
-  const faults = [...ledger.faults, ...inspection.faults];
+  const { arrivals } = ledger;
+  const attempts = recordedAttempts(file.database);
+  const explanation = explainArrivals({ arrivals, attempts, killedAt });
+  const faults = [...ledger.faults, ...inspection.faults, ...explanation.faults];
   if (faults.length > 0)
     throw new Error(`${faults.length} faults:\n${faults.slice(0, 10).join("\n")}`);
   const { count, cancelled } = ledger;
-  return { ...inspection, count, careful: client.count, cancelled: cancelled.size, restartMs };
+  const counts = { count, careful: client.count, cancelled: cancelled.size };
+  return { ...inspection, ...explanation, ...counts, kills: killedAt.length, restartMs };
 }
 
 interface CrashRun {
   readonly file: DaemonFile;
   readonly ledger: Ledger;
   readonly client: CarefulClient;
-  readonly postbackUrl: string;
+  readonly webhooks: WebhookUrls;
+  /** When each killed daemon was gone, in epoch milliseconds. */
+  readonly killedAt: number[];
 }
 
 // A kill in the first half would only meet Node reading the program.
-async function crashWhileStarting(file: DaemonFile, readyMs: number): Promise<void> {
+async function crashWhileStarting({ file, killedAt }: CrashRun, readyMs: number): Promise<void> {
   await DaemonProcess.startAndKill(daemonStart(file), readyMs * (0.5 + Math.random() / 2));
+  killedAt.push(Date.now());
 }
 
 async function crashOnce(
   round: number,
-  { file, ledger, client, postbackUrl, options }: CrashRun & { readonly options: CrashOptions },
+  { options, ...run }: CrashRun & { readonly options: CrashOptions },
 ): Promise<CrashRound> {
+  const { file, ledger, client, webhooks, killedAt } = run;
   await using daemon = await startDaemon(file);
   inspectAnytime(file.database, ledger).forEach((fault) => ledger.blame(fault));
   const before = ledger.count.acknowledged;
   const killAt = before + randomInt(options.tasksBeforeKill.min, options.tasksBeforeKill.max);
   const tasks = POSTED[round % POSTED.length] ?? 1;
-  const request = { key: file.account.key, tasks, type: "echo", postbackUrl };
+  const request = { key: file.account.key, tasks, type: "echo", ...webhooks };
   const kills: Promise<void>[] = [];
   let missing = 0;
   const onAnswer = (message: HttpMessage): void => {
@@ -119,6 +144,7 @@ async function crashOnce(
     await sleep(randomInt(KILL_DELAY_MS_MAX));
     missing = ledger.count.missing;
     await daemon.kill();
+    killedAt.push(Date.now());
   };
   // Both until the kill breaks their connections.
   const load = runLoad({
@@ -169,10 +195,10 @@ async function allArrived(
   while (ledger.count.missing > 0) {
     if (!daemon.isRunning) throw new Error(`the daemon ended by itself: ${daemon.log}`);
     if (performance.now() - changedAt > stallMsMax) {
-      throw new Error(`${ledger.count.missing} postbacks are missing: ${daemon.log}`);
+      throw new Error(`${ledger.count.missing} webhooks are missing: ${daemon.log}`);
     }
     await sleep(POLL_MS);
-    if (ledger.count.postbacks === last.postbacks) continue;
+    if (ledger.count.webhooks === last.webhooks) continue;
     last = ledger.count;
     changedAt = performance.now();
   }

@@ -31,6 +31,19 @@ const WRONG_COUNTS = `
     HAVING sum(tasks) <> 0
   )`;
 
+const BROKEN_SERIES = `
+  SELECT count(*) FROM (
+    SELECT 1 FROM attempts
+    GROUP BY task_seq, kind
+    HAVING count(*) <> max(number) OR count(DISTINCT number) <> max(number)
+  )`;
+
+// An attempt that a crash cut off uses up no retry.
+const WRONG_RETRIES = `
+  SELECT count(*) FROM attempts AS a
+  JOIN attempts AS b ON b.task_seq = a.task_seq AND b.kind = a.kind AND b.number = a.number + 1
+  WHERE b.retry <> a.retry + (a.outcome <> 'interrupted')`;
+
 /** What must never be in a database, whatever has just happened to its daemon and whether one runs. */
 export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "cancelled">): string[] {
   using view = new DatabaseView(file);
@@ -60,6 +73,9 @@ export function inspectDatabase(file: string, promises: Promises): Inspection {
     fault(wrongKeys(view, promised), "idempotency keys stand for too many or too few tasks"),
     fault(count(undelivered), "deliveries are not over"),
     fault(count("attempts WHERE ended_at IS NULL"), "attempts have no end"),
+    fault(view.number(BROKEN_SERIES), "deliveries have attempts with missing or repeated numbers"),
+    fault(view.number(WRONG_RETRIES), "attempts count the retries before them wrongly"),
+    fault(count("attempts WHERE started_at < due_at"), "attempts were begun before their time"),
   ].filter((text) => text !== "");
   const rerun = count("tasks WHERE runs > 1");
   const interrupted = count("attempts WHERE outcome = 'interrupted'");

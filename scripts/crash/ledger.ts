@@ -4,30 +4,46 @@ import { isSignedWith, type ReceivedWebhook } from "../webhook-receiver.ts";
 
 /** What the receiver has seen, beside what was promised. */
 export interface LedgerCount {
-  /** Tasks that the daemon said it had accepted. */
+  /** Tasks that the daemon said it had accepted; each is to send a postback and a pingback. */
   readonly acknowledged: number;
-  /** Acknowledged tasks whose postback has not arrived. */
+  /** Webhooks of acknowledged tasks that the receiver has not accepted. */
   readonly missing: number;
-  readonly postbacks: number;
-  /** Postbacks of a task whose postback had arrived before: allowed after a crash, "at least once". */
-  readonly repeated: number;
+  /** Webhooks that arrived, of both kinds. */
+  readonly webhooks: number;
+  /** Of these, those that the receiver answered with 500. */
+  readonly failed: number;
 }
 
+/** A webhook that arrived, and what it was answered with. */
+export interface Arrival {
+  readonly taskId: string;
+  readonly kind: ReceivedWebhook["kind"];
+  readonly attempt: number;
+  readonly status: 200 | 500;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+}
+
+const KINDS = ["postback", "pingback"] as const;
+
 /**
- * What outlives every crash: the ids that the daemon acknowledged, and the postbacks that arrived. Both are
+ * What outlives every crash: the ids that the daemon acknowledged, and the webhooks that arrived. Both are
  * kept here, in a process that is not killed.
  */
 export class Ledger {
   readonly #secret: string;
   readonly #acknowledged = new Set<string>();
-  /** The hash of the first body, by task. */
-  readonly #arrived = new Map<string, string>();
+  readonly #arrivals: Arrival[] = [];
+  /** The hash of what the first attempt signed, by delivery. */
+  readonly #signed = new Map<string, string>();
+  /** Deliveries that the receiver accepted. */
+  readonly #accepted = new Set<string>();
   readonly #cancelled = new Set<string>();
   /** How many tasks each idempotency key stands for. */
   readonly #promised = new Map<string, number>();
   readonly #faults: string[] = [];
   #missing = 0;
-  #postbacks = 0;
+  #failed = 0;
 
   constructor(secret: string) {
     this.#secret = secret;
@@ -36,13 +52,14 @@ export class Ledger {
   acknowledge(taskId: string): void {
     if (this.#acknowledged.has(taskId)) this.#faults.push(`${taskId} was acknowledged twice`);
     this.#acknowledged.add(taskId);
-    if (!this.#arrived.has(taskId)) this.#missing++;
+    for (const kind of KINDS) if (!this.#accepted.has(`${taskId}-${kind}`)) this.#missing++;
   }
 
   /** A cancellation was acknowledged: from now on and before, nothing may be sent. */
   cancel(taskId: string): void {
     this.#cancelled.add(taskId);
-    if (this.#arrived.has(taskId)) this.#faults.push(`${taskId} was cancelled after its postback`);
+    const isSent = KINDS.some((kind) => this.#signed.has(`${taskId}-${kind}`));
+    if (isSent) this.#faults.push(`${taskId} was cancelled after its webhook`);
   }
 
   /** A post with an idempotency key was answered with so many tasks. */
@@ -55,27 +72,26 @@ export class Ledger {
     this.#faults.push(fault);
   }
 
-  receive(webhook: ReceivedWebhook): void {
-    const { taskId, body } = webhook;
-    this.#postbacks++;
-    if (this.#cancelled.has(taskId))
-      this.#faults.push(`${taskId}: a postback after the cancelling`);
-    if (!isSignedWith(this.#secret, webhook)) this.#faults.push(`${taskId}: bad signature`);
-    // The id stands in the body as it stands in the header, or the daemon mixed two tasks up.
-    if (!body.includes(`"id":"${taskId}"`)) this.#faults.push(`${taskId}: another task's body`);
-    const hash = createHash("sha256").update(body).digest("base64");
-    const first = this.#arrived.get(taskId);
-    if (first === undefined) this.#arrive(taskId, hash);
-    else if (first !== hash) this.#faults.push(`${taskId}: a repeated postback has another body`);
+  /** A webhook arrived and was answered with that status. */
+  receive(webhook: ReceivedWebhook, status: 200 | 500): void {
+    const { taskId, kind, attempt, receivedAt } = webhook;
+    this.#arrivals.push({ taskId, kind, attempt, status, receivedAt });
+    this.#check(webhook);
+    if (status === 200) this.#accept(webhook);
+    else this.#failed++;
   }
 
   get count(): LedgerCount {
     return {
       acknowledged: this.#acknowledged.size,
       missing: this.#missing,
-      postbacks: this.#postbacks,
-      repeated: this.#postbacks - this.#arrived.size,
+      webhooks: this.#arrivals.length,
+      failed: this.#failed,
     };
+  }
+
+  get arrivals(): readonly Arrival[] {
+    return this.#arrivals;
   }
 
   get acknowledged(): ReadonlySet<string> {
@@ -95,8 +111,24 @@ export class Ledger {
     return this.#faults;
   }
 
-  #arrive(taskId: string, hash: string): void {
-    this.#arrived.set(taskId, hash);
+  #check(webhook: ReceivedWebhook): void {
+    const { taskId, kind, signed } = webhook;
+    const delivery = `${taskId}-${kind}`;
+    if (this.#cancelled.has(taskId)) this.#faults.push(`${delivery} came after the cancelling`);
+    if (!isSignedWith(this.#secret, webhook)) this.#faults.push(`${delivery}: bad signature`);
+    // The id stands in what is signed as it stands in the header, or the daemon mixed two tasks up.
+    if (!signed.includes(kind === "postback" ? `"id":"${taskId}"` : taskId))
+      this.#faults.push(`${delivery} is another task's`);
+    const hash = createHash("sha256").update(signed).digest("base64");
+    const first = this.#signed.get(delivery);
+    if (first === undefined) this.#signed.set(delivery, hash);
+    else if (first !== hash) this.#faults.push(`${delivery} came again with another content`);
+  }
+
+  #accept({ taskId, kind }: ReceivedWebhook): void {
+    const delivery = `${taskId}-${kind}`;
+    if (this.#accepted.has(delivery)) return;
+    this.#accepted.add(delivery);
     if (this.#acknowledged.has(taskId)) this.#missing--;
   }
 }

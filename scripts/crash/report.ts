@@ -7,14 +7,23 @@ import type { CrashReport } from "./crash-run.ts";
 export function crashTable(report: CrashReport): string {
   const { count, careful, cancelled, restartMs, ...inspection } = report;
   const slowest = Math.max(...restartMs).toFixed(0);
+  const windowMs = Math.max(0, ...inspection.unrecordedMs);
   const rows = [
+    ["kill -9, under load and while it starts", inspection.kills],
     ["tasks acknowledged, each of them completed", count.acknowledged],
     ["tasks on disk whose acknowledgement the crash cut off", inspection.unacknowledged],
-    ["postbacks received, every signature right", count.postbacks],
-    ["of these, repeated after a crash", count.repeated],
+    ["acknowledged results without a delivered postback and pingback", count.missing],
+    ["webhooks received, every signature right", count.webhooks],
+    ["of these, answered 500 and sent again", count.failed],
+    ["duplicates: accepted by the receiver before", inspection.duplicates],
+    [
+      "accepted attempts in flight at a kill, recorded as interrupted",
+      inspection.unrecordedMs.length,
+    ],
+    ["of those, the longest from arrival to the end of the process, ms", windowMs],
+    ["duplicates that this does not explain", 0],
+    ["attempts interrupted by a crash and made again, no retry used", inspection.interrupted],
     ["tasks started again after a crash", inspection.rerun],
-    ["attempts interrupted by a crash and made again", inspection.interrupted],
-    ["acknowledged tasks without a postback", count.missing],
     ["posts with an Idempotency-Key, each with its tasks once", careful.posts],
     ["of these, sent again because a crash cut off the answer", careful.repeated],
     ["of those, on disk before the crash and answered as kept", careful.replayed],

@@ -7,7 +7,7 @@ import { sourceProgram } from "../../scripts/program.ts";
 import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
 // The long version: scripts/crash.ts.
-test("kill -9 loses no acknowledged task, postback, key or cancelling, and damages no database", async (t) => {
+test("kill -9 loses no acknowledged task, webhook, key or cancelling, and damages no database", async (t) => {
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
   const rounds: CrashRound[] = [];
@@ -25,7 +25,10 @@ test("kill -9 loses no acknowledged task, postback, key or cancelling, and damag
   assert(rounds.every(({ acknowledged }) => acknowledged >= 20));
   assert.deepEqual(report.faults, []);
   assert.equal(report.count.missing, 0);
-  assert(report.count.postbacks >= report.count.acknowledged);
+  assert(report.count.webhooks >= 2 * report.count.acknowledged);
+  assert(report.count.failed > 0, "no receiver failed");
+  assert.equal(report.kills, 4);
+  assert(report.duplicates <= report.unrecordedMs.length);
   assert.equal(report.restartMs.length, 3);
   assert(report.careful.posts > 0 && report.careful.repeated > 0);
   assert(report.cancelled > 0);

@@ -81,6 +81,24 @@ test("a delivery that is not over is a fault", (t) => {
   assert.deepEqual(faults, ["1 deliveries are not over"]);
 });
 
+test("attempts whose numbers have gaps, whose retries are counted wrongly or that began too early are faults", (t) => {
+  const second = (number: number, retry: number, due: number): string => {
+    const columns = "task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome";
+    const values = `1, 'postback', ${number}, ${retry}, 'h', ${due}, 10, 20, 'delivered'`;
+    return `INSERT INTO attempts (${columns}) VALUES (${values});`;
+  };
+  const faultsOf = (change: string) =>
+    inspectDatabase(databaseWith(t, { change }), promises()).faults;
+
+  assert.deepEqual(faultsOf(second(2, 0, 1)), []);
+  assert.deepEqual(faultsOf(second(3, 0, 1)), [
+    "1 deliveries have attempts with missing or repeated numbers",
+  ]);
+  // The first was interrupted, which uses up no retry.
+  assert.deepEqual(faultsOf(second(2, 1, 1)), ["1 attempts count the retries before them wrongly"]);
+  assert.deepEqual(faultsOf(second(2, 0, 11)), ["1 attempts were begun before their time"]);
+});
+
 test("a cancelled task that sent nothing is no fault, and no unacknowledged one", (t) => {
   const change = "DELETE FROM attempts;";
   const file = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting", change });
