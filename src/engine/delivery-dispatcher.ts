@@ -150,7 +150,6 @@ export class DeliveryDispatcher {
 
   async #claim(shares: readonly LaneShare[]): Promise<void> {
     const { store, clock } = this.#deps;
-    let settled = 0;
     try {
       let setMs = 0;
       const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> => {
@@ -160,18 +159,14 @@ export class DeliveryDispatcher {
       };
       const { attempts, lanes } = await persist(claim, this.#deps);
       const started = loadByLane(attempts);
-      for (const share of shares) {
+      for (const [index, share] of shares.entries()) {
         // The store answered in the time of the clock as it was then.
-        const left = movedLane(lanes[settled] ?? nothingLeft(share.host), this.#setMs - setMs);
+        const left = movedLane(lanes[index] ?? nothingLeft(share.host), this.#setMs - setMs);
         this.#lanes.claimed(share, { ...(started.get(share.host) ?? NO_LOAD), left });
-        settled++;
       }
       for (const attempt of attempts) this.#start(attempt);
     } finally {
-      // A claim that failed started nothing: what was set aside for it must not be waited for.
-      for (const share of shares.slice(settled)) {
-        this.#lanes.claimed(share, { ...NO_LOAD, left: nothingLeft(share.host) });
-      }
+      // Also after a claim that failed for good, which is the end of all work: a stop waits for it.
       this.#isClaiming = false;
       this.#settled();
     }

@@ -184,7 +184,10 @@ export class Lanes {
   #giveTurn(queue: LaneQueue, shares: Map<string, LaneShare>): void {
     const lane = this.#laneOf(queue.host);
     const room = this.#places.room(queue.class, this.#standing(lane));
-    const places = Math.min(room, this.#laneRoom(lane));
+    // One at a time to a host that has not answered: those that never will must not go before one that is asked for
+    // the first time.
+    const turn = this.#proven.has(lane.host) ? Infinity : 1;
+    const places = Math.min(room, this.#laneRoom(lane), turn);
     const retries = queue.class === "retries" ? places : this.#retryTurns(lane, places);
     const given = { fresh: places - retries, retries };
     for (const of of ATTEMPT_CLASSES) if (given[of] > 0) lane[of].dueAt = null;

@@ -105,23 +105,24 @@ test("a lane is taken when its earliest attempt is due and not before", () => {
   lanes.noteDue("b", { class: "retries", dueAt: NOW + 5 });
 
   assert.deepEqual(lanes.take(NOW - 1), []);
-  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 4, retries: 0 }]);
-  assert.deepEqual(lanes.take(NOW + 5), [{ host: "b", fresh: 0, retries: 4 }]);
+  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 1, retries: 0 }]);
+  assert.deepEqual(lanes.take(NOW + 5), [{ host: "b", fresh: 0, retries: 1 }]);
 });
 
 test("an earlier due time replaces a later one, and a later one changes nothing", () => {
   const lanes = new Lanes(SMALL);
   for (const wait of [100, 0, 50]) lanes.noteDue("a", { class: "fresh", dueAt: NOW + wait });
 
-  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 4, retries: 0 }]);
+  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 1, retries: 0 }]);
 });
 
 test("a share counts as in flight until it is claimed, then what was really started does", () => {
   const bench = new Bench(SMALL);
+  bench.prove("a");
   bench.lanes.noteDue("a", { class: "fresh", dueAt: NOW });
   const [share] = bench.lanes.take(NOW);
   assert.ok(share);
-  assert.equal(bench.lanes.inFlight, 4);
+  assert.equal(bench.lanes.inFlight, 32);
 
   const left = { host: "a", freshDueAt: null, retryDueAt: null };
   bench.lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
@@ -142,7 +143,17 @@ test("what becomes due while a claim is under way is claimed next", () => {
   const left = { host: "a", freshDueAt: null, retryDueAt: null };
   lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
 
-  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 3, retries: 0 }]);
+  assert.deepEqual(lanes.take(NOW), [{ host: "a", fresh: 1, retries: 0 }]);
+});
+
+test("a host that is asked for the first time does not wait for second attempts at 300 that hang", () => {
+  const bench = new Bench(DEFAULTS);
+  for (const host of hosts(300, "hangs")) bench.due(host, { fresh: 10 });
+  // Their turns are before that of the new one.
+  assert.equal(bench.lanes.isIdle(NOW), false);
+  bench.due("new", { fresh: 1 });
+
+  assert.equal(bench.fill().get("new"), 1);
 });
 
 test("a host has 4 places until it answers, then its whole lane", () => {
@@ -396,7 +407,7 @@ test("a retry far away neither blocks nor multiplies while first attempts come a
   }
 
   assert.equal(lanes.isIdle(NOW), true);
-  assert.deepEqual(lanes.take(NOW + 60_000), [{ host: "a", fresh: 0, retries: 4 }]);
+  assert.deepEqual(lanes.take(NOW + 60_000), [{ host: "a", fresh: 0, retries: 1 }]);
 });
 
 test("when the clock is set everything is due as long after now as before", () => {
