@@ -1,5 +1,6 @@
 import type { ArgsDef } from "citty";
 
+import { attemptDocument } from "../domain/attempt-document.ts";
 import { systemClock } from "../domain/clock.ts";
 import { explainAttempt, explainDelivery, explainNoDelivery } from "../domain/delivery-story.ts";
 import type { DeliveryKind } from "../domain/delivery.ts";
@@ -177,33 +178,18 @@ function deliveryDocument(shown: Shown, taskId: string): Answer["document"] {
     state,
     story: shown.story,
     url_steps: shown.steps,
-    attempts: shown.attempts.map(attemptDocument),
+    attempts: shown.attempts.map(shownDocument),
     signed: { message, bytes: Buffer.byteLength(message), sha256: messageHash(message) },
   };
 }
 
-function attemptDocument({ attempt, story, request }: ShownAttempt): Answer["document"] {
-  const { number, dueAt, startedAt, outcome, error, address, phases, refusal } = attempt;
+function shownDocument({ attempt, story, request }: ShownAttempt): Answer["document"] {
+  const { startedAt, dueAt, retryAfter } = attempt;
   return {
-    number,
     story,
-    due_at: timeText(dueAt),
-    started_at: timeOrNull(startedAt),
+    ...attemptDocument(attempt),
     late_ms: startedAt === null ? null : Math.max(0, startedAt - dueAt),
-    ended_at: timeOrNull(attempt.endedAt),
-    outcome,
-    http_status: attempt.httpStatus,
-    error,
-    address,
-    phases: {
-      dns_ms: phases.dnsMs,
-      connect_ms: phases.connectMs,
-      tls_ms: phases.tlsMs,
-      first_byte_ms: phases.firstByteMs,
-    },
-    retry_after: attempt.retryAfter,
-    response_excerpt: attempt.responseExcerpt,
-    refusal,
+    retry_after: retryAfter,
     method: request?.method ?? null,
     headers: request?.headers ?? null,
   };

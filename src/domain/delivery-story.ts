@@ -2,36 +2,12 @@ import { classifyAddress } from "./address.ts";
 import { parseAllowList } from "./allow-list.ts";
 import { explainError } from "./attempt-error.ts";
 import type { ErrorExplanation, Peer } from "./attempt-error.ts";
-import type {
-  AttemptOutcome,
-  AttemptPhases,
-  AttemptResult,
-  DeliveryKind,
-  DeliveryState,
-  Refusal,
-} from "./delivery.ts";
+import type { Attempt, AttemptPhases, Delivery, DeliveryKind, Refusal } from "./delivery.ts";
 import { postedUrls } from "./task-url.ts";
 import type { Task } from "./task.ts";
 import { durationText, momentText } from "./time.ts";
 import { parseUrlForm } from "./url-form.ts";
 import { judgeWebhookUrl } from "./webhook-url.ts";
-
-/** An attempt as it is recorded; the outcome is null while it is scheduled or in flight. */
-export interface AttemptFacts extends Omit<AttemptResult, "outcome"> {
-  readonly outcome: AttemptOutcome | null;
-  readonly number: number;
-  readonly dueAt: number;
-  readonly startedAt: number | null;
-  readonly endedAt: number | null;
-}
-
-/** A delivery as it is recorded, its attempts in the order they were made. */
-export interface DeliveryFacts {
-  readonly kind: DeliveryKind;
-  readonly url: string;
-  readonly state: DeliveryState;
-  readonly attempts: readonly AttemptFacts[];
-}
 
 /** What a story needs beside the attempt: where it was for, and from when it is told. */
 export interface Circumstances {
@@ -43,7 +19,7 @@ export interface Circumstances {
  * One sentence, without its full stop, that says what became of a delivery and why: the answer to "why did my
  * callback not arrive?". It never holds the URL's path or query.
  */
-export function explainDelivery(delivery: DeliveryFacts, now: number): string {
+export function explainDelivery(delivery: Delivery, now: number): string {
   const circumstances = { url: delivery.url, now };
   const last = delivery.attempts.at(-1);
   if (last === undefined) return "nothing is recorded of it yet";
@@ -66,7 +42,7 @@ export function explainDelivery(delivery: DeliveryFacts, now: number): string {
 }
 
 /** The same about one attempt. Begins with its outcome. */
-export function explainAttempt(attempt: AttemptFacts, circumstances: Circumstances): string {
+export function explainAttempt(attempt: Attempt, circumstances: Circumstances): string {
   const { outcome, startedAt } = attempt;
   if (startedAt === null) return explainScheduled(attempt, circumstances.now);
   if (outcome === null) return explainInFlight(startedAt, circumstances);
@@ -107,12 +83,12 @@ export function explainNoDelivery(task: Task, kind: DeliveryKind | null): string
   return `not sent yet: the task, posted at ${created}, is ${state}, and webhooks go out once it has finished`;
 }
 
-interface EndedAttempt extends AttemptFacts {
+interface EndedAttempt extends Attempt {
   readonly startedAt: number;
   readonly endedAt: number;
 }
 
-function explainScheduled({ number, dueAt }: AttemptFacts, now: number): string {
+function explainScheduled({ number, dueAt }: Attempt, now: number): string {
   const due = `scheduled: attempt ${number} is due`;
   if (dueAt > now) return `${due} at ${momentText(dueAt)}, in ${durationText(dueAt - now)}`;
   return (
@@ -264,7 +240,7 @@ function hostOf(url: string): string {
   return form.kind === "form" ? form.hostname : "its host";
 }
 
-function peerOf({ address }: AttemptFacts, { url }: Circumstances): Peer {
+function peerOf({ address }: Attempt, { url }: Circumstances): Peer {
   const form = parseUrlForm(url);
   const host = form.kind === "form" ? form.hostname : "its host";
   const port = form.kind === "form" ? `:${form.port}` : "";

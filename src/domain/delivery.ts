@@ -77,6 +77,24 @@ export interface AttemptResult {
   readonly retryAfter: string | null;
 }
 
+/** An attempt as it is recorded: scheduled until it has started, in flight until it has ended. */
+export interface Attempt extends Omit<AttemptResult, "outcome"> {
+  readonly number: number;
+  readonly dueAt: number;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+  /** Null while the attempt is scheduled or in flight. */
+  readonly outcome: AttemptOutcome | null;
+}
+
+/** A delivery as it is recorded, its attempts in the order they were made. */
+export interface Delivery {
+  readonly kind: DeliveryKind;
+  readonly url: string;
+  readonly state: DeliveryState;
+  readonly attempts: readonly Attempt[];
+}
+
 /** What follows from an attempt's outcome. `retry` counts the retries used once the next attempt starts. */
 export type DeliveryDecision =
   | { readonly state: "delivered" | "given_up" | "refused" }

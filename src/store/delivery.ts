@@ -1,11 +1,14 @@
 import type {
   AttemptResult,
+  Delivery,
   DeliveryDecision,
   DeliveryFilter,
   DeliveryKind,
   DeliveryState,
 } from "../domain/delivery.ts";
 import type { Task } from "../domain/task.ts";
+
+export type { Attempt, Delivery } from "../domain/delivery.ts";
 
 /** What the store takes and gives about deliveries; re-exported by store.ts. */
 
@@ -70,25 +73,6 @@ export interface Redelivery {
   /** Null is all kinds. */
   readonly kind: DeliveryKind | null;
   readonly now: number;
-}
-
-export interface Attempt extends AttemptResultRecord {
-  readonly number: number;
-  readonly dueAt: number;
-  readonly startedAt: number | null;
-  readonly endedAt: number | null;
-}
-
-/** As {@link AttemptResult}; the outcome is null while the attempt is scheduled or in flight. */
-export type AttemptResultRecord = Omit<AttemptResult, "outcome"> & {
-  readonly outcome: AttemptResult["outcome"] | null;
-};
-
-export interface Delivery {
-  readonly kind: DeliveryKind;
-  readonly url: string;
-  readonly state: DeliveryState;
-  readonly attempts: readonly Attempt[];
 }
 
 // For the operator, who sees every account

@@ -8,7 +8,7 @@ import {
   explainDelivery,
   explainNoDelivery,
 } from "../../src/domain/delivery-story.ts";
-import type { AttemptFacts, DeliveryFacts } from "../../src/domain/delivery-story.ts";
+import type { Attempt, Delivery } from "../../src/domain/delivery.ts";
 import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/delivery.ts";
 import type { Task } from "../../src/domain/task.ts";
 import { durationText } from "../../src/domain/time.ts";
@@ -17,7 +17,7 @@ const T0 = Date.parse("2026-11-21T14:02:11.000Z");
 const URL = "https://hooks.corp/in/secret-path?token=hidden";
 const NONE = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
 
-const SCHEDULED: AttemptFacts = {
+const SCHEDULED: Attempt = {
   number: 1,
   dueAt: T0,
   startedAt: null,
@@ -33,7 +33,7 @@ const SCHEDULED: AttemptFacts = {
 };
 
 /** An attempt that took 120 ms and ended at {@link T0}. */
-function ended(facts: Partial<AttemptFacts>): AttemptFacts {
+function ended(facts: Partial<Attempt>): Attempt {
   return { ...SCHEDULED, dueAt: T0 - 130, startedAt: T0 - 120, endedAt: T0, ...facts };
 }
 
@@ -49,7 +49,7 @@ const REFUSED = {
   refusal: { host: "hooks.corp", addresses: ["10.1.2.3"], rule: "private-use (RFC 1918)" },
 } as const;
 
-const ATTEMPTS: readonly [facts: AttemptFacts, sentence: string][] = [
+const ATTEMPTS: readonly [facts: Attempt, sentence: string][] = [
   [
     ended({ ...ANSWERED, outcome: "delivered", httpStatus: 204 }),
     `delivered: hooks.corp (203.0.114.7:443) answered 204 ${AT} ${SPENT}`,
@@ -180,7 +180,7 @@ const FAILED = ended({
   error: "status is not 2xx",
 });
 
-function told(state: DeliveryFacts["state"], ...attempts: readonly AttemptFacts[]): string {
+function told(state: Delivery["state"], ...attempts: readonly Attempt[]): string {
   return explainDelivery({ kind: "postback", url: URL, state, attempts }, T0);
 }
 

@@ -1,9 +1,10 @@
+import { attemptDocument } from "../../domain/attempt-document.ts";
 import { DELIVERY_KINDS, type DeliveryKind } from "../../domain/delivery.ts";
 import { isId } from "../../domain/id.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task.ts";
-import { timeOrNull, timeText } from "../../domain/time.ts";
-import type { Attempt, Delivery, Store } from "../../store/store.ts";
+import { timeText } from "../../domain/time.ts";
+import type { Delivery, Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { invalidField, optionalWord } from "../fields.ts";
 import { tooManyRequests } from "../gate.ts";
@@ -126,27 +127,5 @@ function deliveryDocument(id: string, { kind, url, state, attempts }: Delivery) 
     state,
     next_attempt_at: isScheduled ? timeText(next.dueAt) : null,
     attempts: attempts.map(attemptDocument),
-  };
-}
-
-function attemptDocument(attempt: Attempt) {
-  const { number, outcome, error, address, phases, refusal } = attempt;
-  return {
-    number,
-    due_at: timeText(attempt.dueAt),
-    started_at: timeOrNull(attempt.startedAt),
-    ended_at: timeOrNull(attempt.endedAt),
-    outcome,
-    http_status: attempt.httpStatus,
-    error,
-    address,
-    phases: {
-      dns_ms: phases.dnsMs,
-      connect_ms: phases.connectMs,
-      tls_ms: phases.tlsMs,
-      first_byte_ms: phases.firstByteMs,
-    },
-    response_excerpt: attempt.responseExcerpt,
-    refusal,
   };
 }
