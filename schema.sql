@@ -1,4 +1,4 @@
--- The database of postbackd, version 3. One SQLite file in WAL mode; every table is STRICT.
+-- The database of postbackd, version 4. One SQLite file in WAL mode; every table is STRICT.
 -- Times are milliseconds since the epoch, UTC. Columns named *_text hold JSON text exactly as clients see it.
 -- `seq` numbers rows in the order they were made: it joins tables and pages through lists; ids are for the world.
 -- Partial indexes repeat their WHERE literally in the queries that use them; test/store/query-plans.test.ts
@@ -81,8 +81,8 @@ CREATE TABLE tasks (
   data_text      TEXT    NOT NULL
 ) STRICT;
 
--- Claiming: the next task of a type by priority, then age.
-CREATE INDEX tasks_queued ON tasks (type, priority DESC, seq) WHERE state = 'queued';
+-- Claiming: the accounts that wait for a type, and of each the next task by priority, then age.
+CREATE INDEX tasks_queued ON tasks (type, account_seq, priority DESC, seq) WHERE state = 'queued';
 -- The tick that lets delayed tasks into the queue.
 CREATE INDEX tasks_delayed ON tasks (start_at) WHERE state = 'delayed';
 -- A start after a crash puts what was running back into the queue.
@@ -135,6 +135,46 @@ CREATE TABLE task_results (
   result_text TEXT,
   error_text  TEXT
 ) STRICT;
+
+-- Tokens of external workers. A revoked one stays: leases name it.
+CREATE TABLE workers (
+  seq          INTEGER PRIMARY KEY,
+  name         TEXT    NOT NULL,
+  -- SHA-256 in hex; UNIQUE is also the index that every request of a worker reads.
+  hash         TEXT    NOT NULL UNIQUE,
+  last_four    TEXT    NOT NULL,
+  -- The types whose tasks it may claim: a JSON array.
+  types_text   TEXT    NOT NULL,
+  created_at   INTEGER NOT NULL,
+  last_seen_at INTEGER,
+  revoked_at   INTEGER
+) STRICT;
+
+-- One active worker of a name.
+CREATE UNIQUE INDEX workers_active ON workers (name) WHERE revoked_at IS NULL;
+
+-- The newest lease of each task that a worker has claimed. It stays when it ends, so that a worker that asks again is
+-- told the same; the next claim writes over it.
+CREATE TABLE leases (
+  task_seq    INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+  -- The fencing token: new at every claim.
+  lease_id    TEXT    NOT NULL,
+  worker_seq  INTEGER NOT NULL REFERENCES workers (seq),
+  claimed_at  INTEGER NOT NULL,
+  -- How long it holds from a heartbeat on.
+  lease_ms    INTEGER NOT NULL,
+  -- When the type's timeout is over.
+  deadline_at INTEGER NOT NULL,
+  -- Never later than deadline_at.
+  expires_at  INTEGER NOT NULL,
+  -- NULL while it is held.
+  ending      TEXT CHECK (ending IN ('completed', 'failed', 'released', 'expired', 'timed_out', 'cancelled')),
+  -- How often a lease of this task has run out.
+  losses      INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- What has run out; and what is held at a start.
+CREATE INDEX leases_held ON leases (expires_at) WHERE ending IS NULL;
 
 -- One row for each webhook URL of an accepted task, in the normal form that is requested and signed.
 CREATE TABLE deliveries (

@@ -54,12 +54,24 @@ export function toJsonText(value: unknown): string {
   return JSON.stringify(value);
 }
 
+/** A JSON object as the parser made it. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
 /** True for a JSON object as the parser made it. */
-export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isJsonObject(value: unknown): value is JsonObject {
   // A number whose digits are kept is an object to JavaScript, and a number to the client.
   return (
     typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
   );
+}
+
+/**
+ * True when a parsed value nests deeper than `depthMax`: nothing, text and numbers are no level, an empty array is one.
+ */
+export function isNestedDeeper(value: unknown, depthMax: number): boolean {
+  if (typeof value !== "object" || value === null || JSON.isRawJSON(value)) return false;
+  if (depthMax === 0) return true;
+  return Object.values(value).some((each) => isNestedDeeper(each, depthMax - 1));
 }
 
 /** The plain number behind a parsed number, whichever way the parser kept it. */
@@ -76,8 +88,23 @@ export function toPlainNumber(value: unknown): unknown {
 const FRAGILE_NUMBER =
   /(?:^|[\s[:,])(?:-0|-?(?:[\d.]{16}|\d+\.\d*0(?!\d)|0\.0{6}|\d+(?:\.\d+)?[eE]))/;
 
+// As above, with all of the number.
+const FRAGILE_NUMBERS = new RegExp(`${FRAGILE_NUMBER.source}[\\d.eE+-]*`, "g");
+const NUMBER_START = /[-\d]/;
+
+// Most numbers that look like it are a double's own digits, as of a list of measurements: to look at them
+// costs a third of what the reviver does.
+function hasFragileNumber(text: string): boolean {
+  if (!FRAGILE_NUMBER.test(text)) return false;
+  for (const [match] of text.matchAll(FRAGILE_NUMBERS)) {
+    const number = match.slice(match.search(NUMBER_START));
+    if (String(Number(number)) !== number) return true;
+  }
+  return false;
+}
+
 function parseKeepingDigits(text: string): unknown {
-  if (!FRAGILE_NUMBER.test(text)) return JSON.parse(text);
+  if (!hasFragileNumber(text)) return JSON.parse(text);
   return JSON.parse(text, (_key, value: unknown, context) => {
     if (typeof value !== "number" || context.source === undefined) return value;
     return String(value) === context.source ? value : JSON.rawJSON(context.source);
@@ -91,7 +118,7 @@ const BACKSLASH = 0x5c;
  * True when brackets nest deeper than `depthMax`. A scan before parsing, because the parser and the
  * reviver are recursive: 100,000 levels would cost the stack.
  */
-function isDeeperThan(text: string, depthMax: number): boolean {
+export function isDeeperThan(text: string, depthMax: number): boolean {
   let depth = 0;
   let inString = false;
   for (let i = 0; i < text.length; i++) {

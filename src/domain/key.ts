@@ -5,6 +5,9 @@ import { isPlainText } from "./text.ts";
 /** What every API key begins with, and what listings show of it beside the last four characters. */
 export const KEY_PREFIX = "pbd_live_";
 
+/** What every worker's token begins with. */
+export const WORKER_TOKEN_PREFIX = "pbd_work_";
+
 /** At most this many keys of an account may be active at once (contract §2). */
 export const ACTIVE_KEYS_MAX = 20;
 
@@ -14,9 +17,9 @@ export const KEY_LABEL_MAX = 100;
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 34;
 const CHECKSUM_LENGTH = 6;
-const WELL_FORMED = /^pbd_live_[0-9A-Za-z]{40}$/;
+const WELL_FORMED = /^[0-9A-Za-z]{40}$/;
 
-/** A key as it is shown once, at creation. Only its hash is ever stored. */
+/** A key, or a worker's token, as it is shown once, at creation. Only its hash is ever stored. */
 export interface MintedKey {
   readonly key: string;
   readonly hash: string;
@@ -28,16 +31,34 @@ export interface MintedKey {
  * 34, so that a scanner or a client can tell a typo from a revoked key (contract §2).
  */
 export function newKey(): MintedKey {
-  const secret = randomBase62(SECRET_LENGTH);
-  const key = KEY_PREFIX + secret + checksum(secret);
-  return { key, hash: hashKey(key), lastFour: key.slice(-4) };
+  return mint(KEY_PREFIX);
+}
+
+/** Mints a worker's token: as a key, with a prefix of its own (contract §7). */
+export function newWorkerToken(): MintedKey {
+  return mint(WORKER_TOKEN_PREFIX);
 }
 
 /** True when the text has a key's form and its checksum fits. */
 export function isWellFormedKey(text: string): boolean {
-  if (!WELL_FORMED.test(text)) return false;
-  const secret = text.slice(KEY_PREFIX.length, KEY_PREFIX.length + SECRET_LENGTH);
-  return text.slice(-CHECKSUM_LENGTH) === checksum(secret);
+  return isWellFormed(text, KEY_PREFIX);
+}
+
+/** True when the text has a worker token's form and its checksum fits. */
+export function isWellFormedWorkerToken(text: string): boolean {
+  return isWellFormed(text, WORKER_TOKEN_PREFIX);
+}
+
+function mint(prefix: string): MintedKey {
+  const secret = randomBase62(SECRET_LENGTH);
+  const key = prefix + secret + checksum(secret);
+  return { key, hash: hashKey(key), lastFour: key.slice(-4) };
+}
+
+function isWellFormed(text: string, prefix: string): boolean {
+  const random = text.slice(prefix.length);
+  if (!text.startsWith(prefix) || !WELL_FORMED.test(random)) return false;
+  return random.slice(SECRET_LENGTH) === checksum(random.slice(0, SECRET_LENGTH));
 }
 
 /**

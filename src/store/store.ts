@@ -2,15 +2,8 @@ import type { AccessRequest } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
 import type { KeyHolder } from "../domain/credentials.ts";
 import type { DeliveryFilter } from "../domain/delivery.ts";
-import type { StatusCode } from "../domain/status.ts";
-import type {
-  NewTask,
-  RefusedTask,
-  Task,
-  TaskKey,
-  TaskState,
-  TaskSummary,
-} from "../domain/task.ts";
+import type { LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import type { TaskKey } from "../domain/task.ts";
 import type {
   AccessApproval,
   AccountData,
@@ -41,9 +34,38 @@ import type {
   RedeliveryStep,
   TaskDeliveries,
 } from "./delivery.ts";
+import type {
+  ClaimedTask,
+  Lease,
+  LeaseClaim,
+  LeasedTask,
+  LeaseEndResult,
+  LeaseEnds,
+  NewWorker,
+  TaskClaim,
+  TaskFinish,
+  Worker,
+  WorkerHolder,
+  WorkerUse,
+} from "./lease.ts";
+import type {
+  CancelOutcome,
+  FoundTask,
+  KeptAnswer,
+  KeptAnswerQuery,
+  ReadyPage,
+  ReadyQuery,
+  TaskCancel,
+  TaskPage,
+  TaskPost,
+  TaskPostOutcome,
+  TaskQuery,
+} from "./task.ts";
 
 export type * from "./account.ts";
 export type * from "./delivery.ts";
+export type * from "./lease.ts";
+export type * from "./task.ts";
 
 /**
  * What postbackd remembers, in the words of its domain. One method is one atomic step: it happens whole
@@ -125,8 +147,11 @@ export interface Store {
 
   // Tasks, for the engine
 
-  /** Starts up to `max` queued tasks of a type, by priority, then age; counts the run. */
-  claimTasks(claim: { type: string; max: number; now: number }): Promise<readonly ClaimedTask[]>;
+  /**
+   * Starts up to `max` queued tasks of a type, in the order of the accounts' turns; counts the run. Fewer, though more
+   * are queued, where their inputs reach {@link CLAIM_INPUT_MAX}.
+   */
+  claimTasks(claim: TaskClaim): Promise<readonly ClaimedTask[]>;
   /**
    * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Does nothing to
    * a task that is not running. Answers the hosts that now have an attempt due.
@@ -134,7 +159,10 @@ export interface Store {
   finishTask(finish: TaskFinish): Promise<readonly string[]>;
   /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
   retryTask(retry: { seq: number; startAt: number }): Promise<void>;
-  /** Puts running tasks back into the queue, all or one; their runs stay counted. Answers how many. */
+  /**
+   * Puts running tasks back into the queue, all that the daemon itself ran or one; their runs stay counted. What a
+   * worker holds a lease of stays with it. Answers how many.
+   */
   requeueTasks(which: { seq: number | "all" }): Promise<number>;
   /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
   releaseDelayed(due: { now: number; max: number }): Promise<number>;
@@ -143,6 +171,47 @@ export interface Store {
   findOldestQueued(types: readonly string[]): Promise<number | null>;
   /** The types that queued or delayed tasks have. */
   listQueuedTypes(): Promise<readonly string[]>;
+
+  // Leases of workers
+
+  /** Starts queued tasks for a worker, each with a new lease; counts the run. Ends as {@link claimTasks} does. */
+  claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
+  /**
+   * Makes leases hold for their full time from `now` on, never beyond the timeout. One that has run out comes back to
+   * life while nobody has claimed its task. An outcome for each, in their order.
+   */
+  extendLeases(beat: {
+    leases: readonly LeaseRef[];
+    now: number;
+  }): Promise<readonly LeaseOutcome[]>;
+  /**
+   * Ends leases, each with what becomes of its task: one after the other, and none spoils the others. What ended the
+   * same way before is `ok` again and changes nothing; one that ran out may still be completed, failed or released
+   * while nobody has claimed its task. A result for each, in their order.
+   */
+  endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
+  /**
+   * After a start: all leases hold for their full time from `now` on, past their timeouts too, because no worker could be
+   * heard meanwhile; and none beyond it, because the clock may have been set back. Answers those that are held.
+   */
+  resumeLeases(start: { now: number }): Promise<readonly Lease[]>;
+  /** The newest lease of each task; null where the task has none with this id. In their order. */
+  findLeases(refs: readonly LeaseRef[]): Promise<readonly (Lease | null)[]>;
+  /** Up to `max` leases that have run out at `now`, the earliest first. */
+  listDueLeases(due: { now: number; max: number }): Promise<readonly Lease[]>;
+
+  // Workers
+
+  /** Keeps a worker's token; `exists` while an active one has the name. */
+  createWorker(worker: NewWorker): Promise<"created" | "exists">;
+  /** All workers, by name; of revoked ones with the same name the newest first. */
+  listWorkers(): Promise<readonly Worker[]>;
+  /** Revokes the active worker of this name, or answers the one that was revoked last; null for an unknown name. */
+  revokeWorker(change: { name: string; revokedAt: number }): Promise<Worker | null>;
+  /** Notes when workers were last heard; never back to an earlier time. */
+  touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
+  /** Whose token this is. Reads what is committed now, by whichever process. */
+  findWorkerHolder(tokenHash: string): Promise<WorkerHolder | null>;
 
   // Deliveries
 
@@ -168,8 +237,9 @@ export interface Store {
    */
   redeliver(order: Redelivery): Promise<readonly string[]>;
   /**
-   * Moves every attempt that is scheduled for after `after` by `by` milliseconds, and the next runs of tasks that
-   * failed, because the wall clock was set and the waits were meant as durations. Answers how many attempts moved.
+   * Moves every attempt that is scheduled for after `after` by `by` milliseconds, the next runs of tasks that failed,
+   * and all leases that are held, because the wall clock was set and the waits were meant as durations. Answers how
+   * many attempts moved.
    */
   shiftAttempts(shift: { after: number; by: number }): Promise<number>;
   /**
@@ -225,6 +295,9 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** A claim of tasks ends with the one whose input makes all of them together this long, in characters. */
+export const CLAIM_INPUT_MAX = 16 * 1024 * 1024;
+
 export type StoreErrorKind =
   /** An I/O error: nothing is written any more until a restart, because nothing can be trusted. */
   | "failed"
@@ -251,127 +324,9 @@ export class StoreError extends Error {
   }
 }
 
-export interface TaskPost {
-  readonly accountId: number;
-  readonly createdAt: number;
-  readonly accepted: readonly NewTask[];
-  readonly refused: readonly RefusedTask[];
-  /** When the refused ones may be erased. */
-  readonly refusedExpireAt: number;
-  /** Null when the client gave no idempotency key. */
-  readonly idempotency: Idempotency | null;
-}
-
-/** A client's promise that the same key is the same request, and the answer that is kept for it. */
-export interface Idempotency extends KeptAnswer {
-  readonly key: string;
-  /** An answer that was kept before this time is forgotten. */
-  readonly validSince: number;
-}
-
-export interface KeptAnswer {
-  /** SHA-256 of the request's body in lower-case hex. */
-  readonly bodyHash: string;
-  /** The body of the answer. */
-  readonly answerText: string;
-}
-
-export interface KeptAnswerQuery {
-  readonly accountId: number;
-  readonly key: string;
-  readonly validSince: number;
-}
-
-export type TaskPostOutcome =
-  | { readonly kind: "inserted" }
-  /** Nothing was inserted: this key was used before, for a body with this hash. */
-  | ({ readonly kind: "kept" } & KeptAnswer);
-
-export interface TaskCancel {
-  readonly accountId: number;
-  readonly id: string;
-  readonly cancelledAt: number;
-  readonly expiresAt: number;
-}
-
-/** `finished`: it completed or failed before. `unknown`: no such task, or another account's. */
-export type CancelOutcome = "cancelled" | "cancelled before" | "finished" | "unknown";
-
-/** A place in the list of tasks: the last row of the page before. */
-export interface TaskCursor {
-  readonly createdAt: number;
-  readonly seq: number;
-}
-
-export interface TaskQuery {
-  readonly accountId: number;
-  readonly limit: number;
-  readonly after: TaskCursor | null;
-  readonly state: TaskState | null;
-  readonly type: string | null;
-  readonly tag: string | null;
-  /** Inclusive. */
-  readonly createdAfter: number | null;
-  /** Exclusive. */
-  readonly createdBefore: number | null;
-}
-
-export interface TaskPage {
-  readonly tasks: readonly TaskSummary[];
-  /** Null on the last page. */
-  readonly next: TaskCursor | null;
-}
-
 export interface StaleBefore {
   /** Kept answers from before this time. */
   readonly answersBefore: number;
   /** Access requests that were decided, and redelivery orders that ended, before this time. */
   readonly decidedBefore: number;
-}
-
-export interface FoundTask {
-  readonly task: Task;
-  /** True while the task stands in tasks_ready. */
-  readonly isReady: boolean;
-}
-
-/** A place in the list of ready tasks: the last row of the page before. */
-export interface ReadyCursor {
-  readonly completedAt: number;
-  readonly seq: number;
-}
-
-export interface ReadyQuery {
-  readonly accountId: number;
-  readonly limit: number;
-  readonly after: ReadyCursor | null;
-  readonly tag: string | null;
-  readonly type: string | null;
-}
-
-export interface ReadyPage {
-  readonly tasks: readonly TaskSummary[];
-  /** Null on the last page. */
-  readonly next: ReadyCursor | null;
-}
-
-export interface ClaimedTask {
-  readonly seq: number;
-  readonly id: string;
-  readonly type: string;
-  readonly tag: string | null;
-  readonly marketplace: string | null;
-  readonly inputText: string | null;
-  /** How many of its runs failed or timed out. */
-  readonly failures: number;
-}
-
-export interface TaskFinish {
-  readonly seq: number;
-  readonly state: "completed" | "failed";
-  readonly code: StatusCode;
-  readonly resultText: string | null;
-  readonly errorText: string | null;
-  readonly endedAt: number;
-  readonly expiresAt: number;
 }

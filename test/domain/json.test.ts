@@ -5,6 +5,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 
 import {
+  isNestedDeeper,
   JSON_DEPTH_MAX,
   parseJsonBytes,
   parseJsonText,
@@ -265,6 +266,25 @@ function numbersOf(text: string): readonly string[] {
   return text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d[\d.eE+-]*/g) ?? [];
 }
 
+test("a value nests as deep as its brackets do, and a number whose digits are kept is no level", () => {
+  const cases = [
+    ["1", 0],
+    ["1.0", 0],
+    ['"[[["', 0],
+    ["null", 0],
+    ["[]", 1],
+    ["{}", 1],
+    ["[1.0]", 1],
+    ['[1,{"a":[]},[]]', 3],
+    ['{"__proto__":{"a":1}}', 2],
+  ] as const;
+  for (const [text, depth] of cases) {
+    const value = parsed(text);
+    assert.equal(isNestedDeeper(value, depth), false, text);
+    if (depth > 0) assert.equal(isNestedDeeper(value, depth - 1), true, text);
+  }
+});
+
 describe("JSONTestSuite", () => {
   test("is judged as it asks, a selection of its files", () => exerciseSuite(SELECTION));
 
@@ -283,4 +303,21 @@ describe("JSONTestSuite", () => {
       assert.equal(roundTrip(text), text, name);
     }
   });
+});
+
+test("a document whose numbers are a double's own digits is not gone through value by value", (t) => {
+  const parse = t.mock.method(JSON, "parse");
+  const measured = "[0.12345678901234566,-3.3333333333333334e-8,1234567890123456]";
+  for (const [text, passes] of [
+    [measured, 1],
+    [`{"a":${measured},"b":["x, 1.0"]}`, 2],
+    ["[0.12345678901234567]", 2],
+    ["[0.1234567890123456,1.0]", 2],
+  ] as const) {
+    const parsed = parseJsonText(text);
+    assert.ok(parsed.kind === "json");
+    assert.equal(toJsonText(parsed.value), text);
+    const { arguments: given } = parse.mock.calls.at(-1) ?? assert.fail();
+    assert.equal(given.length, passes, text);
+  }
 });

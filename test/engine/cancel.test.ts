@@ -18,7 +18,14 @@ interface Run {
 }
 
 function newTask(seq: number): ClaimedTask {
-  const none = { tag: null, marketplace: null, inputText: null, failures: 0 };
+  const none = {
+    tag: null,
+    marketplace: null,
+    inputText: null,
+    failures: 0,
+    accountId: 1,
+    runs: 1,
+  };
   return { seq, id: `task-${seq}`, type: "hold", ...none };
 }
 

@@ -8,6 +8,7 @@ import type { TestContext } from "node:test";
 import type { AttemptResult } from "../../src/domain/delivery.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { hashKey, newKeyId } from "../../src/domain/key.ts";
+import type { LeaseRef } from "../../src/domain/lease.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
 import type {
@@ -15,9 +16,16 @@ import type {
   ClaimedAttempt,
   ClaimedTask,
   KeyToStore,
+  LeaseClaim,
+  LeasedTask,
+  LeaseEnd,
+  LeaseEndResult,
+  LeaseType,
   NewAccessRequest,
   NewAccount,
+  NewWorker,
   ReadyQuery,
+  RunEnd,
   Store,
   TaskFinish,
   TaskPost,
@@ -165,6 +173,76 @@ export async function claimOne(store: Store, type = "echo"): Promise<ClaimedTask
   const [task, ...others] = await store.claimTasks({ type, max: 2, now: T0 });
   assert(task !== undefined && others.length === 0, "not exactly one task is queued");
   return task;
+}
+
+/** A worker for tasks of type `echo`, with a token nobody knows. */
+export function newWorker(overrides: Partial<NewWorker> = {}): NewWorker {
+  const hash = hashKey(randomBytes(16).toString("hex"));
+  return { name: "w", hash, lastFour: "wxyz", types: ["echo"], createdAt: T0, ...overrides };
+}
+
+/** Makes a worker and answers what its leases are claimed with. */
+export async function seedWorker(store: Store, name = "w"): Promise<number> {
+  const worker = newWorker({ name });
+  assert.equal(await store.createWorker(worker), "created");
+  const holder = await store.findWorkerHolder(worker.hash);
+  assert(holder !== null);
+  return holder.workerId;
+}
+
+/** How long a lease of {@link newLeaseType} holds without a heartbeat. */
+export const LEASE_MS = 30_000;
+
+/** The timeout of {@link newLeaseType}. */
+export const TIMEOUT_MS = 100_000;
+
+/** Up to 100 tasks of type `echo`. */
+export function newLeaseType(overrides: Partial<LeaseType> = {}): LeaseType {
+  const times = { leaseMs: LEASE_MS, timeoutMs: TIMEOUT_MS };
+  return { type: "echo", max: 100, ...times, afterAccount: 0, ...overrides };
+}
+
+/** Claims up to 100 tasks of type `echo` at {@link T0}. */
+export function newLeaseClaim(workerId: number, overrides: Partial<LeaseClaim> = {}): LeaseClaim {
+  return { workerId, types: [newLeaseType()], max: 100, now: T0, ...overrides };
+}
+
+/** Claims the one task of type `echo` that is queued for a worker. */
+export async function leaseOne(store: Store, workerId: number, now = T0): Promise<LeasedTask> {
+  const [task, ...others] = await store.claimLeases(newLeaseClaim(workerId, { now }));
+  assert(task !== undefined && others.length === 0, "not exactly one task is queued");
+  return task;
+}
+
+/** How a run ends that was its task's last: completed at `endedAt` with the result 1. */
+export function newRunEnd(overrides: Partial<RunEnd> = {}): RunEnd {
+  const { seq: _, ...end } = newFinish({ seq: 0 }, overrides);
+  return end;
+}
+
+/** The end of a lease whose worker completed its task a second after {@link T0}, with the result 1. */
+export function newLeaseEnd(
+  { id, leaseId }: LeaseRef,
+  overrides: Partial<Omit<LeaseEnd, keyof LeaseRef>> = {},
+): LeaseEnd {
+  return {
+    id,
+    leaseId,
+    how: "completed",
+    sequel: { kind: "finish", ...newRunEnd() },
+    ...overrides,
+  };
+}
+
+/** Ends one lease. */
+export async function endLease(
+  store: Store,
+  end: LeaseEnd,
+  now = T0 + 1000,
+): Promise<LeaseEndResult> {
+  const [result, ...others] = await store.endLeases({ ends: [end], now });
+  assert(result !== undefined && others.length === 0);
+  return result;
 }
 
 /** Posts tasks, runs each and ends it, in the order given; answers nothing but leaves all of them ready. */

@@ -346,10 +346,12 @@ export function exerciseRunning(open: OpenStore): void {
     assert.deepEqual(claimed, {
       seq: claimed?.seq,
       id: task.id,
+      accountId,
       type: "hash",
       tag: "t",
       marketplace: "us",
       inputText: "[1]",
+      runs: 1,
       failures: 0,
     });
     assert.deepEqual(others, []);

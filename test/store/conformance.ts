@@ -10,10 +10,12 @@ import {
   newAttemptResult,
   newFinish,
   newKeyToStore,
+  newLeaseClaim,
   newPost,
   newRefusedTask,
   newTask,
   newTaskId,
+  newWorker,
   readyQuery,
   RETENTION_MS,
   seedAccount,
@@ -28,10 +30,14 @@ import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./confor
 import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
+import { exerciseFairness } from "./conformance-fairness.ts";
 import { exerciseIdempotency } from "./conformance-idempotency.ts";
+import { exerciseLeaseModel } from "./conformance-lease-model.ts";
+import { exerciseEndedLeases, exerciseHeldLeases, exerciseLeases } from "./conformance-leases.ts";
 import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
 import { exerciseOrders, exerciseShift } from "./conformance-redelivery.ts";
 import { exercisePosting, exerciseReady, exerciseRunning } from "./conformance-tasks.ts";
+import { exerciseWorkers } from "./conformance-workers.ts";
 
 /** A store that a test opened; it is closed after the test. */
 export interface OpenedStore {
@@ -60,6 +66,12 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: counts of tasks`, () => exerciseCounts(open));
   describe(`${name}: ready tasks`, () => exerciseReady(open));
   describe(`${name}: running tasks`, () => exerciseRunning(open));
+  describe(`${name}: whose turn it is`, () => exerciseFairness(open));
+  describe(`${name}: workers`, () => exerciseWorkers(open));
+  describe(`${name}: leases`, () => exerciseLeases(open));
+  describe(`${name}: leases that are held`, () => exerciseHeldLeases(open));
+  describe(`${name}: leases that ran out`, () => exerciseEndedLeases(open));
+  describe(`${name}: leases as a machine of states`, () => exerciseLeaseModel(open));
   describe(`${name}: deliveries`, () => exerciseDeliveries(open));
   describe(`${name}: redelivery`, () => exerciseRedelivery(open));
   describe(`${name}: what the operator sees of deliveries`, () => exerciseDeliveryLog(open));
@@ -339,6 +351,17 @@ const CALLS = {
   releaseDelayed: (store) => store.releaseDelayed({ now: T0, max: 1 }),
   findOldestQueued: (store) => store.findOldestQueued(["echo"]),
   listQueuedTypes: (store) => store.listQueuedTypes(),
+  claimLeases: (store) => store.claimLeases(newLeaseClaim(1)),
+  extendLeases: (store) => store.extendLeases({ leases: [], now: T0 }),
+  endLeases: (store) => store.endLeases({ ends: [], now: T0 }),
+  resumeLeases: (store) => store.resumeLeases({ now: T0 }),
+  findLeases: (store) => store.findLeases([]),
+  listDueLeases: (store) => store.listDueLeases({ now: T0, max: 1 }),
+  createWorker: (store) => store.createWorker(newWorker()),
+  listWorkers: (store) => store.listWorkers(),
+  revokeWorker: (store) => store.revokeWorker({ name: "w", revokedAt: T0 }),
+  touchWorkers: (store) => store.touchWorkers([{ workerId: 1, seenAt: T0 }]),
+  findWorkerHolder: (store) => store.findWorkerHolder("x"),
   listLanes: (store) => store.listLanes(),
   claimAttempts: (store) => store.claimAttempts({ lanes: [], now: T0 }),
   listInFlight: (store) => store.listInFlight(),

@@ -7,6 +7,7 @@ import { Worker } from "node:worker_threads";
 
 import Database from "better-sqlite3";
 
+import { schemaSql } from "../../src/assets.ts";
 import { openReader, openWriter } from "../../src/store/sqlite/connection.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { newAccount, newDatabaseFile, openTestStore } from "../helpers/store.ts";
@@ -158,4 +159,15 @@ test("lets several writers make one new file at the same time", async (t) => {
     const answers = threads.map((thread) => open(thread, `${file}${round}`));
     assert.deepEqual(await Promise.all(answers), ["opened", "opened", "opened"]);
   }
+});
+
+// SQLite would, for the value of each parameter that may decide on the plan, and that is most of what a look-up costs.
+test("a statement is compiled once: the planner is kept from looking at what it is run with", (t) => {
+  const connection = openWriter(newDatabaseFile(t));
+  t.after(() => connection.close());
+  connection.exec(schemaSql);
+
+  const { source } = connection.prepare("SELECT id FROM tasks WHERE account_seq = @id LIMIT ?");
+
+  assert.equal(source, "SELECT id FROM tasks WHERE account_seq = +@id LIMIT +?");
 });

@@ -26,7 +26,15 @@ import {
 } from "../../src/store/sqlite/migrate.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { newOrder } from "../helpers/delivery.ts";
-import { newAccount, newDatabaseFile, openTestStore, T0, taskQuery } from "../helpers/store.ts";
+import {
+  newAccount,
+  newDatabaseFile,
+  newLeaseClaim,
+  openTestStore,
+  seedWorker,
+  T0,
+  taskQuery,
+} from "../helpers/store.ts";
 
 const TO_2: Migration = { to: 2, sql: "ALTER TABLE notes ADD COLUMN b TEXT DEFAULT 'two'" };
 const TO_3: Migration = { to: 3, sql: "UPDATE notes SET b = b || ' three'; CREATE TABLE more (c)" };
@@ -66,7 +74,8 @@ test("gives a new file the whole schema and its version", async (t) => {
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.deepEqual(tables(connection), [
     ...["access_requests", "accounts", "attempts", "deliveries", "idempotency_keys", "keys"],
-    ...["redelivery_orders", "task_counts", "task_inputs", "task_results", "tasks"],
+    ...["leases", "redelivery_orders", "task_counts", "task_inputs", "task_results", "tasks"],
+    "workers",
   ]);
 });
 
@@ -115,22 +124,29 @@ function seedFirstVersion(t: TestContext): string {
   return file;
 }
 
-test("brings a file of the first version to the schema of a new one, with its data and its counts", async (t) => {
-  const file = seedFirstVersion(t);
+function openReader(t: TestContext, file: string): Connection {
+  const connection = new Database(file, { readonly: true });
+  t.after(() => connection.close());
+  return connection;
+}
+
+/** A migrated file has the schema that a new one has, and what refers to something refers to what is there. */
+async function assertLikeNew(t: TestContext, file: string): Promise<void> {
   const newFile = newDatabaseFile(t);
   await openTestStore(t, { file: newFile });
+  const migrated = openReader(t, file);
+  assert.equal(versionOf(migrated), SCHEMA_VERSION);
+  assert.deepEqual(schemaOf(migrated), schemaOf(openReader(t, newFile)));
+  assert.deepEqual(migrated.pragma("foreign_key_check"), []);
+}
+
+test("brings a file of the first version to the schema of a new one, with its data and its counts", async (t) => {
+  const file = seedFirstVersion(t);
 
   const store = await openTestStore(t, { file });
 
-  const [migrated, made, copy] = [file, newFile, `${file}.v1.bak`].map((path) => {
-    const connection = new Database(path, { readonly: true });
-    t.after(() => connection.close());
-    return connection;
-  });
-  assert(migrated && made && copy);
-  assert.equal(versionOf(migrated), SCHEMA_VERSION);
-  assert.deepEqual(schemaOf(migrated), schemaOf(made));
-  assert.deepEqual(migrated.pragma("foreign_key_check"), []);
+  await assertLikeNew(t, file);
+  const copy = openReader(t, `${file}.v1.bak`);
   assert.equal(versionOf(copy), 1);
   assert.equal(copy.prepare("SELECT count(*) FROM tasks").pluck().get(), 21);
 
@@ -178,20 +194,10 @@ function seedSecondVersion(t: TestContext): string {
 
 test("brings a file of the second version to the schema of a new one, its attempts into the log", async (t) => {
   const file = seedSecondVersion(t);
-  const newFile = newDatabaseFile(t);
-  await openTestStore(t, { file: newFile });
 
   const store = await openTestStore(t, { file });
 
-  const [migrated, made] = [file, newFile].map((path) => {
-    const connection = new Database(path, { readonly: true });
-    t.after(() => connection.close());
-    return connection;
-  });
-  assert(migrated && made);
-  assert.equal(versionOf(migrated), SCHEMA_VERSION);
-  assert.deepEqual(schemaOf(migrated), schemaOf(made));
-  assert.deepEqual(migrated.pragma("foreign_key_check"), []);
+  await assertLikeNew(t, file);
   assert.equal(existsSync(`${file}.v2.bak`), true);
   const found = await store.findTaskDeliveries("a task");
   assert.deepEqual(
@@ -207,6 +213,53 @@ test("brings a file of the second version to the schema of a new one, its attemp
   await store.orderRedelivery(order);
   const step = await store.stepRedeliveryOrder({ id: order.id, max: 9, now: T0 });
   assert.deepEqual(step, { hosts: ["a.example"], redelivered: 1, isDone: true });
+});
+
+const THIRD_SCHEMA = readFileSync(new URL("../fixtures/schema-v3.sql", import.meta.url), "utf8");
+
+/** A file as the third version made it, with tasks that wait, run and have ended. */
+function seedThirdVersion(t: TestContext): string {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: THIRD_SCHEMA, version: 3, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1), ('bob', 's', 1);
+    INSERT INTO task_counts (account_seq, state, count)
+    VALUES (1, 'queued', 3), (1, 'running', 1), (1, 'completed', 1), (2, 'queued', 1);`);
+  const insert = connection.prepare(`
+    INSERT INTO tasks (id, account_seq, state, status_code, type, priority, created_at, data_text, runs)
+    VALUES (?, ?, ?, 40602, 'echo', ?, ?, '{"type":"echo"}', ?)`);
+  insert.run("low", 1, "queued", 0, T0, 0);
+  insert.run("high", 1, "queued", 9, T0 + 1, 0);
+  insert.run("low too", 1, "queued", 0, T0 + 2, 0);
+  insert.run("ran", 1, "running", 0, T0, 1);
+  insert.run("ended", 1, "completed", 0, T0, 1);
+  insert.run("another's", 2, "queued", 0, T0 - 1, 0);
+  connection.close();
+  return file;
+}
+
+test("brings a file of the third version to the schema of a new one, its queue to the accounts' turns", async (t) => {
+  const file = seedThirdVersion(t);
+
+  const store = await openTestStore(t, { file });
+
+  await assertLikeNew(t, file);
+  assert.equal(existsSync(`${file}.v3.bak`), true);
+  assert.equal(await store.requeueTasks({ seq: "all" }), 1);
+  assert.equal(await store.findOldestQueued(["echo"]), T0 - 1);
+  const leased = await store.claimLeases(newLeaseClaim(await seedWorker(store)));
+  assert.deepEqual(
+    leased.map(({ id, runs }) => [id, runs]),
+    [
+      ["high", 1],
+      ["another's", 1],
+      ["low", 1],
+      ["low too", 1],
+      ["ran", 2],
+    ],
+  );
 });
 
 test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {

@@ -11,12 +11,15 @@ import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
+import * as leases from "../../src/store/sqlite/leases.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
+import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
 import { LIST_TASKS_BY } from "../../src/store/sqlite/task-list.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
 import * as upkeep from "../../src/store/sqlite/upkeep.ts";
+import * as workers from "../../src/store/sqlite/workers.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
   claimLanes,
@@ -24,10 +27,13 @@ import {
   newDatabaseFile,
   newFinish,
   newKeyToStore,
+  newLeaseClaim,
+  newLeaseEnd,
   newPost,
   newTask,
   openTestStore,
   seedAccount,
+  seedWorker,
   T0,
   webhook,
 } from "../helpers/store.ts";
@@ -35,6 +41,7 @@ import {
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...tasks, ...taskRuns, ...taskCounts, ...idempotencyKeys }),
+  ...statementsOf({ ...taskClaims, ...leases, ...workers }),
   ...statementsOf({ ...attemptClaims, ...deliveries, ...accounts, ...upkeep }),
   ...statementsOf({ ...attemptSchedule, ...deliveryFilters, ...deliveryLog, ...redeliveryOrders }),
   ...statementsOf(prefixed("LIST_READY_BY", tasks.LIST_READY_BY)),
@@ -51,15 +58,21 @@ const WALK = [
   "SCAN json_each VIRTUAL TABLE INDEX 1:",
 ];
 
+const LEASE_BY_TASK = [
+  "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
+  "SEARCH l USING INTEGER PRIMARY KEY (rowid=?)",
+];
+
 /**
  * How each of them has to be run. Seeks only: in an index that fits, or by the key. The scans are of what runs
- * or is in flight, which the limits of the engine bound, of a recursion's own rows, of access requests, redelivery
+ * or is in flight, which the limits of the engine bound, of the leases that are held, of a recursion's own rows, of access requests, redelivery
  * orders and delayed tasks in the order of the answer, to a LIMIT, and of all that is scheduled when a clock was
  * set. What walks through the attempts does so in their order, between two of them, and sorts nothing but counts.
  */
 const PLANS: Readonly<Record<string, readonly string[]>> = {
   SHIFT_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],
   SHIFT_RUNS: ["SEARCH tasks USING INDEX tasks_delayed (start_at>?)"],
+  SHIFT_LEASES: ["SCAN leases USING INDEX leases_held"],
   HASTEN_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],
   FIND_ACCOUNT_SEQ: ["SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (login=?)"],
   FIND_TASK_SEQ: ["SEARCH tasks USING COVERING INDEX sqlite_autoindex_tasks_1 (id=?)"],
@@ -95,11 +108,36 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH redelivery_orders USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH redelivery_orders USING COVERING INDEX redelivery_orders_ended (ended_at>? AND ended_at<?)",
   ],
-  CLAIM_TASKS: [
-    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH tasks USING COVERING INDEX tasks_queued (type=?)",
+  WAITING_ACCOUNTS: [
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)",
+    "SCAN waiting",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)",
+    "SCAN waiting",
+  ],
+  NEXT_TASKS: [
+    "SEARCH t USING INDEX tasks_queued (type=? AND account_seq=?)",
     "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
   ],
+  START_TASKS: [
+    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
+    "SCAN json_each VIRTUAL TABLE INDEX 1:",
+  ],
+  FIND_NEWEST_LEASE: LEASE_BY_TASK,
+  FIND_LEASE: LEASE_BY_TASK,
+  EXTEND_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
+  END_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
+  REVIVE_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
+  REVIVE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  CANCEL_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
+  RESUME_LEASES: ["SCAN leases USING INDEX leases_held"],
+  HELD_LEASES: ["SCAN l USING INDEX leases_held", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"],
+  DUE_LEASES: [
+    "SEARCH l USING INDEX leases_held (expires_at<?)",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  FIND_WORKER_HOLDER: ["SEARCH workers USING INDEX sqlite_autoindex_workers_1 (hash=?)"],
+  REVOKE_WORKER: ["SEARCH workers USING INDEX workers_active (name=?)"],
+  TOUCH_WORKER: ["SEARCH workers USING INTEGER PRIMARY KEY (rowid=?)"],
   COLLECT_TASK: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   FIND_TASK: [
     "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
@@ -107,19 +145,29 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
   FINISH_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  FIND_RUNNING: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  WAITING_DELIVERIES: ["SEARCH deliveries USING PRIMARY KEY (task_seq=?)"],
   OPEN_DELIVERIES: ["SEARCH deliveries USING PRIMARY KEY (task_seq=?)"],
   RELEASE_DELAYED: [
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH tasks USING COVERING INDEX tasks_delayed (start_at<?)",
   ],
-  REQUEUE_ALL: ["SCAN tasks USING COVERING INDEX tasks_running"],
+  REQUEUE_ALL: [
+    "SCAN tasks USING COVERING INDEX tasks_running",
+    "SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
   REQUEUE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   RETRY_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   FIND_STATE: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   CANCEL_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   OLDEST_QUEUED: [
-    "SEARCH 10-ROW VALUES CLAUSE",
-    "SEARCH tasks USING INDEX tasks_queued (type=? AND priority=?)",
+    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=?)",
+    "SCAN heads",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq=? AND priority<?)",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)",
+    "SEARCH heads",
   ],
   QUEUED_TYPES: [
     "SEARCH tasks USING COVERING INDEX tasks_queued",
@@ -214,10 +262,22 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH tasks USING COVERING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
     "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
+    "SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH task_results USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
   ],
 };
+
+/** Workers, most of them revoked, and leases of some of the tasks that still wait. */
+async function seedLeases(store: Store): Promise<void> {
+  for (let i = 0; i < 20; i++) {
+    await seedWorker(store, `worker-${i}`);
+    if (i > 0) await store.revokeWorker({ name: `worker-${i}`, revokedAt: T0 });
+  }
+  const leased = await store.claimLeases(newLeaseClaim(1, { max: 50 }));
+  const ends = leased.slice(20).map((lease) => newLeaseEnd(lease));
+  await store.endLeases({ ends, now: T0 });
+}
 
 /** One account with many keys, most of them revoked. */
 async function seedKeys(store: Store): Promise<void> {
@@ -334,6 +394,7 @@ test("the plans stay the same once a file with tasks in it has been analysed", a
   const claimed = await store.claimTasks({ type: "echo", max: 400, now: T0 });
   await Promise.all(claimed.slice(50).map((task) => store.finishTask(newFinish(task))));
   await claimLanes(store, ["a.example"]);
+  await seedLeases(store);
   await seedKeys(store);
   await seedRequests(store);
   const connection = openWriter(file);
@@ -361,6 +422,7 @@ test("erasing a task finds each row that goes with it by an index", (t) => {
   assert.deepEqual(cascades, [
     { child: "attempts", columns: "task_seq,kind" },
     { child: "deliveries", columns: "task_seq" },
+    { child: "leases", columns: "task_seq" },
     { child: "task_inputs", columns: "task_seq" },
     { child: "task_results", columns: "task_seq" },
   ]);

@@ -7,7 +7,7 @@ import type { Connection } from "./connection.ts";
 export const SHIFT_ATTEMPTS = `
   UPDATE attempts INDEXED BY attempts_due
   SET due_at = due_at + @by
-  WHERE started_at IS NULL AND due_at > @after`;
+  WHERE started_at IS NULL AND +due_at > @after`;
 
 /** A task that has failed before waits for its next run; any other waits for the time that its poster named. */
 export const SHIFT_RUNS = `
@@ -15,7 +15,13 @@ export const SHIFT_RUNS = `
   SET start_at = start_at + @by
   WHERE state = 'delayed' AND start_at > @after AND failures > 0`;
 
-/** Reads as much: once, at a start. */
+/** All of a lease's times: between two of them lies a duration. */
+export const SHIFT_LEASES = `
+  UPDATE leases INDEXED BY leases_held
+  SET claimed_at = claimed_at + @by, deadline_at = deadline_at + @by, expires_at = expires_at + @by
+  WHERE ending IS NULL`;
+
+/** Reads as much as {@link SHIFT_ATTEMPTS}: once, at a start. */
 export const HASTEN_ATTEMPTS = `
   UPDATE attempts INDEXED BY attempts_due
   SET due_at = iif(retry = 0, @now, @latest)
@@ -25,6 +31,7 @@ export const HASTEN_ATTEMPTS = `
 export function attemptScheduleWrites(connection: Connection) {
   const shift = connection.prepare(SHIFT_ATTEMPTS);
   const shiftRuns = connection.prepare(SHIFT_RUNS);
+  const shiftLeases = connection.prepare(SHIFT_LEASES);
   const hasten = connection.prepare(HASTEN_ATTEMPTS);
 
   return {
@@ -32,6 +39,7 @@ export function attemptScheduleWrites(connection: Connection) {
       // A part of a millisecond has no place in the column.
       const step = { after, by: Math.round(by) };
       shiftRuns.run(step);
+      shiftLeases.run({ by: step.by });
       return shift.run(step).changes;
     },
 

@@ -6,17 +6,21 @@ import { attemptClaimWrites } from "./attempt-claims.ts";
 import { attemptScheduleWrites } from "./attempt-schedule.ts";
 import { codeOf, type Connection } from "./connection.ts";
 import { deliveryWrites } from "./deliveries.ts";
+import { leaseWrites } from "./leases.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { TaskCounts } from "./task-counts.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { upkeepWrites } from "./upkeep.ts";
+import { workerWrites } from "./workers.ts";
 
 /** Every write there is, by name: what an operation may ask for. */
 export type Writes = ReturnType<typeof accountWrites> &
   ReturnType<typeof accessRequestWrites> &
   ReturnType<typeof taskWrites> &
   ReturnType<typeof taskRunWrites> &
+  ReturnType<typeof leaseWrites> &
+  ReturnType<typeof workerWrites> &
   ReturnType<typeof attemptClaimWrites> &
   ReturnType<typeof deliveryWrites> &
   ReturnType<typeof attemptScheduleWrites> &
@@ -98,6 +102,8 @@ export class BatchRunner {
       ...accessRequestWrites(connection),
       ...taskWrites(connection, this.#counts),
       ...taskRunWrites(connection, this.#counts),
+      ...leaseWrites(connection, this.#counts),
+      ...workerWrites(connection),
       ...attemptClaimWrites(connection),
       ...deliveryWrites(connection),
       ...attemptScheduleWrites(connection),

@@ -10,7 +10,7 @@ export interface Migration {
 }
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -78,10 +78,42 @@ const TO_3 = `
   CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS NULL;
   CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;`;
 
+const TO_4 = `
+  DROP INDEX tasks_queued;
+  CREATE INDEX tasks_queued ON tasks (type, account_seq, priority DESC, seq) WHERE state = 'queued';
+
+  CREATE TABLE workers (
+    seq          INTEGER PRIMARY KEY,
+    name         TEXT    NOT NULL,
+    hash         TEXT    NOT NULL UNIQUE,
+    last_four    TEXT    NOT NULL,
+    types_text   TEXT    NOT NULL,
+    created_at   INTEGER NOT NULL,
+    last_seen_at INTEGER,
+    revoked_at   INTEGER
+  ) STRICT;
+
+  CREATE UNIQUE INDEX workers_active ON workers (name) WHERE revoked_at IS NULL;
+
+  CREATE TABLE leases (
+    task_seq    INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+    lease_id    TEXT    NOT NULL,
+    worker_seq  INTEGER NOT NULL REFERENCES workers (seq),
+    claimed_at  INTEGER NOT NULL,
+    lease_ms    INTEGER NOT NULL,
+    deadline_at INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    ending      TEXT CHECK (ending IN ('completed', 'failed', 'released', 'expired', 'timed_out', 'cancelled')),
+    losses      INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+
+  CREATE INDEX leases_held ON leases (expires_at) WHERE ending IS NULL;`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
   { to: 3, sql: TO_3 },
+  { to: 4, sql: TO_4 },
 ];
 
 /** The schema a new file gets, and the steps that bring an older one to the same. */

@@ -1,5 +1,11 @@
 import type { KeyHolder } from "../../domain/credentials.ts";
-import { StoreError, type ClaimedAttempt, type Store } from "../store.ts";
+import {
+  StoreError,
+  type ClaimedAttempt,
+  type LeaseEnd,
+  type Store,
+  type WorkerHolder,
+} from "../store.ts";
 import { accessRequestReads } from "./access-requests.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads } from "./attempt-claims.ts";
@@ -8,6 +14,7 @@ import { deliveryReads } from "./deliveries.ts";
 import { operatorReads } from "./delivery-log.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
+import { leaseReads } from "./leases.ts";
 import type { LongReads } from "./long-reads.ts";
 import type { MigrationStart } from "./migrate.ts";
 import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
@@ -15,6 +22,7 @@ import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { taskQueueReads } from "./task-runs.ts";
 import { taskReads } from "./tasks.ts";
 import { upkeepReads } from "./upkeep.ts";
+import { workerReads } from "./workers.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 
 /** How to open the store. */
@@ -67,6 +75,7 @@ class SqliteStore implements Store {
   readonly #longReader: LongReader;
   readonly #commit: GroupCommit;
   readonly #keyHolders = new TurnMemo<KeyHolder | null>();
+  readonly #workerHolders = new TurnMemo<WorkerHolder | null>();
   #closing: Promise<void> | null = null;
 
   constructor({ reader, longReader, commit }: SqliteStoreParts) {
@@ -142,6 +151,31 @@ class SqliteStore implements Store {
     this.#read((reads) => reads.findOldestQueued(types));
   listQueuedTypes: Store["listQueuedTypes"] = () => this.#read((reads) => reads.listQueuedTypes());
 
+  // Workers hold what they claimed: to refuse them would cost more than to let them in.
+  claimLeases: Store["claimLeases"] = (claim) =>
+    this.#commit.submit("claimLeases", claim, { weight: claim.max, mayShed: false });
+  extendLeases: Store["extendLeases"] = (beat) =>
+    this.#commit.submit("extendLeases", beat, { weight: beat.leases.length, mayShed: false });
+  endLeases: Store["endLeases"] = (ends) => {
+    const weight = ends.ends.reduce((sum, end) => sum + weightOfEnd(end), 0);
+    return this.#commit.submit("endLeases", ends, { weight, mayShed: false });
+  };
+  resumeLeases: Store["resumeLeases"] = (start) =>
+    this.#commit.submit("resumeLeases", start, { weight: BATCH_WEIGHT_MAX, mayShed: false });
+  findLeases: Store["findLeases"] = (refs) => this.#read((reads) => reads.findLeases(refs));
+  listDueLeases: Store["listDueLeases"] = (due) => this.#read((reads) => reads.listDueLeases(due));
+
+  createWorker: Store["createWorker"] = (worker) =>
+    this.#changeWorkers(this.#commit.submit("createWorker", worker, OPERATOR_WRITE));
+  listWorkers: Store["listWorkers"] = () => this.#read((reads) => reads.listWorkers());
+  revokeWorker: Store["revokeWorker"] = (change) =>
+    this.#changeWorkers(this.#commit.submit("revokeWorker", change, OPERATOR_WRITE));
+  // Nothing of it is in a WorkerHolder.
+  touchWorkers: Store["touchWorkers"] = (uses) =>
+    this.#commit.submit("touchWorkers", uses, { weight: uses.length, mayShed: false });
+  findWorkerHolder: Store["findWorkerHolder"] = (hash) =>
+    this.#read((reads) => this.#workerHolders.get(hash, () => reads.findWorkerHolder(hash)));
+
   claimAttempts: Store["claimAttempts"] = async (claim) => {
     const weight = claim.lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0);
     const options = { weight, mayShed: false };
@@ -196,6 +230,12 @@ class SqliteStore implements Store {
     return value;
   }
 
+  async #changeWorkers<Value>(written: Promise<Value>): Promise<Value> {
+    const value = await written;
+    this.#workerHolders.forget();
+    return value;
+  }
+
   async #read<Value>(read: (reads: Reads) => Value): Promise<Value> {
     this.#refuseWhenClosed();
     try {
@@ -247,6 +287,12 @@ function weightOf(task: { readonly dataText: string; readonly inputText: string 
   return 1 + pagesOf(task.dataText, task.inputText ?? "");
 }
 
+function weightOfEnd({ sequel }: LeaseEnd): number {
+  return (
+    1 + (sequel.kind === "finish" ? pagesOf(sequel.resultText ?? "", sequel.errorText ?? "") : 0)
+  );
+}
+
 function pagesOf(...texts: readonly string[]): number {
   return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
 }
@@ -282,6 +328,8 @@ function allReads(reader: Connection) {
     ...accessRequestReads(reader),
     ...taskReads(reader),
     ...taskQueueReads(reader),
+    ...leaseReads(reader),
+    ...workerReads(reader),
     ...idempotencyReads(reader),
     ...attemptClaimReads(reader),
     ...deliveryReads(reader),

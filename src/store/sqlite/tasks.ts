@@ -53,6 +53,11 @@ export const CANCEL_TASK = `
   SET state = 'cancelled', status_code = 40901, completed_at = @cancelledAt, expires_at = @expiresAt
   WHERE seq = @seq`;
 
+/** Whoever holds its lease, or comes late with one that ran out, is told so. */
+export const CANCEL_LEASE = `
+  UPDATE leases SET ending = 'cancelled'
+  WHERE task_seq = ? AND (ending IS NULL OR ending = 'expired')`;
+
 /** All that {@link toSummary} reads. */
 export const SUMMARY_COLUMNS = `
   t.id, t.state, t.status_code, t.status_message, t.type, t.created_at, t.started_at, t.completed_at,
@@ -166,6 +171,7 @@ function changeWrites(connection: Connection, counts: CountChanges) {
   const collect = connection.prepare(COLLECT_TASK);
   const findState = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
   const cancel = connection.prepare(CANCEL_TASK);
+  const cancelLease = connection.prepare(CANCEL_LEASE);
 
   return {
     collectTask(key: TaskKey): void {
@@ -180,6 +186,7 @@ function changeWrites(connection: Connection, counts: CountChanges) {
       if (state === "cancelled") return "cancelled before";
       if (!canMove(toState(state), "cancelled")) return "finished";
       cancel.run({ seq, cancelledAt, expiresAt });
+      cancelLease.run(seq);
       counts.move(accountId, state, "cancelled");
       return "cancelled";
     },

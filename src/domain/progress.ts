@@ -1,0 +1,28 @@
+import { isJsonObject, toPlainNumber } from "./json.ts";
+import { isPlainText } from "./text.ts";
+
+/** How far a run has come, as its worker or command says. Kept in memory only: it is worth no write to disk. */
+export interface TaskProgress {
+  /** From 0 to 1. */
+  readonly progress: number;
+  readonly note: string | null;
+}
+
+/** A note is at most this many code points. */
+export const PROGRESS_NOTE_MAX = 255;
+
+/** What a progress report must look like, for messages. */
+export const PROGRESS_RULE =
+  `an object with progress, a number from 0 to 1, and optionally note, text of at most ${PROGRESS_NOTE_MAX} characters ` +
+  "without control characters";
+
+/** Reads a progress report, `{"progress": 0.5, "note": "halfway"}`; null for what is none. Other members are passed over. */
+export function parseProgress(value: unknown): TaskProgress | null {
+  if (!isJsonObject(value)) return null;
+  const progress = toPlainNumber(value["progress"]);
+  const note = value["note"] ?? null;
+  if (typeof progress !== "number" || !(progress >= 0 && progress <= 1)) return null;
+  if (note !== null && !isPlainText(note, PROGRESS_NOTE_MAX)) return null;
+  // `+ 0` makes the zero of a reported -0 a plain one.
+  return { progress: progress + 0, note };
+}

@@ -1,0 +1,141 @@
+import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import type { StatusCode } from "../domain/status.ts";
+
+/** What the store takes and gives about runs, leases and workers; re-exported by store.ts. */
+
+/** Starts tasks of one type for the daemon's own runner. */
+export interface TaskClaim {
+  readonly type: string;
+  readonly max: number;
+  readonly now: number;
+  /**
+   * The account whose task was started last; unless given, that of the type's last claim in this process. Accounts take
+   * turns, one task each, beginning with the next one after it. Within an account priority, then age.
+   */
+  readonly afterAccount?: number;
+}
+
+export interface ClaimedTask {
+  readonly seq: number;
+  readonly id: string;
+  readonly accountId: number;
+  readonly type: string;
+  readonly tag: string | null;
+  readonly marketplace: string | null;
+  readonly inputText: string | null;
+  /** How often it was started, this time included. */
+  readonly runs: number;
+  /** How many of its runs failed or timed out. */
+  readonly failures: number;
+}
+
+/** A type whose tasks a worker claims. */
+export interface LeaseType {
+  readonly type: string;
+  /** At most this many of this type. */
+  readonly max: number;
+  /** How long a lease holds without a heartbeat. */
+  readonly leaseMs: number;
+  /** From the claim to the end of the run, whatever the heartbeats. */
+  readonly timeoutMs: number;
+  /** As in {@link TaskClaim}. */
+  readonly afterAccount?: number;
+}
+
+export interface LeaseClaim {
+  readonly workerId: number;
+  /** In the order of their turn: the first is served first. */
+  readonly types: readonly LeaseType[];
+  /** At most this many of all types. */
+  readonly max: number;
+  readonly now: number;
+}
+
+export interface LeasedTask extends ClaimedTask {
+  readonly leaseId: string;
+  readonly leaseExpiresAt: number;
+}
+
+/** A lease as the engine looks at it. */
+export interface Lease extends LeaseRef {
+  readonly type: string;
+  readonly failures: number;
+  /** How often a lease of this task ran out before. */
+  readonly losses: number;
+  readonly expiresAt: number;
+  /** When the type's timeout is over; `expiresAt` is never later. */
+  readonly deadlineAt: number;
+}
+
+/** How a run is kept that was the task's last. */
+export interface RunEnd {
+  readonly state: "completed" | "failed";
+  readonly code: StatusCode;
+  readonly resultText: string | null;
+  readonly errorText: string | null;
+  readonly endedAt: number;
+  readonly expiresAt: number;
+}
+
+/** The end of a run by the daemon's own runner. */
+export interface TaskFinish extends RunEnd {
+  readonly seq: number;
+}
+
+/** What becomes of the task when a lease ends. */
+export type LeaseSequel =
+  | ({ readonly kind: "finish" } & RunEnd)
+  /** Another run after a failed one, not before `startAt`. */
+  | { readonly kind: "retry"; readonly startAt: number }
+  /** Back to the queue at once; `runs` goes on counting this run, or not. */
+  | { readonly kind: "requeue"; readonly isRunCounted: boolean };
+
+/** The end of a lease. `expired` and `timed_out` count only where the lease has run out at `LeaseEnds.now`. */
+export interface LeaseEnd extends LeaseRef {
+  readonly how: Exclude<LeaseEnding, "cancelled">;
+  readonly sequel: LeaseSequel;
+}
+
+export interface LeaseEnds {
+  readonly ends: readonly LeaseEnd[];
+  readonly now: number;
+}
+
+/** What came of a {@link LeaseEnd}. */
+export interface LeaseEndResult {
+  readonly outcome: LeaseOutcome;
+  /** True when this ended the lease; false when it had ended the same way before, or did not count. */
+  readonly isNew: boolean;
+  /** Hosts that now have an attempt due. */
+  readonly hosts: readonly string[];
+}
+
+/** What is stored of a new worker token: never the token itself. */
+export interface NewWorker {
+  readonly name: string;
+  readonly hash: string;
+  readonly lastFour: string;
+  /** The types whose tasks it may claim; at least one. */
+  readonly types: readonly string[];
+  readonly createdAt: number;
+}
+
+export interface Worker extends Omit<NewWorker, "hash"> {
+  readonly lastSeenAt: number | null;
+  readonly revokedAt: number | null;
+  /** Leases that it holds now. */
+  readonly leases: number;
+}
+
+/** Whose token this is. */
+export interface WorkerHolder {
+  readonly workerId: number;
+  readonly name: string;
+  readonly types: readonly string[];
+  readonly isRevoked: boolean;
+}
+
+export interface WorkerUse {
+  readonly workerId: number;
+  readonly seenAt: number;
+}

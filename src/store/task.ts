@@ -1,0 +1,100 @@
+import type { NewTask, RefusedTask, Task, TaskState, TaskSummary } from "../domain/task.ts";
+
+/** What the store takes and gives about tasks, for clients; re-exported by store.ts. */
+
+export interface TaskPost {
+  readonly accountId: number;
+  readonly createdAt: number;
+  readonly accepted: readonly NewTask[];
+  readonly refused: readonly RefusedTask[];
+  /** When the refused ones may be erased. */
+  readonly refusedExpireAt: number;
+  /** Null when the client gave no idempotency key. */
+  readonly idempotency: Idempotency | null;
+}
+
+/** A client's promise that the same key is the same request, and the answer that is kept for it. */
+export interface Idempotency extends KeptAnswer {
+  readonly key: string;
+  /** An answer that was kept before this time is forgotten. */
+  readonly validSince: number;
+}
+
+export interface KeptAnswer {
+  /** SHA-256 of the request's body in lower-case hex. */
+  readonly bodyHash: string;
+  /** The body of the answer. */
+  readonly answerText: string;
+}
+
+export interface KeptAnswerQuery {
+  readonly accountId: number;
+  readonly key: string;
+  readonly validSince: number;
+}
+
+export type TaskPostOutcome =
+  | { readonly kind: "inserted" }
+  /** Nothing was inserted: this key was used before, for a body with this hash. */
+  | ({ readonly kind: "kept" } & KeptAnswer);
+
+export interface TaskCancel {
+  readonly accountId: number;
+  readonly id: string;
+  readonly cancelledAt: number;
+  readonly expiresAt: number;
+}
+
+/** `finished`: it completed or failed before. `unknown`: no such task, or another account's. */
+export type CancelOutcome = "cancelled" | "cancelled before" | "finished" | "unknown";
+
+/** A place in the list of tasks: the last row of the page before. */
+export interface TaskCursor {
+  readonly createdAt: number;
+  readonly seq: number;
+}
+
+export interface TaskQuery {
+  readonly accountId: number;
+  readonly limit: number;
+  readonly after: TaskCursor | null;
+  readonly state: TaskState | null;
+  readonly type: string | null;
+  readonly tag: string | null;
+  /** Inclusive. */
+  readonly createdAfter: number | null;
+  /** Exclusive. */
+  readonly createdBefore: number | null;
+}
+
+export interface TaskPage {
+  readonly tasks: readonly TaskSummary[];
+  /** Null on the last page. */
+  readonly next: TaskCursor | null;
+}
+
+export interface FoundTask {
+  readonly task: Task;
+  /** True while the task stands in tasks_ready. */
+  readonly isReady: boolean;
+}
+
+/** A place in the list of ready tasks: the last row of the page before. */
+export interface ReadyCursor {
+  readonly completedAt: number;
+  readonly seq: number;
+}
+
+export interface ReadyQuery {
+  readonly accountId: number;
+  readonly limit: number;
+  readonly after: ReadyCursor | null;
+  readonly tag: string | null;
+  readonly type: string | null;
+}
+
+export interface ReadyPage {
+  readonly tasks: readonly TaskSummary[];
+  /** Null on the last page. */
+  readonly next: ReadyCursor | null;
+}

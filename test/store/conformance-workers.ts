@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  leaseOne,
+  newPost,
+  newTask,
+  newWorker,
+  seedAccount,
+  seedWorker,
+  T0,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+/** The part of the conformance suite that is about workers and their tokens. */
+export function exerciseWorkers(open: OpenStore): void {
+  test("knows a worker by its token's hash, and no other", async (t) => {
+    const { store } = await open(t);
+    const worker = newWorker({ name: "resizer", types: ["b", "a", "b c"] });
+
+    assert.equal(await store.createWorker(worker), "created");
+
+    const holder = await store.findWorkerHolder(worker.hash);
+    assert.deepEqual(holder, {
+      workerId: holder?.workerId,
+      name: "resizer",
+      types: ["b", "a", "b c"],
+      isRevoked: false,
+    });
+    assert.equal(await store.findWorkerHolder(newWorker().hash), null);
+    assert.equal(await store.findWorkerHolder("resizer"), null);
+    assert.equal(await store.findWorkerHolder(""), null);
+  });
+
+  test("keeps one active worker of a name; a revoked one leaves it to another", async (t) => {
+    const { store } = await open(t);
+    const [first, second, third] = [newWorker(), newWorker({ createdAt: T0 + 1 }), newWorker()];
+
+    assert.equal(await store.createWorker(first), "created");
+    assert.equal(await store.createWorker(second), "exists");
+    assert.equal(await store.findWorkerHolder(second.hash), null);
+    await store.revokeWorker({ name: "w", revokedAt: T0 + 5 });
+    assert.equal(await store.createWorker(second), "created");
+    assert.equal(await store.createWorker(third), "exists");
+
+    assert.equal((await store.findWorkerHolder(first.hash))?.isRevoked, true);
+    assert.equal((await store.findWorkerHolder(second.hash))?.isRevoked, false);
+  });
+
+  test("revokes a worker at once, in the turn of its last request too", async (t) => {
+    const { store } = await open(t);
+    const worker = newWorker();
+    await store.createWorker(worker);
+
+    const before = store.findWorkerHolder(worker.hash);
+    const revoked = store.revokeWorker({ name: "w", revokedAt: T0 + 5 });
+
+    assert.equal((await before)?.isRevoked, false);
+    const { hash: _, ...shown } = worker;
+    const expected = { ...shown, lastSeenAt: null, revokedAt: T0 + 5, leases: 0 };
+    assert.deepEqual(await revoked, expected);
+    assert.equal((await store.findWorkerHolder(worker.hash))?.isRevoked, true);
+  });
+
+  test("answers the worker of a name that was revoked last, with its first time, and null for an unknown one", async (t) => {
+    const { store } = await open(t);
+    for (const [i, lastFour] of ["aaaa", "bbbb"].entries()) {
+      await store.createWorker(newWorker({ lastFour }));
+      // The clock was set back meanwhile.
+      await store.revokeWorker({ name: "w", revokedAt: T0 + 9 - i });
+    }
+
+    const again = await store.revokeWorker({ name: "w", revokedAt: T0 + 99 });
+
+    assert.equal(again?.lastFour, "bbbb");
+    assert.equal(again.revokedAt, T0 + 8);
+    assert.equal(await store.revokeWorker({ name: "W", revokedAt: T0 }), null);
+  });
+
+  test("lists workers by name, of revoked ones the newest first, with the leases that they hold", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (const lastFour of ["old1", "old2"]) {
+      await store.createWorker(newWorker({ name: "b", lastFour }));
+      await store.revokeWorker({ name: "b", revokedAt: T0 + 1 });
+    }
+    const [b, a] = [await seedWorker(store, "b"), await seedWorker(store, "a")];
+    for (const workerId of [b, b, a]) {
+      await store.insertTasks(newPost(accountId, [newTask()]));
+      await leaseOne(store, workerId);
+    }
+    await store.insertTasks(newPost(accountId, [newTask()]));
+    const ended = await leaseOne(store, a);
+    const sequel = { kind: "requeue", isRunCounted: false } as const;
+    await store.endLeases({ ends: [{ ...ended, how: "released", sequel }], now: T0 });
+
+    const listed = await store.listWorkers();
+
+    assert.deepEqual(
+      listed.map(({ name, lastFour, leases, revokedAt }) => [name, lastFour, leases, revokedAt]),
+      [
+        ["a", "wxyz", 1, null],
+        ["b", "wxyz", 2, null],
+        ["b", "old2", 0, T0 + 1],
+        ["b", "old1", 0, T0 + 1],
+      ],
+    );
+    assert.deepEqual(listed[0]?.types, ["echo"]);
+  });
+
+  test("notes when workers were last heard, never back to an earlier time", async (t) => {
+    const { store } = await open(t);
+    const [a, b] = [await seedWorker(store, "a"), await seedWorker(store, "b")];
+    const seen = async () => (await store.listWorkers()).map(({ lastSeenAt }) => lastSeenAt);
+
+    assert.deepEqual(await seen(), [null, null]);
+    await store.touchWorkers([
+      { workerId: a, seenAt: T0 + 5 },
+      { workerId: 99_999, seenAt: T0 + 5 },
+    ]);
+    await store.touchWorkers([
+      { workerId: a, seenAt: T0 + 4 },
+      { workerId: b, seenAt: T0 + 7 },
+    ]);
+
+    assert.deepEqual(await seen(), [T0 + 5, T0 + 7]);
+  });
+
+  test("has its workers again when it is opened again", async (t) => {
+    const { store, again } = await open(t);
+    const worker = newWorker();
+    await store.createWorker(worker);
+    const before = await store.findWorkerHolder(worker.hash);
+    await store.close();
+
+    assert.deepEqual(await (await again()).findWorkerHolder(worker.hash), before);
+  });
+}
