@@ -3,7 +3,8 @@
  * raw message can name addresses and tells whoever chose the URL what listens inside a network.
  */
 
-const CLOSED = "connection was closed without an answer";
+/** What is said of a connection that closes before anything came. */
+export const CLOSED = "connection was closed without an answer";
 const UNTRUSTED = "certificate is not trusted";
 
 const CONNECT_FAILURES: ReadonlyMap<string, string> = new Map([
@@ -62,6 +63,15 @@ export function answerFailure(error: unknown): string {
   return code.startsWith("HPE_") ? "answer is not valid HTTP" : "connection failed";
 }
 
-function codeOf(error: unknown): string {
+/** True for an error that says why a TCP connection did not become a TLS one, whatever was being done. */
+export function isTlsFailure(error: unknown): boolean {
+  const code = codeOf(error);
+  // EPROTO: the other side speaks no TLS. A connection that was reset may have been any.
+  const isKnown = code !== "ECONNRESET" && TLS_FAILURES.has(code);
+  return isKnown || code === "EPROTO" || code.startsWith("ERR_TLS_");
+}
+
+/** The system's or the library's name of an error; empty where it has none. */
+export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

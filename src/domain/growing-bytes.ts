@@ -1,0 +1,38 @@
+/** Bytes in one buffer that grows: a list of a million chunks of one byte would take a hundred times as much. */
+export class GrowingBytes {
+  readonly #bytesMax: number;
+  #buffer: Buffer = Buffer.alloc(0);
+  #length = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** False when the chunk went beyond the limit: the bytes up to the limit are kept. */
+  add(chunk: Buffer): boolean {
+    // Nearly everything comes in one piece, which is kept as it is; the next one moves it to a buffer of our own.
+    if (this.#length === 0 && chunk.length <= this.#bytesMax) {
+      this.#buffer = chunk;
+      this.#length = chunk.length;
+      return true;
+    }
+    const length = Math.min(this.#length + chunk.length, this.#bytesMax);
+    if (length > this.#buffer.length) this.#grow(length);
+    chunk.copy(this.#buffer, this.#length, 0, length - this.#length);
+    const isAll = this.#length + chunk.length === length;
+    this.#length = length;
+    return isAll;
+  }
+
+  /** All that was kept so far. */
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  #grow(length: number): void {
+    const size = Math.min(Math.max(length, this.#buffer.length * 2), this.#bytesMax);
+    const grown = Buffer.allocUnsafeSlow(size);
+    this.#buffer.copy(grown, 0, 0, this.#length);
+    this.#buffer = grown;
+  }
+}

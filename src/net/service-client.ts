@@ -1,0 +1,298 @@
+import { Agent as HttpAgent, request as requestHttp } from "node:http";
+import type { AgentOptions, ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { Agent as HttpsAgent, request as requestHttps } from "node:https";
+import { createSecureContext, getCACertificates } from "node:tls";
+import type { SecureContext } from "node:tls";
+
+import { GrowingBytes } from "../domain/growing-bytes.ts";
+import { serviceFailure } from "./service-failure.ts";
+
+/** What came of one POST. Every `error` is one of a few fixed phrases and names no address. */
+export type ServiceAnswer =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      /** Names in lower case. */
+      readonly headers: IncomingHttpHeaders;
+      /** Whole for a 2xx; of any other answer at most the first {@link OTHER_BODY_BYTES_MAX} bytes. */
+      readonly body: Buffer;
+    }
+  /** A 2xx with more than `bytesMax` bytes; the connection is gone. */
+  | { readonly kind: "too_long"; readonly status: number }
+  /** What came is no HTTP answer that can be taken: the same would come again. */
+  | { readonly kind: "malformed"; readonly error: string }
+  /** No whole answer came: another try may fare better, and the service may have worked all the same. */
+  | { readonly kind: "unreachable"; readonly error: string }
+  /** `signal` was aborted before. */
+  | { readonly kind: "aborted" };
+
+/** One POST. */
+export interface ServicePost {
+  /** By lower-case name. Host, Content-Length, Connection and Accept-Encoding are the client's own. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+  /** The most that a 2xx answer may hold; exactly so many are taken. */
+  readonly bytesMax: number;
+  /** Ends the request at once. */
+  readonly signal: AbortSignal;
+}
+
+/** A client of the operator's own services. */
+export interface ServiceClient {
+  /**
+   * Sends a POST and reads its answer. Rejects for headers that cannot be written, for nothing else. When
+   * it settles nothing of it is left: its connection is closed, or idle and good for the next one. There
+   * is no timeout but `signal`.
+   */
+  post(url: URL, post: ServicePost): Promise<ServiceAnswer>;
+  /** Closes every connection; what is under way ends as `unreachable`. */
+  close(): void;
+}
+
+/** How much is read of an answer that is no 2xx: its status decides, the rest is for people. */
+export const OTHER_BODY_BYTES_MAX = 8192;
+
+// Servers keep idle connections for 2 s (gunicorn) to 5 s (Node, uvicorn): a longer wait finds most closed.
+const IDLE_MS_MAX = 4000;
+const HEADER_BYTES_MAX = 16_384;
+// One or two are usual ("100 Continue", "103 Early Hints"); endless ones burn CPU for ever.
+const INFORMATIONAL_MAX = 10;
+
+/**
+ * Makes a client for services that the operator configured: no rule for webhooks applies. Names are
+ * resolved as the system does; no redirect is followed, nothing is decompressed, proxy variables are
+ * ignored. Certificates are checked, whatever NODE_TLS_REJECT_UNAUTHORIZED says, against Node's
+ * authorities, the system's, and those of NODE_EXTRA_CA_CERTS. Idle connections are kept for 4 s and
+ * keep no process alive. Beyond `socketsMax` requests at once the next one waits.
+ */
+export function createServiceClient(options: { readonly socketsMax: number }): ServiceClient {
+  const turns = new Turns(options.socketsMax);
+  const agents = new Map<string, Agent>();
+  let isClosed = false;
+  return {
+    async post(url, post) {
+      const agent = agents.get(url.protocol) ?? newAgent(url, POOL);
+      agents.set(url.protocol, agent);
+      if (!(await turns.take(post.signal))) return { kind: "aborted" };
+      try {
+        const first = await postOnce(url, { post, agent });
+        if (!first.isStale || isClosed) return first.answer;
+        // The server closed an idle connection just as it was used again: nobody's failure, so nobody sees it.
+        const second = await postOnce(url, { post, agent: newAgent(url, { keepAlive: false }) });
+        return second.answer;
+      } finally {
+        turns.give();
+      }
+    },
+    close() {
+      isClosed = true;
+      for (const agent of agents.values()) agent.destroy();
+    },
+  };
+}
+
+const POOL: AgentOptions = { keepAlive: true, timeout: IDLE_MS_MAX };
+
+type Agent = HttpAgent | HttpsAgent;
+
+function newAgent({ protocol }: URL, options: AgentOptions): Agent {
+  if (protocol !== "https:") return new HttpAgent(options);
+  return new HttpsAgent({ ...options, rejectUnauthorized: true, secureContext: trust() });
+}
+
+let secureContext: SecureContext | null = null;
+
+// Made at the first HTTPS request: reading the system's authorities takes some 80 ms and a few megabytes.
+function trust(): SecureContext {
+  secureContext ??= createSecureContext({
+    ca: [...getCACertificates("default"), ...getCACertificates("system")],
+  });
+  return secureContext;
+}
+
+interface Ended {
+  readonly answer: ServiceAnswer;
+  /** The connection had been used before and broke before anything of an answer came. */
+  readonly isStale: boolean;
+}
+
+interface PostOptions {
+  readonly post: ServicePost;
+  readonly agent: Agent;
+}
+
+function postOnce(url: URL, options: PostOptions): Promise<Ended> {
+  if (options.post.signal.aborted) {
+    return Promise.resolve({ answer: { kind: "aborted" }, isStale: false });
+  }
+  return new Promise((resolve) => {
+    new OpenPost(options.post, resolve).start(url, options.agent);
+  });
+}
+
+/** request written → status there → body read → closed; what is decided first, counts. */
+class OpenPost {
+  readonly #post: ServicePost;
+  readonly #resolve: (ended: Ended) => void;
+  readonly #abort = (): void => this.#onAbort();
+  #request: ClientRequest | null = null;
+  #response: IncomingMessage | null = null;
+  #body: GrowingBytes | null = null;
+  #informational = 0;
+  #answer: ServiceAnswer | null = null;
+
+  constructor(post: ServicePost, resolve: (ended: Ended) => void) {
+    this.#post = post;
+    this.#resolve = resolve;
+  }
+
+  start(url: URL, agent: Agent): void {
+    const { headers, body, signal } = this.#post;
+    const startRequest = url.protocol === "https:" ? requestHttps : requestHttp;
+    const request = startRequest(url, {
+      method: "POST",
+      agent,
+      headers: { ...headers, "accept-encoding": "identity", "content-length": bytesOf(body) },
+      maxHeaderSize: HEADER_BYTES_MAX,
+      insecureHTTPParser: false,
+    });
+    this.#request = request;
+    signal.addEventListener("abort", this.#abort);
+    request.on("information", () => this.#onInformation());
+    request.on("response", (response) => this.#onResponse(response));
+    request.on("upgrade", (response) => this.#onSwitched(response));
+    request.on("error", (error) => this.#onError(error));
+    request.on("close", () => this.#onClose());
+    request.end(body);
+  }
+
+  #onInformation(): void {
+    this.#informational += 1;
+    if (this.#informational <= INFORMATIONAL_MAX) return;
+    this.#end({ kind: "malformed", error: "too many informational answers" });
+  }
+
+  #onSwitched({ headers }: IncomingMessage): void {
+    this.#end({ kind: "answered", status: 101, headers, body: Buffer.alloc(0) });
+  }
+
+  #onResponse(response: IncomingMessage): void {
+    if (response.statusCode === 101) {
+      this.#onSwitched(response);
+      return;
+    }
+    this.#response = response;
+    const isResult = isSuccess(response);
+    this.#body = new GrowingBytes(isResult ? this.#post.bytesMax : OTHER_BODY_BYTES_MAX);
+    response.on("data", (chunk: Buffer) => this.#onData(chunk));
+    response.on("end", () => this.#onEnd());
+    // A body that broke off, with the same error that the request has; "close" follows.
+    response.on("error", (error) => this.#onError(error));
+    response.on("close", () => this.#onClose());
+  }
+
+  #onData(chunk: Buffer): void {
+    const response = this.#response;
+    if (response === null || this.#body?.add(chunk) !== false) return;
+    if (isSuccess(response)) this.#end({ kind: "too_long", status: response.statusCode ?? 0 });
+    else this.#end(this.#wholeAnswer(response));
+  }
+
+  #onEnd(): void {
+    const { shouldKeepAlive = false, writableFinished = false } = this.#request ?? {};
+    if (this.#response === null) return;
+    this.#answer ??= this.#wholeAnswer(this.#response);
+    // An answer to a request that is half sent leaves the rest of it in the way of the next one.
+    if (!shouldKeepAlive || !writableFinished) this.#request?.destroy();
+    this.#onClose();
+  }
+
+  #onError(error: unknown): void {
+    const response = this.#response;
+    // What follows a whole answer is no part of it; "end" is still to come.
+    if (response?.complete === true) return;
+    if (response !== null && !isSuccess(response)) {
+      // What came together with the fault has not been handed on yet.
+      response.read();
+      this.#end(this.#wholeAnswer(response));
+    } else this.#end(serviceFailure(error, { hasBegun: response !== null }));
+  }
+
+  #onAbort(): void {
+    const response = this.#response;
+    const isDecided = response !== null && !isSuccess(response);
+    this.#end(isDecided ? this.#wholeAnswer(response) : { kind: "aborted" });
+  }
+
+  #wholeAnswer({ statusCode, headers }: IncomingMessage): ServiceAnswer {
+    const body = this.#body?.bytes() ?? Buffer.alloc(0);
+    return { kind: "answered", status: statusCode ?? 0, headers, body };
+  }
+
+  /** Decides the answer and breaks the request off. */
+  #end(answer: ServiceAnswer): void {
+    this.#answer ??= answer;
+    this.#request?.destroy();
+  }
+
+  // The request's own "close" says that its connection is closed, or free again; the end of a whole answer may
+  // be announced a moment later.
+  #onClose(): void {
+    const request = this.#request;
+    const response = this.#response;
+    if (request?.closed !== true) return;
+    if (this.#answer === null && response?.complete === true && !response.destroyed) return;
+    this.#post.signal.removeEventListener("abort", this.#abort);
+    const hasNothing = response === null && this.#informational === 0;
+    const answer = this.#answer ?? serviceFailure(null, { hasBegun: response !== null });
+    const isStale = answer.kind === "unreachable" && request.reusedSocket && hasNothing;
+    this.#resolve({ answer, isStale });
+  }
+}
+
+function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
+  return statusCode >= 200 && statusCode <= 299;
+}
+
+function bytesOf(body: string | Uint8Array): string {
+  return String(Buffer.byteLength(body));
+}
+
+/**
+ * So many at once, the others in their order. An agent has a queue of its own, but opens connections for
+ * requests that were destroyed while they waited in it, and hands them out half dead (Node 24.21).
+ */
+class Turns {
+  #left: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(max: number) {
+    this.#left = max;
+  }
+
+  /** True with a turn, which is to be given back; false, without, when the signal is aborted first. */
+  take(signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted) return Promise.resolve(false);
+    if (this.#left > 0) {
+      this.#left -= 1;
+      return Promise.resolve(true);
+    }
+    return new Promise((resolve) => {
+      const leave = (hasTurn: boolean): void => {
+        this.#waiting.delete(enter);
+        signal.removeEventListener("abort", abort);
+        resolve(hasTurn);
+      };
+      const enter = (): void => leave(true);
+      const abort = (): void => leave(false);
+      this.#waiting.add(enter);
+      signal.addEventListener("abort", abort);
+    });
+  }
+
+  give(): void {
+    const [next] = this.#waiting;
+    if (next === undefined) this.#left += 1;
+    else next();
+  }
+}

@@ -1,0 +1,46 @@
+const FIRST_WAIT_MS = 250;
+const WAIT_MS_MAX = 30_000;
+
+/** What the wait before the next request to a service depends on. */
+export interface ServiceFailure {
+  /** Requests that have failed so far, this one included. */
+  readonly failures: number;
+  /** The answer's `Retry-After`; null or undefined where it had none, or there was no answer. */
+  readonly retryAfter: string | null | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** From 0 to 1, without 1. */
+  readonly random: number;
+}
+
+/**
+ * How many milliseconds to wait until a service is asked again. What its `Retry-After` says, in seconds or
+ * as an HTTP date, but never under 250 ms; without one, or with one that is neither, 250 ms after the first
+ * failure, doubling to 30 s, each shortened by up to a half at random so that many do not come at once.
+ */
+export function serviceWaitMs({ failures, retryAfter, now, random }: ServiceFailure): number {
+  const asked = parseRetryAfter(retryAfter ?? "", now);
+  if (asked !== null) return Math.max(asked, FIRST_WAIT_MS);
+  return backoffMs(failures, { waitMsMax: WAIT_MS_MAX, random });
+}
+
+/**
+ * How many milliseconds to wait after so many failures in a row: 250 after the first, doubling to `waitMsMax`,
+ * each shortened by up to a half at random. `random` is from 0 to 1, without 1.
+ */
+export function backoffMs(
+  failures: number,
+  { waitMsMax, random }: { readonly waitMsMax: number; readonly random: number },
+): number {
+  return Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), waitMsMax) * (1 - random / 2);
+}
+
+// IMF-fixdate and the older form with the year in two digits (RFC 9110 §5.6.7). Both end in GMT: without
+// that, Date.parse takes a time for local, and it takes many texts that are no date of HTTP.
+const HTTP_DATE = /^[A-Z][a-z]{2,8}, \d\d[ -][A-Z][a-z]{2}[ -]\d{2,4} \d\d:\d\d:\d\d GMT$/;
+
+function parseRetryAfter(text: string, now: number): number | null {
+  if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
+  const at = HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(at) ? null : at - now;
+}
