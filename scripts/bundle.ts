@@ -12,11 +12,13 @@ export interface BundleOptions {
   readonly outFile: string;
 }
 
-// One file is all: `new Worker(__filename)` enters it again as the thread that `workerData.role` names. `require`
-// evaluates only what it names, so none loads another.
+// One file is all: `new Worker(__filename)` enters it again as the thread that `workerData.role` names, and the
+// executable starts itself with `--command-host` as the process that runs commands. `require` evaluates only what it
+// names, so none loads another.
 const ENTRY = `
   import { isMainThread, workerData } from "node:worker_threads";
-  if (isMainThread) require("./main.ts");
+  if (isMainThread && process.argv[2] === "--command-host") require("./runners/command-host-main.ts");
+  else if (isMainThread) require("./main.ts");
   else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
   else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
   else throw new Error("no thread has the role " + workerData.role);
@@ -28,8 +30,6 @@ const ENTRY = `
  * package it cannot find) fails only later, in the executable.
  */
 export async function bundle({ root, outFile }: BundleOptions): Promise<void> {
-  const schemaSql = readFileSync(join(root, "schema.sql"), "utf8");
-  const { version } = packageManifest(root);
   const { warnings } = await build({
     stdin: { contents: ENTRY, resolveDir: join(root, "src"), sourcefile: "entry.js" },
     outfile: outFile,
@@ -38,22 +38,29 @@ export async function bundle({ root, outFile }: BundleOptions): Promise<void> {
     target: "node24",
     format: "cjs",
     external: ["better-sqlite3"],
-    define: {
-      POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
-      POSTBACKD_VERSION: JSON.stringify(version),
-    },
-    plugins: [packagedAssets(root)],
+    define: assetTexts(root),
+    plugins: [assetsFrom("packaged-assets.ts", root)],
     logLevel: "warning",
   });
   if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
 }
 
-/** Puts `scripts/packaged-assets.ts` in the place of `src/assets.ts`. */
-function packagedAssets(root: string): Plugin {
-  const assets = join(root, "src", "assets.ts");
-  const packaged = join(root, "scripts", "packaged-assets.ts");
+/** The texts that stand in for files of the sources, by the names that esbuild puts them in for. */
+export function assetTexts(root: string): Record<string, string> {
+  const schemaSql = readFileSync(join(root, "schema.sql"), "utf8");
+  const { version } = packageManifest(root);
   return {
-    name: "packaged-assets",
+    POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
+    POSTBACKD_VERSION: JSON.stringify(version),
+  };
+}
+
+/** Puts a file of `scripts` in the place of `src/assets.ts`. */
+export function assetsFrom(file: string, root: string): Plugin {
+  const assets = join(root, "src", "assets.ts");
+  const packaged = join(root, "scripts", file);
+  return {
+    name: "assets",
     setup(setup) {
       setup.onResolve({ filter: /^\.{1,2}\/(?:.*\/)?assets\.ts$/ }, ({ path, resolveDir }) =>
         join(resolveDir, path) === assets ? { path: packaged } : undefined,

@@ -12,6 +12,8 @@ import {
 import { join } from "node:path";
 import { getEnvironmentData, setEnvironmentData } from "node:worker_threads";
 
+import type { ThreadOptions } from "../src/assets.ts";
+
 /**
  * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
  * build (`scripts/bundle.ts`).
@@ -27,6 +29,11 @@ export const version: string = POSTBACKD_VERSION;
 // The bundle is the program and its threads: its entry looks which of them it is in.
 export const writerThreadEntry: string | URL = __filename;
 export const readerThreadEntry: string | URL = __filename;
+
+// And the process that runs commands, too.
+export const commandHost: readonly [string, ...string[]] = [process.execPath, "--command-host"];
+
+export const threadOptions: ThreadOptions = {};
 
 const ADDON = /[\\/]better-sqlite3[\\/]prebuilds[\\/][^\\/]+\.node$/;
 

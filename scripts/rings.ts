@@ -40,7 +40,7 @@ export const RINGS: readonly Ring[] = [
     files: "runners/*",
     imports: ["domain/*", "net/*", "store/store.ts"],
     packages: [],
-    node: ["child_process", "timers", ...MACHINE, ...PLUMBING],
+    node: ["child_process", "timers", "crypto", ...MACHINE, ...PLUMBING],
   },
   {
     files: "engine/*",
@@ -54,9 +54,17 @@ export const RINGS: readonly Ring[] = [
     packages: ["h3", "listhen", "srvx"],
     node: ["crypto", "http", "https", "zlib", ...PLUMBING],
   },
+  // `postbackd worker`: a client of the API in a process of its own.
+  {
+    files: "worker/*",
+    imports: ["domain/*", "net/*", "runners/*"],
+    packages: [],
+    node: PLUMBING,
+  },
   {
     files: "cli/*",
     imports: [
+      "worker/*",
       "config.ts",
       "config/*",
       "daemon*",
@@ -100,7 +108,13 @@ export const RINGS: readonly Ring[] = [
   },
   { files: "log.ts", imports: ["domain/*"], packages: ["pino"], node: ["process", ...PLUMBING] },
   { files: "assets.ts", imports: [], packages: [], node: ["fs", ...PLUMBING] },
-  { files: "main.ts", imports: ["cli/*"], packages: [], node: ["process"] },
+  {
+    files: "main.ts",
+    imports: ["cli/*", "young-generation.ts"],
+    packages: [],
+    node: ["process"],
+  },
+  { files: "young-generation.ts", imports: [], packages: [], node: ["perf_hooks", "v8"] },
   // For receivers, in any runtime that knows Web Crypto.
   { files: "verify.ts", imports: [], packages: [], node: [] },
   {

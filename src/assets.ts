@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
 /**
  * What the program carries with it: read from disk in development. The build puts
@@ -22,6 +23,21 @@ export const readerThreadEntry: string | URL = new URL(
   "./store/sqlite/reader-thread.ts",
   import.meta.url,
 );
+
+/** What of Node's worker options is not the same everywhere. */
+export interface ThreadOptions {
+  readonly execArgv?: string[];
+  readonly env?: NodeJS.Dict<string>;
+}
+
+/** How both threads are started: here they read the sources as the main thread does, by its own options. */
+export const threadOptions: ThreadOptions = {};
+
+/** What starts the process that runs commands: bare Node, because a loader would make it larger. */
+export const commandHost: readonly [string, ...string[]] = [
+  process.execPath,
+  fileURLToPath(new URL("./runners/command-host-main.ts", import.meta.url)),
+];
 
 /**
  * Makes SQLite's addon loadable in this thread. To be called in every thread that opens a database,

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 
-import { readConfigFile } from "./config/file.ts";
-import type { ConfigFile } from "./config/file.ts";
+import { readConfigFile, readConfigTable } from "./config/file.ts";
+import type { ConfigFile, FileTable } from "./config/file.ts";
 import { envLayer, flagLayer, takeValue } from "./config/layer.ts";
 import type { ConfigProblem, Findings, Given, Layer } from "./config/layer.ts";
 import { parseMarketplaces } from "./config/marketplace.ts";
@@ -108,6 +108,11 @@ export interface ConfigInput {
   readonly cwd: string;
   /** Text of a file, null where there is none; throws where it cannot be read. */
   readonly readFile: (path: string) => string | null;
+  /**
+   * What a program gives that embeds the daemon, in the form of the file: then no file is read, and a type may be, or
+   * `run`, a function. Relative paths are relative to `cwd`.
+   */
+  readonly table?: FileTable;
   /** Whether the log goes to a terminal. */
   readonly isTerminal?: boolean;
 }
@@ -150,6 +155,9 @@ function findFile(
   layers: readonly Layer[],
   { input, findings }: { readonly input: ConfigInput; readonly findings: Findings },
 ): ConfigFile {
+  if (input.table !== undefined) {
+    return readConfigTable(input.table, { folder: input.cwd, findings });
+  }
   const path = settingReader(layers, { input, findings })(SETTINGS.config);
   return readConfigFile(
     {

@@ -8,10 +8,11 @@ import type { UrlPolicy } from "./domain/webhook-url.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createApp } from "./http/app.ts";
 import { toProxyPolicy } from "./http/client-address.ts";
-import { KeyUsage } from "./http/key-usage.ts";
+import type { GateDeps } from "./http/gate.ts";
 import { operations } from "./http/operations.ts";
 import { RateLimiter } from "./http/rate-limiter.ts";
 import type { TaskWaiters } from "./http/task-waiters.ts";
+import { keyUsageNotes, workerUsageNotes } from "./http/usage-notes.ts";
 import { StoreError, type Store } from "./store/store.ts";
 
 /** The part of the composition root that makes the HTTP API. */
@@ -52,11 +53,14 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   // A halted engine would never run what is taken in.
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
-  const keyUsage = new KeyUsage({ store, clock, log });
+  const keyUsage = keyUsageNotes(parts);
+  const workerUsage = workerUsageNotes(parts);
   const ids = new IdGenerator();
   const all = operations({
     ...{ store, ids, keyUsage, waiters, retentionMs, retentionDays, limits, isAccepting, hasRoom },
     ...{ rules: taskRules(parts), tasksMax: limits.tasksPerPost },
+    ...{ desk: engine.desk, workerTypes: workerTypes(config) },
+    progressOf: (id) => engine.progressOf(id),
     wake: (types) => engine.wake(types),
     wakeDeliveries: (hosts) => engine.wakeDeliveries(hosts),
     cancelled(id) {
@@ -76,10 +80,9 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
     notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
   });
-  const gate = createGate(parts, keyUsage);
-  const bodyBytesMax = limits.bodyBytes;
+  const gate = createGate(parts, { keyUsage, workerUsage });
   return {
-    app: createApp({ operations: all, gate, clock, ids, log, bodyBytesMax }),
+    app: createApp({ operations: all, gate, clock, ids, log, limits }),
     open() {
       state.isOpen = true;
     },
@@ -87,15 +90,20 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       state.isOpen = false;
       waiters.release();
     },
-    finish: () => keyUsage.write(),
+    async finish() {
+      await Promise.all([keyUsage.write(), workerUsage.write()]);
+    },
   };
 }
 
-function createGate({ config, clock, store }: ApiParts, keyUsage: KeyUsage) {
+function createGate(
+  { config, clock, store }: ApiParts,
+  usage: Pick<GateDeps, "keyUsage" | "workerUsage">,
+): GateDeps {
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock };
   return {
-    ...{ store, keyUsage },
+    ...{ store, ...usage },
     proxies: toProxyPolicy({ trustedProxies, insecureHttp, servesTls: tls !== null }),
     failedAuthentications: new RateLimiter({
       ...perMinute,
@@ -103,6 +111,11 @@ function createGate({ config, clock, store }: ApiParts, keyUsage: KeyUsage) {
     }),
     requests: new RateLimiter({ ...perMinute, limit: limits.requestsPerMinute }),
   };
+}
+
+function workerTypes({ types }: Config): ReadonlySet<string> {
+  const ofWorkers = [...types.values()].filter(({ kind }) => kind === "worker");
+  return new Set(ofWorkers.map(({ name }) => name));
 }
 
 function taskRules({ config, urlPolicy }: ApiParts) {

@@ -1,15 +1,22 @@
 import type { Config, TypeConfig } from "./config.ts";
 import { missingPrograms } from "./daemon-check.ts";
+import { commandOwner, endOrphanedCommands } from "./daemon-orphan.ts";
 import { openResolver } from "./daemon-url.ts";
 import type { Clock } from "./domain/clock.ts";
 import type { Logger } from "./domain/log.ts";
 import type { UrlPolicy } from "./domain/webhook-url.ts";
 import { Engine } from "./engine/engine.ts";
 import type { TaskType } from "./engine/task-dispatcher.ts";
+import type { WorkerType } from "./engine/worker-desk.ts";
 import { createSender } from "./net/send.ts";
+import { CommandHost, type CommandHostOptions } from "./runners/command-host.ts";
 import { createCommandRunner } from "./runners/command.ts";
 import { createEchoRunner } from "./runners/echo.ts";
+import { createFunctionRunner } from "./runners/function.ts";
+import { createHttpRunner } from "./runners/http.ts";
+import type { CommandLine } from "./runners/program.ts";
 import type { Runner } from "./runners/runner.ts";
+import { ServiceWatch } from "./runners/service-watch.ts";
 import type { Store } from "./store/store.ts";
 
 /** The part of the composition root that makes the engine, its runners and its sender. */
@@ -22,6 +29,7 @@ export interface EngineParts {
   readonly urlPolicy: () => UrlPolicy;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
+  readonly commandHost?: CommandLine;
 }
 
 /** Makes the engine; nothing of it works before its `start`. */
@@ -31,27 +39,66 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
   const sender = createSender({ clock, resolver, policy: urlPolicy, timeoutMs });
+  const owner = commandOwner(config);
+  const { commandHost: command } = parts;
+  const host =
+    command === undefined ? null : new CommandHost({ command, owner, lost: hostLost(log) });
   const types = new Map<string, TaskType>();
+  const workerTypes = new Map<string, WorkerType>();
   for (const type of config.types.values()) {
-    types.set(type.name, { runner: toRunner(type, { config, clock }), retries: type.retries });
+    const { name, retries } = type;
+    if (type.kind === "worker") workerTypes.set(name, type);
+    else types.set(name, { runner: toRunner(type, { config, clock, log, owner, host }), retries });
   }
+  await endOrphanedCommands(owner, log);
   for (const warning of await missingPrograms(config, process.env)) log.warn({}, warning);
   await warnOfOrphans(parts);
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
   const common = { store, clock, log, urlPolicy, retentionMs, taskEnded };
-  return new Engine({ ...common, types, sender, resolver, limits, retryAfterMs });
+  const resources = [resolver, ...(host === null ? [] : [host])];
+  return new Engine({ ...common, types, workerTypes, sender, resources, limits, retryAfterMs });
 }
 
+interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log"> {
+  /** See `commandOwner`. */
+  readonly owner: string;
+  /** Null where commands run in this process. */
+  readonly host: CommandHost | null;
+}
+
+/** The daemon's own runner of a type; external workers run the others. */
 function toRunner(
-  type: TypeConfig,
-  { config, clock }: { readonly config: Config; readonly clock: Clock },
+  type: Exclude<TypeConfig, { kind: "worker" }>,
+  { config, clock, log, owner, host }: RunnerParts,
 ): Runner {
+  const { resultBytes: resultBytesMax } = config.limits;
   switch (type.kind) {
     case "echo":
       return createEchoRunner(type);
     case "command":
-      return createCommandRunner({ ...type, clock, resultBytesMax: config.limits.resultBytes });
+      return host === null
+        ? createCommandRunner({ ...type, clock, owner, resultBytesMax })
+        : host.createRunner({ ...type, resultBytesMax });
+    case "http":
+      return createHttpRunner({
+        ...{ ...type, clock, resultBytesMax },
+        watch: new ServiceWatch({ type: type.name, clock, log }),
+      });
+    case "function":
+      return createFunctionRunner({
+        ...{ ...type, clock, resultBytesMax },
+        // Its stack is for whoever wrote it: the client sees the message alone.
+        threw: (err, { id }) => log.info({ err, type: type.name, id }, "a function threw"),
+      });
   }
+}
+
+function hostLost(log: Logger): NonNullable<CommandHostOptions["lost"]> {
+  return (facts) =>
+    log.warn(
+      facts,
+      "the process that runs commands ended unexpectedly; what it ran is queued again, and the next command starts another",
+    );
 }
 
 // Nobody claims them, and nothing else would ever say so.

@@ -1,5 +1,6 @@
 import type { Config } from "./config.ts";
 import type { Clock } from "./domain/clock.ts";
+import { wait } from "./domain/wait.ts";
 import { probe } from "./net/health-probe.ts";
 import type { Probe } from "./net/health-probe.ts";
 import { readHolder } from "./store/sqlite/instance-lock.ts";
@@ -37,7 +38,7 @@ export async function askHealth(question: HealthQuestion): Promise<Health> {
     // A question that is left no time would only hide the last reason.
     const isLast = !isPatient || endsAt - clock.monotonic() <= 2 * PAUSE_MS;
     if (health.kind === "ready" || isLast) return health;
-    await pause(clock, PAUSE_MS);
+    await wait(PAUSE_MS, { clock });
   }
 }
 
@@ -141,8 +142,4 @@ function parseObject(body: string): object {
     // Not JSON: then it is not ours.
     return {};
   }
-}
-
-function pause(clock: Clock, ms: number): Promise<void> {
-  return new Promise((resolve) => clock.setTimer(ms, resolve));
 }

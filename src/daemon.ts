@@ -10,6 +10,7 @@ import { ClockWatch } from "./engine/clock-watch.ts";
 import type { Engine } from "./engine/engine.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
+import type { CommandLine } from "./runners/program.ts";
 import type { InstanceLock } from "./store/sqlite/instance-lock.ts";
 import type { Store } from "./store/store.ts";
 
@@ -22,6 +23,11 @@ export interface DaemonOptions {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Logger;
+  /**
+   * What starts the process that runs commands on the machine's clock. Without it the daemon's own process
+   * runs them, on the daemon's clock: see `CommandHost` for what that costs.
+   */
+  readonly commandHost?: CommandLine;
 }
 
 /** A running daemon. */
@@ -37,15 +43,23 @@ export interface Daemon {
    * it says so in the log and goes on with the old ones.
    */
   reload(): void;
+  /** What the operator does to the file while it is served. */
+  readonly store: Pick<Store, "createAccount" | "createKey" | "createWorker" | "findSecrets">;
   /**
    * Takes in nothing new, lets what is under way end for 18 s, then breaks it off; nothing that was
    * acknowledged is lost either way. Settles when the file is closed. Safe to call twice.
    */
-  stop(): Promise<void>;
+  stop(drain?: DrainLimit): Promise<void>;
 }
 
-// With the 5 s that a command has between SIGTERM and SIGKILL this stays within the contract's 25 s (§8).
-const DRAIN_MS = 18_000;
+/** How long a stop waits for what is under way, and by which clock. */
+export interface DrainLimit {
+  readonly ms: number;
+  readonly clock: Clock;
+}
+
+/** With the 5 s that a command has between SIGTERM and SIGKILL this stays within the contract's 25 s (§8). */
+export const DRAIN_MS = 18_000;
 
 /**
  * Starts the daemon: the one place that knows every ring and ties them together. Rejects with an
@@ -119,19 +133,20 @@ function toDaemon(parts: Parts): Daemon {
     url: server.url,
     port: server.port,
     hadAccounts: parts.hadAccounts,
+    store: parts.store,
     idle: () => engine.idle(),
     reload: parts.reload,
-    stop() {
-      stopping ??= stop(parts);
+    stop(drain = { ms: DRAIN_MS, clock: parts.clock }) {
+      stopping ??= stop(parts, drain);
       return stopping;
     },
   };
 }
 
-async function stop({ engine, api, server, store, lock, clock }: Parts): Promise<void> {
+async function stop({ engine, api, server, store, lock }: Parts, limit: DrainLimit): Promise<void> {
   api.beginStop();
   const drained = Promise.all([engine.drain(), server.close()]);
-  const isDrained = await settlesWithin(drained, { clock, ms: DRAIN_MS });
+  const isDrained = await settlesWithin(drained, limit);
   if (!isDrained) {
     server.abort();
     await engine.abort();
@@ -149,10 +164,7 @@ function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | n
   return material;
 }
 
-async function settlesWithin(
-  work: Promise<unknown>,
-  { clock, ms }: { readonly clock: Clock; readonly ms: number },
-): Promise<boolean> {
+async function settlesWithin(work: Promise<unknown>, { clock, ms }: DrainLimit): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const timer = clock.setTimer(ms, () => resolve(false));
     work.then(() => resolve(true), reject).finally(() => timer.cancel());

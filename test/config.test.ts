@@ -238,19 +238,6 @@ test("takes the halves of a TLS pair from different sources, each relative to it
   assert.deepEqual(config.tls, { cert: "/etc/cert.pem", key: "/srv/app/key.pem" });
 });
 
-test("says that a part of the product is not in this release, and not that it is misspelt", () => {
-  const cases: readonly Setup[] = [
-    { toml: '[types.x]\nurl = "http://127.0.0.1:9000/"\nheaders = { a = "b" }' },
-    { toml: '[types.x]\nrunner = "worker"\nlease = "30s"' },
-  ];
-
-  for (const setup of cases) {
-    const problem = problemOf(setup);
-    assert.match(problem, /not in this release/);
-    assert.doesNotMatch(problem, /unknown/);
-  }
-});
-
 test("reports the problems of all sources at once", () => {
   const verdict = load({
     flags: { port: "eighty", verbos: true },

@@ -19,8 +19,8 @@ export const configPrintCommand = defineCommand({
     example: "postbackd config print --json",
     notes:
       "It takes the flags of 'start' and reads the same variables and the same file. Of a type's env and\n" +
-      "headers only the names are shown; the arguments of its command are shown as they are. Long values are\n" +
-      "cut in the table; --json shows them whole.",
+      "headers only the names are shown, and of its url no query; the arguments of its command are shown as\n" +
+      "they are. Long values are cut in the table; --json shows them whole.",
   }),
   args,
   run({ rawArgs }) {

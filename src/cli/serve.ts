@@ -1,5 +1,6 @@
-import { version } from "../assets.ts";
+import { commandHost, version } from "../assets.ts";
 import type { Config } from "../config.ts";
+import { warnOfRisks } from "../daemon-warnings.ts";
 import {
   DatabaseError,
   InstanceLockError,
@@ -15,7 +16,6 @@ import { StoreError } from "../store/store.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { removeReadyFile, writeReadyFile } from "./ready-file.ts";
 import { watchSignals } from "./stop-signal.ts";
-import { warnOfRisks } from "./warnings.ts";
 
 /**
  * Serves until a signal asks to stop, then ends the process with 0. Throws a {@link CommandFailure} when
@@ -50,7 +50,7 @@ export async function serve(config: Config): Promise<void> {
 
 async function start(config: Config, log: Logger): Promise<Daemon> {
   try {
-    return await startDaemon({ config, clock: systemClock, log });
+    return await startDaemon({ config, clock: systemClock, log, commandHost });
   } catch (error) {
     if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
     const isExpected = EXPECTED.some((kind) => error instanceof kind);

@@ -54,12 +54,25 @@ export function readConfigFile(
   }
   try {
     const table = parse(text, { maxDepth: TOML_DEPTH_MAX });
-    return sortTable(table, { path: file.path, findings: by.findings });
+    const { path } = file;
+    const place = { path, source: `file ${path}`, folder: dirname(path) };
+    return sortTable(table, { ...place, findings: by.findings });
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const place = `line ${error.line}, column ${error.column}`;
     return unusable(`${place}: ${tomlReason(error)}`, `file ${file.path}`);
   }
+}
+
+/** The source of what a program gives that embeds the daemon, in the place of the file. */
+export const EMBEDDING_SOURCE = "createDaemon";
+
+/** As {@link readConfigFile}, of tables that were made in memory; relative paths are relative to `folder`. */
+export function readConfigTable(
+  table: FileTable,
+  { folder, findings }: { readonly folder: string; readonly findings: Findings },
+): ConfigFile {
+  return sortTable(table, { path: null, source: EMBEDDING_SOURCE, folder, findings });
 }
 
 /** Text of a file; null where there is none. Throws where it cannot be read or is not UTF-8. */
@@ -72,11 +85,9 @@ export function readFileText(path: string): string | null {
   }
 }
 
-/** True for a table of the file: not for lists and dates, which are objects as well. */
+/** True for a table: not for lists and dates, and whatever else is an object as well. */
 export function isTable(value: unknown): value is FileTable {
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
-  );
+  return Object.prototype.toString.call(value) === "[object Object]";
 }
 
 /** A key as TOML writes it in a dotted name. Quoted where it is not bare: `"a.b"` is one key. */
@@ -86,11 +97,10 @@ export function keyPart(name: string): string {
 
 function sortTable(
   table: FileTable,
-  file: { readonly path: string; readonly findings: Findings },
+  file: Pick<ConfigFile, "path"> & Omit<Given, "raw"> & { readonly findings: Findings },
 ): ConfigFile {
   const layer = new Map<string, Given>();
-  const source = `file ${file.path}`;
-  const folder = dirname(file.path);
+  const { source, folder } = file;
   const report = (key: string, message: string): void => {
     file.findings.problems.push({ key, source, message });
   };

@@ -15,7 +15,7 @@ export interface ConfigProblem {
 export interface Findings {
   readonly problems: ConfigProblem[];
   readonly sources: Map<string, string>;
-  /** For showing: see {@link shownValue}. */
+  /** For showing: secrets are left out, see {@link shownValue} and `ValueKind.shown`. */
   readonly values: Map<string, unknown>;
 }
 
@@ -49,6 +49,12 @@ export function flagLayer(
   return layer;
 }
 
+// What `postbackd worker` reads, and what a command is given, which may call postbackd itself.
+const OTHER_VARIABLES: ReadonlySet<string> = new Set([
+  ...["POSTBACKD_TOKEN", "POSTBACKD_TOKEN_FILE", "POSTBACKD_RUN_OF", "POSTBACKD_TASK_ID"],
+  "POSTBACKD_PROGRESS_FD",
+]);
+
 /** What the environment gives. An empty variable counts as not set, as compose files leave them. */
 export function envLayer(
   env: Readonly<Record<string, string | undefined>>,
@@ -57,6 +63,7 @@ export function envLayer(
   const layer = new Map<string, Given>();
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith("POSTBACKD_") || text === undefined || text === "") continue;
+    if (OTHER_VARIABLES.has(name)) continue;
     const source = `environment ${name}`;
     const setting = SETTING_LIST.find((known) => known.env === name);
     if (setting === undefined || isServiceLink(text)) {
@@ -85,8 +92,10 @@ export function takeValue<T>(
   at.findings.sources.set(at.key, source);
   const parsed = kind.parse(raw, folder);
   if (parsed.kind === "value") {
-    at.findings.values.set(at.key, shownValue(raw, parsed.value));
-    return parsed.value;
+    const { value } = parsed;
+    const shown = kind.shown === undefined ? shownValue(raw, value) : kind.shown(value);
+    at.findings.values.set(at.key, shown);
+    return value;
   }
   if (at.given === undefined) throw new Error(`the default of ${at.key} ${parsed.reason}`);
   at.findings.problems.push({ key: at.key, source, message: `${at.key} ${parsed.reason}` });

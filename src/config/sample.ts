@@ -38,8 +38,10 @@ const EXAMPLES = `\
 ${EXAMPLES_TITLE}
 #
 # Each [types.NAME] says how tasks of one type are run. Where none is defined there is one, echo, whose
-# result is its input. A command runs once per task, without a shell: the task is one line of JSON on its
-# standard input, and what it prints is the result.
+# result is its input.
+#
+# A command runs once per task, without a shell: the task is one line of JSON on its standard input, and
+# what it prints is the result.
 
 #[types.resize]
 #command = ["/usr/local/bin/resize", "--json"]
@@ -48,6 +50,21 @@ ${EXAMPLES_TITLE}
 #retries = 0
 #cwd = "."
 #env = { LANG = "C.UTF-8" }
+
+# A url is a service of yours: the same JSON is posted to it, and the body of its answer is the result. It
+# may be on this machine or in a private network. Every type has timeout, concurrency and retries.
+
+#[types.caption]
+#url = "http://127.0.0.1:9000/caption"
+#headers = { Authorization = "Bearer secret" }
+#concurrency = 16
+
+# A worker type is run by programs of their own, here or elsewhere: 'postbackd worker' is one. They claim
+# its tasks; one that is silent for longer than the lease loses them to another.
+
+#[types.transcode]
+#runner = "worker"
+#lease = "30s"
 
 # Marketplaces
 #

@@ -1,13 +1,30 @@
-import { hasControl } from "../domain/text.ts";
-import { isTable, keyPart } from "./file.ts";
+import type { TaskFunction } from "../domain/task-function.ts";
+import { isTypeName, TYPE_NAME_RULE } from "../domain/worker.ts";
+import { EMBEDDING_SOURCE, isTable, keyPart } from "./file.ts";
 import type { FileTable } from "./file.ts";
 import { takeValue } from "./layer.ts";
 import type { Findings, Given } from "./layer.ts";
-import { duration, fault, integerBetween, nearestName, path, quote } from "./value.ts";
+import {
+  commandLine,
+  environment,
+  leaseDuration,
+  requestHeaders,
+  serviceUrl,
+  taskFunction,
+} from "./type-value.ts";
+import type { CommandLine } from "./type-value.ts";
+import { duration, integerBetween, nearestName, path, quote } from "./value.ts";
 import type { ValueKind } from "./value.ts";
 
+export type { CommandLine } from "./type-value.ts";
+
 /** How tasks of one type are run. */
-export type TypeConfig = EchoTypeConfig | CommandTypeConfig;
+export type TypeConfig =
+  | EchoTypeConfig
+  | CommandTypeConfig
+  | HttpTypeConfig
+  | WorkerTypeConfig
+  | FunctionTypeConfig;
 
 /** What a type of any kind has. */
 export interface TypeLimits {
@@ -36,22 +53,42 @@ export interface CommandTypeConfig extends TypeLimits {
   readonly cwd: string;
 }
 
-/** A program and its arguments, as a runner takes them. */
-export type CommandLine = readonly [program: string, ...args: string[]];
+/** `url = "…"`: a POST to the operator's own service per task. */
+export interface HttpTypeConfig extends TypeLimits {
+  readonly kind: "http";
+  /** http or https. May hold a secret in its query: never log that. */
+  readonly url: string;
+  /** Headers on top of the runner's own, by lower-case name. They may be secrets: never log them. */
+  readonly headers: Readonly<Record<string, string>>;
+}
 
-/** The kinds of contract §6 that a configuration can name. */
-type TypeKind = "echo" | "command" | "http" | "worker";
+/** `runner = "worker"`: external processes claim the tasks (contract §7). `concurrency` bounds the leases at once. */
+export interface WorkerTypeConfig extends TypeLimits {
+  readonly kind: "worker";
+  /** How long a lease holds without a heartbeat. */
+  readonly leaseMs: number;
+}
 
-const KIND_KEYS = ["runner", "command", "url"] as const;
+/** A function of the program that embeds the daemon: no configuration can name one. */
+export interface FunctionTypeConfig extends TypeLimits {
+  readonly kind: "function";
+  readonly run: TaskFunction;
+}
 
-/** Kinds each key is for. `http` and `worker` are here to be refused by name. */
+/** The kinds of contract §6. */
+type TypeKind = TypeConfig["kind"];
+
+const KIND_KEYS = ["runner", "command", "url", "run"] as const;
+
+/** Kinds each key is for. */
 const TYPE_KEYS: ReadonlyMap<string, readonly TypeKind[]> = new Map([
   ["runner", ["echo", "worker"]],
   ["command", ["command"]],
   ["url", ["http"]],
-  ["timeout", ["echo", "command", "http", "worker"]],
-  ["concurrency", ["echo", "command", "http", "worker"]],
-  ["retries", ["echo", "command", "http", "worker"]],
+  ["run", ["function"]],
+  ["timeout", ["echo", "command", "http", "worker", "function"]],
+  ["concurrency", ["echo", "command", "http", "worker", "function"]],
+  ["retries", ["echo", "command", "http", "worker", "function"]],
   ["env", ["command"]],
   ["cwd", ["command"]],
   ["headers", ["http"]],
@@ -63,6 +100,23 @@ const ECHO_CONCURRENCY = 256;
 
 /** Each run is a process: more at once than a small machine has cores would slow them all. */
 const COMMAND_CONCURRENCY = 4;
+
+/** Each run is a request that waits: what it costs is the service's to bear. */
+const HTTP_CONCURRENCY = 16;
+
+/** As many as there can be: each worker takes what it can run. */
+const WORKER_CONCURRENCY = 10_000;
+
+/** They share the daemon's thread: more at once helps those only that wait for something else. */
+const FUNCTION_CONCURRENCY = 16;
+
+const CONCURRENCY: Readonly<Record<TypeKind, number>> = {
+  echo: ECHO_CONCURRENCY,
+  command: COMMAND_CONCURRENCY,
+  http: HTTP_CONCURRENCY,
+  worker: WORKER_CONCURRENCY,
+  function: FUNCTION_CONCURRENCY,
+};
 
 /** A type as it stands in the file, and what is needed to judge it. */
 interface TypeEntry {
@@ -88,8 +142,8 @@ export function parseTypes(
   }
   for (const [name, table] of Object.entries(raw)) {
     const key = `types.${keyPart(name)}`;
-    const type = isTable(table)
-      ? parseType({ name, key, table, source, folder, findings })
+    const type = isTypeTable(table, source)
+      ? parseType({ name, key, table: toTypeTable(table), source, folder, findings })
       : report({ key, source, findings }, `must be a table: [${key}]`);
     if (type !== null) types.set(name, type);
   }
@@ -99,46 +153,83 @@ export function parseTypes(
 
 /** Null where the type has no usable kind; every fault is reported either way. */
 function parseType(entry: TypeEntry): TypeConfig | null {
-  if (!/^[A-Za-z0-9._-]{1,64}$/.test(entry.name)) {
-    report(entry, "must have a name of 1 to 64 characters of A-Z a-z 0-9 . _ -");
+  if (!isTypeName(entry.name)) {
+    report(entry, `must have a name of ${TYPE_NAME_RULE}`);
   }
   const kind = parseKind(entry);
   reportMisplacedKeys(entry, kind);
-  const limits = takeLimits(entry, kind === "echo" ? ECHO_CONCURRENCY : COMMAND_CONCURRENCY);
-  if (kind === "echo") return Object.freeze({ kind, ...limits });
-  if (kind !== "command") return null;
-  return Object.freeze({
-    kind,
-    ...limits,
+  const limits = takeLimits(entry, CONCURRENCY[kind ?? "echo"]);
+  switch (kind) {
+    case null:
+      return null;
+    case "echo":
+      return Object.freeze({ kind, ...limits });
+    case "command":
+      return Object.freeze({ kind, ...limits, ...takeCommand(entry) });
+    case "http":
+      return Object.freeze({
+        ...{ kind, ...limits },
+        // Without one it is no http type; what stands in for a faulty one is never asked.
+        url: takeField(entry, { key: "url", kind: serviceUrl, default: "http://localhost/" }),
+        headers: takeField(entry, { key: "headers", kind: requestHeaders, default: {} }),
+      });
+    case "worker":
+      return Object.freeze({
+        ...{ kind, ...limits },
+        leaseMs: takeField(entry, { key: "lease", kind: leaseDuration, default: "30s" }),
+      });
+    case "function":
+      return Object.freeze({
+        ...{ kind, ...limits },
+        // Without one it is no function type; what stands in for a faulty one is never called.
+        run: takeField(entry, { key: "run", kind: taskFunction, default: () => null }),
+      });
+  }
+}
+
+function takeCommand(entry: TypeEntry): Pick<CommandTypeConfig, "command" | "env" | "cwd"> {
+  return {
     // No type runs by this default: without a command it is no command type. It stands in for a fault.
     command: takeField(entry, { key: "command", kind: commandLine, default: ["false"] }),
     env: takeField(entry, { key: "env", kind: environment, default: {} }),
     cwd: takeField(entry, { key: "cwd", kind: path, default: "." }),
-  });
+  };
 }
 
-/** The type's kind; null, and reported, where it has none, several, or one of a later release. */
+/** A function alone stands for a type that has nothing else: only a program that embeds the daemon can give one. */
+function isTypeTable(value: unknown, source: string): value is FileTable | TaskFunction {
+  return isTable(value) || (source === EMBEDDING_SOURCE && typeof value === "function");
+}
+
+function toTypeTable(table: FileTable | TaskFunction): FileTable {
+  return typeof table === "function" ? { run: table } : table;
+}
+
+/** A key that no file can give is to a file a key that does not exist. */
+function isKnown(name: string, { source }: TypeEntry): boolean {
+  return TYPE_KEYS.has(name) && (name !== "run" || source === EMBEDDING_SOURCE);
+}
+
+/** The type's kind; null, and reported, where it has none or several. */
 function parseKind(entry: TypeEntry): TypeKind | null {
-  const given = KIND_KEYS.filter((key) => key in entry.table);
+  const given = KIND_KEYS.filter((key) => Object.hasOwn(entry.table, key) && isKnown(key, entry));
   const [only] = given;
   if (only === undefined) {
-    return report(entry, 'has no kind: give runner = "echo" or command = ["program", "argument"]');
+    const kinds =
+      'command = ["program", "argument"], url = "http://…", or runner = "worker" or "echo"';
+    const own = entry.source === EMBEDDING_SOURCE ? "a function (run), " : "";
+    return report(entry, `has no kind: give ${own}${kinds}`);
   }
   if (given.length > 1) {
     return report(entry, `has more than one kind (${given.join(", ")}): give exactly one`);
   }
-  if (only === "url") {
-    report(entry, "is an http type (url), which is not in this release");
-    return "http";
-  }
+  if (only === "url") return "http";
   if (only === "command") return "command";
-  if (entry.table["runner"] === "echo") return "echo";
-  if (entry.table["runner"] === "worker") {
-    report(entry, 'is a worker type (runner = "worker"), which is not in this release');
-    return "worker";
-  }
+  if (only === "run") return "function";
+  const { runner } = entry.table;
+  if (runner === "echo" || runner === "worker") return runner;
   const at = { ...entry, key: `${entry.key}.runner` };
-  return report(at, `must be "echo", not ${quote(entry.table["runner"])}`);
+  return report(at, `must be "echo" or "worker", not ${quote(runner)}`);
 }
 
 /** Reports keys that no type has and, where the kind is known, keys of other kinds. */
@@ -146,8 +237,9 @@ function reportMisplacedKeys(entry: TypeEntry, kind: TypeKind | null): void {
   for (const name of Object.keys(entry.table)) {
     const at = { ...entry, key: `${entry.key}.${keyPart(name)}` };
     const kinds = TYPE_KEYS.get(name);
-    if (kinds === undefined) {
-      const nearest = nearestName(name, [...TYPE_KEYS.keys()]) ?? "none";
+    if (kinds === undefined || !isKnown(name, entry)) {
+      const known = [...TYPE_KEYS.keys()].filter((key) => isKnown(key, entry));
+      const nearest = nearestName(name, known) ?? "none";
       report(at, `is an unknown key; the nearest known one is ${nearest}`);
     } else if (kind !== null && !kinds.includes(kind)) {
       report(at, `is for ${kinds.join(" and ")} types only, and this one is ${kind}`);
@@ -181,47 +273,6 @@ function takeField<T>(
     findings,
   });
 }
-
-/** Program and arguments. Never quoted in a fault: an argument may be a secret. */
-const commandLine: ValueKind<CommandLine> = {
-  form: "list",
-  hint: "COMMAND",
-  parse(raw) {
-    const parts: unknown[] = Array.isArray(raw) ? raw : [];
-    const [program, ...args] = parts.filter(isArgument);
-    if (program !== undefined && program !== "" && args.length + 1 === parts.length) {
-      const command: CommandLine = [program, ...args];
-      return { kind: "value", value: Object.freeze(command) };
-    }
-    return fault('must be a list of texts, such as ["ffprobe-json", "-v"]: no shell reads it');
-  },
-};
-
-/** A NUL would end an argument early in the system call, so spawn throws. */
-function isArgument(part: unknown): part is string {
-  return typeof part === "string" && !part.includes("\0");
-}
-
-/** Variables by name. Never quoted in a fault: a value may be a secret. */
-const environment: ValueKind<Readonly<Record<string, string>>> = {
-  form: "text",
-  hint: "TABLE",
-  parse(raw) {
-    if (!isTable(raw)) return fault('must be a table of texts, such as { LANG = "C.UTF-8" }');
-    const variables: [string, string][] = [];
-    for (const [name, value] of Object.entries(raw)) {
-      if (name === "" || name.includes("=") || hasControl(name)) {
-        return fault("has a name that is empty or holds = or a control character");
-      }
-      if (typeof value !== "string" || value.includes("\0")) {
-        return fault(`must give a text without NUL for ${keyPart(name)}`);
-      }
-      variables.push([name, value]);
-    }
-    // fromEntries defines properties and does not set them, so `__proto__` is a name like any other.
-    return { kind: "value", value: Object.freeze(Object.fromEntries(variables)) };
-  },
-};
 
 /** Reports a fault; `reason` completes "KEY …". Null, so that a caller can return it. */
 function report(

@@ -15,6 +15,8 @@ export interface ValueKind<T> {
   readonly hint: string;
   /** Checks a value as TOML gives it. Relative paths are relative to `folder`. */
   parse(raw: unknown, folder: string): ParsedValue<T>;
+  /** The value as an operator may see it, where it can hold a secret. */
+  shown?(value: T): unknown;
 }
 
 /** A whole number within both bounds. */

@@ -7,6 +7,9 @@ export interface Account {
   readonly disabledAt: number | null;
 }
 
+/** What a login must be, for messages. */
+export const LOGIN_RULE = "1 to 64 characters of A-Z a-z 0-9 . _ @ + -";
+
 const LOGIN = /^[A-Za-z0-9._@+-]{1,64}$/;
 
 /** True for 1–64 of `A-Za-z0-9._@+-` (contract §2). Logins are compared exactly. */

@@ -1,3 +1,4 @@
+import type { TaskProgress } from "./progress.ts";
 import { isTaskError, statusMessage, type StatusCode } from "./status.ts";
 import type { Task, TaskSummary } from "./task.ts";
 import { timeText } from "./time.ts";
@@ -16,9 +17,12 @@ function stringJson(text: string | null): string {
   return text === null ? "null" : JSON.stringify(text);
 }
 
-/** The envelope of one task, as task_get answers it and a postback carries it. */
-export function taskEnvelope(task: Task): string {
-  return tasksEnvelope([{ code: task.statusCode, text: taskJson(task) }]);
+/**
+ * The envelope of one task, as task_get answers it and a postback carries it. How far its run has come is shown while
+ * it runs only.
+ */
+export function taskEnvelope(task: Task, progress: TaskProgress | null = null): string {
+  return tasksEnvelope([{ code: task.statusCode, text: taskJson(task, { progress }) }]);
 }
 
 /** A task's JSON beside the code that decides whether it counts as an error. */
@@ -35,27 +39,64 @@ export function tasksEnvelope(items: readonly TaskItem[], fieldsText = ""): stri
   return `{"status_code":20000,"status_message":"Ok.","tasks_count":${items.length},"tasks_error":${errors}${fields},"tasks":[${tasks}]}`;
 }
 
-/** A task with all its fields. `code` overrides the stored code in the answer to task_post. */
-export function taskJson(task: Task, code: StatusCode = task.statusCode): string {
+/** What is shown of a task beside what is stored. */
+export interface TaskShown {
+  /** Overrides the stored code in the answer to task_post. */
+  readonly code?: StatusCode;
+  readonly progress?: TaskProgress | null;
+}
+
+/** A task with all its fields. */
+export function taskJson(task: Task, shown: TaskShown = {}): string {
   const data = dataJson(task.dataText, task.inputText);
   const result = `"result":${task.resultText ?? "null"},"error":${task.errorText ?? "null"}`;
-  return `{${headText(task, code)},"data":${data},${result}}`;
+  return `{${headText(task, shown)},"data":${data},${result}}`;
 }
 
 /** A task as listings show it: without `input`, `result` and `error`. */
-export function summaryJson(task: TaskSummary): string {
-  return `{${headText(task, task.statusCode)},"data":${task.dataText}}`;
+export function summaryJson(task: TaskSummary, shown: TaskShown = {}): string {
+  return `{${headText(task, shown)},"data":${task.dataText}}`;
 }
 
-function headText(task: TaskSummary, code: StatusCode): string {
+/** A task as a worker is given it, with the lease that it holds from now on (contract §7). */
+export interface LeasedTaskShown {
+  readonly id: string;
+  readonly type: string;
+  readonly tag: string | null;
+  readonly marketplace: string | null;
+  /** JSON text; null where the client posted none. */
+  readonly inputText: string | null;
+  readonly leaseId: string;
+  readonly leaseExpiresAt: number;
+  /** How often it was started, this time included. */
+  readonly runs: number;
+}
+
+/** A claimed task; its input as it was posted. */
+export function leasedTaskJson(task: LeasedTaskShown): string {
+  return (
+    `{"id":"${task.id}","type":${stringJson(task.type)},"tag":${stringJson(task.tag)}` +
+    `,"marketplace":${stringJson(task.marketplace)},"input":${task.inputText ?? "null"}` +
+    `,"lease_id":${stringJson(task.leaseId)},"lease_expires_at":${timeJson(task.leaseExpiresAt)}` +
+    `,"run":${task.runs}}`
+  );
+}
+
+function headText(task: TaskSummary, { code = task.statusCode, progress }: TaskShown): string {
   const message = task.statusMessage ?? statusMessage(code);
   return (
     `"id":"${task.id}","status_code":${code},"status_message":${JSON.stringify(message)}` +
     `,"state":"${task.state}","type":${stringJson(task.type)}` +
     `,"created_at":${timeJson(task.createdAt)},"started_at":${timeJson(task.startedAt)}` +
     `,"completed_at":${timeJson(task.completedAt)},"expires_at":${timeJson(task.expiresAt)}` +
-    `,"runs":${task.runs},"progress":null`
+    `,"runs":${task.runs},"progress":${progressJson(task, progress)}`
   );
+}
+
+// Only while it runs: what is shown of a finished task never changes.
+function progressJson({ state }: TaskSummary, progress: TaskProgress | null = null): string {
+  if (progress === null || state !== "running") return "null";
+  return `{"progress":${progress.progress},"note":${stringJson(progress.note)}}`;
 }
 
 // `dataText` is an object's JSON text without `input`; the input goes in as its last member.

@@ -82,9 +82,9 @@ export class DeliveryDispatcher {
   /**
    * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much:
    * a retry of 5 minutes comes 5 minutes after the failure, whatever the clock on the wall says. Nothing is claimed
-   * until that is on disk.
+   * until that is on disk; then this settles.
    */
-  clockWasSet(byMs: number): void {
+  clockWasSet(byMs: number): Promise<void> {
     const { store, clock, log } = this.#deps;
     log.warn({ byMs }, "the clock of the machine was set; what is scheduled moves with it");
     this.#lanes.shift(byMs);
@@ -93,7 +93,7 @@ export class DeliveryDispatcher {
     const now = clock.now();
     const shift = { after: Math.min(now, now - byMs), by: byMs };
     // While that has to wait for room on the disk, what is written meanwhile may come before it and be moved too.
-    persist(() => store.shiftAttempts(shift), this.#deps)
+    return persist(() => store.shiftAttempts(shift), this.#deps)
       .then(() => this.#hasten())
       .catch(this.#deps.failed)
       .finally(() => {

@@ -1,20 +1,27 @@
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
+import type { TaskProgress } from "../domain/progress.ts";
 import type { Store } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
 import { HealthRecord } from "./health-record.ts";
 import { persist } from "./persist.ts";
+import { ProgressBoard } from "./progress-board.ts";
 import { Redeliverer } from "./redeliverer.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sweeper } from "./sweeper.ts";
 import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
+import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
 
 export type EngineDeps = Omit<DeliveryDispatcherDeps, "store" | "failed" | "giveUp" | "health"> & {
   readonly store: Store;
-  readonly resolver: { close(): void };
+  /** What is let go of at the end, after the sender. */
+  readonly resources: readonly { close(): void }[];
   readonly clock: Clock;
   readonly log: Logger;
+  /** Types that the daemon runs itself. */
   readonly types: ReadonlyMap<string, TaskType>;
+  /** Types whose tasks external workers claim. */
+  readonly workerTypes: ReadonlyMap<string, WorkerType>;
   readonly retentionMs: number;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
@@ -30,16 +37,21 @@ const RELEASE_MAX = 1000;
  * due. After a fault of the store it stops, because nothing it did could be kept.
  */
 export class Engine {
+  /** Where external workers get tasks and bring results. */
+  readonly desk: WorkerDesk;
   readonly #deps: EngineDeps & { readonly giveUp: AbortSignal };
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
   readonly #tasks: TaskDispatcher;
+  readonly #progress = new ProgressBoard();
   readonly #deliveries: DeliveryDispatcher;
   readonly #redeliverer: Redeliverer;
   readonly #sweeper: Sweeper;
   readonly #health = new HealthRecord();
   #releasing: Promise<void> | null = null;
   #isReleaseDue = false;
+  /** Before that the start would take what is begun for an earlier process's; it finds by itself what is to do. */
+  #isRecovered = false;
   #isDraining = false;
   #isHalted = false;
 
@@ -50,17 +62,14 @@ export class Engine {
     this.#scheduler = new Scheduler(deps.clock);
     const health = this.#health;
     this.#deliveries = new DeliveryDispatcher({ ...deps, health, failed });
-    this.#tasks = new TaskDispatcher({
-      ...deps,
-      health,
-      failed,
-      deliveriesDue: (hosts) => this.#deliveries.wake(hosts),
-    });
-    this.#redeliverer = new Redeliverer({
-      ...deps,
-      failed,
-      deliveriesDue: (hosts) => this.#deliveries.wake(hosts),
-    });
+    const deliveriesDue = (hosts: readonly string[]): void => {
+      if (this.#isRecovered) this.#deliveries.wake(hosts);
+    };
+    const runs = { ...deps, health, failed, deliveriesDue, progress: this.#progress };
+    this.#tasks = new TaskDispatcher(runs);
+    const wake = (type?: string): void => this.#wakeType(type);
+    this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake });
+    this.#redeliverer = new Redeliverer({ ...deps, failed, deliveriesDue });
     this.#sweeper = new Sweeper({ ...deps, failed });
   }
 
@@ -68,34 +77,44 @@ export class Engine {
   async start(): Promise<void> {
     const requeued = await this.#deps.store.requeueTasks({ seq: "all" });
     const { interrupted } = await this.#deliveries.recover();
-    if (requeued > 0 || interrupted > 0) {
-      this.#deps.log.warn({ requeued, interrupted }, "took up what was in flight at the last stop");
+    this.#isRecovered = true;
+    const { held } = await this.desk.recover();
+    if (requeued > 0 || interrupted > 0 || held > 0) {
+      const facts = { requeued, interrupted, held };
+      this.#deps.log.warn(facts, "took up what was in flight at the last stop");
     }
     this.#scheduler.every(EVERY_SECOND, () => this.#tick());
     this.#scheduler.every(EVERY_MINUTE, () => this.#sweeper.sweep());
-    this.#tasks.wake();
+    this.#wakeType();
     this.#tick();
     this.#sweeper.sweep();
   }
 
   /** Tells that tasks of these types are queued. */
   wake(types: ReadonlySet<string>): void {
-    for (const type of types) this.#tasks.wake(type);
+    for (const type of types) this.#wakeType(type);
   }
 
-  /** Stops the run of a task whose cancellation is on disk. */
+  /** Stops the run of a task whose cancellation is on disk; a worker is told at its next heartbeat. */
   cancel(id: string): void {
     this.#tasks.cancel(id);
+    this.desk.cancel(id);
+    this.#progress.forget(id);
+  }
+
+  /** How far a task has come that runs now; null where it does not run, or nobody said. */
+  progressOf(id: string): TaskProgress | null {
+    return this.#progress.of(id);
   }
 
   /** Tells that these hosts have an attempt due now, a first one or a retry. */
   wakeDeliveries(hosts: readonly string[]): void {
-    this.#deliveries.wakeAny(hosts);
+    if (this.#isRecovered) this.#deliveries.wakeAny(hosts);
   }
 
   /** Tells that the wall clock was set forward (or back) by so many milliseconds. */
   clockWasSet(byMs: number): void {
-    if (!this.#isHalted) this.#deliveries.clockWasSet(byMs);
+    if (!this.#isHalted) this.desk.clockWasSet(this.#deliveries.clockWasSet(byMs));
   }
 
   /** How runs and deliveries went in the last minutes. */
@@ -114,6 +133,7 @@ export class Engine {
       await this.#releasing;
       await this.#redeliverer.quiet();
       await this.#tasks.quiet();
+      await this.desk.quiet();
       await this.#deliveries.quiet();
       await this.#sweeper.quiet();
       if (this.#isHalted) return;
@@ -125,10 +145,12 @@ export class Engine {
     this.#isDraining = true;
     this.#scheduler.stop();
     this.#tasks.drain();
+    this.desk.drain();
     this.#redeliverer.drain();
     this.#deliveries.drain();
     await Promise.all([this.#releasing, this.#redeliverer.quiet()]);
     await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet(), this.#sweeper.stop()]);
+    await this.desk.quiet();
   }
 
   /**
@@ -139,26 +161,41 @@ export class Engine {
     this.#deps.sender.abort();
     this.#giveUp.abort();
     await Promise.all([this.#tasks.stop(), this.#deliveries.quiet(), this.#redeliverer.quiet()]);
+    await this.desk.quiet();
   }
 
-  /** Closes what is left open to the network. To be called after {@link drain} or {@link abort}. */
+  /** Closes connections, and the processes that helped. To be called after {@link drain} or {@link abort}. */
   async close(): Promise<void> {
     await this.#deps.sender.close();
-    this.#deps.resolver.close();
+    for (const resource of this.#deps.resources) resource.close();
   }
 
   #isIdle(): boolean {
     const isTicking = this.#releasing !== null || !this.#redeliverer.isIdle();
-    return !isTicking && this.#tasks.isIdle() && this.#deliveries.isIdle();
+    return !isTicking && this.#tasks.isIdle() && this.desk.isIdle() && this.#deliveries.isIdle();
+  }
+
+  #wakeType(type?: string): void {
+    if (!this.#isRecovered) return;
+    this.#tasks.wake(type);
+    this.desk.wake(type);
   }
 
   #tick(): void {
     this.#isReleaseDue = true;
-    this.#releasing ??= this.#release().finally(() => {
-      this.#releasing = null;
-    });
+    this.#beginRelease();
     this.#redeliverer.tick();
+    this.desk.tick();
     this.#deliveries.pump();
+  }
+
+  #beginRelease(): void {
+    if (!this.#isReleaseDue || this.#releasing !== null || this.#isDraining) return;
+    this.#releasing = this.#release().finally(() => {
+      this.#releasing = null;
+      // A tick may have come after the last look.
+      this.#beginRelease();
+    });
   }
 
   async #release(): Promise<void> {
@@ -170,7 +207,7 @@ export class Engine {
         this.#isReleaseDue = false;
         const released = await persist(() => store.releaseDelayed(due), this.#deps);
         if (released === RELEASE_MAX) this.#isReleaseDue = true;
-        if (released > 0) this.#tasks.wake();
+        if (released > 0) this.#wakeType();
       }
     } catch (error) {
       this.#halt(error);
@@ -183,6 +220,7 @@ export class Engine {
     this.#isHalted = true;
     this.#scheduler.stop();
     this.#tasks.drain();
+    this.desk.halt();
     this.#redeliverer.drain();
     this.#deliveries.drain();
     this.#deps.log.error(

@@ -1,5 +1,6 @@
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
+import { wait } from "../domain/wait.ts";
 import { StoreError } from "../store/store.ts";
 
 const RETRY_AFTER_MS = 1000;
@@ -32,18 +33,6 @@ export async function persist<Value>(
       }
       log.warn({ kind: error.kind }, `${error.message}; trying again`);
     }
-    await waitUnless(giveUp, clock);
+    await wait(RETRY_AFTER_MS, { clock, signal: giveUp });
   }
-}
-
-function waitUnless(giveUp: AbortSignal, clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      timer.cancel();
-      giveUp.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = clock.setTimer(RETRY_AFTER_MS, end);
-    giveUp.addEventListener("abort", end);
-  });
 }

@@ -1,10 +1,11 @@
-import { expiresAt } from "../domain/retention.ts";
 import { decideRun } from "../domain/retry.ts";
-import { statusMessage } from "../domain/status.ts";
-import type { RunOutcome, Runner } from "../runners/runner.ts";
-import type { ClaimedTask, Store, TaskFinish } from "../store/store.ts";
+import type { RunOptions, RunOutcome, Runner } from "../runners/runner.ts";
+import { CLAIM_INPUT_MAX, type ClaimedTask, type Store } from "../store/store.ts";
+import { FailedRuns } from "./failed-runs.ts";
 import type { HealthRecord } from "./health-record.ts";
 import { persist, type PersistDeps } from "./persist.ts";
+import type { ProgressBoard } from "./progress-board.ts";
+import { toRunEnd } from "./run-end.ts";
 
 /** What of the store this dispatcher uses. */
 export type TaskQueue = Pick<Store, "claimTasks" | "finishTask" | "retryTask" | "requeueTasks">;
@@ -21,6 +22,7 @@ export interface TaskDispatcherDeps extends PersistDeps {
   readonly types: ReadonlyMap<string, TaskType>;
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
+  readonly progress: ProgressBoard;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
   /** Hosts that have an attempt due since a task finished. */
@@ -32,21 +34,30 @@ export interface TaskDispatcherDeps extends PersistDeps {
 interface Lane extends TaskType {
   readonly type: string;
   running: number;
+  /** Runs that have ended and are not on disk yet. */
+  recording: number;
   /** True while the queue may hold tasks that were not claimed. */
   mayHaveWork: boolean;
-  isClaiming: boolean;
-  /** Cancelled while a claim was under way, which may have claimed them just before. */
-  readonly cancelled: Set<string>;
+  /** True while the last claim brought all that it asked for: then the next one need not wait for its answer. */
+  isDeep: boolean;
+  /** The claims under way: of each what was cancelled since it began, which it may have claimed just before. */
+  readonly claims: Set<Set<string>>;
+  /** Places that the claims under way may fill. */
+  reserved: number;
+  /** How often it was woken, to tell what a claim that brought less says. */
+  wakes: number;
 }
 
 /**
  * Claims queued tasks, within each type's concurrency, and gives them to their runners. It never polls: a
  * claim follows a wake, or a claim that came back full.
  *
- *     wake → claim (committed) → run → finish (committed, with its deliveries) → claim …
+ *     wake → claim (committed) → run → finish (committed, with its deliveries)
+ *                                    → claim (the same commit) → run …
  */
 export class TaskDispatcher {
   readonly #deps: TaskDispatcherDeps;
+  readonly #failed: FailedRuns;
   readonly #lanes: readonly Lane[];
   /** What ends a run, by the task's id. */
   readonly #runs = new Map<string, AbortController>();
@@ -56,9 +67,11 @@ export class TaskDispatcher {
 
   constructor(deps: TaskDispatcherDeps) {
     this.#deps = deps;
+    this.#failed = new FailedRuns(deps);
     this.#lanes = [...deps.types].map(([type, { runner, retries }]) => {
-      const idle = { running: 0, mayHaveWork: false, isClaiming: false };
-      return { type, runner, retries, ...idle, cancelled: new Set<string>() };
+      const idle = { running: 0, recording: 0, reserved: 0, wakes: 0 };
+      const unknown = { mayHaveWork: false, isDeep: false };
+      return { type, runner, retries, ...idle, ...unknown, claims: new Set<Set<string>>() };
     });
   }
 
@@ -66,6 +79,7 @@ export class TaskDispatcher {
   wake(type?: string): void {
     for (const lane of this.#lanes) {
       if (type !== undefined && lane.type !== type) continue;
+      lane.wakes++;
       lane.mayHaveWork = true;
       this.#pump(lane);
     }
@@ -74,7 +88,8 @@ export class TaskDispatcher {
   /** Stops the run of a task that has been cancelled; what comes of the run is not kept. */
   cancel(id: string): void {
     this.#runs.get(id)?.abort();
-    for (const lane of this.#lanes) if (lane.isClaiming) lane.cancelled.add(id);
+    this.#deps.progress.forget(id);
+    for (const { claims } of this.#lanes) for (const cancelled of claims) cancelled.add(id);
   }
 
   /** True when nothing runs and nothing is left to claim. */
@@ -103,54 +118,78 @@ export class TaskDispatcher {
   }
 
   #pump(lane: Lane): void {
-    const free = lane.runner.concurrency - lane.running;
-    if (this.#stopping || lane.isClaiming || !lane.mayHaveWork || free <= 0) return;
-    lane.isClaiming = true;
-    lane.mayHaveWork = false;
+    const { concurrency } = lane.runner;
+    const free = concurrency - lane.running - lane.reserved;
+    if (this.#stopping || !lane.mayHaveWork || free <= 0) return;
+    if (lane.claims.size > 0 && !lane.isDeep) return;
+    // Where nothing can be written results must not pile up.
+    if (lane.recording > concurrency) return;
+    lane.mayHaveWork = lane.isDeep;
     this.#claim(lane, free).catch(this.#deps.failed);
   }
 
   async #claim(lane: Lane, max: number): Promise<void> {
     const { store, clock } = this.#deps;
-    const order = { type: lane.type, max };
+    const { wakes } = lane;
+    const cancelled = new Set<string>();
+    lane.claims.add(cancelled);
+    lane.reserved += max;
     try {
+      const order = { type: lane.type, max };
       const claim = (): ReturnType<TaskQueue["claimTasks"]> =>
         store.claimTasks({ ...order, now: clock.now() });
       const tasks = await persist(claim, this.#deps);
-      if (tasks.length === max) lane.mayHaveWork = true;
-      for (const task of tasks) if (!lane.cancelled.has(task.id)) this.#start(lane, task);
+      lane.isDeep = tasks.length === max || isCutShort(tasks);
+      lane.mayHaveWork = lane.isDeep || lane.wakes !== wakes;
+      for (const task of tasks) if (!cancelled.has(task.id)) this.#start(lane, task);
     } finally {
-      lane.isClaiming = false;
-      lane.cancelled.clear();
+      lane.reserved -= max;
+      lane.claims.delete(cancelled);
       this.#settled();
     }
     this.#pump(lane);
   }
 
   #start(lane: Lane, task: ClaimedTask): void {
-    lane.running++;
     this.#run(lane, task)
+      .then((outcome) => this.#end(lane, task, outcome))
       .catch(this.#deps.failed)
       .finally(() => {
-        lane.running--;
+        lane.recording--;
         this.#settled();
         this.#pump(lane);
       });
   }
 
-  async #run(lane: Lane, task: ClaimedTask): Promise<void> {
+  async #run(lane: Lane, task: ClaimedTask): Promise<RunOutcome> {
     const { id, type, tag, marketplace } = task;
     const request = { id, type, tag, marketplace, inputText: task.inputText ?? "null" };
     const run = new AbortController();
     this.#runs.set(id, run);
+    lane.running++;
     // What a claim brought in after the stop.
     if (this.#isAborted) run.abort();
+    const { signal } = run;
+    const { progress } = this.#deps;
+    // A runner may go on to report what nobody asks for any more.
+    const report: RunOptions["report"] = (said) => {
+      if (!signal.aborted && this.#runs.get(id) === run) progress.note(id, said);
+    };
     try {
-      const outcome = await lane.runner.run(request, { signal: run.signal });
-      await this.#record(lane, task, outcome);
+      return await lane.runner.run(request, { signal, report });
     } finally {
+      lane.running--;
+      lane.recording++;
       this.#runs.delete(id);
+      progress.forget(id);
     }
+  }
+
+  // The place is free while the end is written, and who gets it is claimed in the same commit: a run pays for one.
+  async #end(lane: Lane, task: ClaimedTask, outcome: RunOutcome): Promise<void> {
+    const recorded = this.#record(lane, task, outcome);
+    this.#pump(lane);
+    await recorded;
   }
 
   // To a task that was cancelled meanwhile the store does none of this.
@@ -159,19 +198,21 @@ export class TaskDispatcher {
     const { store, clock, retentionMs } = this.#deps;
     if (outcome.kind === "aborted") {
       await persist(() => store.requeueTasks({ seq }), this.#deps);
+      this.wake(lane.type);
       return;
     }
     const endedAt = clock.now();
     this.#deps.health.noteRun(outcome.kind === "completed", clock.monotonic());
     if (outcome.kind !== "completed") {
-      const { retries } = lane;
+      const { type, retries } = lane;
+      this.#failed.note({ type, id, reason: outcome.message });
       const decision = decideRun({ failuresBefore: failures, retries, endedAt });
       if (decision.kind === "again") {
         await persist(() => store.retryTask({ seq, startAt: decision.startAt }), this.#deps);
         return;
       }
     }
-    const finish = toFinish(seq, outcome, { endedAt, retentionMs });
+    const finish = { seq, ...toRunEnd(outcome, { endedAt, retentionMs }) };
     const hosts = await persist(() => store.finishTask(finish), this.#deps);
     this.#deps.taskEnded(id);
     if (hosts.length > 0) this.#deps.deliveriesDue(hosts);
@@ -183,23 +224,12 @@ export class TaskDispatcher {
   }
 }
 
-function isBusy(lane: Lane): boolean {
-  return lane.running > 0 || lane.isClaiming;
+// The store ends a claim there, whatever is left.
+function isCutShort(tasks: readonly ClaimedTask[]): boolean {
+  const length = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
+  return length >= CLAIM_INPUT_MAX;
 }
 
-/** How a run's outcome is kept: the code that the contract has for it (§1) and the error a client sees. */
-function toFinish(
-  seq: number,
-  outcome: Exclude<RunOutcome, { kind: "aborted" }>,
-  { endedAt, retentionMs }: { readonly endedAt: number; readonly retentionMs: number },
-): TaskFinish {
-  const end = { seq, endedAt, expiresAt: expiresAt(endedAt, retentionMs) };
-  if (outcome.kind === "completed") {
-    const { resultText } = outcome;
-    return { ...end, state: "completed", code: 20000, resultText, errorText: null };
-  }
-  const code = outcome.kind === "timed_out" ? 50401 : 50010;
-  const message = outcome.message === "" ? statusMessage(code) : outcome.message;
-  const errorText = JSON.stringify({ message, detail: outcome.detail });
-  return { ...end, state: "failed", code, resultText: null, errorText };
+function isBusy(lane: Lane): boolean {
+  return lane.running + lane.recording + lane.claims.size > 0;
 }

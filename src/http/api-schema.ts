@@ -1,8 +1,10 @@
+import { PROGRESS_NOTE_MAX } from "../domain/progress.ts";
 import { statusMessage } from "../domain/status.ts";
 import { TASK_FIELD_SCHEMAS } from "../domain/task-post.ts";
 import { TASK_STATES } from "../domain/task.ts";
 import { nullable, objectSchema, schemaRef, type JsonSchema } from "./json-schema.ts";
 import { CODE_TABLE, CODES, ERROR_CODES, TASK_CODE_TABLE, TASK_CODES } from "./status-doc.ts";
+import { WORKER_SCHEMAS } from "./worker-schema.ts";
 
 /**
  * What answers look like, as schemas by name. Operations refer to them with schemaRef; openapi.ts puts them into
@@ -59,6 +61,11 @@ export const NEXT_CURSOR: JsonSchema = {
   description: "To be given as `cursor` for the next page; null on the last one.",
 };
 
+const PROGRESS_FIELDS: Readonly<Record<string, JsonSchema>> = {
+  progress: { type: "number", minimum: 0, maximum: 1 },
+  note: { ...nullable(TEXT), maxLength: PROGRESS_NOTE_MAX },
+};
+
 const SUMMARY_FIELDS: Readonly<Record<string, JsonSchema>> = {
   id: ID,
   status_code: TASK_CODE,
@@ -71,10 +78,7 @@ const SUMMARY_FIELDS: Readonly<Record<string, JsonSchema>> = {
   expires_at: nullable(TIME),
   runs: COUNT,
   progress: nullable(
-    objectSchema({
-      progress: { type: "number", minimum: 0, maximum: 1 },
-      note: nullable(TEXT),
-    }),
+    objectSchema(PROGRESS_FIELDS, { description: "How far a run has come; null when not told." }),
   ),
   data: {
     type: "object",
@@ -146,6 +150,8 @@ export const API_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     ...tasksEnvelopeSchema(schemaRef("Task")),
     description: "The body of task_get, and byte for byte that of a postback.",
   },
+  Progress: objectSchema(PROGRESS_FIELDS, { optional: ["note"] }),
+  ...WORKER_SCHEMAS,
   Delivery: DELIVERY,
   Attempt: ATTEMPT,
   Key: objectSchema({

@@ -6,9 +6,9 @@ import type { Clock } from "../domain/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
-import { ClientGoneError, readJsonBody } from "./body.ts";
+import { bodyBounds, ClientGoneError, readJsonBody, type BodyLimits } from "./body.ts";
 import { parseFields } from "./fields.ts";
-import { admit, clientKey, requireHttps, type GateDeps } from "./gate.ts";
+import { admit, admitWorker, clientKey, requireHttps, type GateDeps } from "./gate.ts";
 import type { Answer, BodyRule, Call, Operation } from "./operation.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
 import { headerValues } from "./raw-headers.ts";
@@ -20,7 +20,7 @@ export interface AppDeps {
   readonly clock: Clock;
   readonly ids: IdGenerator;
   readonly log: Logger;
-  readonly bodyBytesMax: number;
+  readonly limits: BodyLimits;
 }
 
 /**
@@ -96,9 +96,11 @@ async function callOperation(
     const { holder, headers } = await admit(request, { deps: gate, now: call.now });
     reply.headers = headers;
     who = { holder };
+  } else if (operation.access === "worker") {
+    who = { worker: await admitWorker(request, { deps: gate, now: call.now }) };
   }
   const query = parseQuery(queryOf(event), operation.query);
-  const body = await readBody(request, { rule: operation.body, bytesMax: deps.bodyBytesMax });
+  const body = await readBody(request, { rule: operation.body, limits: deps.limits });
   // A body may take its time, and a task is as old as its acceptance.
   const now = body === NOTHING ? call.now : clock.now();
   return operation.handle({ ...call, now, ...who, query, ...body });
@@ -144,11 +146,11 @@ const NOTHING = {};
 
 async function readBody(
   request: IncomingMessage,
-  { rule, bytesMax }: { readonly rule: BodyRule; readonly bytesMax: number },
+  { rule, limits }: { readonly rule: BodyRule; readonly limits: BodyLimits },
 ): Promise<object> {
   if (rule.kind === "none") return NOTHING;
   const isOptional = rule.kind === "fields" && rule.isOptional;
-  const { bytes, value } = await readJsonBody(request, { bytesMax, isOptional });
+  const { bytes, value } = await readJsonBody(request, { ...bodyBounds(rule, limits), isOptional });
   if (rule.kind === "json") return { body: value, bodyBytes: bytes };
   return { body: parseFields(value, rule.fields) };
 }

@@ -1,11 +1,43 @@
 import type { IncomingMessage } from "node:http";
 
+import { GrowingBytes } from "../domain/growing-bytes.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes } from "../domain/json.ts";
 import { StatusError } from "../domain/status.ts";
+import type { BodyRule } from "./operation.ts";
 import { headerValues } from "./raw-headers.ts";
+
+/** Limits that the operator sets; config/setting.ts has the defaults. */
+export interface BodyLimits {
+  readonly bodyBytes: number;
+  readonly resultBytes: number;
+}
+
+/** What of a body is read. */
+export interface BodyBounds {
+  readonly bytesMax: number;
+  /** A body over this many bytes counts among the large ones, of which not all are read at once. */
+  readonly largeFrom: number;
+  readonly depthMax: number;
+}
 
 // Around an input stand its task and the array of tasks.
 const BODY_DEPTH_MAX = JSON_DEPTH_MAX + 2;
+// Escaped to ASCII, as some JSON writers do unasked, text takes up to three times its bytes in UTF-8.
+const BYTES_PER_RESULT_BYTE = 4;
+// A result that is too deep is to fail its own run only, so its neighbours have to be read too.
+const RESULT_BODY_DEPTH_MAX = 1000;
+
+/** How much of a body is read that follows this rule: of one with results the largest that there may be, in any spelling. */
+export function bodyBounds(
+  rule: Exclude<BodyRule, { kind: "none" }>,
+  { bodyBytes, resultBytes }: BodyLimits,
+): BodyBounds {
+  if (rule.kind !== "fields" || rule.hasResults !== true) {
+    return { bytesMax: bodyBytes, largeFrom: bodyBytes, depthMax: BODY_DEPTH_MAX };
+  }
+  const bytesMax = Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes);
+  return { bytesMax, largeFrom: bodyBytes, depthMax: RESULT_BODY_DEPTH_MAX };
+}
 
 /** The client went away while its body was read or its task waited for: there is nobody left to answer. */
 export class ClientGoneError extends Error {
@@ -27,17 +59,17 @@ export interface JsonBody {
  */
 export async function readJsonBody(
   request: IncomingMessage,
-  { bytesMax, isOptional }: { readonly bytesMax: number; readonly isOptional: boolean },
+  { isOptional, ...bounds }: BodyBounds & { readonly isOptional: boolean },
 ): Promise<JsonBody> {
   if (isOptional && hasNoBody(request)) return EMPTY_OBJECT;
   checkMediaType(request);
-  const bytes = await readBounded(request, bytesMax);
+  const bytes = await readBounded(request, bounds);
   if (bytes.length === 0) {
     // What comes in chunks shows only now that it was nothing.
     if (isOptional) return EMPTY_OBJECT;
     throw new StatusError(40502);
   }
-  const parsed = parseJsonBytes(bytes, BODY_DEPTH_MAX);
+  const parsed = parseJsonBytes(bytes, bounds.depthMax);
   if (parsed.kind === "json") return { bytes, value: parsed.value };
   throw new StatusError(40503, { detail: `The body is ${parsed.reason}.` });
 }
@@ -84,23 +116,43 @@ function tooLarge(bytesMax: number): StatusError {
   });
 }
 
-function readBounded(request: IncomingMessage, bytesMax: number): Promise<Uint8Array> {
+// Else the connections of one worker's token could fill the memory with them: 4096 of 16 MiB are 64 GiB.
+const LARGEST_AT_ONCE = 16;
+/** What the large bodies hold that are being read now. */
+let largeBytes = 0;
+
+function tooMuchAtOnce(): StatusError {
+  const detail = "Too many large bodies are being sent at once.";
+  return new StatusError(50300, { detail, headers: { "retry-after": "1", connection: "close" } });
+}
+
+function readBounded(
+  request: IncomingMessage,
+  { bytesMax, largeFrom }: BodyBounds,
+): Promise<Uint8Array> {
   const declared = Number(request.headers["content-length"] ?? 0);
   if (declared > bytesMax) return Promise.reject(tooLarge(bytesMax));
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    const bytes = new GrowingBytes(bytesMax);
     let size = 0;
+    let counted = 0;
     const settle = (error: Error | null): void => {
+      largeBytes -= counted;
       request.off("data", onData).off("end", onEnd).off("close", onGone).off("error", onGone);
       if (error !== null) reject(error);
-      else resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, size));
+      else resolve(bytes.bytes());
     };
     const onData = (chunk: Buffer): void => {
       size += chunk.length;
-      if (size > bytesMax) {
+      if (size > largeFrom) {
+        largeBytes += size - counted;
+        counted = size;
+      }
+      const isOver = counted > 0 && largeBytes > LARGEST_AT_ONCE * bytesMax;
+      if (size > bytesMax || isOver) {
         request.pause();
-        settle(tooLarge(bytesMax));
-      } else chunks.push(chunk);
+        settle(isOver && size <= bytesMax ? tooMuchAtOnce() : tooLarge(bytesMax));
+      } else bytes.add(chunk);
     };
     const onEnd = (): void => settle(null);
     const onGone = (): void => settle(new ClientGoneError("the client closed the connection"));

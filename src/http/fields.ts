@@ -1,4 +1,4 @@
-import { isJsonObject } from "../domain/json.ts";
+import { isJsonObject, toPlainNumber } from "../domain/json.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
 import { isPlainText } from "../domain/text.ts";
 import { objectSchema, type JsonSchema } from "./json-schema.ts";
@@ -95,6 +95,37 @@ export function optionalWord<const Word extends string>(
         : { value: word };
     },
     schema: { type: ["string", "null"], enum: [...words, null], description },
+    isRequired: false,
+  };
+}
+
+/** What numbers a field takes. */
+export interface NumberBounds {
+  readonly min: number;
+  readonly max: number;
+  /** The value where it is absent or null. */
+  readonly standard: number;
+  /** Any number in between where this is false. */
+  readonly isWhole: boolean;
+}
+
+/** A field of a number that may be absent or null. What is out of range is refused, never clamped. */
+export function optionalNumber(
+  { min, max, standard, isWhole }: NumberBounds,
+  description: string,
+): FieldRule<number> {
+  const reason = `It must be a ${isWhole ? "whole " : ""}number from ${min} to ${max}.`;
+  return {
+    parse(value) {
+      if (value === undefined || value === null) return { value: standard };
+      const number = toPlainNumber(value);
+      const isFine = typeof number === "number" && number >= min && number <= max;
+      return isFine && (!isWhole || Number.isInteger(number)) ? { value: number } : { reason };
+    },
+    schema: {
+      type: [isWhole ? "integer" : "number", "null"],
+      ...{ minimum: min, maximum: max, default: standard, description },
+    },
     isRequired: false,
   };
 }

@@ -2,15 +2,23 @@ import type { IncomingMessage } from "node:http";
 
 import type { KeyHolder } from "../domain/credentials.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
-import { authenticate, type KeyStore } from "./authenticate.ts";
+import type { WorkerHolder } from "../store/store.ts";
+import {
+  authenticate,
+  authenticateWorker,
+  type KeyStore,
+  type WorkerStore,
+} from "./authenticate.ts";
 import { addressKey, clientFacts, type ProxyPolicy } from "./client-address.ts";
-import type { KeyUsage } from "./key-usage.ts";
 import { rateLimitHeaders, type RateLimiter } from "./rate-limiter.ts";
+import { headerValues } from "./raw-headers.ts";
+import type { UsageNotes } from "./usage-notes.ts";
 
 export interface GateDeps {
-  readonly store: KeyStore;
+  readonly store: KeyStore & WorkerStore;
   readonly proxies: ProxyPolicy;
-  readonly keyUsage: KeyUsage;
+  readonly keyUsage: UsageNotes<string>;
+  readonly workerUsage: UsageNotes<number>;
   /** By client address. */
   readonly failedAuthentications: RateLimiter;
   /** By account. */
@@ -45,7 +53,7 @@ export async function admit(
   request: IncomingMessage,
   { deps, now }: { readonly deps: GateDeps; readonly now: number },
 ): Promise<Admission> {
-  const holder = await identify(request, deps);
+  const holder = await identify(authenticate, { request, deps });
   deps.keyUsage.note(holder.keyId, now);
   const { requests } = deps;
   if (requests.limit === 0) return { holder, headers: {} };
@@ -58,9 +66,25 @@ export async function admit(
   });
 }
 
-async function identify(request: IncomingMessage, deps: GateDeps): Promise<KeyHolder> {
+/**
+ * Lets a worker in, or throws: 40100 and 40101 for its token, 42900 for an address with too many refused ones. How
+ * often a worker may call is not limited: the operator runs it.
+ */
+export async function admitWorker(
+  request: IncomingMessage,
+  { deps, now }: { readonly deps: GateDeps; readonly now: number },
+): Promise<WorkerHolder> {
+  const worker = await identify(authenticateWorker, { request, deps });
+  deps.workerUsage.note(worker.workerId, now);
+  return worker;
+}
+
+async function identify<Who>(
+  by: (headers: readonly string[], store: GateDeps["store"]) => Promise<Who>,
+  { request, deps }: { readonly request: IncomingMessage; readonly deps: GateDeps },
+): Promise<Who> {
   try {
-    return await authenticate(request, deps.store);
+    return await by(headerValues(request, "authorization"), deps.store);
   } catch (error) {
     if (!(error instanceof StatusError)) throw error;
     const verdict = deps.failedAuthentications.count(clientKey(request, deps));

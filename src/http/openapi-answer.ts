@@ -1,6 +1,6 @@
 import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../domain/status.ts";
 import { schemaRef, type JsonSchema } from "./json-schema.ts";
-import type { BodyRule, Operation } from "./operation.ts";
+import type { Access, BodyRule, Operation } from "./operation.ts";
 import { STATUS_REASONS } from "./status-doc.ts";
 
 /** Headers that several operations answer with: the document's components. */
@@ -18,7 +18,7 @@ export const ANSWER_HEADERS = {
   "WWW-Authenticate": {
     required: true,
     description:
-      'One line for each scheme; the one for Bearer says `error="invalid_token"` when a key was refused.',
+      'One line for each scheme that is taken; the one for Bearer says `error="invalid_token"` when a key was refused.',
     schema: { type: "string" },
   },
   RateLimit: {
@@ -63,7 +63,7 @@ export function errorCodes({ path, access, body, doc }: Operation): readonly Req
     // Every query has names that are not in it.
     40000,
     ...(path.startsWith("/v1/") ? ([40300] as const) : []),
-    ...(access === "account" ? ACCOUNT_CODES : []),
+    ...ACCESS_CODES[access],
     ...BODY_CODES[body.kind],
     50000,
     ...doc.codes,
@@ -85,7 +85,11 @@ export function errorExamples(
 }
 
 // Credentials are looked up in the store, which may fail.
-const ACCOUNT_CODES = [40100, 40101, 40102, 42900, 50300] as const;
+const ACCESS_CODES = {
+  public: [],
+  account: [40100, 40101, 40102, 42900, 50300],
+  worker: [40100, 40101, 42900, 50300],
+} as const satisfies Record<Access, readonly RequestStatusCode[]>;
 const JSON_CODES = [40502, 40503, 41300, 41500] as const;
 
 const BODY_CODES = {
@@ -103,6 +107,14 @@ const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
   40501: {
     status_message: statusMessage(40501, { name: "label", reason: REASON }),
     errors: [{ pointer: "/label", detail: REASON }],
+  },
+  40301: {
+    errors: [
+      {
+        pointer: "/types/0",
+        detail: "This token is not for this type. It is for: thumbnail, preview.",
+      },
+    ],
   },
   40503: { errors: [{ pointer: "/1", detail: "A task must be a JSON object." }] },
 };
@@ -164,7 +176,7 @@ function errorHeaders({ access }: Operation, status: number): readonly HeaderNam
     "X-Request-Id",
     ...(status === 401 ? (["WWW-Authenticate"] as const) : []),
     ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
-    ...(isCounted || status === 429 ? RATE_LIMIT : []),
+    ...(isCounted || (status === 429 && access !== "worker") ? RATE_LIMIT : []),
   ];
 }
 

@@ -8,7 +8,7 @@ import {
   errorExamples,
   isConditional,
 } from "./openapi-answer.ts";
-import type { BodyRule, Operation, OperationDoc } from "./operation.ts";
+import type { Access, BodyRule, Operation, OperationDoc } from "./operation.ts";
 
 /** A part of an OpenAPI document, as plain JSON. */
 export type DocumentPart = Readonly<Record<string, unknown>>;
@@ -51,6 +51,7 @@ const GROUPS = {
   Account: "The account that calls, and its API keys.",
   Reference: "What is the same for everybody. Needs no key.",
   Access: "How to come by an account. Needs no key.",
+  Workers: "For the operator's own processes that run tasks. Needs a worker's token.",
   Health: "For load balancers and supervisors. Needs no key.",
 } as const satisfies Record<OperationDoc["group"], string>;
 
@@ -66,9 +67,19 @@ const SECURITY_SCHEMES = {
     bearerFormat: "pbd_live_…",
     description: "The API key alone, which names the account too.",
   },
+  worker: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "pbd_work_…",
+    description: "A worker's token. Accounts' keys are not taken here, nor tokens elsewhere.",
+  },
 };
 
-const EITHER_SCHEME = Object.keys(SECURITY_SCHEMES).map((name) => ({ [name]: [] }));
+const SECURITY = {
+  public: [],
+  account: [{ basic: [] }, { bearer: [] }],
+  worker: [{ worker: [] }],
+} as const satisfies Record<Access, readonly Partial<Record<keyof typeof SECURITY_SCHEMES, []>>[]>;
 
 function paths(operations: readonly Operation[]): DocumentPart {
   const byPath = Map.groupBy(operations, documentPath);
@@ -85,7 +96,7 @@ function toMethod(operation: Operation): [string, DocumentPart] {
     tags: [doc.group],
     summary: doc.summary,
     description: doc.description,
-    security: access === "public" ? [] : EITHER_SCHEME,
+    security: SECURITY[access],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body.kind === "none" ? {} : { requestBody: requestBody(body, doc) }),
     responses: answers(operation),

@@ -1,11 +1,12 @@
 import type { KeyHolder } from "../domain/credentials.ts";
 import type { RequestStatusCode, ResponseHeaders } from "../domain/status.ts";
+import type { WorkerHolder } from "../store/store.ts";
 import type { FieldRules, FieldValues } from "./fields.ts";
 import type { JsonSchema } from "./json-schema.ts";
 import type { QueryRules, QueryValues } from "./query.ts";
 
-/** Who may call: everybody, or who holds a key. */
-export type Access = "public" | "account";
+/** Who may call: everybody, who holds a key of an account, or who holds a worker's token. */
+export type Access = "public" | "account" | "worker";
 
 /** What body an operation takes. */
 export type BodyRule =
@@ -13,7 +14,13 @@ export type BodyRule =
   /** Any JSON within the limits, for an operation with a parser of its own. */
   | { readonly kind: "json"; readonly schema: JsonSchema }
   /** An object of these fields. Where it is optional no body is the same as `{}`. */
-  | { readonly kind: "fields"; readonly fields: FieldRules; readonly isOptional: boolean };
+  | {
+      readonly kind: "fields";
+      readonly fields: FieldRules;
+      readonly isOptional: boolean;
+      /** It holds results of tasks, so more may be in it: see body.ts. */
+      readonly hasResults?: true;
+    };
 
 /** For operations that take no body. */
 export const NO_BODY = { kind: "none" } as const satisfies BodyRule;
@@ -38,6 +45,7 @@ export interface Call {
 export type CallOf<Who extends Access, Query extends QueryRules, Body extends BodyRule> = Call & {
   readonly query: QueryValues<Query>;
 } & (Who extends "account" ? { readonly holder: KeyHolder } : unknown) &
+  (Who extends "worker" ? { readonly worker: WorkerHolder } : unknown) &
   BodyOf<Body>;
 
 type BodyOf<Body extends BodyRule> = Body extends { kind: "json" }
@@ -77,7 +85,7 @@ export interface ParamDoc {
 export interface OperationDoc {
   /** Unique; a verb and a noun in camel case. */
   readonly id: string;
-  readonly group: "Tasks" | "Account" | "Reference" | "Access" | "Health";
+  readonly group: "Tasks" | "Account" | "Reference" | "Access" | "Workers" | "Health";
   readonly summary: string;
   readonly description: string;
   /** The named parts of the path. */

@@ -13,10 +13,17 @@ import {
 } from "./operations/reference.ts";
 import { taskCancel, type TaskCancelDeps } from "./operations/task-cancel.ts";
 import { taskGet, type TaskGetDeps } from "./operations/task-get.ts";
-import { taskList } from "./operations/task-list.ts";
+import { taskList, type TaskListDeps } from "./operations/task-list.ts";
 import { taskPost, type TaskPostDeps } from "./operations/task-post.ts";
 import { tasksReady } from "./operations/tasks-ready.ts";
 import { userData, type UserDataDeps } from "./operations/user-data.ts";
+import { workerClaim, type WorkerClaimDeps } from "./operations/worker-claim.ts";
+import {
+  workerHeartbeat,
+  workerRelease,
+  type WorkerLeasesDeps,
+} from "./operations/worker-leases.ts";
+import { workerComplete, workerFail, type WorkerResultsDeps } from "./operations/worker-results.ts";
 
 export type OperationsDeps = TaskPostDeps &
   TaskGetDeps &
@@ -24,8 +31,12 @@ export type OperationsDeps = TaskPostDeps &
   KeysDeps &
   UserDataDeps &
   DeliveriesDeps &
-  AccessRequestDeps & {
-    readonly store: Pick<Store, "listReady" | "listTasks">;
+  AccessRequestDeps &
+  TaskListDeps &
+  WorkerClaimDeps &
+  WorkerLeasesDeps &
+  WorkerResultsDeps & {
+    readonly store: Pick<Store, "listReady">;
     readonly marketplaces: readonly MarketplaceDocument[];
     readonly serviceStatus: Parameters<typeof serviceStatus>[0];
     readonly notReadyReason: () => Promise<string | null>;
@@ -48,6 +59,11 @@ export function operations(deps: OperationsDeps): readonly Operation[] {
     serviceStatus(deps.serviceStatus),
     statusCodes(),
     accessRequest(deps),
+    workerClaim(deps),
+    workerHeartbeat(deps),
+    workerComplete(deps),
+    workerFail(deps),
+    workerRelease(deps),
     livez(),
     readyz(deps),
   ];

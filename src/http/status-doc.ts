@@ -9,7 +9,7 @@ export const STATUS_REASONS = {
   40006: "One request posts more tasks than it may.",
   40100:
     "The header is missing or malformed, the key is unknown, or login and key do not belong together.",
-  40101: "The key was revoked.",
+  40101: "The key, or the worker's token, was revoked.",
   40102: "The operator has disabled the account.",
   40300: "The request came over plain HTTP where HTTPS is served.",
   40301: "A worker's token asks for a type that it is not for.",
@@ -32,7 +32,8 @@ export const STATUS_REASONS = {
   42900: "Too many requests, or too many refused credentials, came within the last while.",
   50000: "A fault of the daemon; its log has the request's id.",
   50010: "On a task: its runner failed; `error` says how.",
-  50300: "The daemon is stopping, or its database cannot be read or written.",
+  50300:
+    "The daemon is stopping or has too much to read at once, or its database cannot be read or written.",
   50401: "On a task: it ran past its timeout.",
   50700: "The disk or the database is full; nothing was accepted.",
 } as const satisfies Record<StatusCode, string>;

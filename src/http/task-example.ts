@@ -71,14 +71,14 @@ const REFUSED_FIELD = refused(40506, {
 
 /** Answers of task_post. */
 export const POST_EXAMPLES = {
-  accepted: JSON.parse(tasksEnvelope([{ code: 20100, text: taskJson(QUEUED, 20100) }])),
+  accepted: JSON.parse(tasksEnvelope([{ code: 20100, text: taskJson(QUEUED, { code: 20100 }) }])),
   refused: JSON.parse(tasksEnvelope([REFUSED_URL, REFUSED_FIELD].map(toItem))),
 } satisfies Readonly<Record<string, unknown>>;
 
 /** Answers of task_get. */
 export const GET_EXAMPLES = {
   queued: envelope(QUEUED),
-  running: envelope(RUNNING),
+  running: JSON.parse(taskEnvelope(RUNNING, { progress: 0.25, note: "30 of 120 frames" })),
   completed: envelope(COMPLETED),
   failed: envelope(FAILED),
   timedOut: envelope(TIMED_OUT),

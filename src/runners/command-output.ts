@@ -1,6 +1,8 @@
 import type { Readable } from "node:stream";
 
+import { GrowingBytes } from "../domain/growing-bytes.ts";
 import { parseJsonBytes, toJsonText } from "../domain/json.ts";
+import { type RunResult, toRunResult } from "./run-result.ts";
 
 /** All of a stream, up to a limit. */
 export interface BoundedOutput {
@@ -21,20 +23,16 @@ export function readBounded(
     readonly onError: () => void;
   },
 ): BoundedOutput {
-  const chunks: Buffer[] = [];
-  let length = 0;
+  const output = new GrowingBytes(options.bytesMax);
   stream.on("data", (chunk: Buffer) => {
-    length += chunk.length;
-    if (length <= options.bytesMax) {
-      chunks.push(chunk);
-      return;
-    }
+    if (output.add(chunk)) return;
+    // First, so that what ends a writer is the signal it gets, and not by chance the closed stream.
+    options.onOverflow();
     // Closed rather than left unread: a writer that ignores SIGTERM gets EPIPE, not a full pipe.
     stream.destroy();
-    options.onOverflow();
   });
   stream.on("error", options.onError);
-  return { bytes: () => Buffer.concat(chunks) };
+  return output;
 }
 
 /** The last bytes of a stream. */
@@ -89,14 +87,6 @@ function isContinuation(byte: number | undefined): boolean {
   return byte !== undefined && (byte & 0xc0) === 0x80;
 }
 
-/**
- * The result of a command that succeeded, or why its output is none; `reason` completes "its output
- * …".
- */
-export type CommandResult =
-  | { readonly kind: "result"; readonly resultText: string }
-  | { readonly kind: "fault"; readonly reason: string };
-
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
@@ -109,10 +99,10 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 export function parseCommandOutput(
   stdout: Uint8Array,
   options: { readonly bytesMax: number },
-): CommandResult {
+): RunResult {
   if (stdout.length === 0) return { kind: "result", resultText: "null" };
   const parsed = parseJsonBytes(stdout);
-  if (parsed.kind === "json") return toResult(toJsonText(parsed.value), options);
+  if (parsed.kind === "json") return toRunResult(toJsonText(parsed.value), options);
 
   let text: string;
   try {
@@ -122,12 +112,7 @@ export function parseCommandOutput(
   }
   // JSON after all, so what was wrong with it is not its syntax.
   if (isJson(text)) return { kind: "fault", reason: `is JSON ${parsed.reason}` };
-  return toResult(toJsonText(text.replace(/\r?\n$/, "")), options);
-}
-
-function toResult(resultText: string, options: { readonly bytesMax: number }): CommandResult {
-  if (Buffer.byteLength(resultText) <= options.bytesMax) return { kind: "result", resultText };
-  return { kind: "fault", reason: `is over ${options.bytesMax} bytes, the limit of a result` };
+  return toRunResult(toJsonText(text.replace(/\r?\n$/, "")), options);
 }
 
 function isJson(text: string): boolean {

@@ -6,14 +6,24 @@ import {
   readBounded,
   readTail,
 } from "./command-output.ts";
-import { type ProcessExit, type ProcessGroup, startProcessGroup } from "./process-group.ts";
+import { readProgress } from "./command-progress.ts";
+import { RUN_OF, runMark } from "./orphan.ts";
+import {
+  type ProcessExit,
+  type ProcessGroup,
+  PROGRESS_FD,
+  startProcessGroup,
+} from "./process-group.ts";
 import {
   type CommandLine,
   commandEnvironment,
   type CommandPlace,
   commandProblem,
+  type Environment,
+  toEnvPairs,
 } from "./program.ts";
-import type { Runner, RunOutcome, RunRequest } from "./runner.ts";
+import { toRunInput } from "./run-input.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest } from "./runner.ts";
 
 /** What the operator configured for a command type, and the clock. */
 export interface CommandRunnerOptions {
@@ -27,11 +37,12 @@ export interface CommandRunnerOptions {
   readonly cwd: string;
   /** The limit of stdout, and of the result as JSON text. */
   readonly resultBytesMax: number;
-  /** From SIGTERM to SIGKILL; 5 s as contract §6 says. */
-  readonly killAfterMs?: number;
+  /** Whose the processes are, for `endOrphans` after this process was killed; see there for what it may be. */
+  readonly owner: string;
   readonly clock: Clock;
 }
 
+// From SIGTERM to SIGKILL (contract §6).
 const KILL_AFTER_MS = 5000;
 
 /** How much of the end of stderr a failed run shows (contract §6). */
@@ -42,37 +53,55 @@ export const STDERR_TAIL_BYTES = 4096;
  * group of its own. stdin is one line of JSON, then ends; a program that does not read it loses
  * nothing. Exit code 0 makes stdout the result, see {@link parseCommandOutput}. A timeout, an abort
  * or too much output ends the group: SIGTERM, then SIGKILL. So does the exit of the program itself:
- * what it left running in its group does not outlive the run. Descriptors 0, 1 and 2 are sockets,
- * and none of the daemon's own is inherited. A program that opens `/dev/stdin` by name instead of
- * reading descriptor 0 gets ENXIO.
+ * what it left running in its group does not outlive the run. Descriptors 0 to 3 are sockets, and
+ * none of the daemon's own is inherited; on 3 the command may report its progress, see
+ * {@link readProgress}. A program that opens `/dev/stdin` by name instead of reading descriptor 0 gets
+ * ENXIO.
  */
 export function createCommandRunner(options: CommandRunnerOptions): Runner {
-  const env = commandEnvironment(process.env, options.env);
+  const env = runnerEnvironment(options);
   // Made once: what a run costs beyond the system's own price of a process should be next to
   // nothing.
-  const envPairs = Object.entries(env).flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name}=${value}`],
-  );
-  const { command, cwd, clock, killAfterMs = KILL_AFTER_MS } = options;
+  const commonPairs = toEnvPairs(env);
+  const { command, cwd, clock } = options;
   return {
     concurrency: options.concurrency,
-    async run(request, { signal }) {
+    async run(request, { signal, report }) {
       if (signal.aborted) return { kind: "aborted" };
-      const start = startProcessGroup({ command, cwd, envPairs, killAfterMs, clock });
+      const envPairs = [...commonPairs, `${TASK_ID}=${request.id}`];
+      const start = startProcessGroup({
+        command,
+        cwd,
+        envPairs,
+        clock,
+        killAfterMs: KILL_AFTER_MS,
+      });
       if (start.kind === "not_started") {
         return startFailure(start.errorCode, { command, place: { cwd, env } });
       }
-      return runToEnd(start.group, { request, signal, ...options });
+      return runToEnd(start.group, { request, signal, report, ...options });
     },
+  };
+}
+
+const TASK_ID = "POSTBACKD_TASK_ID";
+
+// The runner's own names come last: a mark that the operator could set would prove nothing.
+function runnerEnvironment({ env, owner }: CommandRunnerOptions): Environment {
+  return {
+    ...commandEnvironment(process.env, env),
+    POSTBACKD_PROGRESS_FD: String(PROGRESS_FD),
+    [RUN_OF]: runMark(owner) ?? undefined,
+    // Given to each run.
+    [TASK_ID]: undefined,
   };
 }
 
 /** Why the daemon, and not the command, ended a run. The first reason counts. */
 type StopReason = "aborted" | "timed_out" | "output_too_long" | "output_unreadable";
 
-interface RunToEndOptions extends CommandRunnerOptions {
+interface RunToEndOptions extends CommandRunnerOptions, RunOptions {
   readonly request: RunRequest;
-  readonly signal: AbortSignal;
 }
 
 async function runToEnd(group: ProcessGroup, options: RunToEndOptions): Promise<RunOutcome> {
@@ -88,10 +117,11 @@ async function runToEnd(group: ProcessGroup, options: RunToEndOptions): Promise<
     onError: () => stopFor("output_unreadable"),
   });
   const stderr = readTail(group.stderr, { bytesMax: STDERR_TAIL_BYTES });
+  readProgress(group.progress, options.report);
   const onAbort = (): void => stopFor("aborted");
   signal.addEventListener("abort", onAbort, { once: true });
   const timeout = options.clock.setTimer(options.timeoutMs, () => stopFor("timed_out"));
-  feed(group, toStdinLine(options.request));
+  feed(group, `${toRunInput(options.request)}\n`);
 
   await group.exited;
   // The program's own work is done: neither of these can change any more what came of it.
@@ -106,13 +136,6 @@ function feed(group: ProcessGroup, line: string): void {
   // went.
   group.stdin.on("error", () => {});
   group.stdin.end(line);
-}
-
-// The input is spliced in as text, so that numbers keep every digit. A line break in JSON text can
-// only be white space between tokens: inside a string it would be an escape.
-function toStdinLine({ id, type, tag, marketplace, inputText }: RunRequest): string {
-  const head = JSON.stringify({ id, type, tag, marketplace }).slice(0, -1);
-  return `${head},"input":${inputText.replace(/[\r\n]+/g, " ")}}\n`;
 }
 
 interface EndedRun {

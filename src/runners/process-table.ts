@@ -1,5 +1,16 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
+
+/** What the system's table says of a process. */
+export interface ProcessEntry {
+  readonly pid: number;
+  /** One letter: `R`, `S`, … `Z` for one that has ended and waits for its parent to notice. */
+  readonly state: string;
+  readonly parentPid: number;
+  readonly groupId: number;
+  /** Clock ticks since the machine's start, as text: with the pid it names a process for good. */
+  readonly startTime: string;
+}
 
 // Looks at this many processes before others get a turn: about a millisecond (30 µs each).
 const LOOKS_PER_TURN = 32;
@@ -10,34 +21,67 @@ const LOOKS_PER_TURN = 32;
  * container reaps nobody. True as well where there is no /proc to ask.
  */
 export async function hasRunningMember(processGroupId: number): Promise<boolean> {
-  const pids = listPids();
-  if (pids === null) return true;
-  for (const [index, pid] of pids.entries()) {
-    if (index % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await setImmediate();
-    if (isRunningMember(pid, processGroupId)) return true;
+  if (readProcess("self") === null) return true;
+  for await (const entry of eachProcess()) {
+    if (entry.groupId === processGroupId && isRunning(entry)) return true;
   }
   return false;
 }
 
-function listPids(): readonly string[] | null {
-  try {
-    return readdirSync("/proc").filter((name) => /^\d/.test(name));
-  } catch {
-    // Not Linux, or no /proc in this container: there is nothing to ask.
-    return null;
+/** The processes of this machine, each as it is when it is asked for; none where there is no /proc. */
+export async function* eachProcess(): AsyncGenerator<ProcessEntry> {
+  for (const [index, pid] of listPids().entries()) {
+    if (index % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await setImmediate();
+    const entry = readProcess(pid);
+    if (entry !== null) yield entry;
   }
 }
 
-function isRunningMember(pid: string, processGroupId: number): boolean {
+/** The process as it is now; null when there is none of that number. */
+export function readProcess(pid: number | "self"): ProcessEntry | null {
   const stat = readStat(pid);
   // proc_pid_stat(5): pid (name) state ppid pgrp …; the name is the program's own and may hold
-  // anything.
-  const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ", 3);
-  return Number(group) === processGroupId && state !== "Z" && state !== "X";
+  // anything. The start time is the 22nd field.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [state, parentPid, groupId] = fields;
+  const startTime = fields[START_TIME_FIELD];
+  if (!state || startTime === undefined) return null;
+  return {
+    pid: Number.parseInt(stat, 10),
+    state,
+    parentPid: Number(parentPid),
+    groupId: Number(groupId),
+    startTime,
+  };
+}
+
+/** The number of the namespace that this process counts pids in; "0" where the system tells none. */
+export function pidNamespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/pid").replaceAll(/\D/g, "");
+  } catch {
+    return "0";
+  }
+}
+
+/** False for a process that has ended, whether or not its parent has noticed. */
+export function isRunning({ state }: ProcessEntry): boolean {
+  return state !== "Z" && state !== "X";
+}
+
+const START_TIME_FIELD = 22 - 3;
+
+function listPids(): readonly number[] {
+  try {
+    return readdirSync("/proc").flatMap((name) => (/^\d/.test(name) ? [Number(name)] : []));
+  } catch {
+    // Not Linux, or no /proc in this container: there is nothing to ask.
+    return [];
+  }
 }
 
 // Read synchronously: /proc is memory, and the way through the thread pool takes ten times longer.
-function readStat(pid: string): string {
+function readStat(pid: number | "self"): string {
   try {
     return readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {

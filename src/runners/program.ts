@@ -29,6 +29,13 @@ export function commandEnvironment(daemon: Environment, configured: Environment)
   return { ...Object.fromEntries(inherited), ...configured };
 }
 
+/** An environment as the system takes it: `NAME=value` each. */
+export function toEnvPairs(env: Environment): readonly string[] {
+  return Object.entries(env).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${value}`],
+  );
+}
+
 /**
  * The path of the file that would be executed for `program`, or null when there is none. It looks
  * where the operating system will: in `cwd` for a name with a slash, in the command's own PATH for

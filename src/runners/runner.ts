@@ -1,3 +1,5 @@
+import type { TaskProgress } from "../domain/progress.ts";
+
 /**
  * What one start of a task is given. `inputText` is the posted input as JSON text (`null` when the
  * client posted none): it is never parsed between the client and the runner, so numbers keep every digit.
@@ -18,7 +20,7 @@ export type RunOutcome =
   | { readonly kind: "failed"; readonly message: string; readonly detail: RunFailureDetail }
   /** Ran past its timeout; becomes 50401. */
   | { readonly kind: "timed_out"; readonly message: string; readonly detail: RunFailureDetail }
-  /** `signal` was aborted and the run was stopped; the daemon decides what becomes of the task. */
+  /** `signal` was aborted and the run was stopped, or it was lost as in a crash: the task is run again, or not. */
   | { readonly kind: "aborted" };
 
 /** Facts of a failed run, shown to the client as `error.detail`. */
@@ -31,5 +33,13 @@ export interface Runner {
    * Runs one task to its end. Resolves only when nothing of the run is left (no process, no timer).
    * Never rejects for what the task did; a rejection is a bug.
    */
-  run(request: RunRequest, options: { readonly signal: AbortSignal }): Promise<RunOutcome>;
+  run(request: RunRequest, options: RunOptions): Promise<RunOutcome>;
+}
+
+/** What a run is told and tells while it lasts. */
+export interface RunOptions {
+  /** Aborted when the run is to stop: its task was cancelled, or the daemon ends. */
+  readonly signal: AbortSignal;
+  /** To be called with how far the run has come, as often as it likes; nothing is written for it. */
+  readonly report: (progress: TaskProgress) => void;
 }

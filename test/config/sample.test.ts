@@ -50,13 +50,13 @@ test("explains every setting with its flag and its variable", () => {
   }
 });
 
-test("has examples of a type and a marketplace that can be uncommented", () => {
+test("has examples of every kind of type that a file can give, and of a marketplace, that can be uncommented", () => {
   const [settings, examples] = parts();
   const config = loaded({ toml: settings + examples.replaceAll(/^#(?=[a-z_]+ = |\[)/gm, "") });
 
   assert.deepEqual(
     [...config.types.values()].map(({ kind }) => kind),
-    ["command"],
+    ["command", "http", "worker"],
   );
   assert.equal(config.marketplaces.length, 1);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { CommandTypeConfig } from "../../src/config.ts";
+import type { CommandTypeConfig, TypeConfig } from "../../src/config.ts";
 import { CWD, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 import type { Setup } from "../helpers/config.ts";
 
@@ -47,10 +47,18 @@ test("runs a command in the folder of the file where it names none", () => {
 
 test("refuses a type without a kind, with two, or with keys of another", () => {
   const cases: readonly [string, RegExp][] = [
-    ["", /types\.x has no kind: give runner = "echo" or command/],
+    ["", /types\.x has no kind: give command = .*, url = .*, or runner = "worker" or "echo"/],
     ['runner = "echo"\ncommand = ["ls"]', /more than one kind \(runner, command\)/],
     ['command = ["ls"]\nurl = "http://x"', /more than one kind \(command, url\)/],
-    ['runner = "ecko"', /types\.x\.runner must be "echo", not "ecko"/],
+    ['runner = "worker"\nurl = "http://x"', /more than one kind \(runner, url\)/],
+    ['runner = "ecko"', /types\.x\.runner must be "echo" or "worker", not "ecko"/],
+    ["runner = 1", /types\.x\.runner must be "echo" or "worker", not 1/],
+    ['url = "http://x"\nenv = {}', /types\.x\.env is for command types only, .* is http/],
+    ['url = "http://x"\ncwd = "/"', /types\.x\.cwd is for command types only, .* is http/],
+    ['url = "http://x"\nlease = "1m"', /types\.x\.lease is for worker types only, .* is http/],
+    ['runner = "worker"\nheaders = {}', /types\.x\.headers is for http types only, .* is worker/],
+    ['command = ["ls"]\nheaders = {}', /types\.x\.headers is for http types only/],
+    ['url = "http://x"\nheader = {}', /types\.x\.header is an unknown key; .* is headers/],
     ['runner = "echo"\ncwd = "/"', /types\.x\.cwd is for command types only, and this one is echo/],
     ['command = ["ls"]\nlease = "1s"', /types\.x\.lease is for worker types only/],
     ["command = []", /types\.x\.command must be a list of texts/],
@@ -80,6 +88,131 @@ test("never shows what a type's command or environment holds", () => {
 
   assert.equal(problems.length, 2);
   assert.doesNotMatch(problems.join("\n"), /hunter2/);
+});
+
+test("reads an http type with all its keys, and gives one with a url alone 16 runs at once", () => {
+  const toml = [
+    "[types.all]",
+    'url = "HTTPS://Resize.Internal:9443/v1/./resize?fast=1#top"',
+    'headers = { Authorization = "Bearer abc", x-Team = "", User-Agent = "us" }',
+    'timeout = "90s"',
+    "concurrency = 2",
+    "retries = 1",
+    "[types.least]",
+    'url = "http://[::1]:9000"',
+  ].join("\n");
+  const { types } = loaded({ toml });
+
+  const all: TypeConfig = {
+    ...{ kind: "http", name: "all", timeoutMs: 90_000, concurrency: 2, retries: 1 },
+    url: "https://resize.internal:9443/v1/resize?fast=1",
+    headers: { authorization: "Bearer abc", "x-team": "", "user-agent": "us" },
+  };
+  const least: TypeConfig = {
+    ...{ kind: "http", name: "least", timeoutMs: 600_000, concurrency: 16, retries: 0 },
+    ...{ url: "http://[::1]:9000/", headers: {} },
+  };
+  assert.deepEqual([...types.values()], [all, least]);
+});
+
+test("takes services where webhooks may not go, and refuses what is no http URL, without quoting it", () => {
+  for (const url of [
+    "http://localhost/",
+    "http://10.0.0.1:1/",
+    "http://resize:9000/",
+    "https://x/",
+  ]) {
+    const type = loaded({ toml: `[types.x]\nurl = "${url}"` }).types.get("x");
+    assert.equal(type?.kind === "http" ? type.url : null, url);
+  }
+  const refused = [
+    ...['""', '"hunter2"', '"ftp://hunter2"', '"file:///hunter2"', '"//hunter2/"', '"http://"'],
+    ...['"http://hunter2:99999/"', '"http://x/\\nhunter2"', '"unix:/hunter2"', "5", '["http://x"]'],
+  ];
+  for (const url of refused) {
+    const problem = problemOf({ toml: `[types.x]\nurl = ${url}` });
+    assert.match(problem, /types\.x\.url must be an http or https URL, such as /, url);
+    assert.doesNotMatch(problem, /hunter2/);
+  }
+});
+
+test("refuses user and password in a url, and says where they belong, without quoting them", () => {
+  for (const user of ["hunter2", "hunter2:", ":hunter2", "a:hunter2"]) {
+    const problem = problemOf({ toml: `[types.x]\nurl = "http://${user}@host/?q=hunter2"` });
+    assert.match(problem, /must hold no user and password: give headers = \{ Authorization/);
+    assert.doesNotMatch(problem, /hunter2/);
+  }
+});
+
+test("refuses headers that the runner sets, that are none, or that servers may read in two ways", () => {
+  const own = [
+    ...["Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type"],
+    ...["Expect", "Host", "Idempotency-Key", "Keep-Alive", "Proxy-Connection", "TE", "Trailer"],
+    ...["Transfer-Encoding", "Upgrade", "hOsT"],
+  ];
+  const cases: readonly [string, RegExp][] = [
+    ...own.map((name): [string, RegExp] => [
+      `{ ${name} = "hunter2" }`,
+      new RegExp(`headers must not set ${name.toLowerCase()}: the runner does`),
+    ]),
+    ['{ "" = "hunter2" }', /headers has a name that is no header's/],
+    ['{ "a b" = "hunter2" }', /headers has a name that is no header's/],
+    ['{ "a:" = "hunter2" }', /headers has a name that is no header's/],
+    ['{ "é" = "hunter2" }', /headers has a name that is no header's/],
+    ['{ "a\\r\\nb" = "hunter2" }', /headers has a name that is no header's/],
+    ['{ x-a = "hunter2\\r\\nx-b: 1" }', /headers must give printable ASCII text for x-a/],
+    ['{ x-a = "hunter2\\u0000" }', /headers must give printable ASCII text for x-a/],
+    ['{ x-a = "hunter2é" }', /headers must give printable ASCII text for x-a/],
+    ["{ x-a = 5 }", /headers must give printable ASCII text for x-a/],
+    ['{ x-a = ["hunter2"] }', /headers must give printable ASCII text for x-a/],
+    ['{ x-a = "hunter2", X-A = "b" }', /headers names x-a twice: upper and lower case are the/],
+    ['["x-a: hunter2"]', /headers must be a table of texts/],
+    ['"hunter2"', /headers must be a table of texts/],
+  ];
+
+  for (const [headers, expected] of cases) {
+    const problem = problemOf({ toml: `[types.x]\nurl = "http://x"\nheaders = ${headers}` });
+    assert.match(problem, expected);
+    assert.doesNotMatch(problem, /hunter2/);
+  }
+});
+
+test("keeps of a url's query and of headers' values nothing to be shown", () => {
+  const toml = '[types.x]\nurl = "http://x/a?k=hunter2#h"\nheaders = { X-Key = "hunter2" }';
+  const { values } = loaded({ toml });
+
+  assert.equal(values.get("types.x.url"), "http://x/a?…");
+  assert.deepEqual(values.get("types.x.headers"), ["X-Key"]);
+  const plain = loaded({ toml: '[types.x]\nurl = "http://x/a"' });
+  assert.equal(plain.values.get("types.x.url"), "http://x/a");
+});
+
+test("reads a worker type, whose lease is 30 s unless it says 1 s to 1 h", () => {
+  const leaseOf = (row: string): number | null => {
+    const type = loaded({ toml: `[types.x]\nrunner = "worker"\n${row}` }).types.get("x");
+    return type?.kind === "worker" ? type.leaseMs : null;
+  };
+
+  assert.equal(leaseOf(""), 30_000);
+  assert.equal(leaseOf('lease = "1s"'), 1000);
+  assert.equal(leaseOf('lease = "1h"'), 3_600_000);
+  const toml = '[types.x]\nrunner = "worker"\ntimeout = "2m"\nretries = 1';
+  const expected: TypeConfig = {
+    ...{ kind: "worker", name: "x", timeoutMs: 120_000, concurrency: 10_000, retries: 1 },
+    leaseMs: 30_000,
+  };
+  assert.deepEqual(loaded({ toml }).types.get("x"), expected);
+  const cases: readonly [string, RegExp][] = [
+    ['"999ms"', /types\.x\.lease must be a time from 1s to 1h/],
+    ['"3601s"', /types\.x\.lease must be a time from 1s to 1h/],
+    ['"0s"', /types\.x\.lease must be/],
+    ['"-1s"', /types\.x\.lease must be/],
+    ["30", /types\.x\.lease .*needs a unit/],
+    ['"soon"', /types\.x\.lease must be/],
+  ];
+  for (const [lease, message] of cases) {
+    assert.match(problemOf({ toml: `[types.x]\nrunner = "worker"\nlease = ${lease}` }), message);
+  }
 });
 
 test("takes type names of 1 to 64 characters out of A-Z a-z 0-9 . _ -", () => {

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { summaryJson, taskEnvelope, taskJson, tasksEnvelope } from "../../src/domain/envelope.ts";
+import {
+  leasedTaskJson,
+  summaryJson,
+  taskEnvelope,
+  taskJson,
+  tasksEnvelope,
+} from "../../src/domain/envelope.ts";
 import { STATUS_TABLE, type StatusCode } from "../../src/domain/status.ts";
 import type { Task } from "../../src/domain/task.ts";
 import { timeText } from "../../src/domain/time.ts";
@@ -97,7 +103,7 @@ test("makes exactly these bytes of a task in a list: without input, result and e
 });
 
 test("shows the code of the answer to task_post in the place of the stored one", () => {
-  const text = taskJson(QUEUED, 20100);
+  const text = taskJson(QUEUED, { code: 20100 });
 
   assert(text.includes(`"status_code":20100,"status_message":"Task Created.","state":"queued"`));
 });
@@ -153,4 +159,28 @@ test("makes the same bytes of the same task every time", () => {
 test("writes times as RFC 3339 in UTC with milliseconds", () => {
   assert.equal(timeText(0), "1970-01-01T00:00:00.000Z");
   assert.equal(timeText(CREATED + 7), "2030-01-31T09:00:00.007Z");
+});
+
+test("progress is shown of a running task and of no other", () => {
+  const progress = { progress: 0.25, note: 'a "b" \ud800' };
+  const running: Task = { ...QUEUED, state: "running", statusCode: 40601 };
+  const shown = '"progress":{"progress":0.25,"note":"a \\"b\\" \\ud800"}';
+  assert(taskEnvelope(running, progress).includes(shown));
+  assert(summaryJson(running, { progress }).includes(shown));
+  assert(taskEnvelope(running, { progress: 0, note: null }).includes('{"progress":0,"note":null}'));
+  for (const task of [QUEUED, COMPLETED, REFUSED]) {
+    assert.equal(taskEnvelope(task, progress), taskEnvelope(task));
+    assert.equal(summaryJson(task, { progress }), summaryJson(task));
+  }
+});
+
+test("a leased task holds its input as it was posted, and null where there was none", () => {
+  const leased = {
+    ...{ id: ID, type: "print", tag: 'a "b"', marketplace: null, runs: 2 },
+    ...{ leaseId: "lease", leaseExpiresAt: CREATED, inputText: "[1.0,-0]" },
+  };
+  const head = `{"id":"${ID}","type":"print","tag":"a \\"b\\"","marketplace":null`;
+  const lease = '"lease_id":"lease","lease_expires_at":"2030-01-31T09:00:00.000Z","run":2}';
+  assert.equal(leasedTaskJson(leased), `${head},"input":[1.0,-0],${lease}`);
+  assert.equal(leasedTaskJson({ ...leased, inputText: null }), `${head},"input":null,${lease}`);
 });

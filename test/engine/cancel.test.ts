@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
+import { ProgressBoard } from "../../src/engine/progress-board.ts";
 import { TaskDispatcher } from "../../src/engine/task-dispatcher.ts";
 import type { RunOutcome, Runner } from "../../src/runners/runner.ts";
 import type { ClaimedTask, TaskFinish } from "../../src/store/store.ts";
@@ -22,9 +23,9 @@ function newTask(seq: number): ClaimedTask {
     tag: null,
     marketplace: null,
     inputText: null,
-    failures: 0,
     accountId: 1,
     runs: 1,
+    failures: 0,
   };
   return { seq, id: `task-${seq}`, type: "hold", ...none };
 }
@@ -43,6 +44,7 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     types: new Map([["hold", { runner, retries }]]),
     retentionMs: 1000,
     health: { noteRun() {} },
+    progress: new ProgressBoard(),
     taskEnded: (id) => void written.push(`ended ${id}`),
     deliveriesDue: (hosts) => void written.push(`due ${hosts.join()}`),
     failed: (error) => assert.fail(String(error)),
@@ -108,6 +110,24 @@ test("a cancel is remembered no longer than the claim that it met", async () => 
   await claim(newTask(1));
   assert.equal(runs.length, 1);
   assert.equal(runs[0]?.signal.aborted, false);
+});
+
+test("a cancel is forgotten with the claims that it met, however many others begin before they have ended", async () => {
+  const { dispatcher, runs, claims, claim } = startDispatcher({ concurrency: 2 });
+  dispatcher.wake();
+  await claim(newTask(1), newTask(2));
+  runs[0]?.end(COMPLETED);
+  await turn();
+  dispatcher.cancel("task-9");
+  runs[1]?.end(COMPLETED);
+  await turn();
+  assert.equal(claims.length, 2, "a second claim is under way");
+  await claim(newTask(3));
+  await claim(newTask(9));
+  assert.deepEqual(
+    runs.map(({ id }) => id),
+    ["task-1", "task-2", "task-3", "task-9"],
+  );
 });
 
 test("cancelling a running task stops that run alone", async () => {

@@ -85,7 +85,7 @@ function setUp() {
     retryAfterMs: [MINUTE],
     failed: (error) => faults.push(error),
   });
-  watch.watch((byMs) => dispatcher.clockWasSet(byMs));
+  watch.watch((byMs) => void dispatcher.clockWasSet(byMs));
   return { clock, watch, dispatcher, claims, records, shifts, sends, hastened, faults };
 }
 

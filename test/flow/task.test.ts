@@ -85,7 +85,7 @@ test("a command that fails is 50010 with its exit code and the end of its stderr
 test("a failed run is tried again as often as the type says, 1 s and 2 s later, and counted", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const toml = commandType("bad", "process.exit(1)", "retries = 2");
-  const { post, get, daemon } = await startTestDaemon(t, { toml, clock });
+  const { post, get, daemon, logLines } = await startTestDaemon(t, { toml, clock });
   const { tasks } = await post({ input: 1 });
   const id = tasks[0]?.id ?? "";
   await daemon.idle();
@@ -100,6 +100,9 @@ test("a failed run is tried again as often as the type says, 1 s and 2 s later, 
   clock.advance(1000);
   await daemon.idle();
   assert.deepEqual(pick(await get(id)), ["failed", 50010, 3]);
+  const told = logLines.filter((line) => line.includes("a run failed"));
+  assert.equal(told.length, 1, "one line, not a flood");
+  assert.ok(told[0]?.includes(id) && told[0].includes("The command exited with code 1."));
 });
 
 function pick(task: { state: string; status_code: number; runs: number }) {

@@ -10,6 +10,7 @@ import { systemClock, type Clock } from "../../src/domain/clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { newKey, newKeyId } from "../../src/domain/key.ts";
 import { createLogger } from "../../src/log.ts";
+import type { CommandLine } from "../../src/runners/program.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 
 export interface TestDaemonOptions {
@@ -21,6 +22,8 @@ export interface TestDaemonOptions {
   readonly folder?: string;
   /** An account made before, with {@link createTestAccount}. */
   readonly account?: TestAccount;
+  /** What starts the process that runs commands; without it they run in this one. */
+  readonly commandHost?: CommandLine;
 }
 
 export interface TestAccount {
@@ -120,7 +123,9 @@ export async function startTestDaemon(
   const logLines: string[] = [];
   const write = (line: string): void => void logLines.push(line);
   const log = createLogger({ level: "debug", format: "json", write });
-  const daemon = await startDaemon({ config, clock: options.clock ?? systemClock, log });
+  const { clock = systemClock, commandHost } = options;
+  const host = commandHost === undefined ? {} : { commandHost };
+  const daemon = await startDaemon({ config, clock, log, ...host });
   afterwards(t, () => daemon.stop());
   return toTestDaemon(daemon, { folder, file: config.database, account, logLines });
 }

@@ -9,7 +9,7 @@ export interface DocumentedRequest {
   /** The named parts of the path; the document's examples unless given. */
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: string;
-  /** Over the account's key, which goes with every request. An empty value takes a header away. */
+  /** Over the key or token that goes with every request. An empty value takes a header away. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as JSON. */
   readonly body?: unknown;
@@ -17,14 +17,22 @@ export interface DocumentedRequest {
   readonly text?: string;
 }
 
+/** A daemon and who calls it: its account, and a worker where there is one. */
+export interface DocumentedDaemon extends TestDaemon {
+  /** The token of a worker for the type of the document's examples. */
+  readonly token: string;
+}
+
 /** Sends a request of the document to a daemon. */
-export function send(daemon: TestDaemon, request: DocumentedRequest): Promise<Response> {
+export function send(daemon: DocumentedDaemon, request: DocumentedRequest): Promise<Response> {
   const { operation, params = {}, query, body } = request;
   const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(params[name] ?? exampleOf(operation, name)),
   );
   const text = request.text ?? (body === undefined ? undefined : JSON.stringify(body));
-  const headers = new Headers({ authorization: `Bearer ${daemon.account.key}` });
+  const isWorkers = operation.security.some((scheme) => "worker" in scheme);
+  const secret = isWorkers ? daemon.token : daemon.account.key;
+  const headers = new Headers({ authorization: `Bearer ${secret}` });
   if (text !== undefined) headers.set("content-type", "application/json");
   for (const [name, value] of Object.entries(request.headers ?? {})) {
     if (value === "") headers.delete(name);
@@ -82,9 +90,9 @@ async function existing(
 ): Promise<string> {
   if (name === "key_id") return newKeyId(daemon);
   assert.equal(name, "id", "say here how to make one");
-  const later = { start_at: "9999-01-01T00:00:00Z" };
+  const later = { type: "echo", start_at: "9999-01-01T00:00:00Z" };
   // Nobody listens there, so that the record of its delivery has something to show.
-  const ended = { postback_url: "http://127.0.0.1:9/hook" };
+  const ended = { type: "echo", postback_url: "http://127.0.0.1:9/hook" };
   const { tasks } = await daemon.post(state === "finished" ? ended : later);
   if (state === "finished") await daemon.daemon.idle();
   return tasks[0]?.id ?? assert.fail("no task was made");

@@ -6,6 +6,8 @@ import { headerLines, headerOf, openRaw, toBytes, toChunks } from "../helpers/ra
 import { JSON_TYPE, toAnswer } from "./answer.ts";
 import {
   assertQuiet,
+  BODY_LIMIT,
+  LIMITED_BODIES,
   soundNames,
   startTested,
   toRequest,
@@ -175,11 +177,12 @@ test("a query parameter whose value breaks its rule is 40000, and is never clamp
   assertQuiet(tested);
 });
 
-test("credentials that are none are 40100 on every operation of an account, and ignored on public ones", async (t) => {
+test("credentials that are none are 40100 on every operation that needs some, and ignored on public ones", async (t) => {
   const tested = await startTested(t);
   const { login, key } = tested.daemon.account;
   const basic = Buffer.from(`${login}:${key}`).toString("base64");
   const good = `Authorization: Bearer ${key}`;
+  const worker = `Authorization: Bearer ${tested.token}`;
   const bad = [
     [
       ["Authorization:"],
@@ -194,14 +197,19 @@ test("credentials that are none are 40100 on every operation of an account, and 
   ].flat();
   for (const { operation, name, sound, status } of tested.cases) {
     const isPublic = operation.access === "public";
-    for (const credentials of [[], ...bad]) {
+    const isWorkers = operation.access === "worker";
+    const others = isWorkers ? [[good], [`Authorization: Basic ${basic}`]] : [[worker]];
+    for (const credentials of [[], ...bad, ...others]) {
       const { response, code } = await tested.send({ ...sound, credentials });
       assert.equal(response.status, isPublic ? status : 401, `${name} ${credentials.join()}`);
       if (isPublic) continue;
       assert.equal(code, 40100);
-      assert.equal(headerLines(response, "www-authenticate").length, 2);
+      assert.equal(headerLines(response, "www-authenticate").length, isWorkers ? 1 : 2);
     }
-    for (const line of [`Authorization: basic ${basic}`, `AUTHORIZATION: bEARER ${key}`]) {
+    const accepted = isWorkers
+      ? [`AUTHORIZATION: bEARER ${tested.token}`]
+      : [`Authorization: basic ${basic}`, `AUTHORIZATION: bEARER ${key}`];
+    for (const line of accepted) {
       const { response } = await tested.send({ ...sound, credentials: [line] });
       assert.equal(response.status, status, name);
     }
@@ -437,7 +445,6 @@ interface Fault {
   readonly spoil: (parts: Parts) => Parts;
 }
 
-const BODY_LIMIT = 2048;
 const PADDING = " ".repeat(BODY_LIMIT);
 
 /** What can be wrong with a request, in the order in which the contract looks (§1). */
@@ -447,7 +454,7 @@ function faultsOf({ operation }: Case): readonly Fault[] {
     { code: 40400, spoil: (parts) => ({ ...parts, path: `${parts.path}/nothing/at/all` }) },
     { code: 40500, spoil: (parts) => ({ ...parts, method: "PATCH" }) },
     { code: 40000, spoil: (parts) => ({ ...parts, host: ["Host: a", "Host: b"] }) },
-    access === "account" && {
+    access !== "public" && {
       code: 40100,
       spoil: (parts) => ({ ...parts, credentials: ["Authorization: Bearer x"] }),
     },
@@ -470,9 +477,7 @@ function faultsOf({ operation }: Case): readonly Fault[] {
 }
 
 test("of any two faults the one that the contract looks for first is named, for every operation", async (t) => {
-  const tested = await startTested(t, {
-    toml: `[limits]\nbody = ${BODY_LIMIT}\nfailed_authentications_per_minute = 0\n`,
-  });
+  const tested = await startTested(t, { toml: LIMITED_BODIES });
   for (const each of tested.cases) {
     const faults = faultsOf(each);
     for (const [i, first] of faults.entries()) {

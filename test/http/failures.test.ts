@@ -1,138 +1,18 @@
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
-import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
-import { systemClock } from "../../src/domain/clock.ts";
-import { IdGenerator } from "../../src/domain/id.ts";
-import { newKey } from "../../src/domain/key.ts";
-import type { LogFacts } from "../../src/domain/log.ts";
-import type { Task } from "../../src/domain/task.ts";
-import { createApp } from "../../src/http/app.ts";
-import { KeyUsage } from "../../src/http/key-usage.ts";
-import { operations, type OperationsDeps } from "../../src/http/operations.ts";
-import { RateLimiter } from "../../src/http/rate-limiter.ts";
-import { openServer } from "../../src/http/server.ts";
-import { TaskWaiters } from "../../src/http/task-waiters.ts";
-import { StoreError, type Store, type StoreErrorKind } from "../../src/store/store.ts";
+import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawRequest, RawResponse } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, JSON_TYPE, posting, TASK_POST, taskGet } from "./answer.ts";
 import { TASKS_READY, toAnswer } from "./answer.ts";
-
-type UsedStore = OperationsDeps["store"] & Pick<Store, "findKeyHolder">;
-
-const FINISHED: Task = {
-  id: "01890a5d-ac96-774b-bcce-b302099a8057",
-  state: "completed",
-  statusCode: 20000,
-  statusMessage: null,
-  type: "echo",
-  createdAt: 0,
-  startedAt: 0,
-  completedAt: 0,
-  expiresAt: 0,
-  runs: 1,
-  dataText: "{}",
-  inputText: null,
-  resultText: "1",
-  errorText: null,
-};
-
-/** A store in which one task is finished and everything works. */
-const SOUND: UsedStore = {
-  findKeyHolder: async () => ({
-    ...{ accountId: 1, login: "tester", keyId: "key_1" },
-    ...{ keyRevoked: false, accountDisabled: false },
-  }),
-  insertTasks: async () => ({ kind: "inserted" }),
-  findKeptAnswer: async () => null,
-  findTask: async () => ({ task: FINISHED, isReady: true }),
-  collectTask: async () => {},
-  cancelTask: async () => "cancelled",
-  listDeliveries: async () => [],
-  redeliver: async () => [],
-  listReady: async () => ({ tasks: [], next: null }),
-  listTasks: async () => ({ tasks: [], next: null }),
-  createKey: async () => "created",
-  revokeKey: async () => null,
-  insertAccessRequest: async () => "stored",
-  findAccountData: async () => ({
-    ...{ login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null, keys: [] },
-    taskCounts: { queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
-  }),
-};
+import { FINISHED, SOUND, startRing, type Ring, type UsedStore } from "./ring.ts";
+import { workerPost } from "./worker-requests.ts";
 
 const KEYS = "/v1/appendix/keys";
 const ACCESS = "/v1/access_requests";
-
-const LIMITS = {
-  ...{ bodyBytes: 1024, resultBytes: 1024, tasksPerPost: 100, requestsPerMinute: 0 },
-  ...{ connections: 100, headerTimeoutMs: 10_000, requestTimeoutMs: 10_000, sendTimeoutMs: 10_000 },
-};
-
-interface Logged {
-  readonly level: string;
-  readonly facts: LogFacts;
-}
-
-/** The HTTP ring alone, on a store and a state of the test's making. */
-async function startRing(
-  t: TestContext,
-  given: {
-    readonly store?: Partial<UsedStore>;
-    readonly notReadyReason?: () => string | null;
-    readonly isAccepting?: boolean;
-    readonly hasRoom?: boolean;
-  } = {},
-) {
-  const logged: Logged[] = [];
-  const write = (level: string) => (facts: LogFacts) => void logged.push({ level, facts });
-  const log = {
-    ...{ debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") },
-  };
-  const ids = new IdGenerator();
-  const store = { ...SOUND, ...given.store };
-  const policy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };
-  const woken: string[] = [];
-  const clock = systemClock;
-  const keyUsage = new KeyUsage({
-    store: { touchKeys: async () => {} },
-    clock: createFakeClock({ now: 0 }),
-    log,
-  });
-  const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
-  const all = operations({
-    ...{ store, ids, tasksMax: 100, retentionMs: 1000, retentionDays: 30, limits: LIMITS },
-    ...{
-      keyUsage,
-      waiters: new TaskWaiters(clock),
-      accessRequests: noLimit,
-      redeliveries: noLimit,
-      marketplaces: [],
-    },
-    rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
-    notReadyReason: async () => given.notReadyReason?.() ?? null,
-    isAccepting: () => given.isAccepting ?? true,
-    hasRoom: async () => given.hasRoom ?? true,
-    wake: (types) => void woken.push(...types),
-    cancelled: (id) => void woken.push(id),
-    wakeDeliveries: (hosts) => void woken.push(...hosts),
-    serviceStatus: () => assert.fail("nobody asks for it"),
-  });
-  const proxies = { trusted: [], servesTls: false, insecureHttp: true };
-  const gate = { store, proxies, keyUsage, failedAuthentications: noLimit, requests: noLimit };
-  const app = createApp({ operations: all, gate, clock, ids, log, bodyBytesMax: LIMITS.bodyBytes });
-  const listening = { host: "127.0.0.1", port: 0, tls: null, limits: LIMITS };
-  const server = await openServer(app, listening);
-  t.after(() => server.close());
-  const { key } = newKey();
-  return { url: server.url, account: { login: "tester", key, secret: "" }, logged, woken };
-}
-
-type Ring = Awaited<ReturnType<typeof startRing>>;
 
 /** A request for each method of the store, that cannot be served without it. */
 function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest])[] {
@@ -141,6 +21,7 @@ function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest
   const post = posting(ring, '[{"input":"PRIVATE"}]');
   const access = '{"email":"PRIVATE@example.org"}';
   return [
+    ["findWorkerHolder", claiming(ring)],
     ["findKeyHolder", { target: `${TASKS_READY}?limit=1`, headers }],
     ["insertTasks", post],
     ["findTask", { target: taskGet(FINISHED.id, "?collect=false"), headers }],
@@ -156,6 +37,10 @@ function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest
     ["findAccountData", { target: "/v1/appendix/user_data", headers }],
     ["insertAccessRequest", { method: "POST", target: ACCESS, headers: json, body: access }],
   ];
+}
+
+function claiming({ token }: Pick<Ring, "token">): RawRequest {
+  return workerPost({ token }, { operation: "claim", body: { types: ["print"] } });
 }
 
 function failing(method: keyof UsedStore, error: unknown): Partial<UsedStore> {

@@ -6,16 +6,22 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { newWebhookSecret } from "../../src/domain/account.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import { EXAMPLE_TYPE } from "../../src/http/worker-example.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { fetchDocument, Judge, operationOf, placedOperations } from "./api-document.ts";
 import type { ApiDocument, DocumentedOperation, PlacedOperation } from "./api-document.ts";
-import { existingThings, requestsOf, send, type DocumentedRequest } from "./document-request.ts";
+import { existingThings, requestsOf, send } from "./document-request.ts";
+import type { DocumentedDaemon, DocumentedRequest } from "./document-request.ts";
+import { createTestWorker } from "./worker-requests.ts";
 
 const NOW = Date.parse("2026-01-31T09:00:00.000Z");
 const TASK_ID = "019c131e-0000-7abc-8def-0123456789ab";
+
+// The types of the document's examples.
+const TYPES = `[types.echo]\nrunner = "echo"\n[types.${EXAMPLE_TYPE}]\nrunner = "worker"\n`;
 
 const judge = new Judge();
 
@@ -23,10 +29,12 @@ const judge = new Judge();
 async function startDocumented(
   t: TestContext,
   toml = "",
-): Promise<{ readonly daemon: TestDaemon; readonly document: ApiDocument }> {
-  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml });
+): Promise<{ readonly daemon: DocumentedDaemon; readonly document: ApiDocument }> {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock, toml: `${toml}\n${TYPES}` });
+  const token = await createTestWorker(daemon.file, [EXAMPLE_TYPE]);
   const { document } = await fetchDocument(daemon);
-  return { daemon, document };
+  return { daemon: { ...daemon, token }, document };
 }
 
 test("a linter finds nothing to say about the document", async (t) => {
@@ -62,15 +70,19 @@ test("the document has every operation of the table and no other", async (t) => 
   assert.equal(documented.length, expected.length);
 });
 
-test("an operation asks for a key exactly where the document says so, by either scheme", async (t) => {
+test("an operation asks for credentials exactly where the document says so, by the schemes that it says", async (t) => {
   const { daemon, document } = await startDocumented(t);
-  assert.deepEqual(Object.keys(document.components.securitySchemes), ["basic", "bearer"]);
+  assert.deepEqual(Object.keys(document.components.securitySchemes), ["basic", "bearer", "worker"]);
 
   for (const operation of placedOperations(document)) {
     const response = await send(daemon, { operation, headers: { authorization: "" } });
     const isProtected = operation.security.length > 0;
     assert.equal(response.status === 401, isProtected, operation.operationId);
-    if (isProtected) assert.deepEqual(operation.security, [{ basic: [] }, { bearer: [] }]);
+    const isWorkers = operation.path.startsWith("/v1/worker/");
+    const schemes = isWorkers ? [{ worker: [] }] : [{ basic: [] }, { bearer: [] }];
+    if (isProtected) assert.deepEqual(operation.security, schemes);
+    const challenge = response.headers.get("www-authenticate") ?? "";
+    assert.equal(challenge.includes("Basic"), isProtected && !isWorkers);
     await judge.assertAnswerFits(operation, response);
   }
 });
@@ -89,8 +101,8 @@ function codesOf(operation: DocumentedOperation): readonly number[] {
 function exampleTaskCodes(operation: DocumentedOperation): readonly number[] {
   const { examples = {} } = operation.responses["200"]?.content?.["application/json"] ?? {};
   return Object.values(examples).flatMap(({ value }) => {
-    const { tasks = [] } = value as { readonly tasks?: readonly { status_code: number }[] };
-    return tasks.map(({ status_code }) => status_code);
+    const { tasks = [] } = value as { readonly tasks?: readonly { status_code?: number }[] };
+    return tasks.flatMap(({ status_code }) => status_code ?? []);
   });
 }
 
@@ -99,8 +111,8 @@ test("every status code stands in the table of codes, and wherever it may be met
   const all = placedOperations(document);
   const atRequests = new Set(all.flatMap(codesOf));
   const onTasks = new Set(all.flatMap(exampleTaskCodes));
-  // An unknown path and a wrong method are no operation's, and no operation is for workers.
-  const nowhere = new Set([40301, 40500]);
+  // An unknown path and a wrong method are no operation's.
+  const nowhere = new Set([40500]);
 
   const table = String(document.components.schemas["StatusCode"]?.["description"]);
   for (const [code, { message, http }] of Object.entries(STATUS_TABLE)) {
@@ -116,7 +128,7 @@ test("every status code stands in the table of codes, and wherever it may be met
 
 /** Says with which code each request was answered, after holding the answer against the document. */
 async function codesAnswered(
-  daemon: TestDaemon,
+  daemon: DocumentedDaemon,
   requests: readonly DocumentedRequest[],
 ): Promise<readonly (number | null)[]> {
   const codes: (number | null)[] = [];
@@ -126,8 +138,14 @@ async function codesAnswered(
   return codes;
 }
 
+/** Enough for workers to claim: a claim that finds nothing waits, and here the clock stands still. */
+async function queueForWorkers(daemon: DocumentedDaemon): Promise<void> {
+  await daemon.post(Array.from({ length: 50 }, () => ({ type: EXAMPLE_TYPE, input: [1.5] })));
+}
+
 test("every request of the document works on things that exist, and its answer fits", async (t) => {
   const { daemon, document } = await startDocumented(t);
+  await queueForWorkers(daemon);
   for (const operation of placedOperations(document)) {
     for (const request of requestsOf(operation)) {
       // What is cancelled must not have ended, and what is sent again must have.
@@ -143,6 +161,7 @@ test("every request of the document works on things that exist, and its answer f
 
 test("what the document says of an answer holds for finished things and for unknown ones", async (t) => {
   const { daemon, document } = await startDocumented(t);
+  await queueForWorkers(daemon);
   const codes = new Set<number | null>();
   for (const operation of placedOperations(document)) {
     const params = await existingThings(daemon, operation, "finished");
@@ -188,7 +207,7 @@ interface Provocation extends Omit<DocumentedRequest, "operation"> {
 }
 
 async function assertAnswered(
-  { daemon, document }: { readonly daemon: TestDaemon; readonly document: ApiDocument },
+  { daemon, document }: { readonly daemon: DocumentedDaemon; readonly document: ApiDocument },
   provocations: readonly Provocation[],
 ): Promise<void> {
   for (const { id, code, ...request } of provocations) {
@@ -200,7 +219,9 @@ async function assertAnswered(
 }
 
 test("the answers to requests that cannot be served fit the document", async (t) => {
-  const documented = await startDocumented(t, '[limits]\nbody = "1KiB"\n');
+  const documented = await startDocumented(t, '[limits]\nbody = "1KiB"\nresult = "1KiB"\n');
+  const lease = { id: TASK_ID, lease_id: "x" };
+  const types = [EXAMPLE_TYPE];
   const post = { id: "postTasks" } as const;
   const key = { "idempotency-key": "order-17" };
 
@@ -223,6 +244,16 @@ test("the answers to requests that cannot be served fit the document", async (t)
     { ...post, body: {}, headers: key, code: 20000 },
     { ...post, body: { tag: "other" }, headers: key, code: 42200 },
     { ...post, body: [{ tag: 5 }, { postback: "x" }, { postback_url: "ftp://x" }], code: 20000 },
+    { id: "claimTasks", body: { types: ["echo"] }, code: 40301 },
+    { id: "claimTasks", body: { types, max: 0 }, code: 40501 },
+    { id: "claimTasks", text: " ".repeat(1025), code: 41300 },
+    { id: "heartbeatLeases", body: { leases: [5], progress: 5 }, code: 40501 },
+    { id: "heartbeatLeases", body: { leases: [null, lease, {}] }, code: 20000 },
+    { id: "completeTasks", body: { tasks: [] }, code: 40501 },
+    { id: "completeTasks", text: " ".repeat(4097), code: 41300 },
+    { id: "completeTasks", body: { tasks: [null, lease, { id: 5 }] }, code: 20000 },
+    { id: "failTasks", body: { tasks: [{ ...lease, message: 5 }] }, code: 20000 },
+    { id: "releaseLeases", body: { tasks: [lease, "x"] }, code: 20000 },
     { id: "revokeKey", params: { key_id: "key_" }, code: 40400 },
     { id: "getTask", params: { id: TASK_ID }, code: 40401 },
     { id: "getTask", params: { id: "x" }, code: 40401 },
@@ -238,22 +269,32 @@ test("the answers to refused credentials fit the document", async (t) => {
   const store = await openSqliteStore({ file: daemon.file, writer: "inline", backlogMax: 10 });
   t.after(() => store.close());
   const { login } = daemon.account;
-  const ids = placedOperations(documented.document).flatMap(({ operationId, security }) =>
-    security.length > 0 ? [operationId] : [],
-  );
-  const assertAll = (code: number, headers: Readonly<Record<string, string>> = {}): Promise<void> =>
+  const placed = placedOperations(documented.document);
+  const idsOf = (scheme: string): readonly string[] =>
+    placed.flatMap(({ operationId, security }) =>
+      security.some((each) => scheme in each) ? [operationId] : [],
+    );
+  const assertAll = (
+    scheme: "bearer" | "worker",
+    code: number,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<void> =>
     assertAnswered(
       documented,
-      ids.map((id) => ({ id, code, headers })),
+      idsOf(scheme).map((id) => ({ id, code, headers })),
     );
 
-  await assertAll(40100, { authorization: "Bearer nonsense" });
+  const wrong = { authorization: "Bearer nonsense" };
+  await assertAll("bearer", 40100, wrong);
+  await assertAll("worker", 40100, wrong);
+  await store.revokeWorker({ name: "press", revokedAt: NOW });
+  await assertAll("worker", 40101);
   await store.setAccountDisabled({ login, disabledAt: NOW });
-  await assertAll(40102);
+  await assertAll("bearer", 40102);
   for (const { keyId } of (await store.listKeys(login)) ?? []) {
     await store.revokeKey({ keyId, accountId: null, revokedAt: NOW });
   }
-  await assertAll(40101);
+  await assertAll("bearer", 40101);
 });
 
 test("the answers to too many requests, and those before, fit the document", async (t) => {
@@ -271,8 +312,12 @@ test("the answers to too many requests, and those before, fit the document", asy
     { id: "listTasks", query: "limit=0", code: 40000 },
     { id: "listTasks", code: 42900 },
     { id: "postTasks", body: {}, code: 42900 },
+    ...Array.from({ length: 5 }, () => {
+      return { id: "heartbeatLeases", body: { leases: [] }, code: 20000 };
+    }),
     { id: "getUserData", headers: wrong, code: 40100 },
     { id: "getUserData", headers: wrong, code: 42900 },
+    { id: "heartbeatLeases", headers: wrong, code: 42900 },
     { id: "requestAccess", body, code: 20000 },
     { id: "requestAccess", body, code: 42900 },
   ]);
@@ -331,7 +376,7 @@ test("webhooks are as their callbacks say, also while the secret rotates", async
     if (isRotating) {
       await store.rotateSecret({ login: daemon.account.login, next: newWebhookSecret() });
     }
-    await daemon.post([task]);
+    await daemon.post([{ type: "echo", ...task }]);
     for (const request of [await receiver.next(), await receiver.next()]) {
       const kind = request.method === "POST" ? "postback" : "pingback";
       assertReceived(callbackOf(document, kind), request);

@@ -10,11 +10,17 @@ import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawConnection, RawRequest } from "../helpers/raw-http.ts";
 import { makeKey } from "./account.ts";
 import { bearer, complaints, JSON_TYPE, toAnswer, type Answer } from "./answer.ts";
+import { createTestWorker } from "./worker-requests.ts";
 
 /** What sound requests are about: made before, so that they find something. */
 interface Made {
   readonly id: string;
   readonly key_id: string;
+}
+
+/** Who calls: an account by its key, a worker by its token. */
+interface Callers extends Pick<TestDaemon, "account"> {
+  readonly token: string;
 }
 
 /** What goes with a sound request beyond its path. */
@@ -28,12 +34,15 @@ interface Sound {
 
 const PLACE = { timeMs: 1, seq: 1 };
 
+// Of no task: it is lost, as often as it is asked.
+const LEASE = { id: "01890a5d-ac96-774b-bcce-b302099a8057", lease_id: "x" };
+
 /**
  * A sound request for every operation, by its name in the API's document. Each may be sent again and again: the
  * account has all the keys that it may have, so createKey says that.
  */
 const SOUND: Readonly<Record<string, Sound>> = {
-  postTasks: { body: { input: 1, tag: "t", start_at: "9999-01-01T00:00:00Z" } },
+  postTasks: { body: { type: "echo", input: 1, tag: "t", start_at: "9999-01-01T00:00:00Z" } },
   getTask: {},
   listReadyTasks: { values: { cursor: formatCursor("ready", PLACE) } },
   listTasks: { values: { cursor: formatCursor("tasks", PLACE) } },
@@ -47,6 +56,11 @@ const SOUND: Readonly<Record<string, Sound>> = {
   getStatus: {},
   listStatusCodes: {},
   requestAccess: { body: { email: "ada@example.com", name: "Ada" } },
+  claimTasks: { body: { types: ["print"] } },
+  heartbeatLeases: { body: { leases: [LEASE], progress: { progress: 0.5 } } },
+  completeTasks: { body: { tasks: [{ ...LEASE, result: 1 }] } },
+  failTasks: { body: { tasks: [{ ...LEASE, message: "No." }] } },
+  releaseLeases: { body: { tasks: [LEASE] } },
   isAlive: {},
   isReady: {},
   getOpenApi: {},
@@ -97,6 +111,8 @@ export function toRequest({ method, path, query, body, ...lines }: Parts): RawRe
 /** A daemon with a case for each of its operations. */
 export interface Tested {
   readonly daemon: TestDaemon;
+  /** A worker's token. */
+  readonly token: string;
   readonly cases: readonly Case[];
   /** Sends a request, and makes sure that its connection serves the next one, or is closed. */
   readonly send: (parts: Parts) => Promise<Answer>;
@@ -104,27 +120,33 @@ export interface Tested {
 
 const NO_LIMITS = "failed_authentications_per_minute = 0\naccess_requests_per_hour = 0\n";
 
+// A type of each kind that there is for tests: what has tables of its own stands last in a file.
+const TYPES = '[types.echo]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n';
+
 /** Starts a daemon, without limits by address unless told, and makes its cases. */
 export async function startTested(
   t: TestContext,
   { toml = `[limits]\n${NO_LIMITS}`, ...options }: TestDaemonOptions = {},
 ): Promise<Tested> {
-  const daemon = await startTestDaemon(t, { ...options, toml });
+  const daemon = await startTestDaemon(t, { ...options, toml: `${toml}\n${TYPES}` });
   const made = await makeFixtures(daemon);
-  const cases = apiOperations().map((operation) => toCase(operation, { daemon, made }));
-  return { daemon, cases, send: createSender(t, daemon) };
+  const token = await createTestWorker(daemon.file, ["print"]);
+  const callers = { account: daemon.account, token };
+  const cases = apiOperations().map((operation) => toCase(operation, { callers, made }));
+  return { daemon, token, cases, send: createSender(t, daemon) };
 }
 
-/** A daemon whose bodies are limited so, and that has no limits by address. */
-export function startWithBodyLimit(t: TestContext, bytes: number): Promise<Tested> {
-  return startTested(t, { toml: `[limits]\nbody = ${bytes}\n${NO_LIMITS}` });
-}
+/** A limit of bodies that holds for those with results too, four times the least limit of results. */
+export const BODY_LIMIT = 4096;
+
+/** The settings for {@link BODY_LIMIT}, without limits by address. */
+export const LIMITED_BODIES = `[limits]\nbody = ${BODY_LIMIT}\nresult = ${BODY_LIMIT / 4}\n${NO_LIMITS}`;
 
 /** Nothing went wrong inside, and nothing secret was logged. */
-export function assertQuiet({ daemon }: Pick<Tested, "daemon">): void {
+export function assertQuiet({ daemon, token }: Pick<Tested, "daemon" | "token">): void {
   assert.deepEqual(complaints(daemon), []);
   const log = daemon.logLines.join("");
-  for (const secret of [daemon.account.key, daemon.account.secret])
+  for (const secret of [daemon.account.key, daemon.account.secret, token])
     assert.ok(!log.includes(secret));
 }
 
@@ -141,7 +163,7 @@ export function soundNames(): readonly string[] {
 }
 
 async function makeFixtures(daemon: TestDaemon): Promise<Made> {
-  const { tasks } = await daemon.post({ start_at: "9999-01-01T00:00:00Z" });
+  const { tasks } = await daemon.post({ type: "echo", start_at: "9999-01-01T00:00:00Z" });
   const id = tasks[0]?.id ?? "";
   // Cancelled, it may be cancelled again and again.
   await daemon.call(`/v1/tasks/task_cancel/${id}`, { method: "POST" });
@@ -155,7 +177,7 @@ async function makeFixtures(daemon: TestDaemon): Promise<Made> {
 
 function toCase(
   operation: Operation,
-  { daemon, made }: { readonly daemon: TestDaemon; readonly made: Made },
+  { callers, made }: { readonly callers: Callers; readonly made: Made },
 ): Case {
   const { method, access, doc } = operation;
   const { body, values, status = 200 } = SOUND[doc.id] ?? {};
@@ -166,7 +188,7 @@ function toCase(
   });
   const sound = {
     ...{ method, path, query: "", host: ["Host: 127.0.0.1"] },
-    credentials: access === "account" ? [bearer(daemon)] : [],
+    credentials: credentialsFor(access, callers),
     media: body === undefined ? [] : [JSON_TYPE],
     others: [],
     body: body === undefined ? null : JSON.stringify(body),
@@ -178,6 +200,11 @@ function toCase(
     values: soundValues(operation, values),
     status,
   };
+}
+
+function credentialsFor(access: Operation["access"], callers: Callers): readonly string[] {
+  if (access === "public") return [];
+  return access === "account" ? [bearer(callers)] : [`Authorization: Bearer ${callers.token}`];
 }
 
 function soundValues(

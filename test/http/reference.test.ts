@@ -14,7 +14,7 @@ import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, type RawResponse } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { openTestStore } from "../helpers/store.ts";
+import { newDatabaseFile, openTestStore } from "../helpers/store.ts";
 import { fieldsOf } from "./account.ts";
 import { ask, askOn, bearer } from "./answer.ts";
 
@@ -323,8 +323,9 @@ test("an answer is at most a second old, and within that second nothing is looke
 /** The API on a store that a test can break and whose reads it counts, with an engine that was never started. */
 async function startApi(t: TestContext) {
   const clock = createFakeClock({ now: NOW });
-  const config = loaded({ toml: COMMANDS });
-  const real = await openTestStore(t);
+  const database = newDatabaseFile(t);
+  const config = { ...loaded({ toml: COMMANDS }), database };
+  const real = await openTestStore(t, { file: database });
   const state: { fault: StoreError | null; reads: number } = { fault: null, reads: 0 };
   const store: Store = {
     ...real,

@@ -7,8 +7,11 @@ import { fileURLToPath } from "node:url";
 import { systemClock } from "../../src/domain/clock.ts";
 import { type CommandRunnerOptions, createCommandRunner } from "../../src/runners/command.ts";
 import type { CommandLine } from "../../src/runners/program.ts";
-import type { Runner, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";
+import { runOnce } from "./run-once.ts";
+
+export { completed } from "./run-once.ts";
 
 /** The timeout of a run that names none. */
 export const TIMEOUT_MS = 60_000;
@@ -44,6 +47,7 @@ export function makeRunner(
     env: {},
     cwd: process.cwd(),
     resultBytesMax: RESULT_BYTES_MAX,
+    owner: "test",
     clock: systemClock,
     ...overrides,
   });
@@ -52,16 +56,10 @@ export function makeRunner(
 /** Runs a command once, for a task without input where nothing else is asked for. */
 export function run(
   command: CommandLine,
-  overrides: Partial<CommandRunnerOptions & RunRequest & { signal: AbortSignal }> = {},
+  overrides: Partial<CommandRunnerOptions & RunRequest & RunOptions> = {},
 ): Promise<RunOutcome> {
-  const { id = "t-1", type = "test", tag = null, marketplace = null } = overrides;
-  const { inputText = "null", signal = new AbortController().signal } = overrides;
-  const request = { id, type, tag, marketplace, inputText };
-  return makeRunner(command, overrides).run(request, { signal });
+  return runOnce(makeRunner(command, overrides), overrides);
 }
-
-/** The outcome of a run that went well. */
-export const completed = (resultText: string): RunOutcome => ({ kind: "completed", resultText });
 
 /** An empty folder that goes with the test. */
 export async function makeFolder(t: TestContext): Promise<string> {

@@ -205,7 +205,8 @@ test("a runner tells its concurrency and leaves keeping it to the caller", async
   const abort = new AbortController();
   const request = { id: "1", type: "test", tag: null, marketplace: null, inputText: "null" };
 
-  const runs = [1, 2].map(() => runner.run(request, { signal: abort.signal }));
+  const options = { signal: abort.signal, report: () => {} };
+  const runs = [1, 2].map(() => runner.run(request, options));
   await held.next();
   await held.next();
   abort.abort();

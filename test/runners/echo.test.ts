@@ -9,6 +9,7 @@ const request = { id: "1", type: "echo", tag: null, marketplace: null, inputText
 test("echo answers the input, character by character", async () => {
   const outcome = await createEchoRunner({ concurrency: 3 }).run(request, {
     signal: new AbortController().signal,
+    report: () => {},
   });
 
   assert.deepEqual(outcome, { kind: "completed", resultText: inputText });
@@ -21,6 +22,7 @@ test("echo has the concurrency it was made with", () => {
 test("echo does not run what was aborted before it began", async () => {
   const outcome = await createEchoRunner({ concurrency: 1 }).run(request, {
     signal: AbortSignal.abort(),
+    report: () => {},
   });
 
   assert.deepEqual(outcome, { kind: "aborted" });

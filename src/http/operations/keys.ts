@@ -6,15 +6,15 @@ import type { Key, Store } from "../../store/store.ts";
 import { envelopeSchema, KEY_ID } from "../api-schema.ts";
 import { optionalText } from "../fields.ts";
 import { schemaRef } from "../json-schema.ts";
-import type { KeyUsage } from "../key-usage.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+import type { UsageNotes } from "../usage-notes.ts";
 
 export interface KeysDeps {
   readonly store: Pick<Store, "createKey" | "revokeKey">;
   readonly ids: IdGenerator;
-  readonly keyUsage: KeyUsage;
+  readonly keyUsage: UsageNotes<string>;
 }
 
 // The same text that isKeyLabel takes, which the command line asks.
@@ -105,7 +105,7 @@ export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
 }
 
 /** A key as listings show it. */
-export function keyDocument(key: Key, keyUsage: KeyUsage) {
+export function keyDocument(key: Key, keyUsage: UsageNotes<string>) {
   const { keyId, lastFour, label, createdAt, revokedAt } = key;
   return {
     key_id: keyId,

@@ -1,5 +1,6 @@
 import { taskEnvelope } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
+import type { TaskProgress } from "../../domain/progress.ts";
 import { isExpiredId } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
 import { isFinished, type TaskKey } from "../../domain/task.ts";
@@ -18,6 +19,8 @@ export interface TaskGetDeps {
   readonly store: Pick<Store, "findTask" | "collectTask">;
   readonly retentionMs: number;
   readonly waiters: TaskWaiters;
+  /** How far the run of a task has come; null where nothing is known of it. */
+  readonly progressOf: (id: string) => TaskProgress | null;
 }
 
 /**
@@ -40,7 +43,7 @@ export function taskGet(deps: TaskGetDeps): Operation {
       const found = await findOrWait(key, { deps, call, waitMs: (wait ?? 0) * 1000 });
       if (found === null) throw taskNotFound(key.id, { ...deps, now: call.now });
       const applied = wait === null ? {} : { "preference-applied": `wait=${wait}` };
-      const text = taskEnvelope(found.task);
+      const text = taskEnvelope(found.task, deps.progressOf(key.id));
       if (!isFinished(found.task.state)) return { status: 200, text, headers: applied };
       const headers = { ...applied, "cache-control": "private, no-cache" };
       const answer = withEntityTag(call, { status: 200, text, headers });

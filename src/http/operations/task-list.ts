@@ -6,6 +6,7 @@ import { schemaRef } from "../json-schema.ts";
 import { cursorRule } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { oneOf, type QueryRule } from "../query.ts";
+import type { TaskGetDeps } from "./task-get.ts";
 import { LIST_LIMIT_STANDARD, LIST_QUERY, listAnswer } from "./tasks-ready.ts";
 
 const QUERY = {
@@ -16,8 +17,12 @@ const QUERY = {
   created_before: time("Only tasks made before this time."),
 } as const;
 
+export interface TaskListDeps extends Pick<TaskGetDeps, "progressOf"> {
+  readonly store: Pick<Store, "listTasks">;
+}
+
 /** GET /v1/tasks: all tasks of the account, newest first. */
-export function taskList({ store }: { readonly store: Pick<Store, "listTasks"> }): Operation {
+export function taskList({ store, progressOf }: TaskListDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/tasks",
@@ -43,7 +48,7 @@ export function taskList({ store }: { readonly store: Pick<Store, "listTasks"> }
         createdBefore: query.created_before,
       });
       const place = next && { timeMs: next.createdAt, seq: next.seq };
-      return listAnswer("tasks", { tasks, next: place });
+      return listAnswer("tasks", { tasks, next: place, progressOf });
     },
   });
 }

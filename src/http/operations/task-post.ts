@@ -189,7 +189,7 @@ function toItem(
   const { id, type, dataText, inputText } = parsed.task;
   const fresh = { id, type, dataText, inputText, createdAt: times.createdAt };
   if (parsed.kind === "accepted") {
-    return { code: 20100, text: taskJson({ ...QUEUED, ...fresh }, 20100) };
+    return { code: 20100, text: taskJson({ ...QUEUED, ...fresh }, { code: 20100 }) };
   }
   const { code, message, errorText } = parsed.task;
   const refused: Task = {

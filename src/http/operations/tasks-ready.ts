@@ -1,4 +1,5 @@
 import { summaryJson, tasksEnvelope } from "../../domain/envelope.ts";
+import type { TaskProgress } from "../../domain/progress.ts";
 import { TAG_LENGTH_MAX } from "../../domain/task-post.ts";
 import type { TaskSummary } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
@@ -56,12 +57,19 @@ export function tasksReady({ store }: { readonly store: Pick<Store, "listReady">
   });
 }
 
+interface ListPage {
+  readonly tasks: readonly TaskSummary[];
+  readonly next: ListPlace | null;
+  /** For a list with tasks that run. */
+  readonly progressOf?: (id: string) => TaskProgress | null;
+}
+
 /** A page of a list of tasks. */
-export function listAnswer(
-  list: ListName,
-  { tasks, next }: { readonly tasks: readonly TaskSummary[]; readonly next: ListPlace | null },
-): Answer {
-  const items = tasks.map((task) => ({ code: task.statusCode, text: summaryJson(task) }));
+export function listAnswer(list: ListName, { tasks, next, progressOf }: ListPage): Answer {
+  const items = tasks.map((task) => {
+    const progress = progressOf?.(task.id) ?? null;
+    return { code: task.statusCode, text: summaryJson(task, { progress }) };
+  });
   const nextText = next === null ? "null" : `"${formatCursor(list, next)}"`;
   return { status: 200, text: tasksEnvelope(items, `"next_cursor":${nextText}`) };
 }

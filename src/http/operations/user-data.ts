@@ -3,10 +3,10 @@ import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { nullable, schemaRef } from "../json-schema.ts";
-import type { KeyUsage } from "../key-usage.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 
 /** What an account may do, as user_data shows it. */
@@ -20,7 +20,7 @@ export interface AccountLimits {
 
 export interface UserDataDeps {
   readonly store: Pick<Store, "findAccountData">;
-  readonly keyUsage: KeyUsage;
+  readonly keyUsage: UsageNotes<string>;
   readonly limits: AccountLimits;
   readonly retentionDays: number;
 }

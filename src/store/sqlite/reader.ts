@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 
-import { readerThreadEntry } from "../../assets.ts";
+import { readerThreadEntry, threadOptions } from "../../assets.ts";
 import { StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./connection.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
@@ -66,7 +66,10 @@ class ReaderThread {
   #isLost = false;
 
   constructor(file: string) {
-    this.#worker = new Worker(readerThreadEntry, { workerData: { role: "reader", file } });
+    this.#worker = new Worker(readerThreadEntry, {
+      ...threadOptions,
+      workerData: { role: "reader", file },
+    });
     this.#worker.on("message", ({ id, outcome }: ReaderAnswer) => this.#settle(id, outcome));
     this.#worker.on("error", (error) => this.#lose(error));
     this.#ended = new Promise((resolve) => {

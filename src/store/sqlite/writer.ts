@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 
-import { schemaSql, writerThreadEntry } from "../../assets.ts";
+import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
 import { BatchRunner, type BatchReply } from "./batch.ts";
 import { openWriter, type Connection } from "./connection.ts";
 import type { BatchTransport } from "./group-commit.ts";
@@ -16,7 +16,10 @@ export async function startWriterThread(
   file: string,
   migrating?: (start: MigrationStart) => void,
 ): Promise<BatchTransport> {
-  const worker = new Worker(writerThreadEntry, { workerData: { role: "writer", file } });
+  const worker = new Worker(writerThreadEntry, {
+    ...threadOptions,
+    workerData: { role: "writer", file },
+  });
   const thread = new WriterThread(worker, migrating);
   await thread.ready;
   return thread;

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { KeyUsage } from "../../src/http/key-usage.ts";
-import { StoreError, type KeyUse } from "../../src/store/store.ts";
+import { keyUsageNotes, workerUsageNotes } from "../../src/http/usage-notes.ts";
+import { StoreError, type KeyUse, type WorkerUse } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const MINUTE_MS = 60_000;
 
-/** A usage on a store that keeps what it is told, one settled step at a time. */
+/** Notes of keys on a store that keeps what it is told, one settled step at a time. */
 function setUp() {
   const clock = createFakeClock({ now: 1000 });
   const logged: { readonly level: string; readonly facts: LogFacts }[] = [];
@@ -24,7 +24,7 @@ function setUp() {
       return step();
     },
   };
-  const usage = new KeyUsage({ store, clock, log });
+  const usage = keyUsageNotes({ store, clock, log });
   const answerBy = (next: () => Promise<void>): void => void (step = next);
   return { clock, logged, writes, usage, answerBy };
 }
@@ -161,4 +161,30 @@ test("a store that breaks a rule is logged as an error and takes nothing down wi
     logged.map(({ level }) => level),
     ["error"],
   );
+});
+
+test("workers are noted by their ids, and written by the store's verb for them", async () => {
+  const { clock, logged } = setUp();
+  const writes: (readonly WorkerUse[])[] = [];
+  const store = {
+    async touchWorkers(uses: readonly WorkerUse[]) {
+      writes.push(uses);
+      if (writes.length === 1) throw new StoreError("busy", "locked");
+    },
+  };
+  const warn = (facts: LogFacts) => void logged.push({ level: "warn", facts });
+  const log: Logger = { debug() {}, info() {}, warn, error() {} };
+  const usage = workerUsageNotes({ store, clock, log });
+  usage.note(7, 1000);
+  usage.note(8, 1500);
+  usage.note(7, 2000);
+  await usage.write();
+  await usage.write();
+
+  const both = [
+    { workerId: 7, seenAt: 2000 },
+    { workerId: 8, seenAt: 1500 },
+  ];
+  assert.deepEqual(writes, [both, both]);
+  assert.deepEqual(logged, [{ level: "warn", facts: { kind: "busy" } }]);
 });

@@ -1,0 +1,121 @@
+import type { Clock, Timer } from "./clock.ts";
+
+/** A clock that stands still until it is moved. Timers fire inside the call that moves it. */
+export interface VirtualClock extends Clock {
+  /**
+   * Lets `ms` pass. Timers that fall due fire in order of their due time (equal ones in the order
+   * they were set), each while the clock shows its due time, so a timer set by a timer fires too
+   * when it falls due within the same `ms`. `advance(0)` fires what is due now.
+   */
+  advance(ms: number): void;
+  /**
+   * Lets `ms` pass unseen, as when the machine was suspended: time moves first, then whatever is
+   * due fires late, all while the clock shows the new time. Timers set by these with no delay fire
+   * too.
+   */
+  jump(ms: number): void;
+  /**
+   * Sets the wall clock by `ms`, forward or back, as an administrator does. No timer is moved by
+   * it.
+   */
+  step(ms: number): void;
+  /**
+   * How long from now each waiting timer has, in milliseconds, soonest first; below zero is
+   * overdue.
+   */
+  pending(): readonly number[];
+  /** Resolves as soon as at least `count` timers wait; at once when they do already. */
+  whenPending(count: number): Promise<void>;
+}
+
+interface WaitingTimer {
+  readonly dueAt: number;
+  readonly fire: () => void;
+}
+
+interface PendingWatch {
+  readonly count: number;
+  readonly resolve: () => void;
+}
+
+// A timer that sets itself again with no delay would hang who moves the clock.
+const FIRINGS_MAX = 1_000_000;
+
+const NOW = Date.UTC(2026, 0, 1);
+
+/**
+ * Makes a clock that shows `now` (milliseconds since the epoch; the beginning of 2026 unless given) and starts its
+ * monotonic time at 0: retries after 15 minutes and retention of 30 days take a test milliseconds.
+ */
+export function createVirtualClock(options: { readonly now?: number } = {}): VirtualClock {
+  let wallOffset = options.now ?? NOW;
+  let monotonic = 0;
+  let timers: readonly WaitingTimer[] = [];
+  let watches: readonly PendingWatch[] = [];
+
+  function setTimer(delayMs: number, fire: () => void): Timer {
+    const timer: WaitingTimer = { dueAt: monotonic + toDelay(delayMs), fire };
+    const later = timers.findIndex((other) => other.dueAt > timer.dueAt);
+    timers = timers.toSpliced(later < 0 ? timers.length : later, 0, timer);
+    resolveWatches();
+    return { cancel: () => remove(timer) };
+  }
+
+  function remove(timer: WaitingTimer): void {
+    timers = timers.filter((other) => other !== timer);
+  }
+
+  function resolveWatches(): void {
+    const met = watches.filter(({ count }) => timers.length >= count);
+    watches = watches.filter(({ count }) => timers.length < count);
+    for (const { resolve } of met) resolve();
+  }
+
+  function fireDue(end: number): void {
+    for (let firings = 0; firings < FIRINGS_MAX; firings++) {
+      const timer = timers[0];
+      if (timer === undefined || timer.dueAt > end) return;
+      monotonic = Math.max(monotonic, timer.dueAt);
+      remove(timer);
+      timer.fire();
+    }
+    throw new Error(`${FIRINGS_MAX} timers fired in one call: one of them sets itself for ever`);
+  }
+
+  return {
+    now: () => wallOffset + monotonic,
+    monotonic: () => monotonic,
+    uptime: () => monotonic,
+    setTimer,
+    advance(ms) {
+      const end = monotonic + toElapsed(ms);
+      fireDue(end);
+      monotonic = Math.max(monotonic, end);
+    },
+    jump(ms) {
+      monotonic += toElapsed(ms);
+      fireDue(monotonic);
+    },
+    step(ms) {
+      wallOffset += ms;
+    },
+    pending: () => timers.map(({ dueAt }) => dueAt - monotonic),
+    whenPending: (count) =>
+      new Promise((resolve) => {
+        watches = [...watches, { count, resolve }];
+        resolveWatches();
+      }),
+  };
+}
+
+// What the machine's timers make of a delay below zero, or none at all.
+function toDelay(delayMs: number): number {
+  return delayMs > 0 ? delayMs : 0;
+}
+
+function toElapsed(ms: number): number {
+  if (ms >= 0) return ms;
+  throw new RangeError(
+    `Time passes forward: ${ms} ms is no span. Use step() to set the clock back.`,
+  );
+}

@@ -1,0 +1,46 @@
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../domain/log.ts";
+
+/** A run that failed or timed out. */
+export interface FailedRun {
+  readonly type: string;
+  /** The task's id. */
+  readonly id: string;
+  /** What a client is told of it. */
+  readonly reason: string;
+}
+
+interface Told {
+  /** Monotonic. */
+  readonly at: number;
+  /** Failed runs since then. */
+  others: number;
+}
+
+const EVERY_MS = 60_000;
+
+/**
+ * Says in the log that runs fail: of each type the first at once, then at most one in a minute, with how many there
+ * were in between.
+ */
+export class FailedRuns {
+  readonly #deps: { readonly clock: Clock; readonly log: Logger };
+  readonly #told = new Map<string, Told>();
+
+  constructor(deps: { readonly clock: Clock; readonly log: Logger }) {
+    this.#deps = deps;
+  }
+
+  /** Notes a failed run of a configured type. */
+  note({ type, id, reason }: FailedRun): void {
+    const { clock, log } = this.#deps;
+    const now = clock.monotonic();
+    const told = this.#told.get(type);
+    if (told !== undefined && now - told.at < EVERY_MS) {
+      told.others++;
+      return;
+    }
+    this.#told.set(type, { at: now, others: 0 });
+    log.info({ type, id, reason, others_since: told?.others ?? 0 }, "a run failed");
+  }
+}

@@ -1,0 +1,76 @@
+import type { LeaseRef } from "../domain/lease.ts";
+
+/** A lease and the type of its task. */
+export interface HeldLease extends LeaseRef {
+  readonly type: string;
+}
+
+/** Sees what ends while a step of the store is under way. */
+export interface EndWatch {
+  /** True when this lease ended, or its task was cancelled, since the watch began. */
+  saw(lease: LeaseRef): boolean;
+  close(): void;
+}
+
+/**
+ * The leases that workers hold, and so how many of each type. A step of the store that brings a lease and another that
+ * ends it may become known in either order: whoever adds leases watches what ends meanwhile, or they would be held
+ * for ever.
+ */
+export class HeldLeases {
+  readonly #byTask = new Map<string, HeldLease>();
+  readonly #counts = new Map<string, number>();
+  readonly #watches = new Set<Set<string>>();
+
+  /** To be called before the step of the store begins. */
+  watch(): EndWatch {
+    const ended = new Set<string>();
+    this.#watches.add(ended);
+    return {
+      // An id of a task never looks like one of a lease.
+      saw: ({ id, leaseId }) => ended.has(id) || ended.has(leaseId),
+      close: () => this.#watches.delete(ended),
+    };
+  }
+
+  /** Notes the newest lease of a task. */
+  hold({ id, leaseId, type }: HeldLease): void {
+    this.#remove(id);
+    this.#byTask.set(id, { id, leaseId, type });
+    this.#counts.set(type, this.countOf(type) + 1);
+  }
+
+  isHeld({ id, leaseId }: LeaseRef): boolean {
+    return this.#byTask.get(id)?.leaseId === leaseId;
+  }
+
+  /** A lease has ended. Answers its type; null when it was not held, as one that ran out before. */
+  free(lease: LeaseRef): string | null {
+    for (const ended of this.#watches) ended.add(lease.leaseId);
+    return this.lapse(lease);
+  }
+
+  /** A lease has run out. A heartbeat may bring it back to life, so no watch sees it. Answers as {@link free}. */
+  lapse(lease: LeaseRef): string | null {
+    return this.isHeld(lease) ? this.#remove(lease.id) : null;
+  }
+
+  /** A task was cancelled, and with it whatever lease it had. Answers the type of one that was held. */
+  cancel(id: string): string | null {
+    for (const ended of this.#watches) ended.add(id);
+    return this.#remove(id);
+  }
+
+  /** How many of a type are held. */
+  countOf(type: string): number {
+    return this.#counts.get(type) ?? 0;
+  }
+
+  #remove(id: string): string | null {
+    const held = this.#byTask.get(id);
+    if (held === undefined) return null;
+    this.#byTask.delete(id);
+    this.#counts.set(held.type, this.countOf(held.type) - 1);
+    return held.type;
+  }
+}

@@ -1,0 +1,159 @@
+import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease.ts";
+import { decideRun } from "../domain/retry.ts";
+import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
+import type { WorkerType } from "./lease-lanes.ts";
+import { persist, type PersistDeps } from "./persist.ts";
+import { ReapedLeases } from "./reaped-leases.ts";
+import { toFailedEnd } from "./run-end.ts";
+
+export interface LeaseReaperDeps extends PersistDeps {
+  readonly store: Pick<Store, "listDueLeases">;
+  /** Of a type that is no worker type any more nothing is known, and what is held of it ends all the same. */
+  readonly types: ReadonlyMap<string, WorkerType>;
+  readonly retentionMs: number;
+  readonly end: (ends: LeaseEnds) => Promise<readonly LeaseEndResult[]>;
+  /** The store can write no more. */
+  readonly failed: (error: unknown) => void;
+}
+
+// One write of this many holds up others for milliseconds.
+const BATCH_MAX = 100;
+
+/**
+ * Ends the leases that have run out: those of workers that vanished, and those of runs that took longer than the type's
+ * timeout. A tick looks once; nothing ends while the clock was set and the leases have not moved with it.
+ */
+export class LeaseReaper {
+  readonly #deps: LeaseReaperDeps;
+  readonly #reaped = new ReapedLeases();
+  #work: Promise<void> | null = null;
+  #isDue = false;
+  #pauses = 0;
+  /** How often the clock was set: what was read before is not comparable with what is read after. */
+  #steps = 0;
+  #stopping = false;
+
+  constructor(deps: LeaseReaperDeps) {
+    this.#deps = deps;
+  }
+
+  /** Ends what has run out now. */
+  tick(): void {
+    this.#isDue = true;
+    this.#begin();
+  }
+
+  /** Ends nothing until `moved` settles: the clock was set, and the leases move with it. */
+  pause(moved: Promise<void>): void {
+    this.#steps++;
+    this.#pauses++;
+    void moved.finally(() => {
+      this.#pauses--;
+      this.#begin();
+    });
+  }
+
+  /** True while a step is under way. */
+  get isWorking(): boolean {
+    return this.#work !== null;
+  }
+
+  /** True between the clock being set and the leases having moved with it. */
+  get isPaused(): boolean {
+    return this.#pauses > 0;
+  }
+
+  /** Settles when no step is under way. */
+  async quiet(): Promise<void> {
+    await this.#work;
+  }
+
+  /** Ends nothing more; the next start looks again. */
+  drain(): void {
+    this.#stopping = true;
+  }
+
+  #begin(): void {
+    if (!this.#isDue || this.#work !== null || this.#stopping || this.isPaused) return;
+    this.#work = this.#run()
+      .catch(this.#deps.failed)
+      .finally(() => {
+        this.#reaped.tell(this.#deps.log);
+        this.#work = null;
+        // A tick may have come after the last look.
+        this.#begin();
+      });
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isDue && !this.#stopping && !this.isPaused) {
+      this.#isDue = false;
+      const steps = this.#steps;
+      const mayHaveMore = await this.#endDue(steps);
+      if (mayHaveMore || steps !== this.#steps) this.#isDue = true;
+    }
+  }
+
+  /** True when there may be more of them. */
+  async #endDue(steps: number): Promise<boolean> {
+    const { store, end } = this.#deps;
+    const due = await this.#unlessSet(steps, (now) => store.listDueLeases({ now, max: BATCH_MAX }));
+    if (due === null || due.length === 0) return false;
+    const results = await this.#unlessSet(steps, async (now) => {
+      const ends = due.map((lease) => this.#decide(lease, now));
+      const ended = await end({ now, ends });
+      due.forEach((lease, i) => this.#note(lease, ends[i], ended[i]));
+      return ended;
+    });
+    // Where none of them counts, heartbeats have come: to look again at once would go on for ever.
+    return due.length === BATCH_MAX && results !== null && results.some(({ isNew }) => isNew);
+  }
+
+  #note(lease: Lease, end: LeaseEnd | undefined, result: LeaseEndResult | undefined): void {
+    if (end !== undefined && result?.isNew === true) this.#reaped.note(lease, end);
+  }
+
+  /** Does a step in the store at a time that is asked for at every try; null when the clock was set meanwhile. */
+  #unlessSet<Value>(steps: number, step: (now: number) => Promise<Value>): Promise<Value | null> {
+    return persist(async () => {
+      // To ask for the time may tell that the clock was set.
+      const now = this.#deps.clock.now();
+      return steps === this.#steps ? step(now) : null;
+    }, this.#deps);
+  }
+
+  #decide(lease: Lease, now: number): LeaseEnd {
+    const { id, leaseId } = lease;
+    if (now >= lease.deadlineAt) return { id, leaseId, ...this.#timedOut(lease, now) };
+    return { id, leaseId, ...this.#expired(lease, now) };
+  }
+
+  #timedOut({ type, failures }: Lease, now: number): Pick<LeaseEnd, "how" | "sequel"> {
+    const { types, retentionMs } = this.#deps;
+    const of = types.get(type);
+    const decision = decideRun({
+      ...{ failuresBefore: failures, retries: of?.retries ?? 0, endedAt: now },
+    });
+    if (decision.kind === "again") {
+      return { how: "timed_out", sequel: { kind: "retry", startAt: decision.startAt } };
+    }
+    const limit = of === undefined ? "" : ` of ${of.timeoutMs / 1000} s`;
+    const message = `The worker ran past its timeout${limit}.`;
+    const failure = { code: 50401, message, detailText: "null" } as const;
+    const end = toFailedEnd(failure, { endedAt: now, retentionMs });
+    return { how: "timed_out", sequel: { kind: "finish", ...end } };
+  }
+
+  #expired({ losses }: Lease, now: number): Pick<LeaseEnd, "how" | "sequel"> {
+    if (decideLostLease({ lossesBefore: losses }) === "again") {
+      return { how: "expired", sequel: { kind: "requeue", isRunCounted: true } };
+    }
+    const failure = { code: 50010, message: VANISHED, detailText: "null" } as const;
+    const end = toFailedEnd(failure, { endedAt: now, retentionMs: this.#deps.retentionMs });
+    return { how: "expired", sequel: { kind: "finish", ...end } };
+  }
+}
+
+const VANISHED =
+  `${LEASE_LOSSES_MAX} workers in a row vanished while they ran the task: ` +
+  "neither a heartbeat nor a result came within the lease.";

@@ -1,0 +1,109 @@
+import type { Clock } from "../domain/clock.ts";
+import type { LeasedTask } from "../store/store.ts";
+
+/** What a worker asks for. */
+export interface ClaimOrder {
+  readonly workerId: number;
+  /** Without repetition. */
+  readonly types: readonly string[];
+  readonly max: number;
+  readonly waitMs: number;
+  readonly gone: AbortSignal;
+}
+
+/** A worker's request for tasks that is not answered yet. */
+export interface Poll {
+  readonly order: ClaimOrder;
+  /** True while the store claims for it: then only the end of the claim answers it. */
+  isClaiming: boolean;
+  answer(tasks: readonly LeasedTask[]): void;
+  fail(error: unknown): void;
+}
+
+/**
+ * The requests of workers that wait for tasks, in the order they came. One costs a timer and an entry for each of its
+ * types; while nothing is queued nothing happens for it.
+ */
+export class LeaseWaiters {
+  readonly #clock: Clock;
+  readonly #byType = new Map<string, Set<Poll>>();
+  readonly #all = new Set<Poll>();
+  /** Those whose time is over. */
+  readonly #over = new Set<Poll>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Waits for an answer. `tellOver` is called when the time is over; then {@link answerOver} may answer. A client that
+   * goes away is answered nothing at once.
+   */
+  wait(order: ClaimOrder, tellOver: () => void): Promise<readonly LeasedTask[]> {
+    const { waitMs, gone } = order;
+    if (gone.aborted) return Promise.resolve([]);
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        timer?.cancel();
+        gone.removeEventListener("abort", tellGone);
+        this.#remove(poll);
+      };
+      const poll: Poll = {
+        ...{ order, isClaiming: false },
+        answer(tasks) {
+          leave();
+          resolve(tasks);
+        },
+        fail(error) {
+          leave();
+          reject(error instanceof Error ? error : new Error(String(error)));
+        },
+      };
+      const tellGone = (): void => {
+        if (!poll.isClaiming) poll.answer([]);
+      };
+      const timer =
+        waitMs > 0 ? this.#clock.setTimer(waitMs, () => this.#end(poll, tellOver)) : null;
+      if (timer === null) this.#over.add(poll);
+      gone.addEventListener("abort", tellGone);
+      this.#add(poll);
+    });
+  }
+
+  /** The first that waits for this type and is not being claimed for. */
+  first(type: string): Poll | null {
+    for (const poll of this.#byType.get(type) ?? []) if (!poll.isClaiming) return poll;
+    return null;
+  }
+
+  /** Answers nothing to those whose time is over, unless `mayGet` says that they may still get something. */
+  answerOver(mayGet: (type: string) => boolean): void {
+    for (const poll of this.#over) {
+      if (!poll.isClaiming && !poll.order.types.some(mayGet)) poll.answer([]);
+    }
+  }
+
+  /** Answers nothing to all that are not being claimed for. */
+  answerAll(): void {
+    for (const poll of this.#all) if (!poll.isClaiming) poll.answer([]);
+  }
+
+  #end(poll: Poll, tellOver: () => void): void {
+    this.#over.add(poll);
+    tellOver();
+  }
+
+  #add(poll: Poll): void {
+    this.#all.add(poll);
+    for (const type of poll.order.types) {
+      const waiting = this.#byType.get(type) ?? new Set();
+      this.#byType.set(type, waiting.add(poll));
+    }
+  }
+
+  #remove(poll: Poll): void {
+    this.#all.delete(poll);
+    this.#over.delete(poll);
+    for (const type of poll.order.types) this.#byType.get(type)?.delete(poll);
+  }
+}

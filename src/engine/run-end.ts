@@ -1,0 +1,47 @@
+import { expiresAt } from "../domain/retention.ts";
+import { statusMessage } from "../domain/status.ts";
+import type { RunOutcome } from "../runners/runner.ts";
+import type { RunEnd } from "../store/store.ts";
+
+/** When a run ended, and how long its task is kept from then on. */
+export interface RunMoment {
+  readonly endedAt: number;
+  readonly retentionMs: number;
+}
+
+/** How a completed run is kept; `resultText` is JSON text. */
+export function toCompletedEnd(resultText: string, moment: RunMoment): RunEnd {
+  return { ...toEnd(moment), state: "completed", code: 20000, resultText, errorText: null };
+}
+
+/** What a client is told of a failed run; `detailText` is JSON text. */
+export interface RunFailure {
+  readonly code: 50010 | 50401;
+  /** One sentence; the code's own where it is empty. */
+  readonly message: string;
+  readonly detailText: string;
+}
+
+/** How a failed run is kept: the code that the contract has for it (§1) and the error a client sees. */
+export function toFailedEnd(failure: RunFailure, moment: RunMoment): RunEnd {
+  const { code, detailText } = failure;
+  const message = JSON.stringify(failure.message === "" ? statusMessage(code) : failure.message);
+  // Not parsed in between, so that the numbers in a worker's detail keep every digit.
+  const errorText = `{"message":${message},"detail":${detailText}}`;
+  return { ...toEnd(moment), state: "failed", code, resultText: null, errorText };
+}
+
+/** How the outcome of a daemon's own runner is kept. */
+export function toRunEnd(
+  outcome: Exclude<RunOutcome, { kind: "aborted" }>,
+  moment: RunMoment,
+): RunEnd {
+  if (outcome.kind === "completed") return toCompletedEnd(outcome.resultText, moment);
+  const code = outcome.kind === "timed_out" ? 50401 : 50010;
+  const detailText = JSON.stringify(outcome.detail);
+  return toFailedEnd({ code, message: outcome.message, detailText }, moment);
+}
+
+function toEnd({ endedAt, retentionMs }: RunMoment): Pick<RunEnd, "endedAt" | "expiresAt"> {
+  return { endedAt, expiresAt: expiresAt(endedAt, retentionMs) };
+}

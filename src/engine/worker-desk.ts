@@ -1,0 +1,311 @@
+import type {
+  LeaseBeat,
+  LeaseCompletion,
+  LeaseFailure,
+  LeaseOutcome,
+  LeaseRef,
+} from "../domain/lease.ts";
+import { decideRun } from "../domain/retry.ts";
+import {
+  StoreError,
+  type Lease,
+  type LeasedTask,
+  type LeaseEnd,
+  type LeaseSequel,
+  type Store,
+} from "../store/store.ts";
+import { HeldLeases, type EndWatch } from "./held-leases.ts";
+import { LeaseEnder, type LeaseEnderDeps } from "./lease-ender.ts";
+import { LeaseLanes, type WorkerType } from "./lease-lanes.ts";
+import { LeaseReaper } from "./lease-reaper.ts";
+import { LeaseWaiters, type ClaimOrder, type Poll } from "./lease-waiters.ts";
+import { persist, type PersistDeps } from "./persist.ts";
+import { toCompletedEnd, toFailedEnd, type RunMoment } from "./run-end.ts";
+
+export type { ClaimOrder } from "./lease-waiters.ts";
+export type { WorkerType } from "./lease-lanes.ts";
+
+/** What of the store this desk uses. */
+export type LeaseStore = Pick<
+  Store,
+  "claimLeases" | "extendLeases" | "endLeases" | "findLeases" | "listDueLeases" | "resumeLeases"
+>;
+
+export interface WorkerDeskDeps
+  extends PersistDeps, Omit<LeaseEnderDeps, "store" | "clock" | "held" | "freed"> {
+  readonly store: LeaseStore;
+  /** By name. */
+  readonly types: ReadonlyMap<string, WorkerType>;
+  readonly retentionMs: number;
+  /** The store can write no more: nothing that is handed out from now on could be kept. */
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Where external workers get tasks and bring results (contract §7).
+ *
+ *     wake → claim for the first that waits (committed) → heartbeats … → end (committed, with its deliveries)
+ *                                                       → run out: the reaper ends it
+ *
+ * While nothing is queued nothing is asked of the store, however many workers wait. What a worker asks for is rejected
+ * with a StoreError when it cannot be done now: it asks again.
+ */
+export class WorkerDesk {
+  readonly #deps: WorkerDeskDeps;
+  readonly #held = new HeldLeases();
+  readonly #lanes: LeaseLanes;
+  readonly #waiters: LeaseWaiters;
+  readonly #ender: LeaseEnder;
+  readonly #reaper: LeaseReaper;
+  /** Steps that were begun and have not taken effect yet. */
+  readonly #underWay = new Set<Promise<unknown>>();
+  #stopping = false;
+  #isDraining = false;
+
+  constructor(deps: WorkerDeskDeps) {
+    this.#deps = deps;
+    this.#lanes = new LeaseLanes(deps.types, this.#held);
+    this.#waiters = new LeaseWaiters(deps.clock);
+    const freed = (type: string): void => this.#pump([type]);
+    this.#ender = new LeaseEnder({ ...deps, held: this.#held, freed });
+    this.#reaper = new LeaseReaper({ ...deps, end: (ends) => this.#ender.end(ends) });
+  }
+
+  /** Gives the leases that an earlier process left their full time, and learns who holds what. */
+  async recover(): Promise<{ readonly held: number }> {
+    const { store, clock } = this.#deps;
+    // Workers may bring results already.
+    const watch = this.#held.watch();
+    const leases = await store.resumeLeases({ now: clock.now() });
+    for (const lease of leases) if (!watch.saw(lease)) this.#held.hold(lease);
+    watch.close();
+    return { held: leases.length };
+  }
+
+  /** Tells that there may be queued tasks, of one type or of any. */
+  wake(type?: string): void {
+    const types = type === undefined ? [...this.#lanes.types] : [type];
+    for (const each of types) this.#lanes.wake(each);
+    this.#pump(types);
+  }
+
+  /** A task was cancelled: the lease that it had has ended with it. */
+  cancel(id: string): void {
+    const type = this.#held.cancel(id);
+    if (type !== null) this.#pump([type]);
+  }
+
+  /** Ends what has run out, and tries again what the store could not do. To be called once a second. */
+  tick(): void {
+    this.#reaper.tick();
+    this.#pump(this.#lanes.types);
+  }
+
+  /** The clock was set; nothing is handed out or taken back until `moved` settles: then the leases have moved with it. */
+  clockWasSet(moved: Promise<void>): void {
+    this.#reaper.pause(moved);
+    void moved.finally(() => this.#pump(this.#lanes.types));
+  }
+
+  /** Settles when the steps have taken effect that are under way now. */
+  async quiet(): Promise<void> {
+    await this.#reaper.quiet();
+    await Promise.allSettled(this.#underWay);
+  }
+
+  /** True when no step is under way. Workers that wait and leases that are held are none. */
+  isIdle(): boolean {
+    return this.#underWay.size === 0 && !this.#reaper.isWorking;
+  }
+
+  /** The daemon stops: hands out nothing more and lets go of all who wait; what workers bring is still taken. */
+  drain(): void {
+    this.#isDraining = true;
+    this.halt();
+  }
+
+  /** As {@link drain}, but workers are not told that the daemon stops: it does not. */
+  halt(): void {
+    this.#stopping = true;
+    this.#reaper.drain();
+    this.#waiters.answerAll();
+  }
+
+  /** True while the daemon stops. */
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** Claims for a worker; where nothing is queued it waits, for `waitMs` at most and not for a client that is gone. */
+  async claim(order: ClaimOrder): Promise<readonly LeasedTask[]> {
+    if (this.#stopping) return [];
+    const answered = this.#waiters.wait(order, () => this.#answerOver());
+    this.#pump(order.types);
+    return answered;
+  }
+
+  /** Answers what {@link Store.extendLeases} does; what is told of progress is shown from now on. */
+  heartbeat(beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
+    return this.#track(this.#extend(beats));
+  }
+
+  /** Finishes the tasks with their results. */
+  complete(completions: readonly LeaseCompletion[]): Promise<readonly LeaseOutcome[]> {
+    const moment = this.#moment();
+    const ends = completions.map(({ id, leaseId, resultText }): LeaseEnd => {
+      const end = toCompletedEnd(resultText, moment);
+      return { id, leaseId, how: "completed", sequel: { kind: "finish", ...end } };
+    });
+    return this.#end(ends, moment);
+  }
+
+  /** Queues the tasks again or finishes them as failed, as the worker wishes or as the type says. */
+  fail(failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]> {
+    return this.#track(this.#fail(failures));
+  }
+
+  /** Queues the tasks again as if they had not been started. */
+  release(leases: readonly LeaseRef[]): Promise<readonly LeaseOutcome[]> {
+    return this.#end(leases.map(toRelease), this.#moment());
+  }
+
+  // One claim for each that waits, the first first, as long as one may find something.
+  #pump(types: Iterable<string>): void {
+    // Asked first: it may tell that the clock was set.
+    const now = this.#deps.clock.now();
+    for (const type of types) {
+      while (!this.#stopping && !this.#reaper.isPaused && this.#lanes.canClaim(type)) {
+        const poll = this.#waiters.first(type);
+        if (poll === null) break;
+        void this.#track(this.#serve(poll, now));
+      }
+    }
+    this.#answerOver();
+  }
+
+  #answerOver(): void {
+    this.#waiters.answerOver((type) => this.#lanes.isClaiming(type));
+  }
+
+  async #serve(poll: Poll, now: number): Promise<void> {
+    const { types, gone } = poll.order;
+    poll.isClaiming = true;
+    try {
+      const tasks = await this.#claim(poll.order, now);
+      poll.isClaiming = false;
+      if (gone.aborted || this.#stopping) poll.answer(gone.aborted ? [] : tasks);
+      else if (tasks.length > 0) poll.answer(tasks);
+      this.#pump(types);
+      if (gone.aborted && tasks.length > 0) await this.#giveBack(tasks);
+    } catch (error) {
+      // The others wait for the next tick: what the store could not do now it can hardly do at once.
+      poll.fail(error);
+      this.#answerOver();
+      if (!(error instanceof StoreError) || !error.isPassing) this.#deps.failed(error);
+    }
+  }
+
+  async #claim({ workerId, types, max }: ClaimOrder, now: number): Promise<readonly LeasedTask[]> {
+    const claims = this.#lanes.begin({ types, max });
+    const watch = this.#held.watch();
+    try {
+      const claim = { workerId, max, types: claims.types, now };
+      const tasks = await this.#deps.store.claimLeases(claim);
+      this.#lanes.end(claims, tasks);
+      const live = tasks.filter((task) => !watch.saw(task));
+      for (const task of live) this.#held.hold(task);
+      return live;
+    } catch (error) {
+      this.#lanes.fail(claims);
+      throw error;
+    } finally {
+      watch.close();
+    }
+  }
+
+  // Else nobody would run them until their leases end.
+  async #giveBack(tasks: readonly LeasedTask[]): Promise<void> {
+    const ends = tasks.map(toRelease);
+    await persist(() => this.#ender.end({ ends, now: this.#deps.clock.now() }), this.#deps);
+  }
+
+  async #extend(beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
+    const { store, clock, progress } = this.#deps;
+    const watch = this.#held.watch();
+    try {
+      const order = { leases: beats.map(toRef), now: clock.now() };
+      const outcomes = beats.length === 0 ? [] : await store.extendLeases(order);
+      const live = beats.filter((beat, i) => outcomes[i] === "ok" && !watch.saw(beat));
+      await this.#holdAgain(live, watch);
+      for (const beat of live) {
+        if (beat.progress !== null && this.#held.isHeld(beat))
+          progress.note(beat.id, beat.progress);
+      }
+      return outcomes;
+    } finally {
+      watch.close();
+    }
+  }
+
+  // Those that had run out and came back to life.
+  async #holdAgain(live: readonly LeaseRef[], watch: EndWatch): Promise<void> {
+    const revived = live.filter((lease) => !this.#held.isHeld(lease)).map(toRef);
+    if (revived.length === 0) return;
+    for (const lease of await this.#deps.store.findLeases(revived)) {
+      if (lease !== null && !watch.saw(lease)) this.#held.hold(lease);
+    }
+  }
+
+  async #fail(failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]> {
+    const leases = await this.#deps.store.findLeases(failures.map(toRef));
+    const moment = this.#moment();
+    const ends = failures.map((failure, i): LeaseEnd => {
+      const sequel = this.#afterFailure(failure, { lease: leases[i] ?? null, moment });
+      return { ...toRef(failure), how: "failed", sequel };
+    });
+    return this.#end(ends, moment);
+  }
+
+  #afterFailure(
+    { message, detailText, retry }: LeaseFailure,
+    { lease, moment }: { readonly lease: Lease | null; readonly moment: RunMoment },
+  ): LeaseSequel {
+    const finish: LeaseSequel = {
+      kind: "finish",
+      ...toFailedEnd({ code: 50010, message, detailText }, moment),
+    };
+    // Of a lease that is lost nothing is decided: the store says so.
+    if (lease === null || retry === false) return finish;
+    const retries =
+      retry === true ? Number.POSITIVE_INFINITY : (this.#deps.types.get(lease.type)?.retries ?? 0);
+    const facts = { failuresBefore: lease.failures, retries, endedAt: moment.endedAt };
+    const decision = decideRun(facts);
+    return decision.kind === "final" ? finish : { kind: "retry", startAt: decision.startAt };
+  }
+
+  async #end(ends: readonly LeaseEnd[], moment: RunMoment): Promise<readonly LeaseOutcome[]> {
+    if (ends.length === 0) return [];
+    const ended = this.#track(this.#ender.end({ ends, now: moment.endedAt }));
+    return (await ended).map(({ outcome }) => outcome);
+  }
+
+  #moment(): RunMoment {
+    const { clock, retentionMs } = this.#deps;
+    return { endedAt: clock.now(), retentionMs };
+  }
+
+  #track<Value>(step: Promise<Value>): Promise<Value> {
+    const remove = (): void => void this.#underWay.delete(step);
+    this.#underWay.add(step);
+    step.then(remove, remove);
+    return step;
+  }
+}
+
+function toRef({ id, leaseId }: LeaseRef): LeaseRef {
+  return { id, leaseId };
+}
+
+function toRelease(lease: LeaseRef): LeaseEnd {
+  return { ...toRef(lease), how: "released", sequel: { kind: "requeue", isRunCounted: false } };
+}

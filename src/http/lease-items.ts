@@ -1,0 +1,99 @@
+import { tasksEnvelope } from "../domain/envelope.ts";
+import { isId } from "../domain/id.ts";
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import type { LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import type { FieldRule } from "./fields.ts";
+import { schemaRef } from "./json-schema.ts";
+import type { Answer } from "./operation.ts";
+
+/** Lists of leases in the bodies of the worker protocol, of which one bad item never spoils the others (contract §7). */
+
+/** How an item of a list becomes what the desk is asked. */
+export interface ItemReader<Asked> {
+  /** The item's members beside `id` and `lease_id`. */
+  readonly members: readonly string[];
+  /** Never refuses: what cannot be used is left out, and `note` takes the sentence that says so. */
+  readonly read: (
+    item: JsonObject,
+    to: { readonly ref: LeaseRef; readonly note: (sentence: string) => void },
+  ) => Asked;
+}
+
+/** A field of a list of leases, `lengthMin` to `lengthMax` of them; what stands in it is judged one by one. */
+export function leaseList(
+  { lengthMin, lengthMax }: { readonly lengthMin: number; readonly lengthMax: number },
+  { item, description }: { readonly item: string; readonly description: string },
+): FieldRule<readonly unknown[]> {
+  return {
+    parse(value) {
+      const isFine = Array.isArray(value) && value.length >= lengthMin && value.length <= lengthMax;
+      if (isFine) return { value };
+      return { reason: `It must be a list of ${lengthMin} to ${lengthMax} leases.` };
+    },
+    schema: {
+      type: "array",
+      ...{ minItems: lengthMin, maxItems: lengthMax, items: schemaRef(item), description },
+    },
+    isRequired: true,
+  };
+}
+
+/** Asks the desk about what in a list can be a lease, and answers each item in its place. */
+export async function answerItems<Asked>(
+  items: readonly unknown[],
+  {
+    reader,
+    ask,
+    fieldsText,
+  }: {
+    readonly reader: ItemReader<Asked>;
+    readonly ask: (asked: readonly Asked[]) => Promise<readonly LeaseOutcome[]>;
+    /** What the operation adds to the envelope, once it has asked. */
+    readonly fieldsText?: () => string;
+  },
+): Promise<Answer> {
+  const read = items.map((item) => readItem(item, reader));
+  const asked = read.flatMap((item) => (item.kind === "lease" ? [item.asked] : []));
+  const outcomes = asked.length === 0 ? [] : await ask(asked);
+  if (outcomes.length !== asked.length) throw new Error("not every lease has an outcome");
+  const left = outcomes.values();
+  const shown = read.map(({ kind, id, detail }) => {
+    const outcome = kind === "lease" ? left.next().value : "lost";
+    return { code: 20000, text: JSON.stringify({ id, outcome, detail }) } as const;
+  });
+  return { status: 200, text: tasksEnvelope(shown, fieldsText?.()) };
+}
+
+type ReadItem<Asked> = {
+  /** As it was given, where it was text. */
+  readonly id: string | null;
+  /** What there is to say beside the outcome. */
+  readonly detail?: string;
+} & ({ readonly kind: "lease"; readonly asked: Asked } | { readonly kind: "none" });
+
+const NOT_AN_OBJECT = "It must be an object with id and lease_id.";
+const NOT_A_LEASE = "It must have the id and the lease_id of a claimed task, each as it came.";
+const LEASE_ID_LENGTH_MAX = 64;
+
+function readItem<Asked>(item: unknown, { members, read }: ItemReader<Asked>): ReadItem<Asked> {
+  if (!isJsonObject(item)) return { kind: "none", id: null, detail: NOT_AN_OBJECT };
+  const { id, lease_id: leaseId } = item;
+  const shownId = typeof id === "string" ? id : null;
+  const isRef = shownId !== null && isId(shownId) && isLeaseId(leaseId);
+  if (!isRef) return { kind: "none", id: shownId, detail: NOT_A_LEASE };
+  const notes = unknownMembers(item, members);
+  const ref = { id: shownId, leaseId };
+  const asked = read(item, { ref, note: (sentence) => void notes.push(sentence) });
+  return { kind: "lease", id: shownId, asked, ...(notes[0] && { detail: notes.join(" ") }) };
+}
+
+function isLeaseId(value: unknown): value is string {
+  return typeof value === "string" && value !== "" && value.length <= LEASE_ID_LENGTH_MAX;
+}
+
+// A `result` that is misspelled would be lost without a word.
+function unknownMembers(item: JsonObject, members: readonly string[]): string[] {
+  const known = ["id", "lease_id", ...members];
+  const isFine = Object.keys(item).every((name) => known.includes(name));
+  return isFine ? [] : [`Only these members are known here: ${known.join(", ")}.`];
+}

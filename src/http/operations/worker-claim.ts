@@ -1,0 +1,137 @@
+import { leasedTaskJson, tasksEnvelope } from "../../domain/envelope.ts";
+import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../../domain/lease.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
+import { tasksEnvelopeSchema } from "../api-schema.ts";
+import { authenticateWorker, type WorkerStore } from "../authenticate.ts";
+import { ClientGoneError } from "../body.ts";
+import { invalidField, optionalNumber, type FieldRule } from "../fields.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import type { WorkerDesk } from "../worker-desk.ts";
+import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../worker-example.ts";
+
+export interface WorkerClaimDeps {
+  readonly store: WorkerStore;
+  readonly desk: Pick<WorkerDesk, "claim" | "release" | "isDraining">;
+  /** Names of the configured types whose tasks workers run. */
+  readonly workerTypes: ReadonlySet<string>;
+  /** False while the daemon starts, stops or is halted: no task may be started. */
+  readonly isAccepting: () => boolean;
+}
+
+const TYPES_MAX = 100;
+
+const TYPES: FieldRule<readonly string[]> = {
+  parse(value) {
+    const isFine =
+      Array.isArray(value) &&
+      value.length >= 1 &&
+      value.length <= TYPES_MAX &&
+      value.every((each) => typeof each === "string") &&
+      new Set(value).size === value.length;
+    if (isFine) return { value };
+    return { reason: `It must be a list of 1 to ${TYPES_MAX} names of types, each once.` };
+  },
+  schema: {
+    type: "array",
+    ...{ items: { type: "string" }, minItems: 1, maxItems: TYPES_MAX, uniqueItems: true },
+    description: "Types that the token is for and whose `runner` is `worker`.",
+  },
+  isRequired: true,
+};
+
+const FIELDS = {
+  types: TYPES,
+  max: optionalNumber(
+    { min: 1, max: LEASE_BATCH_MAX, standard: 1, isWhole: true },
+    "Most tasks that the worker takes on.",
+  ),
+  wait_seconds: optionalNumber(
+    { min: 0, max: CLAIM_WAIT_SECONDS_MAX, standard: 0, isWhole: false },
+    "How long the answer may be held while there is no task; fractions count to the millisecond.",
+  ),
+} as const;
+
+/** POST /v1/worker/claim: starts queued tasks for the worker that asks; waits for them where it may. */
+export function workerClaim(deps: WorkerClaimDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/worker/claim",
+    access: "worker",
+    query: NO_QUERY,
+    body: { kind: "fields", fields: FIELDS, isOptional: false },
+    doc: DOC,
+    async handle(call) {
+      const { worker, body } = call;
+      checkTypes(body.types, { worker, workerTypes: deps.workerTypes });
+      if (deps.desk.isDraining) return claimAnswer([]);
+      // Not an empty answer: who asks again at once would do so without end.
+      if (!deps.isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
+      const waitMs = Math.round(body.wait_seconds * 1000);
+      const order = { workerId: worker.workerId, types: body.types, max: body.max, waitMs };
+      const tasks = await deps.desk.claim({ ...order, gone: call.gone() });
+      if (tasks.length > 0) await checkTaker(call, { deps, tasks });
+      return claimAnswer(tasks);
+    },
+  });
+}
+
+const DOC: Operation["doc"] = {
+  id: "claimTasks",
+  group: "Workers",
+  summary: "Claim tasks",
+  description:
+    "Starts queued tasks for this worker, each with a lease that has to be kept by heartbeats. Where nothing is " +
+    "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
+    "a connection of its own: requests of one connection are served one after the other. " +
+    "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
+  answer: tasksEnvelopeSchema(schemaRef("LeasedTask")),
+  answerExamples: CLAIM_EXAMPLES,
+  codes: [40301, 50700],
+  examples: {
+    one: { types: [EXAMPLE_TYPE] },
+    waiting: { types: [EXAMPLE_TYPE], max: 10, wait_seconds: 30 },
+  },
+};
+
+function checkTypes(
+  types: readonly string[],
+  { worker, workerTypes }: { readonly worker: WorkerHolder } & Pick<WorkerClaimDeps, "workerTypes">,
+): void {
+  const foreign = types.findIndex((type) => !worker.types.includes(type));
+  if (foreign !== -1) {
+    const detail = `This token is not for this type. It is for: ${worker.types.join(", ")}.`;
+    throw new StatusError(40301, { details: [{ pointer: `/types/${foreign}`, detail }] });
+  }
+  if (types.every((type) => workerTypes.has(type))) return;
+  const known = worker.types.filter((type) => workerTypes.has(type));
+  const [first] = types.filter((type) => !workerTypes.has(type));
+  throw invalidField(
+    "types",
+    `${first} is not configured as a type of workers. Of this token's types these are: ${known.join(", ") || "none"}.`,
+  );
+}
+
+/**
+ * A claim may have waited long: tasks that came for a worker that is gone, or whose token was revoked meanwhile, go
+ * back at once.
+ */
+async function checkTaker(
+  call: Call,
+  { deps, tasks }: { readonly deps: WorkerClaimDeps; readonly tasks: readonly LeasedTask[] },
+): Promise<void> {
+  try {
+    await authenticateWorker(call.headers("authorization"), deps.store);
+    if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
+  } catch (error) {
+    await deps.desk.release(tasks.map(({ id, leaseId }) => ({ id, leaseId })));
+    throw error;
+  }
+}
+
+function claimAnswer(tasks: readonly LeasedTask[]): Answer {
+  const items = tasks.map((task) => ({ code: 20000, text: leasedTaskJson(task) }) as const);
+  return { status: 200, text: tasksEnvelope(items) };
+}

@@ -1,0 +1,101 @@
+import type { Clock, Timer } from "../domain/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import { StoreError, type Store } from "../store/store.ts";
+
+export interface UsageNotesDeps<Id> {
+  /** Whose uses these are, in the plural, for the log. */
+  readonly whose: string;
+  /** Writes the last use of each; rejects with a StoreError where it cannot. */
+  readonly write: (uses: readonly (readonly [id: Id, usedAt: number])[]) => Promise<void>;
+  readonly writeEveryMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const KEYS_WRITTEN_EVERY_MS = 60_000;
+// There are few, and who looks for one that is missing wants to know now.
+const WORKERS_WRITTEN_EVERY_MS = 5000;
+
+/**
+ * When keys or workers were last used, gathered here and written now and then: a write per request would cost
+ * more than the request. A crash loses at most what was noted since.
+ */
+export class UsageNotes<Id> {
+  readonly #deps: UsageNotesDeps<Id>;
+  readonly #unwritten = new Map<Id, number>();
+  #timer: Timer | null = null;
+
+  constructor(deps: UsageNotesDeps<Id>) {
+    this.#deps = deps;
+  }
+
+  /** Notes that it opened a request. The last use never goes back, though the clock may be set back. */
+  note(id: Id, usedAt: number): void {
+    this.#unwritten.set(id, Math.max(usedAt, this.#unwritten.get(id) ?? 0));
+    this.#writeLater();
+  }
+
+  /** The later of what is stored and what was noted since; null when it was never used. */
+  lastUsedAt(id: Id, stored: number | null): number | null {
+    const noted = this.#unwritten.get(id);
+    return noted === undefined ? stored : Math.max(noted, stored ?? 0);
+  }
+
+  /** Writes what was noted; what cannot be written is kept for the next time. */
+  async write(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = null;
+    const { whose, log } = this.#deps;
+    const uses = [...this.#unwritten];
+    if (uses.length === 0) return;
+    try {
+      await this.#deps.write(uses);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      log.warn({ kind: error.kind }, `the last use of ${whose} was not written`);
+      return;
+    }
+    // Until here they were shown from memory; what was noted meanwhile stays for the next time.
+    for (const [id, usedAt] of uses) {
+      if (this.#unwritten.get(id) === usedAt) this.#unwritten.delete(id);
+    }
+  }
+
+  #writeLater(): void {
+    const { clock, writeEveryMs } = this.#deps;
+    this.#timer ??= clock.setTimer(writeEveryMs, () => void this.#writeInTurn());
+  }
+
+  async #writeInTurn(): Promise<void> {
+    const { whose, log } = this.#deps;
+    try {
+      await this.write();
+      // What could not be written must not wait for another use.
+      if (this.#unwritten.size > 0) this.#writeLater();
+    } catch (error) {
+      log.error({ err: error }, `the last use of ${whose} cannot be written`);
+    }
+  }
+}
+
+interface Parts<Method extends keyof Store> {
+  readonly store: Pick<Store, Method>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** When API keys were last used, by their ids. */
+export function keyUsageNotes({ store, clock, log }: Parts<"touchKeys">): UsageNotes<string> {
+  return new UsageNotes({
+    ...{ whose: "keys", writeEveryMs: KEYS_WRITTEN_EVERY_MS, clock, log },
+    write: (uses) => store.touchKeys(uses.map(([keyId, usedAt]) => ({ keyId, usedAt }))),
+  });
+}
+
+/** When workers were last heard, by their ids. */
+export function workerUsageNotes({ store, clock, log }: Parts<"touchWorkers">): UsageNotes<number> {
+  return new UsageNotes({
+    ...{ whose: "workers", writeEveryMs: WORKERS_WRITTEN_EVERY_MS, clock, log },
+    write: (uses) => store.touchWorkers(uses.map(([workerId, seenAt]) => ({ workerId, seenAt }))),
+  });
+}

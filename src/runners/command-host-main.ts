@@ -1,0 +1,61 @@
+import { systemClock } from "../domain/clock.ts";
+import {
+  lineTaker,
+  type MessageFromHost,
+  type MessageToHost,
+  toLine,
+} from "./command-host-message.ts";
+import { createCommandRunner } from "./command.ts";
+import type { Runner } from "./runner.ts";
+
+// The host of a daemon's commands, a process of its own: see `command-host.ts`. It lives as long as the
+// daemon holds its stdin open, and takes what runs with it.
+
+const runners: Runner[] = [];
+const runs = new Map<number, AbortController>();
+
+function take(message: MessageToHost): void {
+  switch (message.kind) {
+    case "runner":
+      runners.push(createCommandRunner({ ...message.plan, clock: systemClock }));
+      return;
+    case "abort":
+      runs.get(message.run)?.abort();
+      return;
+    case "run":
+      void runToEnd(message);
+  }
+}
+
+async function runToEnd({ run, runner, request }: MessageToHost & { kind: "run" }): Promise<void> {
+  const known = runners[runner];
+  // Nothing of this function is handled, so whatever it throws ends the host, and that fails its runs.
+  if (known === undefined) throw new Error(`there is no runner ${runner}`);
+  const abort = new AbortController();
+  runs.set(run, abort);
+  const outcome = await known.run(request, {
+    signal: abort.signal,
+    report: (progress) => tell({ kind: "progress", run, progress }),
+  });
+  runs.delete(run);
+  tell({ kind: "outcome", run, outcome });
+}
+
+function tell(message: MessageFromHost): void {
+  process.stdout.write(toLine(message));
+}
+
+// Also when the daemon was killed: its end of the pipe is closed for it. The exit ends what runs.
+const leave = (): never => process.exit();
+process.stdin.on("close", leave);
+process.stdout.on("error", leave);
+// They are the daemon's to answer, by what it asks for here; a supervisor sends them to every process.
+for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => {});
+process.title = "postbackd command-host";
+// Ends whatever line was begun before: see isMessage.
+process.stdout.write("\n");
+// What stands there was written by the daemon's half of this program.
+process.stdin.on(
+  "data",
+  lineTaker((line) => take(JSON.parse(line) as MessageToHost)),
+);

@@ -1,0 +1,51 @@
+import type { TaskProgress } from "../domain/progress.ts";
+import type { CommandRunnerOptions } from "./command.ts";
+import type { RunOutcome, RunRequest } from "./runner.ts";
+
+/** What the daemon and the host of its commands say to each other: a line of JSON each. */
+
+/** A runner's options as they go to the host, which has the machine's clock. */
+export type CommandPlan = Omit<CommandRunnerOptions, "clock">;
+
+export type MessageToHost =
+  /** The first is runner 0, the next 1, … */
+  | { readonly kind: "runner"; readonly plan: CommandPlan }
+  | {
+      readonly kind: "run";
+      readonly run: number;
+      readonly runner: number;
+      readonly request: RunRequest;
+    }
+  | { readonly kind: "abort"; readonly run: number };
+
+export type MessageFromHost =
+  | { readonly kind: "progress"; readonly run: number; readonly progress: TaskProgress }
+  | { readonly kind: "outcome"; readonly run: number; readonly outcome: RunOutcome };
+
+/** A message as it is sent. */
+export function toLine(message: MessageToHost | MessageFromHost): string {
+  return `${JSON.stringify(message)}\n`;
+}
+
+/** False for what NODE_OPTIONS may load into every process of Node, and prints to stdout as it starts. */
+export function isMessage(line: string): boolean {
+  return line.startsWith('{"kind":');
+}
+
+const LINE_FEED = 0x0a;
+
+/** Calls `take` with each line of a stream, which comes in any chunks; the rest after the last is kept. */
+export function lineTaker(take: (line: string) => void): (chunk: Buffer) => void {
+  let parts: Buffer[] = [];
+  return (chunk) => {
+    let start = 0;
+    for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
+      parts.push(chunk.subarray(start, end));
+      const line = Buffer.concat(parts).toString();
+      parts = [];
+      start = end + 1;
+      take(line);
+    }
+    if (start < chunk.length) parts.push(chunk.subarray(start));
+  };
+}

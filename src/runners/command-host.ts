@@ -1,0 +1,188 @@
+import { ChildProcess } from "node:child_process";
+
+import { systemClock } from "../domain/clock.ts";
+import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease.ts";
+import {
+  type CommandPlan,
+  isMessage,
+  lineTaker,
+  type MessageFromHost,
+  type MessageToHost,
+  toLine,
+} from "./command-host-message.ts";
+import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
+import { type CommandLine, commandEnvironment, toEnvPairs } from "./program.ts";
+import type { RunOptions, RunOutcome, Runner, RunRequest } from "./runner.ts";
+import { spawnInto } from "./spawn.ts";
+
+/** What a host is started with. */
+export interface CommandHostOptions {
+  /** What starts `command-host-main.ts`. */
+  readonly command: CommandLine;
+  /** Whose its commands are, see `endOrphans`. */
+  readonly owner: string;
+  /** The host ended by itself, and so many runs were lost with it; so many processes that it left were ended. */
+  readonly lost?: (facts: { readonly runs: number; readonly processes: number }) => void;
+  /** How long after its timeout a run must have ended, or the host counts as hung and is killed; 70 s. */
+  readonly overdueMs?: number;
+}
+
+// All that a run may take beyond its timeout to end, and a minute for a busy machine.
+const OVERDUE_MS = 70_000;
+
+interface HeldRun {
+  readonly taskId: string;
+  readonly resolve: (outcome: RunOutcome) => void;
+  readonly report: RunOptions["report"];
+}
+
+/** A run of one of the host's runners. */
+interface HostRun {
+  readonly runner: number;
+  readonly timeoutMs: number;
+  readonly request: RunRequest;
+}
+
+const LOSSES_KNOWN_MAX = 10_000;
+
+const LOST: RunOutcome = {
+  kind: "failed",
+  message: `The process that runs commands ended unexpectedly ${LEASE_LOSSES_MAX} times while it ran this task.`,
+  detail: {},
+};
+
+/**
+ * Runs commands in a small process, the host, which is started with the first run. Node.js starts a
+ * process by copying its own page tables, at some 20 µs for each MB of memory, on the thread that serves
+ * requests: a daemon of 150 MB spends 2.3 to 3.3 ms of its own on each command, with a host 0.2 to 0.6 ms,
+ * and 32 commands at once reach 88 % of a bare loop's rate (`scripts/runs.ts`, 2026-11-21).
+ *
+ * The host ends, with all commands, when the daemon does, however that ends. One that ends by itself, or that is hung
+ * (a command may stop it: they are the same user's) and killed for it, is like a crash of the daemon to its runs: they
+ * come back as aborted, what is left running is ended first, and the next run starts another. A task that has lost five
+ * hosts fails: it is most likely what ends them.
+ */
+export class CommandHost {
+  readonly #options: CommandHostOptions;
+  /** The messages that tell a host its runners. */
+  readonly #runners: string[] = [];
+  readonly #runs = new Map<number, HeldRun>();
+  /** How often a task has lost its host, by the task's id. */
+  readonly #losses = new Map<string, number>();
+  #child: ChildProcess | null = null;
+  /** Settles when nothing is left of the host before. */
+  #cleared: Promise<void> = Promise.resolve();
+  #lastRun = 0;
+
+  constructor(options: CommandHostOptions) {
+    this.#options = options;
+  }
+
+  /** As `createCommandRunner` on the machine's clock; to be called before the first run. */
+  createRunner(plan: Omit<CommandPlan, "owner">): Runner {
+    const { owner } = this.#options;
+    const { command, timeoutMs, concurrency, env, cwd, resultBytesMax } = plan;
+    const all = { command, timeoutMs, concurrency, env, cwd, resultBytesMax, owner };
+    const runner = this.#runners.push(toLine({ kind: "runner", plan: all })) - 1;
+    return {
+      concurrency,
+      run: (request, options) => this.#run({ runner, timeoutMs, request }, options),
+    };
+  }
+
+  /** Ends the host, and with it what runs. The end of this process does the same. */
+  close(): void {
+    this.#child?.stdin?.destroy();
+  }
+
+  async #run(
+    { runner, timeoutMs, request }: HostRun,
+    { signal, report }: RunOptions,
+  ): Promise<RunOutcome> {
+    const { overdueMs = OVERDUE_MS } = this.#options;
+    await this.#cleared;
+    if (signal.aborted) return { kind: "aborted" };
+    const run = ++this.#lastRun;
+    const abort = (): void => this.#tell({ kind: "abort", run });
+    signal.addEventListener("abort", abort, { once: true });
+    // A host that hangs keeps no time.
+    const kill = (): void => void this.#child?.kill("SIGKILL");
+    const overdue = systemClock.setTimer(timeoutMs + overdueMs, kill);
+    try {
+      return await new Promise((resolve) => {
+        this.#runs.set(run, { taskId: request.id, resolve, report });
+        this.#child ??= this.#start();
+        this.#tell({ kind: "run", run, runner, request });
+      });
+    } finally {
+      overdue.cancel();
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
+  #tell(message: MessageToHost): void {
+    this.#child?.stdin?.write(toLine(message));
+  }
+
+  #start(): ChildProcess {
+    const { command, owner } = this.#options;
+    const child = new ChildProcess();
+    const onEnd = (): void => this.#ended(child);
+    child.once("error", onEnd).once("close", onEnd);
+    // Commands can look at what their host has.
+    const env = commandEnvironment(process.env, { [RUN_OF]: runMark(owner) ?? undefined });
+    const envPairs = toEnvPairs(env);
+    const stdio = ["pipe", "pipe", "inherit"] as const;
+    const errorCode = spawnInto(child, {
+      command,
+      cwd: process.cwd(),
+      envPairs,
+      stdio: [...stdio],
+    });
+    // The event would come with some errors only.
+    if (errorCode !== null) process.nextTick(onEnd);
+    child.stdin?.on("error", () => {});
+    for (const runner of this.#runners) child.stdin?.write(runner);
+    // A message was written by the host's half of this program.
+    const take = lineTaker((line) => {
+      if (isMessage(line)) this.#take(JSON.parse(line) as MessageFromHost);
+    });
+    child.stdout?.on("data", take).on("error", () => {});
+    return child;
+  }
+
+  #take(message: MessageFromHost): void {
+    const held = this.#runs.get(message.run);
+    if (message.kind === "progress") {
+      held?.report(message.progress);
+      return;
+    }
+    this.#runs.delete(message.run);
+    if (held === undefined) return;
+    this.#losses.delete(held.taskId);
+    held.resolve(message.outcome);
+  }
+
+  #ended(child: ChildProcess): void {
+    if (this.#child !== child) return;
+    this.#child = null;
+    const lost = [...this.#runs.values()];
+    this.#runs.clear();
+    this.#cleared = endOrphans(this.#options).then(({ ended: processes }) => {
+      if (lost.length > 0) this.#options.lost?.({ runs: lost.length, processes });
+      for (const { taskId, resolve } of lost) resolve(this.#lose(taskId));
+    });
+  }
+
+  // Its neighbours lose their host with it, and are most likely done before it has lost the fifth.
+  #lose(taskId: string): RunOutcome {
+    const lossesBefore = this.#losses.get(taskId) ?? 0;
+    this.#losses.delete(taskId);
+    if (decideLostLease({ lossesBefore }) === "final") return LOST;
+    this.#losses.set(taskId, lossesBefore + 1);
+    const [oldest] = this.#losses.keys();
+    // Some are cancelled before they are run again.
+    if (this.#losses.size > LOSSES_KNOWN_MAX && oldest !== undefined) this.#losses.delete(oldest);
+    return { kind: "aborted" };
+  }
+}

@@ -1,0 +1,44 @@
+/** How much of a service's answer a failed run shows. */
+const EXCERPT_BYTES_MAX = 4096;
+
+// Shorter ones are words such as "1" or "all", and would be struck from every text.
+const SECRET_LENGTH_MIN = 4;
+
+/**
+ * What the operator configured for a service and its answers may repeat: header values, and the URL's query,
+ * whole and in parts, as written and as decoded. Longest first.
+ */
+export function secretsOf(url: URL, headers: Readonly<Record<string, string>>): readonly string[] {
+  const query = url.search.slice(1);
+  const values = Object.values(headers);
+  const found = [
+    ...values,
+    // The credentials behind "Bearer" and "Basic".
+    ...values.flatMap((value) => value.split(" ")),
+    query,
+    ...query.split("&").map((pair) => pair.slice(pair.indexOf("=") + 1)),
+    ...url.searchParams.values(),
+  ];
+  return [...new Set(found)]
+    .filter(({ length }) => length >= SECRET_LENGTH_MIN)
+    .toSorted((left, right) => right.length - left.length);
+}
+
+/**
+ * The beginning of a body as well-formed text of at most 4 KiB, for whoever posted the task. A service that
+ * fails may show the request it got, as debug pages do: `secrets` are struck out. So that none is cut in
+ * two by the limit, and shown in part, `body` should be longer than what is shown of it.
+ */
+export function excerptWithout(secrets: readonly string[], body: Uint8Array): string {
+  let text = decodeStart(body);
+  for (const secret of secrets) text = text.replaceAll(secret, "[hidden]");
+  const bytes = Buffer.from(text);
+  return bytes.length <= EXCERPT_BYTES_MAX
+    ? text
+    : decodeStart(bytes.subarray(0, EXCERPT_BYTES_MAX));
+}
+
+// `stream` leaves out a character that the cut went through, instead of showing it as broken.
+function decodeStart(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes, { stream: true });
+}

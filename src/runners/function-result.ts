@@ -1,0 +1,73 @@
+import { isDeeperThan, JSON_DEPTH_MAX } from "../domain/json.ts";
+import { type RunResult, toRunResult } from "./run-result.ts";
+
+/**
+ * Writes what a function returned as JSON, as `JSON.stringify` does: `toJSON` is asked, `undefined` is null, NaN and
+ * infinities are null, and `JSON.rawJSON` keeps its digits. Refused: what JSON cannot hold, what is nested deeper than
+ * JSON may be here, and text over `bytesMax` bytes.
+ */
+export function toFunctionResult(
+  value: unknown,
+  options: { readonly bytesMax: number },
+): RunResult {
+  if (value === undefined) return { kind: "result", resultText: "null" };
+  const text = stringify(value);
+  if (typeof text === "object") return text;
+  const result = toRunResult(text, options);
+  if (result.kind === "fault" || !isDeeperThan(text, JSON_DEPTH_MAX)) return result;
+  return { kind: "fault", reason: `is nested deeper than ${JSON_DEPTH_MAX} levels` };
+}
+
+function stringify(value: unknown): string | Extract<RunResult, { kind: "fault" }> {
+  try {
+    // Its type leaves out that a function, a symbol, or a toJSON that returns nothing has no JSON at all.
+    const text: unknown = JSON.stringify(value);
+    if (typeof text === "string") return text;
+    return { kind: "fault", reason: `has no form in JSON (a ${typeof value})` };
+  } catch (error) {
+    // A cycle, a BigInt, a toJSON or a getter that throws, more levels than the stack has.
+    const [reason = ""] = (thrownMessage(error) ?? "it holds something that throws").split("\n", 1);
+    return { kind: "fault", reason: `cannot be written as JSON: ${reason}` };
+  }
+}
+
+/** A message is at most this many UTF-16 units long; what is cut ends with "…". */
+export const MESSAGE_LENGTH_MAX = 1000;
+
+/**
+ * What a thrown value says for itself, an error's message or a text: well-formed and cut to a sane length; null where
+ * it says nothing. Never throws.
+ */
+export function thrownMessage(thrown: unknown): string | null {
+  const text = readText(() => (isObject(thrown) && "message" in thrown ? thrown.message : thrown));
+  return text === null ? null : cut(text, MESSAGE_LENGTH_MAX);
+}
+
+/** The name of a thrown error, such as `TypeError`; null where it has none that could be shown. Never throws. */
+export function thrownName(thrown: unknown): string | null {
+  const text = readText(() => (isObject(thrown) && "name" in thrown ? thrown.name : null));
+  return text === null ? null : cut(text, NAME_LENGTH_MAX);
+}
+
+const NAME_LENGTH_MAX = 100;
+
+function isObject(value: unknown): value is object {
+  return (typeof value === "object" && value !== null) || typeof value === "function";
+}
+
+// A getter, or the trap of a proxy, may throw as well.
+function readText(read: () => unknown): string | null {
+  try {
+    const value = read();
+    return typeof value === "string" && value.trim() !== "" ? value : null;
+  } catch {
+    // Then it has no text that could be shown.
+    return null;
+  }
+}
+
+function cut(text: string, lengthMax: number): string {
+  if (text.length <= lengthMax) return text.toWellFormed();
+  // A surrogate pair that the limit cuts in two is left out.
+  return `${text.slice(0, lengthMax - 1).replace(/[\ud800-\udbff]$/, "")}…`.toWellFormed();
+}

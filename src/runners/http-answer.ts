@@ -1,0 +1,100 @@
+import { parseJsonBytes } from "../domain/json.ts";
+import type { ServiceAnswer } from "../net/service-client.ts";
+import { parseCommandOutput } from "./command-output.ts";
+import type { RunOutcome } from "./runner.ts";
+
+/** The last that came of a service in one run, as `error.detail` shows it. */
+export interface AnswerFacts {
+  /** Requests so far. */
+  readonly attempts: number;
+  /** Null where no answer came. */
+  readonly http_status: number | null;
+  /** Why none came that could be read; null where one did. */
+  readonly error: string | null;
+  /** The beginning of its body. */
+  readonly response_excerpt: string | null;
+}
+
+/** What an answer makes of a run: its end, or another request. */
+export type AnswerVerdict =
+  | { readonly kind: "decided"; readonly outcome: RunOutcome }
+  | { readonly kind: "ask_again"; readonly retryAfter: string | undefined };
+
+// What says "not now" (contract §6).
+const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+/**
+ * Decides what an answer makes of a run. The body of a 2xx is the result by the rule for a command's stdout,
+ * see {@link parseCommandOutput}, whatever its Content-Type says, with one exception: what is declared as
+ * JSON and is none fails the run, because it is no text that somebody meant to send. So does a compressed
+ * one: it was asked for as it is.
+ */
+export function judgeAnswer(
+  answer: ServiceAnswer,
+  options: { readonly facts: AnswerFacts; readonly bytesMax: number },
+): AnswerVerdict {
+  const { facts, bytesMax } = options;
+  switch (answer.kind) {
+    case "aborted":
+    case "unreachable":
+      return { kind: "ask_again", retryAfter: undefined };
+    case "malformed":
+      return failed(`The service cannot be understood: ${answer.error}.`, facts);
+    case "too_long":
+      return failed(
+        `The service answered more than ${bytesMax} bytes, the limit of a result.`,
+        facts,
+      );
+    case "answered":
+      return judgeStatus(answer, options);
+  }
+}
+
+type Answered = Extract<ServiceAnswer, { kind: "answered" }>;
+
+function judgeStatus(
+  answer: Answered,
+  options: { readonly facts: AnswerFacts; readonly bytesMax: number },
+): AnswerVerdict {
+  const { status, headers } = answer;
+  if (status >= 200 && status <= 299) return judgeResult(answer, options);
+  if (PASSING.has(status)) return { kind: "ask_again", retryAfter: headers["retry-after"] };
+  const isRedirect = status >= 300 && status <= 399;
+  const why = isRedirect ? ", and redirects are not followed" : "";
+  return failed(`The service answered ${status}${why}.`, options.facts);
+}
+
+function judgeResult(
+  { headers, body }: Answered,
+  { facts, bytesMax }: { readonly facts: AnswerFacts; readonly bytesMax: number },
+): AnswerVerdict {
+  const { "content-encoding": encoding = "identity", "content-type": type = "" } = headers;
+  if (body.length > 0 && encoding.toLowerCase() !== "identity") {
+    return failed(
+      "The service's answer is compressed, although none of that was asked for.",
+      facts,
+    );
+  }
+  const result = parseCommandOutput(body, { bytesMax });
+  if (result.kind === "fault") return failed(`The service's answer ${result.reason}.`, facts);
+  const isText = result.resultText.startsWith('"') && !isJson(body);
+  if (isText && isDeclaredJson(type)) {
+    return failed("The service's answer is declared as JSON and is none.", facts);
+  }
+  return {
+    kind: "decided",
+    outcome: { kind: "completed", resultText: result.resultText },
+  };
+}
+
+function isDeclaredJson(contentType: string): boolean {
+  return /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(contentType);
+}
+
+function isJson(body: Buffer): boolean {
+  return parseJsonBytes(body).kind === "json";
+}
+
+function failed(message: string, facts: AnswerFacts): AnswerVerdict {
+  return { kind: "decided", outcome: { kind: "failed", message, detail: { ...facts } } };
+}

@@ -1,0 +1,42 @@
+import type { ChildProcess, StdioOptions } from "node:child_process";
+import { getSystemErrorName } from "node:util";
+
+import type { CommandLine } from "./program.ts";
+
+/** What a process is started with. */
+export interface SpawnOptions {
+  readonly command: CommandLine;
+  readonly cwd: string;
+  /** The whole environment, `NAME=value` each. */
+  readonly envPairs: readonly string[];
+  readonly stdio: StdioOptions;
+}
+
+/**
+ * What `child_process.spawn` comes down to, called directly because the exported function is not
+ * the same everywhere: in an executable made by pkg it is replaced by one that starts the
+ * executable itself instead of a program named `node`, rewrites an argument after `-c`, and adds a
+ * variable. The process leads a session of its own. Returns the system's name for the error, null when
+ * the process runs.
+ */
+export function spawnInto(child: ChildProcess, options: SpawnOptions): string | null {
+  if (!("spawn" in child) || typeof child.spawn !== "function") {
+    throw new TypeError("This version of Node.js has no ChildProcess.prototype.spawn.");
+  }
+  const { command, cwd, envPairs, stdio } = options;
+  const [file] = command;
+  try {
+    const errno: unknown = Reflect.apply(child.spawn, child, [
+      { file, args: [...command], cwd, envPairs, stdio, detached: true },
+    ]);
+    return typeof errno === "number" && errno !== 0 ? getSystemErrorName(errno) : null;
+  } catch (error) {
+    // Some errors are returned, others thrown (ENOTDIR, E2BIG, …): for us there is no difference.
+    return errorCodeOf(error);
+  }
+}
+
+/** The system's name for what went wrong, `UNKNOWN` where it gave none. */
+export function errorCodeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "UNKNOWN";
+}

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Logger } from "../../src/domain/log.ts";
+import { ProgressBoard } from "../../src/engine/progress-board.ts";
+import { TaskDispatcher } from "../../src/engine/task-dispatcher.ts";
+import type { RunOptions, RunOutcome } from "../../src/runners/runner.ts";
+import type { ClaimedTask, TaskClaim } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const HALF = { progress: 0.5, note: null };
+
+/** A dispatcher of a type whose one run reports and ends as the test says. */
+async function startRun() {
+  const runs: { readonly options: RunOptions; readonly end: (outcome: RunOutcome) => void }[] = [];
+  const claims: TaskClaim[] = [];
+  const progress = new ProgressBoard();
+  const dispatcher = new TaskDispatcher({
+    ...{ log, clock: createFakeClock({ now: 0 }), giveUp: new AbortController().signal, progress },
+    types: new Map([
+      [
+        "hold",
+        {
+          retries: 0,
+          runner: {
+            concurrency: 1,
+            run: (_request, options) => new Promise((end) => runs.push({ options, end })),
+          },
+        },
+      ],
+    ]),
+    ...{ retentionMs: 1000, health: { noteRun() {} }, taskEnded() {}, deliveriesDue() {} },
+    failed: (error) => assert.fail(String(error)),
+    store: {
+      claimTasks: async (claim) => (claims.push(claim) > 1 ? [] : [newTask()]),
+      finishTask: async () => [],
+      retryTask: async () => {},
+      requeueTasks: async () => 0,
+    },
+  });
+  dispatcher.wake();
+  await new Promise((resolve) => setImmediate(resolve));
+  const [run] = runs;
+  assert(run);
+  return { dispatcher, progress, claims, ...run };
+}
+
+function newTask(): ClaimedTask {
+  const none = { tag: null, marketplace: null, inputText: null, runs: 1, failures: 0 };
+  return { seq: 1, id: "a", type: "hold", accountId: 7, ...none };
+}
+
+test("what a run reports last is known until it ends, however it ends", async () => {
+  const outcomes: RunOutcome[] = [
+    { kind: "completed", resultText: "1" },
+    { kind: "failed", message: "", detail: {} },
+    { kind: "aborted" },
+  ];
+  for (const outcome of outcomes) {
+    const { dispatcher, progress, options, end } = await startRun();
+    assert.equal(progress.of("a"), null);
+    options.report({ progress: 0.1, note: "begun" });
+    options.report(HALF);
+    assert.deepEqual(progress.of("a"), HALF);
+    end(outcome);
+    await dispatcher.quiet();
+    assert.equal(progress.of("a"), null);
+    options.report(HALF);
+    assert.equal(progress.of("a"), null, "a run that has ended reports nothing");
+  }
+});
+
+test("a cancelled run's progress is forgotten at once, and it reports no more", async () => {
+  const { dispatcher, progress, options } = await startRun();
+  options.report(HALF);
+  dispatcher.cancel("a");
+  assert.equal(progress.of("a"), null);
+  options.report(HALF);
+  assert.equal(progress.of("a"), null);
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { parseAllowList } from "../../src/domain/allow-list.ts";
+import type { Logger } from "../../src/domain/log.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { Store } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import {
+  leaseOne,
+  newAttemptResult,
+  newPost,
+  newTask,
+  openTestStore,
+  RETENTION_MS,
+  seedAccount,
+  seedWorker,
+  T0,
+} from "../helpers/store.ts";
+
+const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const HOST = "127.0.0.1";
+const WORKER_TYPE = { concurrency: 9, retries: 0, leaseMs: 30_000, timeoutMs: 600_000 };
+
+/** An engine that is not started, of a worker's type and one of its own, and what it sends and runs. */
+function newEngine(store: Store) {
+  const sent: string[] = [];
+  const runs: string[] = [];
+  const allow = parseAllowList([HOST]);
+  assert(allow.kind === "allow-list");
+  const engine = new Engine({
+    ...{ store, clock: createFakeClock({ now: T0 }), log, resources: [] },
+    ...{ retentionMs: RETENTION_MS, retryAfterMs: [], taskEnded() {} },
+    types: new Map([["own", { retries: 0, runner: { concurrency: 9, run } }]]),
+    workerTypes: new Map([["echo", WORKER_TYPE]]),
+    sender: {
+      send: async ({ headers }) => {
+        sent.push(headers["x-attempt"] ?? "");
+        await turn();
+        return newAttemptResult({ outcome: "delivered", httpStatus: 200, error: null });
+      },
+      close: () => Promise.resolve(),
+      abort() {},
+    },
+    urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
+    limits: { inFlightMax: 8, inFlightPerHostMax: 2 },
+  });
+
+  async function run({ id }: { readonly id: string }) {
+    runs.push(id);
+    await turn();
+    return { kind: "completed", resultText: "1" } as const;
+  }
+
+  return { engine, sent, runs };
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+test("what a worker completes before the start has recovered is sent after it, and once", async (t) => {
+  const store = await openTestStore(t);
+  const accountId = await seedAccount(store);
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask({ postback })]));
+  const { id, leaseId } = await leaseOne(store, await seedWorker(store));
+  const { engine, sent } = newEngine(store);
+
+  assert.deepEqual(await engine.desk.complete([{ id, leaseId, resultText: "1" }]), ["ok"]);
+  engine.wakeDeliveries([HOST]);
+  await turn();
+  assert.deepEqual(sent, []);
+  await engine.start();
+  await engine.idle();
+
+  assert.deepEqual(sent, ["1"]);
+  const [delivery] = (await store.listDeliveries({ accountId, id })) ?? [];
+  assert.deepEqual(
+    delivery?.attempts.map(({ outcome }) => outcome),
+    ["delivered"],
+  );
+  await engine.drain();
+});
+
+test("what a worker gives back before the start has recovered starts no task that the start would queue again", async (t) => {
+  const store = await openTestStore(t);
+  const accountId = await seedAccount(store);
+  const own = newTask({ type: "own" });
+  await store.insertTasks(newPost(accountId, [newTask(), own]));
+  const lease = await leaseOne(store, await seedWorker(store));
+  const { engine, runs } = newEngine(store);
+
+  assert.deepEqual(await engine.desk.release([lease]), ["ok"]);
+  await turn();
+  assert.deepEqual(runs, []);
+  await engine.start();
+  await engine.idle();
+
+  assert.deepEqual(runs, [own.id]);
+  await engine.drain();
+});

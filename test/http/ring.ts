@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+
+import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { IdGenerator } from "../../src/domain/id.ts";
+import { newKey, newWorkerToken } from "../../src/domain/key.ts";
+import type { LogFacts } from "../../src/domain/log.ts";
+import type { Task } from "../../src/domain/task.ts";
+import { createApp } from "../../src/http/app.ts";
+import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import { RateLimiter } from "../../src/http/rate-limiter.ts";
+import { openServer } from "../../src/http/server.ts";
+import { TaskWaiters } from "../../src/http/task-waiters.ts";
+import { keyUsageNotes, workerUsageNotes } from "../../src/http/usage-notes.ts";
+import type { WorkerDesk } from "../../src/http/worker-desk.ts";
+import type { Store } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+/** What of the store the ring uses. */
+export type UsedStore = OperationsDeps["store"] & Pick<Store, "findKeyHolder" | "findWorkerHolder">;
+
+/** The task of {@link SOUND}. */
+export const FINISHED: Task = {
+  id: "01890a5d-ac96-774b-bcce-b302099a8057",
+  state: "completed",
+  statusCode: 20000,
+  statusMessage: null,
+  type: "echo",
+  createdAt: 0,
+  startedAt: 0,
+  completedAt: 0,
+  expiresAt: 0,
+  runs: 1,
+  dataText: "{}",
+  inputText: null,
+  resultText: "1",
+  errorText: null,
+};
+
+/** A store in which one task is finished and everything works. */
+export const SOUND: UsedStore = {
+  findKeyHolder: async () => ({
+    ...{ accountId: 1, login: "tester", keyId: "key_1" },
+    ...{ keyRevoked: false, accountDisabled: false },
+  }),
+  findWorkerHolder: async () => {
+    return { workerId: 1, name: "press", types: ["print"], isRevoked: false };
+  },
+  insertTasks: async () => ({ kind: "inserted" }),
+  findKeptAnswer: async () => null,
+  findTask: async () => ({ task: FINISHED, isReady: true }),
+  collectTask: async () => {},
+  cancelTask: async () => "cancelled",
+  listDeliveries: async () => [],
+  redeliver: async () => [],
+  listReady: async () => ({ tasks: [], next: null }),
+  listTasks: async () => ({ tasks: [], next: null }),
+  createKey: async () => "created",
+  revokeKey: async () => null,
+  insertAccessRequest: async () => "stored",
+  findAccountData: async () => ({
+    ...{ login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null, keys: [] },
+    taskCounts: { queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
+  }),
+};
+
+/** A desk at which everything works and nothing is queued. */
+const SOUND_DESK: WorkerDesk = {
+  isDraining: false,
+  claim: async () => [],
+  heartbeat: async (beats) => beats.map(() => "ok"),
+  complete: async (completions) => completions.map(() => "ok"),
+  fail: async (failures) => failures.map(() => "ok"),
+  release: async (leases) => leases.map(() => "ok"),
+};
+
+const LIMITS = {
+  ...{ bodyBytes: 1024, resultBytes: 1024, tasksPerPost: 100, requestsPerMinute: 0 },
+  ...{ connections: 100, headerTimeoutMs: 10_000, requestTimeoutMs: 10_000, sendTimeoutMs: 10_000 },
+};
+
+/** A line of the log. */
+export interface Logged {
+  readonly level: string;
+  readonly facts: LogFacts;
+}
+
+/** The HTTP ring alone, on a store and a state of the test's making. */
+export async function startRing(
+  t: TestContext,
+  given: {
+    readonly store?: Partial<UsedStore>;
+    readonly desk?: Partial<WorkerDesk>;
+    readonly notReadyReason?: () => string | null;
+    readonly isAccepting?: boolean;
+    readonly hasRoom?: boolean;
+    readonly limits?: Partial<typeof LIMITS>;
+  } = {},
+) {
+  const limits = { ...LIMITS, ...given.limits };
+  const logged: Logged[] = [];
+  const write = (level: string) => (facts: LogFacts) => void logged.push({ level, facts });
+  const log = {
+    ...{ debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") },
+  };
+  const ids = new IdGenerator();
+  const store = { ...SOUND, ...given.store };
+  const policy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };
+  const woken: string[] = [];
+  const clock = systemClock;
+  const noted = {
+    store: { touchKeys: async () => {}, touchWorkers: async () => {} },
+    clock: createFakeClock({ now: 0 }),
+    log,
+  };
+  const usage = { keyUsage: keyUsageNotes(noted), workerUsage: workerUsageNotes(noted) };
+  const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
+  const all = operations({
+    ...{ store, ids, tasksMax: 100, retentionMs: 1000, retentionDays: 30, limits },
+    ...{
+      ...usage,
+      waiters: new TaskWaiters(clock),
+      accessRequests: noLimit,
+      redeliveries: noLimit,
+      marketplaces: [],
+    },
+    ...{ desk: { ...SOUND_DESK, ...given.desk }, workerTypes: new Set(["print"]) },
+    progressOf: () => null,
+    rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
+    notReadyReason: async () => given.notReadyReason?.() ?? null,
+    isAccepting: () => given.isAccepting ?? true,
+    hasRoom: async () => given.hasRoom ?? true,
+    wake: (types) => void woken.push(...types),
+    cancelled: (id) => void woken.push(id),
+    wakeDeliveries: (hosts) => void woken.push(...hosts),
+    serviceStatus: () => assert.fail("nobody asks for it"),
+  });
+  const proxies = { trusted: [], servesTls: false, insecureHttp: true };
+  const gate = { store, proxies, ...usage, failedAuthentications: noLimit, requests: noLimit };
+  const app = createApp({ operations: all, gate, clock, ids, log, limits });
+  const listening = { host: "127.0.0.1", port: 0, tls: null, limits };
+  const server = await openServer(app, listening);
+  t.after(() => server.close());
+  const { key } = newKey();
+  const account = { login: "tester", key, secret: "" };
+  return { url: server.url, account, token: newWorkerToken().key, logged, woken };
+}
+
+export type Ring = Awaited<ReturnType<typeof startRing>>;
