@@ -3,7 +3,7 @@ import type { ArgsDef, CommandDef } from "citty";
 
 import type { Config } from "../config.ts";
 import { quote } from "../config/value.ts";
-import { isLogin } from "../domain/account.ts";
+import { isLogin, LOGIN_RULE } from "../domain/account.ts";
 import { StoreError } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
 import { readArguments, textOf } from "./arguments.ts";
@@ -14,8 +14,8 @@ import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import type { ProgramMeta } from "./usage.ts";
 
-/** What a command does with the store, once its arguments are known to be right. */
-export type AdminStep = (store: Store) => Promise<Answer>;
+/** What a command does with the store, once its arguments are known to be right. The configuration is the one at hand. */
+export type AdminStep = (store: Store, config: Config) => Promise<Answer>;
 
 /** A command that does one thing to the database and says what came of it. */
 export interface AdminCommand {
@@ -51,9 +51,7 @@ export const LOGIN_ARG = {
 export function loginOf(args: Arguments): string {
   const login = textOf(args, "login") ?? "";
   if (isLogin(login)) return login;
-  throw new UsageError(
-    `a login is 1 to 64 characters of A-Z a-z 0-9 . _ @ + -, not ${quote(login)}`,
-  );
+  throw new UsageError(`a login is ${LOGIN_RULE}, not ${quote(login)}`);
 }
 
 /** For a login that is well-formed and unknown. */
@@ -68,7 +66,7 @@ async function doWithStore(config: Config, step: AdminStep): Promise<Answer> {
   try {
     const store = await openAdminStore(config);
     try {
-      return await step(store);
+      return await step(store, config);
     } finally {
       await store.close();
     }

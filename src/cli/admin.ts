@@ -7,7 +7,7 @@ export const adminCommand = defineCommand({
   meta: programMeta({
     name: "postbackd admin",
     description:
-      "Manage accounts, keys, secrets, access requests and deliveries, also while the daemon serves",
+      "Manage accounts, keys, secrets, access, workers and deliveries, also while the daemon serves",
     example: "postbackd admin account create alice",
   }),
   subCommands: {
@@ -15,6 +15,7 @@ export const adminCommand = defineCommand({
     key: async () => (await import("./admin-key.ts")).keyCommand,
     secret: async () => (await import("./admin-secret.ts")).secretCommand,
     access: async () => (await import("./admin-access.ts")).accessCommand,
+    worker: async () => (await import("./admin-worker.ts")).workerCommand,
     delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
   },
 });

@@ -7,6 +7,9 @@ import { unknownNameMessage } from "../config/setting.ts";
 import { quote } from "../config/value.ts";
 import { UsageError } from "./failure.ts";
 
+/** The value hint of a last positional argument that takes all the words that are left, of which there must be one. */
+export const REST = "WORD...";
+
 /**
  * What a command line gives, by the names of the definition: positional arguments and flags alike, each
  * with every value it was given, in order. What was not given is not in it. A boolean flag is "true" or
@@ -19,7 +22,7 @@ export type Arguments = ReadonlyMap<string, readonly string[]>;
  * empty one and ignores surplus arguments. Throws a {@link UsageError} for all of these.
  */
 export function readArguments(rawArgs: readonly string[], definitions: ArgsDef): Arguments {
-  const { flags, positionals } = sortDefinitions(definitions);
+  const { flags, positionals, rest } = sortDefinitions(definitions);
   const options = Object.fromEntries([...flags].map(([name, type]) => [name, { type }]));
   const rules = { options, tokens: true, strict: false, allowPositionals: true } as const;
   const given = new Map<string, string[]>();
@@ -30,7 +33,8 @@ export function readArguments(rawArgs: readonly string[], definitions: ArgsDef):
   for (const token of parseArgs({ args: [...rawArgs], ...rules }).tokens) {
     if (token.kind === "option") add(token.name, flagValue(token, flags));
     if (token.kind === "positional") {
-      add(open.shift() ?? refuse(`unexpected argument ${quote(token.value)}`), token.value);
+      const name = open.shift() ?? rest ?? refuse(`unexpected argument ${quote(token.value)}`);
+      add(name, token.value);
     }
   }
   const missing = open.find((name) => positionals.get(name));
@@ -54,16 +58,20 @@ interface Definitions {
   readonly flags: Flags;
   /** In order; true for those that must be given. */
   readonly positionals: ReadonlyMap<string, boolean>;
+  /** The last of them, where it takes all the words that are left. */
+  readonly rest: string | null;
 }
 
 function sortDefinitions(definitions: ArgsDef): Definitions {
   const flags = new Map<string, "boolean" | "string">();
   const positionals = new Map<string, boolean>();
-  for (const [name, { type, required }] of Object.entries(definitions)) {
+  let rest: string | null = null;
+  for (const [name, { type, required, valueHint }] of Object.entries(definitions)) {
     if (type === "positional") positionals.set(name, required !== false);
-    else flags.set(name, type === "boolean" ? "boolean" : "string");
+    if (type === "positional" && valueHint === REST) rest = name;
+    if (type !== "positional") flags.set(name, type === "boolean" ? "boolean" : "string");
   }
-  return { flags, positionals };
+  return { flags, positionals, rest };
 }
 
 interface FlagToken {

@@ -20,6 +20,7 @@ export const program: CommandDef = defineCommand({
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
     admin: async () => (await import("./admin.ts")).adminCommand,
+    worker: async () => (await import("./worker.ts")).workerCommand,
     config: async () => (await import("./config.ts")).configCommand,
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,
     verify: async () => (await import("./verify.ts")).verifyCommand,

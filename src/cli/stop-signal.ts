@@ -14,6 +14,8 @@ export interface SignalParts {
   readonly exit: (code: number) => void;
   /** What SIGHUP does; null: nothing can be reloaded. */
   readonly reload: (() => void) | null;
+  /** How long a stop may take; 24.5 s unless given. */
+  readonly stopMsMax?: number;
 }
 
 /** A wish to stop that may have come. */
@@ -29,12 +31,12 @@ const STOP_MS_MAX = 24_500;
 const SAME_SIGNAL_MS = 500;
 
 /**
- * Watches for signals. The first SIGTERM or SIGINT asks for a stop, which has 24.5 s: then the process
+ * Watches for signals. The first SIGTERM or SIGINT asks for a stop, which has 24.5 s or what is given: then the process
  * ends with 1. A second one ends it at once with 128 + the signal's number; nothing acknowledged is lost
  * either way. SIGHUP reloads, or is logged and does nothing: it must not end a daemon whose terminal was closed.
  */
 export function watchSignals(parts: SignalParts): StopSignal {
-  const { source, clock, log, exit, reload } = parts;
+  const { source, clock, log, exit, reload, stopMsMax = STOP_MS_MAX } = parts;
   let first: { readonly name: string; readonly at: number } | null = null;
   let tellAsked = (): void => {};
   const asked = new Promise<void>((resolve) => (tellAsked = resolve));
@@ -43,7 +45,7 @@ export function watchSignals(parts: SignalParts): StopSignal {
     if (first === null) {
       first = { name, at: clock.monotonic() };
       log.info({ signal: name }, "stopping after what is under way; a second signal stops at once");
-      clock.setTimer(STOP_MS_MAX, () => giveUp(parts));
+      clock.setTimer(stopMsMax, () => giveUp(parts, stopMsMax));
       tellAsked();
       return;
     }
@@ -69,10 +71,7 @@ export function watchSignals(parts: SignalParts): StopSignal {
   };
 }
 
-function giveUp({ log, exit }: SignalParts): void {
-  log.error(
-    {},
-    `not stopped after ${STOP_MS_MAX} ms; what was under way is repeated after a start`,
-  );
+function giveUp({ log, exit }: SignalParts, stopMsMax: number): void {
+  log.error({}, `not stopped after ${stopMsMax} ms; what was under way is repeated after a start`);
   exit(1);
 }

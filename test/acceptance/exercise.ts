@@ -8,9 +8,10 @@ import type { Subject } from "./subject.ts";
 import { exerciseTaskFields } from "./task-fields.ts";
 import { exerciseTasks } from "./tasks.ts";
 import { exerciseWebhooks } from "./webhooks.ts";
+import { exerciseWorkers } from "./workers.ts";
 
 /**
- * Walks the contract row by row with a client that was written against it alone: §2, §3 and §8, one test for
+ * Walks the contract row by row with a client that was written against it alone: §2, §3, §7 and §8, one test for
  * each row, named after it. Packets go to this machine alone.
  */
 export function exerciseContract(subject: Subject): void {
@@ -21,6 +22,7 @@ export function exerciseContract(subject: Subject): void {
     exerciseTaskFields(subject);
     exerciseAppendix(subject);
     exerciseWebhooks(subject);
+    exerciseWorkers(subject);
     exerciseStart(subject);
     exerciseCommands(subject);
   });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import type { ArgsDef } from "citty";
 
-import { readArguments } from "../../src/cli/arguments.ts";
+import { readArguments, REST } from "../../src/cli/arguments.ts";
 import { settingArgs } from "../../src/cli/settings.ts";
 
 const ARGS: ArgsDef = {
@@ -34,6 +34,17 @@ test("takes a boolean flag alone, as true and as false", () => {
   ] as const) {
     assert.deepEqual(readArguments(["alice", ...words], ARGS).get("json"), [value]);
   }
+});
+
+test("gives all the words that are left to an argument that takes them", () => {
+  const definitions: ArgsDef = { ...ARGS, command: { type: "positional", valueHint: REST } };
+
+  const args = readArguments(["alice", "--", "sh", "-c", "--db"], definitions);
+
+  assert.deepEqual(args.get("command"), ["sh", "-c", "--db"]);
+  assert.throws(() => readArguments(["alice", "--"], definitions), {
+    message: "COMMAND is missing",
+  });
 });
 
 test("takes what stands behind -- as arguments", () => {

@@ -22,12 +22,13 @@ test("lists its commands", async (t) => {
     `\
 Runs tasks for accounts and reports finished tasks by signed webhooks (postbackd v${version})
 
-USAGE postbackd start|admin|config|explain-url|verify|health|completion
+USAGE postbackd start|admin|worker|config|explain-url|verify|health|completion
 
 COMMANDS
 
         start    Serve: take in tasks, run them, send their webhooks
-        admin    Manage accounts, keys, secrets, access requests and deliveries, also while the daemon serves
+        admin    Manage accounts, keys, secrets, access, workers and deliveries, also while the daemon serves
+       worker    Claim tasks from a daemon over HTTP and run a command for each
        config    Check, show and begin a configuration
   explain-url    Say whether a webhook to a URL would be sent, and why not
        verify    Check the signature of a webhook and say what is wrong with it
@@ -110,6 +111,42 @@ EXAMPLE
   );
 });
 
+test("explains the command that a worker runs", async (t) => {
+  const { code, stdout } = await runProgram(t, ["worker", "--help"]);
+
+  assert.equal(code, 0);
+  assert.equal(
+    stdout,
+    `\
+Claim tasks from a daemon over HTTP and run a command for each (postbackd worker)
+
+USAGE postbackd worker [OPTIONS] <COMMAND>
+
+ARGUMENTS
+
+  COMMAND=<WORD...>    Program and arguments to run for each task, without a shell (Required)
+
+OPTIONS
+
+           --url=<URL>    Base URL of the daemon
+       --token=<TOKEN>    Worker's token; better in POSTBACKD_TOKEN or the file POSTBACKD_TOKEN_FILE names
+         --type=<TYPE>    Type whose tasks it claims; at least one, may be repeated
+     --concurrency=<N>    Tasks at once, 1 to 100 (Default: 1)
+  --timeout=<DURATION>    Longest run; the type's own timeout counts anyway
+       --insecure-http    Use plain HTTP beyond loopback, token and tasks in the clear
+
+The command gets the task as one line of JSON on stdin; what it prints is the result. A token on the
+command line is seen by every user of the machine: give it in POSTBACKD_TOKEN, or in the file that
+POSTBACKD_TOKEN_FILE names. When the daemon has accepted it, stdout gets one line of JSON; logs go to
+stderr. SIGTERM and SIGINT stop it: runs have 25 seconds to end, what still runs then is given back.
+
+EXAMPLE
+
+  postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js
+`,
+  );
+});
+
 test("explains an argument that may be left out", async (t) => {
   const { code, stdout } = await runProgram(t, ["config", "init", "--help"]);
 
@@ -156,7 +193,7 @@ for (const { words, commands } of allCommands(await readCommandTree(program))) {
 const WRONG: readonly [words: readonly string[], stderr: string][] = [
   [
     [],
-    "postbackd: no command given; there are start, admin, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
+    "postbackd: no command given; there are start, admin, worker, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
   ],
   [
     ["strat"],
@@ -169,7 +206,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin"],
-    "postbackd: no command given; there are account, key, secret, access, delivery\nTry 'postbackd admin --help'.\n",
+    "postbackd: no command given; there are account, key, secret, access, worker, delivery\nTry 'postbackd admin --help'.\n",
   ],
   [
     ["--db", "x", "start"],

@@ -6,13 +6,17 @@ import { watchSignals } from "../../src/cli/stop-signal.ts";
 import { createLogger } from "../../src/log.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
-function setUp({ reload = null }: { readonly reload?: (() => void) | null } = {}) {
+function setUp({
+  reload = null,
+  ...more
+}: { readonly reload?: (() => void) | null; readonly stopMsMax?: number } = {}) {
   const source = new EventEmitter();
   const clock = createFakeClock({ now: 0 });
   const lines: string[] = [];
   const log = createLogger({ level: "info", format: "json", write: (line) => lines.push(line) });
   const exits: number[] = [];
-  const stop = watchSignals({ source, clock, log, exit: (code) => exits.push(code), reload });
+  const exit = (code: number): void => void exits.push(code);
+  const stop = watchSignals({ source, clock, log, exit, reload, ...more });
   return { source, clock, lines, exits, stop };
 }
 
@@ -39,6 +43,17 @@ test("ends with 1 and says so when the stop takes longer than the contract's 25 
 
   assert.deepEqual(exits, [1]);
   assert.match(lines.at(-1) ?? "", /"level":"error".*not stopped after 24500 ms/);
+});
+
+test("gives a stop the time that it is told to", () => {
+  const { source, clock, exits } = setUp({ stopMsMax: 36_000 });
+  source.emit("SIGTERM");
+
+  clock.advance(35_999);
+  assert.deepEqual(exits, []);
+  clock.advance(1);
+
+  assert.deepEqual(exits, [1]);
 });
 
 test("ends at once with 128 and its number at a second signal", () => {

@@ -1,0 +1,181 @@
+import { defineCommand } from "citty";
+import type { ArgsDef } from "citty";
+
+import type { Config } from "../config.ts";
+import { keyPart } from "../config/file.ts";
+import { systemClock } from "../domain/clock.ts";
+import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/key.ts";
+import { timeOrNull, timeText } from "../domain/time.ts";
+import { isWorkerName, WORKER_NAME_RULE } from "../domain/worker.ts";
+import type { NewWorker, Worker } from "../store/store.ts";
+import { defineAdminCommand } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { cellText, printError, tableLines } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+import { typesOf } from "./worker-type.ts";
+
+const NAME = "postbackd admin worker";
+
+const NAME_ARG = {
+  name: { type: "positional", description: "Name of the worker" },
+} as const satisfies ArgsDef;
+
+const create = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} create`,
+    description: "Make a worker's token, for the tasks of some types",
+    example: `${NAME} create resizer-1 --type resize`,
+    notes:
+      "Processes that share a token share the worker. With its token a worker reads the tasks of all accounts,\n" +
+      "of its types alone.",
+  }),
+  args: {
+    ...NAME_ARG,
+    type: {
+      type: "string",
+      valueHint: "TYPE",
+      description: "Type whose tasks it may claim; at least one, may be repeated",
+    },
+  },
+  plan: (args) => createWorker(nameOf(args), typesOf(args)),
+});
+
+const list = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} list`,
+    description: "List all workers, by name",
+    example: `${NAME} list`,
+  }),
+  args: {},
+  plan: () => listWorkers,
+});
+
+const revoke = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} revoke`,
+    description: "Refuse a worker's token from the next request on, for good",
+    example: `${NAME} revoke resizer-1`,
+    notes:
+      "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
+  }),
+  args: NAME_ARG,
+  plan: (args) => revokeWorker(nameOf(args)),
+});
+
+/** `postbackd admin worker …`. */
+export const workerCommand = defineCommand({
+  meta: programMeta({
+    name: NAME,
+    description: "Make, list and revoke the tokens of external workers",
+    example: `${NAME} create resizer-1 --type resize`,
+  }),
+  subCommands: { create, list, revoke },
+});
+
+// What was given is not repeated: it may be a token, and messages end up in logs.
+function nameOf(args: Arguments): string {
+  const name = textOf(args, "name") ?? "";
+  if (isWorkerName(name)) return name;
+  throw new UsageError(`a worker's name is ${WORKER_NAME_RULE}`);
+}
+
+function createWorker(name: string, types: readonly string[]): AdminStep {
+  return async (store, config) => {
+    const { key: token, hash, lastFour } = newWorkerToken();
+    const worker = { name, hash, lastFour, types, createdAt: systemClock.now() };
+    if ((await store.createWorker(worker)) === "exists") throw nameTaken(name);
+    warnOfTypes(types, config);
+    return newWorkerAnswer(worker, token);
+  };
+}
+
+/** A type may be configured later, so its worker is made all the same. */
+function warnOfTypes(types: readonly string[], config: Config): void {
+  for (const type of types) {
+    const kind = config.types.get(type)?.kind;
+    if (kind === "worker") continue;
+    const what = kind === undefined ? "defines no type" : "has another runner for type";
+    printError(
+      `warning: the configuration at hand ${what} ${type}; ` +
+        `a worker gets its tasks when it has [types.${keyPart(type)}] with runner = "worker"`,
+    );
+  }
+}
+
+function nameTaken(name: string): CommandFailure {
+  return new CommandFailure(
+    `there is a worker ${name} already; choose another name, or revoke it first with '${NAME} revoke ${name}'`,
+  );
+}
+
+function newWorkerAnswer(worker: NewWorker, token: string): Answer {
+  const { name, types, lastFour, createdAt } = worker;
+  return {
+    document: {
+      worker: {
+        ...{ name, token, prefix: WORKER_TOKEN_PREFIX, last_four: lastFour, types },
+        created_at: timeText(createdAt),
+      },
+    },
+    lines: [
+      `worker  ${name}`,
+      `token   ${token}`,
+      `types   ${types.join(", ")}`,
+      "",
+      "Store the token now: it is shown this once and cannot be shown again.",
+    ],
+  };
+}
+
+const listWorkers: AdminStep = async (store) => {
+  const workers = await store.listWorkers();
+  const hint = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
+  return {
+    document: { workers: workers.map(workerDocument) },
+    lines: workers.length === 0 ? [hint] : workerLines(workers),
+  };
+};
+
+function revokeWorker(name: string): AdminStep {
+  return async (store) => {
+    const worker = await store.revokeWorker({ name, revokedAt: systemClock.now() });
+    if (worker === null) {
+      throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
+    }
+    const since = cellText(timeOrNull(worker.revokedAt));
+    return {
+      document: { worker: workerDocument(worker) },
+      lines: [`Worker ${name} is revoked since ${since}.`],
+    };
+  };
+}
+
+function workerDocument(worker: Worker): Answer["document"] {
+  return {
+    name: worker.name,
+    prefix: WORKER_TOKEN_PREFIX,
+    last_four: worker.lastFour,
+    types: worker.types,
+    created_at: timeText(worker.createdAt),
+    last_seen_at: timeOrNull(worker.lastSeenAt),
+    leases: worker.leases,
+    revoked_at: timeOrNull(worker.revokedAt),
+  };
+}
+
+function workerLines(workers: readonly Worker[]): readonly string[] {
+  const rows = workers.map((worker) => [
+    worker.name,
+    `${WORKER_TOKEN_PREFIX}…${worker.lastFour}`,
+    worker.types.join(","),
+    timeText(worker.createdAt),
+    cellText(timeOrNull(worker.lastSeenAt)),
+    String(worker.leases),
+    cellText(timeOrNull(worker.revokedAt)),
+  ]);
+  return tableLines(["NAME", "TOKEN", "TYPES", "CREATED", "LAST SEEN", "LEASES", "REVOKED"], rows);
+}

@@ -1,0 +1,56 @@
+import { version } from "../assets.ts";
+import { SETTINGS } from "../config/setting.ts";
+import { systemClock } from "../domain/clock.ts";
+import { createLogger } from "../log.ts";
+import { workWithCommand } from "../worker/command-worker.ts";
+import type { CommandWorkerPlan } from "../worker/command-worker.ts";
+import { CommandFailure, EXIT } from "./failure.ts";
+import { watchSignals } from "./stop-signal.ts";
+
+/** What `postbackd worker` is to do. */
+export type WorkerPlan = Omit<CommandWorkerPlan, "cwd" | "resultBytesMax">;
+
+const GRACE_MS = 25_000;
+// The grace, then from SIGTERM to SIGKILL for the commands, then the last words to the daemon.
+const STOP_MS_MAX = GRACE_MS + 11_000;
+
+/**
+ * Works until a signal asks to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
+ * refuses the worker or the command is not there.
+ */
+export async function work(plan: WorkerPlan): Promise<void> {
+  const log = createLogger({ level: "info", format: process.stderr.isTTY ? "text" : "json" });
+  const exit = (code: number): void => process.exit(code);
+  const stop = new AbortController();
+  const signals = watchSignals({
+    ...{ source: process, clock: systemClock, log, exit, reload: null, stopMsMax: STOP_MS_MAX },
+  });
+  void signals.asked.then(() => stop.abort());
+  // The clock's timers do not keep a process alive, and between two questions there is nothing else.
+  const alive = setInterval(() => {}, 1_000_000);
+  try {
+    const all = { ...plan, cwd: process.cwd(), resultBytesMax: defaultResultBytes() };
+    const end = await workWithCommand(all, {
+      ...{ clock: systemClock, log, stop: stop.signal, graceMs: GRACE_MS },
+      onReady: () => announce(plan),
+    });
+    if (end.kind === "refused") throw new CommandFailure(end.reason);
+  } finally {
+    clearInterval(alive);
+  }
+  log.info({}, "stopped");
+  process.exit(EXIT.done);
+}
+
+function announce({ url, types, concurrency }: WorkerPlan): void {
+  const ready = { event: "ready", url: url.href, types, concurrency, pid: process.pid, version };
+  process.stdout.write(`${JSON.stringify(ready)}\n`);
+}
+
+/** A worker cannot know the daemon's own limit. */
+function defaultResultBytes(): number {
+  const { kind, default: standard } = SETTINGS.limitsResult;
+  const parsed = kind.parse(standard, "");
+  if (parsed.kind === "value") return parsed.value;
+  throw new Error(`the default of limits.result ${parsed.reason}`);
+}

@@ -1,0 +1,155 @@
+import { readFileSync } from "node:fs";
+
+import { defineCommand } from "citty";
+import type { ArgsDef } from "citty";
+
+import { isLoopbackHost } from "../config/network.ts";
+import { duration, integerBetween, quote } from "../config/value.ts";
+import { isWellFormedWorkerToken } from "../domain/key.ts";
+import { isSet, readArguments, REST, textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { ConfigurationError, UsageError } from "./failure.ts";
+import { programMeta } from "./usage.ts";
+import type { WorkerPlan } from "./work.ts";
+import { typesOf } from "./worker-type.ts";
+
+const args = {
+  url: { type: "string", valueHint: "URL", description: "Base URL of the daemon" },
+  token: {
+    type: "string",
+    valueHint: "TOKEN",
+    description: "Worker's token; better in POSTBACKD_TOKEN or the file POSTBACKD_TOKEN_FILE names",
+  },
+  type: {
+    type: "string",
+    valueHint: "TYPE",
+    description: "Type whose tasks it claims; at least one, may be repeated",
+  },
+  concurrency: {
+    type: "string",
+    valueHint: "N",
+    default: "1",
+    description: "Tasks at once, 1 to 100",
+  },
+  timeout: {
+    type: "string",
+    valueHint: "DURATION",
+    description: "Longest run; the type's own timeout counts anyway",
+  },
+  "insecure-http": {
+    type: "boolean",
+    description: "Use plain HTTP beyond loopback, token and tasks in the clear",
+  },
+  command: {
+    type: "positional",
+    valueHint: REST,
+    description: "Program and arguments to run for each task, without a shell",
+  },
+} as const satisfies ArgsDef;
+
+/** `postbackd worker`. */
+export const workerCommand = defineCommand({
+  meta: programMeta({
+    name: "postbackd worker",
+    description: "Claim tasks from a daemon over HTTP and run a command for each",
+    example: "postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js",
+    notes:
+      "The command gets the task as one line of JSON on stdin; what it prints is the result. A token on the\n" +
+      "command line is seen by every user of the machine: give it in POSTBACKD_TOKEN, or in the file that\n" +
+      "POSTBACKD_TOKEN_FILE names. When the daemon has accepted it, stdout gets one line of JSON; logs go to\n" +
+      "stderr. SIGTERM and SIGINT stop it: runs have 25 seconds to end, what still runs then is given back.",
+  }),
+  args,
+  async run({ rawArgs }) {
+    const plan = readPlan(readArguments(rawArgs, args), process.env);
+    const { work } = await import("./work.ts");
+    await work(plan);
+  },
+});
+
+/** What the command line and the environment ask for, checked. No file but that of the token is looked at. */
+function readPlan(given: Arguments, env: NodeJS.ProcessEnv): WorkerPlan {
+  const [program, ...rest] = given.get("command") ?? [];
+  if (program === undefined || program === "") throw new UsageError("COMMAND is missing");
+  return {
+    url: urlOf(given),
+    types: typesOf(given),
+    concurrency: concurrencyOf(given),
+    timeoutMs: timeoutOf(given),
+    token: tokenOf(given, env),
+    command: [program, ...rest],
+  };
+}
+
+function urlOf(given: Arguments): URL {
+  const text = textOf(given, "url");
+  if (text === undefined) throw new UsageError("give the daemon's base URL, with --url URL");
+  const url = URL.parse(text);
+  const isBase = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === "";
+  if (!isBase || url.username + url.password !== "") {
+    throw new UsageError(
+      "--url takes a base URL such as https://tasks.example.com, without a user",
+    );
+  }
+  const isReadable =
+    url.protocol === "http:" && !isLoopbackHost(url.hostname.replace(/^\[(.*)\]$/, "$1"));
+  if (!isReadable || isSet(given, "insecure-http")) return url;
+  throw new ConfigurationError([
+    `${url.origin} is plain HTTP beyond this machine: token and tasks would travel readable; ` +
+      "give an https URL, or --insecure-http if the network is trusted",
+  ]);
+}
+
+function concurrencyOf(given: Arguments): number {
+  const text = textOf(given, "concurrency") ?? args.concurrency.default;
+  const parsed = integerBetween(1, 100).parse(/^\d{1,5}$/.test(text) ? Number(text) : text, "");
+  if (parsed.kind === "value") return parsed.value;
+  throw new UsageError(`--concurrency ${parsed.reason}`);
+}
+
+/** Without one the type's timeout, which the daemon keeps, is the only one. */
+function timeoutOf(given: Arguments): number {
+  const text = textOf(given, "timeout");
+  if (text === undefined) return Infinity;
+  const parsed = duration.parse(text, "");
+  if (parsed.kind === "value") return parsed.value;
+  throw new UsageError(`--timeout ${parsed.reason}`);
+}
+
+// Nothing of what was given is repeated: it is a secret, or another one.
+function tokenOf(given: Arguments, env: NodeJS.ProcessEnv): string {
+  const [token, source] = findToken(given, env);
+  if (isWellFormedWorkerToken(token)) return token;
+  throw new UsageError(
+    `${source} holds no worker's token, which is pbd_work_ and 40 characters; ` +
+      "copy it whole, or make one with 'postbackd admin worker create'",
+  );
+}
+
+function findToken(
+  given: Arguments,
+  env: NodeJS.ProcessEnv,
+): readonly [token: string, source: string] {
+  const flag = textOf(given, "token");
+  if (flag !== undefined) return [flag, "--token"];
+  const { POSTBACKD_TOKEN: variable = "", POSTBACKD_TOKEN_FILE: file = "" } = env;
+  if (variable !== "") return [variable, "POSTBACKD_TOKEN"];
+  if (file !== "") return [readTokenFile(file), `the file of POSTBACKD_TOKEN_FILE`];
+  throw new UsageError(
+    "give the worker's token, in POSTBACKD_TOKEN, POSTBACKD_TOKEN_FILE or --token",
+  );
+}
+
+function readTokenFile(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unreadable";
+    throw new UsageError(
+      `the file ${quote(path)} of POSTBACKD_TOKEN_FILE cannot be read (${code})`,
+      {
+        cause: error,
+      },
+    );
+  }
+}

@@ -1,0 +1,112 @@
+import type { Clock } from "../domain/clock.ts";
+import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../domain/lease.ts";
+import { Bell } from "./bell.ts";
+import { estimateLeaseMs } from "./held-run.ts";
+import { waitMsAfter } from "./link.ts";
+import type { Link } from "./link.ts";
+import { claimBody, parseClaim } from "./message.ts";
+import type { ClaimedRun } from "./message.ts";
+
+export interface ClaimerDeps {
+  readonly link: Pick<Link, "ask">;
+  readonly types: readonly string[];
+  readonly clock: Clock;
+  /** How many more tasks can be run now. */
+  readonly freePlaces: () => number;
+  /** Runs a task. What was not asked for is given too: it is leased all the same. */
+  readonly take: (run: ClaimedRun, leaseMs: number) => void;
+  /** The daemon knows the worker: called once, at the first answer. */
+  readonly onReady: () => void;
+}
+
+// What the network and a busy daemon may add to the wait.
+const ANSWER_MS_MAX = 15_000;
+// A daemon that drains answers at once that there is nothing.
+const DRAIN_REST_MS = 5000;
+
+/**
+ * Asks for tasks while there is a place free: a question that waits for half a minute at the daemon, then the next.
+ * It waits by itself only after a fault, and where the daemon answers sooner than it was asked to.
+ */
+export class Claimer {
+  readonly #deps: ClaimerDeps;
+  readonly #bell: Bell;
+  readonly #end = new AbortController();
+  /** Answers in a row that brought nothing and did not wait. */
+  #vain = 0;
+  #isReady = false;
+  #restUntil = 0;
+  /** The most to ask for; less after an answer that was too long to be read. */
+  #max = LEASE_BATCH_MAX;
+
+  constructor(deps: ClaimerDeps) {
+    this.#deps = deps;
+    this.#bell = new Bell({ clock: deps.clock });
+  }
+
+  /** Claims until {@link stop}. */
+  async run(): Promise<void> {
+    while (!this.#end.signal.aborted) {
+      const restMs = this.#restUntil - this.#deps.clock.monotonic();
+      if (restMs > 0) await this.#bell.within(restMs);
+      else if (this.#deps.freePlaces() <= 0) await this.#bell.within(null);
+      else await this.#claim();
+    }
+  }
+
+  /** A place has become free. */
+  wake(): void {
+    this.#bell.ring();
+  }
+
+  /** The daemon stops: its successor is asked in a while. */
+  drain(): void {
+    this.#rest(DRAIN_REST_MS);
+  }
+
+  /** Claims no more, and ends a question that waits. */
+  stop(): void {
+    this.#end.abort();
+    this.#bell.ring();
+  }
+
+  async #claim(): Promise<void> {
+    const { link, types, clock, freePlaces } = this.#deps;
+    const startedAt = clock.monotonic();
+    const max = Math.min(freePlaces(), this.#max);
+    // The first question does not wait: its answer says whether the token and the types are right.
+    const waitSeconds = this.#isReady ? CLAIM_WAIT_SECONDS_MAX : 0;
+    const reply = await link.ask({
+      operation: "claim",
+      body: claimBody({ types, max, waitSeconds }),
+      read: parseClaim,
+      timeoutMs: waitSeconds * 1000 + ANSWER_MS_MAX,
+      signal: this.#end.signal,
+    });
+    if (reply.kind === "answered") this.#take(reply.read, { answeredAt: reply.date });
+    const wasLong = clock.monotonic() - startedAt >= 1000;
+    const isVain =
+      reply.kind !== "answered" || (reply.read.length === 0 && waitSeconds > 0 && !wasLong);
+    if (isVain) {
+      this.#vain++;
+      // What could not be read is leased all the same; of tasks as large as these fewer are asked for.
+      if (reply.kind === "passing" && reply.isTooLong) this.#max = Math.ceil(max / 2);
+      const retryAfterMs = reply.kind === "passing" ? reply.retryAfterMs : null;
+      this.#rest(waitMsAfter(this.#vain, { retryAfterMs }));
+    } else this.#vain = 0;
+  }
+
+  #take(runs: readonly ClaimedRun[], { answeredAt }: { readonly answeredAt: number | null }): void {
+    const { clock, take, onReady } = this.#deps;
+    if (!this.#isReady) onReady();
+    this.#isReady = true;
+    const times = { answeredAt, now: clock.now() };
+    for (const run of runs) {
+      take(run, estimateLeaseMs({ expiresAt: run.leaseExpiresAt, ...times }));
+    }
+  }
+
+  #rest(ms: number): void {
+    this.#restUntil = Math.max(this.#restUntil, this.#deps.clock.monotonic() + ms);
+  }
+}

@@ -1,0 +1,68 @@
+import type { Clock } from "../domain/clock.ts";
+import { hashKey } from "../domain/key.ts";
+import type { Logger } from "../domain/log.ts";
+import { createServiceClient } from "../net/service-client.ts";
+import { createCommandRunner } from "../runners/command.ts";
+import { endOrphans } from "../runners/orphan.ts";
+import { pidNamespace } from "../runners/process-table.ts";
+import { commandEnvironment, commandProblem } from "../runners/program.ts";
+import type { CommandLine } from "../runners/program.ts";
+import { Link } from "./link.ts";
+import { Worker } from "./worker.ts";
+import type { WorkerEnd } from "./worker.ts";
+
+/** What a worker is to do. */
+export interface CommandWorkerPlan {
+  /** Base URL of the daemon. */
+  readonly url: URL;
+  readonly token: string;
+  readonly types: readonly string[];
+  readonly command: CommandLine;
+  /** Absolute path of the folder that the command runs in. */
+  readonly cwd: string;
+  readonly concurrency: number;
+  /** Infinity where only the type's own timeout, which the daemon keeps, is to count. */
+  readonly timeoutMs: number;
+  /** The limit of the command's output, and of the result as JSON text. */
+  readonly resultBytesMax: number;
+}
+
+export interface CommandWorkerParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called once, when the daemon has accepted token and types. */
+  readonly onReady: () => void;
+  /** Aborted when the worker is to stop. */
+  readonly stop: AbortSignal;
+  /** How long runs have then to end by themselves. */
+  readonly graceMs: number;
+}
+
+/**
+ * Claims tasks and runs a command for each, as the daemon's own command runner does, until it is stopped or the daemon
+ * refuses it. A command that cannot be started is said before any task is claimed. Ends what an earlier worker with
+ * the same token left running when it was killed. Settles when nothing is left running.
+ */
+export async function workWithCommand(
+  plan: CommandWorkerPlan,
+  { clock, log, onReady, stop, graceMs }: CommandWorkerParts,
+): Promise<WorkerEnd> {
+  const { url, token, types, command, cwd } = plan;
+  const place = { cwd, env: commandEnvironment(process.env, {}) };
+  const problem = await commandProblem(command, place);
+  if (problem !== null) return { kind: "refused", reason: problem };
+  // Two workers that share a token have the same owner: each is spared by the other while it lives.
+  // Of one in another container, whose pids count otherwise, it could not be told whether it lives.
+  const owner = `worker-${hashKey(token).slice(0, 16)}-${pidNamespace()}`;
+  const { ended } = await endOrphans({ owner });
+  if (ended > 0) log.warn({ processes: ended }, "ended what a killed worker had left running");
+  // A question that waits, a heartbeat and a report may be under way at once.
+  const client = createServiceClient({ socketsMax: 4 });
+  try {
+    const link = new Link({ client, url, token, clock, log });
+    const runner = createCommandRunner({ ...plan, env: {}, owner, clock });
+    return await new Worker({ link, types, runner, clock, log, onReady }).work({ stop, graceMs });
+  } finally {
+    client.close();
+  }
+}

@@ -1,0 +1,86 @@
+import type { Clock } from "../domain/clock.ts";
+import type { LeaseOutcome } from "../domain/lease.ts";
+import { Bell } from "./bell.ts";
+import { beatEveryMs } from "./held-run.ts";
+import type { HeldRun } from "./held-run.ts";
+import { waitMsAfter } from "./link.ts";
+import type { Link } from "./link.ts";
+import { heartbeatBody, parseOutcomes } from "./message.ts";
+
+export interface HeartDeps {
+  readonly link: Pick<Link, "ask">;
+  readonly clock: Clock;
+  /** Everything that the worker holds now. */
+  readonly held: () => readonly HeldRun[];
+  /** What the daemon says of a lease. */
+  readonly onOutcome: (run: HeldRun, outcome: LeaseOutcome) => void;
+  /** The daemon is about to stop. */
+  readonly onDrain: () => void;
+}
+
+// An answer that takes longer is no use to a lease of a second; those of half a minute can wait for it.
+const ANSWER_MS_MIN = 1000;
+
+/**
+ * Gives a sign of life for all leases in one request, when the first of them needs one: at a third of its time, or soon
+ * after its run has said how far it is.
+ */
+export class Heart {
+  readonly #deps: HeartDeps;
+  readonly #bell: Bell;
+  readonly #end = new AbortController();
+
+  constructor(deps: HeartDeps) {
+    this.#deps = deps;
+    this.#bell = new Bell({ clock: deps.clock });
+  }
+
+  /** Beats until {@link stop}. */
+  async run(): Promise<void> {
+    let failures = 0;
+    while (!this.#end.signal.aborted) {
+      const dueAt = Math.min(...this.#deps.held().map((run) => run.beatDueAt));
+      const leftMs = dueAt - this.#deps.clock.monotonic();
+      if (leftMs > 0) await this.#bell.within(Number.isFinite(leftMs) ? leftMs : null);
+      else failures = (await this.#beat(failures)) ? 0 : failures + 1;
+    }
+  }
+
+  /** A sign of life may be due sooner. */
+  wake(): void {
+    this.#bell.ring();
+  }
+
+  stop(): void {
+    this.#end.abort();
+    this.#bell.ring();
+  }
+
+  /** Answers whether the daemon has heard it. */
+  async #beat(failures: number): Promise<boolean> {
+    const { link, clock, held, onOutcome, onDrain } = this.#deps;
+    const runs = held();
+    const everyMs = Math.min(...runs.map((run) => beatEveryMs(run.leaseMs)));
+    const sentAt = clock.monotonic();
+    const reply = await link.ask({
+      operation: "heartbeat",
+      body: heartbeatBody(runs),
+      read: (value) => parseOutcomes(value, runs),
+      timeoutMs: Math.max(everyMs, ANSWER_MS_MIN),
+      signal: this.#end.signal,
+    });
+    const outcomes = reply.kind === "answered" ? reply.read : null;
+    for (const run of runs) {
+      const waitMs = beatEveryMs(run.leaseMs);
+      if (outcomes !== null) run.beatDueAt = sentAt + waitMs;
+      // From now on: a daemon that is away is not to be asked without a pause.
+      else run.beatDueAt = clock.monotonic() + Math.min(waitMs, waitMsAfter(failures + 1));
+    }
+    if (reply.kind === "answered" && reply.value["drain"] === true) onDrain();
+    outcomes?.forEach((outcome, i) => {
+      const run = runs[i];
+      if (run !== undefined) onOutcome(run, outcome);
+    });
+    return outcomes !== null;
+  }
+}

@@ -1,0 +1,100 @@
+import { isJsonObject, toJsonText } from "../domain/json.ts";
+import type { JsonObject } from "../domain/json.ts";
+import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";
+
+/** What the worker protocol (contract §7) says in JSON: bodies to send, answers to read. */
+
+/** A task as a worker gets it. */
+export interface ClaimedRun extends LeaseRef {
+  readonly request: RunRequest;
+  /** By the daemon's clock. */
+  readonly leaseExpiresAt: number;
+}
+
+/** How a run ended, as the daemon is told. */
+export type Ending =
+  | (LeaseRef & { readonly kind: "complete"; readonly resultText: string })
+  | (LeaseRef & {
+      readonly kind: "fail";
+      readonly message: string;
+      readonly detail: RunFailureDetail;
+    })
+  | (LeaseRef & { readonly kind: "release" });
+
+/** The body of a claim. */
+export function claimBody(order: {
+  readonly types: readonly string[];
+  readonly max: number;
+  readonly waitSeconds: number;
+}): string {
+  return JSON.stringify({ types: order.types, max: order.max, wait_seconds: order.waitSeconds });
+}
+
+/** The body of a heartbeat. */
+export function heartbeatBody(beats: readonly LeaseBeat[]): string {
+  const leases = beats.map(({ id, leaseId, progress }) => ({
+    ...{ id, lease_id: leaseId },
+    ...(progress === null ? {} : { progress }),
+  }));
+  return JSON.stringify({ leases });
+}
+
+/** One task in the body of complete, fail or release. The result goes in as text, so that numbers keep every digit. */
+export function endingText(ending: Ending): string {
+  const { id, leaseId } = ending;
+  const ref = { id, lease_id: leaseId };
+  switch (ending.kind) {
+    case "complete":
+      return `${JSON.stringify(ref).slice(0, -1)},"result":${ending.resultText}}`;
+    case "fail":
+      return JSON.stringify({ ...ref, message: ending.message, detail: ending.detail });
+    case "release":
+      return JSON.stringify(ref);
+  }
+}
+
+/** Reads the answer to a claim; null where it is none. */
+export function parseClaim(value: JsonObject): readonly ClaimedRun[] | null {
+  const tasks = listOf(value["tasks"])?.map(parseClaimed);
+  return tasks?.every((task) => task !== null) === true ? tasks : null;
+}
+
+/** Reads the outcomes for what was asked about, in its order; null where the answer is none to that. */
+export function parseOutcomes(
+  value: JsonObject,
+  asked: readonly LeaseRef[],
+): readonly LeaseOutcome[] | null {
+  const tasks = listOf(value["tasks"]);
+  if (tasks?.length !== asked.length) return null;
+  const outcomes = asked.map(({ id }, i) => {
+    const task = tasks[i];
+    return isJsonObject(task) && task["id"] === id ? parseOutcome(task["outcome"]) : null;
+  });
+  return outcomes.every((outcome) => outcome !== null) ? outcomes : null;
+}
+
+function parseOutcome(value: unknown): LeaseOutcome | null {
+  return value === "ok" || value === "lost" || value === "cancelled" ? value : null;
+}
+
+function parseClaimed(task: unknown): ClaimedRun | null {
+  if (!isJsonObject(task)) return null;
+  const { id, type, lease_id: leaseId, lease_expires_at: until } = task;
+  if (typeof id !== "string" || typeof type !== "string") return null;
+  if (typeof leaseId !== "string" || typeof until !== "string") return null;
+  const expiresAt = Date.parse(until);
+  if (Number.isNaN(expiresAt)) return null;
+  const inputText = toJsonText(task["input"] ?? null);
+  const [tag, marketplace] = [textOrNull(task["tag"]), textOrNull(task["marketplace"])];
+  const request = { id, type, tag, marketplace, inputText };
+  return { id, leaseId, leaseExpiresAt: expiresAt, request };
+}
+
+function listOf(value: unknown): readonly unknown[] | null {
+  return Array.isArray(value) ? value : null;
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}

@@ -1,0 +1,129 @@
+import { isJsonObject, JSON_DEPTH_MAX, parseJsonBytes, toPlainNumber } from "../domain/json.ts";
+import type { JsonObject } from "../domain/json.ts";
+import type { ServiceAnswer } from "../net/service-client.ts";
+
+/** What an answer of the daemon means to a worker. Every `reason` is for the log, on one line. */
+export type Reply<Read> =
+  | {
+      readonly kind: "answered";
+      readonly value: JsonObject;
+      /** What the question's own reader made of it. */
+      readonly read: Read;
+      /** The daemon's time, to the second; null where it does not say. */
+      readonly date: number | null;
+    }
+  /** Another time it may go better. */
+  | {
+      readonly kind: "passing";
+      readonly reason: string;
+      readonly retryAfterMs: number | null;
+      /** There is an answer, and it is more than a worker reads. */
+      readonly isTooLong: boolean;
+    }
+  /** What was sent is more than the daemon reads. */
+  | { readonly kind: "too_large" }
+  /** It never goes better: the token, the types or the address are wrong. */
+  | { readonly kind: "refused"; readonly reason: string }
+  /** The worker ended the request itself. */
+  | { readonly kind: "aborted" };
+
+// Around an input stand its task, the list of tasks and the envelope.
+const DEPTH_MAX = JSON_DEPTH_MAX + 3;
+
+/**
+ * Reads an answer; `read` gives null for what is none to the question. Whatever stands at the other end, this neither
+ * throws nor takes it at its word.
+ */
+export function toReply<Read>(
+  answer: ServiceAnswer,
+  read: (value: JsonObject) => Read | null,
+): Reply<Read> {
+  switch (answer.kind) {
+    case "aborted":
+      return { kind: "aborted" };
+    case "unreachable":
+    case "malformed":
+      return passing(answer.error);
+    case "too_long":
+      return { ...passing("the answer is too long"), isTooLong: true };
+    case "answered":
+      return answer.status === 200 ? toAnswered(answer, read) : toFault(answer);
+  }
+}
+
+type Answered = Extract<ServiceAnswer, { kind: "answered" }>;
+
+/** What is no answer to the question. */
+type Fault = Exclude<Reply<never>, { kind: "answered" }>;
+
+function toAnswered<Read>(
+  { body, headers }: Answered,
+  reader: (value: JsonObject) => Read | null,
+): Reply<Read> {
+  const value = toObject(body);
+  const read = value === null ? null : reader(value);
+  if (value === null || read === null) return passing("HTTP 200, and not what postbackd answers");
+  const date = Date.parse(headers.date ?? "");
+  return { kind: "answered", value, read, date: Number.isNaN(date) ? null : date };
+}
+
+function toFault({ status, body, headers }: Answered): Fault {
+  const said = toObject(body);
+  const code = toPlainNumber(said?.["status_code"]);
+  const isOurs = typeof code === "number" && code >= 40_000;
+  if (status === 413) return { kind: "too_large" };
+  const text = isOurs ? `${code} ${shortLine(said?.["status_message"])}` : `HTTP ${status}`;
+  const isFinal = isOurs && status >= 400 && status < 500 && status !== 429;
+  if (isFinal || status === 401 || status === 403) return refused(text, said);
+  return passing(text, toWaitMs(headers["retry-after"]));
+}
+
+/** What to do about it, by the code that the text begins with. */
+const HINTS: ReadonlyMap<string, string> = new Map([
+  ["40100", "Check the token."],
+  ["40101", "Make another with 'postbackd admin worker create'."],
+  ["40300", "Give an https URL."],
+  ["40301", "Make a token for it with 'postbackd admin worker create'."],
+  // Of what a worker sends only the types may be wrong.
+  ["40501", 'On the daemon the type needs runner = "worker" in its [types] table.'],
+  ["40400", "Check the URL: it is the base URL of the daemon, without /v1."],
+]);
+
+function refused(text: string, said: JsonObject | null): Fault {
+  const detail = firstDetail(said);
+  const hint = HINTS.get(text.slice(0, 5));
+  const isNews = detail !== null && !text.includes(detail);
+  const parts = [text, ...(isNews ? [detail] : []), ...(hint === undefined ? [] : [hint])];
+  return { kind: "refused", reason: `the daemon refuses this worker: ${parts.join(" ")}` };
+}
+
+function passing(reason: string, retryAfterMs: number | null = null) {
+  return { kind: "passing", reason, retryAfterMs, isTooLong: false } as const;
+}
+
+function toObject(body: Uint8Array): JsonObject | null {
+  const parsed = parseJsonBytes(body, DEPTH_MAX);
+  return parsed.kind === "json" && isJsonObject(parsed.value) ? parsed.value : null;
+}
+
+/** What the daemon says of the field that it refuses; null where it says nothing. */
+function firstDetail(said: JsonObject | null): string | null {
+  const errors: unknown = said?.["errors"];
+  const first: unknown = Array.isArray(errors) ? errors[0] : null;
+  return isJsonObject(first) ? shortLine(first["detail"]) : null;
+}
+
+const LINE_MAX = 200;
+
+/** Text from the other end, fit for a log and a terminal. */
+function shortLine(value: unknown): string {
+  const text = typeof value === "string" ? value : "";
+  return text.slice(0, LINE_MAX).replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu, "\ufffd");
+}
+
+const RETRY_AFTER_S_MAX = 60;
+
+function toWaitMs(text: string | undefined): number | null {
+  if (text === undefined || !/^\d{1,9}$/.test(text)) return null;
+  return Math.min(Number(text), RETRY_AFTER_S_MAX) * 1000;
+}

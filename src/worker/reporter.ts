@@ -1,0 +1,138 @@
+import type { Clock } from "../domain/clock.ts";
+import { LEASE_BATCH_MAX } from "../domain/lease.ts";
+import type { LeaseOutcome } from "../domain/lease.ts";
+import { wait } from "../domain/wait.ts";
+import { Bell } from "./bell.ts";
+import { waitMsAfter } from "./link.ts";
+import type { Link } from "./link.ts";
+import { endingText, parseOutcomes } from "./message.ts";
+import type { Ending } from "./message.ts";
+
+/** What came of telling how a run ended; null: the daemon could not be told. */
+export type Told = LeaseOutcome | null;
+
+export interface ReporterDeps {
+  readonly link: Pick<Link, "ask">;
+  readonly clock: Clock;
+}
+
+interface Waiting {
+  readonly ending: Ending;
+  readonly text: string;
+  readonly settle: (told: Told) => void;
+}
+
+// Beyond this much text a request goes out with what it has; one larger result goes alone.
+const BATCH_LENGTH_MAX = 1024 ** 2;
+const ANSWER_MS_MAX = 30_000;
+
+/**
+ * Tells the daemon how runs ended, in batches: what ends while a request is under way goes with the next one. It
+ * repeats a request until it is answered; that is safe, because the daemon counts a lease's end once.
+ */
+export class Reporter {
+  readonly #deps: ReporterDeps;
+  readonly #bell: Bell;
+  readonly #end = new AbortController();
+  #waiting: readonly Waiting[] = [];
+  #countMax = LEASE_BATCH_MAX;
+
+  constructor(deps: ReporterDeps) {
+    this.#deps = deps;
+    this.#bell = new Bell({ clock: deps.clock });
+  }
+
+  /** Settles when the daemon has been told, or never will be. */
+  tell(ending: Ending): Promise<Told> {
+    if (this.#end.signal.aborted) return Promise.resolve(null);
+    const { promise, resolve } = Promise.withResolvers<Told>();
+    this.#waiting = [...this.#waiting, { ending, text: endingText(ending), settle: resolve }];
+    this.#bell.ring();
+    return promise;
+  }
+
+  /** Tells until {@link stop}. */
+  async run(): Promise<void> {
+    const { clock } = this.#deps;
+    let failures = 0;
+    while (!this.#end.signal.aborted) {
+      const batch = nextBatch(this.#waiting, this.#countMax);
+      if (batch.length === 0) {
+        await this.#bell.within(null);
+        continue;
+      }
+      const waitMs = await this.#send(batch, failures);
+      failures = waitMs === null ? 0 : failures + 1;
+      // What ends meanwhile does not shorten it: a daemon that is away would be asked at every end.
+      if (waitMs !== null && waitMs > 0) await wait(waitMs, { clock, signal: this.#end.signal });
+    }
+    for (const { settle } of this.#waiting) settle(null);
+  }
+
+  /** Gives up what has not been told. */
+  stop(): void {
+    this.#end.abort();
+    this.#bell.ring();
+  }
+
+  /** Answers null when the batch is settled, else how long to wait until it is sent again. */
+  async #send(batch: readonly Waiting[], failures: number): Promise<number | null> {
+    const { link } = this.#deps;
+    const reply = await link.ask({
+      operation: batch[0]?.ending.kind ?? "complete",
+      body: `{"tasks":[${batch.map(({ text }) => text).join(",")}]}`,
+      read: (value) =>
+        parseOutcomes(
+          value,
+          batch.map(({ ending }) => ending),
+        ),
+      timeoutMs: ANSWER_MS_MAX,
+      signal: this.#end.signal,
+    });
+    switch (reply.kind) {
+      case "answered":
+        return this.#settle(batch, (i) => reply.read[i] ?? null);
+      case "too_large":
+        return this.#shrink(batch);
+      case "passing":
+        return waitMsAfter(failures + 1, reply);
+      case "refused":
+        return this.#settle(batch, () => null);
+      case "aborted":
+        return 0;
+    }
+  }
+
+  #settle(batch: readonly Waiting[], told: (i: number) => Told): null {
+    this.#waiting = this.#waiting.filter((each) => !batch.includes(each));
+    batch.forEach(({ settle }, i) => settle(told(i)));
+    return null;
+  }
+
+  /** The daemon reads no body that large: smaller batches, and no result that is too large by itself. */
+  #shrink(batch: readonly Waiting[]): number | null {
+    const [first] = batch;
+    if (batch.length > 1) {
+      this.#countMax = Math.ceil(batch.length / 2);
+      return 0;
+    }
+    if (first?.ending.kind !== "complete") return this.#settle(batch, () => null);
+    const { id, leaseId } = first.ending;
+    const message = "The result is larger than the daemon takes.";
+    const ending: Ending = { kind: "fail", id, leaseId, message, detail: {} };
+    const instead = { ...first, ending, text: endingText(ending) };
+    this.#waiting = this.#waiting.map((each) => (each === first ? instead : each));
+    return 0;
+  }
+}
+
+/** Those at the front that end alike, as many as one request takes. */
+function nextBatch(waiting: readonly Waiting[], countMax: number): readonly Waiting[] {
+  const kind = waiting[0]?.ending.kind;
+  let length = 0;
+  const end = waiting.findIndex((each, i) => {
+    length += each.text.length;
+    return i > 0 && (each.ending.kind !== kind || i >= countMax || length > BATCH_LENGTH_MAX);
+  });
+  return end < 0 ? waiting : waiting.slice(0, end);
+}

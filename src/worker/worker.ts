@@ -1,0 +1,181 @@
+import type { Clock } from "../domain/clock.ts";
+import type { LeaseOutcome } from "../domain/lease.ts";
+import type { Logger } from "../domain/log.ts";
+import type { Runner, RunOutcome } from "../runners/runner.ts";
+import { Bell } from "./bell.ts";
+import { Claimer } from "./claimer.ts";
+import { Heart } from "./heart.ts";
+import { HeldRun } from "./held-run.ts";
+import type { Link } from "./link.ts";
+import type { ClaimedRun, Ending } from "./message.ts";
+import { Reporter } from "./reporter.ts";
+import type { Told } from "./reporter.ts";
+
+export interface WorkerDeps {
+  readonly link: Link;
+  readonly types: readonly string[];
+  /** What runs the tasks; so many at once as it says. */
+  readonly runner: Runner;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called once, when the daemon has accepted token and types. */
+  readonly onReady: () => void;
+}
+
+/** Why a worker has ended: it was stopped, or the daemon refuses it for good. */
+export type WorkerEnd =
+  | { readonly kind: "stopped" }
+  | { readonly kind: "refused"; readonly reason: string };
+
+// How long the daemon is tried to be told of the last ends and releases.
+const LAST_WORDS_MS = 4000;
+
+/**
+ * A worker (contract §7): claims tasks of its types, runs each, gives signs of life for all of them, and tells how they
+ * ended. A task counts as held, and its place as taken, until the daemon has been told.
+ */
+export class Worker {
+  readonly #deps: WorkerDeps;
+  readonly #claimer: Claimer;
+  readonly #heart: Heart;
+  readonly #reporter: Reporter;
+  readonly #idle: Bell;
+  readonly #held = new Set<HeldRun>();
+  /** Of those, how many are not told of yet because they still run. */
+  #running = 0;
+  #isEnding = false;
+
+  constructor(deps: WorkerDeps) {
+    const { link, types, clock, onReady } = deps;
+    this.#deps = deps;
+    this.#idle = new Bell({ clock });
+    this.#reporter = new Reporter({ link, clock });
+    this.#claimer = new Claimer({
+      ...{ link, types, clock, onReady },
+      freePlaces: () => deps.runner.concurrency - this.#held.size,
+      take: (run, leaseMs) => void this.#run(run, leaseMs),
+    });
+    this.#heart = new Heart({
+      ...{ link, clock },
+      // What the daemon has taken back needs no sign of life.
+      held: () => [...this.#held].filter((run) => !run.isTakenBack),
+      onOutcome: (run, outcome) => this.#onOutcome(run, outcome),
+      onDrain: () => this.#claimer.drain(),
+    });
+  }
+
+  /**
+   * Works until `stop` is aborted or the daemon refuses the worker. After a stop, runs have `graceMs` to end by
+   * themselves; what still runs then is stopped and its task released. Settles when nothing is left running.
+   */
+  async work({ stop, graceMs }: { stop: AbortSignal; graceMs: number }): Promise<WorkerEnd> {
+    const claiming = this.#claimer.run();
+    const loops = [this.#heart.run(), this.#reporter.run()];
+    const end = await Promise.race([
+      aborted(stop).then((): WorkerEnd => ({ kind: "stopped" })),
+      this.#deps.link.refused.then((reason): WorkerEnd => ({ kind: "refused", reason })),
+    ]);
+    this.#isEnding = true;
+    this.#claimer.stop();
+    // Its last answer may have come already, with tasks to give back.
+    await claiming;
+    if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, graceMs);
+    for (const run of this.#held) run.stop(end.kind === "stopped" ? "stopping" : "refused");
+    await this.#untilWithin(() => this.#running === 0, null);
+    if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, LAST_WORDS_MS);
+    this.#heart.stop();
+    this.#reporter.stop();
+    await Promise.all(loops);
+    return end;
+  }
+
+  async #run(claimed: ClaimedRun, leaseMs: number): Promise<void> {
+    const { runner, clock } = this.#deps;
+    const isWanted = this.#held.size < runner.concurrency && !this.#isEnding;
+    const run = new HeldRun({ ...claimed, leaseMs, now: clock.monotonic() });
+    this.#held.add(run);
+    if (!isWanted) return this.#giveBack(run);
+    this.#running++;
+    this.#heart.wake();
+    const outcome = await runner.run(claimed.request, {
+      signal: run.signal,
+      report: (progress) => {
+        run.noteProgress(progress, clock.monotonic());
+        this.#heart.wake();
+      },
+    });
+    run.hasEnded = true;
+    this.#running--;
+    this.#idle.ring();
+    const ending = endingOf(run, outcome);
+    const told = ending === null ? null : await this.#reporter.tell(ending);
+    this.#note({ run, outcome, told });
+    this.#drop(run);
+  }
+
+  /** For what came without having been asked for, or too late to be run. */
+  async #giveBack(run: HeldRun): Promise<void> {
+    run.hasEnded = true;
+    await this.#reporter.tell({ kind: "release", id: run.id, leaseId: run.leaseId });
+    this.#drop(run);
+  }
+
+  #drop(run: HeldRun): void {
+    this.#held.delete(run);
+    this.#idle.ring();
+    this.#claimer.wake();
+  }
+
+  #onOutcome(run: HeldRun, outcome: LeaseOutcome): void {
+    // While its end is under way a heartbeat may be told that the lease is over: it is, by that end.
+    if (outcome === "ok" || run.hasEnded) return;
+    run.stop(outcome);
+  }
+
+  #note({ run, outcome, told }: { run: HeldRun; outcome: RunOutcome; told: Told }): void {
+    const { log } = this.#deps;
+    const facts = { task: run.id };
+    if (run.stopReason === "cancelled" || told === "cancelled") {
+      log.info(facts, "the task was cancelled; its run counts for nothing");
+    } else if (run.stopReason === "lost" || told === "lost") {
+      log.warn(facts, "the lease was lost; the run counts for nothing");
+    } else if (told === null) {
+      log.warn(facts, "the daemon could not be told how the run ended; the lease runs out");
+    } else if (outcome.kind === "failed" || outcome.kind === "timed_out") {
+      log.warn({ ...facts, reason: outcome.message }, "the run failed");
+    } else if (outcome.kind === "aborted")
+      log.info(facts, "the run was stopped and its task given back");
+    else log.debug(facts, "completed");
+  }
+
+  /** Waits until it is so, at most so long; null: without a limit. */
+  async #untilWithin(isSo: () => boolean, limitMs: number | null): Promise<void> {
+    const { clock } = this.#deps;
+    const endsAt = clock.monotonic() + (limitMs ?? Infinity);
+    while (!isSo() && clock.monotonic() < endsAt) {
+      await this.#idle.within(limitMs === null ? null : endsAt - clock.monotonic());
+    }
+  }
+}
+
+/** What the daemon is told of a run that has ended; null: nothing, because it has taken the task back. */
+function endingOf(run: HeldRun, outcome: RunOutcome): Ending | null {
+  const { id, leaseId } = run;
+  if (run.isTakenBack || run.stopReason === "refused") return null;
+  switch (outcome.kind) {
+    case "completed":
+      return { kind: "complete", id, leaseId, resultText: outcome.resultText };
+    case "failed":
+    case "timed_out":
+      return { kind: "fail", id, leaseId, message: outcome.message, detail: outcome.detail };
+    case "aborted":
+      return { kind: "release", id, leaseId };
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,317 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { admin } from "./authentication.ts";
+import { basic, bearer, Client, only, TIME, UUID_V7, type Answer } from "./client.ts";
+import type { Served, Subject } from "./subject.ts";
+
+const TOKEN = /^pbd_work_[0-9A-Za-z]{40}$/;
+
+const TOML = `
+[limits]
+result = "1KiB"
+[types.echo]
+runner = "echo"
+[types.print]
+runner = "worker"
+lease = "30s"
+[types.short]
+runner = "worker"
+lease = "1s"
+`;
+
+/** Contract §7. */
+export function exerciseWorkers(subject: Subject): void {
+  test("contract §7, worker protocol", async (t) => {
+    const served = await subject.serve(t, { toml: TOML });
+    const service = new Client(served.url);
+    const parts = {
+      served,
+      account: service.as(bearer(served.account.key)),
+      worker: service.as(bearer(await newToken(served, "press", ["print", "short", "echo"]))),
+    };
+    await tokens(t, parts);
+    await claims(t, parts);
+    await leases(t, parts);
+    await endings(t, parts);
+  });
+}
+
+interface Parts {
+  readonly served: Served;
+  readonly account: Client;
+  readonly worker: Client;
+}
+
+/** A task as a worker is given it. */
+interface Claimed {
+  readonly id: string;
+  readonly type: string;
+  readonly tag: string | null;
+  readonly marketplace: string | null;
+  readonly input: unknown;
+  readonly lease_id: string;
+  readonly lease_expires_at: string;
+  readonly run: number;
+}
+
+interface Lease {
+  readonly id: string;
+  readonly lease_id: string;
+}
+
+interface Told {
+  readonly id: string | null;
+  readonly outcome: string;
+}
+
+async function tokens(t: TestContext, { served, account }: Parts): Promise<void> {
+  const service = account.as(null);
+  const verdict = async (authorization: string | null): Promise<readonly [number, number]> => {
+    const { status, body } = await ask(service.as(authorization), "heartbeat", { leases: [] });
+    return [status, body.status_code];
+  };
+
+  await t.test("header: Bearer pbd_work_…; an account's key is not accepted here", async () => {
+    const { login, key } = served.account;
+    const token = await newToken(served, "asker", ["print"]);
+    assert.match(token, TOKEN);
+    assert.deepEqual(await verdict(bearer(token)), [200, 20000]);
+    for (const given of [bearer(key), basic(login, key), basic("asker", token), null]) {
+      assert.deepEqual(await verdict(given), [401, 40100], String(given).slice(0, 6));
+    }
+  });
+
+  await t.test("header: a worker token is not accepted elsewhere", async () => {
+    const token = await newToken(served, "elsewhere", ["print"]);
+    assert.deepEqual(await service.as(bearer(token)).verdict(), [401, 40100]);
+    assert.deepEqual(await service.as(basic(served.account.login, token)).verdict(), [401, 40100]);
+  });
+
+  await t.test("header: a revoked token is 40101 at once", async () => {
+    const token = await newToken(served, "leaver", ["print"]);
+    assert.deepEqual(await verdict(bearer(token)), [200, 20000]);
+    await admin(served, ["worker", "revoke", "leaver"]);
+    assert.deepEqual(await verdict(bearer(token)), [401, 40101]);
+  });
+}
+
+async function claims(t: TestContext, { served, account, worker }: Parts): Promise<void> {
+  await t.test("claim: the task with its lease, and every digit of its input", async () => {
+    const input = '{"a":1.50,"b":[12345678901234567890,-0]}';
+    const posted = only(await account.post(`{"type":"print","tag":"t","input":${input}}`));
+    const answer = await ask(worker, "claim", { types: ["print"], max: 100 });
+    assert.ok(answer.text.includes(`"input":${input}`), answer.text);
+    const [task = assert.fail(), ...others] = itemsOf<Claimed>(answer);
+    assert.equal(others.length, 0);
+    const { lease_id: leaseId, lease_expires_at: expiresAt, input: _input, ...rest } = task;
+    assert.deepEqual(rest, {
+      ...{ id: posted.id, type: "print", tag: "t", marketplace: null, run: 1 },
+    });
+    assert.ok(leaseId.length > 0);
+    assert.match(task.id, UUID_V7);
+    assert.match(expiresAt, TIME);
+    assert.equal(only(await account.get(posted.id)).state, "running");
+    await complete(worker, [task]);
+  });
+
+  await t.test("claim: at most max; an empty array when nothing came", async () => {
+    await account.post(Array.from({ length: 3 }, () => ({ type: "print" })));
+    const tasks: Claimed[] = [];
+    for (const [max, expected] of [
+      [2, 2],
+      [100, 1],
+      [1, 0],
+    ] as const) {
+      const claimed = await claim(worker, { types: ["print"], max });
+      assert.equal(claimed.length, expected);
+      tasks.push(...claimed);
+    }
+    assert.deepEqual(await claim(worker, { types: ["print"], wait_seconds: 0.05 }), []);
+    await complete(worker, tasks);
+  });
+
+  await t.test("claim: long-polls", async () => {
+    const waiting = claim(worker, { types: ["print"], wait_seconds: 30 });
+    const posted = only(await account.post({ type: "print" }));
+    const tasks = await waiting;
+    assert.deepEqual(
+      tasks.map(({ id }) => id),
+      [posted.id],
+    );
+    await complete(worker, tasks);
+  });
+
+  await t.test(
+    "claim: a type the token is not for is 40301, one no worker runs 40501",
+    async () => {
+      const other = worker.as(bearer(await newToken(served, "other", ["print"])));
+      const verdict = async (client: Client, body: object): Promise<number> =>
+        (await ask(client, "claim", body)).body.status_code;
+      assert.equal(await verdict(other, { types: ["print", "short"] }), 40301);
+      assert.equal(await verdict(worker, { types: ["print", "echo"] }), 40501);
+      for (const bad of [{ types: [] }, { max: 0 }, { max: 101 }, { wait_seconds: 31 }]) {
+        const body = { types: ["print"], ...bad };
+        assert.equal(await verdict(worker, body), 40501, JSON.stringify(body));
+      }
+      assert.equal(await verdict(worker, { max: 1 }), 40501);
+    },
+  );
+}
+
+async function leases(t: TestContext, { account, worker }: Parts): Promise<void> {
+  await t.test(
+    "heartbeat: ok and progress, lost, cancelled; one bad item fails no batch",
+    async () => {
+      const [kept, cancelled] = await claimNew(account, worker, 2);
+      assert.ok(kept !== undefined && cancelled !== undefined);
+      await account.send(`/v1/tasks/task_cancel/${cancelled.id}`, { method: "POST" });
+      const progress = { progress: 0.5, note: "half way" };
+      const beat = [
+        ref(kept),
+        ref(cancelled),
+        { ...ref(kept), lease_id: "other" },
+        null,
+        ref(kept),
+      ];
+      const answer = await ask(worker, "heartbeat", { leases: beat, progress });
+
+      assert.match(answer.text, /"drain":false/);
+      assert.deepEqual(told(answer), [
+        [kept.id, "ok"],
+        [cancelled.id, "cancelled"],
+        [kept.id, "lost"],
+        [null, "lost"],
+        [kept.id, "ok"],
+      ]);
+      assert.deepEqual(only(await account.get(kept.id)).progress, progress);
+      assert.deepEqual(await complete(worker, [cancelled, kept]), ["cancelled", "ok"]);
+      assert.equal(only(await account.get(kept.id)).progress, null);
+    },
+  );
+
+  await t.test("release: back to the queue without spending a run", async () => {
+    const [first] = await claimNew(account, worker, 1);
+    assert.ok(first !== undefined);
+    const answer = await ask(worker, "release", { tasks: [ref(first)] });
+    assert.deepEqual(told(answer), [[first.id, "ok"]]);
+    const [second] = await claim(worker, { types: ["print"] });
+    assert.ok(second !== undefined);
+    assert.deepEqual([second.id, second.run], [first.id, 1]);
+    assert.notEqual(second.lease_id, first.lease_id);
+    assert.deepEqual(await complete(worker, [first, second]), ["lost", "ok"]);
+  });
+
+  await t.test("a lease that runs out returns the task and spends a run", async () => {
+    const posted = only(await account.post({ type: "short" }));
+    const [first] = await claim(worker, { types: ["short"] });
+    assert.equal(first?.id, posted.id);
+    const [second] = await claim(worker, { types: ["short"], wait_seconds: 30 });
+    assert.ok(first !== undefined && second !== undefined);
+    assert.deepEqual([second.id, second.run], [first.id, 2]);
+    assert.deepEqual(await complete(worker, [first, second, second]), ["lost", "ok", "ok"]);
+    assert.equal(only(await account.get(posted.id)).runs, 2);
+  });
+}
+
+async function endings(t: TestContext, { account, worker }: Parts): Promise<void> {
+  await t.test(
+    "complete: the result to the last digit, durable; again answers ok again",
+    async () => {
+      const [task] = await claimNew(account, worker, 1);
+      assert.ok(task !== undefined);
+      const lease = `"id":"${task.id}","lease_id":"${task.lease_id}"`;
+      for (const result of ['{"a":1.50,"b":[12345678901234567890,-0]}', "2"]) {
+        const answer = await ask(worker, "complete", `{"tasks":[{${lease},"result":${result}}]}`);
+        assert.deepEqual(told(answer), [[task.id, "ok"]]);
+      }
+      const { text } = await account.get(task.id);
+      assert.match(
+        text,
+        /"state":"completed".*"result":\{"a":1\.50,"b":\[12345678901234567890,-0\]\}/,
+      );
+    },
+  );
+
+  await t.test(
+    "complete: a result over the limit fails its run, and its neighbours count",
+    async () => {
+      const [large, fine] = await claimNew(account, worker, 2);
+      assert.ok(large !== undefined && fine !== undefined);
+      const tasks = [
+        { ...ref(large), result: "x".repeat(1024) },
+        { ...ref(fine), result: 1 },
+      ];
+      await ask(worker, "complete", { tasks });
+      assert.equal(only(await account.get(large.id)).status_code, 50010);
+      assert.equal(only(await account.get(fine.id)).status_code, 20000);
+    },
+  );
+
+  await t.test("fail: message and detail; retry true queues again, false is final", async () => {
+    const [first] = await claimNew(account, worker, 1);
+    assert.ok(first !== undefined);
+    const retried = [{ ...ref(first), message: "not yet", retry: true }];
+    assert.deepEqual(told(await ask(worker, "fail", { tasks: retried })), [[first.id, "ok"]]);
+    const [second] = await claim(worker, { types: ["print"], wait_seconds: 30 });
+    assert.ok(second !== undefined);
+    assert.deepEqual([second.id, second.run], [first.id, 2]);
+    const final = [{ ...ref(second), message: "never", detail: { why: [1] }, retry: false }];
+    assert.deepEqual(told(await ask(worker, "fail", { tasks: final })), [[first.id, "ok"]]);
+
+    const { state, status_code, error, runs } = only(await account.get(first.id));
+    assert.deepEqual([state, status_code, runs], ["failed", 50010, 2]);
+    assert.deepEqual(error, { message: "never", detail: { why: [1] } });
+  });
+}
+
+async function newToken(served: Served, name: string, types: readonly string[]): Promise<string> {
+  const words = types.flatMap((type) => ["--type", type]);
+  const document: unknown = await admin(served, ["worker", "create", name, ...words]);
+  // The shape is the contract's; a token that is not there is refused.
+  return (document as { readonly worker: { readonly token: string } }).worker.token;
+}
+
+function ask(worker: Client, operation: string, body: unknown): Promise<Answer> {
+  return worker.send(`/v1/worker/${operation}`, { body });
+}
+
+/** The tasks of a worker's answer. */
+function itemsOf<Item>({ status, text }: Answer): readonly Item[] {
+  assert.equal(status, 200, text);
+  const { tasks, tasks_count } = JSON.parse(text) as {
+    readonly tasks: readonly Item[];
+    readonly tasks_count: number;
+  };
+  assert.equal(tasks_count, tasks.length);
+  return tasks;
+}
+
+async function claim(worker: Client, body: object): Promise<readonly Claimed[]> {
+  return itemsOf(await ask(worker, "claim", body));
+}
+
+/** Posts tasks and claims them. */
+async function claimNew(
+  account: Client,
+  worker: Client,
+  count: number,
+): Promise<readonly Claimed[]> {
+  await account.post(Array.from({ length: count }, () => ({ type: "print" })));
+  const tasks = await claim(worker, { types: ["print"], max: 100 });
+  assert.equal(tasks.length, count);
+  return tasks;
+}
+
+function ref({ id, lease_id }: Lease): Lease {
+  return { id, lease_id };
+}
+
+function told(answer: Answer): readonly (readonly [string | null, string])[] {
+  return itemsOf<Told>(answer).map(({ id, outcome }) => [id, outcome]);
+}
+
+async function complete(worker: Client, tasks: readonly Lease[]): Promise<readonly string[]> {
+  const answer = await ask(worker, "complete", { tasks: tasks.map(ref) });
+  return itemsOf<Told>(answer).map(({ outcome }) => outcome);
+}

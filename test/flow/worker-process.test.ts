@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { createTestAccount } from "../helpers/daemon.ts";
+import { type Program, runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { taskClient, type TaskClient } from "../helpers/task-client.ts";
+import { createTestWorker } from "../http/worker-requests.ts";
+import { type HeldProcesses, openHeldProcesses } from "../runners/held-process.ts";
+
+const COMMAND = fileURLToPath(new URL("../fixtures/commands/answer.mjs", import.meta.url));
+
+interface Setup {
+  readonly cwd: string;
+  readonly url: string;
+  readonly port: number;
+  readonly daemon: Program;
+  readonly client: TaskClient;
+  readonly token: string;
+  /** The commands that workers run. */
+  readonly commands: HeldProcesses;
+}
+
+/** The daemon as a process, with one type for workers. */
+async function setUp(t: TestContext, { lease }: { readonly lease: string }): Promise<Setup> {
+  const cwd = temporaryFolder(t);
+  const toml = `[types.x]\nrunner = "worker"\nlease = "${lease}"\n[webhooks]\nallow = ["127.0.0.1"]\n`;
+  writeFileSync(join(cwd, "postbackd.toml"), toml);
+  const file = join(cwd, "postbackd.db");
+  const { key } = await createTestAccount(file);
+  const token = await createTestWorker(file, ["x"]);
+  const daemon = startProgram(t, ["start", "--port", "0"], { cwd });
+  const { url, port } = await daemon.ready;
+  const client = taskClient({ url, key });
+  return { ...{ cwd, url, port, daemon, client, token }, commands: await openHeldProcesses(t) };
+}
+
+function startWorker(
+  t: TestContext,
+  { url, token, commands }: Setup,
+  more: readonly string[] = [],
+) {
+  const command = [process.execPath, COMMAND, commands.socketPath];
+  return startProgram(t, ["worker", "--url", url, "--type", "x", ...more, "--", ...command], {
+    env: { POSTBACKD_TOKEN: token },
+  });
+}
+
+test("a worker claims a task, runs its command, completes it, and the postback arrives", async (t) => {
+  const setup = await setUp(t, { lease: "30s" });
+  const receiver = await startReceiver(t);
+  const worker = startWorker(t, setup);
+  await worker.ready;
+
+  const input = '{"n":12345678901234567890,"x":1.50}';
+  const id = await setup.client.post(
+    `{"type":"x","input":${input},"postback_url":"${receiver.url()}"}`,
+  );
+  const command = await setup.commands.next();
+  const shown = await command.line();
+  command.socket.write(shown);
+  const task = await setup.client.ended(id);
+  const postback = await receiver.next();
+
+  assert.equal(shown, `{"id":"${id}","type":"x","tag":null,"marketplace":null,"input":${input}}`);
+  assert.deepEqual([task.state, task.runs], ["completed", 1]);
+  const body = postback.rawBody.toString();
+  assert.ok(body.includes(`"result":${shown},"error":null`), body);
+  assert.deepEqual(JSON.parse(worker.stdout), {
+    event: "ready",
+    ...{ url: `${setup.url}/`, types: ["x"], concurrency: 1 },
+    ...{ pid: worker.pid, version: (await setup.daemon.ready).version },
+  });
+  assert.deepEqual(await worker.stop(), { code: 0, signal: null });
+  assert.ok(!worker.stderr.includes(setup.token));
+});
+
+test("the task of a worker that is killed is run again by another, which ends what it left running", async (t) => {
+  const setup = await setUp(t, { lease: "1s" });
+  const killed = startWorker(t, setup);
+  const id = await setup.client.post('{"type":"x"}');
+  const orphan = await setup.commands.next();
+
+  killed.kill("SIGKILL");
+  await killed.exit;
+  const heir = startWorker(t, setup);
+  await orphan.ended;
+  const command = await setup.commands.next();
+  command.socket.write('"done"');
+  const task = await setup.client.ended(id);
+
+  assert.deepEqual([task.state, task.result, task.runs], ["completed", "done", 2]);
+  await heir.says("ended what a killed worker had left running");
+});
+
+test("a daemon that was killed takes the completion of a worker that ran on meanwhile", async (t) => {
+  const setup = await setUp(t, { lease: "30s" });
+  const worker = startWorker(t, setup);
+  const id = await setup.client.post('{"type":"x"}');
+  const command = await setup.commands.next();
+
+  setup.daemon.kill("SIGKILL");
+  await setup.daemon.exit;
+  command.socket.write('"done"');
+  await worker.says("trying again");
+  const restarted = startProgram(t, ["start", "--port", String(setup.port)], { cwd: setup.cwd });
+  await restarted.ready;
+  await worker.says("the daemon answers again");
+  const task = await setup.client.ended(id);
+
+  assert.deepEqual([task.state, task.result, task.runs], ["completed", "done", 1]);
+  const lines = worker.stderr.split("\n").filter((line) => line.includes("trying again"));
+  assert.equal(lines.length, 1, worker.stderr);
+});
+
+test("a worker that is started before the daemon waits for it", async (t) => {
+  const setup = await setUp(t, { lease: "30s" });
+  await setup.daemon.stop();
+
+  const worker = startWorker(t, setup);
+  await worker.says("trying again");
+  const daemon = startProgram(t, ["start", "--port", String(setup.port)], { cwd: setup.cwd });
+  await daemon.ready;
+
+  await worker.ready;
+});
+
+test("a cancelled task's command is stopped, and the worker takes the next task", async (t) => {
+  const setup = await setUp(t, { lease: "1s" });
+  startWorker(t, setup);
+  const id = await setup.client.post('{"type":"x"}');
+  const command = await setup.commands.next();
+
+  await setup.client.cancel(id);
+  await command.ended;
+  const next = await setup.client.post('{"type":"x"}');
+  (await setup.commands.next()).socket.write("7");
+
+  assert.equal((await setup.client.ended(id)).state, "cancelled");
+  assert.equal((await setup.client.ended(next)).result, 7);
+});
+
+test("a revoked token stops what runs and ends the worker with 1", async (t) => {
+  const setup = await setUp(t, { lease: "1s" });
+  const worker = startWorker(t, setup);
+  await setup.client.post('{"type":"x"}');
+  const command = await setup.commands.next();
+
+  const revoked = await runProgram(t, ["admin", "worker", "revoke", "press"], { cwd: setup.cwd });
+  await command.ended;
+
+  assert.equal(revoked.code, 0);
+  assert.deepEqual(await worker.exit, { code: 1, signal: null });
+  assert.match(worker.stderr, /^postbackd: the daemon refuses this worker: 40101 .+admin worker/m);
+});
+
+test("a worker that is asked to stop lets its runs end, and claims no more", async (t) => {
+  const setup = await setUp(t, { lease: "30s" });
+  const worker = startWorker(t, setup, ["--concurrency", "2"]);
+  const id = await setup.client.post('{"type":"x"}');
+  const command = await setup.commands.next();
+
+  worker.kill("SIGTERM");
+  await worker.says("stopping after what is under way");
+  const left = await setup.client.post('{"type":"x"}');
+  command.socket.write("1");
+
+  assert.deepEqual(await worker.exit, { code: 0, signal: null });
+  assert.equal((await setup.client.ended(id)).result, 1);
+  assert.equal((await setup.client.get(left)).state, "queued");
+});
+
+test("a second signal ends a worker at once, with the commands that it runs", async (t) => {
+  const setup = await setUp(t, { lease: "30s" });
+  const worker = startWorker(t, setup);
+  await setup.client.post('{"type":"x"}');
+  const command = await setup.commands.next();
+
+  worker.kill("SIGTERM");
+  await worker.says("stopping after what is under way");
+  worker.kill("SIGINT");
+
+  assert.deepEqual(await worker.exit, { code: 130, signal: null });
+  await command.ended;
+});

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { test, type TestContext } from "node:test";
+
+import { systemClock } from "../../src/domain/clock.ts";
+import { hashKey, newWorkerToken } from "../../src/domain/key.ts";
+import { createLogger } from "../../src/log.ts";
+import { RUN_OF } from "../../src/runners/orphan.ts";
+import { pidNamespace } from "../../src/runners/process-table.ts";
+import { workWithCommand } from "../../src/worker/command-worker.ts";
+
+const skip = existsSync("/proc/self/environ") ? false : "this system has no /proc";
+
+/** A process that a worker of this token has started, whose pid is no process's in that namespace. */
+async function startLeftover(t: TestContext, token: string, namespace: string) {
+  const mark = `worker-${hashKey(token).slice(0, 16)}-${namespace}/1.1`;
+  const env = { ...process.env, [RUN_OF]: mark };
+  const child = spawn("sleep", ["1000"], { env, stdio: "ignore", detached: true });
+  t.after(() => child.kill("SIGKILL"));
+  await once(child, "spawn");
+  return child;
+}
+
+test("a worker ends what one of its token left running, but nothing of one in another container", async (t) => {
+  if (skip !== false) return t.skip(skip);
+  const { key: token } = newWorkerToken();
+  const left = await startLeftover(t, token, pidNamespace());
+  const ended = once(left, "exit");
+  const foreign = await startLeftover(t, token, "1");
+  const plan = {
+    ...{ url: new URL("http://127.0.0.1:1/"), token, types: ["x"], concurrency: 1 },
+    ...{ command: ["true"] as const, cwd: process.cwd(), timeoutMs: 1000, resultBytesMax: 1000 },
+  };
+  const end = await workWithCommand(plan, {
+    ...{ clock: systemClock, log: createLogger({ level: "silent", format: "json" }) },
+    ...{ stop: AbortSignal.abort(), graceMs: 0, onReady: () => {} },
+  });
+  assert.deepEqual(end, { kind: "stopped" });
+  assert.deepEqual(await ended, [null, "SIGKILL"]);
+  assert.deepEqual([foreign.exitCode, foreign.signalCode], [null, null]);
+  assert.ok(foreign.kill(0));
+});

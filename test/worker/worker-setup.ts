@@ -1,0 +1,245 @@
+import type { TestContext } from "node:test";
+
+import { newWorkerToken } from "../../src/domain/key.ts";
+import { createLogger } from "../../src/log.ts";
+import { createServiceClient } from "../../src/net/service-client.ts";
+import type { ServiceAnswer, ServiceClient } from "../../src/net/service-client.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
+import { Link } from "../../src/worker/link.ts";
+import { Worker, type WorkerEnd } from "../../src/worker/worker.ts";
+import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
+
+/** When the tests' clock begins. */
+export const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+
+/** A request that a worker made. */
+export interface Asked {
+  readonly operation: string;
+  readonly body: {
+    readonly tasks: readonly Readonly<Record<string, unknown>>[];
+    readonly leases: readonly Readonly<Record<string, unknown>>[];
+    readonly max: number;
+    readonly wait_seconds: number;
+  };
+  /** The body as it was sent. */
+  readonly text: string;
+  /** When, by the clock's monotonic time. */
+  readonly at: number;
+}
+
+/** What stands in the daemon's place: answers each request, at once or when it likes. */
+export type Answering = (asked: Asked) => ServiceAnswer | Promise<ServiceAnswer>;
+
+/** A run that waits for the test to end it. */
+export interface OpenRun {
+  readonly request: RunRequest;
+  readonly options: RunOptions;
+  end(outcome: RunOutcome): void;
+}
+
+/** Waits for the nth of something, past or future. */
+class Series<Item> {
+  readonly items: Item[] = [];
+  #waiting: (() => void)[] = [];
+
+  add(item: Item): void {
+    this.items.push(item);
+    for (const look of this.#waiting.splice(0)) look();
+  }
+
+  async nth(count: number, isMeant: (item: Item) => boolean = () => true): Promise<Item> {
+    for (;;) {
+      const found = this.items.filter(isMeant)[count - 1];
+      if (found !== undefined) return found;
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+  }
+}
+
+/** The answer that the daemon gives with this in it. */
+export function answer(value: unknown, headers: Record<string, string> = {}): ServiceAnswer {
+  return { kind: "answered", status: 200, headers, body: Buffer.from(JSON.stringify(value)) };
+}
+
+/** The answer with a fault. */
+export function faultAnswer(
+  status: number,
+  value: unknown = "",
+  headers: Record<string, string> = {},
+): ServiceAnswer {
+  return { kind: "answered", status, headers, body: Buffer.from(JSON.stringify(value)) };
+}
+
+/** A claimed task as the daemon gives it, its lease for 30 s. */
+export function claimedTask(id: string, now = NOW) {
+  const lease_expires_at = new Date(now + 30_000).toISOString();
+  const lease = { lease_id: `lease-${id}`, lease_expires_at, run: 1 };
+  return { id, type: "x", tag: null, marketplace: null, input: { n: 1 }, ...lease };
+}
+
+/** A daemon that gives these tasks at the first claim, and says ok to everything. */
+export function giving(ids: readonly string[]): Answering {
+  const left = [...ids];
+  return ({ operation, body }) => {
+    if (operation === "heartbeat") return outcomes(body.leases, "ok");
+    if (operation !== "claim") return outcomes(body.tasks, "ok");
+    const tasks = left.splice(0, body.max).map((id) => claimedTask(id));
+    return tasks.length > 0 || body.wait_seconds === 0 ? answer({ tasks }) : never();
+  };
+}
+
+/** The same outcome for all that was asked about. */
+export function outcomes(
+  asked: readonly Readonly<Record<string, unknown>>[],
+  outcome: string,
+  more: Readonly<Record<string, unknown>> = {},
+): ServiceAnswer {
+  return answer({ tasks: asked.map(({ id }) => ({ id, outcome })), ...more });
+}
+
+/** A question that waits at the daemon; it ends when the worker ends it. */
+export function never(): Promise<ServiceAnswer> {
+  return new Promise(() => {});
+}
+
+export interface WorkerSetup {
+  readonly answering: Answering;
+  readonly concurrency?: number;
+  readonly clock?: FakeClock;
+  /** Runs go on although they were told to stop. */
+  readonly isStubborn?: boolean;
+}
+
+/** Starts a worker whose daemon and whose runs are the test's; stopped after the test. */
+export function setUpWorker(
+  t: TestContext,
+  { answering, concurrency = 1, clock, isStubborn = false }: WorkerSetup,
+) {
+  const time = clock ?? createFakeClock({ now: NOW });
+  const asked = new Series<Asked>();
+  const runs = new Series<OpenRun>();
+  const logged = new Series<string>();
+  const client = scriptedClient({ answering, asked, clock: time });
+  const daemon = { url: "http://127.0.0.1:1/base/", token: newWorkerToken().key };
+  const parts = { client, runs, logged, concurrency, clock: time, isStubborn };
+  const { end, stop, isReady } = startWorker(t, daemon, parts);
+  return {
+    ...{ clock: time, end, stop, isReady },
+    asked: (operation: string) => asked.items.filter((each) => each.operation === operation),
+    whenAsked: (operation: string, count = 1) =>
+      asked.nth(count, (each) => each.operation === operation),
+    running: (count: number) => runs.nth(count),
+    whenLogged: (text: string, count = 1) => logged.nth(count, (line) => line.includes(text)),
+    logged: logged.items,
+  };
+}
+
+/** Starts a worker of a real daemon, on the same clock; stopped after the test. */
+export function startRealWorker(
+  t: TestContext,
+  {
+    clock,
+    concurrency = 1,
+    ...daemon
+  }: {
+    readonly url: string;
+    readonly token: string;
+    readonly clock: FakeClock;
+    readonly concurrency?: number;
+  },
+) {
+  const answered = new Series<string>();
+  const runs = new Series<OpenRun>();
+  const logged = new Series<string>();
+  const client = createServiceClient({ socketsMax: 4 });
+  t.after(() => client.close());
+  const noting: ServiceClient = {
+    async post(url, post) {
+      const given = await client.post(url, post);
+      answered.add(url.pathname.slice("/v1/worker/".length));
+      return given;
+    },
+    close() {},
+  };
+  const parts = { client: noting, runs, logged, concurrency, clock, isStubborn: false };
+  return {
+    ...startWorker(t, daemon, parts),
+    whenAnswered: (operation: string, count = 1) =>
+      answered.nth(count, (each) => each === operation),
+    running: (count: number) => runs.nth(count),
+  };
+}
+
+function startWorker(
+  t: TestContext,
+  daemon: { readonly url: string; readonly token: string },
+  parts: {
+    readonly client: ServiceClient;
+    readonly runs: Series<OpenRun>;
+    readonly logged: Series<string>;
+    readonly concurrency: number;
+    readonly clock: FakeClock;
+    readonly isStubborn: boolean;
+  },
+) {
+  const { client, logged, clock } = parts;
+  const write = (line: string): void => logged.add(line);
+  const log = createLogger({ level: "debug", format: "json", write });
+  const url = new URL(daemon.url);
+  const link = new Link({ client, url, token: daemon.token, clock, log });
+  const abort = new AbortController();
+  let readyCount = 0;
+  const worker = new Worker({
+    ...{ link, types: ["x"], clock, log, runner: openRunner(parts) },
+    onReady: () => readyCount++,
+  });
+  const end: Promise<WorkerEnd> = worker.work({ stop: abort.signal, graceMs: 25_000 });
+  t.after(() => abort.abort());
+  return { end, stop: () => abort.abort(), isReady: () => readyCount === 1 };
+}
+
+function scriptedClient(parts: {
+  readonly answering: Answering;
+  readonly asked: Series<Asked>;
+  readonly clock: FakeClock;
+}): ServiceClient {
+  return {
+    async post(url, { body, signal }) {
+      const operation = /^\/base\/v1\/worker\/(\w+)$/.exec(url.pathname)?.[1] ?? url.pathname;
+      const parsed = JSON.parse(String(body)) as Asked["body"];
+      const item = { operation, body: parsed, text: String(body), at: parts.clock.monotonic() };
+      const given = Promise.resolve(parts.answering(item));
+      parts.asked.add(item);
+      const gone = new Promise<ServiceAnswer>((resolve) => {
+        signal.addEventListener("abort", () => resolve({ kind: "aborted" }), { once: true });
+      });
+      return signal.aborted ? { kind: "aborted" } : Promise.race([given, gone]);
+    },
+    close() {},
+  };
+}
+
+function openRunner({
+  runs,
+  concurrency,
+  isStubborn,
+}: {
+  readonly runs: Series<OpenRun>;
+  readonly concurrency: number;
+  readonly isStubborn: boolean;
+}): Runner {
+  return {
+    concurrency,
+    run: (request, options) =>
+      new Promise((resolve) => {
+        const stop = (): void => resolve({ kind: "aborted" });
+        if (!isStubborn) options.signal.addEventListener("abort", stop, { once: true });
+        runs.add({ request, options, end: resolve });
+      }),
+  };
+}
+
+/** Lets everything happen that waits for nothing but its turn. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
