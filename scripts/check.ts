@@ -116,14 +116,19 @@ function program(name: string): string {
 }
 
 function testCommand(isWanted: (file: string) => boolean): Command {
-  const files = readdirSync(join(ROOT, "test"), { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".test.ts") && isWanted(file))
-    .toSorted()
-    .map((file) => join("test", file));
+  const files = ["test", "examples"]
+    .flatMap((folder) => filesBelow(folder))
+    .filter((file) => file.endsWith(".test.ts") && isWanted(file));
   const timeout = `--test-timeout=${TEST_TIMEOUT_MS}`;
   return ["--import", "tsx", "--test", "--test-reporter=spec", timeout, ...files];
 }
 
+function filesBelow(folder: string): readonly string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+    .toSorted()
+    .map((file) => join(folder, file));
+}
+
 function isDistTest(file: string): boolean {
-  return file.startsWith(`dist${sep}`);
+  return file.startsWith(join("test", "dist", sep));
 }

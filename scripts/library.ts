@@ -1,7 +1,11 @@
 import { spawnSync } from "node:child_process";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 import { build } from "esbuild";
+import type { BuildOptions, Plugin } from "esbuild";
+
+import { assetsFrom, assetTexts } from "./bundle.ts";
 
 /** Where the sources are and where the modules go, absolute paths. */
 export interface LibraryOptions {
@@ -9,33 +13,75 @@ export interface LibraryOptions {
   readonly outFolder: string;
 }
 
-// What package.json exports; each becomes a module of its own, with all that it needs.
+// What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
 const MODULES = ["index.ts", "verify.ts"];
 
+/** The folder of what `createDaemon` loads, beside the modules above. */
+const DAEMON_FOLDER = "embedded";
+
+const DAEMON_MODULES = {
+  "daemon-embedded": "daemon-embedded.ts",
+  "writer-thread": "store/sqlite/writer-thread.ts",
+  "reader-thread": "store/sqlite/reader-thread.ts",
+};
+
 /** Makes the modules that other programs import, and their types. Rejects on warnings too. */
-export async function buildLibrary({ root, outFolder }: LibraryOptions): Promise<void> {
-  const files = MODULES.map((name) => join(root, "src", name));
-  const { warnings } = await build({
-    entryPoints: files,
+export async function buildLibrary(options: LibraryOptions): Promise<void> {
+  const { root, outFolder } = options;
+  const common = { bundle: true, format: "esm", logLevel: "warning" } as const;
+  await buildModules({
+    ...common,
+    entryPoints: MODULES.map((name) => join(root, "src", name)),
     outdir: outFolder,
-    bundle: true,
-    // No global and no module of any runtime is taken for granted.
+    // No global and no module of any runtime is taken for granted, before a daemon is asked for.
     platform: "neutral",
     target: "es2022",
-    format: "esm",
-    logLevel: "warning",
+    plugins: [DAEMON_APART],
   });
-  if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
-  declareTypes({ root, outFolder }, files);
+  await buildModules({
+    ...common,
+    entryPoints: Object.entries(DAEMON_MODULES).map(([out, name]) => {
+      return { in: join(root, "src", name), out };
+    }),
+    outdir: join(outFolder, DAEMON_FOLDER),
+    platform: "node",
+    target: "node24",
+    packages: "external",
+    define: assetTexts(root),
+    plugins: [assetsFrom("library-assets.ts", root)],
+  });
+  declareTypes(options);
 }
 
-function declareTypes({ root, outFolder }: LibraryOptions, files: readonly string[]): void {
+async function buildModules(options: BuildOptions): Promise<void> {
+  const { warnings } = await build(options);
+  if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
+}
+
+/** Leaves the daemon to a module of its own: who checks signatures alone never loads it. */
+const DAEMON_APART: Plugin = {
+  name: "daemon-apart",
+  setup(setup) {
+    setup.onResolve({ filter: /^\.\/daemon-embedded\.ts$/ }, () => ({
+      path: `./${DAEMON_FOLDER}/daemon-embedded.js`,
+      external: true,
+    }));
+  },
+};
+
+/** Makes the types of the exported modules and of what these name: the daemon itself is not among it. */
+function declareTypes({ root, outFolder }: LibraryOptions): void {
+  const files = new Set<string>();
+  for (const name of MODULES) addNamed(join(root, "src", name), files);
   const tsc = join(root, "node_modules", ".bin", "tsc");
   const args = [
     // Files are named, so none of the project's settings is read.
-    ...["--ignoreConfig", "--strict", "--exactOptionalPropertyTypes", "--skipLibCheck"],
+    ...["--ignoreConfig", "--strict", "--exactOptionalPropertyTypes"],
     ...["--module", "nodenext", "--target", "esnext", "--lib", "esnext", "--types", "node"],
     ...["--declaration", "--emitDeclarationOnly", "--allowImportingTsExtensions"],
+    // Nothing but the named files is looked at, and nothing of them needs to be: every type is written out. What
+    // they say is checked with all the rest, by the project's settings.
+    ...["--isolatedDeclarations", "--noResolve", "--noCheck"],
     ...["--rootDir", join(root, "src"), "--outDir", outFolder],
   ];
   const { status, stdout } = spawnSync(process.execPath, [tsc, ...args, ...files], {
@@ -43,4 +89,13 @@ function declareTypes({ root, outFolder }: LibraryOptions, files: readonly strin
     encoding: "utf8",
   });
   if (status !== 0) throw new Error(`tsc ended with ${status}:\n${stdout}`);
+}
+
+/** Adds a file and all that it names, but for what it imports only when it is asked to. */
+function addNamed(file: string, files: Set<string>): void {
+  if (files.has(file)) return;
+  files.add(file);
+  for (const [, path = ""] of readFileSync(file, "utf8").matchAll(/ from "(\.[^"]*)"/g)) {
+    addNamed(join(dirname(file), path), files);
+  }
 }

@@ -1,3 +1,41 @@
+import type { DaemonSettings, EmbeddedDaemon } from "./daemon-options.ts";
+
 /** What `import … from "postbackd"` gives. */
 export { verifyPingback, verifyPostback } from "./verify.ts";
 export type { RawBody, SignatureHeader, WebhookSecrets } from "./verify.ts";
+export { createVirtualClock } from "./domain/virtual-clock.ts";
+export type { VirtualClock } from "./domain/virtual-clock.ts";
+export type { Clock, Timer } from "./domain/clock.ts";
+export type { LogFacts, Logger } from "./domain/log.ts";
+export type { FunctionContext, FunctionTask, TaskFunction } from "./domain/task-function.ts";
+export type {
+  DaemonAccount,
+  DaemonSettings,
+  EmbeddedDaemon,
+  TypeLimitSettings,
+  TypeSettings,
+} from "./daemon-options.ts";
+
+/**
+ * Starts a daemon inside this program, whose functions its tasks may run. Needs Node 24 or newer.
+ *
+ * Rejects with an Error that names every setting that is wrong; with an InstanceLockError when the database is served
+ * already; with a DatabaseError or a ListenError when file or port cannot be had.
+ */
+export async function createDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {
+  requireNode();
+  // Not before it is asked for: most who import this package only check signatures, some where there is no Node.
+  const { startEmbeddedDaemon } = await import("./daemon-embedded.ts");
+  return startEmbeddedDaemon(settings);
+}
+
+const NODE_MIN = 24;
+
+// Older ones would end at SQLite's addon, and not with an exception.
+function requireNode(): void {
+  // No runtime is taken for granted, whatever the types say.
+  const { process: found }: { readonly process?: Partial<NodeJS.Process> } = globalThis;
+  const version = found?.versions?.node ?? "none";
+  if (Number.parseInt(version, 10) >= NODE_MIN) return;
+  throw new Error(`createDaemon needs Node ${NODE_MIN} or newer, and here it is ${version}`);
+}

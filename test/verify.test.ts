@@ -23,8 +23,11 @@ function toArrayBuffer(bytes: Uint8Array): ArrayBuffer {
   return copy;
 }
 
-test("the package gives both functions", () => {
-  assert.deepEqual({ ...library }, { verifyPingback, verifyPostback });
+test("the package gives both functions, beside what embeds the daemon", () => {
+  const { createDaemon, createVirtualClock, ...others } = library;
+
+  assert.deepEqual({ ...others }, { verifyPingback, verifyPostback });
+  assert.deepEqual([typeof createDaemon, typeof createVirtualClock], ["function", "function"]);
 });
 
 test("agrees with the published vectors whose keys are text", async () => {

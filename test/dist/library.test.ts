@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
@@ -47,9 +55,36 @@ function install(t: TestContext): string {
   mkdirSync(home, { recursive: true });
   for (const file of ["package.json", ...manifest.files]) {
     assert.ok(existsSync(join(ROOT, file)), `There is no ${file}: run 'npm run build' first.`);
-    cpSync(join(ROOT, file), join(home, file));
+    cpSync(join(ROOT, file), join(home, file), { recursive: true });
   }
   return folder;
+}
+
+/** The package as npm packs it, with the packages it depends on beside it. */
+function installPacked(t: TestContext): string {
+  const folder = temporaryFolder(t);
+  const modules = join(folder, "node_modules");
+  const home = join(modules, manifest.name);
+  mkdirSync(home, { recursive: true });
+  run("npm", ["pack", "--offline", "--pack-destination", folder], ROOT);
+  const [archive = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+  run("tar", ["-xzf", join(folder, archive), "-C", home, "--strip-components=1"], folder);
+  for (const name of Object.keys(manifest.dependencies)) {
+    symlinkSync(join(ROOT, "node_modules", name), join(modules, name));
+  }
+  return folder;
+}
+
+function run(program: string, args: readonly string[], cwd: string): string {
+  // The test runner's own variable would make a child report to it.
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
+  const { status, stdout, stderr, error } = spawnSync(program, args, {
+    cwd,
+    env,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, `${error?.message ?? ""}${stdout}${stderr}`);
+  return stdout;
 }
 
 const NODE: readonly [string, ...string[]] = [process.execPath];
@@ -171,4 +206,119 @@ test("the receiver in TypeScript runs on the built package without any other too
 
   assert.equal(status, 200);
   assert.deepEqual([...inbox().keys()], [`${id}.pingback`]);
+});
+
+const EXAMPLES = join(ROOT, "examples", "embedded");
+
+test("a program with the packed package runs a function's tasks, to a signed postback, under plain node", (t) => {
+  const folder = installPacked(t);
+  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+  cpSync(EXAMPLES, join(folder, "examples"), { recursive: true });
+
+  const output = run(
+    process.execPath,
+    ["--test", "--test-reporter=tap", "examples/*.test.ts"],
+    folder,
+  );
+
+  const examples = readdirSync(EXAMPLES).filter((name) => name.endsWith(".test.ts"));
+  assert.match(output, new RegExp(`^# pass ${examples.length}$`, "m"));
+  assert.match(output, /^# fail 0$/m);
+});
+
+test("a program in CommonJS starts a daemon of the packed package, and its lists are read by a thread", (t) => {
+  const folder = installPacked(t);
+  const script = `
+    const { createDaemon } = require("postbackd");
+    const main = async () => {
+      const daemon = await createDaemon({ types: { double: ({ input }) => 2 * input } });
+      const { key } = await daemon.account();
+      const answer = await fetch(daemon.url + "/v1/tasks", { headers: { authorization: "Bearer " + key } });
+      const { tasks_count } = await answer.json();
+      await daemon.stop();
+      console.log(answer.status, tasks_count);
+    };
+    void main();
+  `;
+  writeFileSync(join(folder, "main.cjs"), script);
+
+  assert.equal(run(process.execPath, ["main.cjs"], folder), "200 0\n");
+});
+
+test("the options that a program was started with are not for the daemon's threads", (t) => {
+  const folder = installPacked(t);
+  writeFileSync(join(folder, "hook.mjs"), 'console.log("hook");');
+  const script = `
+    import { createDaemon } from "postbackd";
+    const daemon = await createDaemon({ types: { double: () => 2 } });
+    await daemon.stop();
+  `;
+  const args = ["--import", "./hook.mjs", "--input-type=module", "--eval", script];
+
+  assert.equal(run(process.execPath, args, folder), "hook\n");
+});
+
+test("its types describe createDaemon to a strict program, with Node's types and nothing left unchecked", (t) => {
+  const folder = installPacked(t);
+  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+  cpSync(EXAMPLES, join(folder, "examples"), { recursive: true });
+  mkdirSync(join(folder, "node_modules", "@types"));
+  symlinkSync(
+    join(ROOT, "node_modules", "@types", "node"),
+    join(folder, "node_modules", "@types", "node"),
+  );
+  writeFileSync(
+    join(folder, "examples", "wrong.ts"),
+    `import { createDaemon, type DaemonSettings } from "postbackd";
+     // @ts-expect-error Types are needed.
+     export const none: DaemonSettings = {};
+     export const kinds: DaemonSettings = {
+       types: {
+         a: async (task, { signal, progress }) => {
+           progress(0.5, task.tag ?? undefined);
+           return signal.aborted;
+         },
+         b: { run: () => 1, timeout: "10s", concurrency: 4, retries: 2 },
+         c: { command: ["ls"] },
+         d: { url: "http://127.0.0.1:9/", headers: { a: "b" } },
+         e: { runner: "worker", lease: "5s" },
+       },
+     };
+     // @ts-expect-error A type has one kind.
+     void createDaemon({ types: { a: { runner: "echo", lease: "5s" } } });
+     // @ts-expect-error A port is a number.
+     void createDaemon({ types: {}, port: "80" });`,
+  );
+  const files = readdirSync(join(folder, "examples")).map((name) => join("examples", name));
+  const args = ["--ignoreConfig", "--noEmit", "--strict", "--exactOptionalPropertyTypes"];
+  const options = [
+    "--module",
+    "nodenext",
+    "--target",
+    "esnext",
+    "--lib",
+    "esnext",
+    "--types",
+    "node",
+  ];
+
+  run(
+    process.execPath,
+    [join(ROOT, "node_modules", ".bin", "tsc"), ...args, ...options, ...files],
+    folder,
+  );
+});
+
+test("createDaemon says which Node it needs, instead of ending in SQLite's addon", (t) => {
+  const folder = install(t);
+  const script = `
+    import { createDaemon } from "postbackd";
+    Object.defineProperty(process, "versions", { value: { node: "20.20.2" } });
+    await createDaemon({ types: {} }).catch((error) => console.log(error.message));
+  `;
+  writeFileSync(join(folder, "old.mjs"), script);
+
+  const said = run(process.execPath, ["old.mjs"], folder);
+
+  assert.equal(said, "createDaemon needs Node 24 or newer, and here it is 20.20.2\n");
 });

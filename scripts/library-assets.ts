@@ -1,0 +1,23 @@
+import type { ThreadOptions } from "../src/assets.ts";
+
+/**
+ * What the package's daemon has in the place of `src/assets.ts`: the texts put in by the build, the threads as
+ * modules beside it. No command host: a daemon in somebody's program starts commands itself.
+ */
+
+declare const POSTBACKD_SCHEMA_SQL: string;
+declare const POSTBACKD_VERSION: string;
+
+export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
+
+export const version: string = POSTBACKD_VERSION;
+
+export const writerThreadEntry: string | URL = new URL("./writer-thread.js", import.meta.url);
+export const readerThreadEntry: string | URL = new URL("./reader-thread.js", import.meta.url);
+
+// What the program was started with is for the program: `--input-type=module` ends a thread at its first line, and a
+// hook of `--import` would run in each of them.
+export const threadOptions: ThreadOptions = { execArgv: [], env: {} };
+
+/** SQLite's addon is a file of node_modules, as any other package's. */
+export function prepareNativeAddon(_dataFolder: string): void {}

@@ -1,0 +1,141 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+
+import type { Config } from "./config.ts";
+import { quote } from "./config/value.ts";
+import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./daemon-options.ts";
+import { readSettings } from "./daemon-settings.ts";
+import type { EmbeddedSettings } from "./daemon-settings.ts";
+import { makeThrowawayFolder, removeThrowawayFolder } from "./daemon-throwaway.ts";
+import { warnOfRisks } from "./daemon-warnings.ts";
+import { DRAIN_MS, startDaemon } from "./daemon.ts";
+import type { Daemon } from "./daemon.ts";
+import { isLogin, LOGIN_RULE, newWebhookSecret } from "./domain/account.ts";
+import { systemClock } from "./domain/clock.ts";
+import type { Clock } from "./domain/clock.ts";
+import { IdGenerator } from "./domain/id.ts";
+import { ACTIVE_KEYS_MAX, newKey, newKeyId, newWorkerToken } from "./domain/key.ts";
+import type { Logger } from "./domain/log.ts";
+import { isWorkerName, WORKER_NAME_RULE } from "./domain/worker.ts";
+import { createLogger } from "./log.ts";
+
+/** The daemon for a program that embeds it: `createDaemon` says what it takes and promises. */
+export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {
+  const folder = settings?.database === undefined ? makeThrowawayFolder() : null;
+  const cleanUp = (): void => {
+    if (folder !== null) removeThrowawayFolder(folder);
+  };
+  try {
+    const place = { database: join(folder ?? "", "postbackd.db"), cwd: process.cwd() };
+    const { config, clock, log: given } = readSettings(settings, place);
+    const log = toLogger(given, config);
+    // What the environment says is the program's business.
+    warnOfRisks(config, { log, env: {} });
+    const daemon = await startDaemon({ config, clock, log });
+    return toEmbeddedDaemon(daemon, { config, clock, cleanUp });
+  } catch (error) {
+    cleanUp();
+    throw error;
+  }
+}
+
+interface EmbeddedParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly cleanUp: () => void;
+}
+
+function toEmbeddedDaemon(daemon: Daemon, parts: EmbeddedParts): EmbeddedDaemon {
+  const { store } = daemon;
+  const { config, clock, cleanUp } = parts;
+  const ids = new IdGenerator();
+  let stopped: Promise<void> | null = null;
+  return {
+    url: daemon.url,
+    port: daemon.port,
+    account: (login = `account-${randomBytes(4).toString("hex")}`) =>
+      makeAccount(login, { store, clock, ids }),
+    workerToken: (name, types) => makeWorker({ name, types }, { store, config, clock }),
+    idle: () => daemon.idle(),
+    stop({ graceMs = DRAIN_MS } = {}) {
+      // What is under way takes the machine's time, and a clock that nobody moves would never end the wait for it.
+      stopped ??= daemon.stop({ ms: graceMs, clock: systemClock }).finally(cleanUp);
+      return stopped;
+    },
+  };
+}
+
+interface AccountParts extends Pick<Daemon, "store"> {
+  readonly clock: Clock;
+  readonly ids: IdGenerator;
+}
+
+async function makeAccount(
+  login: string,
+  { store, clock, ids }: AccountParts,
+): Promise<DaemonAccount> {
+  if (typeof login !== "string" || !isLogin(login)) {
+    throw new Error(`a login is ${LOGIN_RULE}, not ${quote(login)}`);
+  }
+  const createdAt = clock.now();
+  const { key, hash, lastFour } = newKey();
+  const toStore = { keyId: newKeyId(ids.next(createdAt)), hash, lastFour, label: null };
+  const webhookSecret = newWebhookSecret();
+  const account = { login, webhookSecret, createdAt, firstKey: toStore };
+  if ((await store.createAccount(account)) === "created") return { login, key, webhookSecret };
+
+  const further = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
+  const secrets = await store.findSecrets(login);
+  if (secrets === null || (await store.createKey(further)) !== "created") {
+    throw new Error(
+      `${login} has ${ACTIVE_KEYS_MAX} active keys, and may have no more: revoke one of them ` +
+        "(DELETE /v1/appendix/keys/KEY_ID), or choose another login",
+    );
+  }
+  return { login, key, webhookSecret: secrets.webhookSecret };
+}
+
+interface WorkerParts extends Pick<Daemon, "store">, Pick<EmbeddedParts, "config" | "clock"> {}
+
+async function makeWorker(
+  { name, types }: { readonly name: string; readonly types: readonly string[] },
+  { store, config, clock }: WorkerParts,
+): Promise<string> {
+  // What was given is not repeated: it may be a token.
+  if (typeof name !== "string" || !isWorkerName(name)) {
+    throw new Error(`a worker's name is ${WORKER_NAME_RULE}`);
+  }
+  if (!Array.isArray(types) || types.length === 0) {
+    throw new Error("give the types that the worker may claim, as a list of names");
+  }
+  const wrong = types.find((type) => config.types.get(type)?.kind !== "worker");
+  if (wrong !== undefined) {
+    throw new Error(`types has no ${quote(wrong)} with runner: "worker" that a worker could claim`);
+  }
+  const { key: token, hash, lastFour } = newWorkerToken();
+  const worker = { name, hash, lastFour, types: [...new Set(types)], createdAt: clock.now() };
+  if ((await store.createWorker(worker)) === "created") return token;
+  throw new Error(`there is a worker ${name} already: choose another name`);
+}
+
+/** Writes to nobody unless asked; a program's own logger cannot bring the daemon down. */
+function toLogger(given: EmbeddedSettings["log"], { log }: Config): Logger {
+  if (given === false) return guarded(SILENT);
+  return guarded(given === true ? createLogger(log) : given);
+}
+
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+// A logger reads what it is given, and what a function has thrown may throw when it is read.
+function guarded(logger: Logger): Logger {
+  const at =
+    (level: keyof Logger): Logger["info"] =>
+    (facts, message) => {
+      try {
+        logger[level](facts, message);
+      } catch {
+        // There is nobody left to tell.
+      }
+    };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}

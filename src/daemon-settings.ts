@@ -1,0 +1,106 @@
+import { loadConfig, nearestName } from "./config.ts";
+import type { Config } from "./config.ts";
+import { isTable, keyPart } from "./config/file.ts";
+import type { FileTable } from "./config/file.ts";
+import type { DaemonSettings } from "./daemon-options.ts";
+import { systemClock } from "./domain/clock.ts";
+import type { Clock } from "./domain/clock.ts";
+
+/** What a program gave, checked. */
+export interface EmbeddedSettings {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: NonNullable<DaemonSettings["log"]>;
+}
+
+/**
+ * Reads what a program gives that embeds the daemon, as carefully as a file: the program may be without types. Throws
+ * one Error that names everything that is wrong. `folder` is where the database is that nobody named; `cwd` is what
+ * relative paths are relative to.
+ */
+export function readSettings(
+  settings: unknown,
+  place: { readonly database: string; readonly cwd: string },
+): EmbeddedSettings {
+  if (!isTable(settings)) throw settingsError(["its settings must be an object, { types: { … } }"]);
+  const { config = {}, types, port = 0, database = place.database } = settings;
+  const { clock = systemClock, log = false } = settings;
+  const problems = [...unknownSettings(settings), ...configProblems(config)];
+  if (!isTable(types) || Object.keys(types).length === 0) {
+    problems.push("types is missing: give at least one, such as { double: async (task) => … }");
+  }
+  if (!isClock(clock)) {
+    problems.push("clock must have now, monotonic, uptime and setTimer, as createVirtualClock's");
+  }
+  if (!isLog(log)) {
+    problems.push("log must be true, or a logger with debug, info, warn and error");
+  }
+  const table = toTable({ ...(isTable(config) ? config : {}), types, port, database }, 3);
+  const verdict = loadConfig({
+    ...{ flags: {}, env: {}, cwd: place.cwd, table },
+    // Nothing of the machine is the program's to give.
+    readFile: () => null,
+    isTerminal: process.stderr.isTTY,
+  });
+  if (verdict.kind === "problems") {
+    // Not with their source: there is this one alone.
+    problems.push(...verdict.problems.map(({ message }) => message));
+  }
+  if (problems.length > 0 || verdict.kind === "problems" || !isClock(clock) || !isLog(log)) {
+    throw settingsError(problems);
+  }
+  return { config: verdict.config, clock, log };
+}
+
+const SETTINGS = ["types", "config", "database", "port", "clock", "log"];
+
+/** Keys of the file that are settings of their own here, or of no use. */
+const OTHERWISE: ReadonlyMap<string, string> = new Map([
+  ["types", "give types beside config"],
+  ["database", "give database beside config"],
+  ["port", "give port beside config"],
+  ["ready_file", "leave it out: createDaemon settles when it is ready"],
+]);
+
+function unknownSettings(settings: FileTable): string[] {
+  const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name));
+  return unknown.map((name) => {
+    const nearest = nearestName(name, SETTINGS) ?? "none";
+    return `${keyPart(name)} is an unknown setting; the nearest known one is ${nearest}`;
+  });
+}
+
+function configProblems(config: unknown): string[] {
+  if (!isTable(config)) return ["config must be an object, with the keys of postbackd.toml"];
+  return Object.keys(config).flatMap((key) => {
+    const otherwise = OTHERWISE.get(key);
+    return otherwise === undefined ? [] : [`config.${key} is not read: ${otherwise}`];
+  });
+}
+
+/** What the parsers of the file take: a member that is undefined is one that was not given. */
+function toTable(table: FileTable, levels: number): FileTable {
+  const given = Object.entries(table).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(
+    given.map(([key, value]) => {
+      return [key, levels > 1 && isTable(value) ? toTable(value, levels - 1) : value];
+    }),
+  );
+}
+
+function isClock(value: unknown): value is Clock {
+  return hasMethods(value, ["now", "monotonic", "uptime", "setTimer"]);
+}
+
+function isLog(value: unknown): value is EmbeddedSettings["log"] {
+  return typeof value === "boolean" || hasMethods(value, ["debug", "info", "warn", "error"]);
+}
+
+function hasMethods(value: unknown, names: readonly string[]): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return names.every((name) => typeof Reflect.get(value, name) === "function");
+}
+
+function settingsError(problems: readonly string[]): Error {
+  return new Error(`createDaemon cannot start:\n${problems.map((text) => `- ${text}`).join("\n")}`);
+}
