@@ -1,4 +1,7 @@
 import { runProgram } from "./cli/program.ts";
+import { boundYoungGeneration } from "./young-generation.ts";
+
+boundYoungGeneration();
 
 // Whatever the program makes (database, journal, lock, ready file) is for its own user only.
 process.umask(0o077);
