@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { machineDescription } from "./bench/machine.ts";
 import { PHASE_LETTERS, measurePhases } from "./bench/measurement.ts";
 import { budgetLines, reportTable } from "./bench/report.ts";
+import { positive } from "./number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";
@@ -61,12 +62,6 @@ async function bench(): Promise<void> {
   process.stdout.write(
     `${reportTable(results)}\n\n${budgetLines(results)}\n\n${how}.\n${machine}\n`,
   );
-}
-
-function positive(name: string, text: string): number {
-  const value = Number(text);
-  if (value > 0) return value;
-  throw new Error(`--${name} must be a number above 0`);
 }
 
 function parseLetters(only: string): readonly string[] {

@@ -4,6 +4,7 @@ import type { DaemonPlace } from "./bench/bench-daemon.ts";
 import { runBacklog } from "./crash/backlog-run.ts";
 import { runCrashes } from "./crash/crash-run.ts";
 import { backlogFaults, backlogTable, crashTable } from "./crash/report.ts";
+import { wholeNumber } from "./number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";
@@ -69,10 +70,4 @@ async function restartOnBacklog(place: DaemonPlace, wanted: number): Promise<voi
   process.stdout.write(`Worked off in ${seconds.toFixed(1)} s ${memory}.\n`);
   const faults = backlogFaults(report);
   if (faults.length > 0) throw new Error(`with ${tasks} queued tasks ${faults.join(", and ")}`);
-}
-
-function wholeNumber(name: string, text: string): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value > 0) return value;
-  throw new Error(`--${name} must be a whole number above 0`);
 }

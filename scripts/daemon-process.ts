@@ -171,15 +171,36 @@ const createdAccount = z.object({
   key: z.object({ key: z.string() }),
 });
 
-/** Makes an account with the command line, in the database of that name in `folder`. */
-export async function createAccount(
-  login: string,
-  { program, folder, database }: Omit<DaemonStart, "flags"> & { readonly database: string },
-): Promise<NewAccount> {
-  const [file, ...args] = program.command;
-  const words = [...args, "admin", "account", "create", login, "--db", database, "--json"];
-  const options = { cwd: folder, env: cleanEnvironment() };
-  const { stdout } = await promisify(execFile)(file, words, options);
-  const { key, webhook_secret: webhookSecret } = createdAccount.parse(JSON.parse(stdout));
+const createdWorker = z.object({ worker: z.object({ token: z.string() }) });
+
+/** Where the command line is to work: on the database of that name in `folder`. */
+export type AdminPlace = Omit<DaemonStart, "flags"> & { readonly database: string };
+
+/** Makes an account with the command line. */
+export async function createAccount(login: string, place: AdminPlace): Promise<NewAccount> {
+  const answer = await runAdmin(["account", "create", login], place);
+  const { key, webhook_secret: webhookSecret } = createdAccount.parse(answer);
   return { login, key: key.key, webhookSecret };
+}
+
+/** Makes a worker for tasks of these types with the command line, and answers its token. */
+export async function createWorker(
+  { name, types }: { readonly name: string; readonly types: readonly string[] },
+  place: AdminPlace,
+): Promise<string> {
+  const flags = types.flatMap((type) => ["--type", type]);
+  const answer = await runAdmin(["worker", "create", name, ...flags], place);
+  return createdWorker.parse(answer).worker.token;
+}
+
+/** Runs an `admin` command and answers the document that it prints. */
+async function runAdmin(
+  words: readonly string[],
+  { program, folder, database }: AdminPlace,
+): Promise<unknown> {
+  const [file, ...args] = program.command;
+  const all = [...args, "admin", ...words, "--db", database, "--json"];
+  const options = { cwd: folder, env: cleanEnvironment() };
+  const { stdout } = await promisify(execFile)(file, all, options);
+  return JSON.parse(stdout);
 }

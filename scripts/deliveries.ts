@@ -5,6 +5,7 @@ import type { DeliveryRun } from "./deliveries/delivery-run.ts";
 import { scenarioReport } from "./deliveries/report.ts";
 import { runScenario } from "./deliveries/scenario-run.ts";
 import { SCENARIOS, type Effort, type Leg, type Scenario } from "./deliveries/scenario.ts";
+import { positive } from "./number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";
@@ -89,10 +90,4 @@ function scenarioOf(name: string, effort: Effort): Scenario {
 
 function optional(name: string, text: string | undefined): number | null {
   return text === undefined ? null : positive(name, text);
-}
-
-function positive(name: string, text: string): number {
-  const value = Number(text);
-  if (value > 0) return value;
-  throw new Error(`--${name} must be a number above 0`);
 }

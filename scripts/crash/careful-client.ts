@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 
 import { z } from "zod";
 
+import { carefulCall, type CarefulAnswer } from "../careful-call.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** Where the webhooks of a task go. */
@@ -33,12 +34,6 @@ interface Post {
 interface Cancel {
   readonly kind: "cancel";
   readonly id: string;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly isReplayed: boolean;
-  readonly text: string;
 }
 
 const LANES = 16;
@@ -117,7 +112,7 @@ export class CarefulClient {
     return { kind: "post", key, body, isToCancel, ids: null, wasCutOff: false };
   }
 
-  #takePost(post: Post, got: Answer): void {
+  #takePost(post: Post, got: CarefulAnswer): void {
     if (got.status !== 200) throw new Error(`task_post answered ${got.status}: ${got.text}`);
     const { tasks } = answer.parse(JSON.parse(got.text));
     const ids = tasks.map(({ id }) => id);
@@ -135,34 +130,21 @@ export class CarefulClient {
     if (this.#posts % REPEAT_EVERY === 0) this.#unanswered.push(post);
   }
 
-  #takeCancel({ id }: Cancel, { status, text }: Answer): void {
+  #takeCancel({ id }: Cancel, { status, text }: CarefulAnswer): void {
     if (status === 200) this.#ledger.cancel(id);
     // It had run before.
     else if (status === 409) this.#ledger.acknowledge(id);
     else throw new Error(`task_cancel answered ${status}: ${text}`);
   }
 
-  #send({ key, body }: Post, url: string): Promise<Answer | null> {
+  #send({ key, body }: Post, url: string): Promise<CarefulAnswer | null> {
     const headers = { "content-type": "application/json", "idempotency-key": key };
-    return this.#call(`${url}/v1/tasks/task_post`, { method: "POST", headers, body });
+    const request = { secret: this.#apiKey, headers, body };
+    return carefulCall(`${url}/v1/tasks/task_post`, request);
   }
 
-  #cancel({ id }: Cancel, url: string): Promise<Answer | null> {
-    return this.#call(`${url}/v1/tasks/task_cancel/${id}`, { method: "POST", headers: {} });
-  }
-
-  /** Null when the connection broke before the whole answer was there. */
-  async #call(
-    url: string,
-    request: { method: string; headers: Readonly<Record<string, string>>; body?: string },
-  ): Promise<Answer | null> {
-    const headers = { ...request.headers, authorization: `Bearer ${this.#apiKey}` };
-    try {
-      const response = await fetch(url, { ...request, headers });
-      const isReplayed = response.headers.get("idempotent-replayed") === "true";
-      return { status: response.status, isReplayed, text: await response.text() };
-    } catch {
-      return null; // What fetch rejects with is a connection that broke.
-    }
+  #cancel({ id }: Cancel, url: string): Promise<CarefulAnswer | null> {
+    const request = { secret: this.#apiKey, headers: {} };
+    return carefulCall(`${url}/v1/tasks/task_cancel/${id}`, request);
   }
 }

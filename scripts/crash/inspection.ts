@@ -56,31 +56,48 @@ export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "canc
 
 /** Compares the database of a daemon that has finished and stopped with what it promised. */
 export function inspectDatabase(file: string, promises: Promises): Inspection {
-  const { acknowledged, cancelled, promised } = promises;
+  const { acknowledged, cancelled } = promises;
   using view = new DatabaseView(file);
   const completed = view.column("SELECT id FROM tasks WHERE state = 'completed'");
   const found = new Set(completed);
   const lost = [...acknowledged].filter((id) => !found.has(id));
   const count = (what: string): number => view.number(`SELECT count(*) FROM ${what}`);
   const tasks = count("tasks");
-  const undelivered = `deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
-    WHERE d.state <> 'delivered' AND t.state <> 'cancelled'`;
   const faults = [
-    ...inspectAnytime(file, promises),
     fault(lost.length, `acknowledged tasks are not completed, ${lost[0] ?? ""} for one`),
     fault(completed.length - found.size, "ids stand twice in the database"),
-    fault(count("tasks WHERE state NOT IN ('completed', 'cancelled')"), "tasks are not over"),
-    fault(wrongKeys(view, promised), "idempotency keys stand for too many or too few tasks"),
+    fault(count("tasks WHERE state = 'failed'"), "tasks failed"),
+    ...inspectFinished(file, promises),
+  ].filter((text) => text !== "");
+  const rerun = count("tasks WHERE runs > 1");
+  const interrupted = count("attempts WHERE outcome = 'interrupted'");
+  const unacknowledged = tasks - acknowledged.size - cancelled.size;
+  return { faults, tasks, unacknowledged, rerun, interrupted };
+}
+
+/** What must not be in the database of a daemon that has finished and stopped, however its tasks have ended. */
+export function inspectFinished(
+  file: string,
+  promises: Omit<Promises, "acknowledged">,
+): readonly string[] {
+  using view = new DatabaseView(file);
+  const count = (what: string): number => view.number(`SELECT count(*) FROM ${what}`);
+  const open = "tasks WHERE state NOT IN ('completed', 'failed', 'cancelled')";
+  const undelivered = `deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+    WHERE d.state <> 'delivered' AND t.state <> 'cancelled'`;
+  return [
+    ...inspectAnytime(file, promises),
+    fault(count(open), "tasks are not over"),
+    fault(
+      wrongKeys(view, promises.promised),
+      "idempotency keys stand for too many or too few tasks",
+    ),
     fault(count(undelivered), "deliveries are not over"),
     fault(count("attempts WHERE ended_at IS NULL"), "attempts have no end"),
     fault(view.number(BROKEN_SERIES), "deliveries have attempts with missing or repeated numbers"),
     fault(view.number(WRONG_RETRIES), "attempts count the retries before them wrongly"),
     fault(count("attempts WHERE started_at < due_at"), "attempts were begun before their time"),
   ].filter((text) => text !== "");
-  const rerun = count("tasks WHERE runs > 1");
-  const interrupted = count("attempts WHERE outcome = 'interrupted'");
-  const unacknowledged = tasks - acknowledged.size - cancelled.size;
-  return { faults, tasks, unacknowledged, rerun, interrupted };
 }
 
 function checkIntegrity(view: DatabaseView): readonly string[] {

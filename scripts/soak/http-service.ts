@@ -1,0 +1,126 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { z } from "zod";
+
+const run = z.object({
+  id: z.string(),
+  input: z.object({
+    mode: z.enum(["ok", "slow", "busy", "reset", "huge", "refuse"]),
+    nonce: z.string(),
+  }),
+});
+
+// An address that nothing else listens on: the port stays free while the service is dead.
+const HOST = "127.77.0.1";
+const SLOW_MS = 1500;
+const HUGE = Buffer.alloc(6_000_000, 0x78);
+const REBIND_MS = 50;
+
+/**
+ * The operator's service behind the type `http`: it is slow, busy, resets connections, answers too much, or refuses, as
+ * the task's input says; and it dies and comes back.
+ */
+export class HttpService {
+  readonly #sockets = new Set<Socket>();
+  /** How often each task came. */
+  readonly #requests = new Map<string, number>();
+  #server: Server;
+  #port: number;
+
+  private constructor() {
+    this.#server = this.#newServer();
+    this.#port = 0;
+  }
+
+  static async open(): Promise<HttpService> {
+    const service = new HttpService();
+    await service.#listen();
+    return service;
+  }
+
+  get url(): string {
+    return `http://${HOST}:${this.#port}/run`;
+  }
+
+  /** How many requests it got. */
+  get requests(): number {
+    return [...this.#requests.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Dies with all its connections, and is back on the same port when this settles. */
+  async die(forMs: number): Promise<void> {
+    await this.#close();
+    await sleep(forMs);
+    this.#server = this.#newServer();
+    await this.#listen();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#close();
+  }
+
+  async #close(): Promise<void> {
+    if (!this.#server.listening) return;
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  async #listen(): Promise<void> {
+    for (;;) {
+      this.#server.listen(this.#port, HOST);
+      const listening = once(this.#server, "listening").then(() => true);
+      // Whoever had the port for a moment lets go of it.
+      if (await listening.catch(() => false)) break;
+      await sleep(REBIND_MS);
+    }
+    const address = this.#server.address();
+    if (address === null || typeof address === "string") throw new Error("no port to listen on");
+    this.#port = address.port;
+  }
+
+  #newServer(): Server {
+    const server = createServer((request, response) => {
+      // What breaks here is a connection that the service or the daemon has ended.
+      this.#serve(request, response).catch(() => response.destroy());
+    });
+    return server.on("connection", (socket) => {
+      this.#sockets.add(socket);
+      socket.on("close", () => this.#sockets.delete(socket));
+    });
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { id, input } = run.parse(JSON.parse(await text(request)));
+    const before = this.#requests.get(id) ?? 0;
+    this.#requests.set(id, before + 1);
+    const done = JSON.stringify({ done: input.nonce });
+    switch (input.mode) {
+      case "slow":
+        await sleep(SLOW_MS);
+        break;
+      case "busy":
+        if (before === 0) response.writeHead(503, { "retry-after": "1" }).end();
+        else if (before === 1) response.writeHead(429).end();
+        break;
+      case "reset":
+        if (before === 0) request.socket.resetAndDestroy();
+        break;
+      case "huge":
+        response.end(HUGE);
+        return;
+      case "refuse":
+        response.writeHead(422).end("no");
+        return;
+      case "ok":
+    }
+    if (!response.writableEnded && !response.destroyed) {
+      response.writeHead(200, { "content-type": "application/json" }).end(done);
+    }
+  }
+}

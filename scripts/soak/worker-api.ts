@@ -1,0 +1,121 @@
+import { z } from "zod";
+
+import { carefulCall, type CarefulAnswer } from "../careful-call.ts";
+import type { AskItem, AskKind, Outcome, WorkerEvent } from "./worker-event.ts";
+
+/** A task that was handed out. */
+export interface Leased {
+  readonly id: string;
+  readonly type: string;
+  readonly leaseId: string;
+}
+
+const claimed = z.object({
+  tasks: z.array(
+    z.object({
+      id: z.string(),
+      type: z.string(),
+      lease_id: z.string(),
+      lease_expires_at: z.iso.datetime(),
+      run: z.number(),
+    }),
+  ),
+});
+
+const told = z.object({
+  tasks: z.array(z.object({ id: z.unknown(), outcome: z.enum(["ok", "lost", "cancelled"]) })),
+});
+
+/** The worker protocol as a worker process of the soak speaks it: every request is told of before and after. */
+export class WorkerApi {
+  /** Where the daemon is; changes when it is started again. */
+  url: string;
+  readonly #token: string;
+  readonly #tell: (event: WorkerEvent) => void;
+  #number = 0;
+
+  constructor(deps: {
+    readonly url: string;
+    readonly token: string;
+    readonly tell: (event: WorkerEvent) => void;
+  }) {
+    this.url = deps.url;
+    this.#token = deps.token;
+    this.#tell = deps.tell;
+  }
+
+  /** Null when there was no answer, or none but that the daemon takes nothing now. */
+  async claim(wish: {
+    readonly types: readonly string[];
+    readonly max: number;
+    readonly wait_seconds: number;
+  }): Promise<readonly Leased[] | null> {
+    const number = this.#number++;
+    this.#tell({ kind: "claiming", number, at: Date.now(), types: [...wish.types] });
+    const answer = await this.#served("claim", wish);
+    if (answer === null) {
+      this.#tell({ kind: "unclaimed", number, at: Date.now() });
+      return null;
+    }
+    const tasks = claimed.parse(JSON.parse(answer)).tasks.map((task) => {
+      const { id, type, lease_id: leaseId, lease_expires_at: expiresAt, run } = task;
+      return { id, type, leaseId, expiresAt: Date.parse(expiresAt), run };
+    });
+    this.#tell({ kind: "claimed", number, at: Date.now(), tasks });
+    return tasks;
+  }
+
+  /** As {@link claim}; outcomes in the order of the items. */
+  async ask(what: AskKind, items: readonly AskItem[]): Promise<readonly Outcome[] | null> {
+    const number = this.#number++;
+    this.#tell({ kind: "asking", number, at: Date.now(), what, items: [...items] });
+    const list = items.map(toJson);
+    const answer = await this.#served(
+      what,
+      what === "heartbeat" ? { leases: list } : { tasks: list },
+    );
+    if (answer === null) return null;
+    const { tasks } = told.parse(JSON.parse(answer));
+    const isInOrder = items.every(({ id }, i) => tasks[i]?.id === id);
+    if (!isInOrder || tasks.length !== items.length) {
+      this.#tell({ kind: "fault", text: `${what} was not answered in the order asked: ${answer}` });
+      return null;
+    }
+    const outcomes = tasks.map(({ outcome }) => outcome);
+    this.#tell({ kind: "told", number, at: Date.now(), outcomes });
+    return outcomes;
+  }
+
+  /** Sends what is no request. */
+  async offend(path: string, body: string): Promise<void> {
+    const answer = await this.#send(path, body);
+    if (answer === null || answer.status === 503) return;
+    const isRefused = answer.status >= 400 && answer.status < 500;
+    if (isRefused) this.#tell({ kind: "refused" });
+    else this.#tell({ kind: "fault", text: `${path} ${body}: ${answer.status} ${answer.text}` });
+  }
+
+  async #served(operation: string, body: unknown): Promise<string | null> {
+    const answer = await this.#send(operation, JSON.stringify(body));
+    // 503 while it starts: nothing was done.
+    if (answer === null || answer.status === 503) return null;
+    if (answer.status === 200) return answer.text;
+    this.#tell({ kind: "fault", text: `${operation}: ${answer.status} ${answer.text}` });
+    return null;
+  }
+
+  #send(operation: string, body: string): Promise<CarefulAnswer | null> {
+    const headers = { "content-type": "application/json" };
+    const url = `${this.url}/v1/worker/${operation}`;
+    return carefulCall(url, { secret: this.#token, headers, body });
+  }
+}
+
+function toJson({ id, leaseId, result, message, retry }: AskItem): object {
+  return {
+    ...{ id, lease_id: leaseId },
+    ...(result !== undefined && { result: JSON.parse(result) }),
+    ...(message !== undefined && { message }),
+    ...(retry !== undefined && { retry }),
+  };
+}

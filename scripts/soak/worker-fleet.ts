@@ -1,0 +1,108 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+
+import { cleanAtExit } from "../exit-cleanup.ts";
+import type { LeaseLedger } from "./lease-ledger.ts";
+import type { Random } from "./random.ts";
+import { workerEvent, type WorkerOrder } from "./worker-event.ts";
+
+/** The worker processes of a soak. */
+export interface FleetOptions {
+  readonly ledger: LeaseLedger;
+  readonly random: Random;
+  readonly processes: number;
+  /** Claims under way at once, in each process. */
+  readonly loops: number;
+  /** What each process works with, in turn. */
+  readonly tokens: readonly { readonly token: string; readonly types: readonly string[] }[];
+}
+
+interface Member {
+  readonly name: string;
+  readonly child: ChildProcess;
+  readonly kill: () => void;
+}
+
+const LOOP_FILE = new URL("worker-loop.ts", import.meta.url);
+
+/** Worker processes that are killed and replaced; the ledger is told all that they tell. */
+export class WorkerFleet {
+  readonly #options: FleetOptions;
+  readonly #members: Member[] = [];
+  #url = "";
+  #started = 0;
+  #kills = 0;
+  #isHonest = false;
+
+  constructor(options: FleetOptions) {
+    this.#options = options;
+  }
+
+  /** How many processes were killed. */
+  get kills(): number {
+    return this.#kills;
+  }
+
+  /** Tells every worker where the daemon is; the first time it starts them. */
+  moveTo(url: string): void {
+    this.#url = url;
+    while (this.#members.length < this.#options.processes) this.#start();
+    this.#order({ kind: "url", url });
+  }
+
+  /** kill -9 for one of them, and another in its place. */
+  async killOne(): Promise<void> {
+    const [member] = this.#members.splice(
+      this.#options.random.between(0, this.#members.length - 1),
+      1,
+    );
+    if (member === undefined) return;
+    this.#kills++;
+    await end(member);
+    this.#start();
+  }
+
+  /** From now on they complete whatever they are given. */
+  turnHonest(): void {
+    this.#isHonest = true;
+    this.#order({ kind: "honest" });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#members.splice(0).map(end));
+  }
+
+  #order(order: WorkerOrder): void {
+    for (const { child } of this.#members) if (child.connected) child.send(order);
+  }
+
+  #start(): void {
+    const { ledger, random, loops, tokens } = this.#options;
+    const name = `worker-${this.#started}`;
+    // Without options of this process such as tsx: Node runs TypeScript by itself, and starts faster.
+    const child = fork(LOOP_FILE, { execArgv: [] });
+    const kill = cleanAtExit(() => child.kill("SIGKILL"));
+    child.on("message", (message) => ledger.take(name, workerEvent.parse(message)));
+    // By then all that it told is read.
+    child.on("disconnect", () => ledger.gone(name, Date.now()));
+    child.on("exit", (code, signal) => {
+      if (signal === "SIGKILL") return;
+      ledger.take(name, { kind: "fault", text: `${name} ended by itself, with ${code ?? signal}` });
+    });
+    const given = tokens[this.#started % tokens.length];
+    if (given === undefined) throw new Error("there is no token to work with");
+    this.#started++;
+    this.#members.push({ name, child, kill });
+    child.send({ kind: "url", url: this.#url } satisfies WorkerOrder);
+    const work = { seed: random.fork(), token: given.token, types: [...given.types], loops };
+    child.send({ kind: "work", ...work } satisfies WorkerOrder);
+    if (this.#isHonest) child.send({ kind: "honest" } satisfies WorkerOrder);
+  }
+}
+
+/** Kills it and waits until it is gone and has told all that it told. */
+async function end({ child, kill }: Member): Promise<void> {
+  const gone = [once(child, "exit"), ...(child.connected ? [once(child, "disconnect")] : [])];
+  kill();
+  await Promise.all(gone);
+}

@@ -1,0 +1,244 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { Random } from "./random.ts";
+import { LEASE_TYPES } from "./setup.ts";
+import { WorkerApi, type Leased } from "./worker-api.ts";
+import { workerOrder, type AskItem, type WorkerEvent, type WorkerOrder } from "./worker-event.ts";
+
+/** A worker process of the soak. It works like one that has every fault a worker can have. */
+
+const BEHAVIOURS = {
+  complete: 44,
+  long: 12,
+  late: 8,
+  twice: 8,
+  wrong: 5,
+  fail: 12,
+  release: 6,
+  vanish: 3,
+  stuck: 1,
+  garbage: 1,
+};
+const MAXIMA = { 1: 50, 5: 25, 20: 15, 100: 10 };
+const HELD_MAX = 150;
+const PAUSE_MS = 100;
+const BEAT_MS = 500;
+const FLUSH_MS = 30;
+const FLUSH_MAX = 50;
+// How often a worker asks again that got no answer.
+const TRIES = 40;
+const STUCK_MS_MAX = 40_000;
+const WAIT_SECONDS_MAX = 3;
+
+const OFFENCES: readonly (readonly [path: string, body: string])[] = [
+  ["complete", "{"],
+  ["complete", '{"tasks":"all"}'],
+  ["complete", '{"tasks":[]}'],
+  ["heartbeat", '{"leases":{}}'],
+  ["fail", "[]"],
+  ["claim", '{"types":["work"],"max":1000}'],
+  ["claim", '{"types":["echo"],"max":1}'],
+  ["claims", "{}"],
+];
+
+class Worker {
+  readonly #api: WorkerApi;
+  readonly #random: Random;
+  readonly #types: readonly string[];
+  /** Leases that are kept by heartbeats. */
+  readonly #beating = new Map<string, Leased>();
+  #outbox: { readonly item: AskItem; readonly sent: () => void }[] = [];
+  #isHonest = false;
+  #held = 0;
+
+  constructor(deps: {
+    readonly api: WorkerApi;
+    readonly random: Random;
+    readonly types: readonly string[];
+  }) {
+    this.#api = deps.api;
+    this.#random = deps.random;
+    this.#types = deps.types;
+    setInterval(() => void this.#beat(), BEAT_MS);
+    setInterval(() => void this.#flush(), FLUSH_MS);
+  }
+
+  turnHonest(): void {
+    this.#isHonest = true;
+  }
+
+  async loop(): Promise<never> {
+    for (;;) {
+      const tasks = this.#held < HELD_MAX ? await this.#api.claim(this.#wish()) : null;
+      if (tasks === null) await sleep(PAUSE_MS);
+      for (const task of tasks ?? []) {
+        this.#held++;
+        void this.#run(task).finally(() => this.#held--);
+      }
+    }
+  }
+
+  #wish() {
+    const random = this.#random;
+    const types = this.#types.filter(() => random.chance(0.7));
+    const max = Number(random.choose(MAXIMA));
+    const wait = random.between(0, WAIT_SECONDS_MAX * 10) / 10;
+    return { types: types.length > 0 ? types : this.#types, max, wait_seconds: wait };
+  }
+
+  async #run(task: Leased): Promise<void> {
+    const behaviour = this.#isHonest ? "complete" : this.#random.choose(BEHAVIOURS);
+    const { leaseMs } = LEASE_TYPES[task.type] ?? { leaseMs: 0 };
+    switch (behaviour) {
+      case "complete":
+        await this.#rest(200);
+        return this.#complete(task);
+      case "long":
+        return this.#long(task, this.#random.between(1000, 5000));
+      case "late":
+        await sleep(leaseMs + this.#random.between(0, 3000));
+        return this.#complete(task);
+      case "twice":
+        return this.#twice(task);
+      case "wrong":
+        return this.#wrong(task);
+      case "fail":
+        return this.#fail(task);
+      case "release":
+        await this.#rest(500);
+        await this.#api.ask("release", [refOf(task)]);
+        return;
+      case "stuck":
+        return this.#stuck(task);
+      case "garbage":
+        await this.#offend();
+        return this.#complete(task);
+      case "vanish":
+        return;
+    }
+  }
+
+  #rest(msMax: number): Promise<void> {
+    return sleep(this.#isHonest ? 0 : this.#random.between(0, msMax));
+  }
+
+  async #long(task: Leased, ms: number): Promise<void> {
+    this.#beating.set(task.leaseId, task);
+    await sleep(ms);
+    this.#beating.delete(task.leaseId);
+    await this.#complete(task);
+  }
+
+  async #twice(task: Leased): Promise<void> {
+    if (this.#random.chance(0.5)) {
+      await Promise.all([this.#send(completionOf(task)), this.#send(completionOf(task))]);
+      return;
+    }
+    await this.#send(completionOf(task));
+    await this.#rest(1500);
+    await this.#send(completionOf(task));
+  }
+
+  // In one batch with what is right, which must count all the same.
+  async #wrong(task: Leased): Promise<void> {
+    const wrong = { ...completionOf(task), leaseId: `not-${this.#random.fork()}` };
+    const unknown = { id: "nobody's", leaseId: "nobody's", result: "1" };
+    await this.#rest(200);
+    await this.#api.ask("complete", [wrong, unknown, completionOf(task)]);
+    await this.#api.ask(this.#random.chance(0.5) ? "release" : "heartbeat", [wrong]);
+  }
+
+  async #fail(task: Leased): Promise<void> {
+    const retry = this.#random.choose({ true: 2, false: 1, absent: 2 });
+    await this.#rest(500);
+    await this.#api.ask("fail", [
+      {
+        ...refOf(task),
+        message: `It went wrong with lease ${task.leaseId}.`,
+        ...(retry !== "absent" && { retry: retry === "true" }),
+      },
+    ]);
+  }
+
+  // Until the type's timeout: its heartbeats keep the lease, and it never ends the run.
+  async #stuck(task: Leased): Promise<void> {
+    this.#beating.set(task.leaseId, task);
+    for (let waited = 0; waited < STUCK_MS_MAX; waited += BEAT_MS) {
+      await sleep(BEAT_MS);
+      if (!this.#beating.has(task.leaseId)) return;
+    }
+    this.#beating.delete(task.leaseId);
+  }
+
+  async #offend(): Promise<void> {
+    const [path, body] = OFFENCES[this.#random.between(0, OFFENCES.length - 1)] ?? ["claims", ""];
+    await this.#api.offend(path, body);
+  }
+
+  /** Alone, or with others in one request. */
+  async #complete(task: Leased): Promise<void> {
+    const item = completionOf(task);
+    if (this.#random.chance(0.5)) return this.#send(item);
+    await new Promise<void>((resolve) => this.#outbox.push({ item, sent: resolve }));
+  }
+
+  async #flush(): Promise<void> {
+    const batch = this.#outbox.splice(0, FLUSH_MAX);
+    if (batch.length > 0) await this.#send(...batch.map(({ item }) => item));
+    for (const { sent } of batch) sent();
+  }
+
+  // A worker that gets no answer asks again: what counted before is ok again.
+  async #send(...items: readonly AskItem[]): Promise<void> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      if ((await this.#api.ask("complete", items)) !== null) return;
+      await sleep(PAUSE_MS);
+    }
+  }
+
+  async #beat(): Promise<void> {
+    const leases = [...this.#beating.values()];
+    if (leases.length === 0) return;
+    const outcomes = await this.#api.ask("heartbeat", leases.map(refOf));
+    for (const [i, outcome] of (outcomes ?? []).entries()) {
+      if (outcome !== "ok") this.#beating.delete(leases[i]?.leaseId ?? "");
+    }
+  }
+}
+
+function refOf({ id, leaseId }: Leased): AskItem {
+  return { id, leaseId };
+}
+
+/** The result names the lease, so that the one that is kept tells whose it is. */
+function completionOf(task: Leased): AskItem {
+  return { ...refOf(task), result: JSON.stringify({ lease: task.leaseId, pages: [1, 2, 3] }) };
+}
+
+function tell(event: WorkerEvent): void {
+  process.send?.(event);
+}
+
+function obey(): void {
+  let worker: Worker | null = null;
+  let api: WorkerApi | null = null;
+  let url = "";
+  const work = (order: Extract<WorkerOrder, { kind: "work" }>): void => {
+    api = new WorkerApi({ url, token: order.token, tell });
+    const { seed, types } = order;
+    worker = new Worker({ api, random: new Random(seed), types });
+    for (let loop = 0; loop < order.loops; loop++) void worker.loop();
+  };
+  process.on("message", (message) => {
+    const order = workerOrder.parse(message);
+    if (order.kind === "work") work(order);
+    else if (order.kind === "honest") worker?.turnHonest();
+    else {
+      url = order.url;
+      if (api !== null) api.url = url;
+    }
+  });
+  process.on("disconnect", () => process.exit());
+}
+
+if (import.meta.main) obey();

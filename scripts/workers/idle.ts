@@ -1,0 +1,86 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
+import { Durations, type Spread } from "../deliveries/arrivals.ts";
+import { processUsage } from "../process-usage.ts";
+import { taskPostRequest } from "../task-post.ts";
+import { Pollers } from "./pollers.ts";
+import { LEASED, createWorkerFile } from "./worker-file.ts";
+
+/** How many workers wait, and for how long they are looked at. */
+export interface IdleOptions {
+  readonly place: DaemonPlace;
+  readonly workers: number;
+  readonly seconds: number;
+  /** Single tasks that are posted then, one after the other. */
+  readonly posts: number;
+  /** From the start to the first look, until what it left is collected. 5 s unless given. */
+  readonly settleMs?: number;
+}
+
+/** What waiting workers cost the daemon. */
+export interface IdleReport {
+  readonly workers: number;
+  readonly seconds: number;
+  /** Of one core, while they wait. */
+  readonly cpuPercent: number;
+  /** Of one core, before they came. */
+  readonly cpuPercentBefore: number;
+  readonly rssBytesBefore: number;
+  /** The most while they wait. */
+  readonly rssBytesMax: number;
+  /** Polls that came back empty while they wait: each worker's every `WAIT_SECONDS`. */
+  readonly emptyAnswers: number;
+  /** From the sending of a post to the task's arrival at a worker. */
+  readonly hand: Spread;
+}
+
+/** How long each poll waits. */
+export const WAIT_SECONDS = 30;
+
+const SETTLE_MS = 5000;
+// Until the memory that a thousand connections at once have taken is as it will be.
+const OPENED_MS = 2000;
+const SAMPLE_MS = 1000;
+
+/** Has workers wait for tasks that do not come, looks at what that costs the daemon, then posts some. */
+export async function measureIdle(options: IdleOptions): Promise<IdleReport> {
+  const { workers, seconds, posts, settleMs = SETTLE_MS } = options;
+  const file = await createWorkerFile(options.place);
+  await using daemon = await startDaemon(file);
+  using pollers = new Pollers();
+  await sleep(settleMs);
+  const before = await observe(daemon.pid, settleMs);
+  const order = { port: daemon.port, token: file.token, type: LEASED };
+  await pollers.open({ ...order, connections: workers, waitSeconds: WAIT_SECONDS });
+  await sleep(OPENED_MS);
+  const { empty: emptyBefore } = await pollers.count();
+  const during = await observe(daemon.pid, seconds * 1000);
+  const { empty } = await pollers.count();
+  const request = taskPostRequest({ key: file.account.key, tasks: 1, type: LEASED });
+  const { handMs } = await pollers.hand({ request, posts });
+  await daemon.stop();
+  const hand = new Durations();
+  for (const ms of handMs) hand.add(ms);
+  return {
+    ...{ workers, seconds, hand: hand.spread },
+    ...{ cpuPercent: during.cpuPercent, cpuPercentBefore: before.cpuPercent },
+    ...{ rssBytesBefore: before.rssBytesMax, rssBytesMax: during.rssBytesMax },
+    emptyAnswers: empty - emptyBefore,
+  };
+}
+
+async function observe(
+  pid: number,
+  forMs: number,
+): Promise<{ readonly cpuPercent: number; readonly rssBytesMax: number }> {
+  const startedAt = performance.now();
+  const { cpuSeconds, rssBytes } = processUsage(pid);
+  let rssBytesMax = rssBytes;
+  while (performance.now() - startedAt < forMs) {
+    await sleep(SAMPLE_MS);
+    rssBytesMax = Math.max(rssBytesMax, processUsage(pid).rssBytes);
+  }
+  const spent = processUsage(pid).cpuSeconds - cpuSeconds;
+  return { cpuPercent: (spent / (performance.now() - startedAt)) * 100_000, rssBytesMax };
+}

@@ -1,0 +1,107 @@
+import { availableParallelism } from "node:os";
+
+import { median } from "../median.ts";
+import { textTable } from "../text-table.ts";
+import type { IdleReport } from "./idle.ts";
+import type { ThroughputRun } from "./throughput.ts";
+
+interface NumberColumn {
+  readonly name: string;
+  readonly value: (run: ThroughputRun) => number;
+  readonly digits: number;
+}
+
+const COLUMNS: readonly NumberColumn[] = [
+  { name: "tasks/s", value: (run) => run.tasksPerSecond, digits: 0 },
+  { name: "claim p50 ms", value: ({ claim }) => claim.p50Ms, digits: 1 },
+  { name: "p99 ms", value: ({ claim }) => claim.p99Ms, digits: 1 },
+  { name: "complete p50 ms", value: ({ complete }) => complete.p50Ms, digits: 1 },
+  { name: "p99 ms", value: ({ complete }) => complete.p99Ms, digits: 1 },
+  { name: "daemon CPU %", value: (run) => run.daemonPercent, digits: 0 },
+  { name: "its busiest thread %", value: (run) => run.threadPercent, digits: 0 },
+  { name: "workers CPU %", value: (run) => run.workersPercent, digits: 0 },
+  { name: "daemon RSS MB", value: (run) => run.rssBytes / 1e6, digits: 0 },
+];
+
+/** A core that is this busy has no time left: what is missing is the kernel's and the measuring's. */
+const BUSY_PERCENT = 85;
+const BUDGET = { batch: 50, tasksPerSecond: 20_000 };
+const IDLE_CPU_PERCENT_MAX = 3;
+const IDLE_RSS_BYTES_MAX = 60e6;
+
+/** A row for each size of batch, medians over its rounds, as a Markdown table. */
+export function throughputTable(runs: readonly ThroughputRun[], workers: number): string {
+  const columns = COLUMNS.map(({ name }) => ({ name, align: "right" }) as const);
+  const rows = batchesOf(runs).map((batch) => [
+    `${workers} workers, batch ${batch}`,
+    ...COLUMNS.map(({ value, digits }) => {
+      return medianOf(runs, { batch, value }).toLocaleString("en-US", {
+        minimumFractionDigits: digits,
+        maximumFractionDigits: digits,
+      });
+    }),
+    bottleneck(runs, batch),
+  ]);
+  return textTable([{ name: "" }, ...columns, { name: "bound by" }], rows);
+}
+
+/** Whether the batches that were measured keep the budget; empty where none has one. */
+export function budgetLine(runs: readonly ThroughputRun[]): string {
+  const { batch, tasksPerSecond } = BUDGET;
+  if (!batchesOf(runs).includes(batch)) return "";
+  const rate = medianOf(runs, { batch, value: (run) => run.tasksPerSecond });
+  const verdict = rate >= tasksPerSecond ? "kept" : "MISSED";
+  return `- batches of ${batch} at least ${tasksPerSecond.toLocaleString("en-US")} tasks/s: ${verdict}`;
+}
+
+/** Whose time was used up; "waiting" where nobody's was, so that it was for the disk. */
+function bottleneck(runs: readonly ThroughputRun[], batch: number): string {
+  const of = (value: (run: ThroughputRun) => number): number => medianOf(runs, { batch, value });
+  const all = of((run) => run.daemonPercent + run.workersPercent);
+  if (of((run) => run.workerPercent) >= BUSY_PERCENT) return "a process of workers";
+  if (of((run) => run.threadPercent) >= BUSY_PERCENT) return "a thread of the daemon";
+  return all >= BUSY_PERCENT * availableParallelism() ? "all cores together" : "waiting";
+}
+
+function batchesOf(runs: readonly ThroughputRun[]): readonly number[] {
+  return [...new Set(runs.map(({ batch }) => batch))];
+}
+
+function medianOf(
+  runs: readonly ThroughputRun[],
+  of: { readonly batch: number; readonly value: (run: ThroughputRun) => number },
+): number {
+  return median(runs.filter(({ batch }) => batch === of.batch).map(of.value));
+}
+
+/** What waiting workers cost, as a Markdown table. */
+export function idleTable(report: IdleReport): string {
+  const { workers, seconds, hand } = report;
+  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);
+  const rows = [
+    [`daemon CPU over ${seconds} s, % of a core`, report.cpuPercent.toFixed(2)],
+    ["the same before they came", report.cpuPercentBefore.toFixed(2)],
+    ["daemon RSS before they came, MB", megabytes(report.rssBytesBefore)],
+    ["the most while they wait, MB above that", megabytes(grownBytes(report))],
+    [`polls answered empty in these ${seconds} s`, String(report.emptyAnswers)],
+    [`post → task at a worker, p50 ms of ${hand.count}`, hand.p50Ms.toFixed(1)],
+    ["p99 ms", hand.p99Ms.toFixed(1)],
+    ["slowest ms", hand.maxMs.toFixed(1)],
+  ];
+  const name = `${workers.toLocaleString("en-US")} workers wait`;
+  return textTable([{ name }, { name: "", align: "right" }], rows);
+}
+
+/** Whether waiting workers are as cheap as they must be. */
+export function idleLines(report: IdleReport): string {
+  const isQuiet = report.cpuPercent < IDLE_CPU_PERCENT_MAX;
+  const isSmall = grownBytes(report) < IDLE_RSS_BYTES_MAX;
+  return [
+    `- under ${IDLE_CPU_PERCENT_MAX} % of a core: ${isQuiet ? "kept" : "MISSED"}`,
+    `- under ${IDLE_RSS_BYTES_MAX / 1e6} MB above idle: ${isSmall ? "kept" : "MISSED"}`,
+  ].join("\n");
+}
+
+function grownBytes({ rssBytesBefore, rssBytesMax }: IdleReport): number {
+  return rssBytesMax - rssBytesBefore;
+}
