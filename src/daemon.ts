@@ -5,12 +5,12 @@ import { acquireInstanceLock, openDaemonStore } from "./daemon-store.ts";
 import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./daemon-tls.ts";
 import { policySource } from "./daemon-url.ts";
 import type { Clock } from "./domain/clock.ts";
+import type { CommandLine } from "./domain/command-line.ts";
 import type { Logger } from "./domain/log.ts";
 import { ClockWatch } from "./engine/clock-watch.ts";
 import type { Engine } from "./engine/engine.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
-import type { CommandLine } from "./runners/program.ts";
 import type { InstanceLock } from "./store/sqlite/instance-lock.ts";
 import type { Store } from "./store/store.ts";
 

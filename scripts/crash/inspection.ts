@@ -17,18 +17,55 @@ export interface Inspection {
 /** What the daemon has promised. */
 export type Promises = Pick<Ledger, "acknowledged" | "cancelled" | "promised">;
 
-// One statement, and so of one moment, while a daemon writes.
+// One statement each, and so of one moment, while a daemon writes. What was ever done cannot be counted again.
 const WRONG_COUNTS = `
   SELECT count(*) FROM (
     SELECT 1 FROM (
-      SELECT account_seq, state, count AS tasks FROM task_counts
+      SELECT account_seq, state, count FROM task_counts WHERE state NOT LIKE 'ever!_%' ESCAPE '!'
       UNION ALL
-      SELECT account_seq, CASE state WHEN 'delayed' THEN 'queued' ELSE state END AS state, -count(*)
-      FROM tasks
-      GROUP BY 1, 2
+      SELECT account_seq, CASE state WHEN 'delayed' THEN 'queued' ELSE state END, -1 FROM tasks
+      UNION ALL
+      SELECT account_seq, 'ready', -1 FROM tasks WHERE ready = 1
+      UNION ALL
+      SELECT t.account_seq, 'retrying', -1
+      FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
+      WHERE a.ended_at IS NULL AND a.retry > 0
+      UNION ALL
+      SELECT t.account_seq, 'undelivered', -1
+      FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+      WHERE d.state IN ('given_up', 'refused')
     )
     GROUP BY account_seq, state
-    HAVING sum(tasks) <> 0
+    HAVING sum(count) <> 0
+  )`;
+
+// Before anything is erased. Of each account, and of all together.
+const WRONG_TRAFFIC = `
+  WITH log (account_seq, posted, completed, failed, cancelled, firsts, delivered, timed, sent) AS (
+    SELECT account_seq, 1, state = 'completed', state = 'failed', state = 'cancelled', 0, 0, 0, 0
+    FROM tasks
+    UNION ALL
+    SELECT t.account_seq, 0, 0, 0, 0, a.retry = 0, a.outcome = 'delivered', 1, 1
+    FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
+    WHERE a.ended_at IS NOT NULL AND a.outcome <> 'interrupted'
+  ),
+  wanted AS (
+    SELECT * FROM log
+    UNION ALL
+    SELECT 0, posted, completed, failed, cancelled, firsts, delivered, timed, sent FROM log
+  ),
+  counted AS (
+    SELECT account_seq, -posted, -completed, -failed, -cancelled, -first_attempts, -delivered,
+      -(SELECT coalesce(sum(value), 0) FROM json_each(durations_text)), 0
+    FROM traffic
+    UNION ALL
+    SELECT account_seq, 0, 0, 0, 0, 0, 0, 0, -attempts FROM host_traffic
+  )
+  SELECT count(*) FROM (
+    SELECT 1 FROM (SELECT * FROM wanted UNION ALL SELECT * FROM counted)
+    GROUP BY account_seq
+    HAVING sum(posted) <> 0 OR sum(completed) <> 0 OR sum(failed) <> 0 OR sum(cancelled) <> 0
+      OR sum(firsts) <> 0 OR sum(delivered) <> 0 OR sum(timed) <> 0 OR sum(sent) <> 0
   )`;
 
 const BROKEN_SERIES = `
@@ -50,6 +87,7 @@ export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "canc
   return [
     ...checkIntegrity(view),
     fault(view.number(WRONG_COUNTS), "states of an account are counted wrongly"),
+    fault(view.number(WRONG_TRAFFIC), "accounts, or all of them together, have wrong traffic"),
     ...checkCancelled(view, cancelled),
   ].filter((text) => text !== "");
 }

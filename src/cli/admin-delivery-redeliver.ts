@@ -65,7 +65,7 @@ export const ordersCommand = defineAdminCommand({
     name: `${NAME} orders`,
     description: "List the orders to send webhooks again, newest first, and how far they are",
     example: `${NAME} orders --json`,
-    notes: "Orders are worked off one after the other, the oldest first, while the daemon runs.",
+    notes: "Orders are worked off side by side, each at its own rate, while the daemon runs.",
   }),
   args: {},
   plan: () => listOrders,
@@ -137,18 +137,15 @@ function placeOrder({ filter, perSecond, now }: Ordered): AdminStep {
       const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
       return { document: { order: null, deliveries, hosts, per_second: perSecond }, lines };
     }
-    const before = await store.findOpenRedeliveryOrder();
     const id = new IdGenerator().next(now);
-    const order = await store.orderRedelivery({ id, filter, perSecond, createdAt: now });
-    const turn =
-      before === null
-        ? "A running daemon begins within a second, otherwise at its next start."
-        : `It waits until order ${before.id} is done; a running daemon works on one at a time.`;
+    const request = { id, filter, perSecond, createdAt: now, openMax: null };
+    const order = await store.orderRedelivery(request);
+    if (order === "busy") throw new Error("an order without a limit was refused");
     return {
       document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
       lines: [
         `Order ${id}: ${deliveriesText(deliveries)} to send again${rateText(deliveries, perSecond)}.`,
-        turn,
+        "A running daemon begins within a second, otherwise at its next start.",
         `'${NAME} orders' shows how far it is, '${NAME} cancel ${id}' ends it.`,
       ],
     };
@@ -198,7 +195,7 @@ function hostLines({ hosts, deliveries }: DeliveryCount): readonly string[] {
 }
 
 const listOrders: AdminStep = async (store) => {
-  const found = await store.listRedeliveryOrders({ limit: ORDERS_LISTED_MAX + 1 });
+  const found = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX + 1 });
   const orders = found.slice(0, ORDERS_LISTED_MAX);
   const hasMore = found.length > orders.length;
   const end = hasMore
@@ -215,7 +212,7 @@ const NO_ORDER = [`There is no order yet; '${NAME} redeliver' makes one.`];
 function cancelOrder(id: string): AdminStep {
   return async (store) => {
     const order = isId(id)
-      ? await store.cancelRedeliveryOrder({ id, now: systemClock.now() })
+      ? await store.cancelRedeliveryOrder({ id, login: null, now: systemClock.now() })
       : null;
     if (order === null) {
       throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);

@@ -1,3 +1,4 @@
+import type { CommandLine } from "../domain/command-line.ts";
 import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease.ts";
 import type { TaskFunction } from "../domain/task-function.ts";
 import { hasControl } from "../domain/text.ts";
@@ -6,9 +7,6 @@ import { duration, fault } from "./value.ts";
 import type { ValueKind } from "./value.ts";
 
 /** What the keys of a type may hold that no other setting has. */
-
-/** A program and its arguments, as a runner takes them. */
-export type CommandLine = readonly [program: string, ...args: string[]];
 
 /** Program and arguments. Never quoted in a fault: an argument may be a secret. */
 export const commandLine: ValueKind<CommandLine> = {

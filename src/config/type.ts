@@ -1,3 +1,4 @@
+import type { CommandLine } from "../domain/command-line.ts";
 import type { TaskFunction } from "../domain/task-function.ts";
 import { isTypeName, TYPE_NAME_RULE } from "../domain/worker.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart } from "./file.ts";
@@ -12,11 +13,8 @@ import {
   serviceUrl,
   taskFunction,
 } from "./type-value.ts";
-import type { CommandLine } from "./type-value.ts";
 import { duration, integerBetween, nearestName, path, quote } from "./value.ts";
 import type { ValueKind } from "./value.ts";
-
-export type { CommandLine } from "./type-value.ts";
 
 /** How tasks of one type are run. */
 export type TypeConfig =

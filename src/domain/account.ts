@@ -1,10 +1,35 @@
 import { randomBytes } from "node:crypto";
 
+import type { IdGenerator } from "./id.ts";
+import { mintKey, type CreatedKey } from "./key.ts";
+
 /** An account as the operator sees it. */
 export interface Account {
   readonly login: string;
   readonly createdAt: number;
   readonly disabledAt: number | null;
+}
+
+/** An account that was just made up: the only time that its first key is known whole. */
+export interface MintedAccount {
+  /** What is stored of it. */
+  readonly account: {
+    readonly login: string;
+    readonly webhookSecret: string;
+    readonly createdAt: number;
+    readonly firstKey: CreatedKey["toStore"];
+  };
+  readonly first: CreatedKey;
+}
+
+/** Mints an account's webhook secret and first key. Nothing is stored by it. */
+export function mintAccount(
+  login: string,
+  { createdAt, ids }: { readonly createdAt: number; readonly ids: IdGenerator },
+): MintedAccount {
+  const first = mintKey({ label: null, createdAt }, ids);
+  const account = { login, webhookSecret: newWebhookSecret(), createdAt, firstKey: first.toStore };
+  return { account, first };
 }
 
 /** What a login must be, for messages. */

@@ -1,5 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
 
+import type { IdGenerator } from "./id.ts";
 import { isPlainText } from "./text.ts";
 
 /** What every API key begins with, and what listings show of it beside the last four characters. */
@@ -75,6 +76,31 @@ export function hashKey(key: string): string {
  */
 export function isKeyLabel(text: string): boolean {
   return isPlainText(text, KEY_LABEL_MAX);
+}
+
+/** A new key of an account with what is stored of it: the only time that it is known whole. */
+export interface CreatedKey {
+  readonly key: string;
+  readonly createdAt: number;
+  readonly toStore: {
+    readonly keyId: string;
+    readonly hash: string;
+    readonly lastFour: string;
+    readonly label: string | null;
+  };
+}
+
+/** Mints a key and its id. Nothing is stored by it. */
+export function mintKey(
+  { label, createdAt }: Pick<CreatedKey, "createdAt"> & { readonly label: string | null },
+  ids: IdGenerator,
+): CreatedKey {
+  const { key, hash, lastFour } = newKey();
+  return {
+    key,
+    createdAt,
+    toStore: { keyId: newKeyId(ids.next(createdAt)), hash, lastFour, label },
+  };
 }
 
 /** `key_` and the 32 hex digits of a UUIDv7. */

@@ -10,6 +10,7 @@ import { Redeliverer } from "./redeliverer.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sweeper } from "./sweeper.ts";
 import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
+import { TrafficKeeper } from "./traffic-keeper.ts";
 import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
 
 export type EngineDeps = Omit<DeliveryDispatcherDeps, "store" | "failed" | "giveUp" | "health"> & {
@@ -47,6 +48,7 @@ export class Engine {
   readonly #deliveries: DeliveryDispatcher;
   readonly #redeliverer: Redeliverer;
   readonly #sweeper: Sweeper;
+  readonly #traffic: TrafficKeeper;
   readonly #health = new HealthRecord();
   #releasing: Promise<void> | null = null;
   #isReleaseDue = false;
@@ -71,6 +73,7 @@ export class Engine {
     this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake });
     this.#redeliverer = new Redeliverer({ ...deps, failed, deliveriesDue });
     this.#sweeper = new Sweeper({ ...deps, failed });
+    this.#traffic = new TrafficKeeper({ ...deps, failed });
   }
 
   /** Takes up what an earlier process left, then begins to work. */
@@ -84,10 +87,14 @@ export class Engine {
       this.#deps.log.warn(facts, "took up what was in flight at the last stop");
     }
     this.#scheduler.every(EVERY_SECOND, () => this.#tick());
-    this.#scheduler.every(EVERY_MINUTE, () => this.#sweeper.sweep());
+    this.#scheduler.every(EVERY_MINUTE, () => {
+      this.#sweeper.sweep();
+      this.#traffic.tick();
+    });
     this.#wakeType();
     this.#tick();
     this.#sweeper.sweep();
+    this.#traffic.tick();
   }
 
   /** Tells that tasks of these types are queued. */
@@ -136,6 +143,7 @@ export class Engine {
       await this.desk.quiet();
       await this.#deliveries.quiet();
       await this.#sweeper.quiet();
+      await this.#traffic.quiet();
       if (this.#isHalted) return;
     } while (!this.#isIdle());
   }
@@ -149,7 +157,8 @@ export class Engine {
     this.#redeliverer.drain();
     this.#deliveries.drain();
     await Promise.all([this.#releasing, this.#redeliverer.quiet()]);
-    await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet(), this.#sweeper.stop()]);
+    await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet()]);
+    await Promise.all([this.#sweeper.stop(), this.#traffic.stop()]);
     await this.desk.quiet();
   }
 

@@ -76,6 +76,11 @@ export class LeaseWaiters {
     return null;
   }
 
+  /** How many wait for this type. */
+  countOf(type: string): number {
+    return this.#byType.get(type)?.size ?? 0;
+  }
+
   /** Answers nothing to those whose time is over, unless `mayGet` says that they may still get something. */
   answerOver(mayGet: (type: string) => boolean): void {
     for (const poll of this.#over) {

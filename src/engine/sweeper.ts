@@ -1,6 +1,7 @@
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { IDEMPOTENCY_MS } from "../domain/retention.ts";
+import { SESSION_AGE_MS } from "../domain/session.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
 /** What of the store this sweeper uses. */
@@ -19,8 +20,8 @@ export interface SweeperDeps {
 const BATCH_MAX = 100;
 
 /**
- * Erases tasks whose retention is over, and with them kept answers, decided access requests and ended redelivery
- * orders, in small batches until nothing is left, and then gives the space back. One sweep at a time; a sweep that finds
+ * Erases tasks whose retention is over, and with them kept answers, decided access requests, ended redelivery
+ * orders, sessions, sign-in links and traffic, in small batches until nothing is left, and then gives the space back. One sweep at a time; a sweep that finds
  * the store unable stops and leaves the rest to the next tick.
  */
 export class Sweeper {
@@ -77,8 +78,15 @@ export class Sweeper {
   }
 
   #staleAt(now: number): Parameters<SweptStore["eraseStale"]>[0] {
-    const answersBefore = now - IDEMPOTENCY_MS;
-    return { answersBefore, decidedBefore: now - this.#retentionMs, max: BATCH_MAX };
+    const retained = now - this.#retentionMs;
+    return {
+      answersBefore: now - IDEMPOTENCY_MS,
+      decidedBefore: retained,
+      sessionsBefore: now - SESSION_AGE_MS,
+      linksBefore: now,
+      trafficBefore: retained,
+      max: BATCH_MAX,
+    };
   }
 
   async #untilNone(erase: (now: number) => Promise<number>): Promise<number> {

@@ -88,7 +88,6 @@ export class TaskDispatcher {
   /** Stops the run of a task that has been cancelled; what comes of the run is not kept. */
   cancel(id: string): void {
     this.#runs.get(id)?.abort();
-    this.#deps.progress.forget(id);
     for (const { claims } of this.#lanes) for (const cancelled of claims) cancelled.add(id);
   }
 

@@ -131,6 +131,11 @@ export class WorkerDesk {
     this.#waiters.answerAll();
   }
 
+  /** How many requests of workers wait for tasks of a type now. */
+  waitingFor(type: string): number {
+    return this.#waiters.countOf(type);
+  }
+
   /** True while the daemon stops. */
   get isDraining(): boolean {
     return this.#isDraining;

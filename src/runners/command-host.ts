@@ -1,6 +1,7 @@
 import { ChildProcess } from "node:child_process";
 
 import { systemClock } from "../domain/clock.ts";
+import type { CommandLine } from "../domain/command-line.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease.ts";
 import {
   type CommandPlan,
@@ -11,7 +12,7 @@ import {
   toLine,
 } from "./command-host-message.ts";
 import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
-import { type CommandLine, commandEnvironment, toEnvPairs } from "./program.ts";
+import { commandEnvironment, toEnvPairs } from "./program.ts";
 import type { RunOptions, RunOutcome, Runner, RunRequest } from "./runner.ts";
 import { spawnInto } from "./spawn.ts";
 

@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock.ts";
+import type { CommandLine } from "../domain/command-line.ts";
 import {
   type BoundedOutput,
   type OutputTail,
@@ -15,7 +16,6 @@ import {
   startProcessGroup,
 } from "./process-group.ts";
 import {
-  type CommandLine,
   commandEnvironment,
   type CommandPlace,
   commandProblem,

@@ -3,9 +3,9 @@ import { Readable, type Writable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 
 import type { Clock, Timer } from "../domain/clock.ts";
+import type { CommandLine } from "../domain/command-line.ts";
 import { wait } from "../domain/wait.ts";
 import { hasRunningMember } from "./process-table.ts";
-import type { CommandLine } from "./program.ts";
 import { errorCodeOf, spawnInto } from "./spawn.ts";
 
 /** How the first process of a group ended: by itself with a code, or by a signal. */

@@ -2,8 +2,7 @@ import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, resolve } from "node:path";
 
-/** A program and its arguments: never a shell line, nothing in it is expanded. */
-export type CommandLine = readonly [program: string, ...args: string[]];
+import type { CommandLine } from "../domain/command-line.ts";
 
 /** Environment variables by name, as `process.env` holds them. */
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,4 +1,5 @@
 import type { AccessRequestFields } from "../domain/access-request.ts";
+import type { Account } from "../domain/account.ts";
 import type { TaskState } from "../domain/task.ts";
 
 /** What the store takes and gives about accounts, keys and access requests; re-exported by store.ts. */
@@ -42,6 +43,13 @@ export interface KeyRevocation {
 export interface KeyUse {
   readonly keyId: string;
   readonly usedAt: number;
+}
+
+/** An account as it is now. */
+export interface AccountState extends Account {
+  readonly accountId: number;
+  /** True from the beginning of a rotation of its webhook secret to its end. */
+  readonly isRotating: boolean;
 }
 
 export interface WebhookSecrets {

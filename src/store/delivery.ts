@@ -33,9 +33,11 @@ export interface LaneShare {
   readonly retries: number;
 }
 
+/** An attempt that was started. */
 export interface AttemptRef {
   readonly seq: number;
   readonly taskSeq: number;
+  readonly accountId: number;
   readonly taskId: string;
   readonly kind: DeliveryKind;
   readonly number: number;
@@ -43,11 +45,11 @@ export interface AttemptRef {
   readonly retry: number;
   readonly host: string;
   readonly dueAt: number;
+  readonly startedAt: number;
 }
 
 /** An attempt that was started, with all that sending it needs. */
 export interface ClaimedAttempt extends AttemptRef {
-  readonly startedAt: number;
   readonly url: string;
   readonly webhookSecret: string;
   readonly webhookSecretNext: string | null;
@@ -125,6 +127,12 @@ export interface NewRedeliveryOrder {
   readonly filter: DeliveryFilter;
   readonly perSecond: number;
   readonly createdAt: number;
+}
+
+/** An order to be kept. */
+export interface RedeliveryRequest extends NewRedeliveryOrder {
+  /** Not kept while so many orders of its filter's login are open; null is no limit. */
+  readonly openMax: number | null;
 }
 
 export interface RedeliveryOrder extends NewRedeliveryOrder {

@@ -3,16 +3,32 @@ import type { StatusCode } from "../domain/status.ts";
 
 /** What the store takes and gives about runs, leases and workers; re-exported by store.ts. */
 
-/** Starts tasks of one type for the daemon's own runner. */
+/**
+ * Starts tasks of one type for the daemon's own runner. Accounts take turns, one task each, beginning with the next one
+ * after the account whose task was started last in this process. Within an account priority, then age.
+ */
 export interface TaskClaim {
   readonly type: string;
   readonly max: number;
   readonly now: number;
-  /**
-   * The account whose task was started last; unless given, that of the type's last claim in this process. Accounts take
-   * turns, one task each, beginning with the next one after it. Within an account priority, then age.
-   */
-  readonly afterAccount?: number;
+}
+
+/** How much there is of a type to do. */
+export interface TypeWork {
+  readonly type: string;
+  readonly running: number;
+  /** Queued tasks that may start now; those that were asked for later are none. */
+  readonly waiting: number;
+  /** True when more wait than were counted. */
+  readonly isMoreWaiting: boolean;
+  /** Since when the task has waited that has waited longest; null: none waits. */
+  readonly oldestAt: number | null;
+}
+
+export interface TypeWorkQuery {
+  readonly types: readonly string[];
+  /** Waiting tasks are counted up to here, of each type. */
+  readonly waitingMax: number;
 }
 
 export interface ClaimedTask {
@@ -38,8 +54,6 @@ export interface LeaseType {
   readonly leaseMs: number;
   /** From the claim to the end of the run, whatever the heartbeats. */
   readonly timeoutMs: number;
-  /** As in {@link TaskClaim}. */
-  readonly afterAccount?: number;
 }
 
 export interface LeaseClaim {
@@ -121,6 +135,7 @@ export interface NewWorker {
 }
 
 export interface Worker extends Omit<NewWorker, "hash"> {
+  readonly workerId: number;
   readonly lastSeenAt: number | null;
   readonly revokedAt: number | null;
   /** Leases that it holds now. */

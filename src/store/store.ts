@@ -7,6 +7,7 @@ import type { TaskKey } from "../domain/task.ts";
 import type {
   AccessApproval,
   AccountData,
+  AccountState,
   Key,
   KeyRevocation,
   KeyUse,
@@ -28,9 +29,9 @@ import type {
   DeliveryCount,
   DeliveryQuery,
   DeliverySummary,
-  NewRedeliveryOrder,
   Redelivery,
   RedeliveryOrder,
+  RedeliveryRequest,
   RedeliveryStep,
   TaskDeliveries,
 } from "./delivery.ts";
@@ -44,10 +45,21 @@ import type {
   NewWorker,
   TaskClaim,
   TaskFinish,
+  TypeWork,
+  TypeWorkQuery,
   Worker,
   WorkerHolder,
   WorkerUse,
 } from "./lease.ts";
+import type {
+  DeliveryCountPage,
+  DeliveryCountStep,
+  TaskSearchPage,
+  TaskSearchQuery,
+  TaskTimeline,
+} from "./search.ts";
+import type { NewSession, NewSignInLink, Session, SessionUse, SignInLinkUse } from "./session.ts";
+import type { StoreError } from "./store-error.ts";
 import type {
   CancelOutcome,
   FoundTask,
@@ -61,11 +73,28 @@ import type {
   TaskPostOutcome,
   TaskQuery,
 } from "./task.ts";
+import type {
+  AccountOverviewPage,
+  AccountOverviewQuery,
+  FirstSteps,
+  HostTrafficPage,
+  HostTrafficQuery,
+  Scope,
+  Traffic,
+  TrafficQuery,
+  WorkCounts,
+} from "./traffic.ts";
+import type { StaleBefore } from "./upkeep.ts";
 
+export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./account.ts";
 export type * from "./delivery.ts";
 export type * from "./lease.ts";
+export type * from "./search.ts";
+export type * from "./session.ts";
 export type * from "./task.ts";
+export type * from "./traffic.ts";
+export type * from "./upkeep.ts";
 
 /**
  * What postbackd remembers, in the words of its domain. One method is one atomic step: it happens whole
@@ -81,7 +110,12 @@ export interface Store {
   createAccount(account: NewAccount): Promise<"created" | "exists">;
   /** All accounts, by login. */
   listAccounts(): Promise<readonly Account[]>;
-  /** Disables (a time) or enables (null) an account; disabling twice keeps the first time. */
+  /** The account of this login; null when there is none. */
+  findAccount(login: string): Promise<AccountState | null>;
+  /**
+   * Disables (a time) or enables (null) an account; disabling twice keeps the first time. What is disabled loses its
+   * sessions for good.
+   */
   setAccountDisabled(change: { login: string; disabledAt: number | null }): Promise<Account | null>;
   /** Adds a key unless the account has `activeMax` active ones already; counted in the same step. */
   createKey(key: NewKey): Promise<"created" | "no account" | "limit reached">;
@@ -169,6 +203,8 @@ export interface Store {
 
   /** Since when the task has waited that has waited longest of each of these types; null: none waits. */
   findOldestQueued(types: readonly string[]): Promise<number | null>;
+  /** What there is to do of each of these types, in their order. May take its time without holding up anything else. */
+  listTypeWork(query: TypeWorkQuery): Promise<readonly TypeWork[]>;
   /** The types that queued or delayed tasks have. */
   listQueuedTypes(): Promise<readonly string[]>;
 
@@ -258,22 +294,82 @@ export interface Store {
   countEndedDeliveries(filter: DeliveryFilter): Promise<DeliveryCount>;
   /**
    * Keeps an order to send again what has ended and passes the filter by now; the engine works it off. What ends
-   * later is not part of it.
+   * later is not part of it. `busy` when as many orders of its login are open as it admits; counted in the same step.
    */
-  orderRedelivery(order: NewRedeliveryOrder): Promise<RedeliveryOrder>;
-  /** Orders, newest first. */
-  listRedeliveryOrders(query: { limit: number }): Promise<readonly RedeliveryOrder[]>;
-  /** Ends an order before its time; what it sent stays sent. Null for an unknown id; one that has ended stays. */
-  cancelRedeliveryOrder(cancel: { id: string; now: number }): Promise<RedeliveryOrder | null>;
-  /** The oldest order that is not worked off; null when there is none. */
-  findOpenRedeliveryOrder(): Promise<RedeliveryOrder | null>;
+  orderRedelivery(order: RedeliveryRequest): Promise<RedeliveryOrder | "busy">;
+  /** Orders, newest first; of a login those whose filter names it, as far as they are among the newest thousands. */
+  listRedeliveryOrders(query: {
+    login: string | null;
+    limit: number;
+  }): Promise<readonly RedeliveryOrder[]>;
+  /**
+   * Ends an order before its time; what it sent stays sent. Null for an unknown id, and for one whose filter does not
+   * name the login; one that has ended stays.
+   */
+  cancelRedeliveryOrder(cancel: {
+    id: string;
+    login: string | null;
+    now: number;
+  }): Promise<RedeliveryOrder | null>;
+  /** Orders that are not worked off, the oldest first. */
+  listOpenRedeliveryOrders(query: { limit: number }): Promise<readonly RedeliveryOrder[]>;
   /**
    * Works on an order: looks at some attempts, from where it stopped the last time, and begins a fresh series for
    * up to `max` deliveries; how far it got is kept in the same step. One that has ended does nothing.
    */
   stepRedeliveryOrder(step: { id: string; max: number; now: number }): Promise<RedeliveryStep>;
 
+  // Sign-ins of the dashboard
+
+  /** Keeps a session; `refused` when its key has been revoked or its account disabled meanwhile. */
+  createSession(session: NewSession): Promise<"created" | "refused">;
+  /**
+   * Whose session this is; null for an unknown one, and for one whose key is revoked or whose account is disabled. Reads
+   * what is committed now, by whichever process.
+   */
+  findSession(hash: string): Promise<Session | null>;
+  /** Notes when sessions were last used; never back to an earlier time. */
+  touchSessions(uses: readonly SessionUse[]): Promise<void>;
+  /** Ends a session; nothing when there is none. */
+  endSession(hash: string): Promise<void>;
+  createSignInLink(link: NewSignInLink): Promise<void>;
+  /** Uses a link up and keeps the session that it opens; `refused` for one that is unknown, used or expired. */
+  useSignInLink(use: SignInLinkUse): Promise<"created" | "refused">;
+
+  // What is shown
+
+  /**
+   * How much there is of everything, now: of an account by one indexed read. What is read of all accounts together
+   * (null) may take its time without holding up anything else.
+   */
+  countWork(scope: Scope): Promise<WorkCounts>;
+  /** What happened. May take its time without holding up anything else. */
+  findTraffic(query: TrafficQuery): Promise<Traffic>;
+  /** Where it was sent. May take its time as well; bounded by how much is read. */
+  listHostTraffic(query: HostTrafficQuery): Promise<HostTrafficPage>;
+  /** What has ever been done, by an account or by any. Read as {@link countWork}. */
+  findFirstSteps(scope: Scope): Promise<FirstSteps>;
+  /** Since when the task has waited that has waited longest and may run; null: none waits. Read as {@link countWork}. */
+  findOldestWaiting(scope: Scope): Promise<number | null>;
+  listAccountOverviews(query: AccountOverviewQuery): Promise<AccountOverviewPage>;
+  /** Tasks, newest first. Looks at so many rows and no more. */
+  searchTasks(query: TaskSearchQuery): Promise<TaskSearchPage>;
+  /** One task of an account, or of any (null); null for an unknown one. Soon answered, as a look at one task. */
+  findTimeline(query: { scope: Scope; id: string }): Promise<TaskTimeline | null>;
+  /** Counts a part of what {@link countEndedDeliveries} counts. */
+  countEndedDeliveriesStep(step: DeliveryCountStep): Promise<DeliveryCountPage>;
+  /**
+   * Tells, soon after each commit of this process, the accounts whose tasks or deliveries it changed; returns what stops it.
+   * Told of nothing while nobody listens.
+   */
+  watch(listener: (accountIds: readonly number[]) => void): () => void;
+
   // Upkeep
+
+  /** Adds to the traffic how much waits at `now`, and for how long. */
+  sampleQueues(sample: { now: number }): Promise<void>;
+  /** Folds minutes that began before `minutesBefore` into hours, some at a time. */
+  foldTraffic(fold: { minutesBefore: number }): Promise<"more" | "done">;
 
   /**
    * Erases up to `max` tasks whose retention is over, with all that belongs to them; fewer when they are large, so
@@ -281,8 +377,8 @@ export interface Store {
    */
   eraseExpired(due: { now: number; max: number }): Promise<number>;
   /**
-   * Erases up to `max` each of kept answers, decided access requests and ended redelivery orders from before their
-   * times; else the same.
+   * Erases up to `max` each of kept answers, decided access requests, ended redelivery orders, sessions and traffic from
+   * before their times; else the same.
    */
   eraseStale(due: StaleBefore & { max: number }): Promise<number>;
   /** How much of the file is data: what erased tasks left is not counted. In bytes. */
@@ -297,36 +393,3 @@ export interface Store {
 
 /** A claim of tasks ends with the one whose input makes all of them together this long, in characters. */
 export const CLAIM_INPUT_MAX = 16 * 1024 * 1024;
-
-export type StoreErrorKind =
-  /** An I/O error: nothing is written any more until a restart, because nothing can be trusted. */
-  | "failed"
-  /** The disk is full: this step did not happen; a later one may. */
-  | "full"
-  /** Another process holds the file, or the backlog of writes is at its limit: try again later. */
-  | "busy"
-  | "overloaded"
-  /** The store was closed. */
-  | "closed";
-
-/** Why the store could not do a step. Nothing of the step has happened. */
-export class StoreError extends Error {
-  override readonly name = "StoreError" as const;
-  readonly kind: StoreErrorKind;
-  constructor(kind: StoreErrorKind, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.kind = kind;
-  }
-
-  /** True when the same step may succeed later. */
-  get isPassing(): boolean {
-    return this.kind === "full" || this.kind === "busy" || this.kind === "overloaded";
-  }
-}
-
-export interface StaleBefore {
-  /** Kept answers from before this time. */
-  readonly answersBefore: number;
-  /** Access requests that were decided, and redelivery orders that ended, before this time. */
-  readonly decidedBefore: number;
-}

@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock.ts";
+import type { CommandLine } from "../domain/command-line.ts";
 import { hashKey } from "../domain/key.ts";
 import type { Logger } from "../domain/log.ts";
 import { createServiceClient } from "../net/service-client.ts";
@@ -6,7 +7,6 @@ import { createCommandRunner } from "../runners/command.ts";
 import { endOrphans } from "../runners/orphan.ts";
 import { pidNamespace } from "../runners/process-table.ts";
 import { commandEnvironment, commandProblem } from "../runners/program.ts";
-import type { CommandLine } from "../runners/program.ts";
 import { Link } from "./link.ts";
 import { Worker } from "./worker.ts";
 import type { WorkerEnd } from "./worker.ts";

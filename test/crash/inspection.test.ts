@@ -29,6 +29,9 @@ function databaseWith(
     INSERT INTO tasks (seq, id, account_seq, state, status_code, created_at, runs, data_text)
       VALUES (1, 'done', 1, '${taskState}', 20000, 0, 2, '{}');
     INSERT INTO task_counts (account_seq, state, count) VALUES (1, '${taskState}', 1), (1, 'queued', 0);
+    INSERT INTO traffic (account_seq, step_ms, at, posted, completed, cancelled)
+      SELECT value, 60000, 0, 1, ${Number(taskState === "completed")}, ${Number(taskState === "cancelled")}
+      FROM json_each('[0, 1]');
     INSERT INTO deliveries (task_seq, kind, url, host, state)
       VALUES (1, 'postback', 'http://h/', 'h', '${deliveryState}');
     INSERT INTO attempts (task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome)
@@ -85,7 +88,10 @@ test("attempts whose numbers have gaps, whose retries are counted wrongly or tha
   const second = (number: number, retry: number, due: number): string => {
     const columns = "task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome";
     const values = `1, 'postback', ${number}, ${retry}, 'h', ${due}, 10, 20, 'delivered'`;
-    return `INSERT INTO attempts (${columns}) VALUES (${values});`;
+    return `
+      INSERT INTO attempts (${columns}) VALUES (${values});
+      UPDATE traffic SET first_attempts = ${Number(retry === 0)}, delivered = 1, durations_text = '[0,1]';
+      INSERT INTO host_traffic (account_seq, at, host, attempts) VALUES (0, 0, 'h', 1), (1, 0, 'h', 1);`;
   };
   const faultsOf = (change: string) =>
     inspectDatabase(databaseWith(t, { change }), promises()).faults;
@@ -111,7 +117,10 @@ test("a cancelled task that sent nothing is no fault, and no unacknowledged one"
 
 test("a cancelled task that has an attempt, or is ready, is a fault", (t) => {
   const attempted = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting" });
-  const change = "DELETE FROM attempts; UPDATE tasks SET ready = 1;";
+  const change = `
+    DELETE FROM attempts;
+    UPDATE tasks SET ready = 1;
+    INSERT INTO task_counts (account_seq, state, count) VALUES (1, 'ready', 1);`;
   const ready = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting", change });
 
   for (const file of [attempted, ready]) {
@@ -138,6 +147,32 @@ test("a state that is counted wrongly, or not at all, is a fault", (t) => {
   }
 });
 
+test("what is ready, tried again or undelivered and counted wrongly is a fault; what was ever done is not counted again", (t) => {
+  const word = (word: string) =>
+    databaseWith(t, { change: `INSERT INTO task_counts VALUES (1, '${word}', 1);` });
+
+  for (const wrong of ["ready", "retrying", "undelivered"]) {
+    const faults = ["1 states of an account are counted wrongly"];
+    assert.deepEqual(inspectAnytime(word(wrong), NOTHING), faults);
+  }
+  assert.deepEqual(inspectAnytime(word("ever_delivered"), NOTHING), []);
+});
+
+test("traffic that is not what the log says is a fault", (t) => {
+  const faultsOf = (change: string) => inspectAnytime(databaseWith(t, { change }), NOTHING);
+  const columns = ["posted", "completed", "failed", "cancelled", "first_attempts", "delivered"];
+
+  for (const change of [
+    ...columns.map((column) => `UPDATE traffic SET ${column} = 7 WHERE account_seq = 0;`),
+    "DELETE FROM traffic WHERE account_seq = 1;",
+    "UPDATE traffic SET durations_text = '[0,1]' WHERE account_seq = 1;",
+    "INSERT INTO host_traffic (account_seq, at, host, attempts) VALUES (1, 0, 'h', 1);",
+  ]) {
+    const faults = ["1 accounts, or all of them together, have wrong traffic"];
+    assert.deepEqual(faultsOf(change), faults, change);
+  }
+});
+
 test("an idempotency key with more or fewer tasks than were promised for it is a fault", (t) => {
   const file = databaseWith(t, { change: "UPDATE tasks SET tag = 'key-1';" });
   const faultsOf = (promised: Promises["promised"]) =>
@@ -150,7 +185,8 @@ test("an idempotency key with more or fewer tasks than were promised for it is a
 });
 
 test("a row that refers to nothing is a fault", (t) => {
-  const change = "PRAGMA foreign_keys = OFF; DELETE FROM tasks; DELETE FROM task_counts;";
+  const change =
+    "PRAGMA foreign_keys = OFF; DELETE FROM tasks; DELETE FROM task_counts; DELETE FROM traffic;";
   const file = databaseWith(t, { change });
 
   assert.deepEqual(inspectAnytime(file, NOTHING), ["1 rows refer to rows that are not there"]);

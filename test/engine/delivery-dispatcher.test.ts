@@ -33,6 +33,7 @@ function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt {
     ...{
       seq: 1,
       taskSeq: 1,
+      accountId: 1,
       taskId: "t",
       kind: "pingback",
       number: 1,

@@ -18,6 +18,10 @@ interface StoredOrder {
 const NOW = Date.parse("2030-01-31T09:00:00.500Z");
 const STEP_MAX = 4;
 
+function toOpen({ id, perSecond }: Pick<StoredOrder, "id" | "perSecond">): RedeliveryOrder {
+  return { ...newOrder({ id, perSecond }), redelivered: 0, endedAt: null, isCancelled: false };
+}
+
 /** A redeliverer on a store that begins up to {@link STEP_MAX} series in a step. */
 function start(orders: StoredOrder[]) {
   const clock = createFakeClock({ now: NOW });
@@ -35,11 +39,8 @@ function start(orders: StoredOrder[]) {
     error: () => {},
   };
   const store = {
-    findOpenRedeliveryOrder: async (): Promise<RedeliveryOrder | null> => {
-      const order = orders[0];
-      if (order === undefined) return null;
-      return { ...newOrder(order), redelivered: 0, endedAt: null, isCancelled: false };
-    },
+    listOpenRedeliveryOrders: async ({ limit }: { limit: number }) =>
+      orders.slice(0, limit).map(toOpen),
     stepRedeliveryOrder: async (step: { id: string; max: number; now: number }) => {
       const order = orders.find(({ id }) => id === step.id);
       if (order === undefined) return { hosts: [], redelivered: 0, isDone: true };
@@ -100,28 +101,65 @@ test("ticks that come twice in a second, late or after a suspend make no burst",
   assert.deepEqual(begun, { "a 0": 10, "a 21": 10, "a 20": 10 });
 });
 
-test("orders are worked off one at a time, the oldest first, in what is left of the second", async () => {
+test("orders are worked off side by side, each at its own rate, and a slow one holds up none", async () => {
   const { clock, begun, tick } = start([
-    { id: "a", perSecond: 10, left: 12 },
+    { id: "slow", perSecond: 1, left: 4 },
     { id: "b", perSecond: 5, left: 6 },
-    { id: "c", perSecond: 1, left: 1 },
+    { id: "c", perSecond: 1000, left: 30 },
   ]);
 
-  for (let second = 0; second < 4; second++) {
+  for (let second = 0; second < 5; second++) {
     await tick();
     clock.advance(1000);
   }
 
-  assert.deepEqual(begun, { "a 0": 10, "a 1": 2, "b 1": 3, "b 2": 3, "c 3": 1 });
+  const slow = { "slow 0": 1, "slow 1": 1, "slow 2": 1, "slow 3": 1 };
+  assert.deepEqual(begun, { ...slow, "b 0": 5, "b 1": 1, "c 0": 30 });
+});
+
+test("orders that find little take turns, and together no more than the steps of a second", async () => {
+  const { store, clock, tick } = start([]);
+  const asked: Record<string, number> = {};
+  const ids = Array.from({ length: 40 }, (_, i) => `order-${i}`);
+  store.listOpenRedeliveryOrders = async () => ids.map((id) => toOpen({ id, perSecond: 10 }));
+  store.stepRedeliveryOrder = async ({ id }) => {
+    asked[id] = (asked[id] ?? 0) + 1;
+    return { hosts: [], redelivered: 0, isDone: false };
+  };
+
+  await tick();
+  await tick();
+  assert.equal(sum(Object.values(asked)), 250);
+  assert.ok(Object.values(asked).every((steps) => steps === 6 || steps === 7));
+  for (let second = 0; second < 39; second++) {
+    clock.advance(1000);
+    await tick();
+  }
+
+  assert.equal(sum(Object.values(asked)), 40 * 250);
+  assert.ok(Math.max(...Object.values(asked)) - Math.min(...Object.values(asked)) <= 20);
+});
+
+test("no more than a hundred orders are worked on, the oldest of them", async () => {
+  const orders = Array.from({ length: 130 }, (_, i) => ({ id: `${i}`, perSecond: 1, left: 2 }));
+  const { clock, begun, tick } = start(orders);
+
+  await tick();
+  const first = Object.keys(begun);
+  for (let second = 0; second < 5; second++) {
+    clock.advance(1000);
+    await tick();
+  }
+
+  assert.deepEqual(new Set(first), new Set(Array.from({ length: 100 }, (_, i) => `${i} 0`)));
+  assert.equal(sum(Object.values(begun)), 260);
 });
 
 test("a step that begins nothing wakes nobody, and the next follows in the same second", async () => {
   const { store, woken, tick } = start([]);
   let steps = 0;
-  store.findOpenRedeliveryOrder = async () =>
-    steps === 50
-      ? null
-      : { ...newOrder({ id: "a" }), redelivered: 0, endedAt: null, isCancelled: false };
+  store.listOpenRedeliveryOrders = async () =>
+    steps === 50 ? [] : [toOpen({ id: "a", perSecond: 10 })];
   store.stepRedeliveryOrder = async () => ({ hosts: [], redelivered: 0, isDone: ++steps === 50 });
 
   await tick();
@@ -155,10 +193,10 @@ test("the log tells when an order is taken up and when it ends, with its counts"
   ]);
 });
 
-test("an order that was cancelled is left at the next step, for the one after it", async () => {
+test("an order that was cancelled is left at the next step, and others go on", async () => {
   const orders = [
     { id: "a", perSecond: 4, left: 99 },
-    { id: "b", perSecond: 4, left: 2 },
+    { id: "b", perSecond: 4, left: 5 },
   ];
   const { clock, begun, lines, tick } = start(orders);
 
@@ -167,10 +205,10 @@ test("an order that was cancelled is left at the next step, for the one after it
   clock.advance(1000);
   await tick();
 
-  assert.deepEqual(begun, { "a 0": 4, "b 1": 2 });
-  assert.deepEqual(lines.slice(1, 3), [
+  assert.deepEqual(begun, { "a 0": 4, "b 0": 4, "b 1": 1 });
+  assert.deepEqual(lines.slice(2), [
     ["redelivery order cancelled", { id: "a", redelivered: 4 }],
-    ["redelivery order taken up", { id: "b", redelivered: 0, perSecond: 4 }],
+    ["redelivery order ended", { id: "b", redelivered: 5 }],
   ]);
 });
 
@@ -231,3 +269,7 @@ test("a store that has failed is told of once, and a stop that gives up ends the
   await full.redeliverer.quiet();
   assert.equal(full.redeliverer.isIdle(), true);
 });
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}

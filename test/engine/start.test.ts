@@ -100,3 +100,22 @@ test("what a worker gives back before the start has recovered starts no task tha
   assert.deepEqual(runs, [own.id]);
   await engine.drain();
 });
+
+test("what a worker told of a task's progress is forgotten once the task is cancelled", async (t) => {
+  const store = await openTestStore(t);
+  const accountId = await seedAccount(store);
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  const { id, leaseId } = await leaseOne(store, await seedWorker(store));
+  const { engine } = newEngine(store);
+  await engine.start();
+  const progress = { progress: 0.5, note: null };
+
+  assert.deepEqual(await engine.desk.heartbeat([{ id, leaseId, progress }]), ["ok"]);
+  assert.deepEqual(engine.progressOf(id), progress);
+  await store.cancelTask({ accountId, id, cancelledAt: T0, expiresAt: T0 + RETENTION_MS });
+  engine.cancel(id);
+  assert.equal(engine.progressOf(id), null);
+
+  await engine.drain();
+  await engine.close();
+});

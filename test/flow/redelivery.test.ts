@@ -6,7 +6,7 @@ import type { NewTask } from "../../src/domain/task.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NewRedeliveryOrder, Store } from "../../src/store/store.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
-import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
+import { deliveryFilter, newOrder, placeOrder } from "../helpers/delivery.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver, type Receiver } from "../helpers/receiver.ts";
@@ -38,7 +38,7 @@ async function order(
   overrides: Partial<NewRedeliveryOrder>,
 ): Promise<NewRedeliveryOrder> {
   const given = newOrder(overrides);
-  await asOperator(file, (store) => store.orderRedelivery(given));
+  await asOperator(file, (store) => placeOrder(store, given));
   return given;
 }
 
@@ -87,7 +87,7 @@ test("an order is delivered at its rate as fresh series, and the log holds no UR
     new Set(["1"]),
   );
   const [shown] = await asOperator(daemon.file, (store) =>
-    store.listRedeliveryOrders({ limit: 9 }),
+    store.listRedeliveryOrders({ login: null, limit: 9 }),
   );
   assert.deepEqual([shown?.redelivered, shown?.endedAt], [25, clock.now() - 1000]);
   const lines = daemon.logLines.filter((line) => line.includes("redelivery order"));
@@ -108,7 +108,7 @@ test("an order goes on after a restart where it stood, and a cancelled one sends
   await next.daemon.idle();
   assert.equal(receiver.requests.length, 45);
   await asOperator(next.file, (store) =>
-    store.cancelRedeliveryOrder({ id: given.id, now: clock.now() }),
+    store.cancelRedeliveryOrder({ id: given.id, login: null, now: clock.now() }),
   );
   for (let i = 0; i < 3; i++) await second(clock, next);
 
@@ -159,7 +159,9 @@ test("a program that is killed in the middle of an order begins one fresh series
   while (counts(receiver).length < SEEDED) await receiver.waitFor(receiver.requests.length + 1);
   await program.stop();
 
-  const [shown] = await asOperator(file, (store) => store.listRedeliveryOrders({ limit: 9 }));
+  const [shown] = await asOperator(file, (store) =>
+    store.listRedeliveryOrders({ login: null, limit: 9 }),
+  );
   assert.deepEqual([shown?.id, shown?.redelivered], [given.id, SEEDED]);
   for (const { id } of tasks) {
     const found = await asOperator(file, (store) => store.findTaskDeliveries(id));

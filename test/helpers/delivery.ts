@@ -1,6 +1,8 @@
+import assert from "node:assert/strict";
+
 import type { AttemptResult, DeliveryFilter } from "../../src/domain/delivery.ts";
 import type { NewTask } from "../../src/domain/task.ts";
-import type { NewRedeliveryOrder, Store } from "../../src/store/store.ts";
+import type { NewRedeliveryOrder, RedeliveryOrder, Store } from "../../src/store/store.ts";
 import {
   claimLanes,
   newAttemptRecord,
@@ -26,6 +28,16 @@ export function deliveryFilter(overrides: Partial<DeliveryFilter> = {}): Deliver
 export function newOrder(overrides: Partial<NewRedeliveryOrder> = {}): NewRedeliveryOrder {
   const filter = deliveryFilter();
   return { id: newTaskId(), filter, perSecond: 10, createdAt: ORDERED_AT, ...overrides };
+}
+
+/** Keeps an order, however many are open. */
+export async function placeOrder(
+  store: Pick<Store, "orderRedelivery">,
+  order: NewRedeliveryOrder,
+): Promise<RedeliveryOrder> {
+  const kept = await store.orderRedelivery({ ...order, openMax: null });
+  assert(kept !== "busy");
+  return kept;
 }
 
 /** When seeded deliveries ended, unless told. */

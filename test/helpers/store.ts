@@ -26,6 +26,7 @@ import type {
   NewWorker,
   ReadyQuery,
   RunEnd,
+  StaleBefore,
   Store,
   TaskFinish,
   TaskPost,
@@ -199,7 +200,7 @@ export const TIMEOUT_MS = 100_000;
 /** Up to 100 tasks of type `echo`. */
 export function newLeaseType(overrides: Partial<LeaseType> = {}): LeaseType {
   const times = { leaseMs: LEASE_MS, timeoutMs: TIMEOUT_MS };
-  return { type: "echo", max: 100, ...times, afterAccount: 0, ...overrides };
+  return { type: "echo", max: 100, ...times, ...overrides };
 }
 
 /** Claims up to 100 tasks of type `echo` at {@link T0}. */
@@ -320,6 +321,16 @@ export function newAttemptRecord(
     endedAt,
     decision: { state: "scheduled", dueAt: endedAt + 60_000, retry: attempt.retry + 1 },
     ...overrides,
+  };
+}
+
+/** Erases nothing unless told otherwise; up to 100 of each. */
+export function newStale(
+  overrides: Partial<StaleBefore & { max: number }> = {},
+): StaleBefore & { max: number } {
+  return {
+    ...{ answersBefore: 0, decidedBefore: 0, sessionsBefore: 0, linksBefore: 0, trafficBefore: 0 },
+    ...{ max: 100, ...overrides },
   };
 }
 

@@ -5,8 +5,8 @@ import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { systemClock } from "../../src/domain/clock.ts";
+import type { CommandLine } from "../../src/domain/command-line.ts";
 import { type CommandRunnerOptions, createCommandRunner } from "../../src/runners/command.ts";
-import type { CommandLine } from "../../src/runners/program.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";
 import { runOnce } from "./run-once.ts";

@@ -4,12 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import {
-  commandEnvironment,
-  type CommandLine,
-  commandProblem,
-  findProgram,
-} from "../../src/runners/program.ts";
+import type { CommandLine } from "../../src/domain/command-line.ts";
+import { commandEnvironment, commandProblem, findProgram } from "../../src/runners/program.ts";
 
 /** A folder with bin/tool (executable), data/tool (not executable) and data/folder/. */
 async function makeFolder(t: TestContext): Promise<string> {

@@ -60,7 +60,7 @@ test("replies to the operations of a batch in their order, and others see all or
   const reply = runner.run([makeAccount("ada"), makeAccount("bob"), makeAccount("ada")]);
 
   const replies = [CREATED, CREATED, { kind: "done", value: "exists" }];
-  assert.deepEqual(reply, { kind: "committed", replies });
+  assert.deepEqual(reply, { kind: "committed", replies, changed: [] });
   assert.deepEqual(logins(other), ["ada", "bob"]);
 });
 

@@ -45,6 +45,24 @@ export function exerciseAccounts(open: OpenStore): void {
     ]);
   });
 
+  test("tells how an account is, by its login alone", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store, "ada");
+    const fresh = {
+      ...{ accountId, login: "ada", createdAt: T0, disabledAt: null, isRotating: false },
+    };
+    assert.deepEqual(await store.findAccount("ada"), fresh);
+    await store.rotateSecret({ login: "ada", next: "whsec_n" });
+    await store.setAccountDisabled({ login: "ada", disabledAt: T0 + 5 });
+    const changed = { ...fresh, isRotating: true, disabledAt: T0 + 5 };
+    assert.deepEqual(await store.findAccount("ada"), changed);
+    await store.finishRotation("ada");
+    assert.equal((await store.findAccount("ada"))?.isRotating, false);
+    for (const login of ["", "Ada", "ad", "ada ", "a%"]) {
+      assert.equal(await store.findAccount(login), null);
+    }
+  });
+
   test("leaves a taken login as it was, and does not store the second key", async (t) => {
     const { store } = await open(t);
     const [first, second] = [newKeyToStore(), newKeyToStore()];

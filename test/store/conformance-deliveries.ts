@@ -120,6 +120,7 @@ function exerciseClaims(open: OpenStore): void {
     assert.deepEqual(attempt, {
       seq: attempt.seq,
       taskSeq: attempt.taskSeq,
+      accountId,
       taskId: task.id,
       kind: "postback",
       number: 1,
@@ -300,7 +301,7 @@ function exerciseRecords(open: OpenStore): void {
     const ref = {
       ...{ seq: a.seq, taskSeq: a.taskSeq, taskId: a.taskId, kind: "postback" },
       ...{ number: 1, retry: 0 },
-      ...{ host: "a.example", dueAt: DUE },
+      ...{ accountId, host: "a.example", dueAt: DUE, startedAt: a.startedAt },
     };
 
     assert.deepEqual(

@@ -31,18 +31,17 @@ export function exerciseFairness(open: OpenStore): void {
   test("begins with the next account after the one that was served last, and goes round", async (t) => {
     const { store } = await open(t);
     const queue = await seedQueues(store, [3, 3, 3, 3]);
-    const claim = async (max: number, after: number) => {
-      const afterAccount = queue.accounts[after] ?? 1_000_000;
-      return queue.namesOf(await store.claimTasks({ type: "echo", max, now: T0, afterAccount }));
-    };
+    const claim = async (max: number) =>
+      queue.namesOf(await store.claimTasks({ type: "echo", max, now: T0 }));
 
-    assert.deepEqual(await claim(2, 1), ["c0", "d0"]);
-    assert.deepEqual(await claim(2, 3), ["a0", "b0"]);
-    assert.deepEqual(await claim(6, 0), ["b1", "c1", "d1", "a1", "b2", "c2"]);
-    assert.deepEqual(await claim(9, 99), ["a2", "d2"]);
+    assert.deepEqual(await claim(2), ["a0", "b0"]);
+    assert.deepEqual(await claim(2), ["c0", "d0"]);
+    assert.deepEqual(await claim(1), ["a1"]);
+    assert.deepEqual(await claim(6), ["b1", "c1", "d1", "a2", "b2", "c2"]);
+    assert.deepEqual(await claim(9), ["d2"]);
   });
 
-  test("claims that do not say where to begin go on one after the other, also before the first is answered", async (t) => {
+  test("claims go on one after the other, also before the first is answered", async (t) => {
     const { store } = await open(t);
     const queue = await seedQueues(store, [3, 3, 3]);
     const claims = [1, 1, 2, 1].map((max) => store.claimTasks({ type: "echo", max, now: T0 }));
@@ -109,12 +108,10 @@ export function exerciseFairness(open: OpenStore): void {
     const { store } = await open(t);
     const queue = await seedQueues(store, [3000, 10]);
     const names: string[] = [];
-    let afterAccount = 0;
     for (let claims = 0; claims < 4; claims++) {
-      const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0, afterAccount });
+      const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0 });
       names.push(...queue.namesOf(claimed));
       for (const task of claimed) await store.finishTask(newFinish(task));
-      afterAccount = claimed.at(-1)?.accountId ?? 0;
     }
 
     assert.equal(names.filter((name) => name.startsWith("b")).length, 10);
@@ -126,7 +123,9 @@ export function exerciseFairness(open: OpenStore): void {
       ["a", "b", "c", "d", "e"].map((login) => seedAccount(store, login)),
     );
     const sizes = fc.array(fc.nat(9), { minLength: 5, maxLength: 5 });
-    const claims = fc.array(fc.record({ max: fc.integer({ min: 1, max: 12 }), after: fc.nat(6) }));
+    const claims = fc.array(fc.integer({ min: 1, max: 12 }));
+    // Of all runs: the store remembers whose turn it was.
+    let after = 0;
 
     const property = fc.asyncProperty(sizes, claims, async (lengths, orders) => {
       const queues = new Map<number, string[]>();
@@ -138,12 +137,13 @@ export function exerciseFairness(open: OpenStore): void {
           tasks.map(({ id }) => id),
         );
       }
-      for (const { max, after } of [...orders, { max: 100, after: 0 }]) {
-        const claimed = await store.claimTasks({ type: "echo", max, now: T0, afterAccount: after });
+      for (const max of [...orders, 100]) {
+        const claimed = await store.claimTasks({ type: "echo", max, now: T0 });
         assert.deepEqual(
           claimed.map(({ id }) => id),
           takeTurns(queues, max, after),
         );
+        after = claimed.at(-1)?.accountId ?? after;
       }
     });
     await fc.assert(property, { numRuns: 25, seed: 11 });
@@ -184,23 +184,44 @@ export function exerciseFairness(open: OpenStore): void {
     await store.claimTasks({ type: "echo", max: 5, now: T0 });
     assert.equal(await store.findOldestQueued(["echo"]), null);
   });
+
+  test("counts what there is to do of each type, and of what waits no more than asked for", async (t) => {
+    const { store } = await open(t);
+    const accounts = await Promise.all(["a", "b"].map((login) => seedAccount(store, login)));
+    const of = (type: string, startAt: number | null = null) => newTask({ type, startAt });
+    for (const [place, accountId] of accounts.entries()) {
+      const tasks = [of("x"), of("x"), of("x"), of("y"), of("x", T0 + 9000)];
+      await store.insertTasks(newPost(accountId, tasks, { createdAt: T0 - 10 * place }));
+    }
+    await store.claimTasks({ type: "x", max: 2, now: T0 });
+    const list = (waitingMax: number) =>
+      store.listTypeWork({ types: ["y", "none", "x"], waitingMax });
+
+    const [y, none, x] = await list(4);
+
+    const idle = { running: 0, waiting: 0, isMoreWaiting: false, oldestAt: null };
+    assert.deepEqual(none, { type: "none", ...idle });
+    assert.deepEqual(y, { ...idle, type: "y", waiting: 2, oldestAt: T0 - 10 });
+    assert.deepEqual(x, { ...idle, type: "x", running: 2, waiting: 4, oldestAt: T0 - 10 });
+    assert.deepEqual((await list(3))[2], { ...x, waiting: 3, isMoreWaiting: true });
+    assert.deepEqual((await list(2))[0], y);
+    assert.deepEqual(await store.listTypeWork({ types: [], waitingMax: 1 }), []);
+  });
 }
 
 /** Posts so many tasks for each of as many accounts; they are called a0, a1, … and b0, b1, … */
 async function seedQueues(store: Store, sizes: readonly number[]) {
   const names = new Map<string, string>();
-  const accounts: number[] = [];
   for (const [place, size] of sizes.entries()) {
     const login = String.fromCharCode(97 + place);
     const tasks: readonly NewTask[] = Array.from({ length: size }, () => newTask());
     for (const [i, { id }] of tasks.entries()) names.set(id, `${login}${i}`);
     const accountId = await seedAccount(store, login);
     await store.insertTasks(newPost(accountId, tasks));
-    accounts.push(accountId);
   }
   const namesOf = (claimed: readonly { readonly id: string }[]) =>
     claimed.map(({ id }) => names.get(id) ?? id);
-  return { accounts, namesOf };
+  return { namesOf };
 }
 
 function takeTurns(queues: Map<number, string[]>, max: number, after: number): readonly string[] {

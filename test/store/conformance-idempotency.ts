@@ -7,6 +7,7 @@ import {
   newAccount,
   newPost,
   newRefusedTask,
+  newStale,
   newTask,
   seedAccount,
   T0,
@@ -127,7 +128,7 @@ export function exerciseIdempotency(open: OpenStore): void {
       await insertOne(store, accountId, { createdAt: T0 + order, idempotency });
     }
     const erase = (answersBefore: number, max: number) =>
-      store.eraseStale({ answersBefore, decidedBefore: T0 + DAY_MS, max });
+      store.eraseStale(newStale({ answersBefore, decidedBefore: T0 + DAY_MS, max }));
     const left = async () => {
       const keys = [1, 2, 3, 4, 5].map((order) => `key ${order}`);
       const found = await Promise.all(
@@ -157,7 +158,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     const left = async () =>
       (await store.listAccessRequests({ which: "all", limit: 10 })).map(({ id }) => id);
     const erase = (decidedBefore: number, max: number) =>
-      store.eraseStale({ answersBefore: T0, decidedBefore, max });
+      store.eraseStale(newStale({ answersBefore: T0, decidedBefore, max }));
 
     assert.equal(await erase(T0 + 1, 10), 0);
     assert.equal(await erase(T0 + 3, 1), 1);

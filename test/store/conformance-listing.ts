@@ -161,8 +161,7 @@ async function seedTasks(store: Store, accountId: number): Promise<readonly List
   const listed: ListedTask[] = [];
   for (const [place, [type, tag]] of KINDS.entries()) {
     const createdAt = place < 3 ? T0 : T0 + 1000;
-    // Those that run have the highest priority: the claim takes none that waits.
-    const [ended, running] = [0, 1].map(() => newTask({ type, tag, priority: 9 }));
+    const [ended, running] = [0, 1].map(() => newTask({ type, tag }));
     const [early, queued, late] = [T0 + 99_000, null, T0 + 98_000].map((startAt) =>
       newTask({ type, tag, startAt }),
     );
@@ -172,11 +171,11 @@ async function seedTasks(store: Store, accountId: number): Promise<readonly List
     const accepted = [ended, running, early, queued, late, cancelled];
 
     await store.insertTasks(newPost(accountId, accepted, { createdAt, refused: [refused] }));
-    // The turn is this account's, whichever others wait.
-    const claim = { type, max: 1, now: T0, afterAccount: accountId - 1 };
-    const [first] = await store.claimTasks(claim);
-    await store.claimTasks(claim);
+    const claimed = await store.claimTasks({ type, max: 100, now: T0 });
+    const first = claimed.find(({ id }) => id === ended.id);
     assert(first !== undefined);
+    const others = claimed.filter(({ id }) => id !== ended.id && id !== running.id);
+    for (const { seq } of others) await store.requeueTasks({ seq });
     await store.finishTask(newFinish(first));
     await cancel(store, accountId, cancelled.id);
 

@@ -3,13 +3,14 @@ import { test } from "node:test";
 
 import type { DeliveryFilter } from "../../src/domain/delivery.ts";
 import type { NewTask } from "../../src/domain/task.ts";
-import type { RedeliveryStep, Store } from "../../src/store/store.ts";
+import type { RedeliveryOrder, RedeliveryStep, Store } from "../../src/store/store.ts";
 import {
   deliveryFilter,
   endDue,
   ENDED_AT,
   newOrder,
   ORDERED_AT,
+  placeOrder,
   seedDue,
   seedEnded,
 } from "../helpers/delivery.ts";
@@ -20,6 +21,7 @@ import {
   newAttemptRecord,
   newFinish,
   newPost,
+  newStale,
   newTask,
   newTaskId,
   RETENTION_MS,
@@ -39,6 +41,11 @@ async function workOff(store: Store, id: string, max = 100): Promise<readonly Re
   while (steps.at(-1)?.isDone === false && steps.length < 1000);
   assert.equal(steps.at(-1)?.isDone, true, "the order has no end");
   return steps;
+}
+
+/** The oldest order that is not worked off. */
+async function firstOpen(store: Store): Promise<RedeliveryOrder | null> {
+  return (await store.listOpenRedeliveryOrders({ limit: 1 }))[0] ?? null;
 }
 
 function sum(steps: readonly RedeliveryStep[]): number {
@@ -91,28 +98,31 @@ async function seedThreeKinds(
 export function exerciseOrders(open: OpenStore): void {
   test("keeps orders, the newest first in the list, the oldest first to work on", async (t) => {
     const { store, again } = await open(t);
-    assert.equal(await store.findOpenRedeliveryOrder(), null);
+    assert.equal(await firstOpen(store), null);
     const filter = deliveryFilter({
       ...{ login: "ada", taskId: "x", kind: "pingback", host: `"a'b`, states: ["given_up"] },
       ...{ outcome: "timed_out", since: 1, until: 2 },
     });
     const given = [newOrder({ filter, perSecond: 7, createdAt: T0 }), newOrder(), newOrder()];
     const kept = [];
-    for (const order of given) kept.push(await store.orderRedelivery(order));
+    for (const order of given) kept.push(await placeOrder(store, order));
 
     const expected = given.map((order) => ({
       ...order,
       ...{ redelivered: 0, endedAt: null, isCancelled: false },
     }));
     assert.deepEqual(kept, expected);
-    assert.deepEqual(await store.listRedeliveryOrders({ limit: 9 }), expected.toReversed());
-    assert.deepEqual(await store.listRedeliveryOrders({ limit: 1 }), [expected[2]]);
-    assert.deepEqual(await store.findOpenRedeliveryOrder(), expected[0]);
+    assert.deepEqual(
+      await store.listRedeliveryOrders({ login: null, limit: 9 }),
+      expected.toReversed(),
+    );
+    assert.deepEqual(await store.listRedeliveryOrders({ login: null, limit: 1 }), [expected[2]]);
+    assert.deepEqual(await firstOpen(store), expected[0]);
     await store.close();
     const reopened = await again();
-    assert.deepEqual(await reopened.findOpenRedeliveryOrder(), expected[0]);
+    assert.deepEqual(await firstOpen(reopened), expected[0]);
     await workOff(reopened, given[0]?.id ?? "");
-    assert.deepEqual(await reopened.findOpenRedeliveryOrder(), expected[1]);
+    assert.deepEqual(await firstOpen(reopened), expected[1]);
   });
 
   test("begins a fresh series, due at once, for whatever has ended, and for nothing else", async (t) => {
@@ -134,7 +144,7 @@ export function exerciseOrders(open: OpenStore): void {
     await store.insertTasks(newPost(accountId, [waiting]));
     const before = await dues(store, [...others, waiting]);
     const order = newOrder();
-    await store.orderRedelivery(order);
+    await placeOrder(store, order);
 
     const step = await store.stepRedeliveryOrder({ id: order.id, max: 100, now: NOW });
 
@@ -145,9 +155,9 @@ export function exerciseOrders(open: OpenStore): void {
       ended.map(() => [T0 + 1000, NOW]),
     );
     assert.deepEqual(await dues(store, [...others, waiting]), before);
-    const [shown] = await store.listRedeliveryOrders({ limit: 1 });
+    const [shown] = await store.listRedeliveryOrders({ login: null, limit: 1 });
     assert.deepEqual(shown, { ...order, redelivered: 4, endedAt: NOW, isCancelled: false });
-    assert.equal(await store.findOpenRedeliveryOrder(), null);
+    assert.equal(await firstOpen(store), null);
     const again = await claimLanes(store, ["a.example", "b.example"], { now: NOW });
     assert.deepEqual(
       again.map(({ number, retry }) => [number, retry]),
@@ -161,12 +171,12 @@ export function exerciseOrders(open: OpenStore): void {
     const hosts = Array.from({ length: 7 }, (_, i) => `${i}.example`);
     const tasks = await seedEnded(store, accountId, { hosts });
     const order = newOrder();
-    await store.orderRedelivery(order);
+    await placeOrder(store, order);
     const step = (from: Store) => from.stepRedeliveryOrder({ id: order.id, max: 3, now: NOW });
 
     const first = await step(store);
     assert.deepEqual(first, { hosts: hosts.slice(0, 3), redelivered: 3, isDone: false });
-    assert.equal((await store.findOpenRedeliveryOrder())?.redelivered, 3);
+    assert.equal((await firstOpen(store))?.redelivered, 3);
     // What was sent again may end, and be sent again by its account, while the order goes on.
     await endDue(store, hosts.slice(0, 3), { endedAt: NOW + 1, now: NOW });
     await store.close();
@@ -189,7 +199,7 @@ export function exerciseOrders(open: OpenStore): void {
     const [rare] = await seedEnded(store, accountId, { hosts: ["rare.example"] });
     assert(rare !== undefined);
     const byHost = newOrder({ filter: deliveryFilter({ host: "rare.example" }) });
-    await store.orderRedelivery(byHost);
+    await placeOrder(store, byHost);
 
     const steps = await workOff(store, byHost.id);
 
@@ -199,7 +209,7 @@ export function exerciseOrders(open: OpenStore): void {
     // A task's own are found without looking at the others.
     const filter = deliveryFilter({ taskId: rare.id });
     const byTask = newOrder({ filter, createdAt: NOW });
-    await store.orderRedelivery(byTask);
+    await placeOrder(store, byTask);
     const found = { hosts: ["rare.example"], redelivered: 1, isDone: true };
     assert.deepEqual(await workOff(store, byTask.id), [found]);
   });
@@ -212,7 +222,7 @@ export function exerciseOrders(open: OpenStore): void {
     const [again] = await seedEnded(store, accountId, { hosts: ["again.example"] });
     assert(last !== undefined && flying !== undefined && again !== undefined);
     const order = newOrder();
-    await store.orderRedelivery(order);
+    await placeOrder(store, order);
     const late = { endedAt: ORDERED_AT + 1, now: ORDERED_AT };
     await endDue(store, ["flying.example"], late);
     const [made] = await seedEnded(store, accountId, { hosts: ["made.example"], ...late });
@@ -239,7 +249,7 @@ export function exerciseOrders(open: OpenStore): void {
       const filter = deliveryFilter({ ...overrides, taskId });
       const count = await store.countEndedDeliveries(filter);
       const order = newOrder({ filter });
-      await store.orderRedelivery(order);
+      await placeOrder(store, order);
 
       const steps = await workOff(store, order.id, 2);
 
@@ -247,7 +257,7 @@ export function exerciseOrders(open: OpenStore): void {
       assert.deepEqual([count.deliveries, sum(steps)], [deliveries, deliveries], name);
       // Nothing of it has ended any more for the next filter.
       const rest = newOrder();
-      await store.orderRedelivery(rest);
+      await placeOrder(store, rest);
       await workOff(store, rest.id);
     }
   });
@@ -257,26 +267,33 @@ export function exerciseOrders(open: OpenStore): void {
     const accountId = await seedAccount(store);
     const tasks = await seedEnded(store, accountId, { hosts: ABC });
     const [order, next] = [newOrder(), newOrder({ filter: deliveryFilter({ host: "none" }) })];
-    await store.orderRedelivery(order);
-    await store.orderRedelivery(next);
+    await placeOrder(store, order);
+    await placeOrder(store, next);
     await store.stepRedeliveryOrder({ id: order.id, max: 1, now: NOW });
 
-    const cancelled = await store.cancelRedeliveryOrder({ id: order.id, now: NOW + 1 });
+    const cancelled = await store.cancelRedeliveryOrder({
+      id: order.id,
+      login: null,
+      now: NOW + 1,
+    });
 
     const expected = { ...order, redelivered: 1, endedAt: NOW + 1, isCancelled: true };
     assert.deepEqual(cancelled, expected);
-    assert.equal((await store.findOpenRedeliveryOrder())?.id, next.id);
+    assert.equal((await firstOpen(store))?.id, next.id);
     const nothing = { hosts: [], redelivered: 0, isDone: true };
     const step = { max: 9, now: NOW + 2 };
     assert.deepEqual(await store.stepRedeliveryOrder({ ...step, id: order.id }), nothing);
     assert.deepEqual(await store.stepRedeliveryOrder({ ...step, id: newTaskId() }), nothing);
     assert.equal((await dues(store, tasks)).flat().length, 4);
     // Again keeps the first time; one that was worked off is not cancelled any more.
-    assert.deepEqual(await store.cancelRedeliveryOrder({ id: order.id, now: NOW + 9 }), expected);
+    assert.deepEqual(
+      await store.cancelRedeliveryOrder({ id: order.id, login: null, now: NOW + 9 }),
+      expected,
+    );
     await workOff(store, next.id);
-    const ended = await store.cancelRedeliveryOrder({ id: next.id, now: NOW + 9 });
+    const ended = await store.cancelRedeliveryOrder({ id: next.id, login: null, now: NOW + 9 });
     assert.deepEqual([ended?.endedAt, ended?.isCancelled], [NOW, false]);
-    assert.equal(await store.cancelRedeliveryOrder({ id: "%", now: NOW }), null);
+    assert.equal(await store.cancelRedeliveryOrder({ id: "%", login: null, now: NOW }), null);
   });
 
   test("begins one series for each delivery after 20 steps at once", async (t) => {
@@ -285,7 +302,7 @@ export function exerciseOrders(open: OpenStore): void {
     const hosts = Array.from({ length: 30 }, (_, i) => `${i % 4}.example`);
     const tasks = await seedEnded(store, accountId, { hosts });
     const order = newOrder();
-    await store.orderRedelivery(order);
+    await placeOrder(store, order);
 
     const step = { id: order.id, max: 2, now: NOW };
     const steps = await Promise.all(
@@ -304,7 +321,7 @@ export function exerciseOrders(open: OpenStore): void {
     const accountId = await seedAccount(store);
     const tasks = await seedEnded(store, accountId, { hosts: ABC });
     const orders = [newOrder(), newOrder()];
-    for (const order of orders) await store.orderRedelivery(order);
+    for (const order of orders) await placeOrder(store, order);
 
     const counts = [];
     for (const { id } of orders) counts.push(sum(await workOff(store, id)));
@@ -318,7 +335,7 @@ export function exerciseOrders(open: OpenStore): void {
     const accountId = await seedAccount(store);
     await seedEnded(store, accountId, { hosts: ABC });
     const order = newOrder();
-    await store.orderRedelivery(order);
+    await placeOrder(store, order);
 
     for (const max of [0, -1, -100]) {
       const step = await store.stepRedeliveryOrder({ id: order.id, max, now: NOW });
@@ -334,7 +351,7 @@ export function exerciseOrders(open: OpenStore): void {
     const accountId = await seedAccount(store);
     await seedEnded(store, accountId, { hosts: ABC });
     const order = newOrder();
-    await store.orderRedelivery(order);
+    await placeOrder(store, order);
     while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 })) > 0) continue;
     const late = { endedAt: ORDERED_AT + 1, now: ORDERED_AT };
     await seedEnded(store, accountId, { hosts: ABC, ...late });
@@ -342,27 +359,67 @@ export function exerciseOrders(open: OpenStore): void {
     assert.equal(sum(await workOff(store, order.id)), 0);
   });
 
+  test("keeps no more open orders of a login than one admits, and counts no other's", async (t) => {
+    const { store } = await open(t);
+    const place = (login: string | null, openMax: number | null) => {
+      const filter = deliveryFilter({ login });
+      return store.orderRedelivery({ ...newOrder({ filter }), openMax });
+    };
+    const [first] = [await place("alice", 1)];
+    assert(first !== "busy");
+
+    assert.equal(await place("alice", 1), "busy");
+    assert.notEqual(await place("bob", 1), "busy");
+    assert.notEqual(await place(null, null), "busy");
+    assert.notEqual(await place("alice", null), "busy");
+    assert.equal(await place("alice", 2), "busy");
+    const both = await Promise.all([place("carol", 1), place("carol", 1), place("carol", 1)]);
+    assert.equal(both.filter((each) => each === "busy").length, 2);
+    assert.equal((await store.listOpenRedeliveryOrders({ limit: 99 })).length, 5);
+  });
+
+  test("shows and cancels for a login the orders whose filter names it, and no others", async (t) => {
+    const { store } = await open(t);
+    const logins = ["alice", null, "bob", "alice", "alice'", "%"];
+    const orders = logins.map((login) => newOrder({ filter: deliveryFilter({ login }) }));
+    for (const order of orders) await placeOrder(store, order);
+    const listed = async (login: string | null) =>
+      (await store.listRedeliveryOrders({ login, limit: 9 })).map(({ id }) => id);
+
+    assert.deepEqual(await listed("alice"), [orders[3]?.id, orders[0]?.id]);
+    assert.deepEqual(await listed("nobody"), []);
+    assert.deepEqual(await listed(null), orders.map(({ id }) => id).toReversed());
+    for (const { id, filter } of orders) {
+      const login = filter.login === "bob" ? "alice" : "bob";
+      assert.equal(await store.cancelRedeliveryOrder({ id, login, now: NOW }), null);
+    }
+    assert.equal((await store.listOpenRedeliveryOrders({ limit: 9 })).length, orders.length);
+    const [own] = orders;
+    assert(own !== undefined);
+    const cancelled = await store.cancelRedeliveryOrder({ id: own.id, login: "alice", now: NOW });
+    assert.equal(cancelled?.isCancelled, true);
+  });
+
   test("erases orders that ended before a time, and keeps those that are open", async (t) => {
     const { store } = await open(t);
     const orders = [newOrder(), newOrder(), newOrder()];
-    for (const order of orders) await store.orderRedelivery(order);
+    for (const order of orders) await placeOrder(store, order);
     const [early, late] = orders;
     assert(early !== undefined && late !== undefined);
-    await store.cancelRedeliveryOrder({ id: early.id, now: NOW });
-    await store.cancelRedeliveryOrder({ id: late.id, now: NOW + 1 });
-    const erase = (decidedBefore: number) =>
-      store.eraseStale({ answersBefore: 0, decidedBefore, max: 1 });
+    await store.cancelRedeliveryOrder({ id: early.id, login: null, now: NOW });
+    await store.cancelRedeliveryOrder({ id: late.id, login: null, now: NOW + 1 });
+    const erase = (decidedBefore: number) => store.eraseStale(newStale({ decidedBefore, max: 1 }));
 
     assert.equal(await erase(NOW), 0);
     assert.equal(await erase(NOW + 2), 1);
-    const left = await store.listRedeliveryOrders({ limit: 9 });
+    const left = await store.listRedeliveryOrders({ login: null, limit: 9 });
     assert.deepEqual(
       left.map(({ id }) => id),
       [orders[2]?.id, late.id],
     );
     assert.equal(await erase(Number.MAX_SAFE_INTEGER), 1);
     assert.equal(await erase(Number.MAX_SAFE_INTEGER), 0);
-    assert.equal((await store.findOpenRedeliveryOrder())?.id, orders[2]?.id);
+    assert.equal((await firstOpen(store))?.id, orders[2]?.id);
   });
 }
 

@@ -57,7 +57,8 @@ export function exerciseWorkers(open: OpenStore): void {
 
     assert.equal((await before)?.isRevoked, false);
     const { hash: _, ...shown } = worker;
-    const expected = { ...shown, lastSeenAt: null, revokedAt: T0 + 5, leases: 0 };
+    const workerId = (await store.findWorkerHolder(worker.hash))?.workerId;
+    const expected = { ...shown, workerId, lastSeenAt: null, revokedAt: T0 + 5, leases: 0 };
     assert.deepEqual(await revoked, expected);
     assert.equal((await store.findWorkerHolder(worker.hash))?.isRevoked, true);
   });

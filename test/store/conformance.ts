@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 
+import { ANY_TASK } from "../../src/domain/task-search.ts";
 import type { AttemptRef } from "../../src/store/store.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
@@ -13,6 +14,7 @@ import {
   newLeaseClaim,
   newPost,
   newRefusedTask,
+  newStale,
   newTask,
   newTaskId,
   newWorker,
@@ -31,12 +33,18 @@ import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
 import { exerciseFairness } from "./conformance-fairness.ts";
+import { exerciseHostTraffic } from "./conformance-host-traffic.ts";
 import { exerciseIdempotency } from "./conformance-idempotency.ts";
 import { exerciseLeaseModel } from "./conformance-lease-model.ts";
 import { exerciseEndedLeases, exerciseHeldLeases, exerciseLeases } from "./conformance-leases.ts";
 import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
 import { exerciseOrders, exerciseShift } from "./conformance-redelivery.ts";
+import { exerciseSearch } from "./conformance-search.ts";
+import { exerciseSessions } from "./conformance-sessions.ts";
 import { exercisePosting, exerciseReady, exerciseRunning } from "./conformance-tasks.ts";
+import { exerciseTimeline } from "./conformance-timeline.ts";
+import { exerciseOverviews, exerciseTraffic, exerciseWaiting } from "./conformance-traffic.ts";
+import { exerciseWatch } from "./conformance-watch.ts";
 import { exerciseWorkers } from "./conformance-workers.ts";
 
 /** A store that a test opened; it is closed after the test. */
@@ -68,6 +76,7 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: running tasks`, () => exerciseRunning(open));
   describe(`${name}: whose turn it is`, () => exerciseFairness(open));
   describe(`${name}: workers`, () => exerciseWorkers(open));
+  describe(`${name}: sign-ins of the dashboard`, () => exerciseSessions(open));
   describe(`${name}: leases`, () => exerciseLeases(open));
   describe(`${name}: leases that are held`, () => exerciseHeldLeases(open));
   describe(`${name}: leases that ran out`, () => exerciseEndedLeases(open));
@@ -76,7 +85,14 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: redelivery`, () => exerciseRedelivery(open));
   describe(`${name}: what the operator sees of deliveries`, () => exerciseDeliveryLog(open));
   describe(`${name}: redelivery orders`, () => exerciseOrders(open));
+  describe(`${name}: looking for tasks`, () => exerciseSearch(open));
+  describe(`${name}: the story of a task`, () => exerciseTimeline(open));
   describe(`${name}: a clock that was set`, () => exerciseShift(open));
+  describe(`${name}: what happened over time`, () => exerciseTraffic(open));
+  describe(`${name}: what happened at which host`, () => exerciseHostTraffic(open));
+  describe(`${name}: how long tasks wait`, () => exerciseWaiting(open));
+  describe(`${name}: the operator's list of accounts`, () => exerciseOverviews(open));
+  describe(`${name}: who is told of changes`, () => exerciseWatch(open));
   describe(`${name}: upkeep`, () => exerciseUpkeep(open));
   describe(`${name}: as a whole`, () => exerciseWhole(open));
 }
@@ -152,7 +168,7 @@ function exerciseUpkeep(open: OpenStore): void {
 
     const late = T0 + 2 * RETENTION_MS;
     const tasks = await steps(() => store.eraseExpired({ now: late, max: 100 }));
-    const stale = { answersBefore: late, decidedBefore: late, max: 100 };
+    const stale = newStale({ answersBefore: late, decidedBefore: late });
     const answers = await steps(() => store.eraseStale(stale));
 
     assert.deepEqual(tasks, [1, 1, 3, 0]);
@@ -312,7 +328,7 @@ function toAnswer(error: unknown): string {
 
 const ATTEMPT: AttemptRef = {
   ...{ seq: 1, taskSeq: 1, taskId: newTaskId(), kind: "postback", number: 1, retry: 0 },
-  ...{ host: "a.example", dueAt: T0 },
+  ...{ accountId: 1, host: "a.example", dueAt: T0, startedAt: T0 },
 };
 
 const KEY = { accountId: 1, id: newTaskId() };
@@ -324,6 +340,7 @@ const CALLS = {
   setAccountDisabled: (store) => store.setAccountDisabled({ login: "ada", disabledAt: null }),
   createKey: (store) =>
     store.createKey({ ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 1 }),
+  findAccount: (store) => store.findAccount("x"),
   listKeys: (store) => store.listKeys("ada"),
   revokeKey: (store) => store.revokeKey({ keyId: "key_x", accountId: null, revokedAt: T0 }),
   touchKeys: (store) => store.touchKeys([{ keyId: "key_x", usedAt: T0 }]),
@@ -350,6 +367,7 @@ const CALLS = {
   requeueTasks: (store) => store.requeueTasks({ seq: "all" }),
   releaseDelayed: (store) => store.releaseDelayed({ now: T0, max: 1 }),
   findOldestQueued: (store) => store.findOldestQueued(["echo"]),
+  listTypeWork: (store) => store.listTypeWork({ types: ["echo"], waitingMax: 1 }),
   listQueuedTypes: (store) => store.listQueuedTypes(),
   claimLeases: (store) => store.claimLeases(newLeaseClaim(1)),
   extendLeases: (store) => store.extendLeases({ leases: [], now: T0 }),
@@ -380,13 +398,40 @@ const CALLS = {
   listAllDeliveries: (store) =>
     store.listAllDeliveries({ filter: deliveryFilter(), limit: 1, before: null }),
   countEndedDeliveries: (store) => store.countEndedDeliveries(deliveryFilter()),
-  orderRedelivery: (store) => store.orderRedelivery(newOrder()),
-  listRedeliveryOrders: (store) => store.listRedeliveryOrders({ limit: 1 }),
-  cancelRedeliveryOrder: (store) => store.cancelRedeliveryOrder({ id: "x", now: T0 }),
-  findOpenRedeliveryOrder: (store) => store.findOpenRedeliveryOrder(),
+  orderRedelivery: (store) => store.orderRedelivery({ ...newOrder(), openMax: null }),
+  listRedeliveryOrders: (store) => store.listRedeliveryOrders({ login: null, limit: 1 }),
+  cancelRedeliveryOrder: (store) => store.cancelRedeliveryOrder({ id: "x", login: null, now: T0 }),
+  countEndedDeliveriesStep: (store) =>
+    store.countEndedDeliveriesStep({ filter: deliveryFilter(), before: null, examineMax: 1 }),
+  searchTasks: (store) =>
+    store.searchTasks({ scope: null, search: ANY_TASK, limit: 1, after: null, examineMax: 1 }),
+  findTimeline: (store) => store.findTimeline({ scope: null, id: "x" }),
+  listOpenRedeliveryOrders: (store) => store.listOpenRedeliveryOrders({ limit: 1 }),
   stepRedeliveryOrder: (store) => store.stepRedeliveryOrder({ id: "x", max: 1, now: T0 }),
   eraseExpired: (store) => store.eraseExpired({ now: T0, max: 1 }),
-  eraseStale: (store) => store.eraseStale({ answersBefore: T0, decidedBefore: T0, max: 1 }),
+  eraseStale: (store) => store.eraseStale(newStale()),
+  countWork: (store) => store.countWork(1),
+  findTraffic: (store) => store.findTraffic({ scope: 1, from: T0, to: T0 }),
+  listHostTraffic: (store) => store.listHostTraffic({ scope: 1, since: T0, limit: 1 }),
+  findFirstSteps: (store) => store.findFirstSteps(1),
+  findOldestWaiting: (store) => store.findOldestWaiting(1),
+  listAccountOverviews: (store) =>
+    store.listAccountOverviews({ part: null, after: null, limit: 1, now: T0 }),
+  sampleQueues: (store) => store.sampleQueues({ now: T0 }),
+  foldTraffic: (store) => store.foldTraffic({ minutesBefore: T0 }),
+  createSession: (store) =>
+    store.createSession({ hash: "x", keyId: null, createdAt: T0, sessionsMax: 1 }),
+  findSession: (store) => store.findSession("x"),
+  touchSessions: (store) => store.touchSessions([{ sessionId: 1, seenAt: T0 }]),
+  endSession: (store) => store.endSession("x"),
+  createSignInLink: (store) => store.createSignInLink({ hash: "x", expiresAt: T0 }),
+  useSignInLink: (store) => {
+    const session = { hash: "x", keyId: null, createdAt: T0, sessionsMax: 1 };
+    return store.useSignInLink({ hash: "x", now: T0, session });
+  },
   usedBytes: (store) => store.usedBytes(),
   reclaimSpace: (store) => store.reclaimSpace(),
-} satisfies Record<Exclude<keyof Store, "fault" | "close">, (store: Store) => Promise<unknown>>;
+} satisfies Record<
+  Exclude<keyof Store, "watch" | "fault" | "close">,
+  (store: Store) => Promise<unknown>
+>;

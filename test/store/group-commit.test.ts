@@ -52,7 +52,7 @@ class FakeTransport implements BatchTransport {
   commit(): void {
     const batch = this.batches[this.batches.length - this.#waiting.length] ?? [];
     const replies = batch.map((operation) => ({ kind: "done", value: idOf(operation) }) as const);
-    this.reply({ kind: "committed", replies });
+    this.reply({ kind: "committed", replies, changed: [] });
   }
 }
 
@@ -182,6 +182,32 @@ describe("replies", () => {
     assert.deepEqual(settled, ["a: a", "b: b"]);
   });
 
+  test("those who watch are told after a batch is settled, and of none that was not committed", async () => {
+    const { transport, group } = setUp();
+    const seen: unknown[] = [];
+    // Whoever waits for the promise goes on before whoever is told does.
+    group.watch((accountIds) => void Promise.resolve().then(() => seen.push(accountIds)));
+    const submit = (id: string): Promise<unknown> =>
+      group
+        .submit("collectTask", { accountId: 1, id }, { weight: 1, mayShed: false })
+        .then(() => seen.push(id));
+    const first = submit("a");
+    await transport.whenSent(1);
+    transport.reply({
+      ...{ kind: "committed", replies: [{ kind: "done", value: null }], changed: [1, 7] },
+    });
+    await first;
+    await turn();
+    assert.deepEqual(seen, ["a", [1, 7]]);
+
+    const second = submit("b");
+    await transport.whenSent(2);
+    transport.reply({ kind: "full", message: "no" });
+    await assert.rejects(second);
+    await turn();
+    assert.equal(seen.length, 2);
+  });
+
   test("a rejected operation rejects alone, with an error that is no StoreError", async () => {
     const { transport, group, submit } = setUp();
     const before = submit("before");
@@ -202,6 +228,7 @@ describe("replies", () => {
         { kind: "rejected", message: "UNIQUE constraint failed" },
         { kind: "done", value: 2 },
       ],
+      changed: [],
     });
 
     assert.deepEqual(await Promise.all([before, after]), ["1", "2"]);

@@ -25,7 +25,7 @@ import {
   type MigrationPlan,
 } from "../../src/store/sqlite/migrate.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { newOrder } from "../helpers/delivery.ts";
+import { newOrder, placeOrder } from "../helpers/delivery.ts";
 import {
   newAccount,
   newDatabaseFile,
@@ -73,9 +73,9 @@ test("gives a new file the whole schema and its version", async (t) => {
 
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.deepEqual(tables(connection), [
-    ...["access_requests", "accounts", "attempts", "deliveries", "idempotency_keys", "keys"],
-    ...["leases", "redelivery_orders", "task_counts", "task_inputs", "task_results", "tasks"],
-    "workers",
+    ...["access_requests", "accounts", "attempts", "deliveries", "host_failures", "host_traffic"],
+    ...["idempotency_keys", "keys", "leases", "redelivery_orders", "sessions", "sign_in_links"],
+    ...["task_counts", "task_inputs", "task_results", "tasks", "traffic", "workers"],
   ]);
 });
 
@@ -210,7 +210,7 @@ test("brings a file of the second version to the schema of a new one, its attemp
     ],
   );
   const order = newOrder({ createdAt: 3 });
-  await store.orderRedelivery(order);
+  await placeOrder(store, order);
   const step = await store.stepRedeliveryOrder({ id: order.id, max: 9, now: T0 });
   assert.deepEqual(step, { hosts: ["a.example"], redelivered: 1, isDone: true });
 });
@@ -260,6 +260,108 @@ test("brings a file of the third version to the schema of a new one, its queue t
       ["ran", 2],
     ],
   );
+});
+
+const FOURTH_SCHEMA = readFileSync(new URL("../fixtures/schema-v4.sql", import.meta.url), "utf8");
+
+/** A file as the fourth version made it, with tasks that are ready and deliveries that are tried again. */
+function seedFourthVersion(t: TestContext): string {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: FOURTH_SCHEMA, version: 4, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at)
+    VALUES ('ada', 's', 1), ('bob', 's', 1), ('eve', 's', 1);
+    INSERT INTO task_counts (account_seq, state, count)
+    VALUES (1, 'completed', 3), (1, 'failed', 2), (2, 'completed', 1), (2, 'queued', 1);`);
+  const insertTask = connection.prepare(`
+    INSERT INTO tasks (id, account_seq, state, status_code, type, created_at, data_text, runs, ready)
+    VALUES (?, ?, ?, 20000, 'echo', 1, '{"type":"echo"}', ?, ?)`);
+  insertTask.run("ready", 1, "completed", 1, 1);
+  insertTask.run("ready too", 1, "completed", 1, 1);
+  insertTask.run("collected", 1, "completed", 1, 0);
+  insertTask.run("ready and failed", 1, "failed", 1, 1);
+  insertTask.run("refused", 1, "failed", 0, 0);
+  insertTask.run("another's", 2, "completed", 1, 1);
+  insertTask.run("waits", 2, "queued", 0, 0);
+  seedFourthDeliveries(connection);
+  connection.close();
+  return file;
+}
+
+function seedFourthDeliveries(connection: Connection): void {
+  const insertDelivery = connection.prepare(`
+    INSERT INTO deliveries (task_seq, kind, url, host, state) VALUES (?, ?, 'https://a/', 'a', ?)`);
+  const insertAttempt = connection.prepare(`
+    INSERT INTO attempts (task_seq, kind, number, retry, host, due_at, started_at, ended_at)
+    VALUES (?, ?, ?, ?, 'a', 1, ?, ?)`);
+  for (const [seq, kind, state] of [
+    ...([
+      [1, "postback", "open"],
+      [1, "pingback", "open"],
+      [2, "postback", "open"],
+    ] as const),
+    ...([
+      [3, "postback", "delivered"],
+      [4, "postback", "given_up"],
+      [4, "pingback", "refused"],
+      [6, "postback", "open"],
+      [7, "postback", "waiting"],
+    ] as const),
+  ]) {
+    insertDelivery.run(seq, kind, state);
+  }
+  // Failed, and scheduled; failed twice, and in flight; scheduled for the first time; delivered by a retry.
+  for (const attempt of [
+    ...[
+      [1, "postback", 1, 0, 2, 3],
+      [1, "postback", 2, 1, null, null],
+    ],
+    ...[
+      [1, "pingback", 2, 1, 2, 3],
+      [1, "pingback", 3, 2, 4, null],
+    ],
+    ...[[2, "postback", 1, 0, null, null]],
+    ...[
+      [3, "postback", 1, 0, 2, 3],
+      [3, "postback", 2, 1, 4, 5],
+    ],
+    ...[[6, "postback", 2, 1, null, null]],
+  ]) {
+    insertAttempt.run(...attempt);
+  }
+}
+
+test("brings a file of the fourth version to the schema of a new one, with all that is counted now", async (t) => {
+  const file = seedFourthVersion(t);
+
+  const store = await openTestStore(t, { file });
+
+  await assertLikeNew(t, file);
+  assert.equal(existsSync(`${file}.v4.bak`), true);
+  const none = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
+  const ada = { ...none, completed: 3, failed: 2, ready: 3, retrying: 2, undelivered: 2 };
+  const bob = { ...none, queued: 1, completed: 1, ready: 1, retrying: 1, undelivered: 0 };
+  assert.deepEqual(await store.countWork(1), ada);
+  assert.deepEqual(await store.countWork(2), bob);
+  assert.deepEqual(await store.countWork(3), { ...none, ready: 0, retrying: 0, undelivered: 0 });
+  const all = {
+    ...none,
+    queued: 1,
+    completed: 4,
+    failed: 2,
+    ready: 4,
+    retrying: 3,
+    undelivered: 2,
+  };
+  assert.deepEqual(await store.countWork(null), all);
+  const done = { hasPosted: true, hasCompleted: true, hasWebhook: true };
+  const steps = await Promise.all([1, 2].map((scope) => store.findFirstSteps(scope)));
+  assert.deepEqual(steps, [
+    { ...done, hasDelivered: true, hasCollected: true },
+    { ...done, hasDelivered: false, hasCollected: false },
+  ]);
 });
 
 test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
 import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
+import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
 import * as attemptSchedule from "../../src/store/sqlite/attempt-schedule.ts";
@@ -10,14 +11,20 @@ import { openWriter, type Connection } from "../../src/store/sqlite/connection.t
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
+import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
 import * as leases from "../../src/store/sqlite/leases.ts";
+import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
+import * as sessions from "../../src/store/sqlite/sessions.ts";
 import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
 import { LIST_TASKS_BY } from "../../src/store/sqlite/task-list.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
+import * as trafficTally from "../../src/store/sqlite/traffic-tally.ts";
+import * as traffic from "../../src/store/sqlite/traffic.ts";
+import * as typeWork from "../../src/store/sqlite/type-work.ts";
 import * as upkeep from "../../src/store/sqlite/upkeep.ts";
 import * as workers from "../../src/store/sqlite/workers.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -41,11 +48,18 @@ import {
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...tasks, ...taskRuns, ...taskCounts, ...idempotencyKeys }),
-  ...statementsOf({ ...taskClaims, ...leases, ...workers }),
+  ...statementsOf({
+    ...traffic,
+    ...trafficTally,
+    ...queueSample,
+    ...hostTraffic,
+    ...accountOverviews,
+  }),
+  ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({ ...attemptClaims, ...deliveries, ...accounts, ...upkeep }),
   ...statementsOf({ ...attemptSchedule, ...deliveryFilters, ...deliveryLog, ...redeliveryOrders }),
   ...statementsOf(prefixed("LIST_READY_BY", tasks.LIST_READY_BY)),
-  ...statementsOf(accessRequests),
+  ...statementsOf({ ...accessRequests, ...typeWork }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
 };
 
@@ -93,11 +107,14 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
   ],
   COUNT_ENDED: [...WALK, "USE TEMP B-TREE FOR GROUP BY"],
-  SELECT_ORDERED: WALK,
+  SELECT_ORDERED: [...WALK, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   STEP_END: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
   FIND_ORDER: ["SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)"],
-  FIND_OPEN_ORDER: ["SCAN redelivery_orders USING INDEX redelivery_orders_open"],
-  LIST_ORDERS: ["SCAN redelivery_orders"],
+  LIST_OPEN_ORDERS: ["SCAN redelivery_orders USING INDEX redelivery_orders_open"],
+  COUNT_OPEN_ORDERS: ["SCAN redelivery_orders USING INDEX redelivery_orders_open"],
+  LIST_ORDERS: ["SCAN redelivery_orders", "SCAN (subquery-1)"],
+  NEWEST_SEQ_BEFORE: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid<?)"],
+  ATTEMPT_TIME: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>?)"],
   CANCEL_ORDER: [
     "SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)",
   ],
@@ -137,6 +154,23 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   FIND_WORKER_HOLDER: ["SEARCH workers USING INDEX sqlite_autoindex_workers_1 (hash=?)"],
   REVOKE_WORKER: ["SEARCH workers USING INDEX workers_active (name=?)"],
+  FIND_SESSION: [
+    "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (hash=?)",
+    "SEARCH k USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+  ],
+  TOUCH_SESSION: ["SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)"],
+  TRIM_SESSIONS: [
+    "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=? AND seq<?)",
+    "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH s USING COVERING INDEX sessions_by_key (key_seq=?)",
+    "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  END_ACCOUNT_SESSIONS: [
+    "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=?)",
+    "SEARCH keys USING INDEX keys_active (account_seq=?)",
+    "SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (login=?)",
+  ],
   TOUCH_WORKER: ["SEARCH workers USING INTEGER PRIMARY KEY (rowid=?)"],
   COLLECT_TASK: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   FIND_TASK: [
@@ -237,6 +271,8 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SCAN access_requests USING INDEX access_requests_pending",
     "SCAN (subquery-1)",
   ],
+  COUNT_QUEUED: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=?)", "SCAN (subquery-1)"],
+  COUNT_RUNNING: ["SCAN tasks USING INDEX tasks_running", "USE TEMP B-TREE FOR GROUP BY"],
   DENY_REQUEST: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
   LIST_REQUESTS_all: ["SCAN r", "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"],
   LIST_REQUESTS_pending: [
@@ -266,6 +302,111 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH task_results USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
   ],
+};
+
+/** Of counts and traffic. Whole tables are read that have some rows for each account; no row of a task's life is. */
+const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
+  SUM_COUNTS: ["SCAN task_counts", "USE TEMP B-TREE FOR GROUP BY"],
+  SUM_WAITING: ["SCAN task_counts"],
+  WAITING_MOST: ["SCAN task_counts", "USE TEMP B-TREE FOR ORDER BY"],
+  LONGEST_QUEUED: ["SEARCH tasks USING INDEX tasks_by_state (account_seq=? AND state=?)"],
+  FIND_DURATIONS: ["SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)"],
+  FIND_HOST_DURATIONS: [
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
+  ],
+  NEXT_MINUTE: ["SEARCH traffic USING COVERING INDEX traffic_by_age (step_ms=? AND at<?)"],
+  FOLDED_DURATIONS: [
+    "COMPOUND QUERY",
+    "LEFT-MOST SUBQUERY",
+    "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
+    "UNION ALL",
+    "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)",
+  ],
+  ERASE_FOLDED: [
+    "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
+  ],
+  OLD_TRAFFIC: ["SEARCH traffic USING COVERING INDEX traffic_by_age (step_ms=? AND at<?)"],
+  ERASE_STEP: ["SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)"],
+  ERASE_HOST_TRAFFIC: [
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
+    "SEARCH host_traffic USING COVERING INDEX host_traffic_by_age (at<?)",
+  ],
+  ERASE_HOST_FAILURES: [
+    "SEARCH host_failures USING PRIMARY KEY (account_seq=? AND host=?)",
+    "SEARCH host_failures USING COVERING INDEX host_failures_by_age (ended_at<?)",
+  ],
+  ERASE_SESSIONS: [
+    "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH sessions USING COVERING INDEX sessions_by_age (created_at<?)",
+  ],
+  ERASE_LINKS: ["SEARCH sign_in_links USING PRIMARY KEY (hash=?)", "SCAN sign_in_links"],
+  COUNT_RETRYING: [
+    "SEARCH tasks USING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
+    "SCAN t",
+    "SEARCH a USING INDEX attempts_by_delivery (task_seq=?)",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  SELECT_TRAFFIC: [
+    "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
+  ],
+  SUM_OF_WORD: ["SCAN task_counts"],
+  COUNT_UNDELIVERED: [
+    "SEARCH tasks USING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
+    "SCAN t",
+    "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  // In the order of the index, to a LIMIT.
+  COUNT_UNDELIVERED_HOSTS: [
+    "SCAN deliveries USING COVERING INDEX deliveries_failed",
+    "SCAN (subquery-1)",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  COUNT_UNDELIVERED_HOSTS_OF_TASKS: [
+    "SEARCH tasks USING COVERING INDEX tasks_by_state (account_seq=?)",
+    "SCAN t",
+    "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  COUNT_ACCOUNT_UNDELIVERED_HOSTS: [
+    "SCAN deliveries USING COVERING INDEX deliveries_failed",
+    "SCAN f",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SCAN (subquery-2)",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  SELECT_HOST_DURATIONS: [
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
+    "SCAN (subquery-1)",
+    "SCAN json_each VIRTUAL TABLE INDEX 1:",
+  ],
+  SELECT_HOST_TRAFFIC: ["SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)"],
+  RETRYING_HOSTS: [
+    "SEARCH attempts USING INDEX attempts_due",
+    "SCAN hosts",
+    "SEARCH attempts USING INDEX attempts_due (host>?)",
+    "SCAN hosts",
+    "SEARCH attempts EXISTS USING INDEX attempts_due (host=? AND retry>?)",
+  ],
+  COUNT_RETRIES: [
+    "SEARCH attempts USING INDEX attempts_due (host=? AND retry>?)",
+    "SCAN (subquery-1)",
+  ],
+  COUNT_ACCOUNT_RETRIES: [
+    "SEARCH attempts USING INDEX attempts_due (host=? AND retry>?)",
+    "SCAN a",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  FIND_HOST_FAILURE: [
+    "SEARCH f USING PRIMARY KEY (account_seq=? AND host=?)",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH attempts EXISTS USING INDEX attempts_by_delivery (task_seq=?)",
+  ],
+  LIST_OVERVIEWS: [
+    "SEARCH accounts USING INDEX sqlite_autoindex_accounts_1 (login>?)",
+    "SEARCH keys USING INDEX keys_active (account_seq=?)",
+  ],
+  SUM_DAY: ["SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)"],
 };
 
 /** Workers, most of them revoked, and leases of some of the tasks that still wait. */
@@ -337,13 +478,15 @@ function planOf(connection: Connection, sql: string): readonly string[] {
     );
 }
 
+const ALL_PLANS = { ...PLANS, ...TRAFFIC_PLANS };
+
 test("every statement that runs per task or per tick has a plan to keep to", () => {
-  assert.deepEqual(Object.keys(STATEMENTS).sort(), Object.keys(PLANS).sort());
+  assert.deepEqual(Object.keys(STATEMENTS).sort(), Object.keys(ALL_PLANS).sort());
 });
 
 for (const [name, sql] of Object.entries(STATEMENTS)) {
   test(`${name} seeks and sorts by its index`, (t) => {
-    assert.deepEqual(planOf(openEmpty(t), sql), PLANS[name]);
+    assert.deepEqual(planOf(openEmpty(t), sql), ALL_PLANS[name]);
   });
 }
 
@@ -403,7 +546,7 @@ test("the plans stay the same once a file with tasks in it has been analysed", a
 
   const plans = Object.entries(STATEMENTS).map(([name, sql]) => [name, planOf(connection, sql)]);
 
-  assert.deepEqual(Object.fromEntries(plans), PLANS);
+  assert.deepEqual(Object.fromEntries(plans), ALL_PLANS);
   for (const [name, sql] of Object.entries(LIST_TASKS_BY)) {
     assert.deepEqual(planOf(connection, sql), planOfList(name), name);
   }

@@ -2,6 +2,7 @@ import type { Account } from "../../domain/account.ts";
 import type { KeyHolder } from "../../domain/credentials.ts";
 import type {
   AccountData,
+  AccountState,
   Key,
   KeyRevocation,
   KeyUse,
@@ -55,7 +56,19 @@ const FINISH_ROTATION = `
   UPDATE accounts SET webhook_secret = webhook_secret_next, webhook_secret_next = NULL
   WHERE login = ? AND webhook_secret_next IS NOT NULL`;
 
+/** Of its active keys: those of revoked ones are over already. */
+export const END_ACCOUNT_SESSIONS = `
+  DELETE FROM sessions
+  WHERE key_seq IN (
+    SELECT seq FROM keys
+    WHERE account_seq = (SELECT seq FROM accounts WHERE login = ?) AND revoked_at IS NULL
+  )`;
+
 const SELECT_ACCOUNTS = `SELECT login, created_at, disabled_at FROM accounts ORDER BY login`;
+
+const SELECT_ACCOUNT = `
+  SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating
+  FROM accounts WHERE login = ?`;
 
 const SELECT_SECRETS = `SELECT webhook_secret, webhook_secret_next FROM accounts WHERE login = ?`;
 
@@ -81,6 +94,11 @@ interface AccountRow {
   login: string;
   created_at: number;
   disabled_at: number | null;
+}
+
+interface AccountStateRow extends AccountRow {
+  seq: number;
+  is_rotating: number;
 }
 
 interface SecretsRow {
@@ -115,6 +133,7 @@ export function accountWrites(connection: Connection) {
   const insertKey = connection.prepare(INSERT_KEY);
   const countActive = connection.prepare<[number], number>(COUNT_ACTIVE_KEYS).pluck();
   const revoke = connection.prepare<[object], KeyRow>(REVOKE_KEY);
+  const endSessions = connection.prepare<[string]>(END_ACCOUNT_SESSIONS);
   const touch = connection.prepare<[KeyUse]>(TOUCH_KEY);
   const rotate = connection.prepare(ROTATE_SECRET);
   const finish = connection.prepare<[string]>(FINISH_ROTATION);
@@ -129,7 +148,9 @@ export function accountWrites(connection: Connection) {
     },
 
     setAccountDisabled(change: { login: string; disabledAt: number | null }): Account | null {
-      const row = change.disabledAt === null ? enable.get(change) : disable.get(change);
+      const isDisabled = change.disabledAt !== null;
+      const row = isDisabled ? disable.get(change) : enable.get(change);
+      if (isDisabled) endSessions.run(change.login);
       return row === undefined ? null : toAccount(row);
     },
 
@@ -172,6 +193,7 @@ export function accountReads(connection: Connection) {
   const selectActive = connection.prepare<[number], KeyRow>(SELECT_ACTIVE_KEYS);
   const selectRevoked = connection.prepare<[number, number], KeyRow>(SELECT_REVOKED_KEYS);
   const selectKeyHolder = connection.prepare<[string], KeyHolderRow>(SELECT_KEY_HOLDER);
+  const selectAccount = connection.prepare<[string], AccountStateRow>(SELECT_ACCOUNT);
   const selectSecrets = connection.prepare<[string], SecretsRow>(SELECT_SECRETS);
   const selectData = connection.prepare<[number], SecretsRow & { login: string }>(
     SELECT_ACCOUNT_DATA,
@@ -198,6 +220,12 @@ export function accountReads(connection: Connection) {
   return {
     listAccounts(): readonly Account[] {
       return selectAccounts.all().map(toAccount);
+    },
+
+    findAccount(login: string): AccountState | null {
+      const row = selectAccount.get(login);
+      if (row === undefined) return null;
+      return { ...toAccount(row), accountId: row.seq, isRotating: row.is_rotating === 1 };
     },
 
     listKeys(login: string): readonly Key[] | null {

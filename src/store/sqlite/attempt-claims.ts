@@ -31,11 +31,12 @@ const CLAIM_BYTES_MAX = 32 * 1024 * 1024;
 const LANE_BYTES_MAX = 8 * 1024 * 1024;
 
 const ATTEMPT_REF_COLUMNS = `
-  a.seq AS attempt_seq, a.task_seq, t.id AS task_id, a.kind, a.number, a.retry, a.host, a.due_at`;
+  a.seq AS attempt_seq, a.task_seq, t.account_seq, t.id AS task_id, a.kind, a.number, a.retry, a.host, a.due_at,
+  a.started_at AS attempt_started_at`;
 
 /** All that sending an attempt needs: a pingback sends nothing of the task's own. */
 export const SELECT_STARTED = `
-  SELECT ${ATTEMPT_REF_COLUMNS}, a.started_at AS attempt_started_at, d.url, c.webhook_secret, c.webhook_secret_next, ${TASK_COLUMNS}
+  SELECT ${ATTEMPT_REF_COLUMNS}, d.url, c.webhook_secret, c.webhook_secret_next, ${TASK_COLUMNS}
   FROM attempts AS a
   JOIN deliveries AS d ON d.task_seq = a.task_seq AND d.kind = a.kind
   JOIN tasks AS t ON t.seq = a.task_seq
@@ -64,16 +65,17 @@ export const LIST_IN_FLIGHT = `
 interface AttemptRefRow {
   attempt_seq: number;
   task_seq: number;
+  account_seq: number;
   task_id: string;
   kind: DeliveryKind;
   number: number;
   retry: number;
   host: string;
   due_at: number;
+  attempt_started_at: number;
 }
 
 interface StartedRow extends AttemptRefRow, TaskRow {
-  attempt_started_at: number;
   url: string;
   webhook_secret: string;
   webhook_secret_next: string | null;
@@ -199,19 +201,20 @@ function toAttemptRef(row: AttemptRefRow): AttemptRef {
   return {
     seq: row.attempt_seq,
     taskSeq: row.task_seq,
+    accountId: row.account_seq,
     taskId: row.task_id,
     kind,
     number,
     retry,
     host,
     dueAt: row.due_at,
+    startedAt: row.attempt_started_at,
   };
 }
 
 function toClaimedAttempt(row: StartedRow): ClaimedAttempt {
   return {
     ...toAttemptRef(row),
-    startedAt: row.attempt_started_at,
     url: row.url,
     webhookSecret: row.webhook_secret,
     webhookSecretNext: row.webhook_secret_next,

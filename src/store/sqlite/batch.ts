@@ -4,13 +4,16 @@ import { accessRequestWrites } from "./access-requests.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
 import { attemptScheduleWrites } from "./attempt-schedule.ts";
+import { GatheredChanges } from "./batch-changes.ts";
 import { codeOf, type Connection } from "./connection.ts";
 import { deliveryWrites } from "./deliveries.ts";
 import { leaseWrites } from "./leases.ts";
+import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
-import { TaskCounts } from "./task-counts.ts";
+import { sessionWrites } from "./sessions.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
+import { trafficFoldWrites } from "./traffic.ts";
 import { upkeepWrites } from "./upkeep.ts";
 import { workerWrites } from "./workers.ts";
 
@@ -21,10 +24,13 @@ export type Writes = ReturnType<typeof accountWrites> &
   ReturnType<typeof taskRunWrites> &
   ReturnType<typeof leaseWrites> &
   ReturnType<typeof workerWrites> &
+  ReturnType<typeof sessionWrites> &
   ReturnType<typeof attemptClaimWrites> &
   ReturnType<typeof deliveryWrites> &
   ReturnType<typeof attemptScheduleWrites> &
   ReturnType<typeof redeliveryOrderWrites> &
+  ReturnType<typeof queueSampleWrites> &
+  ReturnType<typeof trafficFoldWrites> &
   ReturnType<typeof upkeepWrites>;
 
 /** A write as data, so that it can cross to the writer thread. */
@@ -40,7 +46,12 @@ export type OperationReply =
 
 /** How a batch ended. Only `committed` left anything behind. */
 export type BatchReply =
-  | { readonly kind: "committed"; readonly replies: readonly OperationReply[] }
+  | {
+      readonly kind: "committed";
+      readonly replies: readonly OperationReply[];
+      /** The accounts whose tasks or deliveries it changed, each once. */
+      readonly changed: readonly number[];
+    }
   /** Nothing was written; the same batch may succeed later. */
   | { readonly kind: "full" | "busy"; readonly message: string }
   /** Nothing may be written any more: see {@link BatchRunner}. */
@@ -76,7 +87,7 @@ type WalState = readonly [isBusy: number, pages: number, checkpointed: number];
 export class BatchRunner {
   readonly #connection: Connection;
   readonly #writes: Writes;
-  readonly #counts: TaskCounts;
+  readonly #changes: GatheredChanges;
   readonly #control: Record<
     "begin" | "commit" | "savepoint" | "release" | "undo",
     Database.Statement
@@ -96,19 +107,22 @@ export class BatchRunner {
     this.#walPagesMax = walPagesMax;
     this.#readersWaitMs = readersWaitMs;
     this.#restartAt = walPagesMax;
-    this.#counts = new TaskCounts(connection);
+    this.#changes = new GatheredChanges(connection);
     this.#writes = {
       ...accountWrites(connection),
       ...accessRequestWrites(connection),
-      ...taskWrites(connection, this.#counts),
-      ...taskRunWrites(connection, this.#counts),
-      ...leaseWrites(connection, this.#counts),
+      ...taskWrites(connection, this.#changes),
+      ...taskRunWrites(connection, this.#changes),
+      ...leaseWrites(connection, this.#changes),
       ...workerWrites(connection),
+      ...sessionWrites(connection),
       ...attemptClaimWrites(connection),
-      ...deliveryWrites(connection),
+      ...deliveryWrites(connection, this.#changes),
       ...attemptScheduleWrites(connection),
-      ...redeliveryOrderWrites(connection),
-      ...upkeepWrites(connection, this.#counts),
+      ...redeliveryOrderWrites(connection, this.#changes),
+      ...queueSampleWrites(connection),
+      ...trafficFoldWrites(connection),
+      ...upkeepWrites(connection, this.#changes),
     };
     // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles what makes an object of its row: raw
     // rows save 3 % of this thread's time (measured).
@@ -127,12 +141,13 @@ export class BatchRunner {
     if (this.#failure !== null) return this.#failure;
     try {
       const replies = this.#runTogether(operations) ?? this.#runApart(operations);
+      const changed = this.#changes.changed.take();
       this.#checkpoint();
-      return { kind: "committed", replies };
+      return { kind: "committed", replies, changed };
     } catch (error) {
       const reply = toBatchReply(error);
       if (reply.kind === "failed") this.#failure = reply;
-      this.#counts.reset();
+      this.#changes.reset();
       this.#rollBack();
       return reply;
     }
@@ -187,11 +202,11 @@ export class BatchRunner {
     try {
       for (const operation of operations) {
         replies.push({ kind: "done", value: this.#write(operation) });
-        this.#counts.keep();
+        this.#changes.keep();
       }
     } catch (error) {
       if (isBatchError(error) || !this.#connection.inTransaction) throw error;
-      this.#counts.reset();
+      this.#changes.reset();
       this.#rollBack();
       return null;
     }
@@ -207,7 +222,7 @@ export class BatchRunner {
   }
 
   #commit(): void {
-    this.#counts.write();
+    this.#changes.write();
     this.#control.commit.run();
   }
 
@@ -222,11 +237,11 @@ export class BatchRunner {
     try {
       const value = this.#write(operation);
       this.#control.release.run();
-      this.#counts.keep();
+      this.#changes.keep();
       return { kind: "done", value };
     } catch (error) {
       if (isBatchError(error) || !this.#connection.inTransaction) throw error;
-      this.#counts.drop();
+      this.#changes.drop();
       this.#control.undo.run();
       this.#control.release.run();
       return { kind: "rejected", message: messageOf(error) };

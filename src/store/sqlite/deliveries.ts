@@ -1,6 +1,7 @@
 import type { AttemptOutcome, DeliveryKind, Refusal } from "../../domain/delivery.ts";
 import type { TaskKey } from "../../domain/task.ts";
 import type { Attempt, AttemptRecord, Delivery, Redelivery } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 
 // By more than its seq: SQLite gives the seq of the newest attempt to the next one when its task is erased, and what
@@ -47,6 +48,9 @@ interface DeliveryRow {
   state: "open" | "delivered" | "given_up" | "refused";
 }
 
+/** How a delivery ended. */
+export type EndedState = Exclude<DeliveryRow["state"], "open">;
+
 interface RedeliveredRow {
   kind: DeliveryKind;
   host: string;
@@ -72,10 +76,22 @@ interface AttemptRow {
 }
 
 /** The writes on deliveries and attempts. Each runs inside the transaction of its batch. */
-export function deliveryWrites(connection: Connection) {
+export function deliveryWrites(connection: Connection, changes: BatchChanges) {
+  const { counts, traffic, changed } = changes;
   const endAttempt = connection.prepare(END_ATTEMPT);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
   const setState = connection.prepare(SET_DELIVERY_STATE);
+
+  function count(record: AttemptRecord): void {
+    const { attempt, decision } = record;
+    changed.note(attempt.accountId);
+    traffic.addAttempt(record);
+    const wasRetry = attempt.retry > 0;
+    const isRetried = decision.state === "scheduled" && decision.retry > 0;
+    if (wasRetry !== isRetried) counts.add(attempt.accountId, "retrying", isRetried ? 1 : -1);
+    if (decision.state === "delivered") counts.noteEver(attempt.accountId, "ever_delivered");
+    if (isUndelivered(decision.state)) counts.add(attempt.accountId, "undelivered", 1);
+  }
 
   return {
     recordAttempt(record: AttemptRecord): void {
@@ -87,6 +103,7 @@ export function deliveryWrites(connection: Connection) {
       // An attempt that has ended already keeps its record, and nothing follows from it a second time.
       const row = { ...columns, ...phases, ...which, refusalText, endedAt };
       if (endAttempt.run(row).changes === 0) return;
+      count(record);
       if (decision.state !== "scheduled") {
         setState.run({ taskSeq, kind, state: decision.state });
         return;
@@ -95,38 +112,59 @@ export function deliveryWrites(connection: Connection) {
       insertAttempt.run({ taskSeq, kind, host, dueAt, retry, number: attempt.number + 1 });
     },
 
-    redeliver: redelivering(connection),
+    redeliver: redelivering(connection, changes),
   };
 }
 
-function redelivering(connection: Connection): (order: Redelivery) => readonly string[] {
+function redelivering(
+  connection: Connection,
+  changes: BatchChanges,
+): (order: Redelivery) => readonly string[] {
   const findTaskSeq = connection.prepare<[object], number>(FIND_TASK_SEQ).pluck();
   const select = connection.prepare<[object], RedeliveredRow>(SELECT_TO_REDELIVER);
   const hasten = connection.prepare(HASTEN_ATTEMPT);
-  const startSeries = seriesStarter(connection);
+  const startSeries = seriesStarter(connection, changes);
 
   return ({ accountId, id, kind: wanted, now }) => {
     const taskSeq = findTaskSeq.get({ accountId, id });
     if (taskSeq === undefined) return [];
+    changes.changed.note(accountId);
     return select.all({ taskSeq, kind: wanted }).flatMap(({ kind, host, state }) => {
       if (state === "open") return hasten.run({ taskSeq, kind, now }).changes > 0 ? [host] : [];
-      startSeries({ taskSeq, kind, host, now });
+      startSeries({ accountSeq: accountId, taskSeq, kind, host, state, now });
       return [host];
     });
   };
 }
 
+/** A delivery that has ended, and is begun again. */
+interface NewSeries {
+  readonly accountSeq: number;
+  readonly taskSeq: number;
+  readonly kind: DeliveryKind;
+  readonly host: string;
+  readonly state: EndedState;
+  readonly now: number;
+}
+
 /** Begins a fresh series for a delivery that has ended: its first attempt is due at `now`. */
 export function seriesStarter(
   connection: Connection,
-): (series: { taskSeq: number; kind: DeliveryKind; host: string; now: number }) => void {
+  { counts, changed }: BatchChanges,
+): (series: NewSeries) => void {
   const setState = connection.prepare(SET_DELIVERY_STATE);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
 
-  return ({ taskSeq, kind, host, now }) => {
+  return ({ accountSeq, taskSeq, kind, host, state, now }) => {
     setState.run({ taskSeq, kind, state: "open" });
     insertAttempt.run({ taskSeq, kind, host, number: 1, retry: 0, dueAt: now });
+    changed.note(accountSeq);
+    if (isUndelivered(state)) counts.add(accountSeq, "undelivered", -1);
   };
+}
+
+function isUndelivered(state: EndedState | "scheduled"): boolean {
+  return state === "given_up" || state === "refused";
 }
 
 /** The reads on deliveries and attempts. */

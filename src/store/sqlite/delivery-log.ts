@@ -6,6 +6,8 @@ import type {
 } from "../../domain/delivery.ts";
 import type {
   DeliveryCount,
+  DeliveryCountPage,
+  DeliveryCountStep,
   DeliveryQuery,
   DeliverySummary,
   DeliverySummaryEnd,
@@ -14,6 +16,7 @@ import type {
 import type { Connection } from "./connection.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, SHOWN_STATE } from "./delivery-filter.ts";
+import type { AttemptRange } from "./delivery-filter.ts";
 import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
 
 /** What the operator is shown of deliveries, of whichever account. */
@@ -46,6 +49,11 @@ export const COUNT_ENDED = `
   FROM ${NEWEST_ATTEMPTS}
   WHERE a.ended_at IS NOT NULL AND d.state <> 'open' AND ${passes("a")}
   GROUP BY a.host`;
+
+export const NEWEST_SEQ_BEFORE = `SELECT max(seq) FROM attempts WHERE seq < ?`;
+
+/** When an attempt ended, or is due. */
+export const ATTEMPT_TIME = `SELECT coalesce(ended_at, due_at) FROM attempts WHERE seq >= ? ORDER BY seq LIMIT 1`;
 
 const HOSTS_COUNTED_MAX = 100;
 
@@ -105,6 +113,8 @@ export function operatorReads(connection: Connection) {
 export function deliveryLogReads(connection: Connection) {
   const list = connection.prepare<[object], SummaryRow>(LIST_DELIVERIES);
   const count = connection.prepare<[object], HostCount>(COUNT_ENDED);
+  const newestBefore = connection.prepare<[number], number | null>(NEWEST_SEQ_BEFORE).pluck();
+  const timeOf = connection.prepare<[number], number>(ATTEMPT_TIME).pluck();
   const readFilter = filterReader(connection);
 
   return {
@@ -119,23 +129,45 @@ export function deliveryLogReads(connection: Connection) {
     },
 
     countEndedDeliveries: (filter: DeliveryFilter): DeliveryCount => {
-      const { params, ranges } = readFilter(filter, { from: 1, to: Number.MAX_SAFE_INTEGER });
-      const counts = new Map<string, number>();
-      for (const range of ranges) {
-        for (const { host, deliveries } of count.iterate({ ...params, ...range })) {
-          counts.set(host, (counts.get(host) ?? 0) + deliveries);
-        }
-      }
-      return toCount(counts);
+      const all = countWithin(filter, { from: 1, to: Number.MAX_SAFE_INTEGER });
+      return { ...all, hosts: all.hosts.slice(0, HOSTS_COUNTED_MAX) };
     },
+
+    countEndedDeliveriesStep: connection.transaction(
+      (step: DeliveryCountStep): DeliveryCountPage => {
+        const to = newestBefore.get(step.before ?? Number.MAX_SAFE_INTEGER) ?? 0;
+        if (to === 0) return NOTHING_COUNTED;
+        // A task's attempts are found without a walk. What was erased leaves gaps, so that fewer are looked at.
+        const isWalk = step.filter.taskId === null;
+        const from = isWalk ? Math.max(1, to - step.examineMax + 1) : 1;
+        const next = from === 1 || newestBefore.get(from) === null ? null : from;
+        const examinedUntil = timeOf.get(from) ?? null;
+        return { ...countWithin(step.filter, { from, to }), next, examinedUntil };
+      },
+    ),
   };
+
+  function countWithin(filter: DeliveryFilter, within: AttemptRange): DeliveryCount {
+    const { params, ranges } = readFilter(filter, within);
+    const counts = new Map<string, number>();
+    for (const range of ranges) {
+      for (const { host, deliveries } of count.iterate({ ...params, ...range })) {
+        counts.set(host, (counts.get(host) ?? 0) + deliveries);
+      }
+    }
+    return toCount(counts);
+  }
 }
+
+const NOTHING_COUNTED: DeliveryCountPage = {
+  ...{ deliveries: 0, hosts: [], next: null, examinedUntil: null },
+};
 
 function toCount(counts: ReadonlyMap<string, number>): DeliveryCount {
   const hosts = [...counts].map(([host, deliveries]) => ({ host, deliveries }));
   hosts.sort((a, b) => b.deliveries - a.deliveries || (a.host < b.host ? -1 : 1));
   const deliveries = hosts.reduce((sum, host) => sum + host.deliveries, 0);
-  return { deliveries, hosts: hosts.slice(0, HOSTS_COUNTED_MAX) };
+  return { deliveries, hosts };
 }
 
 function toSummary(row: SummaryRow): DeliverySummary {

@@ -14,6 +14,9 @@ export interface GroupCommitLimits {
   readonly backlogWeightMax: number;
 }
 
+/** Is told the accounts whose tasks or deliveries were changed. Must not throw. */
+export type ChangeListener = (accountIds: readonly number[]) => void;
+
 /** How an operation counts and whether it may be refused for want of room. */
 export interface SubmitOptions {
   /** Roughly the rows it writes. */
@@ -50,6 +53,7 @@ export class GroupCommit {
   #flushPlanned = false;
   #fault: StoreError | null = null;
   #drained: (() => void)[] = [];
+  #listeners: readonly ChangeListener[] = [];
 
   constructor(transport: BatchTransport, limits: GroupCommitLimits) {
     this.#transport = transport;
@@ -78,6 +82,20 @@ export class GroupCommit {
       this.#pendingWeight += weight;
       this.#planFlush();
     });
+  }
+
+  /** Tells after each batch, its promises settled, whose tasks and deliveries it changed; returns what stops it. */
+  watch(listener: ChangeListener): () => void {
+    this.#listeners = [...this.#listeners, listener];
+    return () => {
+      this.#listeners = this.#listeners.filter((each) => each !== listener);
+    };
+  }
+
+  /** Tells those who watch. */
+  tell(accountIds: readonly number[]): void {
+    if (accountIds.length === 0) return;
+    for (const listener of this.#listeners) listener(accountIds);
   }
 
   /** Settles when everything submitted so far has been settled. */
@@ -125,6 +143,7 @@ export class GroupCommit {
     // The next batch goes out before this one is settled, which answers all its requests.
     if (reply.kind !== "failed") this.#flush();
     this.#settle(batch, reply);
+    if (reply.kind === "committed") this.tell(reply.changed);
     if (this.#pending.length > 0) this.#planFlush();
     else if (this.#batchesInFlight === 0) this.#tellDrained();
   }

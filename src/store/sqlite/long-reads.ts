@@ -1,11 +1,30 @@
+import { accountOverviewReads } from "./account-overviews.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
+import { hostTrafficReads } from "./host-traffic.ts";
+import { allWaitingReads } from "./queue-sample.ts";
+import { allCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
+import { taskSearchReads } from "./task-search.ts";
+import { timelineReads } from "./timeline.ts";
+import { trafficReads } from "./traffic.ts";
+import { typeWorkReads } from "./type-work.ts";
 
 /** Every read that may take long, by name. */
 export type LongReads = ReturnType<typeof longReads>;
 
 /** The reads that may take long: what holds them up must hold up nothing else. */
 export function longReads(connection: Connection) {
-  return { ...taskListReads(connection), ...deliveryLogReads(connection) };
+  return {
+    ...taskListReads(connection),
+    ...taskSearchReads(connection),
+    ...timelineReads(connection),
+    ...typeWorkReads(connection),
+    ...deliveryLogReads(connection),
+    ...allCountReads(connection),
+    ...allWaitingReads(connection),
+    ...trafficReads(connection),
+    ...hostTrafficReads(connection),
+    ...accountOverviewReads(connection),
+  };
 }

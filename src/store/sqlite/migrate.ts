@@ -10,7 +10,7 @@ export interface Migration {
 }
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -109,11 +109,95 @@ const TO_4 = `
 
   CREATE INDEX leases_held ON leases (expires_at) WHERE ending IS NULL;`;
 
+const TO_5 = `
+  CREATE INDEX deliveries_failed ON deliveries (task_seq, host, state)
+    WHERE state IN ('given_up', 'refused');
+  CREATE INDEX attempts_retrying ON attempts (task_seq) WHERE started_at IS NULL AND retry > 0;
+
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT account_seq, 'ready', count(*) FROM tasks WHERE ready = 1 GROUP BY account_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT t.account_seq, 'retrying', count(*)
+  FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
+  WHERE a.ended_at IS NULL AND a.retry > 0
+  GROUP BY t.account_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT t.account_seq, 'undelivered', count(*)
+  FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+  WHERE d.state IN ('given_up', 'refused')
+  GROUP BY t.account_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT DISTINCT t.account_seq, 'ever_webhook', 1
+  FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT DISTINCT t.account_seq, 'ever_delivered', 1
+  FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+  WHERE d.state = 'delivered';
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT DISTINCT account_seq, 'ever_collected', 1
+  FROM tasks
+  WHERE state IN ('completed', 'failed') AND ready = 0 AND runs > 0;
+
+  CREATE TABLE sessions (
+    seq          INTEGER PRIMARY KEY,
+    hash         TEXT    NOT NULL UNIQUE,
+    key_seq      INTEGER REFERENCES keys (seq),
+    created_at   INTEGER NOT NULL,
+    last_seen_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX sessions_by_age ON sessions (created_at);
+  CREATE INDEX sessions_by_key ON sessions (key_seq, seq);
+  CREATE TABLE sign_in_links (
+    hash       TEXT    PRIMARY KEY,
+    expires_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE traffic (
+    account_seq     INTEGER NOT NULL,
+    step_ms         INTEGER NOT NULL CHECK (step_ms IN (60000, 3600000)),
+    at              INTEGER NOT NULL,
+    posted          INTEGER NOT NULL DEFAULT 0,
+    completed       INTEGER NOT NULL DEFAULT 0,
+    failed          INTEGER NOT NULL DEFAULT 0,
+    cancelled       INTEGER NOT NULL DEFAULT 0,
+    first_attempts  INTEGER NOT NULL DEFAULT 0,
+    first_delivered INTEGER NOT NULL DEFAULT 0,
+    delivered       INTEGER NOT NULL DEFAULT 0,
+    given_up        INTEGER NOT NULL DEFAULT 0,
+    refused         INTEGER NOT NULL DEFAULT 0,
+    queued          INTEGER NOT NULL DEFAULT 0,
+    oldest_ms       INTEGER NOT NULL DEFAULT 0,
+    durations_text  TEXT    NOT NULL DEFAULT '[]',
+    PRIMARY KEY (account_seq, step_ms, at)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX traffic_by_age ON traffic (step_ms, at);
+  CREATE TABLE host_traffic (
+    account_seq INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    host        TEXT    NOT NULL,
+    attempts    INTEGER NOT NULL DEFAULT 0,
+    succeeded   INTEGER NOT NULL DEFAULT 0,
+    durations_text TEXT NOT NULL DEFAULT '[]',
+    PRIMARY KEY (account_seq, at, host)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX host_traffic_by_age ON host_traffic (at);
+
+  CREATE TABLE host_failures (
+    account_seq INTEGER NOT NULL,
+    host        TEXT    NOT NULL,
+    ended_at    INTEGER NOT NULL,
+    error       TEXT,
+    http_status INTEGER,
+    task_seq    INTEGER NOT NULL,
+    PRIMARY KEY (account_seq, host)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX host_failures_by_age ON host_failures (ended_at);`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
   { to: 3, sql: TO_3 },
   { to: 4, sql: TO_4 },
+  { to: 5, sql: TO_5 },
 ];
 
 /** The schema a new file gets, and the steps that bring an older one to the same. */

@@ -4,14 +4,19 @@ import { readerThreadEntry, threadOptions } from "../../assets.ts";
 import { StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./connection.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
+import { ReadTurns, type ReadOwner } from "./read-turns.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 
 /** Where reads that may take long are run. */
 export interface LongReader {
-  /** Promises what the read answers. Rejects with a StoreError when the file cannot be read. */
+  /**
+   * Promises what the read answers. Rejects with a StoreError when the file cannot be read, or when too many reads of
+   * this owner wait.
+   */
   read<Name extends keyof LongReads>(
     name: Name,
     args: Parameters<LongReads[Name]>[0],
+    owner?: ReadOwner,
   ): Promise<ReturnType<LongReads[Name]>>;
   /** Answers what was asked for before, then lets go of the file. */
   close(): Promise<void>;
@@ -41,13 +46,16 @@ export function newInlineReader(connection: Connection): LongReader {
  */
 export function newThreadReader(file: string): LongReader {
   let thread: ReaderThread | null = null;
+  const turns = new ReadTurns();
   return {
-    async read(name, args) {
-      if (thread === null || thread.isLost) thread = new ReaderThread(file);
-      // The thread answers a read with what its own function returned.
-      return (await thread.ask(name, args)) as ReturnType<LongReads[typeof name]>;
-    },
+    read: (name, args, owner = null) =>
+      turns.take(owner, async () => {
+        if (thread === null || thread.isLost) thread = new ReaderThread(file);
+        // The thread answers a read with what its own function returned.
+        return (await thread.ask(name, args)) as ReturnType<LongReads[typeof name]>;
+      }),
     async close() {
+      await turns.idle();
       await thread?.close();
     },
   };

@@ -1,7 +1,8 @@
 import type { DeliveryFilter, DeliveryKind } from "../../domain/delivery.ts";
-import type { NewRedeliveryOrder, RedeliveryOrder, RedeliveryStep } from "../store.ts";
+import type { RedeliveryOrder, RedeliveryRequest, RedeliveryStep } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
-import { seriesStarter } from "./deliveries.ts";
+import { seriesStarter, type EndedState } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
 
 const ORDER_COLUMNS = `
@@ -13,14 +14,27 @@ const INSERT_ORDER = `
 
 export const FIND_ORDER = `SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE id = ?`;
 
-export const FIND_OPEN_ORDER = `
-  SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE ended_at IS NULL ORDER BY seq LIMIT 1`;
+const OF_LOGIN = `(@login IS NULL OR filter_text ->> '$.login' = @login)`;
+
+export const LIST_OPEN_ORDERS = `
+  SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE ended_at IS NULL ORDER BY seq LIMIT @limit`;
+
+export const COUNT_OPEN_ORDERS = `
+  SELECT count(*) FROM redelivery_orders WHERE ended_at IS NULL AND filter_text ->> '$.login' = ?`;
+
+// Whose an order is stands in its filter: so many are looked at, in 1 ms (measured).
+const LISTED_MAX = 5000;
 
 export const LIST_ORDERS = `
-  SELECT ${ORDER_COLUMNS} FROM redelivery_orders ORDER BY seq DESC LIMIT ?`;
+  SELECT ${ORDER_COLUMNS}
+  FROM (SELECT seq, ${ORDER_COLUMNS} FROM redelivery_orders ORDER BY seq DESC LIMIT ${LISTED_MAX})
+  WHERE ${OF_LOGIN}
+  ORDER BY seq DESC
+  LIMIT @limit`;
 
 export const CANCEL_ORDER = `
-  UPDATE redelivery_orders SET ended_at = @now, cancelled = 1 WHERE id = @id AND ended_at IS NULL`;
+  UPDATE redelivery_orders SET ended_at = @now, cancelled = 1
+  WHERE id = @id AND ended_at IS NULL AND ${OF_LOGIN}`;
 
 /** Where a step ends that finds little: some attempts further. */
 export const STEP_END = `
@@ -28,7 +42,8 @@ export const STEP_END = `
 
 /** What ended after the order was given is not part of it, also when its attempt began before. */
 export const SELECT_ORDERED = `
-  SELECT a.seq, a.task_seq, a.kind, a.host
+  SELECT a.seq, a.task_seq, a.kind, a.host, d.state,
+    (SELECT account_seq FROM tasks WHERE seq = a.task_seq) AS account_seq
   FROM ${NEWEST_ATTEMPTS}
   WHERE a.ended_at <= @createdAt AND d.state <> 'open' AND ${passes("a")}
   ORDER BY a.seq
@@ -61,6 +76,8 @@ interface OrderedRow {
   task_seq: number;
   kind: DeliveryKind;
   host: string;
+  state: EndedState;
+  account_seq: number;
 }
 
 /** How far a step got, and what it found on its way. */
@@ -69,36 +86,48 @@ interface StepFindings {
   readonly examined: number;
 }
 
+/** Who cancels; null is the operator. */
+interface OrderCancel {
+  readonly id: string;
+  readonly login: string | null;
+  readonly now: number;
+}
+
 const NOTHING_LEFT: RedeliveryStep = { hosts: [], redelivered: 0, isDone: true };
 
 /** The writes on redelivery orders. Each runs inside the transaction of its batch. */
-export function redeliveryOrderWrites(connection: Connection) {
+export function redeliveryOrderWrites(connection: Connection, changes: BatchChanges) {
   const insert = connection.prepare(INSERT_ORDER);
+  const countOpen = connection.prepare<[string | null], number>(COUNT_OPEN_ORDERS).pluck();
   const find = connection.prepare<[string], OrderRow>(FIND_ORDER);
   const cancel = connection.prepare(CANCEL_ORDER);
   const advance = connection.prepare(ADVANCE_ORDER);
   const search = orderSearch(connection);
-  const startSeries = seriesStarter(connection);
+  const startSeries = seriesStarter(connection, changes);
 
   return {
-    orderRedelivery(order: NewRedeliveryOrder): RedeliveryOrder {
+    orderRedelivery({ openMax, ...order }: RedeliveryRequest): RedeliveryOrder | "busy" {
       const { id, filter, perSecond, createdAt } = order;
+      if (openMax !== null && (countOpen.get(filter.login) ?? 0) >= openMax) return "busy";
       insert.run({ id, perSecond, createdAt, filterText: JSON.stringify(filter) });
       return { ...order, redelivered: 0, endedAt: null, isCancelled: false };
     },
 
-    cancelRedeliveryOrder(order: { id: string; now: number }): RedeliveryOrder | null {
+    cancelRedeliveryOrder(order: OrderCancel): RedeliveryOrder | null {
       cancel.run(order);
       const row = find.get(order.id);
-      return row === undefined ? null : toOrder(row);
+      const found = row === undefined ? null : toOrder(row);
+      const isOwn = order.login === null || found?.filter.login === order.login;
+      return isOwn ? found : null;
     },
 
     stepRedeliveryOrder({ id, max, now }: { id: string; max: number; now: number }) {
       const order = find.get(id);
       if (order === undefined || order.ended_at !== null) return NOTHING_LEFT;
       const { found, examined } = search(order, Math.min(max, STARTED_MAX));
-      for (const { task_seq: taskSeq, kind, host } of found)
-        startSeries({ taskSeq, kind, host, now });
+      for (const { task_seq: taskSeq, account_seq: accountSeq, kind, host, state } of found) {
+        startSeries({ accountSeq, taskSeq, kind, host, state, now });
+      }
       const isDone = examined >= order.last_attempt_seq;
       const redelivered = found.length;
       advance.run({ id, examined, redelivered, endedAt: isDone ? now : null });
@@ -138,17 +167,19 @@ function orderSearch(connection: Connection): (order: OrderRow, max: number) => 
 
 /** The reads on redelivery orders. */
 export function redeliveryOrderReads(connection: Connection) {
-  const list = connection.prepare<[number], OrderRow>(LIST_ORDERS);
-  const findOpen = connection.prepare<[], OrderRow>(FIND_OPEN_ORDER);
+  const list = connection.prepare<[object], OrderRow>(LIST_ORDERS);
+  const listOpen = connection.prepare<[object], OrderRow>(LIST_OPEN_ORDERS);
 
   return {
-    listRedeliveryOrders({ limit }: { limit: number }): readonly RedeliveryOrder[] {
-      return list.all(limit).map(toOrder);
+    listRedeliveryOrders(query: {
+      login: string | null;
+      limit: number;
+    }): readonly RedeliveryOrder[] {
+      return list.all(query).map(toOrder);
     },
 
-    findOpenRedeliveryOrder(): RedeliveryOrder | null {
-      const row = findOpen.get();
-      return row === undefined ? null : toOrder(row);
+    listOpenRedeliveryOrders(query: { limit: number }): readonly RedeliveryOrder[] {
+      return listOpen.all(query).map(toOrder);
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { KeyHolder } from "../../domain/credentials.ts";
 import {
   StoreError,
+  type AttemptRef,
   type ClaimedAttempt,
   type LeaseEnd,
   type Store,
@@ -17,10 +18,16 @@ import { idempotencyReads } from "./idempotency-keys.ts";
 import { leaseReads } from "./leases.ts";
 import type { LongReads } from "./long-reads.ts";
 import type { MigrationStart } from "./migrate.ts";
+import { accountWaitingReads } from "./queue-sample.ts";
+import type { ReadOwner } from "./read-turns.ts";
 import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
+import { sessionReads } from "./sessions.ts";
+import { taskCountReads } from "./task-counts.ts";
 import { taskQueueReads } from "./task-runs.ts";
 import { taskReads } from "./tasks.ts";
+import { toTraffic } from "./traffic.ts";
+import { TurnMemo } from "./turn-memo.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { workerReads } from "./workers.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
@@ -102,6 +109,7 @@ class SqliteStore implements Store {
     this.#commit.submit("finishRotation", login, OPERATOR_WRITE);
 
   listAccounts: Store["listAccounts"] = () => this.#read((reads) => reads.listAccounts());
+  findAccount: Store["findAccount"] = (login) => this.#read((reads) => reads.findAccount(login));
   listKeys: Store["listKeys"] = (login) => this.#read((reads) => reads.listKeys(login));
   findAccountData: Store["findAccountData"] = (query) =>
     this.#read((reads) => reads.findAccountData(query));
@@ -135,7 +143,11 @@ class SqliteStore implements Store {
     this.#read((reads) => reads.findKeptAnswer(query));
   findTask: Store["findTask"] = (key) => this.#read((reads) => reads.findTask(key));
   listReady: Store["listReady"] = (query) => this.#read((reads) => reads.listReady(query));
-  listTasks: Store["listTasks"] = (query) => this.#readLong("listTasks", query);
+  listTasks: Store["listTasks"] = (query) => this.#readLong("listTasks", query, query.accountId);
+  searchTasks: Store["searchTasks"] = (query) => this.#readLong("searchTasks", query, query.scope);
+  // Its texts are long, and to sign them takes the main thread as long again.
+  findTimeline: Store["findTimeline"] = (query) =>
+    this.#readLong("findTimeline", query, query.scope);
 
   claimTasks: Store["claimTasks"] = (claim) =>
     this.#commit.submit("claimTasks", claim, { weight: claim.max, mayShed: false });
@@ -149,6 +161,7 @@ class SqliteStore implements Store {
 
   findOldestQueued: Store["findOldestQueued"] = (types) =>
     this.#read((reads) => reads.findOldestQueued(types));
+  listTypeWork: Store["listTypeWork"] = (query) => this.#readLong("listTypeWork", query);
   listQueuedTypes: Store["listQueuedTypes"] = () => this.#read((reads) => reads.listQueuedTypes());
 
   // Workers hold what they claimed: to refuse them would cost more than to let them in.
@@ -180,10 +193,17 @@ class SqliteStore implements Store {
     const weight = claim.lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0);
     const options = { weight, mayShed: false };
     const { started, lanes } = await this.#commit.submit("claimAttempts", claim, options);
-    return { attempts: await this.#readStarted(started), lanes };
+    const attempts = await this.#readStarted(started);
+    // Whose they are the writer does not look up.
+    this.#commit.tell([...new Set(attempts.map(({ accountId }) => accountId))]);
+    return { attempts, lanes };
   };
   recordAttempt: Store["recordAttempt"] = (record) =>
-    this.#commit.submit("recordAttempt", record, ENGINE_WRITE);
+    this.#commit.submit(
+      "recordAttempt",
+      { ...record, attempt: toRef(record.attempt) },
+      ENGINE_WRITE,
+    );
 
   listLanes: Store["listLanes"] = () => this.#read((reads) => reads.listLanes());
   listInFlight: Store["listInFlight"] = () => this.#read((reads) => reads.listInFlight());
@@ -203,17 +223,54 @@ class SqliteStore implements Store {
     this.#readLong("listAllDeliveries", query);
   countEndedDeliveries: Store["countEndedDeliveries"] = (filter) =>
     this.#readLong("countEndedDeliveries", filter);
+  countEndedDeliveriesStep: Store["countEndedDeliveriesStep"] = (step) =>
+    this.#readLong("countEndedDeliveriesStep", step, step.filter.login);
   orderRedelivery: Store["orderRedelivery"] = (order) =>
     this.#commit.submit("orderRedelivery", order, OPERATOR_WRITE);
   listRedeliveryOrders: Store["listRedeliveryOrders"] = (query) =>
     this.#read((reads) => reads.listRedeliveryOrders(query));
   cancelRedeliveryOrder: Store["cancelRedeliveryOrder"] = (cancel) =>
     this.#commit.submit("cancelRedeliveryOrder", cancel, OPERATOR_WRITE);
-  findOpenRedeliveryOrder: Store["findOpenRedeliveryOrder"] = () =>
-    this.#read((reads) => reads.findOpenRedeliveryOrder());
+  listOpenRedeliveryOrders: Store["listOpenRedeliveryOrders"] = (query) =>
+    this.#read((reads) => reads.listOpenRedeliveryOrders(query));
   stepRedeliveryOrder: Store["stepRedeliveryOrder"] = (step) =>
     this.#commit.submit("stepRedeliveryOrder", step, { weight: STEP_WEIGHT, mayShed: false });
 
+  createSession: Store["createSession"] = (session) =>
+    this.#commit.submit("createSession", session, { weight: 1, mayShed: true });
+  findSession: Store["findSession"] = (hash) => this.#read((reads) => reads.findSession(hash));
+  touchSessions: Store["touchSessions"] = (uses) =>
+    this.#commit.submit("touchSessions", uses, { weight: uses.length, mayShed: false });
+  endSession: Store["endSession"] = (hash) =>
+    this.#commit.submit("endSession", hash, OPERATOR_WRITE);
+  createSignInLink: Store["createSignInLink"] = (link) =>
+    this.#commit.submit("createSignInLink", link, OPERATOR_WRITE);
+  useSignInLink: Store["useSignInLink"] = (use) =>
+    this.#commit.submit("useSignInLink", use, OPERATOR_WRITE);
+
+  countWork: Store["countWork"] = (scope) =>
+    scope === null
+      ? this.#readLong("countAllWork", scope)
+      : this.#read((reads) => reads.countAccountWork(scope));
+  findFirstSteps: Store["findFirstSteps"] = (scope) =>
+    scope === null
+      ? this.#readLong("findAnyFirstSteps", scope)
+      : this.#read((reads) => reads.findAccountFirstSteps(scope));
+  findOldestWaiting: Store["findOldestWaiting"] = (scope) =>
+    scope === null
+      ? this.#readLong("findAnyOldestWaiting", scope)
+      : this.#read((reads) => reads.findAccountOldestWaiting(scope));
+  findTraffic: Store["findTraffic"] = async (query) =>
+    toTraffic(await this.#readLong("readTraffic", query, query.scope));
+  listHostTraffic: Store["listHostTraffic"] = (query) =>
+    this.#readLong("listHostTraffic", query, query.scope);
+  listAccountOverviews: Store["listAccountOverviews"] = (query) =>
+    this.#readLong("listAccountOverviews", query);
+
+  sampleQueues: Store["sampleQueues"] = (sample) =>
+    this.#commit.submit("sampleQueues", sample, { weight: STEP_WEIGHT, mayShed: false });
+  foldTraffic: Store["foldTraffic"] = (fold) =>
+    this.#commit.submit("foldTraffic", fold, { weight: STEP_WEIGHT, mayShed: false });
   eraseExpired: Store["eraseExpired"] = (due) =>
     this.#commit.submit("eraseExpired", due, { weight: due.max, mayShed: false });
   eraseStale: Store["eraseStale"] = (due) =>
@@ -221,6 +278,8 @@ class SqliteStore implements Store {
   usedBytes: Store["usedBytes"] = () => this.#read((reads) => reads.usedBytes());
   reclaimSpace: Store["reclaimSpace"] = () =>
     this.#commit.submit("reclaimSpace", undefined, ENGINE_WRITE);
+
+  watch: Store["watch"] = (listener) => this.#commit.watch(listener);
 
   fault: Store["fault"] = () => this.#commit.fault;
 
@@ -258,9 +317,10 @@ class SqliteStore implements Store {
   async #readLong<Name extends keyof LongReads>(
     name: Name,
     args: Parameters<LongReads[Name]>[0],
+    owner: ReadOwner = null,
   ): Promise<ReturnType<LongReads[Name]>> {
     this.#refuseWhenClosed();
-    return this.#longReader.read(name, args);
+    return this.#longReader.read(name, args, owner);
   }
 
   #refuseWhenClosed(): void {
@@ -293,31 +353,14 @@ function weightOfEnd({ sequel }: LeaseEnd): number {
   );
 }
 
-function pagesOf(...texts: readonly string[]): number {
-  return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
+// What was claimed has the task with it, input and result: not to be copied to another thread for nothing.
+function toRef(attempt: AttemptRef): AttemptRef {
+  const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
+  return { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt };
 }
 
-/**
- * Shares a read among callers in one turn of the event loop, and forgets it before the next turn takes in
- * anything from a socket. Not a cache: a request that is sent after a change was committed comes in with a
- * later turn. It is here because the first read after any commit costs SQLite its page cache (measured:
- * 58 µs against 15 µs), and 64 busy connections of one client bring some twenty requests a turn.
- */
-class TurnMemo<Value> {
-  readonly #values = new Map<string, { readonly value: Value }>();
-
-  get(key: string, read: () => Value): Value {
-    const known = this.#values.get(key);
-    if (known !== undefined) return known.value;
-    const value = read();
-    if (this.#values.size === 0) setImmediate(() => this.forget());
-    this.#values.set(key, { value });
-    return value;
-  }
-
-  forget(): void {
-    this.#values.clear();
-  }
+function pagesOf(...texts: readonly string[]): number {
+  return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
 }
 
 type Reads = ReturnType<typeof allReads>;
@@ -330,11 +373,14 @@ function allReads(reader: Connection) {
     ...taskQueueReads(reader),
     ...leaseReads(reader),
     ...workerReads(reader),
+    ...sessionReads(reader),
     ...idempotencyReads(reader),
     ...attemptClaimReads(reader),
     ...deliveryReads(reader),
     ...operatorReads(reader),
     ...redeliveryOrderReads(reader),
+    ...taskCountReads(reader),
+    ...accountWaitingReads(reader),
     ...upkeepReads(reader),
   };
 }

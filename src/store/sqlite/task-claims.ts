@@ -1,6 +1,6 @@
 import { CLAIM_INPUT_MAX, type ClaimedTask, type TaskClaim } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
-import type { CountChanges } from "./task-counts.ts";
 
 /** A loose index scan: one seek for each account that waits, however many tasks it has. */
 export const WAITING_ACCOUNTS = `
@@ -60,7 +60,7 @@ interface OpenClaim extends TaskClaim {
  * nor that of accounts is in its cost. Measured for 64 tasks, against one queue by priority for everybody: 0.7 of its
  * time with 100,000 tasks of one account, 0.9 with 20 tasks of each of 5,000.
  */
-export function taskClaims(connection: Connection, counts: CountChanges) {
+export function taskClaims(connection: Connection, { counts }: BatchChanges) {
   const listAccounts = accountLister(connection);
   const next = connection.prepare<[object], QueuedRow>(NEXT_TASKS);
   const start = connection.prepare<[object]>(START_TASKS);
@@ -98,8 +98,9 @@ export function taskClaims(connection: Connection, counts: CountChanges) {
   /** In the order of the turns. `inputLength` is how much a claim of several types holds already. */
   return function claimInTurn(claim: TaskClaim, inputLength = 0): readonly ClaimedTask[] {
     if (claim.max < 1) return [];
-    const { type, afterAccount = served.get(type) ?? NO_ACCOUNT } = claim;
-    const turns = listAccounts(claim, afterAccount).map(newTurn);
+    const { type } = claim;
+    const last = served.get(type) ?? NO_ACCOUNT;
+    const turns = listAccounts(claim, last).map(newTurn);
     const openClaim = { ...claim, inputLength };
     let left = claim.max;
     let open = turns;
@@ -109,7 +110,7 @@ export function taskClaims(connection: Connection, counts: CountChanges) {
       open = open.filter(({ mayHaveMore }) => mayHaveMore);
     }
     const rows = inTurn(turns);
-    served.set(type, rows.at(-1)?.account_seq ?? afterAccount);
+    served.set(type, rows.at(-1)?.account_seq ?? last);
     return rows.map(toClaimedTask);
   };
 }

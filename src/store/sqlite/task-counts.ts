@@ -1,21 +1,43 @@
-import type { TaskState } from "../../domain/task.ts";
+import { TASK_STATES, type TaskState } from "../../domain/task.ts";
+import type { FirstSteps, WorkCounts } from "../store.ts";
+import type { ChangedAccounts } from "./changed-accounts.ts";
 import type { Connection } from "./connection.ts";
 
 export const ADD_TO_COUNT = `
   INSERT INTO task_counts (account_seq, state, count) VALUES (?, ?, ?)
   ON CONFLICT (account_seq, state) DO UPDATE SET count = count + excluded.count`;
 
+export const NOTE_EVER = `
+  INSERT INTO task_counts (account_seq, state, count) VALUES (?, ?, 1)
+  ON CONFLICT (account_seq, state) DO NOTHING`;
+
 export const SELECT_COUNTS = `SELECT state, count FROM task_counts WHERE account_seq = ?`;
+
+// Some rows for each account that ever posted.
+export const SUM_COUNTS = `SELECT state, sum(count) AS count FROM task_counts GROUP BY state`;
 
 /** A task's state as its row has it: `delayed` is shown, and counted, as queued. */
 export type StoredState = TaskState | "delayed";
 
-/** What every write that changes a task's state tells, in the operation that changes it. */
+/**
+ * What is counted of an account: its tasks in each state as clients see it; of them those that are ready; deliveries
+ * that are tried again, and those that were given up or refused.
+ */
+type CountedWord = TaskState | WebhookWord | "ready";
+
+type WebhookWord = "retrying" | "undelivered";
+
+/** What an account has ever done: posted a webhook, had one delivered, collected a task. Its row stays for good. */
+type EverWord = "ever_webhook" | "ever_delivered" | "ever_collected";
+
+/** What every write that changes what is counted tells, in the operation that changes it. */
 export interface CountChanges {
-  /** That an account has so many tasks more in the state; fewer, when it is negative. */
-  add(accountSeq: number, state: StoredState, tasks: number): void;
+  /** That an account has so many of something more; fewer, when it is negative. */
+  add(accountSeq: number, word: CountedWord | "delayed", count: number): void;
   /** That one of its tasks went from one state to the other. */
   move(accountSeq: number, from: StoredState, to: StoredState): void;
+  /** That an account has done this; whether for the first time need not be known. */
+  noteEver(accountSeq: number, word: EverWord): void;
 }
 
 /**
@@ -24,17 +46,28 @@ export interface CountChanges {
  */
 export class TaskCounts implements CountChanges {
   readonly #addToCount;
-  /** Of the batch so far. */
-  readonly #kept = new DeltaTable();
+  /** Of the batch so far: the sums by account, then by word. */
+  readonly #kept = new Map<number, Map<CountedWord, number>>();
   /** Of the operation that is running. */
-  readonly #open = new DeltaTable();
+  #open: CountChange[] = [];
+  /** What accounts have ever done, as far as this connection has written it: once is enough. */
+  readonly #everDone = new Map<EverWord, Set<number>>();
+  /** Of the operation that is running, and of the batch so far. */
+  #everOpen: EverChange[] = [];
+  #everKept: EverChange[] = [];
 
-  constructor(connection: Connection) {
-    this.#addToCount = connection.prepare<[number, TaskState, number]>(ADD_TO_COUNT);
+  readonly #noteEver;
+  readonly #changed: ChangedAccounts;
+
+  constructor(connection: Connection, changed: ChangedAccounts) {
+    this.#changed = changed;
+    this.#addToCount = connection.prepare<[number, CountedWord, number]>(ADD_TO_COUNT);
+    this.#noteEver = connection.prepare<[number, EverWord]>(NOTE_EVER);
   }
 
-  add(accountSeq: number, state: StoredState, tasks: number): void {
-    this.#open.change({ accountSeq, state: toShown(state), delta: tasks });
+  add(accountSeq: number, word: CountedWord | "delayed", count: number): void {
+    if (count === 0) return;
+    this.#open.push({ accountSeq, word: word === "delayed" ? "queued" : word, delta: count });
   }
 
   move(accountSeq: number, from: StoredState, to: StoredState): void {
@@ -42,67 +75,133 @@ export class TaskCounts implements CountChanges {
     this.add(accountSeq, to, 1);
   }
 
+  noteEver(accountSeq: number, word: EverWord): void {
+    if (this.#everDone.get(word)?.has(accountSeq) === true) return;
+    this.#everOpen.push({ accountSeq, word });
+  }
+
   /** The operation is part of the batch: its changes will be written with it. */
   keep(): void {
-    for (const change of this.#open.take()) this.#kept.change(change);
+    if (this.#everOpen.length > 0) this.#everKept.push(...this.#everOpen.splice(0));
+    if (this.#open.length === 0) return;
+    for (const { accountSeq, word, delta } of this.#open) {
+      const sums = this.#kept.get(accountSeq) ?? new Map<CountedWord, number>();
+      if (sums.size === 0) this.#kept.set(accountSeq, sums);
+      sums.set(word, (sums.get(word) ?? 0) + delta);
+      this.#changed.note(accountSeq);
+    }
+    this.#open = [];
   }
 
   /** The operation was undone, and what it changed with it. */
   drop(): void {
-    this.#open.take();
+    this.#open = [];
+    this.#everOpen = [];
   }
 
   /** Writes what was kept. To be called in the batch's transaction, as the last thing before its COMMIT. */
   write(): void {
-    for (const { accountSeq, state, delta } of this.#kept.take()) {
-      if (delta !== 0) this.#addToCount.run(accountSeq, state, delta);
+    for (const [accountSeq, sums] of this.#kept) {
+      for (const [word, sum] of sums) if (sum !== 0) this.#addToCount.run(accountSeq, word, sum);
+    }
+    this.#kept.clear();
+    for (const { accountSeq, word } of this.#everKept.splice(0)) {
+      const done = this.#everDone.get(word) ?? new Set();
+      if (done.has(accountSeq)) continue;
+      this.#noteEver.run(accountSeq, word);
+      this.#everDone.set(word, done.add(accountSeq));
     }
   }
 
   /** The batch was undone. */
   reset(): void {
-    this.#open.take();
-    this.#kept.take();
+    this.drop();
+    this.#kept.clear();
+    this.#everKept = [];
+    // What was written last is gone; to write the rest once more does no harm.
+    this.#everDone.clear();
   }
 }
 
-/** The reads on counts. */
+interface CountRow {
+  /** Nothing else is written. */
+  state: CountedWord | EverWord;
+  count: number;
+}
+
+/** The reads on the counts of one account. */
 export function taskCountReads(connection: Connection) {
-  const select = connection.prepare<[number], { state: TaskState; count: number }>(SELECT_COUNTS);
+  const select = connection.prepare<[number], CountRow>(SELECT_COUNTS);
 
   return {
     /** How many of the account's tasks are in each state. */
     countTasks(accountSeq: number): Readonly<Record<TaskState, number>> {
       const counts = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
-      for (const { state, count } of select.all(accountSeq)) counts[state] = count;
+      for (const { state, count } of select.all(accountSeq)) {
+        if (isTaskState(state)) counts[state] = count;
+      }
       return counts;
+    },
+
+    countAccountWork(accountSeq: number): WorkCounts {
+      return toWorkCounts(select.all(accountSeq));
+    },
+
+    findAccountFirstSteps(accountSeq: number): FirstSteps {
+      return toFirstSteps(select.all(accountSeq));
     },
   };
 }
 
+/** The reads on the counts of all accounts together, which go through all of them. */
+export function allCountReads(connection: Connection) {
+  const sum = connection.prepare<[], CountRow>(SUM_COUNTS);
+
+  return {
+    countAllWork(_scope: null): WorkCounts {
+      return toWorkCounts(sum.all());
+    },
+
+    findAnyFirstSteps(_scope: null): FirstSteps {
+      return toFirstSteps(sum.all());
+    },
+  };
+}
+
+function toWorkCounts(rows: readonly CountRow[]): WorkCounts {
+  const counts = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
+  const all = { ...counts, ready: 0, retrying: 0, undelivered: 0 };
+  for (const { state, count } of rows) if (!isEverWord(state)) all[state] = count;
+  return all;
+}
+
+// A row stays when what it counts is erased.
+function toFirstSteps(rows: readonly CountRow[]): FirstSteps {
+  const words = new Set(rows.map(({ state }) => state));
+  return {
+    hasPosted: TASK_STATES.some((state) => words.has(state)),
+    hasCompleted: words.has("completed"),
+    hasWebhook: words.has("ever_webhook"),
+    hasDelivered: words.has("ever_delivered"),
+    hasCollected: words.has("ever_collected"),
+  };
+}
+
+function isTaskState(word: CountRow["state"]): word is TaskState {
+  return (TASK_STATES as readonly CountRow["state"][]).includes(word);
+}
+
+function isEverWord(word: CountRow["state"]): word is EverWord {
+  return word.startsWith("ever_");
+}
+
 interface CountChange {
   readonly accountSeq: number;
-  readonly state: TaskState;
+  readonly word: CountedWord;
   readonly delta: number;
 }
 
-class DeltaTable {
-  readonly #changes = new Map<string, CountChange>();
-
-  change({ accountSeq, state, delta }: CountChange): void {
-    const key = `${accountSeq} ${state}`;
-    const before = this.#changes.get(key)?.delta ?? 0;
-    this.#changes.set(key, { accountSeq, state, delta: before + delta });
-  }
-
-  /** All changes; afterwards there are none. */
-  take(): readonly CountChange[] {
-    const changes = [...this.#changes.values()];
-    this.#changes.clear();
-    return changes;
-  }
-}
-
-function toShown(state: StoredState): TaskState {
-  return state === "delayed" ? "queued" : state;
+interface EverChange {
+  readonly accountSeq: number;
+  readonly word: EverWord;
 }

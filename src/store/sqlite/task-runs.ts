@@ -1,7 +1,7 @@
 import type { ClaimedTask, RunEnd, TaskClaim, TaskFinish } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { taskClaims } from "./task-claims.ts";
-import type { CountChanges } from "./task-counts.ts";
 import { INSERT_RESULT } from "./tasks.ts";
 
 // What runs once for each task asks first and writes then: RETURNING keeps its rows in a table of its own, which SQLite
@@ -99,10 +99,10 @@ export const DELAYED_TYPES = `
   SELECT type FROM tasks WHERE state = 'delayed' ORDER BY start_at LIMIT 1000`;
 
 /** The writes on tasks that the daemon itself runs. Each runs inside the transaction of its batch. */
-export function taskRunWrites(connection: Connection, counts: CountChanges) {
-  const claimInTurn = taskClaims(connection, counts);
+export function taskRunWrites(connection: Connection, changes: BatchChanges) {
+  const claimInTurn = taskClaims(connection, changes);
   const findRunning = connection.prepare<[number], Run>(FIND_RUNNING);
-  const { finish, retry, requeue } = runEnds(connection, counts);
+  const { finish, retry, requeue } = runEnds(connection, changes);
   const requeueAll = connection.prepare<[], number>(REQUEUE_ALL).pluck();
   const release = connection.prepare(RELEASE_DELAYED);
 
@@ -131,7 +131,7 @@ export function taskRunWrites(connection: Connection, counts: CountChanges) {
     requeueTasks({ seq }: { seq: number | "all" }): number {
       if (seq !== "all") return requeueOne(seq);
       const accountSeqs = requeueAll.all();
-      for (const accountSeq of accountSeqs) counts.move(accountSeq, "running", "queued");
+      for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "running", "queued");
       return accountSeqs.length;
     },
 
@@ -149,7 +149,7 @@ export interface Run {
 }
 
 /** The three ways in which a run ends, whoever ran the task. */
-export function runEnds(connection: Connection, counts: CountChanges) {
+export function runEnds(connection: Connection, { counts, traffic }: BatchChanges) {
   const finish = connection.prepare(FINISH_TASK);
   const insertResult = connection.prepare(INSERT_RESULT);
   const waitingDeliveries = connection.prepare<[number], { kind: string; host: string }>(
@@ -174,6 +174,8 @@ export function runEnds(connection: Connection, counts: CountChanges) {
       const { state, code, resultText, errorText, endedAt, expiresAt } = end;
       finish.run({ seq, state, code, endedAt, expiresAt });
       counts.move(accountSeq, "running", state);
+      counts.add(accountSeq, "ready", 1);
+      traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
       insertResult.run(seq, resultText, errorText);
       return startDeliveries(seq, endedAt);
     },

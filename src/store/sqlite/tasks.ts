@@ -18,9 +18,10 @@ import type {
   TaskPost,
   TaskPostOutcome,
 } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { idempotencyWrites } from "./idempotency-keys.ts";
-import type { CountChanges, StoredState } from "./task-counts.ts";
+import type { StoredState } from "./task-counts.ts";
 
 const INSERT_ACCEPTED = `
   INSERT INTO tasks
@@ -117,11 +118,11 @@ export interface TaskRow extends SummaryRow {
 }
 
 /** The writes that clients ask for on tasks. Each runs inside the transaction of its batch. */
-export function taskWrites(connection: Connection, counts: CountChanges) {
-  return { ...postWrites(connection, counts), ...changeWrites(connection, counts) };
+export function taskWrites(connection: Connection, changes: BatchChanges) {
+  return { ...postWrites(connection, changes), ...changeWrites(connection, changes) };
 }
 
-function postWrites(connection: Connection, counts: CountChanges) {
+function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
   const insertAccepted = connection.prepare(INSERT_ACCEPTED);
   const insertRefused = connection.prepare(INSERT_REFUSED);
   const insertInput = connection.prepare(INSERT_INPUT);
@@ -154,20 +155,29 @@ function postWrites(connection: Connection, counts: CountChanges) {
     insertResult.run(seq, null, task.errorText);
   }
 
+  function countPost({ accountId, createdAt, accepted, refused }: TaskPost): void {
+    const failed = refused.length;
+    counts.add(accountId, "queued", accepted.length);
+    counts.add(accountId, "failed", failed);
+    const posted = accepted.length + failed;
+    traffic.addTasks({ accountSeq: accountId, at: createdAt, posted, failed });
+    const hasWebhook = accepted.some(({ postback, pingback }) => (postback ?? pingback) !== null);
+    if (hasWebhook) counts.noteEver(accountId, "ever_webhook");
+  }
+
   return {
     insertTasks(post: TaskPost): TaskPostOutcome {
       const kept = answers.keep(post);
       if (kept !== null) return { kind: "kept", ...kept };
       for (const task of post.accepted) insertTask(task, post);
       for (const task of post.refused) insertRefusal(task, post);
-      counts.add(post.accountId, "queued", post.accepted.length);
-      counts.add(post.accountId, "failed", post.refused.length);
+      countPost(post);
       return { kind: "inserted" };
     },
   };
 }
 
-function changeWrites(connection: Connection, counts: CountChanges) {
+function changeWrites(connection: Connection, { counts, traffic }: BatchChanges) {
   const collect = connection.prepare(COLLECT_TASK);
   const findState = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
   const cancel = connection.prepare(CANCEL_TASK);
@@ -175,7 +185,9 @@ function changeWrites(connection: Connection, counts: CountChanges) {
 
   return {
     collectTask(key: TaskKey): void {
-      collect.run(key);
+      if (collect.run(key).changes === 0) return;
+      counts.add(key.accountId, "ready", -1);
+      counts.noteEver(key.accountId, "ever_collected");
     },
 
     cancelTask(order: TaskCancel): CancelOutcome {
@@ -188,6 +200,7 @@ function changeWrites(connection: Connection, counts: CountChanges) {
       cancel.run({ seq, cancelledAt, expiresAt });
       cancelLease.run(seq);
       counts.move(accountId, state, "cancelled");
+      traffic.addTasks({ accountSeq: accountId, at: cancelledAt, cancelled: 1 });
       return "cancelled";
     },
   };

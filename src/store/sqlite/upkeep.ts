@@ -1,6 +1,8 @@
 import type { StaleBefore } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
-import type { CountChanges, StoredState } from "./task-counts.ts";
+import type { StoredState } from "./task-counts.ts";
+import { trafficErasure } from "./traffic.ts";
 
 export const ERASE_EXPIRED = `
   DELETE FROM tasks
@@ -10,7 +12,29 @@ export const ERASE_EXPIRED = `
     ORDER BY expires_at
     LIMIT @max
   )
-  RETURNING account_seq, state`;
+  RETURNING account_seq, state, ready`;
+
+const EXPIRED = `
+  SELECT seq, account_seq FROM tasks
+  WHERE expires_at IS NOT NULL AND expires_at <= @now
+  ORDER BY expires_at
+  LIMIT @max`;
+
+/** The deliveries that go with what {@link ERASE_EXPIRED} erases, and would have been tried again. */
+export const COUNT_RETRYING = `
+  SELECT t.account_seq, count(*) AS count
+  FROM (${EXPIRED}) AS t
+  CROSS JOIN attempts AS a INDEXED BY attempts_by_delivery ON a.task_seq = t.seq
+  WHERE a.ended_at IS NULL AND a.retry > 0
+  GROUP BY t.account_seq`;
+
+/** Those that go with it, and were given up or refused. */
+export const COUNT_UNDELIVERED = `
+  SELECT t.account_seq, count(*) AS count
+  FROM (${EXPIRED}) AS t
+  CROSS JOIN deliveries AS d INDEXED BY deliveries_failed ON d.task_seq = t.seq
+  WHERE d.state IN ('given_up', 'refused')
+  GROUP BY t.account_seq`;
 
 /** How large what {@link ERASE_EXPIRED} would erase is, task by task. */
 export const SIZE_EXPIRED = `
@@ -57,6 +81,17 @@ export const ERASE_ORDERS = `
     LIMIT @max
   )`;
 
+export const ERASE_SESSIONS = `
+  DELETE FROM sessions
+  WHERE seq IN (
+    SELECT seq FROM sessions WHERE created_at < @sessionsBefore ORDER BY created_at LIMIT @max
+  )`;
+
+// The operator makes them one by one.
+export const ERASE_LINKS = `
+  DELETE FROM sign_in_links
+  WHERE hash IN (SELECT hash FROM sign_in_links WHERE expires_at < @linksBefore LIMIT @max)`;
+
 // What one step erases is overwritten, as secure_delete wants it: 100 tasks of 5 MiB kept every other write waiting
 // for 5.7 s (measured), and this much keeps it for some 20 ms.
 const ERASE_BYTES_MAX = 2 * 1024 * 1024;
@@ -64,30 +99,57 @@ const ERASE_BYTES_MAX = 2 * 1024 * 1024;
 // 4 MiB at a time: a step this long is measured in tens of milliseconds at worst, and new tasks wait behind it.
 const RECLAIM_PAGES = 1000;
 
+interface ErasedRow {
+  account_seq: number;
+  state: StoredState;
+  ready: 0 | 1;
+}
+
+interface CountRow {
+  account_seq: number;
+  count: number;
+}
+
 /** The writes that keep the file's size in bounds. Each runs inside the transaction of its batch. */
-export function upkeepWrites(connection: Connection, counts: CountChanges) {
-  const erase = connection.prepare<[object], { account_seq: number; state: StoredState }>(
-    ERASE_EXPIRED,
-  );
+export function upkeepWrites(connection: Connection, { counts }: BatchChanges) {
+  const erase = connection.prepare<[object], ErasedRow>(ERASE_EXPIRED);
+  const erasedWebhooks = [
+    ["retrying", connection.prepare<[object], CountRow>(COUNT_RETRYING)],
+    ["undelivered", connection.prepare<[object], CountRow>(COUNT_UNDELIVERED)],
+  ] as const;
   const sizeExpired = connection.prepare<[object], number>(SIZE_EXPIRED).pluck();
   const eraseAnswers = connection.prepare(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], number>(SIZE_ANSWERS).pluck();
   const eraseRequests = connection.prepare(ERASE_REQUESTS);
   const eraseOrders = connection.prepare(ERASE_ORDERS);
+  const eraseSessions = connection.prepare(ERASE_SESSIONS);
+  const eraseLinks = connection.prepare(ERASE_LINKS);
+  const eraseTraffic = trafficErasure(connection);
   const freePages = (): number => Number(connection.pragma("freelist_count", { simple: true }));
 
   return {
     // Inputs, results, deliveries and attempts go with their task, by ON DELETE CASCADE.
     eraseExpired(due: { now: number; max: number }): number {
-      const erased = erase.all({ ...due, max: countWithin(sizeExpired.iterate(due)) });
-      for (const { account_seq: accountSeq, state } of erased) counts.add(accountSeq, state, -1);
+      const bounds = { ...due, max: countWithin(sizeExpired.iterate(due)) };
+      for (const [word, select] of erasedWebhooks) {
+        for (const { account_seq, count } of select.all(bounds))
+          counts.add(account_seq, word, -count);
+      }
+      const erased = erase.all(bounds);
+      for (const { account_seq: accountSeq, state, ready } of erased) {
+        counts.add(accountSeq, state, -1);
+        if (ready === 1) counts.add(accountSeq, "ready", -1);
+      }
       return erased.length;
     },
 
     eraseStale(due: StaleBefore & { max: number }): number {
       const answers = countWithin(sizeAnswers.iterate(due));
-      const others = eraseRequests.run(due).changes + eraseOrders.run(due).changes;
-      return eraseAnswers.run({ ...due, max: answers }).changes + others;
+      const others = [eraseRequests, eraseOrders, eraseSessions, eraseLinks].map(
+        (erase) => erase.run(due).changes,
+      );
+      const erased = others.reduce((sum, changes) => sum + changes, eraseTraffic(due));
+      return eraseAnswers.run({ ...due, max: answers }).changes + erased;
     },
 
     // What is left below one step is kept for the next tasks: giving it back would only make the file grow again.

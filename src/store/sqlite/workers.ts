@@ -20,7 +20,7 @@ export const FIND_WORKER_HOLDER = `
 // All that are held, once for the list: operators ask for it, and nobody else. The last of a name is the one that is
 // active, or was the last to be.
 const SELECT_WORKERS = `
-  SELECT w.name, w.last_four, w.types_text, w.created_at, w.last_seen_at, w.revoked_at,
+  SELECT w.seq, w.name, w.last_four, w.types_text, w.created_at, w.last_seen_at, w.revoked_at,
     coalesce(h.leases, 0) AS leases
   FROM workers AS w
   LEFT JOIN (
@@ -33,6 +33,7 @@ const LIST_WORKERS = `${SELECT_WORKERS} ORDER BY w.name, w.seq DESC`;
 const FIND_WORKER = `${SELECT_WORKERS} WHERE w.name = ? ORDER BY w.seq DESC LIMIT 1`;
 
 interface WorkerRow {
+  seq: number;
   name: string;
   last_four: string;
   types_text: string;
@@ -95,6 +96,7 @@ export function workerReads(connection: Connection) {
 
 function toWorker(row: WorkerRow): Worker {
   return {
+    workerId: row.seq,
     name: row.name,
     lastFour: row.last_four,
     types: toTypes(row.types_text),

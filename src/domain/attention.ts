@@ -1,0 +1,137 @@
+import { durationText } from "./time.ts";
+
+/** What an operator or an account should look at. */
+export type AttentionWord =
+  | "no_storage"
+  | "no_worker"
+  | "host_fails"
+  | "undelivered"
+  | "waits_long"
+  | "keys_full"
+  | "access_requests";
+
+/** One thing to look at, and what to do about it. */
+export interface Attention {
+  readonly level: "problem" | "warning";
+  readonly what: AttentionWord;
+  /** One or two sentences for people. */
+  readonly text: string;
+  /** The dashboard's page about it: a path below its own; null where there is none. */
+  readonly link: string | null;
+}
+
+/** What is known at the moment; null and empty where it is not for this viewer. */
+export interface AttentionFacts {
+  readonly now: number;
+  /** What is short, in words; null while there is room. */
+  readonly shortage: string | null;
+  /** Types of which work waits although no worker was heard of late. */
+  readonly typesWithoutWorker: readonly string[];
+  /** Hosts with attempts of late. */
+  readonly hosts: readonly HostFacts[];
+  /** Deliveries that are given up or refused now. */
+  readonly undelivered: number;
+  /** How long the task has waited that has waited longest; null: none waits. */
+  readonly oldestWaitingMs: number | null;
+  readonly keys: { readonly active: number; readonly max: number } | null;
+  /** Requests for access that wait for a decision; as many as were counted. */
+  readonly accessRequests: number;
+}
+
+export interface HostFacts {
+  readonly host: string;
+  readonly attempts: number;
+  readonly succeeded: number;
+  /** When the last attempt failed; null when none has. */
+  readonly failedAt: number | null;
+}
+
+const HOUR_MS = 3_600_000;
+const WAIT_MS_MAX = 60_000;
+// More would hide everything else; the page of hosts has all of them.
+const HOSTS_NAMED_MAX = 3;
+const KEYS_LEFT_MIN = 1;
+
+/** What needs attention now: problems first, the worst first. */
+export function decideAttention(facts: AttentionFacts): readonly Attention[] {
+  const all = [
+    ...noStorage(facts),
+    ...noWorker(facts),
+    ...failingHosts(facts),
+    ...undelivered(facts),
+    ...waitsLong(facts),
+    ...keysFull(facts),
+    ...accessRequests(facts),
+  ];
+  return all.toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level));
+}
+
+const LEVELS: readonly Attention["level"][] = ["problem", "warning"];
+
+function noStorage({ shortage }: AttentionFacts): Attention[] {
+  if (shortage === null) return [];
+  const text = `New tasks are refused with 50700: ${shortage}. Make room, or raise that limit.`;
+  return [{ level: "problem", what: "no_storage", text, link: "/system" }];
+}
+
+function noWorker({ typesWithoutWorker }: AttentionFacts): Attention[] {
+  return typesWithoutWorker.map((type) => ({
+    level: "problem",
+    what: "no_worker",
+    text:
+      `Tasks of type ${type} wait, and no worker for it was heard in the last minute. ` +
+      "Start one, or see why it cannot reach this daemon.",
+    link: "/runners",
+  }));
+}
+
+function failingHosts({ hosts, now }: AttentionFacts): Attention[] {
+  const failing = hosts.filter(
+    ({ attempts, succeeded, failedAt }) =>
+      attempts > 0 && succeeded === 0 && failedAt !== null && failedAt > now - HOUR_MS,
+  );
+  const named = failing.slice(0, HOSTS_NAMED_MAX).map(({ host, attempts }): Attention => {
+    const count = attempts === 1 ? "The only attempt" : `All ${attempts} attempts`;
+    const text = `${count} to reach ${host} of late failed. See why, and mend the receiver; retries go on meanwhile.`;
+    const link = `/tasks?q=${encodeURIComponent(`host:${host}`)}`;
+    return { level: "problem", what: "host_fails", text, link };
+  });
+  const others = failing.length - named.length;
+  if (others === 0) return named;
+  const whose = others === 1 ? "1 more host has" : `${others} more hosts have`;
+  const text = `${whose} only failed of late. See the list of hosts.`;
+  return [...named, { level: "problem", what: "host_fails", text, link: "/hosts" }];
+}
+
+function undelivered({ undelivered: count }: AttentionFacts): Attention[] {
+  if (count === 0) return [];
+  const text =
+    `${counted(count, "webhook is", "webhooks are")} undelivered: given up after all retries, or refused because the ` +
+    "address may not be called. Mend the receiver, or have the address allowed; then send them again.";
+  const link = "/tasks?q=delivery:given_up,refused";
+  return [{ level: "problem", what: "undelivered", text, link }];
+}
+
+function waitsLong({ oldestWaitingMs }: AttentionFacts): Attention[] {
+  if (oldestWaitingMs === null || oldestWaitingMs <= WAIT_MS_MAX) return [];
+  const text =
+    `The oldest waiting task has waited for ${durationText(oldestWaitingMs)}. ` +
+    "Look at what is running, and raise the type's concurrency or add workers where there is room.";
+  return [{ level: "warning", what: "waits_long", text, link: "/tasks?q=state:queued" }];
+}
+
+function keysFull({ keys }: AttentionFacts): Attention[] {
+  if (keys === null || keys.max - keys.active > KEYS_LEFT_MIN) return [];
+  const text = `${keys.active} of ${keys.max} API keys are active. Revoke those that nobody uses, so that a new one can be made.`;
+  return [{ level: "warning", what: "keys_full", text, link: "/keys" }];
+}
+
+function accessRequests({ accessRequests: waiting }: AttentionFacts): Attention[] {
+  if (waiting === 0) return [];
+  const text = `${counted(waiting, "request for access waits", "requests for access wait")} for your decision.`;
+  return [{ level: "warning", what: "access_requests", text, link: "/access" }];
+}
+
+function counted(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`;
+}

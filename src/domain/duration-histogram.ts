@@ -1,0 +1,47 @@
+/**
+ * Durations counted in buckets that grow by a factor of √2: a percentile read from them is off by that factor at most,
+ * 41 %, from 1 ms to 64 s.
+ * Bucket 0 holds up to 1 ms, bucket n up to 2^(n/2) ms, the last one everything longer.
+ */
+
+/** The highest bucket: from 64 s on. */
+export const BUCKET_MAX = 33;
+
+// The last bucket has none.
+const UPPER_BOUNDS = Array.from({ length: BUCKET_MAX }, (_, bucket) => upperBound(bucket));
+
+/** Into which bucket a duration falls. */
+export function bucketOf(durationMs: number): number {
+  // Compared, because a logarithm may miss a bound by its last digit; and what is no number falls into the first.
+  const bucket = UPPER_BOUNDS.findIndex((bound) => !(durationMs > bound));
+  return bucket === -1 ? BUCKET_MAX : bucket;
+}
+
+/** How many durations are in each bucket. */
+export type BucketCounts = ReadonlyMap<number, number>;
+
+/**
+ * The duration in milliseconds that a share of all durations does not exceed (0.95 is p95), interpolated within its
+ * bucket; null when there are none.
+ */
+export function percentile(counts: BucketCounts, share: number): number | null {
+  const buckets = [...counts].filter(([, count]) => count > 0).toSorted(([a], [b]) => a - b);
+  const total = buckets.reduce((sum, [, count]) => sum + count, 0);
+  if (total === 0) return null;
+  const rank = Math.max(1, share * total);
+  let below = 0;
+  for (const [bucket, count] of buckets) {
+    if (below + count >= rank) return within(bucket, (rank - below) / count);
+    below += count;
+  }
+  return upperBound(BUCKET_MAX);
+}
+
+function within(bucket: number, share: number): number {
+  const from = bucket === 0 ? 0 : upperBound(bucket - 1);
+  return from + (upperBound(bucket) - from) * share;
+}
+
+function upperBound(bucket: number): number {
+  return 2 ** (bucket / 2);
+}

@@ -1,0 +1,166 @@
+import { percentile } from "./duration-histogram.ts";
+
+/** What is added up when steps of time are put together. */
+const SUMMED = [
+  ...(["posted", "completed", "failed", "cancelled"] as const),
+  ...(["firstAttempts", "firstDelivered", "delivered", "givenUp", "refused"] as const),
+] as const;
+
+/** What has no sum: of several steps the highest counts. */
+const HIGHEST = ["queued", "oldestMs"] as const;
+
+export type SeriesCounts = Readonly<Record<(typeof SUMMED | typeof HIGHEST)[number], number>>;
+
+/** What was counted in a step of time that began `at`. */
+export interface SeriesStep extends SeriesCounts {
+  readonly at: number;
+}
+
+/** How many attempts of a step took how long: see duration-histogram.ts. */
+export interface SeriesDuration {
+  readonly at: number;
+  readonly bucket: number;
+  readonly count: number;
+}
+
+/** A part of a series. Percentiles are in milliseconds, and null where no attempt ended. */
+export interface SeriesBucket extends SeriesCounts {
+  readonly at: number;
+  /** False while its time is not over. */
+  readonly isWhole: boolean;
+  readonly attempts: number;
+  readonly p50Ms: number | null;
+  readonly p95Ms: number | null;
+  readonly p99Ms: number | null;
+}
+
+/** A range of time in equal steps: from the beginning of the first to the end of the last one. */
+export interface SeriesRange {
+  readonly from: number;
+  readonly to: number;
+  readonly stepMs: number;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** For how long minutes are told apart; before that hours are. */
+export const MINUTES_KEPT_MS = 25 * HOUR_MS;
+/** The most buckets of a series. */
+export const SERIES_BUCKETS_MAX = 180;
+
+/** The steps of a series, each a multiple of the one before. */
+export const SERIES_STEPS_MS: readonly number[] = [
+  ...[MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS],
+  ...[HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS],
+];
+
+/**
+ * The range that shows from `from` to `to`, with the smallest step that makes few enough buckets and that is still
+ * told apart at `now`. Both ends are moved outwards to whole steps, so that nothing is shown in part. Null where even
+ * the largest step makes too many, and where `to` is not after `from`.
+ */
+export function seriesRange({
+  from,
+  to,
+  now,
+}: {
+  readonly from: number;
+  readonly to: number;
+  readonly now: number;
+}): SeriesRange | null {
+  if (!(to > from)) return null;
+  const leastMs = from < now - MINUTES_KEPT_MS ? HOUR_MS : 0;
+  for (const stepMs of SERIES_STEPS_MS) {
+    const first = Math.floor(from / stepMs);
+    const end = Math.ceil(to / stepMs);
+    if (stepMs < leastMs || end - first > SERIES_BUCKETS_MAX) continue;
+    return { from: first * stepMs, to: end * stepMs, stepMs };
+  }
+  return null;
+}
+
+/**
+ * A bucket for every step of the range, oldest first, those in which nothing happened too. What was counted in steps
+ * longer than the range's stands in the bucket where they begin.
+ */
+export function toSeries(
+  range: SeriesRange,
+  {
+    steps,
+    durations,
+    now,
+  }: {
+    readonly steps: readonly SeriesStep[];
+    readonly durations: readonly SeriesDuration[];
+    readonly now: number;
+  },
+): readonly SeriesBucket[] {
+  const { from, to, stepMs } = range;
+  const open = Array.from({ length: (to - from) / stepMs }, newBucket);
+  const bucketAt = (at: number): OpenBucket | undefined => open[Math.floor((at - from) / stepMs)];
+  for (const step of steps) addStep(bucketAt(step.at), step);
+  for (const duration of durations) addDuration(bucketAt(duration.at), duration);
+  return open.map((bucket, i) => {
+    const at = from + i * stepMs;
+    return closeBucket(bucket, { at, isWhole: at + stepMs <= now });
+  });
+}
+
+/** Counts of several steps as one. */
+export function sumSteps(steps: readonly SeriesStep[]): SeriesCounts {
+  const bucket = newBucket();
+  for (const step of steps) addStep(bucket, step);
+  return bucket.counts;
+}
+
+/** How much of what ended was delivered, 0 to 1; null where nothing ended. */
+export function successShare({
+  delivered,
+  givenUp,
+  refused,
+}: Pick<SeriesCounts, "delivered" | "givenUp" | "refused">): number | null {
+  const ended = delivered + givenUp + refused;
+  return ended === 0 ? null : delivered / ended;
+}
+
+interface OpenBucket {
+  readonly counts: Record<keyof SeriesCounts, number>;
+  /** By their bucket in the histogram. */
+  readonly durations: Map<number, number>;
+}
+
+function newBucket(): OpenBucket {
+  const counts = {
+    ...{ posted: 0, completed: 0, failed: 0, cancelled: 0 },
+    ...{ firstAttempts: 0, firstDelivered: 0, delivered: 0, givenUp: 0, refused: 0 },
+    ...{ queued: 0, oldestMs: 0 },
+  };
+  return { counts, durations: new Map() };
+}
+
+function addStep(bucket: OpenBucket | undefined, step: SeriesStep): void {
+  if (bucket === undefined) return;
+  const { counts } = bucket;
+  for (const name of SUMMED) counts[name] += step[name];
+  for (const name of HIGHEST) counts[name] = Math.max(counts[name], step[name]);
+}
+
+function addDuration(bucket: OpenBucket | undefined, { bucket: n, count }: SeriesDuration): void {
+  if (bucket === undefined) return;
+  bucket.durations.set(n, (bucket.durations.get(n) ?? 0) + count);
+}
+
+function closeBucket(
+  { counts, durations }: OpenBucket,
+  which: Pick<SeriesBucket, "at" | "isWhole">,
+): SeriesBucket {
+  return {
+    ...which,
+    ...counts,
+    attempts: [...durations.values()].reduce((sum, count) => sum + count, 0),
+    p50Ms: percentile(durations, 0.5),
+    p95Ms: percentile(durations, 0.95),
+    p99Ms: percentile(durations, 0.99),
+  };
+}

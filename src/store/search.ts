@@ -1,0 +1,91 @@
+import type {
+  AttemptOutcome,
+  DeliveryFilter,
+  DeliveryKind,
+  DeliveryState,
+} from "../domain/delivery.ts";
+import type { LeaseEnding } from "../domain/lease.ts";
+import type { TaskSearch } from "../domain/task-search.ts";
+import type { TaskSummary } from "../domain/task.ts";
+import type { TaskDeliveries } from "./delivery.ts";
+import type { TaskCursor } from "./task.ts";
+import type { Scope } from "./traffic.ts";
+
+/** What the store takes and gives to those who look for tasks and deliveries; re-exported by store.ts. */
+
+export interface TaskSearchQuery {
+  readonly scope: Scope;
+  readonly search: TaskSearch;
+  readonly limit: number;
+  readonly after: TaskCursor | null;
+  /** Rows that may be looked at: a page ends there, found enough or not. */
+  readonly examineMax: number;
+}
+
+/** A task that was found, with where its webhooks stand. */
+export interface FoundTaskRow extends Omit<TaskSummary, "dataText"> {
+  readonly login: string;
+  readonly tag: string | null;
+  readonly priority: number;
+  readonly startAt: number | null;
+  readonly isReady: boolean;
+  readonly deliveries: readonly FoundDelivery[];
+}
+
+export interface FoundDelivery {
+  readonly kind: DeliveryKind;
+  readonly host: string;
+  readonly state: DeliveryState | "waiting";
+  /** Attempts so far, the one that is under way included. */
+  readonly attempts: number;
+  readonly last: {
+    readonly outcome: AttemptOutcome;
+    readonly httpStatus: number | null;
+    readonly error: string | null;
+    readonly endedAt: number;
+  } | null;
+  readonly nextDueAt: number | null;
+}
+
+export interface TaskSearchPage {
+  readonly tasks: readonly FoundTaskRow[];
+  /** Null when everything has been looked at. */
+  readonly next: TaskCursor | null;
+  /** When the last task that was looked at was made; null when none was. */
+  readonly examinedUntil: number | null;
+}
+
+/**
+ * Everything about one task. Its input and result are in it where a postback has carried them, else null: they may be
+ * large.
+ */
+export interface TaskTimeline extends TaskDeliveries {
+  readonly accountId: number;
+  readonly isReady: boolean;
+  /** How long input and result are, in bytes of JSON text; null where there is none. */
+  readonly inputBytes: number | null;
+  readonly resultBytes: number | null;
+  /** Its newest lease; null when no worker had it. */
+  readonly lease: {
+    readonly worker: string;
+    readonly claimedAt: number;
+    readonly expiresAt: number;
+    readonly ending: LeaseEnding | null;
+  } | null;
+}
+
+/** Part of a count: the attempts below `before`, so many of them. */
+export interface DeliveryCountStep {
+  readonly filter: DeliveryFilter;
+  /** Null begins with the newest attempt. */
+  readonly before: number | null;
+  readonly examineMax: number;
+}
+
+export interface DeliveryCountPage {
+  readonly deliveries: number;
+  readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
+  /** Where to go on; null when all has been looked at. */
+  readonly next: number | null;
+  readonly examinedUntil: number | null;
+}

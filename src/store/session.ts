@@ -1,0 +1,42 @@
+/** What the store takes and gives about sign-ins of the dashboard; re-exported by store.ts. */
+
+/** A session to keep. Its secret's SHA-256 stands for it. */
+export interface NewSession {
+  readonly hash: string;
+  /** The key that signed in; null is the operator. */
+  readonly keyId: string | null;
+  readonly createdAt: number;
+  /** Of this key, or of the operator: the oldest beyond it end. */
+  readonly sessionsMax: number;
+}
+
+/** A session that is not over by its key or account; its times are for the domain to judge. */
+export interface Session {
+  readonly sessionId: number;
+  /** Null is the operator. */
+  readonly holder: {
+    readonly accountId: number;
+    readonly login: string;
+    readonly keyId: string;
+  } | null;
+  readonly createdAt: number;
+  readonly lastSeenAt: number;
+}
+
+export interface SessionUse {
+  readonly sessionId: number;
+  readonly seenAt: number;
+}
+
+/** A link that signs the operator in, once. */
+export interface NewSignInLink {
+  readonly hash: string;
+  readonly expiresAt: number;
+}
+
+/** The use of a link: the session is made in the same step. */
+export interface SignInLinkUse {
+  readonly hash: string;
+  readonly now: number;
+  readonly session: NewSession;
+}

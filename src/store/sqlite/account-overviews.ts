@@ -1,0 +1,59 @@
+import type { AccountOverview, AccountOverviewPage, AccountOverviewQuery } from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { taskCountReads } from "./task-counts.ts";
+import { MINUTE_MS } from "./traffic-tally.ts";
+
+export const LIST_OVERVIEWS = `
+  SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating,
+    (SELECT count(*) FROM keys WHERE account_seq = accounts.seq AND revoked_at IS NULL) AS keys_active
+  FROM accounts
+  WHERE login > @after AND instr(login, @part) > 0
+  ORDER BY login
+  LIMIT @limit`;
+
+export const SUM_DAY = `
+  SELECT coalesce(sum(posted), 0) AS posted, coalesce(sum(delivered), 0) AS delivered,
+    coalesce(sum(given_up), 0) AS givenUp, coalesce(sum(refused), 0) AS refused
+  FROM traffic
+  WHERE account_seq = @accountSeq AND step_ms = ${MINUTE_MS} AND at > @after AND at <= @now`;
+
+const DAY_MS = 24 * 3_600_000;
+
+interface OverviewRow {
+  seq: number;
+  login: string;
+  created_at: number;
+  disabled_at: number | null;
+  is_rotating: 0 | 1;
+  keys_active: number;
+}
+
+/** The operator's list of accounts. */
+export function accountOverviewReads(connection: Connection) {
+  const list = connection.prepare<[object], OverviewRow>(LIST_OVERVIEWS);
+  const sumDay = connection.prepare<[object], AccountOverview["day"]>(SUM_DAY);
+  const { countAccountWork } = taskCountReads(connection);
+
+  function toOverview(row: OverviewRow, now: number): AccountOverview {
+    const day = sumDay.get({ accountSeq: row.seq, after: now - DAY_MS, now });
+    return {
+      login: row.login,
+      createdAt: row.created_at,
+      disabledAt: row.disabled_at,
+      keysActive: row.keys_active,
+      isRotating: row.is_rotating === 1,
+      counts: countAccountWork(row.seq),
+      day: day ?? { posted: 0, delivered: 0, givenUp: 0, refused: 0 },
+    };
+  }
+
+  return {
+    listAccountOverviews({ part, after, limit, now }: AccountOverviewQuery): AccountOverviewPage {
+      // One row more than asked for tells whether there is a next page.
+      const rows = list.all({ part: part ?? "", after: after ?? "", limit: limit + 1 });
+      const page = rows.slice(0, limit);
+      const next = rows.length > limit ? (page.at(-1)?.login ?? null) : null;
+      return { accounts: page.map((row) => toOverview(row, now)), next };
+    },
+  };
+}

@@ -1,0 +1,48 @@
+import { ChangedAccounts } from "./changed-accounts.ts";
+import type { Connection } from "./connection.ts";
+import { TaskCounts, type CountChanges } from "./task-counts.ts";
+import { TrafficTally, type TrafficChanges } from "./traffic-tally.ts";
+
+/** What writes tell while they run: it is written once, at the end of their batch. */
+export interface BatchChanges {
+  readonly counts: CountChanges;
+  readonly traffic: TrafficChanges;
+  readonly changed: Pick<ChangedAccounts, "note">;
+}
+
+/** Gathers what the operations of a batch tell. */
+export class GatheredChanges implements BatchChanges {
+  readonly counts: TaskCounts;
+  readonly traffic: TrafficTally;
+  readonly changed = new ChangedAccounts();
+
+  constructor(connection: Connection) {
+    this.counts = new TaskCounts(connection, this.changed);
+    this.traffic = new TrafficTally(connection);
+  }
+
+  /** The operation is part of the batch: what it told will be written with it. */
+  keep(): void {
+    this.counts.keep();
+    this.traffic.keep();
+  }
+
+  /** The operation was undone. */
+  drop(): void {
+    this.counts.drop();
+    this.traffic.drop();
+  }
+
+  /** Writes what was kept. To be called in the batch's transaction, as the last thing before its COMMIT. */
+  write(): void {
+    this.counts.write();
+    this.traffic.write();
+  }
+
+  /** The batch was undone. */
+  reset(): void {
+    this.changed.take();
+    this.counts.reset();
+    this.traffic.reset();
+  }
+}

@@ -1,0 +1,101 @@
+import type { Connection } from "./connection.ts";
+import { ALL_ACCOUNTS, MINUTE_MS } from "./traffic-tally.ts";
+
+// Some rows for each account that ever posted. Of very many those are sampled that have the most waiting.
+export const WAITING_MOST = `
+  SELECT account_seq, count FROM task_counts
+  WHERE state = 'queued' AND count > 0
+  ORDER BY count DESC
+  LIMIT 1000`;
+
+export const SUM_WAITING = `SELECT coalesce(sum(count), 0) FROM task_counts WHERE state = 'queued'`;
+
+export const LONGEST_QUEUED = `
+  SELECT created_at, start_at FROM tasks INDEXED BY tasks_by_state
+  WHERE account_seq = ? AND state = 'queued'
+  ORDER BY created_at`;
+
+export const RAISE_QUEUED = `
+  INSERT INTO traffic (account_seq, step_ms, at, queued, oldest_ms)
+  VALUES (@accountSeq, ${MINUTE_MS}, @at, @queued, @oldestMs)
+  ON CONFLICT (account_seq, step_ms, at) DO UPDATE
+  SET queued = max(queued, excluded.queued), oldest_ms = max(oldest_ms, excluded.oldest_ms)`;
+
+// Tasks that were queued after others that were made later, because they were to start later.
+const EXAMINED_MAX = 100;
+
+/** The write that notes how much waits. Runs inside the transaction of its batch. */
+export function queueSampleWrites(connection: Connection) {
+  const reads = waitingReader(connection);
+  const raise = connection.prepare<[object]>(RAISE_QUEUED);
+
+  return {
+    sampleQueues({ now }: { now: number }): void {
+      const at = now - (now % MINUTE_MS);
+      let oldest: number | null = null;
+      for (const { account_seq: accountSeq, count: queued } of reads.waitingMost()) {
+        const since = reads.oldestOf(accountSeq);
+        oldest = earlier(oldest, since);
+        raise.run({ accountSeq, at, queued, oldestMs: ageOf(since, now) });
+      }
+      const queued = reads.sum();
+      if (queued === 0) return;
+      raise.run({ accountSeq: ALL_ACCOUNTS, at, queued, oldestMs: ageOf(oldest, now) });
+    },
+  };
+}
+
+/** The read on what an account has waiting. */
+export function accountWaitingReads(connection: Connection) {
+  const { oldestOf } = waitingReader(connection);
+
+  return { findAccountOldestWaiting: oldestOf };
+}
+
+/** The read on what all accounts have waiting. */
+export function allWaitingReads(connection: Connection) {
+  const { waitingMost, oldestOf } = waitingReader(connection);
+
+  return {
+    findAnyOldestWaiting(_scope: null): number | null {
+      const accounts = waitingMost().map(({ account_seq: accountSeq }) => accountSeq);
+      return accounts.map(oldestOf).reduce(earlier, null);
+    },
+  };
+}
+
+function waitingReader(connection: Connection) {
+  const waitingMost = connection.prepare<[], { account_seq: number; count: number }>(WAITING_MOST);
+  const sum = connection.prepare<[], number>(SUM_WAITING).pluck();
+  const longestQueued = connection.prepare<
+    [number],
+    { created_at: number; start_at: number | null }
+  >(LONGEST_QUEUED);
+
+  return {
+    waitingMost: () => waitingMost.all(),
+    sum: () => sum.get() ?? 0,
+
+    /** Since when the task waits that may run and has waited longest; null when none does. */
+    oldestOf(accountSeq: number): number | null {
+      let oldest: number | null = null;
+      let examined = 0;
+      for (const { created_at: createdAt, start_at: startAt } of longestQueued.iterate(
+        accountSeq,
+      )) {
+        // Those that follow were made later.
+        if ((oldest !== null && createdAt >= oldest) || ++examined > EXAMINED_MAX) break;
+        oldest = earlier(oldest, Math.max(createdAt, startAt ?? 0));
+      }
+      return oldest;
+    },
+  };
+}
+
+function earlier(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+}
+
+function ageOf(since: number | null, now: number): number {
+  return since === null ? 0 : Math.max(0, now - since);
+}

@@ -1,0 +1,118 @@
+import { SIGN_IN_LINK_MS } from "../../domain/session.ts";
+import type { NewSession, NewSignInLink, Session, SessionUse, SignInLinkUse } from "../store.ts";
+import type { Connection } from "./connection.ts";
+
+const INSERT_OPERATOR_SESSION = `
+  INSERT INTO sessions (hash, key_seq, created_at, last_seen_at)
+  VALUES (@hash, NULL, @createdAt, @createdAt)`;
+
+const INSERT_KEY_SESSION = `
+  INSERT INTO sessions (hash, key_seq, created_at, last_seen_at)
+  SELECT @hash, k.seq, @createdAt, @createdAt
+  FROM keys AS k JOIN accounts AS a ON a.seq = k.account_seq
+  WHERE k.key_id = @keyId AND k.revoked_at IS NULL AND a.disabled_at IS NULL`;
+
+/** Of the key that the new session has: the oldest beyond so many end. */
+export const TRIM_SESSIONS = `
+  DELETE FROM sessions
+  WHERE key_seq IS (SELECT key_seq FROM sessions WHERE seq = @seq) AND seq <= (
+    SELECT s.seq FROM sessions AS s
+    WHERE s.key_seq IS (SELECT key_seq FROM sessions WHERE seq = @seq)
+    ORDER BY s.seq DESC
+    LIMIT 1 OFFSET @sessionsMax
+  )`;
+
+export const TOUCH_SESSION = `
+  UPDATE sessions SET last_seen_at = @seenAt WHERE seq = @sessionId AND last_seen_at < @seenAt`;
+
+const END_SESSION = `DELETE FROM sessions WHERE hash = ?`;
+
+const INSERT_LINK = `
+  INSERT INTO sign_in_links (hash, expires_at) VALUES (@hash, @expiresAt)`;
+
+// One that expires much later than any can was made while the clock was ahead.
+const USE_LINK = `
+  DELETE FROM sign_in_links
+  WHERE hash = @hash AND expires_at > @now AND expires_at <= @now + ${2 * SIGN_IN_LINK_MS}`;
+
+/** Runs on every request of a session: look-ups by index. Only a session without a key is the operator's. */
+export const FIND_SESSION = `
+  SELECT s.seq, s.created_at, s.last_seen_at, k.key_id, a.seq AS account_seq, a.login
+  FROM sessions AS s
+  LEFT JOIN keys AS k ON k.seq = s.key_seq
+  LEFT JOIN accounts AS a ON a.seq = k.account_seq
+  WHERE s.hash = ? AND (
+    s.key_seq IS NULL
+    OR (a.seq IS NOT NULL AND k.revoked_at IS NULL AND a.disabled_at IS NULL)
+  )`;
+
+interface SessionRow {
+  seq: number;
+  created_at: number;
+  last_seen_at: number;
+  key_id: string | null;
+  account_seq: number | null;
+  login: string | null;
+}
+
+/** The writes on sessions and sign-in links. Each runs inside the transaction of its batch. */
+export function sessionWrites(connection: Connection) {
+  const insertOfKey = connection.prepare(INSERT_KEY_SESSION);
+  const insertOfOperator = connection.prepare(INSERT_OPERATOR_SESSION);
+  const trim = connection.prepare(TRIM_SESSIONS);
+  const touch = connection.prepare<[SessionUse]>(TOUCH_SESSION);
+  const end = connection.prepare<[string]>(END_SESSION);
+  const insertLink = connection.prepare<[NewSignInLink]>(INSERT_LINK);
+  const takeLink = connection.prepare(USE_LINK);
+
+  function createSession({ keyId, sessionsMax, ...row }: NewSession): "created" | "refused" {
+    const { changes, lastInsertRowid } =
+      keyId === null ? insertOfOperator.run(row) : insertOfKey.run({ ...row, keyId });
+    if (changes === 0) return "refused";
+    trim.run({ seq: lastInsertRowid, sessionsMax });
+    return "created";
+  }
+
+  return {
+    createSession,
+
+    touchSessions(uses: readonly SessionUse[]): void {
+      for (const use of uses) touch.run(use);
+    },
+
+    endSession(hash: string): void {
+      end.run(hash);
+    },
+
+    createSignInLink(link: NewSignInLink): void {
+      insertLink.run(link);
+    },
+
+    useSignInLink({ hash, now, session }: SignInLinkUse): "created" | "refused" {
+      return takeLink.run({ hash, now }).changes === 0 ? "refused" : createSession(session);
+    },
+  };
+}
+
+/** The reads on sessions. */
+export function sessionReads(connection: Connection) {
+  const find = connection.prepare<[string], SessionRow>(FIND_SESSION);
+
+  return {
+    findSession(hash: string): Session | null {
+      const row = find.get(hash);
+      return row === undefined ? null : toSession(row);
+    },
+  };
+}
+
+function toSession(row: SessionRow): Session {
+  const { key_id: keyId, account_seq: accountId, login } = row;
+  const isAccount = keyId !== null && accountId !== null && login !== null;
+  return {
+    sessionId: row.seq,
+    holder: isAccount ? { accountId, login, keyId } : null,
+    createdAt: row.created_at,
+    lastSeenAt: row.last_seen_at,
+  };
+}

@@ -1,0 +1,173 @@
+import type {
+  DurationCount,
+  Scope,
+  StaleBefore,
+  Traffic,
+  TrafficQuery,
+  TrafficStep,
+} from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { addDurations, parseDurations, toDurationText, type Durations } from "./durations.ts";
+import { additions, ALL_ACCOUNTS, HOUR_MS, MINUTE_MS, TRAFFIC_COLUMNS } from "./traffic-tally.ts";
+
+export const NEXT_MINUTE = `
+  SELECT account_seq, at FROM traffic INDEXED BY traffic_by_age
+  WHERE step_ms = ${MINUTE_MS} AND at < ?
+  ORDER BY at
+  LIMIT 1`;
+
+const WITHIN = `
+  account_seq = @accountSeq AND step_ms = ${MINUTE_MS} AND at >= @hour AND at < @until`;
+
+export const FOLD_TRAFFIC = `
+  INSERT INTO traffic
+    (account_seq, step_ms, at, durations_text, queued, oldest_ms, ${TRAFFIC_COLUMNS.join(", ")})
+  SELECT @accountSeq, ${HOUR_MS}, @hour, @durationsText, max(queued), max(oldest_ms),
+    ${TRAFFIC_COLUMNS.map((column) => `sum(${column})`).join(", ")}
+  FROM traffic
+  WHERE ${WITHIN}
+  ON CONFLICT (account_seq, step_ms, at) DO UPDATE
+  SET ${additions(TRAFFIC_COLUMNS)}, durations_text = excluded.durations_text,
+      queued = max(queued, excluded.queued), oldest_ms = max(oldest_ms, excluded.oldest_ms)`;
+
+/** Of minutes, and of the hour that they are folded into. */
+export const FOLDED_DURATIONS = `
+  SELECT durations_text FROM traffic WHERE ${WITHIN}
+  UNION ALL
+  SELECT durations_text FROM traffic
+  WHERE account_seq = @accountSeq AND step_ms = ${HOUR_MS} AND at = @hour`;
+
+export const ERASE_FOLDED = `DELETE FROM traffic WHERE ${WITHIN}`;
+
+/** Steps that were over before a time. */
+export const OLD_TRAFFIC = `
+  SELECT account_seq, at FROM traffic INDEXED BY traffic_by_age
+  WHERE step_ms = @stepMs AND at <= @trafficBefore - @stepMs
+  ORDER BY at
+  LIMIT @max`;
+
+export const ERASE_STEP = `
+  DELETE FROM traffic WHERE account_seq = ? AND step_ms = ? AND at = ?`;
+
+export const ERASE_HOST_TRAFFIC = `
+  DELETE FROM host_traffic
+  WHERE (account_seq, at, host) IN (
+    SELECT account_seq, at, host FROM host_traffic INDEXED BY host_traffic_by_age
+    WHERE at <= @trafficBefore - ${HOUR_MS}
+    ORDER BY at
+    LIMIT @max
+  )`;
+
+export const ERASE_HOST_FAILURES = `
+  DELETE FROM host_failures
+  WHERE (account_seq, host) IN (
+    SELECT account_seq, host FROM host_failures INDEXED BY host_failures_by_age
+    WHERE ended_at < @trafficBefore
+    ORDER BY ended_at
+    LIMIT @max
+  )`;
+
+export const SELECT_TRAFFIC = `
+  SELECT at, step_ms AS stepMs, posted, completed, failed, cancelled, first_attempts AS firstAttempts,
+    first_delivered AS firstDelivered, delivered, given_up AS givenUp, refused, queued,
+    oldest_ms AS oldestMs, durations_text AS durationsText
+  FROM traffic
+  WHERE account_seq = @accountSeq AND step_ms = @stepMs AND at >= @from AND at < @to
+  ORDER BY at`;
+
+// 16 hours of one account, or one of 16.
+const FOLDED_ROWS_MAX = 1000;
+
+/** The write that folds minutes into hours. Runs inside the transaction of its batch. */
+export function trafficFoldWrites(connection: Connection) {
+  const next = connection.prepare<[number], { account_seq: number; at: number }>(NEXT_MINUTE);
+  const findDurations = connection.prepare<[object], string>(FOLDED_DURATIONS).pluck();
+  const fold = connection.prepare<[object]>(FOLD_TRAFFIC);
+  const erase = connection.prepare<[object]>(ERASE_FOLDED);
+
+  /** Folds the minutes of an account's hour; answers how many there were. */
+  function foldHour(which: { accountSeq: number; hour: number; until: number }): number {
+    const durations: Durations = [];
+    for (const text of findDurations.all(which)) addDurations(durations, parseDurations(text));
+    fold.run({ ...which, durationsText: toDurationText(durations) });
+    return erase.run(which).changes;
+  }
+
+  return {
+    foldTraffic({ minutesBefore }: { minutesBefore: number }): "more" | "done" {
+      for (let folded = 0; folded < FOLDED_ROWS_MAX;) {
+        const first = next.get(minutesBefore);
+        if (first === undefined) return "done";
+        const hour = first.at - (first.at % HOUR_MS);
+        const until = Math.min(hour + HOUR_MS, minutesBefore);
+        folded += foldHour({ accountSeq: first.account_seq, hour, until });
+      }
+      return "more";
+    },
+  };
+}
+
+/** Erases steps of traffic, of the same for hosts, and their failures, from before a time: up to `max` of each. */
+export function trafficErasure(
+  connection: Connection,
+): (due: Pick<StaleBefore, "trafficBefore"> & { max: number }) => number {
+  const oldSteps = connection.prepare<[object], { account_seq: number; at: number }>(OLD_TRAFFIC);
+  const eraseStep = connection.prepare<[number, number, number]>(ERASE_STEP);
+  const hosts = connection.prepare<[object]>(ERASE_HOST_TRAFFIC);
+  const failures = connection.prepare<[object]>(ERASE_HOST_FAILURES);
+
+  function eraseSteps(due: { trafficBefore: number; max: number }, stepMs: number): number {
+    const steps = oldSteps.all({ ...due, stepMs });
+    for (const { account_seq: accountSeq, at } of steps) eraseStep.run(accountSeq, stepMs, at);
+    return steps.length;
+  }
+
+  return (due) =>
+    eraseSteps(due, MINUTE_MS) +
+    eraseSteps(due, HOUR_MS) +
+    hosts.run(due).changes +
+    failures.run(due).changes;
+}
+
+/** A step as {@link toTraffic} takes it. */
+export interface TrafficRow extends TrafficStep {
+  readonly durationsText: string;
+}
+
+/** The reads on traffic. */
+export function trafficReads(connection: Connection) {
+  const steps = connection.prepare<[object], TrafficRow>(SELECT_TRAFFIC);
+  // Between two reads of their own, minutes may be folded.
+  const read = connection.transaction((which: object): readonly TrafficRow[] => [
+    ...steps.all({ ...which, stepMs: HOUR_MS }),
+    ...steps.all({ ...which, stepMs: MINUTE_MS }),
+  ]);
+
+  return {
+    readTraffic({ scope, from, to }: TrafficQuery): readonly TrafficRow[] {
+      return read({ accountSeq: toAccountSeq(scope), from, to });
+    },
+  };
+}
+
+/** Under which account a scope is counted. */
+export function toAccountSeq(scope: Scope): number {
+  return scope ?? ALL_ACCOUNTS;
+}
+
+/** What was read, oldest first. Made where it is used: 30,000 objects take long from one thread to another. */
+export function toTraffic(rows: readonly TrafficRow[]): Traffic {
+  const sorted = rows.toSorted((one, other) => one.at - other.at);
+  const steps: TrafficStep[] = [];
+  const durations: DurationCount[] = [];
+  for (const { durationsText, ...step } of sorted) {
+    const { at } = step;
+    steps.push(step);
+    let bucket = 0;
+    for (const count of parseDurations(durationsText)) {
+      if (count > 0) durations.push({ at, bucket, count });
+      bucket++;
+    }
+  }
+  return { steps, durations };
+}

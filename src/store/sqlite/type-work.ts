@@ -1,0 +1,47 @@
+import type { TypeWork, TypeWorkQuery } from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { OLDEST_QUEUED } from "./task-runs.ts";
+
+/** Counts no further than it has to. */
+export const COUNT_QUEUED = `
+  SELECT count(*) FROM (
+    SELECT 1 FROM tasks INDEXED BY tasks_queued WHERE state = 'queued' AND type = @type LIMIT @max
+  )`;
+
+/** Few: what runs is bounded by the concurrency of its type. */
+export const COUNT_RUNNING = `
+  SELECT type, count(*) AS running FROM tasks INDEXED BY tasks_running
+  WHERE state = 'running'
+  GROUP BY type`;
+
+interface RunningRow {
+  type: string;
+  running: number;
+}
+
+/** The reads on what there is to do, type by type. */
+export function typeWorkReads(connection: Connection) {
+  const countQueued = connection.prepare<[object], number>(COUNT_QUEUED).pluck();
+  const countRunning = connection.prepare<[], RunningRow>(COUNT_RUNNING);
+  const oldestQueued = connection.prepare<[object], number | null>(OLDEST_QUEUED).pluck();
+
+  // Of one moment: a task that starts between two reads would be counted twice, or not at all.
+  const read = connection.transaction(({ types, waitingMax }: TypeWorkQuery) => {
+    const running = new Map(countRunning.all().map((row) => [row.type, row.running]));
+    return types.map((type) => {
+      const counted = countQueued.get({ type, max: waitingMax + 1 }) ?? 0;
+      return {
+        ...{ type, running: running.get(type) ?? 0 },
+        waiting: Math.min(counted, waitingMax),
+        isMoreWaiting: counted > waitingMax,
+        oldestAt: counted === 0 ? null : (oldestQueued.get({ type }) ?? null),
+      };
+    });
+  });
+
+  return {
+    listTypeWork(query: TypeWorkQuery): readonly TypeWork[] {
+      return read(query);
+    },
+  };
+}

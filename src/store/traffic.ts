@@ -1,0 +1,146 @@
+import type { DeliveryKind } from "../domain/delivery.ts";
+
+/** What the store takes and gives about what happened over time; re-exported by store.ts. */
+
+/** Whose numbers: an account's, or (null) those of all accounts together. */
+export type Scope = number | null;
+
+/** How many tasks are in a state, or ready; how many deliveries are tried again, or will not be. */
+export interface WorkCounts {
+  readonly queued: number;
+  readonly running: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly ready: number;
+  /** Deliveries that failed and are tried again. */
+  readonly retrying: number;
+  /** Deliveries that are given up or refused now: neither sent again since, nor erased. */
+  readonly undelivered: number;
+}
+
+/** What was counted in a step of time. */
+export interface TrafficCounts {
+  readonly posted: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly cancelled: number;
+  /** First attempts of a series that ended. */
+  readonly firstAttempts: number;
+  readonly firstDelivered: number;
+  readonly delivered: number;
+  readonly givenUp: number;
+  readonly refused: number;
+  /** The most that was seen waiting. */
+  readonly queued: number;
+  readonly oldestMs: number;
+}
+
+export interface TrafficStep extends TrafficCounts {
+  /** Its beginning. */
+  readonly at: number;
+  readonly stepMs: number;
+}
+
+/** How many attempts of a step took how long: see domain/duration-histogram.ts. */
+export interface DurationCount {
+  readonly at: number;
+  readonly bucket: number;
+  readonly count: number;
+}
+
+export interface TrafficQuery {
+  readonly scope: Scope;
+  /** Steps that begin at or after this time. */
+  readonly from: number;
+  /** And before this one. */
+  readonly to: number;
+}
+
+/** Steps in which something happened, oldest first. */
+export interface Traffic {
+  readonly steps: readonly TrafficStep[];
+  readonly durations: readonly DurationCount[];
+}
+
+export interface HostTrafficQuery {
+  readonly scope: Scope;
+  /** Counted in hours: the hour that this time is in is part of it. */
+  readonly since: number;
+  readonly limit: number;
+  /**
+   * What is not to be counted: `givenUp` and `refused` are 0 then, and hosts to which nothing was sent within the time
+   * are not listed.
+   */
+  readonly skip?: "undelivered";
+}
+
+export interface HostTraffic {
+  readonly host: string;
+  readonly attempts: number;
+  readonly succeeded: number;
+  /** Deliveries that are given up now, whenever that was. */
+  readonly givenUp: number;
+  /** Deliveries that are refused now. */
+  readonly refused: number;
+  /** Deliveries that failed and are tried again, now. */
+  readonly retrying: number;
+  readonly durations: ReadonlyMap<number, number>;
+  /** The last attempt that failed within the time; null when none has. */
+  readonly lastFailure: HostFailure | null;
+}
+
+export interface HostFailure {
+  readonly endedAt: number;
+  readonly error: string | null;
+  readonly httpStatus: number | null;
+  /** Null when the task has been erased. */
+  readonly taskId: string | null;
+}
+
+/** Hosts, the worst first; `isWhole` is false when there are more, or more was to be read than may be. */
+export interface HostTrafficPage {
+  readonly hosts: readonly HostTraffic[];
+  readonly isWhole: boolean;
+}
+
+/** What an account did first: for those who begin. */
+export interface FirstSteps {
+  readonly hasPosted: boolean;
+  readonly hasCompleted: boolean;
+  readonly hasWebhook: boolean;
+  readonly hasDelivered: boolean;
+  readonly hasCollected: boolean;
+}
+
+/** An account in the operator's list. */
+export interface AccountOverview {
+  readonly login: string;
+  readonly createdAt: number;
+  readonly disabledAt: number | null;
+  readonly keysActive: number;
+  readonly isRotating: boolean;
+  readonly counts: WorkCounts;
+  /** Of the last 24 hours. */
+  readonly day: Pick<TrafficCounts, "posted" | "delivered" | "givenUp" | "refused">;
+}
+
+export interface AccountOverviewQuery {
+  /** Part of a login; null is any. */
+  readonly part: string | null;
+  /** The last login of the page before. */
+  readonly after: string | null;
+  readonly limit: number;
+  readonly now: number;
+}
+
+export interface AccountOverviewPage {
+  readonly accounts: readonly AccountOverview[];
+  readonly next: string | null;
+}
+
+/** Which webhook of a task. */
+export interface DeliveryRef {
+  readonly taskId: string;
+  readonly kind: DeliveryKind;
+}

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { decideAttention, type AttentionFacts } from "../../src/domain/attention.ts";
+
+const NOW = Date.parse("2026-01-31T09:00:00.000Z");
+const MINUTE = 60_000;
+
+const CALM: AttentionFacts = {
+  ...{ now: NOW, shortage: null, typesWithoutWorker: [], hosts: [], undelivered: 0 },
+  ...{ oldestWaitingMs: null, keys: null, accessRequests: 0 },
+};
+
+function words(facts: Partial<AttentionFacts>): string[] {
+  return decideAttention({ ...CALM, ...facts }).map(({ level, what }) => `${level} ${what}`);
+}
+
+test("nothing needs attention while everything is in order", () => {
+  const sound = { host: "a.example", attempts: 5, succeeded: 1, failedAt: NOW };
+  const keys = { active: 18, max: 20 };
+  assert.deepEqual(words({ hosts: [sound], oldestWaitingMs: 60_000, keys }), []);
+});
+
+test("each thing that is out of order is told, problems first", () => {
+  const all = words({
+    ...{ shortage: "the disk is full", typesWithoutWorker: ["print"], undelivered: 1 },
+    hosts: [{ host: "a.example", attempts: 5, succeeded: 0, failedAt: NOW }],
+    ...{ oldestWaitingMs: 60_001, keys: { active: 19, max: 20 }, accessRequests: 1 },
+  });
+  assert.deepEqual(all, [
+    ...["problem no_storage", "problem no_worker", "problem host_fails", "problem undelivered"],
+    ...["warning waits_long", "warning keys_full", "warning access_requests"],
+  ]);
+});
+
+test("every sentence says how many, and links lead to the dashboard's own pages", () => {
+  const facts = {
+    ...{ shortage: "the disk is full", typesWithoutWorker: ["print"], undelivered: 2 },
+    hosts: [{ host: "a.example", attempts: 1, succeeded: 0, failedAt: NOW }],
+    ...{ oldestWaitingMs: 125_000, keys: { active: 20, max: 20 }, accessRequests: 2 },
+  };
+  const found = decideAttention({ ...CALM, ...facts });
+  const texts = found.map(({ text }) => text).join("\n");
+  for (const part of [
+    ...["the disk is full", "type print", "The only attempt to reach a.example of late failed"],
+    ...["2 webhooks are undelivered", "2 min 5 s", "20 of 20", "2 requests"],
+  ]) {
+    assert(texts.includes(part), part);
+  }
+  for (const { text, link } of found) {
+    assert.match(text, /\.$/);
+    assert.match(link ?? "", /^\/[a-z]+(\?q=[\w:%.,]+)?$/);
+  }
+});
+
+test("a host needs attention when all that it got in the last hour failed", () => {
+  const bad = { host: "a.example", attempts: 2, succeeded: 0, failedAt: NOW - 59 * MINUTE };
+  assert.deepEqual(words({ hosts: [bad] }), ["problem host_fails"]);
+  assert.deepEqual(words({ hosts: [{ ...bad, succeeded: 1 }] }), []);
+  assert.deepEqual(words({ hosts: [{ ...bad, attempts: 0 }] }), []);
+  assert.deepEqual(words({ hosts: [{ ...bad, failedAt: NOW - 60 * MINUTE }] }), []);
+  assert.deepEqual(words({ hosts: [{ ...bad, failedAt: null }] }), []);
+});
+
+test("of many hosts that fail three are named, and the others are counted", () => {
+  const hosts = Array.from({ length: 5 }, (_, i) => {
+    return { host: `h${i}.example`, attempts: 2, succeeded: 0, failedAt: NOW };
+  });
+  const found = decideAttention({ ...CALM, hosts });
+  assert.equal(found.length, 4);
+  assert.match(found[3]?.text ?? "", /^2 more hosts have/);
+  assert.equal(found[3]?.link, "/hosts");
+});
+
+test("a host's name in a link is one word of the search, whatever it is", () => {
+  const hosts = [{ host: "[::1]", attempts: 1, succeeded: 0, failedAt: NOW }];
+  const [found] = decideAttention({ ...CALM, hosts });
+  const query = new URLSearchParams(found?.link?.split("?")[1]);
+  assert.equal(query.get("q"), "host:[::1]");
+});

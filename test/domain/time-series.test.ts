@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import fc from "fast-check";
+
+import { BUCKET_MAX } from "../../src/domain/duration-histogram.ts";
+import {
+  MINUTES_KEPT_MS,
+  SERIES_BUCKETS_MAX,
+  SERIES_STEPS_MS,
+  seriesRange,
+  successShare,
+  sumSteps,
+  toSeries,
+  type SeriesDuration,
+  type SeriesStep,
+} from "../../src/domain/time-series.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const NOW = Date.parse("2026-01-31T09:00:30.000Z");
+
+function stepOf(at: number, counts: Partial<SeriesStep> = {}): SeriesStep {
+  return {
+    ...{ at, posted: 0, completed: 0, failed: 0, cancelled: 0, firstAttempts: 0 },
+    ...{ firstDelivered: 0, delivered: 0, givenUp: 0, refused: 0, queued: 0, oldestMs: 0 },
+    ...counts,
+  };
+}
+
+const lengths = fc.integer({ min: 1, max: 179 * DAY });
+const ends = fc.integer({ min: NOW - 400 * DAY, max: NOW + DAY });
+
+/** Ranges that there is a series for. */
+const ranges = fc.tuple(ends, lengths).map(([to, lengthMs]) => {
+  const range = seriesRange({ from: to - lengthMs, to, now: NOW });
+  assert(range !== null);
+  return { asked: { from: to - lengthMs, to }, range };
+});
+
+test("a range covers what was asked for, in whole steps that are few enough", () => {
+  fc.assert(
+    fc.property(ranges, ({ asked, range: { from, to, stepMs } }) => {
+      assert(from <= asked.from && asked.from - from < stepMs);
+      assert(to >= asked.to && to - asked.to < stepMs);
+      assert.equal(from % stepMs, 0);
+      const count = (to - from) / stepMs;
+      assert(Number.isInteger(count) && count >= 1 && count <= SERIES_BUCKETS_MAX);
+      assert(SERIES_STEPS_MS.includes(stepMs));
+      if (asked.from < NOW - MINUTES_KEPT_MS) assert(stepMs >= HOUR);
+    }),
+  );
+});
+
+test("a range has the smallest step that will do", () => {
+  const stepOver = (lengthMs: number): number | undefined =>
+    seriesRange({ from: NOW - lengthMs, to: NOW, now: NOW })?.stepMs;
+  assert.equal(stepOver(HOUR), MINUTE);
+  assert.equal(stepOver(2 * HOUR), MINUTE);
+  assert.equal(stepOver(6 * HOUR), 5 * MINUTE);
+  assert.equal(stepOver(24 * HOUR), 15 * MINUTE);
+  assert.equal(stepOver(MINUTES_KEPT_MS), 15 * MINUTE);
+  assert.equal(stepOver(MINUTES_KEPT_MS + 1), HOUR);
+  assert.equal(stepOver(7 * DAY), HOUR);
+  assert.equal(stepOver(8 * DAY), 3 * HOUR);
+  assert.equal(stepOver(30 * DAY), 6 * HOUR);
+  assert.equal(stepOver(90 * DAY), DAY);
+  const [from, to] = [NOW - 3 * DAY, NOW - 3 * DAY + 1];
+  assert.equal(seriesRange({ from, to, now: NOW })?.stepMs, HOUR);
+});
+
+test("a range that is empty, backwards or longer than 180 days has no series", () => {
+  assert.equal(seriesRange({ from: NOW, to: NOW, now: NOW }), null);
+  assert.equal(seriesRange({ from: NOW, to: NOW - 1, now: NOW }), null);
+  assert.equal(seriesRange({ from: NOW - 181 * DAY, to: NOW, now: NOW }), null);
+});
+
+test("the sums of the buckets are the sums of the steps, for any range", () => {
+  const counted = fc.record({
+    ...{ posted: fc.nat(1000), delivered: fc.nat(1000), firstAttempts: fc.nat(1000) },
+    ...{ queued: fc.nat(1000), oldestMs: fc.nat(1000) },
+  });
+  const given = ranges.chain(({ range }) => {
+    const at = fc.integer({ min: range.from, max: range.to - 1 });
+    const steps = fc.array(fc.tuple(at, counted).map(([time, each]) => stepOf(time, each)));
+    const duration = fc.record({
+      at,
+      bucket: fc.nat(BUCKET_MAX),
+      count: fc.integer({ min: 1, max: 99 }),
+    });
+    return fc.record({ range: fc.constant(range), steps, durations: fc.array(duration) });
+  });
+  fc.assert(
+    fc.property(given, ({ range, steps, durations }) => {
+      const buckets = toSeries(range, { steps, durations, now: NOW });
+      assert.deepEqual(sumSteps(buckets), sumSteps(steps));
+      const attempts = durations.reduce((sum, { count }) => sum + count, 0);
+      assert.equal(
+        buckets.reduce((sum, bucket) => sum + bucket.attempts, 0),
+        attempts,
+      );
+      assert.deepEqual(
+        buckets.map(({ at }) => at),
+        buckets.map((_, i) => range.from + i * range.stepMs),
+      );
+      for (const { attempts: ended, p50Ms, p95Ms, p99Ms } of buckets) {
+        assert.equal(p50Ms === null, ended === 0);
+        if (p50Ms !== null) assert(p50Ms <= Number(p95Ms) && Number(p95Ms) <= Number(p99Ms));
+      }
+    }),
+  );
+});
+
+test("a bucket holds the steps that begin in it, and no other", () => {
+  const range = { from: 10 * MINUTE, to: 13 * MINUTE, stepMs: MINUTE };
+  const times = [10 * MINUTE - 1, 10 * MINUTE, 11 * MINUTE - 1, 12 * MINUTE, 13 * MINUTE];
+  const steps = times.map((at) => stepOf(at, { posted: 1, queued: at, oldestMs: 7 }));
+  const durations: SeriesDuration[] = times.map((at) => ({ at, bucket: 0, count: 1 }));
+  const buckets = toSeries(range, { steps, durations, now: 12 * MINUTE });
+  const counted = (name: "posted" | "attempts" | "queued"): number[] =>
+    buckets.map((bucket) => bucket[name]);
+  assert.deepEqual(counted("posted"), [2, 0, 1]);
+  assert.deepEqual(counted("attempts"), [2, 0, 1]);
+  assert.deepEqual(counted("queued"), [11 * MINUTE - 1, 0, 12 * MINUTE]);
+  assert.deepEqual(
+    buckets.map(({ isWhole }) => isWhole),
+    [true, true, false],
+  );
+});
+
+test("success is the share of what was delivered in all that ended, and unknown while nothing has", () => {
+  assert.equal(successShare({ delivered: 0, givenUp: 0, refused: 0 }), null);
+  assert.equal(successShare({ delivered: 3, givenUp: 1, refused: 0 }), 0.75);
+  assert.equal(successShare({ delivered: 0, givenUp: 0, refused: 2 }), 0);
+});

@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { AttemptOutcome, DeliveryDecision } from "../../src/domain/delivery.ts";
+import type { HostTraffic, Scope, Store } from "../../src/store/store.ts";
+import { deliveryFilter, newOrder, placeOrder } from "../helpers/delivery.ts";
+import {
+  claimAttempt,
+  newAttemptRecord,
+  newAttemptResult,
+  RETENTION_MS,
+  seedAccount,
+  seedDelivery,
+  T0,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** The part of the conformance suite that is about what was sent where. */
+export function exerciseHostTraffic(open: OpenStore): void {
+  test("lists the hosts that did the most harm first, then those that fail more often", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store);
+    await send(store, ada, { host: "good.example", outcome: "delivered" });
+    await send(store, ada, { host: "busy.example", outcome: "delivered" });
+    await send(store, ada, { host: "busy.example", outcome: "delivered" });
+    for (const _ of [1, 2, 3]) await send(store, ada, { host: "bad.example", outcome: "failed" });
+    await send(store, ada, { host: "worse.example", outcome: "refused" });
+    await send(store, ada, { host: "again.example", outcome: "timed_out", isRetried: true });
+    await send(store, ada, { host: "cut.example", outcome: "interrupted", isRetried: true });
+
+    const hosts = await list(store, ada);
+
+    // Of the two with one refusal or retry each, neither succeeded, and neither was tried more often.
+    assert.deepEqual(hosts.map(summary), [
+      ["bad.example", 3, 0, 3, 0, 0],
+      ["again.example", 1, 0, 0, 0, 1],
+      ["worse.example", 1, 0, 0, 1, 0],
+      ["busy.example", 2, 2, 0, 0, 0],
+      ["good.example", 1, 1, 0, 0, 0],
+    ]);
+    assert.deepEqual(hosts[0]?.durations, new Map([[12, 3]]));
+  });
+
+  test("counts what is given up or refused now: not what was sent again, not what was erased", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const lost = { host: "a.example", outcome: "failed" } as const;
+    const id = await send(store, ada, lost);
+    await send(store, ada, { ...lost, outcome: "refused" });
+    await send(store, ada, { ...lost, host: "b.example" });
+    for (const _ of [1, 2]) await send(store, bob, lost);
+    const undelivered = async (scope: Scope, since = T0) =>
+      (await list(store, scope, since))
+        .map(summary)
+        .map(([host, , , ...ended]) => [host, ...ended]);
+
+    const ofAda = [
+      ["a.example", 1, 1, 0],
+      ["b.example", 1, 0, 0],
+    ];
+    assert.deepEqual(await undelivered(ada), ofAda);
+    assert.deepEqual(await undelivered(bob), [["a.example", 2, 0, 0]]);
+    assert.deepEqual(await undelivered(null), [["a.example", 3, 1, 0], ofAda[1]]);
+    // Also of hosts to which nothing was sent within the time; unless it is not asked for.
+    assert.deepEqual(await undelivered(ada, T0 + HOUR_MS), ofAda);
+    const query = { scope: ada, since: T0, limit: 9 };
+    const spared = await store.listHostTraffic({ ...query, skip: "undelivered" });
+    assert.deepEqual(
+      spared.hosts.map(({ host, givenUp, refused }) => [host, givenUp, refused]),
+      [
+        ["a.example", 0, 0],
+        ["b.example", 0, 0],
+      ],
+    );
+    const late = { ...query, since: T0 + HOUR_MS, skip: "undelivered" } as const;
+    assert.deepEqual(await store.listHostTraffic(late), { hosts: [], isWhole: true });
+
+    await store.redeliver({ accountId: ada, id, kind: null, now: T0 + 3000 });
+    assert.deepEqual((await undelivered(ada))[0], ["a.example", 0, 1, 0]);
+    const again = await claimAttempt(store, "a.example", T0 + 3000);
+    const record = { endedAt: T0 + 3050, decision: { state: "given_up" } } as const;
+    await store.recordAttempt(newAttemptRecord(again, record));
+    assert.deepEqual(await undelivered(ada), ofAda);
+    const filter = deliveryFilter({ login: "ada" });
+    const order = newOrder({ filter });
+    await placeOrder(store, order);
+    await store.stepRedeliveryOrder({ id: order.id, max: 9, now: T0 + 9000 });
+    assert.deepEqual(await undelivered(ada, T0 + HOUR_MS), []);
+    assert.deepEqual(await undelivered(bob), [["a.example", 2, 0, 0]]);
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 })) > 0) continue;
+    assert.deepEqual(await undelivered(null, T0 + HOUR_MS), []);
+  });
+
+  test("counts what is tried again of the account that asks, and of all", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const failed = { host: "a.example", outcome: "failed", isRetried: true } as const;
+    for (const accountId of [ada, ada, bob]) await send(store, accountId, failed);
+
+    const retrying = async (scope: Scope) =>
+      (await list(store, scope)).map((each) => each.retrying);
+
+    assert.deepEqual(await retrying(ada), [2]);
+    assert.deepEqual(await retrying(bob), [1]);
+    assert.deepEqual(await retrying(null), [3]);
+  });
+
+  test("shows the last failure within the time, and its task while there is one", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const lost = { host: "a.example", outcome: "failed" } as const;
+    await send(store, accountId, lost);
+    const id = await send(store, accountId, { ...lost, at: T0 + 2000 });
+    await send(store, accountId, { ...lost, outcome: "delivered", at: T0 + 3000 });
+
+    const [host] = await list(store, accountId);
+    assert.deepEqual(host?.lastFailure, {
+      ...{ endedAt: T0 + 2050, error: "connection refused", httpStatus: null, taskId: id },
+    });
+
+    // The seq of what is erased goes to another account's task.
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 })) > 0) continue;
+    const bob = await seedAccount(store, "bob");
+    for (const _ of [1, 2, 3]) {
+      await send(store, bob, { ...lost, host: "b.example", at: T0 + 2000 });
+    }
+    const [left] = await list(store, accountId);
+    assert.deepEqual([left?.lastFailure?.endedAt, left?.lastFailure?.taskId], [T0 + 2050, null]);
+    assert.deepEqual(await list(store, accountId, T0 + HOUR_MS), []);
+  });
+
+  test("shows the failure that came last, also after one that a wrong clock put into the future", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const lost = { host: "a.example", outcome: "failed" } as const;
+    await send(store, accountId, { ...lost, at: T0 + 1000 * HOUR_MS });
+    const id = await send(store, accountId, { ...lost, at: T0 + 2000 });
+
+    const [host] = await list(store, accountId);
+    assert.deepEqual([host?.lastFailure?.endedAt, host?.lastFailure?.taskId], [T0 + 2050, id]);
+  });
+
+  test("adds up how long attempts took, whichever process writes them", async (t) => {
+    const { store, again } = await open(t);
+    const other = await again();
+    const accountId = await seedAccount(store);
+    const sent = { host: "a.example", outcome: "delivered" } as const;
+    for (const each of [store, store, other, store, other, other, store]) {
+      await send(each, accountId, sent);
+    }
+
+    for (const scope of [accountId, null]) {
+      const [host] = await list(store, scope);
+      assert.deepEqual(host?.durations, new Map([[12, 7]]));
+      const { durations } = await store.findTraffic({ scope, from: T0, to: T0 + HOUR_MS });
+      assert.deepEqual(
+        durations.map(({ bucket, count }) => [bucket, count]),
+        [[12, 7]],
+      );
+    }
+  });
+
+  test("counts by the hour, and tells when there is more than was asked for", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    for (const [hour, host] of ["a.example", "b.example", "c.example", "a.example"].entries()) {
+      await send(store, accountId, { host, outcome: "delivered", at: T0 + hour * HOUR_MS });
+    }
+
+    const since = T0 + HOUR_MS + 1;
+    const page = await store.listHostTraffic({ scope: accountId, since, limit: 2 });
+    const all = await store.listHostTraffic({ scope: accountId, since, limit: 3 });
+
+    assert.deepEqual(all.hosts.map(summary), [
+      ["a.example", 1, 1, 0, 0, 0],
+      ["b.example", 1, 1, 0, 0, 0],
+      ["c.example", 1, 1, 0, 0, 0],
+    ]);
+    assert.equal(all.isWhole, true);
+    assert.deepEqual([page.hosts, page.isWhole], [all.hosts.slice(0, 2), false]);
+  });
+}
+
+/** Makes a task of an account, and sends its postback; its attempt takes 50 ms. */
+async function send(
+  store: Store,
+  accountId: number,
+  {
+    host,
+    outcome,
+    isRetried = false,
+    at = T0 + 1000,
+  }: { host: string; outcome: AttemptOutcome; isRetried?: boolean; at?: number },
+): Promise<string> {
+  const { id } = await seedDelivery(store, accountId, { host, dueAt: at });
+  const attempt = await claimAttempt(store, host, at);
+  const result = newAttemptResult({ outcome });
+  const endedAt = at + 50;
+  const retry = outcome === "interrupted" ? 0 : 1;
+  const later: DeliveryDecision = { state: "scheduled", dueAt: at + 9 * HOUR_MS, retry };
+  const state = outcome === "delivered" || outcome === "refused" ? outcome : "given_up";
+  const decision: DeliveryDecision = isRetried ? later : { state };
+  await store.recordAttempt(newAttemptRecord(attempt, { result, endedAt, decision }));
+  return id;
+}
+
+async function list(store: Store, scope: Scope, since = T0): Promise<readonly HostTraffic[]> {
+  const { hosts, isWhole } = await store.listHostTraffic({ scope, since, limit: 100 });
+  assert.equal(isWhole, true);
+  return hosts;
+}
+
+function summary(traffic: HostTraffic): readonly unknown[] {
+  const { host, attempts, succeeded, givenUp, refused, retrying } = traffic;
+  return [host, attempts, succeeded, givenUp, refused, retrying];
+}

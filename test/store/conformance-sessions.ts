@@ -1,0 +1,184 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { NewSession, Store } from "../../src/store/store.ts";
+import { newAccount, newKeyToStore, T0 } from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+let made = 0;
+
+/** A session of the operator that nobody else has, unless told otherwise. */
+function newSession(overrides: Partial<NewSession> = {}): NewSession {
+  return { hash: `hash-${++made}`, keyId: null, createdAt: T0, sessionsMax: 10, ...overrides };
+}
+
+async function seedKey(store: Store, login = "ada"): Promise<string> {
+  const firstKey = newKeyToStore();
+  assert.equal(await store.createAccount(newAccount({ login, firstKey })), "created");
+  return firstKey.keyId;
+}
+
+/** The part of the conformance suite that is about sign-ins of the dashboard. */
+export function exerciseSessions(open: OpenStore): void {
+  test("knows a session of a key, and one of the operator, by their hashes and no others", async (t) => {
+    const { store, again } = await open(t);
+    const keyId = await seedKey(store);
+    const [account, operator] = [newSession({ keyId }), newSession({ createdAt: T0 + 1 })];
+
+    assert.equal(await store.createSession(account), "created");
+    assert.equal(await store.createSession(operator), "created");
+
+    for (const each of [store, await again()]) {
+      const found = await each.findSession(account.hash);
+      assert.deepEqual(found, {
+        sessionId: found?.sessionId,
+        holder: { accountId: found?.holder?.accountId, login: "ada", keyId },
+        createdAt: T0,
+        lastSeenAt: T0,
+      });
+      const theirs = await each.findSession(operator.hash);
+      assert.equal(theirs?.holder, null);
+      assert.equal(theirs.createdAt, T0 + 1);
+      assert.equal(await each.findSession("hash-"), null);
+      assert.equal(await each.findSession(""), null);
+    }
+  });
+
+  test("keeps no session of a key that is unknown, revoked, or of a disabled account", async (t) => {
+    const { store } = await open(t);
+    const revoked = await seedKey(store);
+    const disabled = await seedKey(store, "bob");
+    await store.revokeKey({ keyId: revoked, accountId: null, revokedAt: T0 });
+    await store.setAccountDisabled({ login: "bob", disabledAt: T0 });
+
+    for (const keyId of [revoked, disabled, "key_x", ""]) {
+      const session = newSession({ keyId });
+      assert.equal(await store.createSession(session), "refused");
+      assert.equal(await store.findSession(session.hash), null);
+    }
+  });
+
+  test("a session is over with its key at once, in whichever store it was revoked, and others are not", async (t) => {
+    const { store, again } = await open(t);
+    const keyId = await seedKey(store);
+    const otherKey = await seedKey(store, "bob");
+    const [session, other, operator] = [
+      newSession({ keyId }),
+      newSession({ keyId: otherKey }),
+      newSession(),
+    ];
+    for (const each of [session, other, operator]) await store.createSession(each);
+    const second = await again();
+
+    await second.revokeKey({ keyId, accountId: null, revokedAt: T0 + 1 });
+
+    assert.equal(await store.findSession(session.hash), null);
+    assert.notEqual(await store.findSession(other.hash), null);
+    assert.notEqual(await store.findSession(operator.hash), null);
+  });
+
+  test("a session is over when its account is disabled, and does not come back when it is enabled", async (t) => {
+    const { store, again } = await open(t);
+    const keyId = await seedKey(store);
+    const otherKey = await seedKey(store, "bob");
+    const [session, other] = [newSession({ keyId }), newSession({ keyId: otherKey })];
+    for (const each of [session, other]) await store.createSession(each);
+    const second = await again();
+
+    await second.setAccountDisabled({ login: "ada", disabledAt: T0 + 1 });
+    assert.equal(await store.findSession(session.hash), null);
+    await second.setAccountDisabled({ login: "ada", disabledAt: null });
+
+    assert.equal(await store.findSession(session.hash), null);
+    assert.notEqual(await store.findSession(other.hash), null);
+  });
+
+  test("of a key, and of the operator, the oldest sessions beyond the most end", async (t) => {
+    const { store } = await open(t);
+    const keyId = await seedKey(store);
+    const otherKey = await seedKey(store, "bob");
+    for (const owner of [keyId, null]) {
+      const bystander = newSession({ keyId: otherKey, sessionsMax: 3 });
+      await store.createSession(bystander);
+      const sessions = Array.from({ length: 5 }, () =>
+        newSession({ keyId: owner, sessionsMax: 3 }),
+      );
+      for (const each of sessions) assert.equal(await store.createSession(each), "created");
+
+      const found = await Promise.all(sessions.map(({ hash }) => store.findSession(hash)));
+      assert.deepEqual(
+        found.map((each) => each !== null),
+        [false, false, true, true, true],
+      );
+      assert.notEqual(await store.findSession(bystander.hash), null);
+    }
+  });
+
+  test("notes when sessions were last used, never back, and passes over unknown ones", async (t) => {
+    const { store } = await open(t);
+    const session = newSession();
+    await store.createSession(session);
+    const sessionId = (await store.findSession(session.hash))?.sessionId ?? -1;
+
+    await store.touchSessions([
+      { sessionId, seenAt: T0 + 5 },
+      { sessionId: 12_345, seenAt: T0 + 9 },
+    ]);
+    assert.equal((await store.findSession(session.hash))?.lastSeenAt, T0 + 5);
+    await store.touchSessions([{ sessionId, seenAt: T0 + 4 }]);
+
+    assert.equal((await store.findSession(session.hash))?.lastSeenAt, T0 + 5);
+    assert.equal((await store.findSession(session.hash))?.createdAt, T0);
+  });
+
+  test("ends one session, again without effect", async (t) => {
+    const { store } = await open(t);
+    const [ended, other] = [newSession(), newSession()];
+    for (const each of [ended, other]) await store.createSession(each);
+
+    await store.endSession(ended.hash);
+    await store.endSession(ended.hash);
+    await store.endSession("hash-x");
+
+    assert.equal(await store.findSession(ended.hash), null);
+    assert.notEqual(await store.findSession(other.hash), null);
+  });
+
+  test("a sign-in link opens a session once, before it expires, whoever is first", async (t) => {
+    const { store, again } = await open(t);
+    const second = await again();
+    const link = { hash: "link-1", expiresAt: T0 + 10 };
+    await store.createSignInLink(link);
+    const use = (by: Store, session: NewSession, now = T0) =>
+      by.useSignInLink({ hash: link.hash, now, session });
+
+    const sessions = Array.from({ length: 10 }, () => newSession());
+    const outcomes = await Promise.all(
+      sessions.map((session, i) => use(i % 2 === 0 ? store : second, session)),
+    );
+
+    assert.deepEqual(outcomes.toSorted(), ["created", ...Array(9).fill("refused")]);
+    for (const [i, { hash }] of sessions.entries()) {
+      const isOpen = (await store.findSession(hash)) !== null;
+      assert.equal(isOpen, outcomes[i] === "created");
+    }
+    assert.equal(await use(store, newSession()), "refused");
+  });
+
+  test("a sign-in link that is unknown or has expired opens nothing, and another is not used up by it", async (t) => {
+    const { store } = await open(t);
+    await store.createSignInLink({ hash: "link-1", expiresAt: T0 + 10 });
+    const late = { hash: "link-1", now: T0 + 10, session: newSession() };
+
+    assert.equal(await store.useSignInLink(late), "refused");
+    assert.equal(
+      await store.useSignInLink({ hash: "link-2", now: T0, session: newSession() }),
+      "refused",
+    );
+    assert.equal(await store.findSession(late.session.hash), null);
+    assert.equal(
+      await store.useSignInLink({ hash: "link-1", now: T0 + 9, session: newSession() }),
+      "created",
+    );
+  });
+}

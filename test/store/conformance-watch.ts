@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Store } from "../../src/store/store.ts";
+import {
+  claimAttempt,
+  claimOne,
+  newAttemptRecord,
+  newFinish,
+  newKeyToStore,
+  newPost,
+  newTask,
+  newTaskId,
+  RETENTION_MS,
+  seedAccount,
+  seedDelivery,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+/** What a store tells who watches it, from now on; `take` gives it and forgets it. */
+function watch(store: Store): {
+  readonly take: () => readonly number[];
+  readonly stop: () => void;
+} {
+  const told: number[] = [];
+  const stop = store.watch((accountIds) => {
+    assert.equal(new Set(accountIds).size, accountIds.length, "an account is told once a time");
+    assert(accountIds.length > 0, "nobody is told of nothing");
+    told.push(...accountIds);
+  });
+  return { take: () => [...new Set(told.splice(0))].toSorted((a, b) => a - b), stop };
+}
+
+/** The part of the conformance suite that is about telling of changes. */
+export function exerciseWatch(open: OpenStore): void {
+  test("tells whose tasks changed, for every step of a task's life", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store, "ada");
+    await seedAccount(store, "bob");
+    const { take } = watch(store);
+    const task = newTask({ postback: webhook("a.example") });
+    await store.insertTasks(newPost(ada, [task]));
+    assert.deepEqual(take(), [ada], "posted");
+    const claimed = await claimOne(store);
+    assert.deepEqual(take(), [ada], "started");
+    await store.finishTask(newFinish(claimed));
+    assert.deepEqual(take(), [ada], "ended");
+    const attempt = await claimAttempt(store);
+    assert.deepEqual(take(), [ada], "an attempt was started");
+    await store.recordAttempt(newAttemptRecord(attempt));
+    assert.deepEqual(take(), [ada], "an attempt has ended");
+    await store.redeliver({ accountId: ada, id: task.id, kind: null, now: T0 + 2000 });
+    assert.deepEqual(take(), [ada], "it is sent again");
+    await store.collectTask({ accountId: ada, id: task.id });
+    assert.deepEqual(take(), [ada], "collected");
+    await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 10 });
+    assert.deepEqual(take(), [ada], "erased");
+  });
+
+  test("tells of every attempt, also of one that fails as the one before did", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store, "ada");
+    await seedDelivery(store, ada);
+    const { take } = watch(store);
+    for (const retry of [1, 2, 3]) {
+      const now = T0 + retry * 1000;
+      const attempt = await claimAttempt(store, "a.example", now);
+      assert.deepEqual(take(), [ada]);
+      const decision = { state: "scheduled", dueAt: now + 1000, retry } as const;
+      await store.recordAttempt(newAttemptRecord(attempt, { decision }));
+      assert.deepEqual(take(), [ada]);
+    }
+  });
+
+  test("tells all the accounts of steps that were made at once, each in its turn or together", async (t) => {
+    const { store } = await open(t);
+    const accounts = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { take } = watch(store);
+    await Promise.all(accounts.map((each) => store.insertTasks(newPost(each, [newTask()]))));
+    assert.deepEqual(take(), accounts);
+  });
+
+  test("tells nobody of what changes no task and no delivery", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store, "ada");
+    const { id } = await seedDelivery(store, ada);
+    await store.collectTask({ accountId: ada, id });
+    const { take } = watch(store);
+    const key = { ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 20 };
+    await store.createKey(key);
+    await store.touchKeys([{ keyId: key.keyId, usedAt: T0 }]);
+    await store.collectTask({ accountId: ada, id });
+    await store.collectTask({ accountId: ada, id: newTaskId() });
+    await store.eraseExpired({ now: T0, max: 10 });
+    assert.deepEqual(take(), []);
+  });
+
+  test("tells everybody who watches, and nobody who has stopped", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store, "ada");
+    const [one, other] = [watch(store), watch(store)];
+    await store.insertTasks(newPost(ada, [newTask()]));
+    assert.deepEqual([one.take(), other.take()], [[ada], [ada]]);
+    one.stop();
+    one.stop();
+    await store.insertTasks(newPost(ada, [newTask()]));
+    assert.deepEqual([one.take(), other.take()], [[], [ada]]);
+  });
+}

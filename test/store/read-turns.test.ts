@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+
+import { ANY_TASK } from "../../src/domain/task-search.ts";
+import { ReadTurns, type ReadOwner } from "../../src/store/sqlite/read-turns.ts";
+import { newTaskId, openTestStore, seedAccount } from "../helpers/store.ts";
+
+/** Reads of the test's making, which it ends one by one; `begun` are whose they are. */
+function startTurns() {
+  const turns = new ReadTurns();
+  const begun: ReadOwner[] = [];
+  const open: PromiseWithResolvers<void>[] = [];
+  return {
+    ...{ turns, begun },
+    ask: (owner: ReadOwner): Promise<void> =>
+      turns.take(owner, () => {
+        begun.push(owner);
+        const read = Promise.withResolvers<void>();
+        open.push(read);
+        return read.promise;
+      }),
+    /** Ends the oldest read that is under way, and lets the next one begin. */
+    async end(): Promise<void> {
+      open.shift()?.resolve();
+      await turn();
+      await turn();
+    },
+  };
+}
+
+test("whoever asks for one read waits for one of each other owner, however many those ask for", async () => {
+  const { ask, end, begun } = startTurns();
+  const all = [1, 1, 1, 1, 1, 1, 2, 2, 2, "three", null].map((owner) => ask(owner));
+  assert.deepEqual(begun, [1, 1]);
+
+  for (let i = 0; i < all.length; i++) await end();
+
+  await Promise.all(all);
+  assert.deepEqual(begun, [1, 1, 1, 2, "three", null, 1, 2, 1, 2, 1]);
+});
+
+test("the event loop goes round between reads, though each is answered at once", async () => {
+  const turns = new ReadTurns();
+  let ended = 0;
+  const all = Array.from({ length: 10 }, () =>
+    turns.take(1, async () => {
+      ended++;
+    }),
+  );
+  for (let rounds = 1; ended < all.length; rounds++) {
+    assert(ended <= 2 * rounds, `${ended} reads in ${rounds} rounds`);
+    await turn();
+  }
+  await Promise.all(all);
+});
+
+test("a read that fails gives its turn to the next, and nothing is left behind", async () => {
+  const turns = new ReadTurns();
+  const fail = (): Promise<never> => Promise.reject(new Error("broken"));
+  const failed = [1, 2, 3, 4].map((owner) => assert.rejects(turns.take(owner, fail), /broken/));
+  const last = turns.take(5, async () => "read");
+
+  await turns.idle();
+
+  assert.equal(await last, "read");
+  await Promise.all(failed);
+  await turns.idle();
+});
+
+test("one owner has a thousand reads in line and no more; others are taken in", async () => {
+  const { turns, ask, end } = startTurns();
+  const all = Array.from({ length: 1002 }, () => ask(1));
+  await assert.rejects(ask(1), { name: "StoreError", kind: "overloaded" });
+  all.push(ask(2));
+
+  for (let i = 0; i < all.length; i++) await end();
+
+  await Promise.all(all);
+  await turns.idle();
+});
+
+test("an account that searches without end holds up nobody else's pages", async (t) => {
+  const store = await openTestStore(t, { writer: "thread" });
+  const [busy, other] = [await seedAccount(store, "busy"), await seedAccount(store, "other")];
+  const within = { limit: 1, after: null, examineMax: 100 };
+  let left = 200;
+  const searches = Array.from({ length: left }, async () => {
+    await store.searchTasks({ ...within, scope: busy, search: ANY_TASK });
+    left--;
+  });
+  const range = { from: 0, to: 1 };
+  const others = [
+    ...[null, other].map((scope) => store.searchTasks({ ...within, scope, search: ANY_TASK })),
+    ...[null, other].map((scope) => store.findTraffic({ ...range, scope })),
+    ...[null, other].map((scope) => store.listHostTraffic({ scope, since: 0, limit: 1 })),
+    store.countWork(null),
+  ];
+
+  await Promise.all(others);
+  assert(left > 150, `${left} searches were left`);
+  await Promise.all(searches);
+});
+
+// What is read at once is read in this turn of the event loop, however much of it there is.
+test("what happened to a task is read in its turn, as its texts may be long", async (t) => {
+  const store = await openTestStore(t, { writer: "thread" });
+  const accountId = await seedAccount(store);
+  let isRead = false;
+  const timeline = store.findTimeline({ scope: accountId, id: newTaskId() });
+  const read = timeline.then(() => (isRead = true));
+
+  for (let i = 0; i < 100; i++) await store.findTask({ accountId, id: newTaskId() });
+  assert.equal(isRead, false);
+
+  await read;
+});

@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { schemaSql } from "../../src/assets.ts";
+import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
+import * as candidates from "../../src/store/sqlite/task-candidates.ts";
+import * as search from "../../src/store/sqlite/task-search.ts";
+import * as timeline from "../../src/store/sqlite/timeline.ts";
+import {
+  claimLanes,
+  newDatabaseFile,
+  newFinish,
+  newPost,
+  newTask,
+  openTestStore,
+  seedAccount,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+
+const RANGE = "created_at>? AND (created_at,rowid)<(?,?)";
+
+/** A range of an account's tasks in the order of the answer, without a look at the tasks themselves. */
+function range(index: string, column: string): string {
+  return `SEARCH t USING COVERING INDEX ${index} (account_seq=? AND ${column}=? AND ${RANGE})`;
+}
+
+/** How SQLite says that it merges so many ranges as it reads them. */
+function merged(each: string, count: number): readonly string[] {
+  if (count === 1) return [each];
+  const left = Math.ceil(count / 2);
+  const [first, second] = [merged(each, left), merged(each, count - left)];
+  return ["MERGE (UNION ALL)", "LEFT", ...first, "RIGHT", ...second];
+}
+
+const BY_SEQ = "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)";
+// Of one step, and within a tree of its places alone.
+const SORTED_STEP = "USE TEMP B-TREE FOR ORDER BY";
+
+const SOURCES: Readonly<Record<string, readonly string[]>> = {
+  states: merged(range("tasks_by_state", "state"), 6),
+  type: [range("tasks_by_type", "type")],
+  tag: [range("tasks_by_tag", "tag")],
+  failed: [
+    "SEARCH deliveries USING COVERING INDEX deliveries_failed (task_seq<?)",
+    ...["SCAN f", BY_SEQ, SORTED_STEP],
+  ],
+  retrying: [
+    "SEARCH attempts USING INDEX attempts_retrying (task_seq<?)",
+    ...["SCAN f", BY_SEQ, SORTED_STEP],
+  ],
+  all: ["SEARCH t USING INTEGER PRIMARY KEY (rowid<?)"],
+  listed: ["SCAN l VIRTUAL TABLE INDEX 1:", BY_SEQ, SORTED_STEP],
+};
+
+const OF_DELIVERY = "attempts_by_delivery (task_seq=? AND kind=?)";
+
+/** Each candidate is looked up by its key, and so are its deliveries and their attempts. */
+const FILTER = [
+  ...["SCAN p", BY_SEQ, "SCAN json_each VIRTUAL TABLE INDEX 1:"],
+  ...["SEARCH d USING PRIMARY KEY (task_seq=?)", "SCAN json_each VIRTUAL TABLE INDEX 1:"],
+  ...[`SEARCH attempts USING INDEX ${OF_DELIVERY}`, `SEARCH attempts USING INDEX ${OF_DELIVERY}`],
+  "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
+];
+
+const ACCOUNTS = "SCAN a USING COVERING INDEX sqlite_autoindex_accounts_1";
+const IN_TIME = "created_at>? AND created_at<?";
+const JOINED = ["t", "c", "i", "r", "l", "w"];
+
+const OTHERS: Readonly<Record<string, readonly string[]>> = {
+  id: ["SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
+  ready: ["SCAN t USING INDEX tasks_ready"],
+  readyOfAccount: ["SEARCH t USING INDEX tasks_ready (account_seq=?)"],
+  queued: [
+    ...["COMPOUND QUERY", "LEFT-MOST SUBQUERY", "SCAN t USING INDEX tasks_queued"],
+    ...["UNION ALL", "SCAN t USING INDEX tasks_delayed"],
+  ],
+  running: ["SCAN t USING INDEX tasks_running"],
+  tag: [
+    ACCOUNTS,
+    `SEARCH t USING COVERING INDEX tasks_by_tag (account_seq=? AND tag=? AND ${IN_TIME})`,
+  ],
+  states: [
+    ...[ACCOUNTS, "SCAN s VIRTUAL TABLE INDEX 1:"],
+    `SEARCH t USING COVERING INDEX tasks_by_state (account_seq=? AND state=? AND ${IN_TIME})`,
+  ],
+  MANY_ACCOUNTS: [
+    "SCAN accounts USING COVERING INDEX sqlite_autoindex_accounts_1",
+    "SCAN (subquery-1)",
+  ],
+  MANY_OF_ACCOUNT: [
+    "SEARCH tasks USING COVERING INDEX tasks_by_state (account_seq=?)",
+    "SCAN (subquery-1)",
+  ],
+  ATTEMPTS_FOUND: [`SEARCH attempts USING COVERING INDEX ${OF_DELIVERY}`, "SCAN (subquery-1)"],
+  DELIVERIES_FOUND: [
+    "SEARCH d USING PRIMARY KEY (task_seq=?)",
+    `SEARCH attempts USING INDEX ${OF_DELIVERY}`,
+  ],
+  LAST_ATTEMPTS: [`SEARCH attempts USING INDEX ${OF_DELIVERY}`],
+  FIND_TIMELINE: [
+    "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
+    ...JOINED.slice(1).map(
+      (name) =>
+        `SEARCH ${name} USING INTEGER PRIMARY KEY (rowid=?)${name === "c" ? "" : " LEFT-JOIN"}`,
+    ),
+  ],
+  FIND_TEXTS: [
+    BY_SEQ,
+    ...["i", "r"].map((name) => `SEARCH ${name} USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN`),
+  ],
+};
+
+function texts(module: object): readonly (readonly [name: string, sql: string])[] {
+  return Object.entries(module).flatMap(([name, sql]) =>
+    typeof sql === "string" ? [[name, sql] as const] : [],
+  );
+}
+
+/** The steps of a plan that touch rows, without the lines that only group them. */
+function planOf(connection: Connection, sql: string): readonly string[] {
+  const named = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, 1]));
+  const positional = [...sql.matchAll(/\?/g)].map(() => 1);
+  const rows = connection
+    .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+    .all(...positional, named);
+  return rows
+    .map(({ detail }) => detail)
+    .filter(
+      (detail) => !/^(LIST|(CORRELATED )?SCALAR) SUBQUERY|^CREATE BLOOM|^CO-ROUTINE/.test(detail),
+    );
+}
+
+function assertPlans(connection: Connection): void {
+  const expected = Object.entries(SOURCES);
+  assert.deepEqual(Object.keys(search.SEARCH_BY).sort(), expected.map(([name]) => name).sort());
+  for (const [name, source] of expected) {
+    const plan = (by: Readonly<Record<string, string>>) => planOf(connection, by[name] ?? "");
+    assert.deepEqual(plan(search.SEARCH_BY), [...source, ...FILTER], name);
+    assert.deepEqual(plan(search.COUNT_CANDIDATES_BY).slice(0, source.length), source, name);
+    assert.deepEqual(plan(search.LAST_CANDIDATE_BY).slice(0, source.length), source, name);
+  }
+  const others = [
+    ...texts(candidates.LISTED_BY),
+    ...[candidates, search, timeline].flatMap(texts),
+  ].map(([name, sql]) => [name, planOf(connection, sql)] as const);
+  assert.deepEqual(Object.fromEntries(others), OTHERS);
+}
+
+test("a search seeks where it begins, and looks up each candidate by its key", (t) => {
+  const connection = openWriter(newDatabaseFile(t));
+  t.after(() => connection.close());
+  connection.exec(schemaSql);
+  assertPlans(connection);
+});
+
+// An operator's ANALYZE gives the planner numbers, and with numbers it may prefer another way.
+test("a search is run the same way once a file with tasks in it has been analysed", async (t) => {
+  assertPlans(await openAnalysed(t));
+});
+
+async function openAnalysed(t: TestContext): Promise<Connection> {
+  const file = newDatabaseFile(t);
+  const store = await openTestStore(t, { file });
+  for (let i = 0; i < 30; i++) {
+    const accountId = await seedAccount(store, `account-${i}`);
+    const tags = ["a", "b", null, "c", "a"];
+    const posted = tags.map((tag) => newTask({ tag, postback: webhook(`${tag}.example`) }));
+    await store.insertTasks(newPost(accountId, posted));
+  }
+  const claimed = await store.claimTasks({ type: "echo", max: 100, now: T0 });
+  await Promise.all(claimed.slice(20).map((task) => store.finishTask(newFinish(task))));
+  await claimLanes(store, ["a.example"]);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  connection.exec("ANALYZE");
+  return connection;
+}
