@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import type { Plugin } from "esbuild";
 
+import { dashboardFiles } from "../src/assets.ts";
 import { packageManifest } from "./manifest.ts";
 
 /** Where the sources are and where the bundle goes, absolute paths. */
@@ -38,7 +39,7 @@ export async function bundle({ root, outFile }: BundleOptions): Promise<void> {
     target: "node24",
     format: "cjs",
     external: ["better-sqlite3"],
-    define: assetTexts(root),
+    define: { ...assetTexts(root), POSTBACKD_DASHBOARD: packedDashboard() },
     plugins: [assetsFrom("packaged-assets.ts", root)],
     logLevel: "warning",
   });
@@ -53,6 +54,19 @@ export function assetTexts(root: string): Record<string, string> {
     POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
     POSTBACKD_VERSION: JSON.stringify(version),
   };
+}
+
+/** The dashboard as JSON, its bytes in Base64: what `packaged-assets.ts` unpacks. It must have been built before. */
+function packedDashboard(): string {
+  const files = dashboardFiles();
+  if (files.length === 0) throw new Error("the dashboard is not built: npm run build:dashboard");
+  const base64 = (bytes: Uint8Array | null) =>
+    bytes === null ? null : Buffer.from(bytes).toString("base64");
+  const packed = files.map((file) => ({
+    ...file,
+    ...{ body: base64(file.body), gzip: base64(file.gzip), brotli: base64(file.brotli) },
+  }));
+  return JSON.stringify(packed);
 }
 
 /** Puts a file of `scripts` in the place of `src/assets.ts`. */

@@ -1,4 +1,4 @@
-import type { ThreadOptions } from "../src/assets.ts";
+import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
 
 /**
  * What the package's daemon has in the place of `src/assets.ts`: the texts put in by the build, the threads as
@@ -14,6 +14,11 @@ export const version: string = POSTBACKD_VERSION;
 
 export const writerThreadEntry: string | URL = new URL("./writer-thread.js", import.meta.url);
 export const readerThreadEntry: string | URL = new URL("./reader-thread.js", import.meta.url);
+
+/** A daemon in somebody's program serves no dashboard. */
+export function dashboardFiles(): readonly DashboardFile[] {
+  return [];
+}
 
 // What the program was started with is for the program: `--input-type=module` ends a thread at its first line, and a
 // hook of `--import` would run in each of them.

@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import { getEnvironmentData, setEnvironmentData } from "node:worker_threads";
 
-import type { ThreadOptions } from "../src/assets.ts";
+import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
 
 /**
  * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
@@ -21,6 +21,26 @@ import type { ThreadOptions } from "../src/assets.ts";
 
 declare const POSTBACKD_SCHEMA_SQL: string;
 declare const POSTBACKD_VERSION: string;
+declare const POSTBACKD_DASHBOARD: readonly PackedFile[];
+
+/** A file of the dashboard, its bytes in Base64. */
+type PackedFile = Pick<DashboardFile, "path" | "type" | "isImmutable"> &
+  Readonly<Record<"body", string>> &
+  Readonly<Record<"gzip" | "brotli", string | null>>;
+
+let unpacked: readonly DashboardFile[] | null = null;
+
+export function dashboardFiles(): readonly DashboardFile[] {
+  unpacked ??= POSTBACKD_DASHBOARD.map(({ body, gzip, brotli, ...file }) => ({
+    ...{ ...file, body: Buffer.from(body, "base64") },
+    ...{ gzip: bytesOrNull(gzip), brotli: bytesOrNull(brotli) },
+  }));
+  return unpacked;
+}
+
+function bytesOrNull(text: string | null): Uint8Array | null {
+  return text === null ? null : Buffer.from(text, "base64");
+}
 
 export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
 

@@ -54,6 +54,13 @@ export const RINGS: readonly Ring[] = [
     packages: ["h3", "listhen", "srvx"],
     node: ["crypto", "http", "https", "zlib", ...PLUMBING],
   },
+  // What runs in the browser: a client of the API.
+  {
+    files: "dashboard/*",
+    imports: ["domain/*"],
+    packages: ["preact", "@preact/signals"],
+    node: [],
+  },
   // `postbackd worker`: a client of the API in a process of its own.
   {
     files: "worker/*",

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
@@ -8,6 +9,25 @@ import { fileURLToPath } from "node:url";
 
 /** The text of `schema.sql`: what a new database file is made with. */
 export const schemaSql: string = readFileSync(new URL("../schema.sql", import.meta.url), "utf8");
+
+/** A file of the dashboard. */
+export interface DashboardFile {
+  /** Where it is served: `/dashboard/` is the page itself. */
+  readonly path: string;
+  /** Its Content-Type. */
+  readonly type: string;
+  readonly body: Uint8Array;
+  /** The same, compressed; null where that saves nothing. */
+  readonly gzip: Uint8Array | null;
+  readonly brotli: Uint8Array | null;
+  /** Its name changes with its content. */
+  readonly isImmutable: boolean;
+}
+
+/** The dashboard as `npm run build:dashboard` made it; none where it has not. Read anew when it was built again. */
+export function dashboardFiles(): readonly DashboardFile[] {
+  return readDashboard(fileURLToPath(new URL("../dist/dashboard/", import.meta.url)));
+}
 
 /** The version in `package.json`. */
 export const version: string = packageVersion();
@@ -45,6 +65,39 @@ export const commandHost: readonly [string, ...string[]] = [
  * that folder; here the addon is a file of node_modules and there is nothing to do.
  */
 export function prepareNativeAddon(_dataFolder: string): void {}
+
+let readFiles: { readonly list: string; readonly files: readonly DashboardFile[] } | null = null;
+
+function readDashboard(folder: string): readonly DashboardFile[] {
+  try {
+    const list = readFileSync(join(folder, "files.json"), "utf8");
+    // The names in it change with what the files hold.
+    if (readFiles?.list !== list) readFiles = { list, files: readListed(folder, list) };
+    return readFiles.files;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+function readListed(folder: string, list: string): readonly DashboardFile[] {
+  const read = (name: string | null) => (name === null ? null : readFileSync(join(folder, name)));
+  // Our own script wrote it, just now or not long ago.
+  return (JSON.parse(list) as ListedFile[]).map(({ path, type, isImmutable, ...names }) => ({
+    ...{ path, type, isImmutable, body: readFileSync(join(folder, names.file)) },
+    ...{ gzip: read(names.gzip), brotli: read(names.brotli) },
+  }));
+}
+
+/** A row of `dist/dashboard/files.json`; names are relative to its folder. */
+interface ListedFile {
+  readonly path: string;
+  readonly type: string;
+  readonly file: string;
+  readonly gzip: string | null;
+  readonly brotli: string | null;
+  readonly isImmutable: boolean;
+}
 
 function packageVersion(): string {
   const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");

@@ -32,6 +32,9 @@ export interface Config {
   /** 0 picks a free one. */
   readonly port: number;
   readonly readyFile: string | null;
+  readonly dashboard: boolean;
+  /** Scheme, host and port at which browsers reach the dashboard; null: the address listened on. */
+  readonly publicUrl: string | null;
   readonly insecureHttp: boolean;
   /** CIDR blocks and single addresses, as written. */
   readonly trustedProxies: readonly string[];
@@ -201,6 +204,8 @@ function readSettings(
     host: read(SETTINGS.host),
     port: read(SETTINGS.port),
     readyFile: read(SETTINGS.readyFile),
+    dashboard: read(SETTINGS.dashboard),
+    publicUrl: read(SETTINGS.publicUrl),
     insecureHttp: read(SETTINGS.insecureHttp),
     trustedProxies: read(SETTINGS.trustedProxies),
     tls: readTls(read, findings),

@@ -1,18 +1,22 @@
+import { dashboardFiles } from "./assets.ts";
 import type { Config } from "./config.ts";
 import { StorageWatch } from "./daemon-storage.ts";
+import { runnerTypes, shownRunners, systemSource } from "./daemon-system.ts";
 import type { Clock } from "./domain/clock.ts";
 import { IdGenerator } from "./domain/id.ts";
-import type { Logger } from "./domain/log.ts";
+import type { Logger, LogLine } from "./domain/log.ts";
 import { decideServiceStatus, type ServiceStatus } from "./domain/service-status.ts";
 import type { UrlPolicy } from "./domain/webhook-url.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createApp } from "./http/app.ts";
+import { toBrowserPolicy } from "./http/browser-guard.ts";
 import { toProxyPolicy } from "./http/client-address.ts";
 import type { GateDeps } from "./http/gate.ts";
+import { LiveFeed, newBootName } from "./http/live-feed.ts";
 import { operations } from "./http/operations.ts";
 import { RateLimiter } from "./http/rate-limiter.ts";
 import type { TaskWaiters } from "./http/task-waiters.ts";
-import { keyUsageNotes, workerUsageNotes } from "./http/usage-notes.ts";
+import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "./http/usage-notes.ts";
 import { StoreError, type Store } from "./store/store.ts";
 
 /** The part of the composition root that makes the HTTP API. */
@@ -25,12 +29,14 @@ export interface ApiParts {
   readonly engine: Engine;
   readonly waiters: TaskWaiters;
   readonly urlPolicy: () => UrlPolicy;
+  /** The last lines of the log. */
+  readonly recentLog?: () => readonly LogLine[];
 }
 
 export interface Api {
   readonly app: ReturnType<typeof createApp>;
-  /** Takes in tasks from now on. */
-  open(): void;
+  /** Takes in tasks from now on, at this URL. */
+  open(url: string): void;
   /** Takes in no more tasks and lets go of the requests that wait for one. */
   beginStop(): void;
   /** Writes what it keeps in memory. To be called before the store is closed. */
@@ -45,65 +51,100 @@ const HOUR_MS = 60 * MINUTE_MS;
 /** Makes the API. It refuses tasks until it is opened. */
 export async function createApi(parts: ApiParts): Promise<Api> {
   const { config, clock, log, store, engine, waiters } = parts;
-  const { limits, retentionMs, retentionDays } = config;
+  const { limits } = config;
   const storage = new StorageWatch({ ...limits, store, clock, log, file: config.database });
   // So that a start without room says so in the log.
   await storage.shortage();
-  const state = { isOpen: false };
+  const state = { isOpen: false, url: "" };
   // A halted engine would never run what is taken in.
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
   const keyUsage = keyUsageNotes(parts);
   const workerUsage = workerUsageNotes(parts);
+  const sessionUsage = sessionUsageNotes(parts);
   const ids = new IdGenerator();
+  const liveFeed = new LiveFeed({ store, clock, log, boot: newBootName() });
+  const gate = createGate(parts, { keyUsage, workerUsage, sessionUsage });
   const all = operations({
-    ...{ store, ids, keyUsage, waiters, retentionMs, retentionDays, limits, isAccepting, hasRoom },
+    ...configFacts(parts),
+    ...engineCalls(parts),
+    ...callLimits(parts),
+    ...{ store, clock, ids, waiters, liveFeed, keyUsage, workerUsage, sessionUsage },
+    ...{ failedAuthentications: gate.failedAuthentications, isAccepting, hasRoom },
+    shortage: () => storage.shortage(),
+    serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
+    systemFacts: systemSource({ recentLog: () => [], ...parts, url: () => state.url }),
+    notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
+  });
+  const pages = config.dashboard ? dashboardFiles : null;
+  return {
+    app: createApp({ operations: all, gate, clock, ids, log, limits, pages }),
+    open(url) {
+      state.url = url;
+      state.isOpen = true;
+    },
+    beginStop() {
+      state.isOpen = false;
+      waiters.release();
+      liveFeed.close();
+    },
+    async finish() {
+      await Promise.all([keyUsage.write(), workerUsage.write(), sessionUsage.write()]);
+    },
+  };
+}
+
+/** What operations know from the configuration. */
+function configFacts(parts: ApiParts) {
+  const { config } = parts;
+  const { limits, retentionMs, retentionDays, marketplaces } = config;
+  return {
+    ...{ servesDashboard: config.dashboard, limits, retentionMs, retentionDays },
     ...{ rules: taskRules(parts), tasksMax: limits.tasksPerPost },
-    ...{ desk: engine.desk, workerTypes: workerTypes(config) },
-    progressOf: (id) => engine.progressOf(id),
-    wake: (types) => engine.wake(types),
-    wakeDeliveries: (hosts) => engine.wakeDeliveries(hosts),
-    cancelled(id) {
+    ...{ workerTypes: workerTypes(config), webhookTimeoutMs: config.webhooks.timeoutMs },
+    ...{ runnerTypes: runnerTypes(config), runnerOf: shownRunners(config) },
+    marketplaces: marketplaces.map(({ code, name, details }) => ({
+      ...{ code, name },
+      ...details,
+    })),
+  };
+}
+
+/** What operations ask of the engine. */
+function engineCalls({ engine, waiters }: ApiParts) {
+  return {
+    desk: engine.desk,
+    progressOf: (id: string) => engine.progressOf(id),
+    wake: (types: ReadonlySet<string>) => engine.wake(types),
+    wakeDeliveries: (hosts: readonly string[]) => engine.wakeDeliveries(hosts),
+    workersWaiting: (type: string) => engine.desk.waitingFor(type),
+    cancelled(id: string) {
       engine.cancel(id);
       waiters.tell(id);
     },
+  };
+}
+
+function callLimits({ config: { limits }, clock }: ApiParts) {
+  return {
     redeliveries: new RateLimiter({
       ...{ limit: REDELIVERIES_PER_MINUTE, windowMs: MINUTE_MS, clock },
     }),
     accessRequests: new RateLimiter({
       ...{ limit: limits.accessRequestsPerHour, windowMs: HOUR_MS, clock },
     }),
-    marketplaces: config.marketplaces.map(({ code, name, details }) => ({
-      ...{ code, name },
-      ...details,
-    })),
-    serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
-    notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
-  });
-  const gate = createGate(parts, { keyUsage, workerUsage });
-  return {
-    app: createApp({ operations: all, gate, clock, ids, log, limits }),
-    open() {
-      state.isOpen = true;
-    },
-    beginStop() {
-      state.isOpen = false;
-      waiters.release();
-    },
-    async finish() {
-      await Promise.all([keyUsage.write(), workerUsage.write()]);
-    },
   };
 }
 
 function createGate(
   { config, clock, store }: ApiParts,
-  usage: Pick<GateDeps, "keyUsage" | "workerUsage">,
+  usage: Pick<GateDeps, "keyUsage" | "workerUsage" | "sessionUsage">,
 ): GateDeps {
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock };
   return {
     ...{ store, ...usage },
+    browsers: config.dashboard ? toBrowserPolicy(config) : null,
     proxies: toProxyPolicy({ trustedProxies, insecureHttp, servesTls: tls !== null }),
     failedAuthentications: new RateLimiter({
       ...perMinute,

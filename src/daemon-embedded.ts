@@ -10,11 +10,11 @@ import { makeThrowawayFolder, removeThrowawayFolder } from "./daemon-throwaway.t
 import { warnOfRisks } from "./daemon-warnings.ts";
 import { DRAIN_MS, startDaemon } from "./daemon.ts";
 import type { Daemon } from "./daemon.ts";
-import { isLogin, LOGIN_RULE, newWebhookSecret } from "./domain/account.ts";
+import { isLogin, LOGIN_RULE, mintAccount } from "./domain/account.ts";
 import { systemClock } from "./domain/clock.ts";
 import type { Clock } from "./domain/clock.ts";
 import { IdGenerator } from "./domain/id.ts";
-import { ACTIVE_KEYS_MAX, newKey, newKeyId, newWorkerToken } from "./domain/key.ts";
+import { ACTIVE_KEYS_MAX, newWorkerToken } from "./domain/key.ts";
 import type { Logger } from "./domain/log.ts";
 import { isWorkerName, WORKER_NAME_RULE } from "./domain/worker.ts";
 import { createLogger } from "./log.ts";
@@ -78,11 +78,11 @@ async function makeAccount(
     throw new Error(`a login is ${LOGIN_RULE}, not ${quote(login)}`);
   }
   const createdAt = clock.now();
-  const { key, hash, lastFour } = newKey();
-  const toStore = { keyId: newKeyId(ids.next(createdAt)), hash, lastFour, label: null };
-  const webhookSecret = newWebhookSecret();
-  const account = { login, webhookSecret, createdAt, firstKey: toStore };
-  if ((await store.createAccount(account)) === "created") return { login, key, webhookSecret };
+  const { account, first } = mintAccount(login, { createdAt, ids });
+  const { key, toStore } = first;
+  if ((await store.createAccount(account)) === "created") {
+    return { login, key, webhookSecret: account.webhookSecret };
+  }
 
   const further = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
   const secrets = await store.findSecrets(login);

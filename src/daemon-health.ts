@@ -42,6 +42,29 @@ export async function askHealth(question: HealthQuestion): Promise<Health> {
   }
 }
 
+const FIND_MS = 2_000;
+
+/**
+ * Where the daemon of a database file answers, by an address that a browser can go to; null where none does. Never rejects
+ * for what a network or a file can do.
+ */
+export async function findDaemonUrl(config: Config, clock: Clock): Promise<string | null> {
+  const place = findDaemon(config);
+  if (typeof place === "string") return null;
+  const { origin } = toLoopback(place.url);
+  const { isCertificateChecked } = place;
+  const deadline = new AbortController();
+  const timer = clock.setTimer(FIND_MS, () => deadline.abort());
+  const answer = await probe(new URL(`${origin}/readyz`), {
+    isCertificateChecked,
+    signal: deadline.signal,
+  });
+  timer.cancel();
+  // One that takes in nothing at present serves its dashboard all the same.
+  const isOurs = answer.kind !== "failed" && readAnswer(answer.body).status !== null;
+  return isOurs ? origin : null;
+}
+
 async function askOnce(question: HealthQuestion, limitMs: number): Promise<Health> {
   if (question.url !== null) {
     const place = { url: question.url, isCertificateChecked: true, otherwise: "" };
@@ -102,7 +125,7 @@ async function askAt(
 }
 
 /** A daemon that listens on every address is asked on loopback: the wildcard is no address to go to. */
-function toLoopback(url: URL): URL {
+export function toLoopback(url: URL): URL {
   const loopback = LOOPBACK_OF.get(url.hostname);
   if (loopback === undefined) return url;
   const changed = new URL(url);

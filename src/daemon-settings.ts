@@ -35,7 +35,10 @@ export function readSettings(
   if (!isLog(log)) {
     problems.push("log must be true, or a logger with debug, info, warn and error");
   }
-  const table = toTable({ ...(isTable(config) ? config : {}), types, port, database }, 3);
+  const table = toTable(
+    { ...(isTable(config) ? config : {}), types, port, database, dashboard: false },
+    3,
+  );
   const verdict = loadConfig({
     ...{ flags: {}, env: {}, cwd: place.cwd, table },
     // Nothing of the machine is the program's to give.
@@ -60,6 +63,8 @@ const OTHERWISE: ReadonlyMap<string, string> = new Map([
   ["database", "give database beside config"],
   ["port", "give port beside config"],
   ["ready_file", "leave it out: createDaemon settles when it is ready"],
+  ["dashboard", "leave it out: a daemon that is part of a program serves none"],
+  ["public_url", "leave it out: a daemon that is part of a program serves no dashboard"],
 ]);
 
 function unknownSettings(settings: FileTable): string[] {

@@ -6,7 +6,7 @@ import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./dae
 import { policySource } from "./daemon-url.ts";
 import type { Clock } from "./domain/clock.ts";
 import type { CommandLine } from "./domain/command-line.ts";
-import type { Logger } from "./domain/log.ts";
+import type { Logger, LogLine } from "./domain/log.ts";
 import { ClockWatch } from "./engine/clock-watch.ts";
 import type { Engine } from "./engine/engine.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
@@ -23,6 +23,8 @@ export interface DaemonOptions {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The last lines of that log, newest last; without it the operator is shown none. */
+  readonly recentLog?: () => readonly LogLine[];
   /**
    * What starts the process that runs commands on the machine's clock. Without it the daemon's own process
    * runs them, on the daemon's clock: see `CommandHost` for what that costs.
@@ -44,7 +46,10 @@ export interface Daemon {
    */
   reload(): void;
   /** What the operator does to the file while it is served. */
-  readonly store: Pick<Store, "createAccount" | "createKey" | "createWorker" | "findSecrets">;
+  readonly store: Pick<
+    Store,
+    "createAccount" | "createKey" | "createWorker" | "createSignInLink" | "findSecrets"
+  >;
   /**
    * Takes in nothing new, lets what is under way end for 18 s, then breaks it off; nothing that was
    * acknowledged is lost either way. Settles when the file is closed. Safe to call twice.
@@ -112,7 +117,7 @@ async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
     await closed;
     throw error;
   }
-  api.open();
+  api.open(server.url);
   const reload = (): void => reloadTls(server, options);
   return toDaemon({ ...held, engine, api, server, clock, hadAccounts, reload });
 }

@@ -1,6 +1,6 @@
 import { pino, type DestinationStream } from "pino";
 
-import type { Logger } from "./domain/log.ts";
+import type { Logger, LogLine } from "./domain/log.ts";
 
 export interface LogOptions {
   readonly level: "debug" | "info" | "warn" | "error" | "silent";
@@ -9,26 +9,89 @@ export interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-/** Makes the program's log: JSON lines, or text for a person at a terminal. */
-export function createLogger({ level, format, write }: LogOptions): Logger {
-  const sink: DestinationStream = { write: write ?? ((line) => process.stderr.write(line)) };
-  const stream = format === "json" ? sink : { write: (line: string) => sink.write(toText(line)) };
-  const options = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
-  return pino({ ...options, formatters: { level: (label) => ({ level: label }) } }, stream);
+/** A log that remembers its last lines. */
+export interface RecentLogger extends Logger {
+  /** The last {@link RECENT_LINES_MAX} lines that were written, from info up, newest last. */
+  recent(): readonly LogLine[];
 }
 
-// `2026-01-31T09:00:00.000Z WARN  message key=value …`, made from the JSON line, so that both forms say the same.
-function toText(line: string): string {
+/** So many lines are remembered. */
+export const RECENT_LINES_MAX = 200;
+
+/** What is remembered of a message, and of its facts, is cut behind so many characters. */
+const RECENT_TEXT_MAX = 4000;
+
+/** Makes the program's log: JSON lines, or text for a person at a terminal. */
+export function createLogger({ level, format, write }: LogOptions): RecentLogger {
+  const sink: DestinationStream = { write: write ?? ((line) => process.stderr.write(line)) };
+  const lines: LogLine[] = [];
+  const stream: DestinationStream = {
+    write(line) {
+      // Debug lines are many, and nobody reads them here.
+      const parts = format === "json" && line.startsWith(DEBUG) ? null : toParts(line);
+      sink.write(format === "json" || parts === null ? line : toText(parts));
+      if (parts !== null) remember(parts, lines);
+    },
+  };
+  const options = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
+  const logger = pino({ ...options, formatters: { level: (label) => ({ level: label }) } }, stream);
+  return {
+    debug: (facts, message) => logger.debug(facts, message),
+    info: (facts, message) => logger.info(facts, message),
+    warn: (facts, message) => logger.warn(facts, message),
+    error: (facts, message) => logger.error(facts, message),
+    recent: () => [...lines],
+  };
+}
+
+const DEBUG = '{"level":"debug"';
+
+const RECENT_LEVELS = ["info", "warn", "error"] as const;
+
+function remember(parts: LineParts, lines: LogLine[]): void {
+  const level = RECENT_LEVELS.find((each) => each === parts.level);
+  if (level === undefined) return;
+  const { time, message, pairs, stack } = parts;
+  const facts = [pairs.join(" "), ...(stack === null ? [] : [stack])].join("\n").trim();
+  lines.push({ time, level, message: cut(message), facts: cut(facts) });
+  if (lines.length > RECENT_LINES_MAX) lines.shift();
+}
+
+// Half a pair would be no text any more.
+function cut(text: string): string {
+  return text.length <= RECENT_TEXT_MAX
+    ? text
+    : `${text.slice(0, RECENT_TEXT_MAX).toWellFormed()}…`;
+}
+
+/** A line's parts, of the JSON line, so that all forms say the same. */
+interface LineParts {
+  readonly time: string;
+  readonly level: string;
+  readonly message: string;
+  /** `key=value`. */
+  readonly pairs: readonly string[];
+  readonly stack: string | null;
+}
+
+function toParts(line: string): LineParts | null {
   const parsed: unknown = JSON.parse(line);
-  if (typeof parsed !== "object" || parsed === null) return line;
+  if (typeof parsed !== "object" || parsed === null) return null;
   const { time, level, msg, err, ...facts } = { time: "", level: "", msg: "", ...parsed } as Record<
     string,
     unknown
   >;
-  const pairs = Object.entries(facts).map(([key, value]) => `${key}=${factText(value)}`);
-  const head = [time, String(level).toUpperCase().padEnd(5), msg, ...pairs].map(String).join(" ");
-  const stack = isError(err) ? `\n${printable(err.stack).replaceAll("\\n", "\n")}` : "";
-  return `${head}${stack}\n`;
+  return {
+    ...{ time: String(time), level: String(level), message: String(msg) },
+    pairs: Object.entries(facts).map(([key, value]) => `${key}=${factText(value)}`),
+    stack: isError(err) ? printable(err.stack).replaceAll("\\n", "\n") : null,
+  };
+}
+
+// `2026-01-31T09:00:00.000Z WARN  message key=value …`
+function toText({ time, level, message, pairs, stack }: LineParts): string {
+  const head = [time, level.toUpperCase().padEnd(5), message, ...pairs].join(" ");
+  return stack === null ? `${head}\n` : `${head}\n${stack}\n`;
 }
 
 function isError(value: unknown): value is { readonly stack: string } {

@@ -97,6 +97,8 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_TRUSTED_PROXY: "10.0.0.0/8,fd00::/8,192.0.2.1",
     POSTBACKD_TLS_CERT: "tls/cert.pem",
     POSTBACKD_TLS_KEY: "/etc/tls/key.pem",
+    POSTBACKD_DASHBOARD: "false",
+    POSTBACKD_PUBLIC_URL: "HTTPS://PB.example.com:443/",
     POSTBACKD_WEBHOOKS_TIMEOUT: "500ms",
     POSTBACKD_WEBHOOKS_RETRY_AFTER: "1s,2h,1d",
     POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT: "70",
@@ -137,6 +139,7 @@ test("takes every setting from its variable, which every setting has", () => {
   assert.equal(config.readyFile, "/srv/app/ready.json");
   assert.equal(config.insecureHttp, true);
   assert.deepEqual(config.trustedProxies, ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]);
+  assert.deepEqual([config.dashboard, config.publicUrl], [false, "https://pb.example.com"]);
   assert.deepEqual(config.webhooks.retryAfterMs, [1_000, 7_200_000, 86_400_000]);
   assert.equal(config.webhooks.timeoutMs, 500);
   assert.equal(config.webhooks.maxInFlight, 70);
@@ -162,6 +165,48 @@ test("takes every setting from its variable, which every setting has", () => {
   });
   assert.deepEqual(config.tls, { cert: "/srv/app/tls/cert.pem", key: "/etc/tls/key.pem" });
   assert.deepEqual(config.log, { level: "debug", format: "text" });
+});
+
+test("takes a flag that switches off for what it says, and its value for what that says", () => {
+  const dashboardOf = (flags: Readonly<Record<string, unknown>>) => {
+    const config = loaded({ flags, env: { POSTBACKD_DASHBOARD: "true" } });
+    return [config.dashboard, config.sources.get("dashboard")];
+  };
+
+  assert.deepEqual(dashboardOf({ "no-dashboard": ["true"] }), [false, "flag --no-dashboard"]);
+  assert.deepEqual(dashboardOf({ "no-dashboard": ["false"] }), [true, "flag --no-dashboard"]);
+  assert.deepEqual(dashboardOf({}), [true, "environment POSTBACKD_DASHBOARD"]);
+});
+
+test("takes for a public URL nothing but scheme, host and port", () => {
+  const wrong = [
+    [
+      "pb.example.com",
+      "//pb.example.com",
+      "ftp://pb.example.com",
+      "https:pb.example.com",
+      "https://",
+    ],
+    ["https://pb.example.com/x", "https://pb.example.com?x", "https://pb.example.com/#x", ""],
+    [
+      "https://user@pb.example.com",
+      "https://a b",
+      " https://pb.example.com",
+      "https://pb\\x",
+      5,
+      true,
+    ],
+  ].flat();
+  for (const value of wrong) {
+    const verdict = load({ flags: { "public-url": value } });
+    assert.equal(verdict.kind, "problems", String(value));
+  }
+  for (const [value, origin] of [
+    ["http://pb.lan:8080", "http://pb.lan:8080"],
+    ["https://[2001:DB8::1]:8443/", "https://[2001:db8::1]:8443"],
+  ] as const) {
+    assert.equal(loaded({ flags: { "public-url": value } }).publicUrl, origin);
+  }
 });
 
 test("accepts every default where the file states it", () => {

@@ -5,7 +5,7 @@ import { PENDING_REQUESTS_MAX } from "../domain/access-request.ts";
 import { systemClock } from "../domain/clock.ts";
 import { timeOrNull, timeText } from "../domain/time.ts";
 import type { Undecidable } from "../store/store.ts";
-import { mintAccount, newAccountAnswer } from "./admin-account.ts";
+import { mintAccountNow, newAccountAnswer } from "./admin-account.ts";
 import { defineAdminCommand, loginOf } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { isSet, textOf } from "./arguments.ts";
@@ -103,7 +103,7 @@ function noRequest(which: "pending" | "all"): readonly string[] {
 
 function approveRequest(id: string, login: string): AdminStep {
   return async (store) => {
-    const minted = mintAccount(login);
+    const minted = mintAccountNow(login);
     const { account } = minted;
     const approval = { id, decidedAt: account.createdAt, account };
     const outcome = await store.approveAccessRequest(approval);

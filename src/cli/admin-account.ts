@@ -1,14 +1,13 @@
 import { defineCommand } from "citty";
 
-import { newWebhookSecret } from "../domain/account.ts";
-import type { Account } from "../domain/account.ts";
+import { mintAccount } from "../domain/account.ts";
+import type { Account, MintedAccount } from "../domain/account.ts";
 import { systemClock } from "../domain/clock.ts";
+import { IdGenerator } from "../domain/id.ts";
 import { timeOrNull, timeText } from "../domain/time.ts";
-import type { NewAccount } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { mintKey, newKeyDocument } from "./admin-key.ts";
-import type { CreatedKey } from "./admin-key.ts";
+import { newKeyDocument } from "./admin-key.ts";
 import { CommandFailure } from "./failure.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
@@ -67,18 +66,9 @@ export const accountCommand = defineCommand({
   subCommands: { create, list, disable, enable },
 });
 
-/** An account that was just made up: the only time that its first key is known whole. */
-export interface MintedAccount {
-  readonly account: NewAccount;
-  readonly first: CreatedKey;
-}
-
-/** Mints an account's webhook secret and first key. Nothing is stored by it. */
-export function mintAccount(login: string): MintedAccount {
-  const first = mintKey({ label: null, createdAt: systemClock.now() });
-  const webhookSecret = newWebhookSecret();
-  const { createdAt, toStore: firstKey } = first;
-  return { account: { login, webhookSecret, createdAt, firstKey }, first };
+/** An account to make now. */
+export function mintAccountNow(login: string): MintedAccount {
+  return mintAccount(login, { createdAt: systemClock.now(), ids: new IdGenerator() });
 }
 
 /** Shows a new account with both its secrets. */
@@ -103,7 +93,7 @@ export function newAccountAnswer({ account, first }: MintedAccount): Answer {
 
 function createAccount(login: string): AdminStep {
   return async (store) => {
-    const minted = mintAccount(login);
+    const minted = mintAccountNow(login);
     const outcome = await store.createAccount(minted.account);
     if (outcome === "exists") {
       const another = `'postbackd admin key create ${login}' makes another key for it`;

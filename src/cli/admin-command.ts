@@ -21,14 +21,17 @@ export type AdminStep = (store: Store, config: Config) => Promise<Answer>;
 export interface AdminCommand {
   readonly meta: ProgramMeta;
   readonly args: ArgsDef;
+  /** Flags of settings that it takes beside `--db` and `--config`. */
+  readonly settings?: readonly string[];
   /** Checks the arguments, before any file is looked at; throws a {@link UsageError}. */
   readonly plan: (args: Arguments) => AdminStep;
 }
 
 /** Defines a command of `admin`, with the flags that all of them take. */
-export function defineAdminCommand({ meta, args: own, plan }: AdminCommand): CommandDef {
+export function defineAdminCommand(command: AdminCommand): CommandDef {
+  const { meta, args: own, settings: flags = [], plan } = command;
   const json = { type: "boolean", description: "Print one JSON document" } as const;
-  const args: ArgsDef = { ...own, ...settingArgs(["db", "config"]), json };
+  const args: ArgsDef = { ...own, ...settingArgs(["db", "config", ...flags]), json };
   return defineCommand({
     meta,
     args,

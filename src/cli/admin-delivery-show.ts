@@ -5,12 +5,13 @@ import { systemClock } from "../domain/clock.ts";
 import { explainAttempt, explainDelivery, explainNoDelivery } from "../domain/delivery-story.ts";
 import type { DeliveryKind } from "../domain/delivery.ts";
 import { isId } from "../domain/id.ts";
+import { sentRequest } from "../domain/sent-request.ts";
 import { messageHash } from "../domain/signature.ts";
 import { postedUrls } from "../domain/task-url.ts";
 import { durationText, timeOrNull, timeText } from "../domain/time.ts";
 import { urlSteps } from "../domain/url-steps.ts";
 import type { UrlStep } from "../domain/url-steps.ts";
-import { signedMessage, webhookId, webhookRequest } from "../domain/webhook-request.ts";
+import { signedMessage, webhookId } from "../domain/webhook-request.ts";
 import type { WebhookRequest } from "../domain/webhook-request.ts";
 import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
@@ -138,7 +139,7 @@ function toShown(delivery: Delivery, found: TaskDeliveries, now: number): Shown 
     attempts: delivery.attempts.map((attempt) => ({
       attempt,
       story: explainAttempt(attempt, { url, now }),
-      request: requestOf(attempt, { kind, url, found }),
+      request: sentRequest(attempt, { ...found, kind, url }),
     })),
   };
 }
@@ -153,19 +154,6 @@ function stepsOf({ kind, url }: Delivery, { task }: TaskDeliveries): readonly Ur
     first === undefined ? [] : [{ ...first, step: "as posted, in encoded form" }, ...rest];
   // What is requested is what is stored, whatever the rules of now would make of what was posted.
   return steps.at(-1)?.url === url ? steps : [...steps, { step: "as stored", url }];
-}
-
-function requestOf(
-  { number, startedAt, outcome, error, address }: Attempt,
-  of: { readonly kind: DeliveryKind; readonly url: string; readonly found: TaskDeliveries },
-): WebhookRequest | null {
-  const { kind, url, found } = of;
-  if (startedAt === null || outcome === "refused") return null;
-  // A crash leaves no address, and may have come after the request had gone out.
-  const isUnsent = outcome !== null && outcome !== "interrupted" && address === null;
-  if (isUnsent && error !== null) return null;
-  const { task, webhookSecret, webhookSecretNext } = found;
-  return webhookRequest({ kind, url, task, number, startedAt, webhookSecret, webhookSecretNext });
 }
 
 function deliveryDocument(shown: Shown, taskId: string): Answer["document"] {

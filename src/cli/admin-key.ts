@@ -2,16 +2,10 @@ import { defineCommand } from "citty";
 
 import { systemClock } from "../domain/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
-import {
-  ACTIVE_KEYS_MAX,
-  isKeyLabel,
-  KEY_LABEL_MAX,
-  KEY_PREFIX,
-  newKey,
-  newKeyId,
-} from "../domain/key.ts";
+import { ACTIVE_KEYS_MAX, isKeyLabel, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../domain/key.ts";
+import type { CreatedKey } from "../domain/key.ts";
 import { timeOrNull, timeText } from "../domain/time.ts";
-import type { Key, KeyToStore } from "../store/store.ts";
+import type { Key } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { textOf } from "./arguments.ts";
@@ -73,21 +67,6 @@ export const keyCommand = defineCommand({
   subCommands: { create, list, revoke },
 });
 
-/** A key that was just minted: the only time that it is known whole. */
-export interface CreatedKey {
-  readonly key: string;
-  readonly createdAt: number;
-  readonly toStore: KeyToStore;
-}
-
-/** Mints a key and its id. Nothing is stored by it. */
-export function mintKey(given: { label: string | null; createdAt: number }): CreatedKey {
-  const { label, createdAt } = given;
-  const { key, hash, lastFour } = newKey();
-  const keyId = newKeyId(new IdGenerator().next(createdAt));
-  return { key, createdAt, toStore: { keyId, hash, lastFour, label } };
-}
-
 /** A new key as JSON shows it, whole. */
 export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): Answer["document"] {
   return {
@@ -111,7 +90,7 @@ function labelOf(args: Arguments): string | null {
 
 function createKey(login: string, label: string | null): AdminStep {
   return async (store) => {
-    const created = mintKey({ label, createdAt: systemClock.now() });
+    const created = mintKey({ label, createdAt: systemClock.now() }, new IdGenerator());
     const { createdAt, toStore } = created;
     const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
     const outcome = await store.createKey(key);

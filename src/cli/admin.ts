@@ -7,7 +7,7 @@ export const adminCommand = defineCommand({
   meta: programMeta({
     name: "postbackd admin",
     description:
-      "Manage accounts, keys, secrets, access, workers and deliveries, also while the daemon serves",
+      "Manage accounts, keys, secrets, access, workers, deliveries and sign-ins, also while the daemon serves",
     example: "postbackd admin account create alice",
   }),
   subCommands: {
@@ -17,5 +17,6 @@ export const adminCommand = defineCommand({
     access: async () => (await import("./admin-access.ts")).accessCommand,
     worker: async () => (await import("./admin-worker.ts")).workerCommand,
     delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
+    link: async () => (await import("./admin-link.ts")).linkCommand,
   },
 });

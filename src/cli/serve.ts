@@ -1,5 +1,6 @@
 import { commandHost, version } from "../assets.ts";
 import type { Config } from "../config.ts";
+import { createSignInLink, dashboardUrl } from "../daemon-link.ts";
 import { warnOfRisks } from "../daemon-warnings.ts";
 import {
   DatabaseError,
@@ -10,8 +11,9 @@ import {
 } from "../daemon.ts";
 import type { Daemon } from "../daemon.ts";
 import { systemClock } from "../domain/clock.ts";
-import type { Logger } from "../domain/log.ts";
+import { SIGN_IN_LINK_MS } from "../domain/session.ts";
 import { createLogger } from "../log.ts";
+import type { RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { removeReadyFile, writeReadyFile } from "./ready-file.ts";
@@ -38,6 +40,7 @@ export async function serve(config: Config): Promise<void> {
   started.resolve(daemon);
   try {
     if (!stop.isAsked) announce(daemon, { config, log });
+    if (!stop.isAsked) await greetOperator(daemon, { config, log });
     await stop.asked;
   } finally {
     if (config.readyFile !== null) removeReadyFile(config.readyFile);
@@ -48,9 +51,10 @@ export async function serve(config: Config): Promise<void> {
   process.exit(EXIT.done);
 }
 
-async function start(config: Config, log: Logger): Promise<Daemon> {
+async function start(config: Config, log: RecentLogger): Promise<Daemon> {
+  const recentLog = log.recent;
   try {
-    return await startDaemon({ config, clock: systemClock, log, commandHost });
+    return await startDaemon({ config, clock: systemClock, log, recentLog, commandHost });
   } catch (error) {
     if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
     const isExpected = EXPECTED.some((kind) => error instanceof kind);
@@ -64,7 +68,7 @@ const EXPECTED = [InstanceLockError, DatabaseError, ListenError, StoreError];
 
 function announce(
   daemon: Daemon,
-  { config, log }: { readonly config: Config; readonly log: Logger },
+  { config, log }: { readonly config: Config; readonly log: RecentLogger },
 ): void {
   const { url, port, hadAccounts } = daemon;
   const { database: db, readyFile } = config;
@@ -78,8 +82,31 @@ function announce(
   process.stdout.write(line);
 }
 
+/**
+ * Shows whoever starts the daemon for the first time, at a terminal, how to sign in. Not by the log, which others may read
+ * and which is kept.
+ */
+async function greetOperator(
+  { hadAccounts, store, url: servedAt }: Daemon,
+  { config, log }: { readonly config: Config; readonly log: RecentLogger },
+): Promise<void> {
+  if (hadAccounts || !config.dashboard || !process.stderr.isTTY) return;
+  try {
+    const { url } = await createSignInLink(dashboardUrl(config, servedAt), {
+      ...{ store, clock: systemClock },
+    });
+    const minutes = SIGN_IN_LINK_MS / 60_000;
+    process.stderr.write(
+      `\nSign in as the operator, once, within ${minutes} minutes:\n\n  ${url}\n\n`,
+    );
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    log.warn({ kind: error.kind }, "no sign-in link could be made; try: postbackd admin link");
+  }
+}
+
 /** After a fault that nobody handled no state is certain but the file's, which a restart goes on from. */
-function endOnFault(log: Logger): void {
+function endOnFault(log: RecentLogger): void {
   process.on("uncaughtException", (error: unknown) => {
     log.error({ err: error }, "a fault that nothing handles; the process ends, a restart is safe");
     process.exit(EXIT.failed);

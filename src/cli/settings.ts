@@ -57,7 +57,11 @@ function givenFlags(args: Arguments): Readonly<Record<string, unknown>> {
   return Object.fromEntries(names.map((name) => [name, args.get(name)]));
 }
 
-function settingArg({ kind, default: standard, description }: Setting): ArgsDef[string] {
+function settingArg({
+  kind,
+  default: standard,
+  flagDescription: description,
+}: Setting): ArgsDef[string] {
   if (kind.form === "boolean") return { type: "boolean", description };
   const hint = { type: "string" as const, valueHint: kind.hint };
   if (kind.form === "list") return { ...hint, description: `${description}; may be repeated` };

@@ -115,7 +115,8 @@ function shownValue(raw: unknown, value: unknown): unknown {
 function flagRaw(setting: Setting, value: unknown): unknown {
   if (setting.kind.form === "list") return Array.isArray(value) ? value : [value];
   const one: unknown = Array.isArray(value) ? value.at(-1) : value;
-  return typeof one === "string" ? textRaw(setting.kind, one) : one;
+  const raw = typeof one === "string" ? textRaw(setting.kind, one) : one;
+  return setting.isOffFlag && typeof raw === "boolean" ? !raw : raw;
 }
 
 /** Text in the form that TOML would give; text that has not that form stays, and its check fails. */

@@ -21,6 +21,22 @@ export const hostValue: ValueKind<string> = {
   },
 };
 
+/** An http or https URL of nothing but scheme, host and port, or nothing where none is given. */
+export const originOrNone: ValueKind<string | null> = {
+  form: "text",
+  hint: "URL",
+  parse(raw) {
+    if (raw === null) return { kind: "value", value: null };
+    const url =
+      typeof raw === "string" && /^https?:\/\/[^\s\\]+$/i.test(raw) ? URL.parse(raw) : null;
+    const isOrigin = url !== null && url.href === `${url.origin}/`;
+    if (isOrigin) return { kind: "value", value: url.origin };
+    return fault(
+      `must be a URL without path, such as "https://postbackd.example.com", not ${quote(raw)}`,
+    );
+  },
+};
+
 /** The address of a name server, with a port where it is not 53; IPv6 then in brackets. */
 export const nameServerValue: ValueKind<string> = {
   form: "text",

@@ -1,4 +1,4 @@
-import { hostValue, nameServerValue, networkValue } from "./network.ts";
+import { hostValue, nameServerValue, networkValue, originOrNone } from "./network.ts";
 import {
   booleanValue,
   duration,
@@ -20,6 +20,10 @@ export interface Setting<T = unknown> {
   readonly key: string;
   /** Flag without dashes, or null. A list's flag is repeated. */
   readonly flag: string | null;
+  /** The flag switches off what is on: given, it means false. */
+  readonly isOffFlag: boolean;
+  /** What a help text says of the flag. */
+  readonly flagDescription: string;
   /** Name of the environment variable: every setting has one. A list is separated by commas. */
   readonly env: string;
   /** False for what says where the file is. */
@@ -84,6 +88,16 @@ export const SETTINGS = {
     flag: "tls-key",
     default: null,
     description: "Private key (PEM) of the certificate",
+  }),
+  dashboard: setting("dashboard", booleanValue, {
+    offFlag: { name: "no-dashboard", description: "Serve no dashboard" },
+    default: true,
+    description: "Serve the dashboard",
+  }),
+  publicUrl: setting("public_url", originOrNone, {
+    flag: "public-url",
+    default: null,
+    description: "URL of the dashboard, where it is not the address listened on",
   }),
   webhooksTimeout: setting("webhooks.timeout", duration, {
     default: "10s",
@@ -231,6 +245,8 @@ function isSame(known: string | null, name: string): boolean {
 
 interface SettingRow {
   readonly flag?: string;
+  /** In the place of a flag, for what is on unless it is switched off. */
+  readonly offFlag?: { readonly name: string; readonly description: string };
   readonly inFile?: boolean;
   readonly default: SettingDefault;
   readonly description: string;
@@ -239,7 +255,9 @@ interface SettingRow {
 function setting<T>(key: string, kind: ValueKind<T>, row: SettingRow): Setting<T> {
   return Object.freeze({
     key,
-    flag: row.flag ?? null,
+    flag: row.flag ?? row.offFlag?.name ?? null,
+    isOffFlag: row.offFlag !== undefined,
+    flagDescription: row.offFlag?.description ?? row.description,
     env: envName(row.flag ?? key),
     inFile: row.inFile ?? true,
     kind,

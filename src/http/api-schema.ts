@@ -3,6 +3,10 @@ import { statusMessage } from "../domain/status.ts";
 import { TASK_FIELD_SCHEMAS } from "../domain/task-post.ts";
 import { TASK_STATES } from "../domain/task.ts";
 import { nullable, objectSchema, schemaRef, type JsonSchema } from "./json-schema.ts";
+import { OPERATOR_SCHEMAS } from "./operator-schema.ts";
+import { SEARCH_SCHEMAS, timelineSchemas } from "./search-schema.ts";
+import { SESSION_SCHEMAS } from "./session-schema.ts";
+import { STATS_SCHEMAS } from "./stats-schema.ts";
 import { CODE_TABLE, CODES, ERROR_CODES, TASK_CODE_TABLE, TASK_CODES } from "./status-doc.ts";
 import { WORKER_SCHEMAS } from "./worker-schema.ts";
 
@@ -100,7 +104,7 @@ const PHASE: JsonSchema = {
   description: "Milliseconds; null for a phase that did not happen.",
 };
 
-const ATTEMPT = objectSchema({
+const ATTEMPT_FIELDS: Readonly<Record<string, JsonSchema>> = {
   number: { type: "integer", minimum: 1, description: "Within its series, from 1." },
   due_at: TIME,
   started_at: nullable(TIME),
@@ -122,7 +126,7 @@ const ATTEMPT = objectSchema({
   refusal: nullable(
     objectSchema({ host: TEXT, addresses: { type: "array", items: TEXT }, rule: TEXT }),
   ),
-});
+};
 
 const DELIVERY = objectSchema({
   delivery_id: { ...TEXT, description: "What the receiver gets as webhook-id." },
@@ -152,8 +156,13 @@ export const API_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   },
   Progress: objectSchema(PROGRESS_FIELDS, { optional: ["note"] }),
   ...WORKER_SCHEMAS,
+  ...SESSION_SCHEMAS,
+  ...OPERATOR_SCHEMAS,
+  ...STATS_SCHEMAS,
+  ...SEARCH_SCHEMAS,
   Delivery: DELIVERY,
-  Attempt: ATTEMPT,
+  Attempt: objectSchema(ATTEMPT_FIELDS),
+  ...timelineSchemas({ task: SUMMARY_FIELDS, attempt: ATTEMPT_FIELDS }),
   Key: objectSchema({
     ...KEY_FIELDS,
     last_used_at: nullable(TIME),

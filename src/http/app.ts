@@ -6,13 +6,22 @@ import type { Clock } from "../domain/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
-import { bodyBounds, ClientGoneError, readJsonBody, type BodyLimits } from "./body.ts";
+import {
+  bodyBounds,
+  ClientGoneError,
+  newLargeBodies,
+  readJsonBody,
+  type BodyLimits,
+  type LargeBodies,
+} from "./body.ts";
+import { arrivalOf } from "./client-address.ts";
 import { parseFields } from "./fields.ts";
-import { admit, admitWorker, clientKey, requireHttps, type GateDeps } from "./gate.ts";
+import { admit, admitWorker, clientKey, guardSignIn, requireHttps, type GateDeps } from "./gate.ts";
 import type { Answer, BodyRule, Call, Operation } from "./operation.ts";
+import { addPages, servePage, serveRoot, type PageFiles } from "./page-serve.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
 import { headerValues } from "./raw-headers.ts";
-import { toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
+import { NO_STORE, toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
 
 export interface AppDeps {
   readonly operations: readonly Operation[];
@@ -21,13 +30,16 @@ export interface AppDeps {
   readonly ids: IdGenerator;
   readonly log: Logger;
   readonly limits: BodyLimits;
+  /** The dashboard's files; null where it is not served. */
+  readonly pages?: PageFiles | null;
 }
 
 /**
  * The h3 application. Checks come in the contract's order (§1): path, method, credentials, media type, size,
  * JSON, fields; whatever goes wrong is answered in the contract's shape, with a request id.
  */
-export function createApp(deps: AppDeps): H3 {
+export function createApp(given: AppDeps): H3 {
+  const deps = { ...given, largeBodies: newLargeBodies() };
   // Silent, because h3 prints a stack for every client that hangs up; `onError` logs what is worth it.
   const app = new H3({
     silent: true,
@@ -36,7 +48,13 @@ export function createApp(deps: AppDeps): H3 {
   for (const [path, methods] of Map.groupBy(deps.operations, ({ path }) => path)) {
     app.all(path, (event) => serve(methods, event, deps));
   }
+  servePages(app, deps);
   return app;
+}
+
+/** What {@link createApp} was given, and what it keeps of its own. */
+interface ServingDeps extends AppDeps {
+  readonly largeBodies: LargeBodies;
 }
 
 /** What goes with a response whatever it says: its id, and what its headers say about limits. */
@@ -53,7 +71,7 @@ function newReply({ req }: H3Event, { ids, clock }: AppDeps): Reply {
 async function serve(
   methods: readonly Operation[],
   event: H3Event,
-  deps: AppDeps,
+  deps: ServingDeps,
 ): Promise<Response> {
   const reply = newReply(event, deps);
   try {
@@ -76,7 +94,7 @@ function findOperation(methods: readonly Operation[], { req: { method } }: H3Eve
 
 interface Serving {
   readonly event: H3Event;
-  readonly deps: AppDeps;
+  readonly deps: ServingDeps;
   readonly reply: Reply;
 }
 
@@ -86,24 +104,54 @@ async function callOperation(
   { event, deps, reply }: Serving,
 ): Promise<Answer> {
   const request = nodeRequest(event);
+  // Whatever comes of it.
+  if (operation.isSignIn === true) reply.headers = NO_STORE;
   checkHost(request);
   const { gate, clock } = deps;
   // Health checks come from machines that know nothing of certificates, and carry no key.
   if (operation.path.startsWith("/v1/")) requireHttps(request, gate);
   const call = toCall(event, { request, deps });
-  let who = {};
-  if (operation.access === "account") {
-    const { holder, headers } = await admit(request, { deps: gate, now: call.now });
-    reply.headers = headers;
-    who = { holder };
-  } else if (operation.access === "worker") {
-    who = { worker: await admitWorker(request, { deps: gate, now: call.now }) };
-  }
+  const who = await letIn(operation, request, { deps, reply });
   const query = parseQuery(queryOf(event), operation.query);
-  const body = await readBody(request, { rule: operation.body, limits: deps.limits });
+  const body = await readBody(request, { rule: operation.body, ...deps });
   // A body may take its time, and a task is as old as its acceptance.
   const now = body === NOTHING ? call.now : clock.now();
   return operation.handle({ ...call, now, ...who, query, ...body });
+}
+
+function servePages(app: H3, deps: AppDeps): void {
+  const { gate, pages = null } = deps;
+  const { browsers } = gate;
+  if (pages === null || browsers === null) return;
+  const toRequest = (event: H3Event) => ({
+    ...{ request: nodeRequest(event), method: event.req.method, pathname: event.url.pathname },
+    reply: newReply(event, deps),
+  });
+  addPages(app, {
+    page: (event) => servePage(toRequest(event), { files: pages, gate, browsers }),
+    root(event) {
+      const page = toRequest(event);
+      return serveRoot(page) ?? toResponse(toErrorAnswer(new StatusError(40400)), page.reply);
+    },
+  });
+}
+
+/** What an operation is told of who calls it. */
+async function letIn(
+  { access, isSignIn }: Operation,
+  request: IncomingMessage,
+  { deps: { gate, clock }, reply }: Pick<Serving, "deps" | "reply">,
+): Promise<object> {
+  const knock = { deps: gate, now: clock.now() };
+  if (isSignIn === true) guardSignIn(request, gate);
+  if (access === "public") return NOTHING;
+  if (access === "worker") return { worker: await admitWorker(request, knock) };
+  const { account, identity, headers } = await admit(request, { ...knock, access });
+  reply.headers = headers;
+  if (access === "account") return { holder: account };
+  const { credential, isStillIn } = identity;
+  const stillAdmitted = (): Promise<boolean> => isStillIn(clock.now());
+  return access === "viewer" ? { scope: account, credential, stillAdmitted } : NOTHING;
 }
 
 function toCall(
@@ -116,6 +164,7 @@ function toCall(
     isHead: event.req.method === "HEAD",
     headers: (name) => headerValues(request, name),
     clientKey: () => clientKey(request, deps.gate),
+    arrival: () => arrivalOf(request, deps.gate.proxies),
     gone: () => closeSignal(request),
   };
 }
@@ -146,11 +195,14 @@ const NOTHING = {};
 
 async function readBody(
   request: IncomingMessage,
-  { rule, limits }: { readonly rule: BodyRule; readonly limits: BodyLimits },
+  { rule, limits, largeBodies }: { readonly rule: BodyRule } & ServingDeps,
 ): Promise<object> {
   if (rule.kind === "none") return NOTHING;
   const isOptional = rule.kind === "fields" && rule.isOptional;
-  const { bytes, value } = await readJsonBody(request, { ...bodyBounds(rule, limits), isOptional });
+  const { bytes, value } = await readJsonBody(request, {
+    ...bodyBounds(rule, limits),
+    ...{ isOptional, largeBodies },
+  });
   if (rule.kind === "json") return { body: value, bodyBytes: bytes };
   return { body: parseFields(value, rule.fields) };
 }

@@ -1,6 +1,7 @@
 import {
   decideAuthentication,
   parseAuthorization,
+  type Authentication,
   type Credentials,
   type KeyHolder,
 } from "../domain/credentials.ts";
@@ -15,7 +16,8 @@ export type KeyStore = Pick<Store, "findKeyHolder">;
 export type WorkerStore = Pick<Store, "findWorkerHolder">;
 
 const BASIC_CHALLENGE = 'Basic realm="postbackd", charset="UTF-8"';
-const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
+/** For who signs in at a page, where a browser's own dialog must not open. */
+export const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
 const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
 
 /**
@@ -28,12 +30,20 @@ export async function authenticate(
 ): Promise<KeyHolder> {
   const credentials = parseAuthorization(headers);
   if (credentials === null) throw challenge(40100, null);
+  const verdict = await judgeCredentials(credentials, store);
+  if (verdict.kind === "refused") throw challenge(verdict.code, credentials);
+  return verdict.holder;
+}
+
+/** Judges credentials, however they came, by what is stored of their key now (contract §2). */
+export async function judgeCredentials(
+  credentials: Credentials,
+  store: KeyStore,
+): Promise<Authentication> {
   // A key whose checksum does not fit was never made: nothing needs to be read to know that.
   const { key } = credentials;
   const holder = isWellFormedKey(key) ? await store.findKeyHolder(hashKey(key)) : null;
-  const verdict = decideAuthentication(credentials, holder);
-  if (verdict.kind === "refused") throw challenge(verdict.code, credentials);
-  return verdict.holder;
+  return decideAuthentication(credentials, holder);
 }
 
 /**
@@ -51,6 +61,17 @@ export async function authenticateWorker(
   if (worker === null) throw challengeWorker(40100, INVALID_TOKEN);
   if (worker.isRevoked) throw challengeWorker(40101, INVALID_TOKEN);
   return worker;
+}
+
+/** The same refusal without Basic in its challenges. */
+export function withoutBasic(error: StatusError): StatusError {
+  const challenges = error.headers["www-authenticate"];
+  if (typeof challenges !== "object") return error;
+  const left = challenges.filter((line) => line !== BASIC_CHALLENGE);
+  return new StatusError(error.code, {
+    details: error.details,
+    headers: { ...error.headers, "www-authenticate": left },
+  });
 }
 
 function challenge(code: 40100 | 40101 | 40102, credentials: Credentials | null): StatusError {

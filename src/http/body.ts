@@ -20,6 +20,23 @@ export interface BodyBounds {
   readonly depthMax: number;
 }
 
+/** What the large bodies hold that an app reads now. */
+export interface LargeBodies {
+  bytes: number;
+}
+
+/** For an app that reads none yet. */
+export function newLargeBodies(): LargeBodies {
+  return { bytes: 0 };
+}
+
+/** How a body is read. */
+export interface BodyReading extends BodyBounds {
+  readonly isOptional: boolean;
+  /** Where it is counted, if it is large. */
+  readonly largeBodies: LargeBodies;
+}
+
 // Around an input stand its task and the array of tasks.
 const BODY_DEPTH_MAX = JSON_DEPTH_MAX + 2;
 // Escaped to ASCII, as some JSON writers do unasked, text takes up to three times its bytes in UTF-8.
@@ -59,17 +76,17 @@ export interface JsonBody {
  */
 export async function readJsonBody(
   request: IncomingMessage,
-  { isOptional, ...bounds }: BodyBounds & { readonly isOptional: boolean },
+  { isOptional, ...reading }: BodyReading,
 ): Promise<JsonBody> {
   if (isOptional && hasNoBody(request)) return EMPTY_OBJECT;
   checkMediaType(request);
-  const bytes = await readBounded(request, bounds);
+  const bytes = await readBounded(request, reading);
   if (bytes.length === 0) {
     // What comes in chunks shows only now that it was nothing.
     if (isOptional) return EMPTY_OBJECT;
     throw new StatusError(40502);
   }
-  const parsed = parseJsonBytes(bytes, bounds.depthMax);
+  const parsed = parseJsonBytes(bytes, reading.depthMax);
   if (parsed.kind === "json") return { bytes, value: parsed.value };
   throw new StatusError(40503, { detail: `The body is ${parsed.reason}.` });
 }
@@ -118,8 +135,6 @@ function tooLarge(bytesMax: number): StatusError {
 
 // Else the connections of one worker's token could fill the memory with them: 4096 of 16 MiB are 64 GiB.
 const LARGEST_AT_ONCE = 16;
-/** What the large bodies hold that are being read now. */
-let largeBytes = 0;
 
 function tooMuchAtOnce(): StatusError {
   const detail = "Too many large bodies are being sent at once.";
@@ -128,7 +143,7 @@ function tooMuchAtOnce(): StatusError {
 
 function readBounded(
   request: IncomingMessage,
-  { bytesMax, largeFrom }: BodyBounds,
+  { bytesMax, largeFrom, largeBodies }: Omit<BodyReading, "isOptional">,
 ): Promise<Uint8Array> {
   const declared = Number(request.headers["content-length"] ?? 0);
   if (declared > bytesMax) return Promise.reject(tooLarge(bytesMax));
@@ -137,7 +152,7 @@ function readBounded(
     let size = 0;
     let counted = 0;
     const settle = (error: Error | null): void => {
-      largeBytes -= counted;
+      largeBodies.bytes -= counted;
       request.off("data", onData).off("end", onEnd).off("close", onGone).off("error", onGone);
       if (error !== null) reject(error);
       else resolve(bytes.bytes());
@@ -145,10 +160,10 @@ function readBounded(
     const onData = (chunk: Buffer): void => {
       size += chunk.length;
       if (size > largeFrom) {
-        largeBytes += size - counted;
+        largeBodies.bytes += size - counted;
         counted = size;
       }
-      const isOver = counted > 0 && largeBytes > LARGEST_AT_ONCE * bytesMax;
+      const isOver = counted > 0 && largeBodies.bytes > LARGEST_AT_ONCE * bytesMax;
       if (size > bytesMax || isOver) {
         request.pause();
         settle(isOver && size <= bytesMax ? tooMuchAtOnce() : tooLarge(bytesMax));

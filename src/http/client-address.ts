@@ -9,6 +9,7 @@ import {
   type Address,
   type AddressBlock,
 } from "../domain/address-text.ts";
+import type { Arrival } from "./operation.ts";
 import { headerValues } from "./raw-headers.ts";
 
 /** Whose word about a client counts, and when plain HTTP is refused. */
@@ -25,6 +26,14 @@ export interface ProxyPolicy {
 export type ReceivedRequest = Pick<IncomingMessage, "rawHeaders"> & {
   readonly socket: { readonly remoteAddress?: string | undefined };
 };
+
+/** How a request came here. */
+export function arrivalOf(
+  request: ReceivedRequest & { readonly socket: { readonly localPort?: number | undefined } },
+  policy: ProxyPolicy,
+): Arrival {
+  return { isHttps: isHttps(request, policy), port: request.socket.localPort ?? 0 };
+}
 
 /** What is known of the client behind a request. */
 export interface ClientFacts {
@@ -58,6 +67,18 @@ export function clientFacts(request: ReceivedRequest, policy: ProxyPolicy): Clie
   }
   const client = forwardedFor(request, { proxy: peer, policy });
   return { address: addressText(client), isPlainHttp: saysPlainHttp(request) };
+}
+
+/**
+ * Whether a request came over HTTPS for certain: to this server itself, or to a trusted proxy that says so. One that says
+ * nothing may do either.
+ */
+function isHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
+  if (policy.servesTls) return true;
+  if (policy.trusted.length === 0) return false;
+  const peer = parseAddress(request.socket.remoteAddress ?? "");
+  if (peer === null || !isTrusted(peer, policy)) return false;
+  return listValues(request, "x-forwarded-proto").at(-1)?.toLowerCase() === "https";
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { QueryRule } from "./query.ts";
 
-/** The lists that are paged. A place in one is none in another: they are ordered by different times. */
-export type ListName = "ready" | "tasks";
+/** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
+export type ListName = "ready" | "tasks" | "search" | "attempts";
 
 /** The last row of a page: a time and a row number. */
 export interface ListPlace {
@@ -9,7 +9,7 @@ export interface ListPlace {
   readonly seq: number;
 }
 
-const PLACE = /^(?:ready|tasks)-(\d{1,15})-(\d{1,15})$/;
+const PLACE = /^(?:ready|tasks|search|attempts)-(\d{1,15})-(\d{1,15})$/;
 
 /** A place in a list as a client sees it: opaque, and safe in a URL. */
 export function formatCursor(list: ListName, { timeMs, seq }: ListPlace): string {

@@ -15,6 +15,11 @@ export const ANSWER_HEADERS = {
     description: "Seconds after which another try is worth it.",
     schema: { type: "integer", minimum: 0 },
   },
+  "Cache-Control": {
+    required: true,
+    description: "Nobody may keep the answer.",
+    schema: { const: "no-store" },
+  },
   "WWW-Authenticate": {
     required: true,
     description:
@@ -87,7 +92,9 @@ export function errorExamples(
 // Credentials are looked up in the store, which may fail.
 const ACCESS_CODES = {
   public: [],
-  account: [40100, 40101, 40102, 42900, 50300],
+  account: [40100, 40101, 40102, 40301, 40400, 42900, 50300],
+  viewer: [40100, 40101, 40102, 40301, 40400, 42900, 50300],
+  operator: [40100, 40101, 40102, 40301, 42900, 50300],
   worker: [40100, 40101, 42900, 50300],
 } as const satisfies Record<Access, readonly RequestStatusCode[]>;
 const JSON_CODES = [40502, 40503, 41300, 41500] as const;
@@ -120,12 +127,12 @@ const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
 };
 
 function okAnswer(operation: Operation): JsonSchema {
-  const { answer, answerExamples = {} } = operation.doc;
+  const { answer, answerType = JSON_TYPE, answerExamples = {} } = operation.doc;
   const examples = Object.entries(answerExamples).map(([name, value]) => [name, { value }]);
   return {
     description: "Ok.",
     headers: okHeaders(operation),
-    ...json(answer, Object.fromEntries(examples)),
+    ...content(answerType, answer, Object.fromEntries(examples)),
   };
 }
 
@@ -136,13 +143,14 @@ function notModified(operation: Operation): JsonSchema {
   };
 }
 
-function okHeaders({ access, doc }: Operation): JsonSchema {
-  const limits = access === "account" ? RATE_LIMIT : [];
+function okHeaders({ access, isSignIn, doc }: Operation): JsonSchema {
+  const limits = isLimited(access) ? RATE_LIMIT : [];
   const own = Object.entries(doc.answerHeaders ?? {}).map(([name, header]) => {
     const { description, isAlways = false, schema = { type: "string" } } = header;
     return [name, { ...(isAlways ? { required: true } : {}), description, schema }];
   });
-  return { ...refs(["X-Request-Id", ...limits]), ...Object.fromEntries(own) };
+  const caching = isSignIn === true ? NOT_KEPT : [];
+  return { ...refs(["X-Request-Id", ...caching, ...limits]), ...Object.fromEntries(own) };
 }
 
 function errorAnswer(
@@ -170,23 +178,36 @@ const RATE_LIMIT = ["RateLimit", "RateLimit-Policy"] as const satisfies readonly
 // Limits are counted once credentials are fine.
 const BEFORE_ADMISSION: readonly number[] = [401, 403];
 
-function errorHeaders({ access }: Operation, status: number): readonly HeaderName[] {
-  const isCounted = access === "account" && !BEFORE_ADMISSION.includes(status);
+const NOT_KEPT = ["Cache-Control"] as const satisfies readonly HeaderName[];
+
+function errorHeaders({ access, isSignIn }: Operation, status: number): readonly HeaderName[] {
+  const isCounted = isLimited(access) && !BEFORE_ADMISSION.includes(status);
   return [
     "X-Request-Id",
+    ...(isSignIn === true ? NOT_KEPT : []),
     ...(status === 401 ? (["WWW-Authenticate"] as const) : []),
     ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
-    ...(isCounted || (status === 429 && access !== "worker") ? RATE_LIMIT : []),
+    ...(isCounted || (status === 429 && access === "public") ? RATE_LIMIT : []),
   ];
+}
+
+function isLimited(access: Access): boolean {
+  return access === "account" || access === "viewer";
 }
 
 function refs(names: readonly HeaderName[]): JsonSchema {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
+const JSON_TYPE = "application/json";
+
 function json(schema: JsonSchema, examples: JsonSchema = {}): JsonSchema {
+  return content(JSON_TYPE, schema, examples);
+}
+
+function content(type: string, schema: JsonSchema, examples: JsonSchema): JsonSchema {
   const named = Object.keys(examples).length === 0 ? {} : { examples };
-  return { content: { "application/json": { schema, ...named } } };
+  return { content: { [type]: { schema, ...named } } };
 }
 
 function exampleName(code: RequestStatusCode): string {

@@ -52,6 +52,8 @@ const GROUPS = {
   Reference: "What is the same for everybody. Needs no key.",
   Access: "How to come by an account. Needs no key.",
   Workers: "For the operator's own processes that run tasks. Needs a worker's token.",
+  Dashboard: "What the dashboard shows and does. An account sees its own, the operator everything.",
+  Operator: "For the operator, who signs in at the dashboard.",
   Health: "For load balancers and supervisors. Needs no key.",
 } as const satisfies Record<OperationDoc["group"], string>;
 
@@ -73,11 +75,22 @@ const SECURITY_SCHEMES = {
     bearerFormat: "pbd_work_…",
     description: "A worker's token. Accounts' keys are not taken here, nor tokens elsewhere.",
   },
+  session: {
+    type: "apiKey",
+    in: "cookie",
+    name: "postbackd-8787",
+    description:
+      "A session of the dashboard. The daemon's port stands in the name, and `__Host-` before it over HTTPS. " +
+      "Where it is used, the request must come from the dashboard's own origin, and carry `X-Requested-With: postbackd`. " +
+      "Without `X-Account` the operator's acts for no account.",
+  },
 };
 
 const SECURITY = {
   public: [],
-  account: [{ basic: [] }, { bearer: [] }],
+  account: [{ basic: [] }, { bearer: [] }, { session: [] }],
+  viewer: [{ basic: [] }, { bearer: [] }, { session: [] }],
+  operator: [{ session: [] }],
   worker: [{ worker: [] }],
 } as const satisfies Record<Access, readonly Partial<Record<keyof typeof SECURITY_SCHEMES, []>>[]>;
 

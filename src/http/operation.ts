@@ -1,12 +1,32 @@
-import type { KeyHolder } from "../domain/credentials.ts";
 import type { RequestStatusCode, ResponseHeaders } from "../domain/status.ts";
 import type { WorkerHolder } from "../store/store.ts";
 import type { FieldRules, FieldValues } from "./fields.ts";
 import type { JsonSchema } from "./json-schema.ts";
 import type { QueryRules, QueryValues } from "./query.ts";
 
-/** Who may call: everybody, who holds a key of an account, or who holds a worker's token. */
-export type Access = "public" | "account" | "worker";
+/**
+ * Who may call:
+ * - `public`: everybody;
+ * - `account`: who holds a key of an account or a session of it, and the operator in the name of one (`X-Account`);
+ * - `viewer`: the same, and the operator without naming an account, who then sees all of them;
+ * - `operator`: who holds a session of the operator;
+ * - `worker`: who holds a worker's token.
+ */
+export type Access = "public" | "account" | "viewer" | "operator" | "worker";
+
+/** The account that a request acts for. */
+export interface AccountRef {
+  readonly accountId: number;
+  readonly login: string;
+}
+
+/** How a request came to this daemon. */
+export interface Arrival {
+  /** For certain: over TLS of its own, or a trusted proxy says so. */
+  readonly isHttps: boolean;
+  /** Of this machine. */
+  readonly port: number;
+}
 
 /** What body an operation takes. */
 export type BodyRule =
@@ -37,14 +57,27 @@ export interface Call {
   readonly headers: (name: string) => readonly string[];
   /** The client's address, from behind the trusted proxies; what limits count by. */
   readonly clientKey: () => string;
+  /** Over what it came, and to which port. */
+  readonly arrival: () => Arrival;
   /** Aborted when the client hangs up. */
   readonly gone: () => AbortSignal;
+}
+
+/** Who looks on, for as long as the answer takes. */
+export interface Viewer {
+  /** Whose things are shown; null: those of all accounts. */
+  readonly scope: AccountRef | null;
+  /** The key or the session that was shown, by a name that is no secret: what streams are counted by. */
+  readonly credential: string;
+  /** False once that key or session is over. */
+  readonly stillAdmitted: () => Promise<boolean>;
 }
 
 /** What an operation with this access and these rules is told. */
 export type CallOf<Who extends Access, Query extends QueryRules, Body extends BodyRule> = Call & {
   readonly query: QueryValues<Query>;
-} & (Who extends "account" ? { readonly holder: KeyHolder } : unknown) &
+} & (Who extends "account" ? { readonly holder: AccountRef } : unknown) &
+  (Who extends "viewer" ? Viewer : unknown) &
   (Who extends "worker" ? { readonly worker: WorkerHolder } : unknown) &
   BodyOf<Body>;
 
@@ -54,11 +87,20 @@ type BodyOf<Body extends BodyRule> = Body extends { kind: "json" }
     ? { readonly body: FieldValues<Fields> }
     : unknown;
 
-/** What a client is answered; `text` is JSON, or empty for 304. */
+/** What a client is answered; `text` is JSON, or empty for 304 and beside a `stream`. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
   readonly headers?: ResponseHeaders;
+  /** What is sent instead of the text. */
+  readonly stream?: AnswerStream;
+}
+
+/** An answer that goes on until it is closed, or until its client hangs up. */
+export interface AnswerStream {
+  readonly contentType: string;
+  /** Called once, and never for a HEAD; may throw a StatusError. Cancelled when the client hangs up. */
+  open(): ReadableStream<Uint8Array>;
 }
 
 /** What the document says of a header. */
@@ -85,7 +127,15 @@ export interface ParamDoc {
 export interface OperationDoc {
   /** Unique; a verb and a noun in camel case. */
   readonly id: string;
-  readonly group: "Tasks" | "Account" | "Reference" | "Access" | "Workers" | "Health";
+  readonly group:
+    | "Tasks"
+    | "Account"
+    | "Reference"
+    | "Access"
+    | "Workers"
+    | "Dashboard"
+    | "Operator"
+    | "Health";
   readonly summary: string;
   readonly description: string;
   /** The named parts of the path. */
@@ -94,6 +144,8 @@ export interface OperationDoc {
   readonly headers?: Readonly<Record<string, HeaderDoc>>;
   /** The body of a 200. */
   readonly answer: JsonSchema;
+  /** What the body of a 200 is; JSON unless it says more. */
+  readonly answerType?: string;
   /** Headers of a 200. With an `ETag` among them, `If-None-Match` may be answered with 304. */
   readonly answerHeaders?: Readonly<Record<string, AnswerHeaderDoc>>;
   /** Bodies of a 200, by a name each. */
@@ -122,6 +174,10 @@ export interface Operation<
   readonly access: Who;
   readonly query: Query;
   readonly body: Body;
+  /** It is there while the dashboard is served only; what is for operators is so without saying. */
+  readonly isDashboard?: true;
+  /** It is about the session itself, so all that browsers are refused with a cookie they are refused here without one. */
+  readonly isSignIn?: true;
   readonly doc: OperationDoc;
   // A method, not a property: the table holds operations whose calls are told more than any other's.
   handle(call: CallOf<Who, Query, Body>): Promise<Answer> | Answer;

@@ -1,5 +1,6 @@
 import { StatusError } from "../domain/status.ts";
 import { isAtMostCodePoints } from "../domain/text.ts";
+import { parseTime } from "../domain/time.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
 /** What one query parameter may hold: how it is read, and how that is documented. */
@@ -103,6 +104,19 @@ export function textUpTo(lengthMax: number, description: string): QueryRule<stri
     takes: `at most ${lengthMax} characters`,
     schema: { type: "string", maxLength: lengthMax },
     description,
+  };
+}
+
+/** A rule for times in RFC 3339: milliseconds since the epoch. */
+export function pointInTime(
+  description: string,
+  { example = "2030-01-31T09:00:00.000Z" } = {},
+): QueryRule<number> {
+  return {
+    parse: parseTime,
+    takes: "an RFC 3339 time, such as 2030-01-31T09:00:00.000Z, where + is %2B",
+    schema: { type: "string", format: "date-time", examples: [example] },
+    description: `${description} RFC 3339; the + of an offset is written %2B.`,
   };
 }
 

@@ -20,29 +20,33 @@ export function toResponse(answer: Answer, reply: ReplyHeaders): Response {
   const { status } = answer;
   const headers = headerLines(answer, reply);
   if (reply.isHead) return headOnly(answer, headers);
+  if (answer.stream !== undefined)
+    return new FastResponse(answer.stream.open(), { status, headers });
   // The constructor refuses 304 with any body, an empty one too.
   if (status === 304) return new FastResponse(null, { status, headers });
   return new FastResponse(answer.text, { status, headers });
 }
 
 // h3 would leave out the length together with the body.
-function headOnly({ status, text }: Answer, headers: [string, string][]): Response {
+function headOnly({ status, text, stream }: Answer, headers: [string, string][]): Response {
   const length: [string, string] = ["content-length", String(Buffer.byteLength(text))];
-  return new FastResponse(null, {
-    status,
-    headers: status === 304 ? headers : [...headers, length],
-  });
+  const hasLength = status !== 304 && stream === undefined;
+  return new FastResponse(null, { status, headers: hasLength ? [...headers, length] : headers });
 }
 
 function headerLines(answer: Answer, { requestId, headers }: ReplyHeaders): [string, string][] {
-  const lines: [string, string][] = answer.status === 304 ? [] : [CONTENT_TYPE];
+  const lines: [string, string][] = answer.status === 304 ? [] : [contentType(answer)];
   lines.push(["x-request-id", requestId], ["x-content-type-options", "nosniff"]);
   if (headers !== undefined) addLines(lines, headers);
   if (answer.headers !== undefined) addLines(lines, answer.headers);
   return lines;
 }
 
-const CONTENT_TYPE: [string, string] = ["content-type", "application/json"];
+const JSON_TYPE: [string, string] = ["content-type", "application/json"];
+
+function contentType({ stream }: Answer): [string, string] {
+  return stream === undefined ? JSON_TYPE : ["content-type", stream.contentType];
+}
 
 function addLines(lines: [string, string][], headers: ResponseHeaders): void {
   for (const [name, value] of Object.entries(headers)) {

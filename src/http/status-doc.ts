@@ -8,12 +8,14 @@ export const STATUS_REASONS = {
   40000: "The path, the query or a header is malformed, unknown or out of range.",
   40006: "One request posts more tasks than it may.",
   40100:
-    "The header is missing or malformed, the key is unknown, or login and key do not belong together.",
+    "The header is missing or malformed, the key is unknown, login and key do not belong together, or the session is over.",
   40101: "The key, or the worker's token, was revoked.",
   40102: "The operator has disabled the account.",
   40300: "The request came over plain HTTP where HTTPS is served.",
-  40301: "A worker's token asks for a type that it is not for.",
-  40400: "There is no such path, key or access request.",
+  40301:
+    "A worker's token asks for a type that it is not for; an account asks for what is the operator's; or a browser's " +
+    "request comes from another site, or by a host name that is not the daemon's.",
+  40400: "There is no such path, key, account or access request.",
   40401: "The account has no task of this id.",
   40403: "There is no task of this id any more: it is older than results are kept.",
   40500: "The path does not have this method; `Allow` lists those that it has.",

@@ -13,11 +13,12 @@ export interface UsageNotesDeps<Id> {
 }
 
 const KEYS_WRITTEN_EVERY_MS = 60_000;
+const SESSIONS_WRITTEN_EVERY_MS = 60_000;
 // There are few, and who looks for one that is missing wants to know now.
 const WORKERS_WRITTEN_EVERY_MS = 5000;
 
 /**
- * When keys or workers were last used, gathered here and written now and then: a write per request would cost
+ * When keys, sessions or workers were last used, gathered here and written now and then: a write per request would cost
  * more than the request. A crash loses at most what was noted since.
  */
 export class UsageNotes<Id> {
@@ -89,6 +90,19 @@ export function keyUsageNotes({ store, clock, log }: Parts<"touchKeys">): UsageN
   return new UsageNotes({
     ...{ whose: "keys", writeEveryMs: KEYS_WRITTEN_EVERY_MS, clock, log },
     write: (uses) => store.touchKeys(uses.map(([keyId, usedAt]) => ({ keyId, usedAt }))),
+  });
+}
+
+/** When sessions were last used by a person, by their ids. */
+export function sessionUsageNotes({
+  store,
+  clock,
+  log,
+}: Parts<"touchSessions">): UsageNotes<number> {
+  return new UsageNotes({
+    ...{ whose: "sessions", writeEveryMs: SESSIONS_WRITTEN_EVERY_MS, clock, log },
+    write: (uses) =>
+      store.touchSessions(uses.map(([sessionId, seenAt]) => ({ sessionId, seenAt }))),
   });
 }
 

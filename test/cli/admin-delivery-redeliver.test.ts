@@ -155,7 +155,10 @@ test("keeps an order for the next start of the daemon, and a cancelled one sends
   const late = await delivery(t, next, `cancel ${all[0]?.order_id ?? ""}`);
   const shown = await delivery(t, next, "orders");
 
-  assert.match(second.stdout, new RegExp(`\\nIt waits until order ${id} is done; `));
+  assert.match(
+    second.stdout,
+    /\nA running daemon begins within a second, otherwise at its next start\./,
+  );
   assert.equal(
     cancelled.stdout,
     `Order ${id} is cancelled, with 0 deliveries sent again before.\n`,

@@ -27,7 +27,7 @@ USAGE postbackd start|admin|worker|config|explain-url|verify|health|completion
 COMMANDS
 
         start    Serve: take in tasks, run them, send their webhooks
-        admin    Manage accounts, keys, secrets, access, workers and deliveries, also while the daemon serves
+        admin    Manage accounts, keys, secrets, access, workers, deliveries and sign-ins, also while the daemon serves
        worker    Claim tasks from a daemon over HTTP and run a command for each
        config    Check, show and begin a configuration
   explain-url    Say whether a webhook to a URL would be sent, and why not
@@ -66,6 +66,8 @@ OPTIONS
   --trusted-proxy=<CIDR>    Network of a proxy that does HTTPS and may name the client; may be repeated
        --tls-cert=<PATH>    Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP
         --tls-key=<PATH>    Private key (PEM) of the certificate
+          --no-dashboard    Serve no dashboard
+      --public-url=<URL>    URL of the dashboard, where it is not the address listened on
    --allow-target=<TEXT>    Webhook target that need not be public: CIDR, address or host, [:port]; may be repeated
   --dns-server=<ADDRESS>    Name server for webhook hosts; the system's unless given; may be repeated
 
@@ -206,7 +208,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin"],
-    "postbackd: no command given; there are account, key, secret, access, worker, delivery\nTry 'postbackd admin --help'.\n",
+    "postbackd: no command given; there are account, key, secret, access, worker, delivery, link\nTry 'postbackd admin --help'.\n",
   ],
   [
     ["--db", "x", "start"],

@@ -47,6 +47,8 @@ describe("settings that are refused", () => {
     ["types within config", { types, config: { types } }, /config.types is not read: give types/],
     ["a port within config", { types, config: { port: 1 } }, /config.port is not read/],
     ["a ready file", { types, config: { ready_file: "x" } }, /config.ready_file is not read/],
+    ["a dashboard", { types, config: { dashboard: true } }, /config.dashboard is not read/],
+    ["a public URL", { types, config: { public_url: "x" } }, /config.public_url is not read/],
     ["a port as text", { types, port: "80" }, /port must be a whole number from 0 to 65535/],
     ["a port too high", { types, port: 65_536 }, /port must be a whole number/],
     ["half a port", { types, port: 80.5 }, /port must be a whole number/],

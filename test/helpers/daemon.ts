@@ -20,6 +20,8 @@ export interface TestDaemonOptions {
   readonly toml?: string;
   /** The folder of the database, to start on the file of an earlier daemon. */
   readonly folder?: string;
+  /** The port of an earlier daemon; one of its own unless told. */
+  readonly port?: number;
   /** An account made before, with {@link createTestAccount}. */
   readonly account?: TestAccount;
   /** What starts the process that runs commands; without it they run in this one. */
@@ -85,9 +87,11 @@ type CleanUp = () => Promise<void> | void;
 
 const cleanUps = new WeakMap<TestContext, CleanUp[]>();
 
-// The last thing made is the first undone: `t.after` goes the other way, and would remove a folder before the
-// daemon in it has stopped.
-function afterwards(t: TestContext, cleanUp: CleanUp): void {
+/**
+ * Undoes something after the test, the last thing made first: `t.after` goes the other way, and would remove a folder
+ * before the daemon in it has stopped.
+ */
+export function afterwards(t: TestContext, cleanUp: CleanUp): void {
   const known = cleanUps.get(t);
   if (known !== undefined) {
     known.push(cleanUp);
@@ -118,22 +122,22 @@ export async function startTestDaemon(
   options: TestDaemonOptions = {},
 ): Promise<TestDaemon> {
   const folder = options.folder ?? tempFolder(t);
-  const config = testConfig(folder, options.toml ?? "");
+  const config = testConfig(folder, options);
   const account = options.account ?? (await createTestAccount(config.database));
   const logLines: string[] = [];
   const write = (line: string): void => void logLines.push(line);
   const log = createLogger({ level: "debug", format: "json", write });
   const { clock = systemClock, commandHost } = options;
   const host = commandHost === undefined ? {} : { commandHost };
-  const daemon = await startDaemon({ config, clock, log, ...host });
+  const daemon = await startDaemon({ config, clock, log, recentLog: () => log.recent(), ...host });
   afterwards(t, () => daemon.stop());
   return toTestDaemon(daemon, { folder, file: config.database, account, logLines });
 }
 
-function testConfig(folder: string, toml: string): Config {
+function testConfig(folder: string, { toml = "", port = 0 }: TestDaemonOptions): Config {
   const allow = /^\s*allow\s*=/m.test(toml) ? {} : { "allow-target": ["127.0.0.1"] };
   const verdict = loadConfig({
-    flags: { port: "0", db: join(folder, "test.db"), ...allow },
+    flags: { port: String(port), db: join(folder, "test.db"), ...allow },
     env: {},
     cwd: folder,
     readFile: (path) => (path === join(folder, "postbackd.toml") ? toml : null),

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 
-import type { TestDaemon } from "../helpers/daemon.ts";
+import { newWebhookSecret } from "../../src/domain/account.ts";
+import { createTestAccount, type TestDaemon } from "../helpers/daemon.ts";
+import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
+import { newTaskId } from "../helpers/store.ts";
 import type { DocumentedField, PlacedOperation } from "./api-document.ts";
+import { atStore } from "./session-requests.ts";
 
 /** A request that the document describes. */
 export interface DocumentedRequest {
@@ -21,6 +25,8 @@ export interface DocumentedRequest {
 export interface DocumentedDaemon extends TestDaemon {
   /** The token of a worker for the type of the document's examples. */
   readonly token: string;
+  /** The value of a cookie of the operator's. */
+  readonly session: string;
 }
 
 /** Sends a request of the document to a daemon. */
@@ -30,9 +36,7 @@ export function send(daemon: DocumentedDaemon, request: DocumentedRequest): Prom
     encodeURIComponent(params[name] ?? exampleOf(operation, name)),
   );
   const text = request.text ?? (body === undefined ? undefined : JSON.stringify(body));
-  const isWorkers = operation.security.some((scheme) => "worker" in scheme);
-  const secret = isWorkers ? daemon.token : daemon.account.key;
-  const headers = new Headers({ authorization: `Bearer ${secret}` });
+  const headers = credentialsOf(daemon, operation);
   if (text !== undefined) headers.set("content-type", "application/json");
   for (const [name, value] of Object.entries(request.headers ?? {})) {
     if (value === "") headers.delete(name);
@@ -41,6 +45,22 @@ export function send(daemon: DocumentedDaemon, request: DocumentedRequest): Prom
   const init = { method: operation.method, headers, ...(text === undefined ? {} : { body: text }) };
   return fetch(daemon.url + path + (query === undefined ? "" : `?${query}`), init);
 }
+
+/** What goes with a request by the document: a key, a token, or a session as the page sends it. */
+function credentialsOf(
+  { url, token, session, account: { key } }: DocumentedDaemon,
+  { security, path }: PlacedOperation,
+): Headers {
+  const takes = (name: string): boolean => security.some((scheme) => name in scheme);
+  const headers = new Headers(PAGE_HEADERS);
+  if (takes("worker")) headers.set("authorization", `Bearer ${token}`);
+  if (takes("bearer")) headers.set("authorization", `Bearer ${key}`);
+  const isSessions = (takes("session") && !takes("bearer")) || path === "/v1/session";
+  if (isSessions) headers.set("cookie", `postbackd-${new URL(url).port}=${session}`);
+  return headers;
+}
+
+const PAGE_HEADERS = { "sec-fetch-site": "same-origin", "x-requested-with": "postbackd" };
 
 /** A request for each body and each query parameter that the document shows, each with its examples. */
 export function requestsOf(operation: PlacedOperation): readonly DocumentedRequest[] {
@@ -78,7 +98,7 @@ export async function existingThings(
 ): Promise<Readonly<Record<string, string>>> {
   const names = [...operation.path.matchAll(/\{(\w+)\}/g)].flatMap(([, name = ""]) => [name]);
   const values = await Promise.all(
-    names.map(async (name) => [name, await existing(daemon, name, state)] as const),
+    names.map(async (name) => [name, await existing(daemon, name, { operation, state })] as const),
   );
   return Object.fromEntries(values);
 }
@@ -86,9 +106,15 @@ export async function existingThings(
 async function existing(
   daemon: TestDaemon,
   name: string,
-  state: "unfinished" | "finished",
+  {
+    operation: { operationId },
+    state,
+  }: { readonly operation: PlacedOperation; readonly state: "unfinished" | "finished" },
 ): Promise<string> {
   if (name === "key_id") return newKeyId(daemon);
+  if (name === "order_id") return newOrderId(daemon);
+  if (name === "login") return newLogin(daemon, { isRotating: operationId === "finishRotation" });
+  if (name === "request_id") return newRequestId(daemon);
   assert.equal(name, "id", "say here how to make one");
   const later = { type: "echo", start_at: "9999-01-01T00:00:00Z" };
   // Nobody listens there, so that the record of its delivery has something to show.
@@ -96,6 +122,31 @@ async function existing(
   const { tasks } = await daemon.post(state === "finished" ? ended : later);
   if (state === "finished") await daemon.daemon.idle();
   return tasks[0]?.id ?? assert.fail("no task was made");
+}
+
+async function newLogin(
+  { file }: TestDaemon,
+  { isRotating }: { readonly isRotating: boolean },
+): Promise<string> {
+  const login = `account-${newTaskId()}`;
+  await createTestAccount(file, login);
+  const next = newWebhookSecret();
+  if (isRotating) await atStore(file, (store) => store.rotateSecret({ login, next }));
+  return login;
+}
+
+async function newRequestId({ file }: TestDaemon): Promise<string> {
+  const id = newTaskId();
+  const fields = { email: "ada@example.com", name: null, company: null, message: null };
+  const request = { id, fields, createdAt: 0, pendingMax: 1000 };
+  await atStore(file, (store) => store.insertAccessRequest(request));
+  return id;
+}
+
+async function newOrderId({ file, account }: TestDaemon): Promise<string> {
+  const order = newOrder({ filter: deliveryFilter({ login: account.login }) });
+  await atStore(file, (store) => store.orderRedelivery({ ...order, openMax: null }));
+  return order.id;
 }
 
 async function newKeyId(daemon: TestDaemon): Promise<string> {

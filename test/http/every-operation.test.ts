@@ -90,9 +90,15 @@ test("every spelling of a path that is not the path is 404, and what means the s
         `${path}\\`,
       ],
     ].flat();
+    // Beside an operation with a named part another name is that part, of a method that may not be there.
+    const isNamed = tested.cases.some(({ operation: { path: named } }) =>
+      new RegExp(`^${named.replaceAll(/:\w+/g, "[^/]+")}$`).test(`${folder}/x`),
+    );
+    const isOwn = operation.path.includes(":");
     for (const other of others) {
       const { response } = await tested.send({ ...sound, path: other });
-      assert.equal(response.status, 404, `${name}: ${other}`);
+      const isMissing = response.status === 404 || (isNamed && !isOwn && response.status === 405);
+      assert.ok(isMissing, `${name}: ${other} is ${response.status}`);
     }
     for (const other of [`${path}%`, `${path}%zz`, `${path}%ff`, `${folder}/%c3/${file}`]) {
       const { code, body } = await tested.send({ ...sound, path: other });
@@ -211,7 +217,8 @@ test("credentials that are none are 40100 on every operation that needs some, an
       : [`Authorization: basic ${basic}`, `AUTHORIZATION: bEARER ${key}`];
     for (const line of accepted) {
       const { response } = await tested.send({ ...sound, credentials: [line] });
-      assert.equal(response.status, status, name);
+      // A key signs nobody in as the operator.
+      assert.equal(response.status, operation.access === "operator" ? 403 : status, name);
     }
   }
   assertQuiet(tested);
@@ -222,10 +229,12 @@ const HOSTS = [
   ["evil.example", "127.0.0.1:1", "<x>", "__proto__", "", "a".repeat(300), "a,b", "localhost:x"],
 ].flat();
 
-test("no Host header changes an answer, and none or two of them are 40000", async (t) => {
+test("no Host header changes what a key or nobody is answered, and none or two of them are 40000", async (t) => {
   const tested = await startTested(t);
-  for (const { name, sound, status } of tested.cases) {
-    for (const host of HOSTS) {
+  for (const { operation, name, sound, status } of tested.cases) {
+    // Browsers are held to a list of names: session-attack.test.ts.
+    const isBrowsers = operation.access === "operator" || operation.isSignIn === true;
+    for (const host of isBrowsers ? [] : HOSTS) {
       const { response } = await tested.send({ ...sound, host: [`Host: ${host}`] });
       assert.equal(response.status, status, `${name} at ${host}`);
     }

@@ -2,23 +2,29 @@ import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { test } from "node:test";
 
+import { newSignInToken } from "../../src/domain/session.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawRequest, RawResponse } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, JSON_TYPE, posting, TASK_POST, taskGet } from "./answer.ts";
 import { TASKS_READY, toAnswer } from "./answer.ts";
+import { OPERATOR, operatorPost } from "./operator-requests.ts";
 import { FINISHED, SOUND, startRing, type Ring, type UsedStore } from "./ring.ts";
+import { FROM_PAGE, pagePost, SESSION } from "./session-requests.ts";
 import { workerPost } from "./worker-requests.ts";
 
 const KEYS = "/v1/appendix/keys";
 const ACCESS = "/v1/access_requests";
+
+const REDELIVERIES = "/v1/redeliveries";
 
 /** A request for each method of the store, that cannot be served without it. */
 function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest])[] {
   const headers = [bearer(ring)];
   const json = [...headers, JSON_TYPE];
   const post = posting(ring, '[{"input":"PRIVATE"}]');
+  const session = [ring.cookie, ...FROM_PAGE];
   const access = '{"email":"PRIVATE@example.org"}';
   return [
     ["findWorkerHolder", claiming(ring)],
@@ -32,10 +38,73 @@ function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest
     ["redeliver", { method: "POST", target: `/v1/tasks/redeliver/${FINISHED.id}`, headers }],
     ["cancelTask", { method: "POST", target: `/v1/tasks/task_cancel/${FINISHED.id}`, headers }],
     ["findKeptAnswer", { ...post, headers: [...(post.headers ?? []), "Idempotency-Key: k1"] }],
+    ...searchRequests(headers),
+    ...statsRequests(headers),
     ["createKey", { method: "POST", target: KEYS, headers: json, body: '{"label":"PRIVATE"}' }],
     ["revokeKey", { method: "DELETE", target: `${KEYS}/key_${"0".repeat(32)}`, headers }],
     ["findAccountData", { target: "/v1/appendix/user_data", headers }],
     ["insertAccessRequest", { method: "POST", target: ACCESS, headers: json, body: access }],
+    ["findSession", { target: SESSION, headers: session }],
+    ["createSession", pagePost(SESSION, { login: "tester", key: ring.account.key })],
+    ["endSession", { method: "DELETE", target: SESSION, headers: session }],
+    ...operatorRequests(session),
+    ["useSignInLink", pagePost(`${SESSION}/link`, { token: newSignInToken().secret })],
+  ];
+}
+
+function searchRequests(
+  headers: readonly string[],
+): readonly (readonly [keyof UsedStore, RawRequest])[] {
+  const json = [...headers, JSON_TYPE];
+  const body = '{"since":"2026-01-01T00:00:00Z","host":"PRIVATE"}';
+  return [
+    ["searchTasks", { target: "/v1/tasks/search?q=PRIVATE", headers }],
+    ["findTimeline", { target: `/v1/tasks/timeline/${FINISHED.id}`, headers }],
+    [
+      "countEndedDeliveriesStep",
+      { method: "POST", target: `${REDELIVERIES}/preview`, headers: json, body },
+    ],
+    ["orderRedelivery", { method: "POST", target: REDELIVERIES, headers: json, body }],
+    ["listRedeliveryOrders", { target: REDELIVERIES, headers }],
+    [
+      "cancelRedeliveryOrder",
+      { method: "DELETE", target: `${REDELIVERIES}/${FINISHED.id}`, headers },
+    ],
+  ];
+}
+
+function statsRequests(
+  headers: readonly string[],
+): readonly (readonly [keyof UsedStore, RawRequest])[] {
+  const overview = { target: "/v1/stats/overview", headers };
+  return [
+    ["countWork", overview],
+    ["findFirstSteps", overview],
+    ["findOldestWaiting", overview],
+    ["findTraffic", { target: "/v1/stats/series", headers }],
+    ["listHostTraffic", { target: "/v1/stats/hosts", headers }],
+  ];
+}
+
+function operatorRequests(
+  credentials: readonly string[],
+): readonly (readonly [keyof UsedStore, RawRequest])[] {
+  const get = (path: string): RawRequest => ({ target: OPERATOR + path, headers: credentials });
+  const post = (path: string, body?: unknown): RawRequest =>
+    operatorPost(path, { body, credentials });
+  const body = { login: "PRIVATE" };
+  return [
+    ["listAccountOverviews", get("/accounts?q=PRIVATE")],
+    ["createAccount", post("/accounts", body)],
+    ["setAccountDisabled", post("/accounts/disable/alice")],
+    ["findAccount", post("/accounts/enable/alice")],
+    ["rotateSecret", post("/accounts/rotate/alice")],
+    ["finishRotation", post("/accounts/finish/alice")],
+    ["listAccessRequests", get("/access_requests")],
+    ["approveAccessRequest", post(`/access_requests/approve/${FINISHED.id}`, body)],
+    ["denyAccessRequest", post(`/access_requests/deny/${FINISHED.id}`)],
+    ["listTypeWork", get("/runners")],
+    ["listWorkers", get("/runners")],
   ];
 }
 

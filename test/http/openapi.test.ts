@@ -15,6 +15,7 @@ import { fetchDocument, Judge, operationOf, placedOperations } from "./api-docum
 import type { ApiDocument, DocumentedOperation, PlacedOperation } from "./api-document.ts";
 import { existingThings, requestsOf, send } from "./document-request.ts";
 import type { DocumentedDaemon, DocumentedRequest } from "./document-request.ts";
+import { createLink, createOperatorSession } from "./session-requests.ts";
 import { createTestWorker } from "./worker-requests.ts";
 
 const NOW = Date.parse("2026-01-31T09:00:00.000Z");
@@ -33,8 +34,9 @@ async function startDocumented(
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: `${toml}\n${TYPES}` });
   const token = await createTestWorker(daemon.file, [EXAMPLE_TYPE]);
+  const session = await createOperatorSession(daemon.file, NOW);
   const { document } = await fetchDocument(daemon);
-  return { daemon: { ...daemon, token }, document };
+  return { daemon: { ...daemon, token, session }, document };
 }
 
 test("a linter finds nothing to say about the document", async (t) => {
@@ -54,7 +56,9 @@ test("a linter finds nothing to say about the document", async (t) => {
 test("the document has every operation of the table and no other", async (t) => {
   const { document } = await startDocumented(t);
   // Nothing of this is used before a request comes.
-  const table = operations({ tasksMax: 100, marketplaces: [] } as unknown as OperationsDeps);
+  const table = operations({
+    ...{ tasksMax: 100, marketplaces: [], servesDashboard: true },
+  } as unknown as OperationsDeps);
 
   const expected = table.map(({ method, path, doc }) => [
     doc.id,
@@ -72,14 +76,22 @@ test("the document has every operation of the table and no other", async (t) => 
 
 test("an operation asks for credentials exactly where the document says so, by the schemes that it says", async (t) => {
   const { daemon, document } = await startDocumented(t);
-  assert.deepEqual(Object.keys(document.components.securitySchemes), ["basic", "bearer", "worker"]);
+  assert.deepEqual(Object.keys(document.components.securitySchemes), [
+    "basic",
+    "bearer",
+    "worker",
+    "session",
+  ]);
 
   for (const operation of placedOperations(document)) {
-    const response = await send(daemon, { operation, headers: { authorization: "" } });
+    const headers = { authorization: "", cookie: "", "x-requested-with": "" };
+    const response = await send(daemon, { operation, headers });
     const isProtected = operation.security.length > 0;
     assert.equal(response.status === 401, isProtected, operation.operationId);
     const isWorkers = operation.path.startsWith("/v1/worker/");
-    const schemes = isWorkers ? [{ worker: [] }] : [{ basic: [] }, { bearer: [] }];
+    const isOperators = operation.path.startsWith("/v1/operator/");
+    const keys = isOperators ? [] : [{ basic: [] }, { bearer: [] }];
+    const schemes = isWorkers ? [{ worker: [] }] : [...keys, { session: [] }];
     if (isProtected) assert.deepEqual(operation.security, schemes);
     const challenge = response.headers.get("www-authenticate") ?? "";
     assert.equal(challenge.includes("Basic"), isProtected && !isWorkers);
@@ -90,7 +102,7 @@ test("an operation asks for credentials exactly where the document says so, by t
 /** The codes that an answer may have, by its schema. */
 function codesOf(operation: DocumentedOperation): readonly number[] {
   return Object.values(operation.responses).flatMap(({ content }) => {
-    const text = JSON.stringify(content?.["application/json"].schema["allOf"] ?? []);
+    const text = JSON.stringify(content?.["application/json"]?.schema["allOf"] ?? []);
     const [, listed = ""] =
       /"properties":\{"status_code":\{"enum":\[([\d,]+)\]\}\}/.exec(text) ?? [];
     return listed === "" ? [] : listed.split(",").map(Number);
@@ -138,6 +150,9 @@ async function codesAnswered(
   return codes;
 }
 
+// Nobody can have the credentials of these examples.
+const REFUSED: ReadonlySet<string> = new Set(["signIn", "signInByLink"]);
+
 /** Enough for workers to claim: a claim that finds nothing waits, and here the clock stands still. */
 async function queueForWorkers(daemon: DocumentedDaemon): Promise<void> {
   await daemon.post(Array.from({ length: 50 }, () => ({ type: EXAMPLE_TYPE, input: [1.5] })));
@@ -153,7 +168,8 @@ test("every request of the document works on things that exist, and its answer f
       const params = await existingThings(daemon, operation, state);
       const response = await send(daemon, { ...request, params });
       const { operationId } = operation;
-      assert.equal(response.status, 200, `${operationId} ${request.query ?? ""}`);
+      const status = REFUSED.has(operationId) ? 401 : 200;
+      assert.equal(response.status, status, `${operationId} ${request.query ?? ""}`);
       await judge.assertAnswerFits(operation, response);
     }
   }
@@ -225,7 +241,20 @@ test("the answers to requests that cannot be served fit the document", async (t)
   const post = { id: "postTasks" } as const;
   const key = { "idempotency-key": "order-17" };
 
+  const { login, key: accountKey } = documented.daemon.account;
+  const token = await createLink(documented.daemon.file, NOW + 1);
+  const elsewhere = { "sec-fetch-site": "cross-site" };
+
   await assertAnswered(documented, [
+    { id: "getSession", code: 20000 },
+    { id: "getSession", headers: elsewhere, code: 40301 },
+    { id: "signIn", body: { login, key: accountKey }, code: 20000 },
+    { id: "signIn", body: { login, key: accountKey }, headers: elsewhere, code: 40301 },
+    { id: "signIn", body: { login }, code: 40501 },
+    { id: "signInByLink", body: { token }, code: 20000 },
+    { id: "signOut", headers: elsewhere, code: 40301 },
+    { id: "signOut", code: 20000 },
+    { id: "getSession", code: 20000 },
     { id: "listTasks", query: "state=nonsense", code: 40000 },
     { id: "isAlive", query: "verbose", code: 40000 },
     { id: "getTask", params: { id: TASK_ID }, headers: { prefer: "wait=61" }, code: 40000 },

@@ -1,31 +1,50 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
+import { newWebhookSecret } from "../../src/domain/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../src/domain/key.ts";
 import { formatCursor } from "../../src/http/list-cursor.ts";
 import type { Operation } from "../../src/http/operation.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
-import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from "../helpers/daemon.ts";
+import {
+  createTestAccount,
+  startTestDaemon,
+  type TestDaemon,
+  type TestDaemonOptions,
+} from "../helpers/daemon.ts";
+import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
 import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawConnection, RawRequest } from "../helpers/raw-http.ts";
+import { newTaskId } from "../helpers/store.ts";
 import { makeKey } from "./account.ts";
 import { bearer, complaints, JSON_TYPE, toAnswer, type Answer } from "./answer.ts";
+import { atStore, cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
 import { createTestWorker } from "./worker-requests.ts";
 
 /** What sound requests are about: made before, so that they find something. */
 interface Made {
   readonly id: string;
   readonly key_id: string;
+  /** Of an account with a rotation that nobody ends. */
+  readonly login: string;
+  /** Of an access request that was denied. */
+  readonly request_id: string;
+  /** Of a redelivery order of the account that was cancelled. */
+  readonly order_id: string;
 }
 
-/** Who calls: an account by its key, a worker by its token. */
+/** Who calls: an account by its key, a worker by its token, the operator by a session. */
 interface Callers extends Pick<TestDaemon, "account"> {
   readonly token: string;
+  /** The header line. */
+  readonly cookie: string;
 }
 
 /** What goes with a sound request beyond its path. */
 interface Sound {
   readonly body?: unknown;
+  /** Values of the path's parts, where they are others than those that were made for all. */
+  readonly params?: Partial<Made>;
   /** Values of query parameters beside {@link SOUND_VALUES}. */
   readonly values?: Readonly<Record<string, string>>;
   /** What it is answered; 200 unless told. */
@@ -61,6 +80,32 @@ const SOUND: Readonly<Record<string, Sound>> = {
   completeTasks: { body: { tasks: [{ ...LEASE, result: 1 }] } },
   failTasks: { body: { tasks: [{ ...LEASE, message: "No." }] } },
   releaseLeases: { body: { tasks: [LEASE] } },
+  searchTasks: { values: { cursor: formatCursor("search", PLACE) } },
+  getTimeline: {},
+  previewRedelivery: { body: { since: "2026-01-01T00:00:00Z" } },
+  // A second order would be refused until the first is worked off: one that is too fast is refused always.
+  orderRedelivery: { body: { since: "2026-01-01T00:00:00Z", per_second: 51 }, status: 400 },
+  listRedeliveries: {},
+  cancelRedelivery: {},
+  getOverview: {},
+  getSeries: {},
+  listHosts: {},
+  // With a link that works once, a second request is refused.
+  signInByLink: { body: { token: "pbd_link_x" }, status: 401 },
+  getSession: {},
+  signOut: {},
+  listAccounts: { values: { cursor: "YWNjb3VudHMtYWxpY2U" } },
+  // What can be done once is refused here: it has been done.
+  createAccount: { body: { login: "tester" }, status: 400 },
+  disableAccount: {},
+  enableAccount: {},
+  rotateSecret: { status: 400 },
+  finishRotation: { params: { login: "tester" }, status: 400 },
+  listAccessRequests: {},
+  approveAccessRequest: { body: { login: "bob" }, status: 400 },
+  denyAccessRequest: { status: 400 },
+  listRunners: {},
+  getSystem: {},
   isAlive: {},
   isReady: {},
   getOpenApi: {},
@@ -69,10 +114,15 @@ const SOUND: Readonly<Record<string, Sound>> = {
 /** A value that every parameter of a query takes, by its name, where all operations take the same. */
 const SOUND_VALUES: Readonly<Record<string, string>> = {
   limit: "1",
+  q: "t",
+  which: "all",
   tag: "t",
   type: "echo",
   state: "queued",
   collect: "false",
+  from: new Date(Date.now() - 3_600_000).toISOString(),
+  to: new Date().toISOString(),
+  since: new Date(Date.now() - 3_600_000).toISOString(),
   created_after: "2026-01-01T00:00:00Z",
   created_before: "2026-01-01T00:00:00Z",
 };
@@ -131,7 +181,8 @@ export async function startTested(
   const daemon = await startTestDaemon(t, { ...options, toml: `${toml}\n${TYPES}` });
   const made = await makeFixtures(daemon);
   const token = await createTestWorker(daemon.file, ["print"]);
-  const callers = { account: daemon.account, token };
+  const cookie = cookieLine(daemon.url, await createOperatorSession(daemon.file));
+  const callers = { account: daemon.account, token, cookie };
   const cases = apiOperations().map((operation) => toCase(operation, { callers, made }));
   return { daemon, token, cases, send: createSender(t, daemon) };
 }
@@ -152,14 +203,23 @@ export function assertQuiet({ daemon, token }: Pick<Tested, "daemon" | "token">)
 
 /** The table that the daemon serves. */
 function apiOperations(): readonly Operation[] {
-  const values = { marketplaces: [], tasksMax: 100, retentionDays: 30, limits: {} };
+  const values = {
+    ...{ marketplaces: [], tasksMax: 100, retentionDays: 30, limits: {} },
+    servesDashboard: true,
+  };
   // Only what the operations say of themselves is read here: what they are given is used in `handle` alone.
-  return operations(values as unknown as OperationsDeps);
+  const all = operations(values as unknown as OperationsDeps);
+  // An answer without an end has tests of its own: events.test.ts.
+  return all.filter(({ doc }) => doc.answerType === undefined);
 }
 
 /** The names of the operations that have a sound request here. */
 export function soundNames(): readonly string[] {
-  return Object.keys(SOUND);
+  return [...Object.keys(SOUND), "signIn"];
+}
+
+function soundOf(name: string, { account: { login, key } }: Callers): Sound {
+  return name === "signIn" ? { body: { login, key } } : (SOUND[name] ?? {});
 }
 
 async function makeFixtures(daemon: TestDaemon): Promise<Made> {
@@ -172,7 +232,23 @@ async function makeFixtures(daemon: TestDaemon): Promise<Made> {
   // Revoked, it may be revoked again and again.
   await daemon.call(`/v1/appendix/keys/${key_id}`, { method: "DELETE" });
   await makeKey(daemon);
-  return { id, key_id };
+  return { id, key_id, ...(await makeOperatorFixtures(daemon)) };
+}
+
+async function makeOperatorFixtures({ file, account }: TestDaemon) {
+  const login = "alice";
+  await createTestAccount(file, login);
+  const [request_id, order_id] = [newTaskId(), newTaskId()];
+  const fields = { email: "ada@example.com", name: null, company: null, message: null };
+  await atStore(file, async (store) => {
+    await store.rotateSecret({ login, next: newWebhookSecret() });
+    await store.insertAccessRequest({ id: request_id, fields, createdAt: 0, pendingMax: 1 });
+    await store.denyAccessRequest({ id: request_id, decidedAt: Date.now() });
+    const filter = deliveryFilter({ login: account.login });
+    await store.orderRedelivery({ ...newOrder({ id: order_id, filter }), openMax: null });
+    await store.cancelRedeliveryOrder({ id: order_id, login: null, now: Date.now() });
+  });
+  return { login, request_id, order_id };
 }
 
 function toCase(
@@ -180,14 +256,16 @@ function toCase(
   { callers, made }: { readonly callers: Callers; readonly made: Made },
 ): Case {
   const { method, access, doc } = operation;
-  const { body, values, status = 200 } = SOUND[doc.id] ?? {};
+  const { body, values, params, status = 200 } = soundOf(doc.id, callers);
   const path = operation.path.replaceAll(/:(\w+)/g, (_, name: string) => {
-    const value = Object.entries(made).find(([each]) => each === name)?.[1];
+    const value = Object.entries({ ...made, ...params }).find(([each]) => each === name)?.[1];
     assert.ok(value !== undefined, `nothing was made for the path's ${name}`);
     return value;
   });
   const sound = {
-    ...{ method, path, query: "", host: ["Host: 127.0.0.1"] },
+    ...{ method, path, query: "" },
+    // What is about sessions asks from where a request comes before anything else.
+    host: ["Host: 127.0.0.1", ...(operation.isSignIn === true ? FROM_PAGE : [])],
     credentials: credentialsFor(access, callers),
     media: body === undefined ? [] : [JSON_TYPE],
     others: [],
@@ -204,7 +282,8 @@ function toCase(
 
 function credentialsFor(access: Operation["access"], callers: Callers): readonly string[] {
   if (access === "public") return [];
-  return access === "account" ? [bearer(callers)] : [`Authorization: Bearer ${callers.token}`];
+  if (access === "operator") return [callers.cookie, ...FROM_PAGE];
+  return access === "worker" ? [`Authorization: Bearer ${callers.token}`] : [bearer(callers)];
 }
 
 function soundValues(

@@ -355,7 +355,7 @@ test("the API is down, and not ready, before it is opened and from the moment a 
   assert.equal(await wordsOf({ url }), down);
   assert.deepEqual((await ask(url, { target: "/readyz" })).body, { status: "unavailable", reason });
 
-  api.open();
+  api.open(url);
   clock.advance(1000);
   assert.equal(await wordsOf({ url }), ALL_FINE);
   assert.deepEqual((await ask(url, { target: "/readyz" })).body, { status: "ok" });
@@ -368,7 +368,7 @@ test("the API is down, and not ready, before it is opened and from the moment a 
 
 test("the API is down, and not ready, when the store can write no more", async (t) => {
   const { api, state, url } = await startApi(t);
-  api.open();
+  api.open(url);
   state.fault = new StoreError("failed", "I/O error at /srv/secret.db");
   assert.equal(await wordsOf({ url }), "down operational operational down");
   const reason = "the database cannot be written";
@@ -379,7 +379,7 @@ test("the API is down, and not ready, when the store can write no more", async (
 
 test("however many ask within a second, the store is read once", async (t) => {
   const { api, clock, state, url } = await startApi(t);
-  api.open();
+  api.open(url);
   const asked = Array.from({ length: 40 }, () => ask(url, { target: STATUS }));
   await Promise.all(asked);
   clock.advance(999);

@@ -6,19 +6,24 @@ import { systemClock } from "../../src/domain/clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { newKey, newWorkerToken } from "../../src/domain/key.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
+import { newSessionSecret } from "../../src/domain/session.ts";
 import type { Task } from "../../src/domain/task.ts";
 import { createApp } from "../../src/http/app.ts";
+import { toBrowserPolicy } from "../../src/http/browser-guard.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import type { PageFiles } from "../../src/http/page-serve.ts";
 import { RateLimiter } from "../../src/http/rate-limiter.ts";
 import { openServer } from "../../src/http/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
-import { keyUsageNotes, workerUsageNotes } from "../../src/http/usage-notes.ts";
+import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "../../src/http/usage-notes.ts";
 import type { WorkerDesk } from "../../src/http/worker-desk.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { cookieLine } from "./session-requests.ts";
 
 /** What of the store the ring uses. */
-export type UsedStore = OperationsDeps["store"] & Pick<Store, "findKeyHolder" | "findWorkerHolder">;
+export type UsedStore = OperationsDeps["store"] &
+  Pick<Store, "findKeyHolder" | "findWorkerHolder" | "findSession" | "findAccount">;
 
 /** The task of {@link SOUND}. */
 export const FINISHED: Task = {
@@ -59,6 +64,49 @@ export const SOUND: UsedStore = {
   createKey: async () => "created",
   revokeKey: async () => null,
   insertAccessRequest: async () => "stored",
+  listAccessRequests: async () => [],
+  approveAccessRequest: async () => "approved",
+  denyAccessRequest: async () => "denied",
+  findAccount: async (login) => {
+    return { accountId: 1, login, createdAt: 0, disabledAt: null, isRotating: false };
+  },
+  listAccountOverviews: async () => ({ accounts: [], next: null }),
+  createAccount: async () => "created",
+  setAccountDisabled: async ({ login, disabledAt }) => ({ login, createdAt: 0, disabledAt }),
+  rotateSecret: async () => "rotating",
+  finishRotation: async () => "finished",
+  countWork: async () => ({
+    ...{ queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0, ready: 1, retrying: 0 },
+    undelivered: 0,
+  }),
+  findTraffic: async () => ({ steps: [], durations: [] }),
+  listHostTraffic: async () => ({ hosts: [], isWhole: true }),
+  findFirstSteps: async () => ({
+    ...{ hasPosted: true, hasCompleted: true },
+    ...{ hasWebhook: false, hasDelivered: false, hasCollected: false },
+  }),
+  findOldestWaiting: async () => null,
+  listTypeWork: async () => [],
+  searchTasks: async () => ({ tasks: [], next: null, examinedUntil: null }),
+  findTimeline: async () => ({
+    ...{ accountId: 1, login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null },
+    ...{ task: FINISHED, deliveries: [], isReady: true, lease: null },
+    ...{ inputBytes: null, resultBytes: 1 },
+  }),
+  countEndedDeliveriesStep: async () => {
+    return { deliveries: 0, hosts: [], next: null, examinedUntil: null };
+  },
+  orderRedelivery: async () => "busy",
+  listRedeliveryOrders: async () => [],
+  cancelRedeliveryOrder: async () => null,
+  listWorkers: async () => [],
+  createSession: async () => "created",
+  findSession: async () => {
+    const now = Date.now();
+    return { sessionId: 1, holder: null, createdAt: now, lastSeenAt: now };
+  },
+  endSession: async () => {},
+  useSignInLink: async () => "created",
   findAccountData: async () => ({
     ...{ login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null, keys: [] },
     taskCounts: { queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
@@ -96,6 +144,7 @@ export async function startRing(
     readonly isAccepting?: boolean;
     readonly hasRoom?: boolean;
     readonly limits?: Partial<typeof LIMITS>;
+    readonly pages?: PageFiles;
   } = {},
 ) {
   const limits = { ...LIMITS, ...given.limits };
@@ -110,14 +159,23 @@ export async function startRing(
   const woken: string[] = [];
   const clock = systemClock;
   const noted = {
-    store: { touchKeys: async () => {}, touchWorkers: async () => {} },
+    store: {
+      touchKeys: async () => {},
+      touchWorkers: async () => {},
+      touchSessions: async () => {},
+    },
     clock: createFakeClock({ now: 0 }),
     log,
   };
-  const usage = { keyUsage: keyUsageNotes(noted), workerUsage: workerUsageNotes(noted) };
+  const usage = {
+    keyUsage: keyUsageNotes(noted),
+    workerUsage: workerUsageNotes(noted),
+    sessionUsage: sessionUsageNotes(noted),
+  };
   const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
   const all = operations({
     ...{ store, ids, tasksMax: 100, retentionMs: 1000, retentionDays: 30, limits },
+    ...{ servesDashboard: true, failedAuthentications: noLimit },
     ...{
       ...usage,
       waiters: new TaskWaiters(clock),
@@ -126,7 +184,10 @@ export async function startRing(
       marketplaces: [],
     },
     ...{ desk: { ...SOUND_DESK, ...given.desk }, workerTypes: new Set(["print"]) },
+    ...{ clock, webhookTimeoutMs: 10_000, shortage: async () => null },
+    liveFeed: { open: () => assert.fail("nobody opens a stream"), toldOf: () => 0 },
     progressOf: () => null,
+    runnerOf: () => null,
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
     notReadyReason: async () => given.notReadyReason?.() ?? null,
     isAccepting: () => given.isAccepting ?? true,
@@ -135,16 +196,24 @@ export async function startRing(
     cancelled: (id) => void woken.push(id),
     wakeDeliveries: (hosts) => void woken.push(...hosts),
     serviceStatus: () => assert.fail("nobody asks for it"),
+    runnerTypes: [],
+    workersWaiting: () => 0,
+    systemFacts: () => assert.fail("nobody asks for it"),
   });
   const proxies = { trusted: [], servesTls: false, insecureHttp: true };
-  const gate = { store, proxies, ...usage, failedAuthentications: noLimit, requests: noLimit };
-  const app = createApp({ operations: all, gate, clock, ids, log, limits });
+  const browsers = toBrowserPolicy({ host: "127.0.0.1", publicUrl: null });
+  const limiters = { failedAuthentications: noLimit, requests: noLimit };
+  const gate = { store, proxies, browsers, ...usage, ...limiters };
+  const pages = given.pages ?? null;
+  const app = createApp({ operations: all, gate, clock, ids, log, limits, pages });
   const listening = { host: "127.0.0.1", port: 0, tls: null, limits };
   const server = await openServer(app, listening);
   t.after(() => server.close());
   const { key } = newKey();
   const account = { login: "tester", key, secret: "" };
-  return { url: server.url, account, token: newWorkerToken().key, logged, woken };
+  // To a store that knows every session this is the operator's.
+  const cookie = cookieLine(server.url, newSessionSecret().secret);
+  return { url: server.url, account, token: newWorkerToken().key, cookie, logged, woken };
 }
 
 export type Ring = Awaited<ReturnType<typeof startRing>>;

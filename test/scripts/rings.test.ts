@@ -50,6 +50,14 @@ const REFUSED = [
   ],
   ["http/operations/b.ts", 'export const late = import("../../daemon.ts");', "the daemon, late"],
   ["http/operations/c.ts", 'import { Cron } from "croner";', "another ring's package"],
+  [
+    "dashboard/a.ts",
+    'import type { Store } from "../store/store.ts";',
+    "what is remembered, a type",
+  ],
+  ["dashboard/b.ts", 'import { createHash } from "node:crypto";', "what no browser has"],
+  ["dashboard/part/a.tsx", 'import { H3 } from "h3";', "another ring's package"],
+  ["dashboard/screen/a.tsx", 'import { ask } from "../../http/app.ts";', "the server, from below"],
   ["worker/a.ts", 'import { open } from "../store/sqlite/sqlite-store.ts";', "a database"],
   ["worker/b.ts", 'import { request } from "node:http";', "connections of its own"],
   [
@@ -93,6 +101,9 @@ const ALLOWED = [
   ["http/operations/a.ts", 'import { toEnvelope } from "../envelope.ts";'],
   ["http/operations/b.ts", 'import type { Store } from "../../store/store.ts";'],
   ["http/operations/c.ts", 'import { b } from "./b.ts";'],
+  ["dashboard/a.ts", 'import { parseTaskSearch } from "../domain/task-search.ts";'],
+  ["dashboard/part/a.tsx", 'import { signal } from "@preact/signals";'],
+  ["dashboard/screen/a.tsx", 'import { toSpanText } from "../../domain/time.ts";'],
   ["worker/a.ts", 'import { createServiceClient } from "../net/service-client.ts";'],
   ["worker/b.ts", 'import { createCommandRunner } from "../runners/command.ts";'],
   ["cli/a.ts", 'import { createDaemon } from "../daemon.ts";'],
@@ -152,7 +163,7 @@ describe("the ring rule", () => {
     const files = readdirSync(src, { recursive: true, encoding: "utf8" });
 
     const homeless = files
-      .filter((file) => file.endsWith(".ts"))
+      .filter((file) => /\.tsx?$/.test(file))
       .filter((file) => !RINGS.some(({ files: glob }) => file.startsWith(glob.replace(/\*$/, ""))));
     assert.deepEqual(homeless, []);
   });

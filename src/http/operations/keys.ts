@@ -1,5 +1,5 @@
 import type { IdGenerator } from "../../domain/id.ts";
-import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, newKey, newKeyId } from "../../domain/key.ts";
+import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../../domain/key.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Key, Store } from "../../store/store.ts";
@@ -42,10 +42,10 @@ export function keyCreate({ store, ids }: KeysDeps): Operation {
       examples: { labelled: { label: "ci" }, plain: {} },
     },
     async handle({ holder, body: { label }, now }) {
-      const { key, hash, lastFour } = newKey();
-      const keyId = newKeyId(ids.next(now));
+      const { key, toStore } = mintKey({ label, createdAt: now }, ids);
+      const { keyId, lastFour } = toStore;
       const outcome = await store.createKey({
-        ...{ keyId, hash, lastFour, label },
+        ...toStore,
         login: holder.login,
         createdAt: now,
         activeMax: ACTIVE_KEYS_MAX,

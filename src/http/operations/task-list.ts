@@ -1,11 +1,10 @@
 import { TASK_STATES } from "../../domain/task.ts";
-import { parseTime } from "../../domain/time.ts";
 import type { Store } from "../../store/store.ts";
 import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
 import { cursorRule } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { oneOf, type QueryRule } from "../query.ts";
+import { oneOf, pointInTime } from "../query.ts";
 import type { TaskGetDeps } from "./task-get.ts";
 import { LIST_LIMIT_STANDARD, LIST_QUERY, listAnswer } from "./tasks-ready.ts";
 
@@ -13,8 +12,8 @@ const QUERY = {
   state: oneOf(TASK_STATES, "Only tasks in this state."),
   ...LIST_QUERY,
   cursor: cursorRule("tasks"),
-  created_after: time("Only tasks made at this time or later."),
-  created_before: time("Only tasks made before this time."),
+  created_after: pointInTime("Only tasks made at this time or later."),
+  created_before: pointInTime("Only tasks made before this time."),
 } as const;
 
 export interface TaskListDeps extends Pick<TaskGetDeps, "progressOf"> {
@@ -51,13 +50,4 @@ export function taskList({ store, progressOf }: TaskListDeps): Operation {
       return listAnswer("tasks", { tasks, next: place, progressOf });
     },
   });
-}
-
-function time(description: string): QueryRule<number> {
-  return {
-    parse: parseTime,
-    takes: "an RFC 3339 time, such as 2030-01-31T09:00:00.000Z, where + is %2B",
-    schema: { type: "string", format: "date-time", examples: ["2030-01-31T09:00:00.000Z"] },
-    description: `${description} RFC 3339; the + of an offset is written %2B.`,
-  };
 }

@@ -1,0 +1,62 @@
+import { keyPart } from "./file.ts";
+import type { Marketplace } from "./marketplace.ts";
+import { SETTING_LIST } from "./setting.ts";
+import type { TypeConfig } from "./type.ts";
+
+/** A value as it counts; `source` is `flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`. */
+export interface ShownSetting {
+  readonly key: string;
+  /** As it was written, without secrets; null where there is none. */
+  readonly value: unknown;
+  readonly source: string;
+}
+
+/** What of the configuration is shown. */
+export interface ShownConfig {
+  readonly file: string | null;
+  readonly values: ReadonlyMap<string, unknown>;
+  readonly sources: ReadonlyMap<string, string>;
+  readonly types: ReadonlyMap<string, TypeConfig>;
+  readonly marketplaces: readonly Marketplace[];
+}
+
+/** Every value: those of the settings, then of each type, then the codes of the marketplaces. */
+export function shownRows(config: ShownConfig): readonly ShownSetting[] {
+  const settings = SETTING_LIST.map(({ key }) => {
+    const row = shownSetting(config, key);
+    // The file that was read, also where it was not named but found in its standard place.
+    return key === "config" ? { ...row, value: config.file } : row;
+  });
+  const types = [...config.types.values()].flatMap((type) => typeRows(config, type));
+  const codes = config.marketplaces.map(({ code }) => code);
+  const source = config.sources.get("marketplaces") ?? "default";
+  return [...settings, ...types, { key: "marketplaces", value: codes, source }];
+}
+
+/** One setting. */
+export function shownSetting({ values, sources }: ShownConfig, key: string): ShownSetting {
+  return { key, value: values.get(key) ?? null, source: sources.get(key) ?? "default" };
+}
+
+/** The values of a type. */
+export function shownTypeSettings(
+  config: ShownConfig,
+  { name }: Pick<TypeConfig, "name">,
+): readonly ShownSetting[] {
+  const prefix = typeKey(name, "");
+  const keys = [...config.values.keys()].filter((key) => key.startsWith(prefix));
+  return keys.map((key) => shownSetting(config, key));
+}
+
+/** The key of a type's value, as in the file. */
+export function typeKey(name: string, key: string): string {
+  return `types.${keyPart(name)}.${key}`;
+}
+
+function typeRows(config: ShownConfig, type: TypeConfig): readonly ShownSetting[] {
+  const settings = shownTypeSettings(config, type);
+  const key = `types.${keyPart(type.name)}`;
+  // All keys of a type are in one table: where one of them comes from, the type does.
+  const given = settings.find(({ source }) => source !== "default");
+  return [{ key, value: type.kind, source: given?.source ?? "default" }, ...settings];
+}

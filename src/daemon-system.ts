@@ -1,0 +1,122 @@
+import { stat, statfs } from "node:fs/promises";
+import { basename, dirname } from "node:path";
+
+import { version } from "./assets.ts";
+import type { Config, TypeConfig } from "./config.ts";
+import { tomlText } from "./config/sample.ts";
+import { shownRows, typeKey } from "./config/shown-setting.ts";
+import type { Clock } from "./domain/clock.ts";
+import type { LogLine } from "./domain/log.ts";
+import type { RunnerType } from "./http/operations/operator-runners.ts";
+import type { SystemFacts, SystemSetting } from "./http/operations/operator-system.ts";
+import type { ShownRunner } from "./http/operations/timeline.ts";
+import { sqliteVersion } from "./store/sqlite/version.ts";
+import type { Store } from "./store/store.ts";
+
+/** The part of the composition root that tells the operator about the process, its machine and its configuration. */
+
+export interface SystemParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly store: Pick<Store, "usedBytes">;
+  /** What the daemon listens on, once it does. */
+  readonly url: () => string;
+  readonly recentLog: () => readonly LogLine[];
+}
+
+/** What the operator is shown; asks the machine anew each time. */
+export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
+  const { config, clock, store } = parts;
+  const fixed = {
+    ...{ version, node: process.version, sqlite: sqliteVersion() },
+    ...{ platform: `${process.platform} ${process.arch}`, pid: process.pid },
+    startedAt: clock.now(),
+    settings: shownSettings(config),
+  };
+  const startedMs = clock.monotonic();
+  return async () => {
+    const file = config.database;
+    const [bytes, walBytes, dataBytes, disk] = await Promise.all([
+      sizeOf(file),
+      sizeOf(`${file}-wal`),
+      store.usedBytes(),
+      diskOf(dirname(file)),
+    ]);
+    const { rss, heapUsed } = process.memoryUsage();
+    return {
+      ...fixed,
+      uptimeMs: Math.round(clock.monotonic() - startedMs),
+      url: parts.url(),
+      database: { path: file, bytes, walBytes, dataBytes },
+      disk,
+      memory: { rssBytes: rss, heapBytes: heapUsed },
+      log: parts.recentLog(),
+    };
+  };
+}
+
+/** The configured types, without anything that may be a secret. */
+export function runnerTypes({ types }: Config): readonly RunnerType[] {
+  return [...types.values()].map((type) => {
+    const { name, kind, concurrency, timeoutMs, retries } = type;
+    const leaseMs = type.kind === "worker" ? type.leaseMs : null;
+    return { name, kind, runs: whatRuns(type), concurrency, timeoutMs, leaseMs, retries };
+  });
+}
+
+/** What runs tasks of a type, for those too who only see their own tasks; a worker is named by its lease. */
+export function shownRunners({ types }: Config): (type: string) => ShownRunner | null {
+  const shown = new Map(
+    [...types.values()].map((type) => [type.name, { kind: type.kind, name: nameOf(type) }]),
+  );
+  return (type) => shown.get(type) ?? null;
+}
+
+// Not even its folder: that is the machine's.
+function nameOf(type: TypeConfig): string | null {
+  if (type.kind === "http") return new URL(type.url).origin;
+  return type.kind === "command" ? basename(type.command[0]) : null;
+}
+
+/** Arguments, and whatever stands behind a service's host, may be secrets. */
+function whatRuns(type: TypeConfig): string | null {
+  if (type.kind === "http") return new URL(type.url).origin;
+  if (type.kind !== "command") return null;
+  const [program, { length }] = [type.command[0], type.command.slice(1)];
+  if (length === 0) return program;
+  return `${program} (${length} ${length === 1 ? "argument" : "arguments"})`;
+}
+
+/** As `config print` shows them, with less of what may be a secret: many more see a page than a terminal. */
+function shownSettings(config: Config): readonly SystemSetting[] {
+  const types = [...config.types.values()];
+  const hidden = new Set(
+    types.flatMap(({ name }) => [typeKey(name, "env"), typeKey(name, "headers")]),
+  );
+  const replaced = new Map(
+    types.flatMap((type) =>
+      ["command", "url"].map((key) => [typeKey(type.name, key), whatRuns(type)] as const),
+    ),
+  );
+  return shownRows(config).flatMap(({ key, value, source }) => {
+    if (hidden.has(key)) return [];
+    const shown = replaced.get(key) ?? value;
+    const text = shown === null ? null : tomlText(shown);
+    return [{ key, value: text, source, isDefault: source === "default" }];
+  });
+}
+
+// Without the file there is nothing of it.
+async function sizeOf(file: string): Promise<number> {
+  return stat(file).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+async function diskOf(folder: string): Promise<SystemFacts["disk"]> {
+  return statfs(folder).then(
+    ({ bavail, blocks, bsize }) => ({ freeBytes: bavail * bsize, totalBytes: blocks * bsize }),
+    () => ({ freeBytes: null, totalBytes: null }),
+  );
+}

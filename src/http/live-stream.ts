@@ -1,0 +1,124 @@
+/** Why a stream ends by itself. */
+export type StreamEnd = "stopping" | "signed_out";
+
+export interface LiveStreamOptions {
+  readonly credential: string;
+  readonly stillAdmitted: () => Promise<boolean>;
+  /** The number of changes that its client knows of; below 0 is none. */
+  readonly seen: number;
+  /** Told when the client has taken what there was. */
+  readonly taken: () => void;
+  /** Told once, when it has ended or its client has hung up. */
+  readonly gone: () => void;
+}
+
+export interface Change {
+  readonly id: string;
+  /** How many there were, this one included. */
+  readonly changes: number;
+  /** One line. */
+  readonly data: string;
+  /** By the monotonic clock. */
+  readonly now: number;
+}
+
+// After this long a browser tries again.
+const PREAMBLE = "retry: 2000\n\n";
+
+/**
+ * One stream of server-sent events (HTML, section 9.2). It holds nothing back: what its client does not take at once
+ * is not sent.
+ */
+export class LiveStream {
+  readonly credential: string;
+  readonly stillAdmitted: () => Promise<boolean>;
+  readonly body: ReadableStream<Uint8Array>;
+  readonly #options: LiveStreamOptions;
+  #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
+  #seen: number;
+  #toldAt = Number.NEGATIVE_INFINITY;
+  #takes = false;
+  #wasPassedOver = false;
+
+  constructor(options: LiveStreamOptions) {
+    this.#options = options;
+    this.credential = options.credential;
+    this.stillAdmitted = options.stillAdmitted;
+    this.#seen = options.seen;
+    this.body = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          this.#controller = controller;
+          controller.enqueue(Buffer.from(PREAMBLE));
+        },
+        pull: () => this.#pull(),
+        cancel: () => void this.#leave(),
+      },
+      // Asked for more only when the client has taken everything.
+      { highWaterMark: 0 },
+    );
+  }
+
+  /** The number of changes that it has been told of. */
+  get seen(): number {
+    return this.#seen;
+  }
+
+  /** When it was told of a change the last time, by the monotonic clock. */
+  get toldAt(): number {
+    return this.#toldAt;
+  }
+
+  /** True while its client has taken all that was sent. */
+  get takes(): boolean {
+    return this.#takes;
+  }
+
+  /** Tells of changes, unless it knows of them or does not take anything. */
+  change({ id, changes, data, now }: Change): void {
+    if (changes <= this.#seen) return;
+    if (!this.#send(`event: change\nid: ${id}\ndata: ${data}\n\n`)) return;
+    this.#seen = changes;
+    this.#toldAt = now;
+  }
+
+  /** Says that it is still there, unless it does not take anything. */
+  comment(): void {
+    this.#send(":\n\n");
+  }
+
+  /** Says why it ends, and ends. A client that has stopped taking anything is cut off. */
+  end(reason: StreamEnd): void {
+    const controller = this.#leave();
+    if (controller === null) return;
+    if (this.#wasPassedOver) {
+      controller.error(new Error("the client of a stream takes nothing"));
+      return;
+    }
+    controller.enqueue(Buffer.from(`event: end\ndata: {"reason":"${reason}"}\n\n`));
+    controller.close();
+  }
+
+  #send(text: string): boolean {
+    const isSent = this.#takes && this.#controller !== null;
+    this.#wasPassedOver = !isSent;
+    if (!isSent) return false;
+    this.#takes = false;
+    this.#controller?.enqueue(Buffer.from(text));
+    return true;
+  }
+
+  #pull(): void {
+    this.#takes = true;
+    this.#wasPassedOver = false;
+    this.#options.taken();
+  }
+
+  #leave(): ReadableStreamDefaultController<Uint8Array> | null {
+    const controller = this.#controller;
+    this.#controller = null;
+    this.#takes = false;
+    if (controller !== null) this.#options.gone();
+    return controller;
+  }
+}

@@ -1,0 +1,148 @@
+import type { AccessRequest } from "../../domain/access-request.ts";
+import { mintAccount } from "../../domain/account.ts";
+import type { IdGenerator } from "../../domain/id.ts";
+import { StatusError } from "../../domain/status.ts";
+import { timeOrNull, timeText } from "../../domain/time.ts";
+import type { Store, Undecidable } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY, oneOf } from "../query.ts";
+import { envelope, NO_STORE_HEADERS } from "../respond.ts";
+import {
+  loginTaken,
+  NEW_ACCOUNT_SCHEMA,
+  NEW_LOGIN,
+  newAccountAnswer,
+} from "./operator-accounts.ts";
+
+export interface OperatorAccessRequestsDeps {
+  readonly store: Pick<Store, "listAccessRequests" | "approveAccessRequest" | "denyAccessRequest">;
+  readonly ids: IdGenerator;
+}
+
+// Each may hold 4,000 characters from anybody.
+const LISTED_MAX = 500;
+
+const LIST_QUERY = {
+  which: oneOf(
+    ["pending", "all"],
+    "Those that wait for a decision, or all; `pending` unless given.",
+  ),
+} as const;
+
+/** GET /v1/operator/access_requests: who asked for an account, oldest first. */
+export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operation {
+  return defineOperation({
+    method: "GET",
+    path: "/v1/operator/access_requests",
+    access: "operator",
+    query: LIST_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "listAccessRequests",
+      group: "Operator",
+      summary: "List access requests",
+      description: `Oldest first, at most ${LISTED_MAX}; \`more\` is true when there are others. The texts are anybody's.`,
+      answer: envelopeSchema({
+        requests: { type: "array", items: schemaRef("AccessRequest") },
+        more: { type: "boolean" },
+      }),
+      codes: [],
+    },
+    async handle({ query }) {
+      const which = query.which ?? "pending";
+      const found = await store.listAccessRequests({ which, limit: LISTED_MAX + 1 });
+      const requests = found.slice(0, LISTED_MAX).map(requestDocument);
+      return { status: 200, text: envelope({ requests, more: found.length > LISTED_MAX }) };
+    },
+  });
+}
+
+const DECISION_PARAMS = {
+  request_id: {
+    description: "Id of an access request.",
+    schema: { type: "string", format: "uuid" },
+    example: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",
+  },
+} as const;
+
+/** POST /v1/operator/access_requests/approve/{id}: makes the account and decides the request. */
+export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/operator/access_requests/approve/:request_id",
+    access: "operator",
+    query: NO_QUERY,
+    body: { kind: "fields", fields: { login: NEW_LOGIN }, isOptional: false },
+    doc: {
+      id: "approveAccessRequest",
+      group: "Operator",
+      summary: "Approve an access request",
+      description:
+        "Makes the account, as createAccount does. Nothing is sent: hand over the key and the secret yourself. A request " +
+        "that was decided before is 40000; where the login is taken (40501) it still waits.",
+      params: DECISION_PARAMS,
+      answer: envelopeSchema(NEW_ACCOUNT_SCHEMA),
+      answerHeaders: NO_STORE_HEADERS,
+      codes: [40400, 50700],
+      examples: { ada: { login: "ada" } },
+    },
+    async handle({ params, body: { login }, now }) {
+      const minted = mintAccount(login, { createdAt: now, ids });
+      const { account } = minted;
+      const approval = { id: params["request_id"] ?? "", decidedAt: now, account };
+      const outcome = await store.approveAccessRequest(approval);
+      if (outcome === "exists") throw loginTaken();
+      if (outcome !== "approved") throw undecidable(outcome);
+      return newAccountAnswer(minted);
+    },
+  });
+}
+
+/** POST /v1/operator/access_requests/deny/{id}: decides that no account is made. */
+export function accessRequestDeny({ store }: OperatorAccessRequestsDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/operator/access_requests/deny/:request_id",
+    access: "operator",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "denyAccessRequest",
+      group: "Operator",
+      summary: "Deny an access request",
+      description: "Nothing is sent to who asked. A request that was decided before is 40000.",
+      params: DECISION_PARAMS,
+      answer: envelopeSchema({
+        id: { type: "string", format: "uuid" },
+        decision: { const: "denied" },
+        decided_at: { type: "string", format: "date-time" },
+      }),
+      codes: [40400, 50700],
+    },
+    async handle({ params, now }) {
+      const id = params["request_id"] ?? "";
+      const outcome = await store.denyAccessRequest({ id, decidedAt: now });
+      if (outcome !== "denied") throw undecidable(outcome);
+      const shown = { id, decision: "denied", decided_at: timeText(now) };
+      return { status: 200, text: envelope(shown) };
+    },
+  });
+}
+
+function undecidable(reason: Undecidable): StatusError {
+  if (reason === "unknown") return new StatusError(40400);
+  const detail = "This access request was decided before: the list of all shows how.";
+  return new StatusError(40000, { detail });
+}
+
+function requestDocument(request: AccessRequest) {
+  const { id, email, name, company, message, createdAt, decision } = request;
+  return {
+    ...{ id, email, name, company, message },
+    created_at: timeText(createdAt),
+    decision: decision?.kind ?? null,
+    decided_at: timeOrNull(decision?.decidedAt ?? null),
+  };
+}

@@ -1,0 +1,160 @@
+import { isLogin, LOGIN_RULE, mintAccount, type MintedAccount } from "../../domain/account.ts";
+import type { IdGenerator } from "../../domain/id.ts";
+import { timeOrNull, timeText } from "../../domain/time.ts";
+import type { AccountOverview, Store } from "../../store/store.ts";
+import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
+import { invalidField, requiredText, type FieldRule } from "../fields.ts";
+import { schemaRef, type JsonSchema } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
+import { LOGIN } from "../operator-schema.ts";
+import { NO_QUERY, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
+import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+import { workDocument } from "../work-document.ts";
+
+export interface OperatorAccountsDeps {
+  readonly store: Pick<Store, "listAccountOverviews" | "createAccount">;
+  readonly ids: IdGenerator;
+}
+
+const LOGIN_LENGTH_MAX = 64;
+
+/** The login of an account to make. */
+export const NEW_LOGIN: FieldRule<string> = requiredText(
+  {
+    lengthMax: LOGIN_LENGTH_MAX,
+    // The two that URLs take for steps: no path could name such an account.
+    also: {
+      isFine: (text) => isLogin(text) && text !== "." && text !== "..",
+      reason: `It must be ${LOGIN_RULE}, and not a dot or two.`,
+    },
+  },
+  { pattern: LOGIN["pattern"], examples: ["alice"] },
+);
+
+/** The answer's fields of an account that was made. */
+export const NEW_ACCOUNT_SCHEMA: Readonly<Record<string, JsonSchema>> = {
+  login: LOGIN,
+  key: {
+    type: "string",
+    pattern: "^pbd_live_[0-9A-Za-z]{40}$",
+    description: "The account's first key, shown this once.",
+  },
+  webhook_secret: { type: "string", pattern: "^whsec_[0-9A-Za-z+/]{43}=$" },
+};
+
+/** Shows a new account with both its secrets, this once. */
+export function newAccountAnswer({ account, first }: MintedAccount): Answer {
+  const { login, webhookSecret } = account;
+  const text = envelope({ login, key: first.key, webhook_secret: webhookSecret });
+  return { status: 200, text, headers: NO_STORE };
+}
+
+/** 40501 for a login that another account has. */
+export function loginTaken() {
+  return invalidField("login", "Another account has this login: choose another one.");
+}
+
+const LIST_LIMIT = { min: 1, max: 200, standard: 50 } as const;
+
+const LIST_QUERY = {
+  q: textUpTo(LOGIN_LENGTH_MAX, "Part of a login."),
+  cursor: loginCursor(),
+  limit: wholeNumber(LIST_LIMIT, "How many accounts to list."),
+} as const;
+
+/** GET /v1/operator/accounts: all accounts by login, with what they do. */
+export function accountList({ store }: OperatorAccountsDeps): Operation {
+  return defineOperation({
+    method: "GET",
+    path: "/v1/operator/accounts",
+    access: "operator",
+    query: LIST_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "listAccounts",
+      group: "Operator",
+      summary: "List accounts",
+      description: "All accounts, by login.",
+      answer: envelopeSchema({
+        accounts: { type: "array", items: schemaRef("AccountOverview") },
+        next_cursor: NEXT_CURSOR,
+      }),
+      codes: [],
+    },
+    async handle({ query: { q, cursor, limit }, now }) {
+      const { accounts, next } = await store.listAccountOverviews({
+        ...{ part: q === "" ? null : q, after: cursor, now },
+        limit: limit ?? LIST_LIMIT.standard,
+      });
+      const shown = accounts.map(accountDocument);
+      const text = envelope({
+        accounts: shown,
+        next_cursor: next === null ? null : toCursor(next),
+      });
+      return { status: 200, text };
+    },
+  });
+}
+
+/** POST /v1/operator/accounts: makes an account with its first key and its webhook secret. */
+export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
+  return defineOperation({
+    method: "POST",
+    path: "/v1/operator/accounts",
+    access: "operator",
+    query: NO_QUERY,
+    body: { kind: "fields", fields: { login: NEW_LOGIN }, isOptional: false },
+    doc: {
+      id: "createAccount",
+      group: "Operator",
+      summary: "Make an account",
+      description: "The key is shown this once. A login that is taken is 40501.",
+      answer: envelopeSchema(NEW_ACCOUNT_SCHEMA),
+      answerHeaders: NO_STORE_HEADERS,
+      codes: [50700],
+      examples: { alice: { login: "alice" } },
+    },
+    async handle({ body: { login }, now }) {
+      const minted = mintAccount(login, { createdAt: now, ids });
+      if ((await store.createAccount(minted.account)) === "exists") throw loginTaken();
+      return newAccountAnswer(minted);
+    },
+  });
+}
+
+function accountDocument(account: AccountOverview) {
+  const { counts, day } = account;
+  const ended = day.delivered + day.givenUp + day.refused;
+  return {
+    login: account.login,
+    created_at: timeText(account.createdAt),
+    disabled_at: timeOrNull(account.disabledAt),
+    keys_active: account.keysActive,
+    is_rotating: account.isRotating,
+    tasks: workDocument(counts),
+    day: {
+      ...{ posted: day.posted, delivered: day.delivered },
+      ...{ given_up: day.givenUp, refused: day.refused },
+      success: ended === 0 ? null : day.delivered / ended,
+    },
+  };
+}
+
+// Escaped, because a + in a query is a space.
+function toCursor(login: string): string {
+  return Buffer.from(`accounts-${login}`).toString("base64url");
+}
+
+function loginCursor(): QueryRule<string> {
+  return {
+    parse(text) {
+      const login = Buffer.from(text, "base64url")
+        .toString("latin1")
+        .replace(/^accounts-/, "");
+      return isLogin(login) && toCursor(login) === text ? login : null;
+    },
+    takes: "the next_cursor of an earlier page of this list",
+    schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$", examples: [toCursor("alice")] },
+    description: "`next_cursor` of the page before, with the same `q`.",
+  };
+}

@@ -1,0 +1,132 @@
+import { timeOrNull, timeText } from "../../domain/time.ts";
+import type { Store, TypeWork, Worker } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { envelope } from "../respond.ts";
+import type { UsageNotes } from "../usage-notes.ts";
+
+/** A configured type, as the operator is shown it. */
+export interface RunnerType {
+  readonly name: string;
+  readonly kind: "echo" | "command" | "http" | "worker" | "function";
+  /** What runs it, without anything that may be a secret; null where there is nothing to name. */
+  readonly runs: string | null;
+  readonly concurrency: number;
+  readonly timeoutMs: number;
+  /** Of a worker type. */
+  readonly leaseMs: number | null;
+  readonly retries: number;
+}
+
+export interface OperatorRunnersDeps {
+  readonly store: Pick<Store, "listTypeWork" | "listWorkers">;
+  readonly runnerTypes: readonly RunnerType[];
+  /** How many requests of workers wait for tasks of a type now. */
+  readonly workersWaiting: (type: string) => number;
+  readonly workerUsage: UsageNotes<number>;
+}
+
+// An index entry each: some milliseconds, in a thread of its own.
+const WAITING_COUNTED_MAX = 10_000;
+
+// Twice what a worker may wait for a task before it asks again.
+const UNHEARD_MS_MAX = 60_000;
+
+/** GET /v1/operator/runners: what runs each type, what waits for it, and who the workers are. */
+export function runnerList(deps: OperatorRunnersDeps): Operation {
+  return defineOperation({
+    method: "GET",
+    path: "/v1/operator/runners",
+    access: "operator",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "listRunners",
+      group: "Operator",
+      summary: "List runners and workers",
+      description: "Every configured type with what waits for it, and every worker.",
+      answer: envelopeSchema({
+        types: { type: "array", items: schemaRef("RunnerType") },
+        workers: { type: "array", items: schemaRef("WorkerOverview") },
+      }),
+      codes: [],
+    },
+    async handle({ now }) {
+      const { types, workers } = await lookAtTypes(deps, now);
+      return { status: 200, text: envelope({ types, workers: workers.map(toShown) }) };
+    },
+  });
+}
+
+/** The types whose tasks wait although no worker for them was heard of late. */
+export async function typesWithoutWorker(
+  deps: OperatorRunnersDeps,
+  now: number,
+): Promise<readonly string[]> {
+  const { types } = await lookAtTypes(deps, now);
+  return types.filter((type) => type.has_worker === false).map(({ name }) => name);
+}
+
+async function lookAtTypes(deps: OperatorRunnersDeps, now: number) {
+  const { store, runnerTypes, workerUsage } = deps;
+  const names = runnerTypes.map(({ name }) => name);
+  const [works, stored] = await Promise.all([
+    store.listTypeWork({ types: names, waitingMax: WAITING_COUNTED_MAX }),
+    store.listWorkers(),
+  ]);
+  const workers = stored.map((worker) => {
+    const lastSeenAt = workerUsage.lastUsedAt(worker.workerId, worker.lastSeenAt);
+    return { ...worker, lastSeenAt };
+  });
+  const types = runnerTypes.map((type) => {
+    const work = works.find((each) => each.type === type.name) ?? nothing(type.name);
+    return typeDocument({ type, work, workers, now }, deps);
+  });
+  return { types, workers };
+}
+
+function nothing(type: string): TypeWork {
+  return { type, running: 0, waiting: 0, isMoreWaiting: false, oldestAt: null };
+}
+
+interface TypeFacts {
+  readonly type: RunnerType;
+  readonly work: TypeWork;
+  readonly workers: readonly Worker[];
+  readonly now: number;
+}
+
+function typeDocument({ type, work, workers, now }: TypeFacts, deps: OperatorRunnersDeps) {
+  const workersWaiting = type.kind === "worker" ? deps.workersWaiting(type.name) : null;
+  // Those that wait at the desk are among them: nobody waits for so long.
+  const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));
+  return {
+    ...{ name: type.name, kind: type.kind, runs: type.runs, concurrency: type.concurrency },
+    ...{ timeout_ms: type.timeoutMs, lease_ms: type.leaseMs, retries: type.retries },
+    ...{ running: work.running, waiting: work.waiting, waiting_is_more: work.isMoreWaiting },
+    oldest_waiting_ms: work.oldestAt === null ? null : Math.max(0, now - work.oldestAt),
+    workers_waiting: workersWaiting,
+    has_worker: type.kind === "worker" ? work.waiting === 0 || isHeard() : null,
+  };
+}
+
+function isHeardFor(
+  type: string,
+  { worker, now }: { readonly worker: Worker; readonly now: number },
+): boolean {
+  const { lastSeenAt, revokedAt, types } = worker;
+  if (lastSeenAt === null || revokedAt !== null || !types.includes(type)) return false;
+  return now - lastSeenAt <= UNHEARD_MS_MAX;
+}
+
+function toShown(worker: Worker) {
+  return {
+    ...{ name: worker.name, types: worker.types, last_four: worker.lastFour },
+    created_at: timeText(worker.createdAt),
+    last_seen_at: timeOrNull(worker.lastSeenAt),
+    revoked_at: timeOrNull(worker.revokedAt),
+    leases: worker.leases,
+  };
+}

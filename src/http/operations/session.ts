@@ -1,0 +1,242 @@
+import { version } from "../../assets.ts";
+import {
+  newSessionSecret,
+  sessionEndsAt,
+  sessionHash,
+  SESSION_IDLE_MS,
+  SESSIONS_MAX,
+  signInTokenHash,
+} from "../../domain/session.ts";
+import { StatusError } from "../../domain/status.ts";
+import { timeText } from "../../domain/time.ts";
+import type { Session, Store } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { BEARER_CHALLENGE, judgeCredentials } from "../authenticate.ts";
+import { requiredText } from "../fields.ts";
+import { refuseAfterMany } from "../gate.ts";
+import { schemaRef, type JsonSchema } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import type { RateLimiter } from "../rate-limiter.ts";
+import { envelope } from "../respond.ts";
+import { cookieValues, givenCookie, sessionCookie, takenCookie } from "../session-cookie.ts";
+import { findLiveSession, isAutomatic } from "../session-lookup.ts";
+import { SET_COOKIE } from "../session-schema.ts";
+import type { UsageNotes } from "../usage-notes.ts";
+
+export interface SessionDeps {
+  readonly store: Pick<
+    Store,
+    "findKeyHolder" | "findSession" | "createSession" | "endSession" | "useSignInLink"
+  >;
+  readonly keyUsage: UsageNotes<string>;
+  readonly sessionUsage: UsageNotes<number>;
+  /** By client address: the same that counts refused keys. */
+  readonly failedAuthentications: RateLimiter;
+}
+
+const PATH = "/v1/session";
+const TEXT_MAX = 200;
+
+const ANSWER = envelopeSchema({ session: schemaRef("Session") });
+const NONE: JsonSchema = { type: "null" };
+
+// Whoever sends anything to these may be a browser that was talked into it.
+const RULES = {
+  access: "public",
+  isDashboard: true,
+  isSignIn: true,
+  query: NO_QUERY,
+} as const;
+
+/** POST /v1/session: signs an account in with its login and a key. */
+export function signIn(deps: SessionDeps): Operation {
+  return defineOperation({
+    ...{ ...RULES, method: "POST", path: PATH },
+    body: {
+      kind: "fields",
+      fields: {
+        login: requiredText({ lengthMax: TEXT_MAX }, { examples: ["alice"] }),
+        key: requiredText({ lengthMax: TEXT_MAX }, { description: "A key of this account." }),
+      },
+      isOptional: false,
+    },
+    doc: {
+      id: "signIn",
+      group: "Dashboard",
+      summary: "Sign in with a key",
+      description:
+        "Opens a session of an account, and ends the one whose cookie came along. " +
+        "It lasts 12 hours, 30 minutes without use, and no longer than the key does.",
+      answer: ANSWER,
+      answerHeaders: SET_COOKIE,
+      codes: [40100, 40101, 40102, 40301, 42900, 50300, 50700],
+      examples: { alice: { login: "alice", key: "pbd_live_…" } },
+    },
+    async handle({ body: { login, key }, ...call }) {
+      const credentials = { kind: "basic", login, key } as const;
+      const verdict = await judgeCredentials(credentials, deps.store);
+      if (verdict.kind === "refused") throw refusal(verdict.code, call, deps);
+      const { keyId, login: owner } = verdict.holder;
+      const { secret, hash } = newSessionSecret();
+      const session = { hash, keyId, createdAt: call.now, sessionsMax: SESSIONS_MAX };
+      // Its key may have been revoked meanwhile, or its account disabled.
+      if ((await deps.store.createSession(session)) === "refused") throw refusal(40100, call, deps);
+      deps.keyUsage.note(keyId, call.now);
+      return opened(secret, { call, deps, login: owner });
+    },
+  });
+}
+
+/** POST /v1/session/link: signs the operator in with a link's token, which is used up by it. */
+export function signInByLink(deps: SessionDeps): Operation {
+  return defineOperation({
+    ...{ ...RULES, method: "POST", path: `${PATH}/link` },
+    body: {
+      kind: "fields",
+      fields: {
+        token: requiredText(
+          { lengthMax: TEXT_MAX },
+          { description: "What stands behind `#link=` in the link." },
+        ),
+      },
+      isOptional: false,
+    },
+    doc: {
+      id: "signInByLink",
+      group: "Dashboard",
+      summary: "Sign in with a link",
+      description:
+        "Opens a session of the operator, with a link that `postbackd admin link` made. A link works once, for 30 minutes.",
+      answer: ANSWER,
+      answerHeaders: SET_COOKIE,
+      codes: [40100, 40301, 42900, 50300, 50700],
+      examples: { link: { token: "pbd_link_…" } },
+    },
+    async handle({ body: { token }, ...call }) {
+      const hash = signInTokenHash(token);
+      const { secret, hash: newHash } = newSessionSecret();
+      const { now } = call;
+      const session = {
+        ...{ hash: newHash, keyId: null, createdAt: now, sessionsMax: SESSIONS_MAX },
+      };
+      const outcome =
+        hash === null ? "refused" : await deps.store.useSignInLink({ hash, now, session });
+      if (outcome === "refused") throw refusal(40100, call, deps);
+      return opened(secret, { call, deps, login: null });
+    },
+  });
+}
+
+/** GET /v1/session: whose session this is; null where there is none. */
+export function sessionGet(deps: SessionDeps): Operation {
+  return defineOperation({
+    ...{ ...RULES, method: "GET", path: PATH, body: NO_BODY },
+    doc: {
+      id: "getSession",
+      group: "Dashboard",
+      summary: "Get the session",
+      description: "Who is signed in by the cookie that came along; null where nobody is.",
+      answer: envelopeSchema({ session: { anyOf: [schemaRef("Session"), NONE] } }),
+      codes: [40301, 50300],
+    },
+    async handle(call) {
+      const session = await findLiveSession(valuesOf(call), deps, call.now);
+      if (session === null) return answer(null);
+      if (!isAutomatic(call.headers("x-refresh"))) {
+        deps.sessionUsage.note(session.sessionId, call.now);
+      }
+      return answer(sessionDocument(session, { now: call.now }));
+    },
+  });
+}
+
+/** DELETE /v1/session: ends the session and takes the cookie away; again answers the same. */
+export function signOut({ store }: SessionDeps): Operation {
+  return defineOperation({
+    ...{ ...RULES, method: "DELETE", path: PATH, body: NO_BODY },
+    doc: {
+      id: "signOut",
+      group: "Dashboard",
+      summary: "Sign out",
+      description: "Ends the session of the cookie that came along, and takes the cookie away.",
+      answer: envelopeSchema({ session: NONE }),
+      answerHeaders: SET_COOKIE,
+      codes: [40301, 50300, 50700],
+    },
+    async handle(call) {
+      await endEarlier(call, store);
+      return answer(null, takenCookie(sessionCookie(call.arrival())));
+    },
+  });
+}
+
+interface Opening {
+  readonly call: Call;
+  readonly deps: SessionDeps;
+  /** Null is the operator. */
+  readonly login: string | null;
+}
+
+// The cookie's value is new at each sign-in: one that somebody else had set signs nobody in.
+async function opened(secret: string, { call, deps, login }: Opening): Promise<Answer> {
+  await endEarlier(call, deps.store);
+  const { now: createdAt } = call;
+  const document = sessionDocument(
+    { holder: login === null ? null : { login }, createdAt },
+    { now: createdAt },
+  );
+  return answer(document, givenCookie(sessionCookie(call.arrival()), secret));
+}
+
+// Where somebody else has set a cookie of this name too, the browser sends both.
+const ENDED_MAX = 4;
+
+async function endEarlier(call: Call, store: Pick<Store, "endSession">): Promise<void> {
+  const hashes = new Set(
+    valuesOf(call)
+      .slice(0, ENDED_MAX)
+      .map((value) => sessionHash(value)),
+  );
+  for (const hash of hashes) if (hash !== null) await store.endSession(hash);
+}
+
+function valuesOf(call: Call): readonly string[] {
+  return cookieValues(call.headers("cookie"), sessionCookie(call.arrival()));
+}
+
+function refusal(
+  code: 40100 | 40101 | 40102,
+  call: Call,
+  { failedAuthentications }: SessionDeps,
+): StatusError {
+  refuseAfterMany(failedAuthentications, call.clientKey());
+  // Without Basic: the browser's own dialog must not open on a page that asks by itself.
+  return new StatusError(code, { headers: { "www-authenticate": BEARER_CHALLENGE } });
+}
+
+function answer(session: object | null, cookie?: string): Answer {
+  const text = envelope({ session });
+  return {
+    status: 200,
+    text,
+    ...(cookie === undefined ? {} : { headers: { "set-cookie": cookie } }),
+  };
+}
+
+function sessionDocument(
+  {
+    holder,
+    createdAt,
+  }: Pick<Session, "createdAt"> & { readonly holder: { readonly login: string } | null },
+  { now }: { readonly now: number },
+) {
+  return {
+    role: holder === null ? "operator" : "account",
+    login: holder?.login ?? null,
+    expires_at: timeText(sessionEndsAt({ createdAt })),
+    idle_seconds: SESSION_IDLE_MS / 1000,
+    version,
+    time: timeText(now),
+  };
+}

@@ -1,0 +1,85 @@
+import { percentile } from "../../domain/duration-histogram.ts";
+import { StatusError } from "../../domain/status.ts";
+import { timeText } from "../../domain/time.ts";
+import type { HostFailure, HostTraffic, Store } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { schemaRef } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { pointInTime } from "../query.ts";
+import { envelope } from "../respond.ts";
+
+export interface StatsHostsDeps {
+  readonly store: Pick<Store, "listHostTraffic">;
+  readonly retentionMs: number;
+  readonly retentionDays: number;
+}
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const HOSTS_MAX = 200;
+
+/** GET /v1/stats/hosts: how the receivers do, the worst first. */
+export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps): Operation {
+  return defineOperation({
+    method: "GET",
+    path: "/v1/stats/hosts",
+    access: "viewer",
+    query: {
+      since: pointInTime("Since this time, to the hour; 24 hours ago unless given.", {
+        example: "2026-01-31T08:00:00.000Z",
+      }),
+    },
+    body: NO_BODY,
+    doc: {
+      id: "listHosts",
+      group: "Dashboard",
+      summary: "See how receivers do",
+      description:
+        `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
+        "those with the most that is given up, refused or tried again first, then those that fail the most.",
+      answer: envelopeSchema({
+        since: { type: "string", format: "date-time" },
+        hosts: { type: "array", items: schemaRef("HostOverview") },
+        more: {
+          type: "boolean",
+          description: "True where not all hosts are shown, or not all of them is counted.",
+        },
+      }),
+      codes: [],
+    },
+    async handle({ scope, query, now }) {
+      const since = query.since ?? now - Math.min(DAY_MS, retentionMs);
+      // An hour's grace: who asks for all there is asks by a clock of their own.
+      if (since < now - retentionMs - HOUR_MS) throw tooEarly(retentionDays);
+      const page = await store.listHostTraffic({
+        scope: scope?.accountId ?? null,
+        since,
+        limit: HOSTS_MAX,
+      });
+      const hosts = page.hosts.map(hostDocument);
+      const fields = { since: timeText(since), hosts, more: !page.isWhole };
+      return { status: 200, text: envelope(fields) };
+    },
+  });
+}
+
+function tooEarly(days: number): StatusError {
+  const detail = `'since' is too early: what happened is kept for ${days === 1 ? "1 day" : `${days} days`}.`;
+  return new StatusError(40000, { detail });
+}
+
+function hostDocument(host: HostTraffic) {
+  const { attempts, succeeded, refused, retrying, durations, lastFailure } = host;
+  return {
+    ...{ host: host.host, attempts, succeeded },
+    success: attempts === 0 ? null : succeeded / attempts,
+    p50_ms: percentile(durations, 0.5),
+    p95_ms: percentile(durations, 0.95),
+    ...{ given_up: host.givenUp, refused, retrying },
+    last_error: lastFailure === null ? null : failureDocument(lastFailure),
+  };
+}
+
+function failureDocument({ endedAt, error, httpStatus, taskId }: HostFailure) {
+  return { at: timeText(endedAt), error, http_status: httpStatus, task_id: taskId };
+}

@@ -1,0 +1,165 @@
+import { decideAttention, type AttentionFacts } from "../../domain/attention.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
+import { successShare, sumSteps, type SeriesCounts } from "../../domain/time-series.ts";
+import { timeText } from "../../domain/time.ts";
+import type { FirstSteps, Scope, Store } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { schemaRef } from "../json-schema.ts";
+import type { LiveFeed } from "../live-feed.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { RecentValues } from "../recent-values.ts";
+import { envelope } from "../respond.ts";
+import { FIRST_STEPS_SCHEMA } from "../stats-schema.ts";
+import { workDocument } from "../work-document.ts";
+import { typesWithoutWorker, type OperatorRunnersDeps } from "./operator-runners.ts";
+
+export interface StatsOverviewDeps extends Omit<OperatorRunnersDeps, "store"> {
+  readonly store: OperatorRunnersDeps["store"] &
+    Pick<
+      Store,
+      | ("countWork" | "findTraffic" | "listHostTraffic" | "findFirstSteps" | "findOldestWaiting")
+      | ("findAccountData" | "listAccessRequests" | "listAccountOverviews")
+    >;
+  readonly clock: Pick<Clock, "now" | "monotonic">;
+  readonly liveFeed: Pick<LiveFeed, "toldOf">;
+  /** What is short, in words for the operator; null while there is room. */
+  readonly shortage: () => Promise<string | null>;
+}
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const AGE_MS_MAX = 1000;
+const HOSTS_READ_MAX = 200;
+// More than anybody decides one by one.
+const ACCESS_REQUESTS_READ_MAX = 1000;
+
+/** GET /v1/stats/overview: how things are now, and what needs attention. */
+export function statsOverview(deps: StatsOverviewDeps): Operation {
+  const { clock, liveFeed } = deps;
+  // Every open page asks at the same change, and each of them is to see it.
+  const recent = new RecentValues<Scope, string>({
+    ...{ clock, ageMsMax: AGE_MS_MAX },
+    versionOf: (scope) => liveFeed.toldOf(scope),
+  });
+  return defineOperation({
+    method: "GET",
+    path: "/v1/stats/overview",
+    access: "viewer",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "getOverview",
+      group: "Dashboard",
+      summary: "See how things are",
+      description:
+        "What there is to do, what the last 24 hours brought, and what needs attention. Decided anew once a second, and whenever GET /v1/events told of a change.",
+      answer: envelopeSchema({
+        tasks: schemaRef("WorkCounts"),
+        day: schemaRef("DayCounts"),
+        oldest_waiting_ms: { type: ["integer", "null"], minimum: 0 },
+        attention: { type: "array", items: schemaRef("Attention") },
+        setup: FIRST_STEPS_SCHEMA,
+        time: { type: "string", format: "date-time" },
+      }),
+      codes: [],
+    },
+    async handle({ scope }) {
+      const whose = scope?.accountId ?? null;
+      const text = await recent.get(whose, async () => envelope(await decide(whose, deps)));
+      return { status: 200, text };
+    },
+  });
+}
+
+async function decide(scope: Scope, deps: StatsOverviewDeps) {
+  const now = deps.clock.now();
+  const [counts, day, waitsSince, first, hasAccount] = await Promise.all([
+    deps.store.countWork(scope),
+    lastDay(scope, { deps, now }),
+    deps.store.findOldestWaiting(scope),
+    deps.store.findFirstSteps(scope),
+    hasAnyAccount(scope, { deps, now }),
+  ]);
+  const oldestWaitingMs = waitsSince === null ? null : Math.max(0, now - waitsSince);
+  const { undelivered } = counts;
+  const facts = { ...(await watched(scope, { deps, now })), undelivered, oldestWaitingMs };
+  return {
+    tasks: workDocument(counts),
+    day: dayDocument(day),
+    oldest_waiting_ms: oldestWaitingMs,
+    attention: decideAttention(facts),
+    setup: setupDocument(first, hasAccount),
+    time: timeText(now),
+  };
+}
+
+interface At {
+  readonly deps: StatsOverviewDeps;
+  readonly now: number;
+}
+
+async function lastDay(scope: Scope, { deps, now }: At): Promise<SeriesCounts> {
+  // What happens while this is read counts too.
+  const { steps } = await deps.store.findTraffic({ scope, from: now - DAY_MS, to: now + DAY_MS });
+  return sumSteps(steps);
+}
+
+// The operator's dashboard is there before the first account is.
+async function hasAnyAccount(scope: Scope, { deps, now }: At): Promise<boolean> {
+  if (scope !== null) return true;
+  const page = await deps.store.listAccountOverviews({ part: null, after: null, limit: 1, now });
+  return page.accounts.length > 0;
+}
+
+type Watched = Omit<AttentionFacts, "undelivered" | "oldestWaitingMs">;
+
+async function watched(scope: Scope, { deps, now }: At): Promise<Watched> {
+  const since = now - HOUR_MS;
+  const [page, own] = await Promise.all([
+    deps.store.listHostTraffic({ scope, since, limit: HOSTS_READ_MAX, skip: "undelivered" }),
+    scope === null ? ofOperator({ deps, now }) : ofAccount(scope, deps),
+  ]);
+  const hosts = page.hosts.map(({ host, attempts, succeeded, lastFailure }) => {
+    return { host, attempts, succeeded, failedAt: lastFailure?.endedAt ?? null };
+  });
+  return { now, hosts, ...own };
+}
+
+type OwnFacts = Omit<Watched, "now" | "hosts">;
+
+async function ofOperator({ deps, now }: At): Promise<OwnFacts> {
+  const [shortage, unworked, requests] = await Promise.all([
+    deps.shortage(),
+    typesWithoutWorker(deps, now),
+    deps.store.listAccessRequests({ which: "pending", limit: ACCESS_REQUESTS_READ_MAX }),
+  ]);
+  return { shortage, typesWithoutWorker: unworked, accessRequests: requests.length, keys: null };
+}
+
+async function ofAccount(accountId: number, { store }: StatsOverviewDeps): Promise<OwnFacts> {
+  const data = await store.findAccountData({ accountId, revokedMax: 0 });
+  const keys = data === null ? null : { active: data.keys.length, max: ACTIVE_KEYS_MAX };
+  return { shortage: null, typesWithoutWorker: [], accessRequests: 0, keys };
+}
+
+function dayDocument(day: SeriesCounts) {
+  const { posted, completed, failed, delivered, refused } = day;
+  return {
+    ...{ posted, completed, failed, delivered, given_up: day.givenUp, refused },
+    ...{ first_attempts: day.firstAttempts, first_delivered: day.firstDelivered },
+    success: successShare(day),
+  };
+}
+
+function setupDocument(first: FirstSteps, hasAccount: boolean) {
+  return {
+    has_account: hasAccount,
+    has_posted: first.hasPosted,
+    has_completed: first.hasCompleted,
+    has_webhook: first.hasWebhook,
+    has_delivered: first.hasDelivered,
+    has_collected: first.hasCollected,
+  };
+}

@@ -1,0 +1,193 @@
+import { attemptDocument } from "../../domain/attempt-document.ts";
+import { explainAttempt, explainDelivery, explainNoDelivery } from "../../domain/delivery-story.ts";
+import type { Attempt, Delivery } from "../../domain/delivery.ts";
+import { summaryJson } from "../../domain/envelope.ts";
+import { isId } from "../../domain/id.ts";
+import type { TaskProgress } from "../../domain/progress.ts";
+import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/sent-request.ts";
+import { timeText } from "../../domain/time.ts";
+import { parseUrlForm } from "../../domain/url-form.ts";
+import { webhookId, webhookRequest, type WebhookRequest } from "../../domain/webhook-request.ts";
+import type { Store, TaskTimeline } from "../../store/store.ts";
+import { envelopeSchema } from "../api-schema.ts";
+import { nullable, schemaRef } from "../json-schema.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { envelope } from "../respond.ts";
+import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
+
+/** What runs tasks of a type, as far as it may be shown: never a command's arguments or a service's path. */
+export interface ShownRunner {
+  readonly kind: "command" | "http" | "worker" | "function" | "echo";
+  readonly name: string | null;
+}
+
+export interface TimelineDeps {
+  readonly store: Pick<Store, "findTimeline">;
+  readonly retentionMs: number;
+  readonly progressOf: (id: string) => TaskProgress | null;
+  /** Null for a type that is not configured. */
+  readonly runnerOf: (type: string) => ShownRunner | null;
+}
+
+/** GET /v1/tasks/timeline/{id}: all that happened to a task and its webhooks, and why. */
+export function timeline(deps: TimelineDeps): Operation {
+  return defineOperation({
+    method: "GET",
+    path: "/v1/tasks/timeline/:id",
+    access: "viewer",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: {
+      id: "getTimeline",
+      group: "Dashboard",
+      summary: "See what happened to a task",
+      description:
+        "The task with its run and its webhooks: each attempt with what it sent, what came back and what that means. " +
+        "It collects nothing. Of each delivery the last 100 attempts.",
+      params: { id: TASK_ID_PARAM },
+      answer: envelopeSchema({
+        run: schemaRef("TimelineRun"),
+        story: nullable({
+          type: "string",
+          description: "Why nothing was sent, without a full stop; null where something was.",
+        }),
+        deliveries: { type: "array", items: schemaRef("TimelineDelivery") },
+        time: { type: "string", format: "date-time" },
+        task: schemaRef("TimelineTask"),
+      }),
+      codes: [40401, 40403],
+    },
+    async handle({ scope, params, now }) {
+      const id = params["id"] ?? "";
+      const query = { scope: scope?.accountId ?? null, id };
+      const found = isId(id) ? await deps.store.findTimeline(query) : null;
+      if (found === null) throw taskNotFound(id, { ...deps, now });
+      return { status: 200, text: timelineText(found, { deps, now }) };
+    },
+  });
+}
+
+function timelineText(
+  found: TaskTimeline,
+  { deps, now }: { readonly deps: TimelineDeps; readonly now: number },
+): string {
+  const { task, deliveries } = found;
+  const fields = envelope({
+    run: runDocument(found, deps),
+    story: deliveries.length === 0 ? explainNoDelivery(task, null) : null,
+    deliveries: deliveries.map((delivery) => deliveryDocument(delivery, { found, now })),
+    time: timeText(now),
+  });
+  // A task is kept as the JSON text that clients see, and is not parsed on its way out.
+  const progress = deps.progressOf(task.id);
+  return `${fields.slice(0, -1)},"task":${taskText(found, progress)}}`;
+}
+
+function taskText(found: TaskTimeline, progress: TaskProgress | null): string {
+  const { task, login, inputBytes, resultBytes, isReady } = found;
+  const summary = summaryJson(task, { progress }).slice(0, -1);
+  const bytes = `"input_bytes":${inputBytes},"result_bytes":${resultBytes}`;
+  const error = task.errorText ?? "null";
+  return `${summary},"login":${JSON.stringify(login)},${bytes},"error":${error},"ready":${isReady}}`;
+}
+
+function runDocument({ task, lease }: TaskTimeline, { runnerOf }: TimelineDeps) {
+  const runner = task.type === null ? null : runnerOf(task.type);
+  // Its type may have been configured otherwise since.
+  const kind = runner?.kind ?? (lease === null ? null : "worker");
+  const name = kind === "worker" ? (lease?.worker ?? null) : (runner?.name ?? null);
+  const isHeld = lease !== null && lease.ending === null && task.state === "running";
+  return { by: { kind, name }, lease_expires_at: isHeld ? timeText(lease.expiresAt) : null };
+}
+
+interface DeliveryOf {
+  readonly found: TaskTimeline;
+  readonly now: number;
+}
+
+function deliveryDocument(delivery: Delivery, { found, now }: DeliveryOf) {
+  const { kind, url, state, attempts } = delivery;
+  const { task, webhookSecret, webhookSecretNext } = found;
+  const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext };
+  const last = attempts.at(-1);
+  const isScheduled = last !== undefined && last.startedAt === null;
+  const form = parseUrlForm(url);
+  const newest = attempts.findLast(hasGoneOut);
+  const sent = newest === undefined ? null : sentRequest(newest, facts);
+  // Where nothing went out yet: what every attempt would send alike.
+  const request = sent ?? webhookRequest({ ...facts, number: 1, startedAt: now });
+  const headers = attemptHeaders(attempts, { facts, newest: request });
+  return {
+    delivery_id: webhookId(task.id, kind),
+    ...{ kind, url, host: form.kind === "form" ? form.hostname : "", state },
+    story: explainDelivery(delivery, now),
+    next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
+    request: requestDocument(request, url),
+    attempts: attempts.map((attempt, index) => ({
+      ...attemptDocument(attempt),
+      explanation: explainAttempt(attempt, { url, now }),
+      retry_after: attempt.retryAfter,
+      request_headers: headers[index] ?? [],
+    })),
+  };
+}
+
+const OF_ATTEMPT: readonly string[] = ["x-attempt", "webhook-timestamp", "webhook-signature"];
+const BODY_SHOWN_MAX = 64 * 1024;
+
+function requestDocument(request: WebhookRequest, url: string) {
+  const { method, headers, body } = request;
+  const form = parseUrlForm(url);
+  const [authority, target] =
+    form.kind === "form" ? [form.authority, form.requestTarget] : ["", ""];
+  const bytes = bytesOf(request);
+  const length = method === "POST" ? [["Content-Length", String(bytes)]] : [];
+  const alike = Object.entries(headers).filter(([name]) => !OF_ATTEMPT.includes(name));
+  return {
+    ...{ method, target },
+    headers: [["Host", authority], ...alike, ...length],
+    body: { bytes, text: bytes > BODY_SHOWN_MAX ? null : (body ?? "") },
+    message: method === "POST" ? "body" : url,
+    signature: headers["x-signature"] ?? "",
+    signature_next: headers["x-signature-next"] ?? null,
+  };
+}
+
+function bytesOf({ body }: WebhookRequest): number {
+  return body === null ? 0 : Buffer.byteLength(body);
+}
+
+// Each attempt has signed the whole body with its own time: 100 attempts of 4 MiB would take a second. Older ones beyond
+// this many bytes are shown without it.
+const SIGNED_BYTES_MAX = 4 * 1024 * 1024;
+
+function attemptHeaders(
+  attempts: readonly Attempt[],
+  { facts, newest }: { readonly facts: SentFacts; readonly newest: WebhookRequest },
+): readonly (readonly (readonly [string, string])[])[] {
+  const signedMax = Math.max(1, Math.floor(SIGNED_BYTES_MAX / Math.max(1, bytesOf(newest))));
+  let signed = 0;
+  const newestFirst = attempts.toReversed().map((attempt) => {
+    if (!hasGoneOut(attempt)) return [];
+    signed++;
+    // To sign a large body takes its time: the newest has been.
+    if (signed === 1) return signedHeaders(newest);
+    return signed > signedMax
+      ? unsignedHeaders(attempt)
+      : signedHeaders(sentRequest(attempt, facts));
+  });
+  return newestFirst.toReversed();
+}
+
+function signedHeaders(request: WebhookRequest | null) {
+  return Object.entries(request?.headers ?? {}).filter(([name]) => OF_ATTEMPT.includes(name));
+}
+
+function unsignedHeaders({ number, startedAt }: Attempt): readonly (readonly [string, string])[] {
+  const seconds = Math.floor((startedAt ?? 0) / 1000);
+  return [
+    ["x-attempt", String(number)],
+    ["webhook-timestamp", String(seconds)],
+  ];
+}

@@ -1,0 +1,59 @@
+import type { IncomingMessage } from "node:http";
+
+import { StatusError } from "../domain/status.ts";
+import { BEARER_CHALLENGE } from "./authenticate.ts";
+import { guardBrowser, guardSession, type BrowserPolicy } from "./browser-guard.ts";
+import { arrivalOf, type ProxyPolicy } from "./client-address.ts";
+import type { AccountRef } from "./operation.ts";
+import { headerValues } from "./raw-headers.ts";
+import { cookieValues, sessionCookie, takenCookie } from "./session-cookie.ts";
+import { findLiveSession, isAutomatic, type SessionLookup } from "./session-lookup.ts";
+
+/** What the look at a session's cookie takes. */
+export interface SessionGateDeps extends SessionLookup {
+  readonly proxies: ProxyPolicy;
+  /** By which names browsers may come; null where no dashboard is served: then cookies mean nothing. */
+  readonly browsers: BrowserPolicy | null;
+}
+
+/** Who calls: an account by its key or its session, or the operator. */
+export interface Identity {
+  /** Null is the operator. */
+  readonly account: AccountRef | null;
+  /** Of the key or the session, by a name that is no secret. */
+  readonly credential: string;
+  /** Whether it would be let in at this time. Counts as no activity. */
+  readonly isStillIn: (now: number) => Promise<boolean>;
+}
+
+/**
+ * Names who calls by a session's cookie; null where there is none, or no dashboard is served. Throws 40301 for what a
+ * browser was talked into, and 40100, which takes the cookie away, for a session that is over.
+ */
+export async function identifySession(
+  request: IncomingMessage,
+  { deps, now }: { readonly deps: SessionGateDeps; readonly now: number },
+): Promise<Identity | null> {
+  if (deps.browsers === null) return null;
+  const cookie = sessionCookie(arrivalOf(request, deps.proxies));
+  const values = cookieValues(headerValues(request, "cookie"), cookie);
+  if (values.length === 0) return null;
+  guardBrowser(request, deps.browsers);
+  guardSession(request);
+  const session = await findLiveSession(values, deps, now);
+  if (session === null) throw sessionOver(takenCookie(cookie));
+  const { sessionId, holder } = session;
+  if (!isAutomatic(headerValues(request, "x-refresh"))) deps.sessionUsage.note(sessionId, now);
+  return {
+    account: holder === null ? null : { accountId: holder.accountId, login: holder.login },
+    credential: `session ${sessionId}`,
+    isStillIn: async (at) => (await findLiveSession(values, deps, at)) !== null,
+  };
+}
+
+function sessionOver(taken: string): StatusError {
+  return new StatusError(40100, {
+    detail: "The session is over: sign in again.",
+    headers: { "www-authenticate": BEARER_CHALLENGE, "set-cookie": taken },
+  });
+}

@@ -1,0 +1,79 @@
+import { newSessionSecret, newSignInToken, SESSIONS_MAX } from "../../src/domain/session.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { RawRequest } from "../helpers/raw-http.ts";
+import { ask, JSON_TYPE, type Answer } from "./answer.ts";
+
+/** A session as the API shows it. */
+export interface ShownSession {
+  readonly role: string;
+  readonly login: string | null;
+  readonly expires_at: string;
+  readonly idle_seconds: number;
+  readonly version: string;
+  readonly time: string;
+}
+
+export const SESSION = "/v1/session";
+export const LINK = `${SESSION}/link`;
+
+/** What a browser and the page's own code send along with each request. */
+export const FROM_PAGE = ["Sec-Fetch-Site: same-origin", "X-Requested-With: postbackd"] as const;
+
+/** The header line of a session's cookie at a daemon. */
+export function cookieLine(url: string, secret: string): string {
+  return `Cookie: postbackd-${new URL(url).port}=${secret}`;
+}
+
+/** A POST as the page makes it; `others` are further header lines. */
+export function pagePost(
+  target: string,
+  body: unknown,
+  others: readonly string[] = [],
+): RawRequest {
+  const headers = [...FROM_PAGE, JSON_TYPE, ...others];
+  return { method: "POST", target, headers, body: JSON.stringify(body) };
+}
+
+/** Signs in as the page does and answers the cookie's value. */
+export async function signedIn(
+  url: string,
+  request: RawRequest,
+): Promise<{ readonly answer: Answer; readonly secret: string }> {
+  const answer = await ask(url, request);
+  const secret = secretOf(answer);
+  if (secret === null) throw new Error(answer.response.body.toString());
+  return { answer, secret };
+}
+
+/** The cookie's value that an answer gives; null where it gives none. */
+export function secretOf({ response }: Answer): string | null {
+  const line = response.headers.find(([name]) => name === "set-cookie")?.[1] ?? "";
+  return /^[^=]+=([A-Za-z0-9_-]{43});/.exec(line)?.[1] ?? null;
+}
+
+/** Does something to a database file that a daemon may serve, through a store of its own. */
+export async function atStore<T>(file: string, step: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+  try {
+    return await step(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** Opens a session of the operator in a database file; answers the cookie's value. */
+export async function createOperatorSession(file: string, createdAt = Date.now()): Promise<string> {
+  const { secret, hash } = newSessionSecret();
+  await atStore(file, (store) =>
+    store.createSession({ hash, keyId: null, createdAt, sessionsMax: SESSIONS_MAX }),
+  );
+  return secret;
+}
+
+/** Makes a sign-in link in a database file; answers its token. */
+export async function createLink(file: string, expiresAt = Date.now() + 60_000): Promise<string> {
+  const { secret, hash } = newSignInToken();
+  await atStore(file, (store) => store.createSignInLink({ hash, expiresAt }));
+  return secret;
+}

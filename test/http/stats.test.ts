@@ -1,0 +1,405 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { makeKey } from "./account.ts";
+import { complaints } from "./answer.ts";
+import { cookieLine, createOperatorSession } from "./session-requests.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const NOW = Date.parse("2026-01-31T09:00:30.000Z");
+
+interface Day {
+  readonly posted: number;
+  readonly success: number | null;
+  readonly [name: string]: number | null;
+}
+
+interface Overview {
+  readonly tasks: unknown;
+  readonly day: Day;
+  readonly oldest_waiting_ms: number | null;
+  readonly attention: readonly {
+    readonly what: string;
+    readonly level: string;
+    readonly text: string;
+  }[];
+  readonly setup: Readonly<Record<string, boolean>>;
+  readonly time: string;
+}
+
+interface Bucket {
+  readonly at: string;
+  readonly is_whole: boolean;
+  readonly p50_ms: number | null;
+  readonly p99_ms: number | null;
+  readonly [name: string]: unknown;
+}
+
+interface Series {
+  readonly from: string;
+  readonly to: string;
+  readonly step_ms: number;
+  readonly buckets: readonly Bucket[];
+  readonly limit_ms: number;
+}
+
+interface Hosts {
+  readonly since: string;
+  readonly hosts: readonly (Readonly<Record<string, unknown>> & {
+    readonly last_error: Readonly<Record<string, unknown>> | null;
+  })[];
+  readonly more: boolean;
+}
+
+async function read<Answer>(
+  daemon: TestDaemon,
+  path: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  const authorization = `Bearer ${daemon.account.key}`;
+  // A key wins over a cookie.
+  const credentials = headers["cookie"] === undefined ? { authorization } : {};
+  const init = { headers: { ...credentials, ...headers } };
+  const response = await fetch(`${daemon.url}/v1/stats/${path}`, init);
+  assert.equal(response.status, 200, path);
+  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  return (await response.json()) as Answer;
+}
+
+/** What went wrong with a request that is refused. */
+async function refusal(daemon: TestDaemon, path: string): Promise<string> {
+  const response = await daemon.call(`/v1/stats/${path}`);
+  assert.equal(response.status, 400, path);
+  const { status_code, errors } = (await response.json()) as {
+    readonly status_code: number;
+    readonly errors: readonly { readonly detail: string }[];
+  };
+  assert.equal(status_code, 40000);
+  return errors[0]?.detail ?? "";
+}
+
+const NOTHING = {
+  ...{ posted: 0, completed: 0, failed: 0, delivered: 0, given_up: 0, refused: 0 },
+  ...{ first_attempts: 0, first_delivered: 0, success: null },
+};
+
+test("an account that has done nothing sees zeros, and no step of the beginning but the first", async (t) => {
+  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
+  const overview = await read<Overview & { readonly status_code: number }>(daemon, "overview");
+  assert.equal(overview.status_code, 20000);
+  assert.deepEqual(overview.tasks, {
+    waiting: 0,
+    running: 0,
+    ready: 0,
+    retrying: 0,
+    undelivered: 0,
+  });
+  assert.deepEqual(overview.day, NOTHING);
+  assert.equal(overview.oldest_waiting_ms, null);
+  assert.deepEqual(overview.attention, []);
+  assert.deepEqual(overview.setup, {
+    ...{ has_account: true, has_posted: false, has_completed: false },
+    ...{ has_webhook: false, has_delivered: false, has_collected: false },
+  });
+  assert.equal(overview.time, "2026-01-31T09:00:30.000Z");
+});
+
+test("what is posted, delivered, retried and collected is counted where it happened", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const good = await startReceiver(t);
+  const bad = await startReceiver(t, {
+    host: "127.0.0.2",
+    reply: { kind: "status", status: 500, body: "broken" },
+  });
+  const daemon = await startTestDaemon(t, { clock, toml: LOOPBACK });
+  const [one] = (await daemon.post([{ type: "echo", input: 1, postback_url: good.url() }])).tasks;
+  const [two] = (await daemon.post([{ type: "echo", input: 2, pingback_url: bad.url() }])).tasks;
+  await Promise.all([good.waitFor(1), bad.waitFor(1)]);
+  await recorded(daemon, [one?.id, two?.id]);
+  await daemon.call(`/v1/tasks/task_get/${one?.id}`);
+  clock.advance(1000);
+
+  const { tasks, day, setup, attention } = await read<Overview>(daemon, "overview");
+  assert.deepEqual(tasks, { waiting: 0, running: 0, ready: 1, retrying: 1, undelivered: 0 });
+  assert.deepEqual(day, {
+    ...NOTHING,
+    ...{ posted: 2, completed: 2, delivered: 1, first_attempts: 2, first_delivered: 1, success: 1 },
+  });
+  assert.deepEqual(new Set(Object.values(setup)), new Set([true]));
+  assert.deepEqual(
+    attention.map(({ what, level }) => [what, level]),
+    [["host_fails", "problem"]],
+  );
+  assert.match(attention[0]?.text ?? "", /The only attempt to reach 127\.0\.0\.2 of late failed/);
+
+  const series = await read<Series>(daemon, "series");
+  assert.equal(series.step_ms, MINUTE);
+  assert.equal(series.limit_ms, 10_000);
+  assert.equal(series.from, "2026-01-31T08:00:00.000Z");
+  assert.equal(series.to, "2026-01-31T09:01:00.000Z");
+  assert.equal(series.buckets.length, 61);
+  const last = series.buckets.at(-1);
+  assert.equal(last?.at, "2026-01-31T09:00:00.000Z");
+  assert.equal(last.is_whole, false);
+  assert.ok(
+    series.buckets.slice(0, -1).every((bucket) => bucket.is_whole && bucket["posted"] === 0),
+  );
+  assert.deepEqual([last["posted"], last["attempts"], last["delivered"]], [2, 2, 1]);
+  assert.equal(series.buckets[0]?.p50_ms, null);
+  assert.ok(last.p50_ms !== null && last.p50_ms <= (last.p99_ms ?? 0));
+
+  const { hosts, more, since } = await read<Hosts>(daemon, "hosts");
+  assert.equal(more, false);
+  assert.equal(since, "2026-01-30T09:00:31.000Z");
+  for (const { p50_ms, p95_ms } of hosts) assert.ok(Number(p50_ms) <= Number(p95_ms));
+  const none = { given_up: 0, refused: 0, retrying: 0 };
+  assert.equal(hosts.length, 2);
+  assert.partialDeepStrictEqual(hosts, [
+    { ...none, host: "127.0.0.2", attempts: 1, succeeded: 0, success: 0, retrying: 1 },
+    { ...none, host: "127.0.0.1", attempts: 1, succeeded: 1, success: 1 },
+  ]);
+  assert.equal(hosts[1]?.last_error, null);
+  const { task_id, http_status, at } = hosts[0]?.last_error ?? {};
+  assert.deepEqual([task_id, http_status, at], [two?.id, 500, "2026-01-31T09:00:30.000Z"]);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+const LOOPBACK = '[webhooks]\nallow = ["127.0.0.0/8"]\n';
+
+/** Waits until an attempt of each has been recorded: each look is a request, and nothing else passes the time. */
+async function recorded(daemon: TestDaemon, ids: readonly (string | undefined)[]): Promise<void> {
+  for (const id of ids) await untilShown(daemon, id, /"outcome":"/);
+}
+
+async function delivered(daemon: TestDaemon, id: string | undefined): Promise<void> {
+  await untilShown(daemon, id, /"outcome":"delivered"/);
+}
+
+async function untilShown(
+  daemon: TestDaemon,
+  id: string | undefined,
+  shown: RegExp,
+): Promise<void> {
+  for (;;) {
+    const text = await (await daemon.call(`/v1/tasks/deliveries/${id}`)).text();
+    if (shown.test(text)) break;
+  }
+}
+
+test("what is given up is told until it is sent again, also when that was a day ago", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t, { reply: { kind: "status", status: 410 } });
+  const toml = "[webhooks]\nretry_after = []\n";
+  const daemon = await startTestDaemon(t, { clock, toml });
+  const [task] = (await daemon.post({ type: "echo", input: 1, postback_url: receiver.url() }))
+    .tasks;
+  await receiver.waitFor(1);
+  await recorded(daemon, [task?.id]);
+  clock.advance(1000);
+  const idle = { waiting: 0, running: 0, ready: 1, retrying: 0 };
+  const { day, tasks, attention } = await read<Overview>(daemon, "overview");
+  assert.deepEqual([day["given_up"], day.success], [1, 0]);
+  assert.deepEqual(tasks, { ...idle, undelivered: 1 });
+  assert.ok(
+    attention.some(({ what, text }) => what === "undelivered" && text.startsWith("1 webhook is ")),
+  );
+
+  clock.jump(25 * HOUR);
+  const later = await read<Overview>(daemon, "overview");
+  assert.deepEqual(later.day, NOTHING);
+  assert.deepEqual(later.tasks, { ...idle, undelivered: 1 });
+  assert.equal(later.setup["has_posted"], true);
+  const { hosts } = await read<Hosts>(daemon, "hosts");
+  const lost = { host: "127.0.0.1", given_up: 1, refused: 0, retrying: 0 };
+  assert.partialDeepStrictEqual(hosts, [{ ...lost, attempts: 0, success: null, p50_ms: null }]);
+
+  receiver.answerNext({ kind: "status", status: 204 });
+  await daemon.call(`/v1/tasks/redeliver/${task?.id}`, { method: "POST" });
+  await receiver.waitFor(2);
+  await delivered(daemon, task?.id);
+  clock.advance(1000);
+  const mended = await read<Overview>(daemon, "overview");
+  assert.deepEqual([mended.tasks, mended.attention], [{ ...idle, undelivered: 0 }, []]);
+  const after = await read<Hosts>(daemon, "hosts?since=2026-01-31T08:00:00Z");
+  const reached = { ...lost, given_up: 0, attempts: 2, succeeded: 1 };
+  assert.partialDeepStrictEqual(after.hosts, [reached]);
+});
+
+test("when everything is recovered, nothing is undelivered of any host", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t, { reply: { kind: "status", status: 410 } });
+  const toml = "[webhooks]\nretry_after = []\n";
+  const daemon = await startTestDaemon(t, { clock, toml });
+  const task = { type: "echo", input: 1, postback_url: receiver.url() };
+  const { tasks } = await daemon.post([task, task, task]);
+  await receiver.waitFor(3);
+  const ids = tasks.map(({ id }) => id);
+  await recorded(daemon, ids);
+  clock.advance(1000);
+  assert.equal((await read<Hosts>(daemon, "hosts")).hosts[0]?.["given_up"], 3);
+
+  const fine = { kind: "status", status: 204 } as const;
+  receiver.answerNext(fine, fine, fine);
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ since: "2026-01-31T08:00:00Z", per_second: 50 });
+  await daemon.call("/v1/redeliveries", { method: "POST", headers, body });
+  while (receiver.requests.length < 6) {
+    clock.advance(1000);
+    await daemon.daemon.idle();
+  }
+  for (const id of ids) await delivered(daemon, id);
+  clock.advance(1000);
+  assert.equal((await read<Hosts>(daemon, "hosts")).hosts[0]?.["given_up"], 0);
+  const overview = await read<Overview>(daemon, "overview");
+  assert.partialDeepStrictEqual(overview.tasks, { undelivered: 0 });
+  assert.equal(overview.day["given_up"], 3);
+});
+
+test("an account sees its own numbers alone", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const other = await createTestAccount(daemon.file, "other");
+  await daemon.post([{ type: "echo", input: 1 }]);
+  await daemon.daemon.idle();
+  const authorization = `Bearer ${other.key}`;
+  const { tasks, day } = await read<Overview>(daemon, "overview", { authorization });
+  assert.deepEqual(tasks, { waiting: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 });
+  assert.equal(day.posted, 0);
+  const { buckets } = await read<Series>(daemon, "series", { authorization });
+  assert.ok(buckets.every(({ posted }) => posted === 0));
+  assert.equal((await read<Overview>(daemon, "overview")).day.posted, 1);
+});
+
+test("the overview is decided anew when it is a second old, for each account", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  const other = await createTestAccount(daemon.file, "other");
+  const before = await read<Overview>(daemon, "overview");
+  assert.equal(before.day.posted, 0);
+  await daemon.post({ type: "echo", input: 1 });
+  clock.advance(999);
+  assert.deepEqual(await read<Overview>(daemon, "overview"), before);
+  const authorization = `Bearer ${other.key}`;
+  const { time } = await read<Overview>(daemon, "overview", { authorization });
+  assert.equal(time, "2026-01-31T09:00:30.999Z");
+  clock.advance(1);
+  assert.equal((await read<Overview>(daemon, "overview")).day.posted, 1);
+});
+
+test("a task that waits for more than a minute is told, and one that is delayed is not", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const toml = '[types.print]\nrunner = "worker"\n';
+  const daemon = await startTestDaemon(t, { clock, toml });
+  await daemon.post({ type: "print", start_at: "2026-02-28T00:00:00Z" });
+  clock.advance(HOUR);
+  const calm = await read<Overview>(daemon, "overview");
+  assert.deepEqual([calm.oldest_waiting_ms, calm.attention], [null, []]);
+  await daemon.post({ type: "print" });
+  clock.advance(61_000);
+  const { oldest_waiting_ms, attention, tasks } = await read<Overview>(daemon, "overview");
+  assert.equal(oldest_waiting_ms, 61_000);
+  assert.deepEqual(
+    attention.map(({ what }) => what),
+    ["waits_long"],
+  );
+  assert.deepEqual(tasks, { waiting: 2, running: 0, ready: 0, retrying: 0, undelivered: 0 });
+});
+
+test("the operator sees all accounts together, what only the operator can mend, and one account by its name", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const toml = '[types.print]\nrunner = "worker"\n[types.echo]\nrunner = "echo"\n';
+  const daemon = await startTestDaemon(t, { clock, toml });
+  const other = await createTestAccount(daemon.file, "other");
+  const operator = await asOperator(daemon);
+  await daemon.post({ type: "echo", input: 1 });
+  await daemon.post({ type: "print", input: 1 });
+  const authorization = `Bearer ${other.key}`;
+  const body = JSON.stringify({ type: "echo", input: 2 });
+  const headers = { authorization, "content-type": "application/json" };
+  await daemon.call("/v1/tasks/task_post", { method: "POST", headers, body });
+  await daemon.call("/v1/access_requests", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ email: "ada@example.com" }),
+  });
+  await daemon.daemon.idle();
+  clock.advance(1000);
+
+  const all = await read<Overview>(daemon, "overview", operator);
+  assert.deepEqual(all.tasks, { waiting: 1, running: 0, ready: 2, retrying: 0, undelivered: 0 });
+  assert.equal(all.day.posted, 3);
+  assert.deepEqual(
+    all.attention.map(({ what }) => what),
+    ["no_worker", "access_requests"],
+  );
+  assert.match(all.attention[0]?.text ?? "", /^Tasks of type print wait/);
+  assert.equal((await read<Series>(daemon, "series", operator)).buckets.at(-1)?.["posted"], 3);
+  const one = await read<Overview>(daemon, "overview", { ...operator, "x-account": "other" });
+  assert.deepEqual([one.day.posted, one.attention], [1, []]);
+  // Whoever holds a key sees none of it.
+  assert.deepEqual((await read<Overview>(daemon, "overview")).attention, []);
+  assert.deepEqual(complaints(daemon), []);
+});
+
+/** The headers of an operator who has signed in. */
+async function asOperator(daemon: TestDaemon): Promise<Readonly<Record<string, string>>> {
+  const secret = await createOperatorSession(daemon.file, NOW);
+  const cookie = cookieLine(daemon.url, secret).replace("Cookie: ", "");
+  return { cookie, "sec-fetch-site": "same-origin", "x-requested-with": "postbackd" };
+}
+
+test("an account with nearly as many keys as it may have is told to revoke some", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  for (let keys = 1; keys < 18; keys++) await makeKey(daemon);
+  assert.deepEqual((await read<Overview>(daemon, "overview")).attention, []);
+  await makeKey(daemon);
+  clock.advance(1000);
+  const { attention } = await read<Overview>(daemon, "overview");
+  assert.match(attention[0]?.text ?? "", /^19 of 20 API keys are active/);
+});
+
+test("a series has a bucket for every step, in steps that fit what was asked for", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  const cases = [
+    ["from=2026-01-31T07:00:00Z&to=2026-01-31T09:00:00Z", MINUTE, 120],
+    ["from=2026-01-30T09:00:30Z", 15 * MINUTE, 97],
+    ["from=2026-01-24T09:00:30Z", HOUR, 169],
+    ["from=2026-01-01T09:00:30Z", 6 * HOUR, 121],
+    ["to=2026-01-31T05:00:00Z", MINUTE, 60],
+    ["to=2020-01-31T05:00:00Z", HOUR, 1],
+    ["from=2026-01-31T09:00:30.999%2B00:00&to=2026-01-31T09:00:31Z", MINUTE, 1],
+  ] as const;
+  for (const [query, stepMs, count] of cases) {
+    const { step_ms, buckets, from, to } = await read<Series>(daemon, `series?${query}`);
+    assert.deepEqual([step_ms, buckets.length], [stepMs, count], query);
+    assert.equal(buckets[0]?.at, from);
+    assert.equal(Date.parse(to) - Date.parse(from), stepMs * count);
+    const whole = buckets.filter(({ at }) => Date.parse(at) + stepMs <= NOW);
+    assert.ok(buckets.every((bucket) => bucket.is_whole === whole.includes(bucket)));
+  }
+});
+
+test("a series of no time, or of too much, is refused with what may be asked", async (t) => {
+  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
+  for (const query of ["from=2026-01-31T09:00:30Z", "from=2030-01-01T00:00:00Z"]) {
+    assert.match(await refusal(daemon, `series?${query}`), /'from' must be before 'to'/);
+  }
+  const backwards = "from=2026-01-31T08:00:00Z&to=2026-01-31T07:00:00Z";
+  assert.match(await refusal(daemon, `series?${backwards}`), /'from' must be before 'to'/);
+  assert.match(await refusal(daemon, "series?from=2025-01-01T00:00:00Z"), /at most 180 days/);
+  for (const query of ["to=0000-01-01T00:00:00Z", "to=9999-12-31T23:59:59.999Z"]) {
+    assert.match(await refusal(daemon, `series?${query}`), /the years 0000 to 9999/);
+  }
+});
+
+test("hosts are shown for as long as things are kept, and no longer", async (t) => {
+  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
+  const { since } = await read<Hosts>(daemon, "hosts?since=2026-01-01T09:00:30Z");
+  assert.equal(since, "2026-01-01T09:00:30.000Z");
+  assert.match(await refusal(daemon, "hosts?since=2025-12-31T09:00:30Z"), /kept for 30 days/);
+});

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createLogger, RECENT_LINES_MAX } from "../src/log.ts";
+
+function start(options: Partial<Parameters<typeof createLogger>[0]> = {}) {
+  const written: string[] = [];
+  const write = (line: string): void => void written.push(line);
+  return { written, log: createLogger({ level: "debug", format: "json", write, ...options }) };
+}
+
+test("the last lines from info up are remembered, oldest first, in both forms alike", () => {
+  for (const format of ["json", "text"] as const) {
+    const { written, log } = start({ format });
+    log.debug({ n: 0 }, "unseen");
+    log.info({ url: "http://a", n: 1 }, "one");
+    log.warn({ text: "a b\n\u001b[2J\u202e" }, "two");
+    log.error({}, "three");
+    assert.equal(written.length, 4);
+    assert.deepEqual(
+      log.recent().map(({ level, message, facts }) => [level, message, facts]),
+      [
+        ["info", "one", "url=http://a n=1"],
+        ["warn", "two", 'text="a b\\n\\u001b[2J\\u202e"'],
+        ["error", "three", ""],
+      ],
+    );
+    for (const { time } of log.recent()) assert.match(time, /^\d{4}-\d\d-\d\dT.*Z$/);
+  }
+});
+
+test("an error is remembered with its stack, on lines of its own", () => {
+  const { log } = start();
+  log.error({ err: new TypeError("no\u001b way"), id: 7 }, "failed");
+  const [line] = log.recent();
+  const [first, ...stack] = line?.facts.split("\n") ?? [];
+  assert.equal(first, "id=7");
+  assert.equal(stack[0], "TypeError: no\\u001b way");
+  assert.match(stack[1] ?? "", /^ +at /);
+});
+
+test("what is remembered is bounded, however much is logged and however long it is", () => {
+  const { log } = start();
+  for (let n = 0; n < 5 * RECENT_LINES_MAX; n++) {
+    log.info({ n, faces: "😀".repeat(20_000) }, `line ${n} ${"x".repeat(20_000)}`);
+  }
+  const lines = log.recent();
+  assert.equal(lines.length, RECENT_LINES_MAX);
+  assert.match(lines.at(-1)?.message ?? "", /^line 999 /);
+  assert.match(lines[0]?.message ?? "", /^line 800 /);
+  for (const { message, facts } of lines) {
+    assert.ok(message.length <= 4001 && facts.length <= 4001);
+    assert.ok(message.isWellFormed() && facts.isWellFormed());
+  }
+});
+
+test("what is below the level is neither written nor remembered, and what was answered stays as it was", () => {
+  const { log, written } = start({ level: "warn" });
+  log.info({}, "unseen");
+  log.warn({}, "seen");
+  const before = log.recent();
+  log.error({}, "later");
+  assert.deepEqual(
+    before.map(({ message }) => message),
+    ["seen"],
+  );
+  assert.equal(written.length, 2);
+  const silent = start({ level: "silent" });
+  silent.log.error({}, "unseen");
+  assert.deepEqual(silent.log.recent(), []);
+});
