@@ -1,0 +1,28 @@
+import { None } from "../part/panel.tsx";
+import type { HostRow } from "../shell/envelope.ts";
+import { hrefOf } from "../shell/route.ts";
+
+/** The last error of a host: what it was, and the task it happened to. */
+export function HostError({ error }: { readonly error: HostRow["last_error"] }) {
+  if (error === null) return <None />;
+  const { http_status: status, task_id: taskId } = error;
+  const text = sentence(error.error, status);
+  if (taskId === null) {
+    return (
+      <span class="clipped" title={`${text} (the task has been erased)`}>
+        {text}
+      </span>
+    );
+  }
+  return (
+    <a class="clipped" href={hrefOf(`/tasks/${taskId}`)} title={`${text}. Opens the task.`}>
+      {text}
+    </a>
+  );
+}
+
+function sentence(error: string | null, status: number | null): string {
+  if (error === null) return status === null ? "Failed" : `Answered HTTP ${status}`;
+  const text = error.slice(0, 1).toUpperCase() + error.slice(1);
+  return status === null ? text : `${text} (HTTP ${status})`;
+}

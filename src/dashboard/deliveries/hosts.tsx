@@ -1,0 +1,198 @@
+import { useState } from "preact/hooks";
+
+import { ANY_TASK, formatTaskSearch } from "../../domain/task-search.ts";
+import { stateText } from "../part/badge.tsx";
+import { Button } from "../part/button.tsx";
+import { Count } from "../part/count.tsx";
+import { FilterField } from "../part/filter-field.tsx";
+import { Empty, Loaded } from "../part/notice.tsx";
+import { ScreenHead } from "../part/panel.tsx";
+import { Segments } from "../part/segments.tsx";
+import { type Column, Table } from "../part/table.tsx";
+import { Time } from "../part/time.tsx";
+import { call } from "../shell/api.ts";
+import type { HostRow, HostsEnvelope } from "../shell/envelope.ts";
+import { durationText, percentText } from "../shell/format.ts";
+import { useIdCursor } from "../shell/id-cursor.ts";
+import { useKeys } from "../shell/keyboard.ts";
+import { useResource } from "../shell/resource.ts";
+import { go, hrefOf, route, setQuery } from "../shell/route.ts";
+import { useStableOrder } from "../shell/stable-order.ts";
+import { HostError } from "./host-error.tsx";
+import { RecoveryDialog } from "./recovery-dialog.tsx";
+import { RecoveryOrders } from "./recovery-orders.tsx";
+
+const HOUR_MS = 3_600_000;
+
+const RANGES = [
+  { value: "24h", text: "24 h", ms: 24 * HOUR_MS },
+  { value: "7d", text: "7 d", ms: 7 * 24 * HOUR_MS },
+  { value: "30d", text: "30 d", ms: 30 * 24 * HOUR_MS },
+] as const;
+
+const REFRESH_MS = 5000;
+
+/** Deliveries by host: how they go, what the last error was, and how to send again what did not arrive. */
+export function HostsScreen() {
+  const asked = route.value.query.get("range");
+  const range = RANGES.find(({ value }) => value === asked) ?? RANGES[0];
+  // Null: closed; "": every host.
+  const [recovers, setRecovers] = useState<string | null>(null);
+  const hosts = useResource(
+    range.value,
+    (load) => {
+      const since = new Date(Date.now() - range.ms).toISOString();
+      return call<HostsEnvelope>(`/v1/stats/hosts?since=${since}`, load);
+    },
+    { everyMs: REFRESH_MS },
+  );
+  return (
+    <>
+      <ScreenHead title="Deliveries">
+        <FilterField label="Part of a host's name" />
+        <Segments
+          label="Time"
+          options={RANGES}
+          value={range.value}
+          choose={(value) => setQuery({ range: value === "24h" ? null : value })}
+        />
+        <Button isLarge press={() => setRecovers("")}>
+          Recover failed…
+        </Button>
+      </ScreenHead>
+      <div class="stack">
+        <Loaded resource={hosts}>
+          {(page) => <Hosts page={page} range={range.value} recover={setRecovers} />}
+        </Loaded>
+        <RecoveryOrders />
+      </div>
+      {recovers !== null && <RecoveryDialog host={recovers} close={() => setRecovers(null)} />}
+    </>
+  );
+}
+
+interface HostsProps {
+  readonly page: HostsEnvelope;
+  readonly range: string;
+  readonly recover: (host: string) => void;
+}
+
+function Hosts({ page, range, recover }: HostsProps) {
+  const part = (route.value.query.get("q") ?? "").trim().toLowerCase();
+  const found = page.hosts.filter(({ host }) => host.toLowerCase().includes(part));
+  const order = useStableOrder({ rows: found, keyOf: hostOf, list: `${range} ${part}` });
+  const { current, keys } = useIdCursor(order.rows.map(hostOf), "host");
+  const onCurrent = (run: (host: string) => void) => () => {
+    if (current !== null) run(current);
+  };
+  useKeys([
+    ...keys,
+    { key: "Enter", does: "Tasks of the host", run: onCurrent((host) => go(tasksOf(host))) },
+    { key: "r", does: "Recover what failed at the host", run: onCurrent(recover) },
+  ]);
+  if (page.hosts.length === 0) return <NoHosts />;
+  if (order.rows.length === 0) {
+    return (
+      <div class="panel">
+        <Empty title={`No host’s name contains “${part}”.`} />
+      </div>
+    );
+  }
+  return (
+    <section class="panel" aria-label="Hosts">
+      {(order.freshCount > 0 || page.more) && (
+        <div class="panel-head">
+          {page.more && (
+            <p class="hint">The worst {page.hosts.length} hosts; there is more than is shown.</p>
+          )}
+          {order.freshCount > 0 && <Button press={order.showFresh}>{order.freshCount} new</Button>}
+        </div>
+      )}
+      <Table
+        label="Hosts"
+        columns={[...COLUMNS, { name: "", cell: (row) => <Recover row={row} recover={recover} /> }]}
+        rows={order.rows}
+        keyOf={hostOf}
+        current={current}
+      />
+    </section>
+  );
+}
+
+function hostOf({ host }: HostRow): string {
+  return host;
+}
+
+function NoHosts() {
+  return (
+    <div class="panel">
+      <Empty title="Nothing was delivered in this time.">
+        <p>
+          Post a task with a <code>postback_url</code> or <code>pingback_url</code>: the host it
+          names appears here with its first attempt.
+        </p>
+        <p>
+          <a href={hrefOf("/")}>How to begin</a>
+        </p>
+      </Empty>
+    </div>
+  );
+}
+
+const COLUMNS: readonly Column<HostRow>[] = [
+  {
+    name: "Host",
+    cell: ({ host }) => (
+      <a class="clipped mono" href={hrefOf(tasksOf(host))} title={host}>
+        <bdi>{host}</bdi>
+      </a>
+    ),
+  },
+  { name: "Attempts", isNumber: true, cell: ({ attempts }) => <Count count={attempts} /> },
+  {
+    ...{ name: "Success", title: "Attempts that were answered with 2xx", isNumber: true },
+    cell: ({ success }) => <span class={successClass(success)}>{percentText(success)}</span>,
+  },
+  {
+    ...{ name: "Retrying", title: "Deliveries that failed and are tried again", isNumber: true },
+    cell: (row) => <Failures row={row} state="retrying" />,
+  },
+  { name: "Given up", isNumber: true, cell: (row) => <Failures row={row} state="given_up" /> },
+  { name: "Refused", isNumber: true, cell: (row) => <Failures row={row} state="refused" /> },
+  { name: "p50", isNumber: true, cell: (row) => durationText(row.p50_ms) },
+  { name: "p95", isNumber: true, cell: (row) => durationText(row.p95_ms) },
+  { name: "Last error", cell: (row) => <HostError error={row.last_error} /> },
+  { name: "When", cell: (row) => <Time at={row.last_error?.at ?? null} /> },
+];
+
+function successClass(success: number | null): string | undefined {
+  if (success === null || success >= 0.99) return undefined;
+  return success < 0.9 ? "is-bad" : "is-warn";
+}
+
+type Failed = "retrying" | "given_up" | "refused";
+
+function Failures({ row, state }: { readonly row: HostRow; readonly state: Failed }) {
+  return (
+    <Count count={row[state]} what={stateText(state)} href={hrefOf(tasksOf(row.host, [state]))} />
+  );
+}
+
+interface RecoverProps {
+  readonly row: HostRow;
+  readonly recover: (host: string) => void;
+}
+
+function Recover({ row: { host, given_up: givenUp, refused }, recover }: RecoverProps) {
+  if (givenUp + refused === 0) return null;
+  return (
+    <Button label={`Recover failed deliveries to ${host}`} press={() => recover(host)}>
+      Recover…
+    </Button>
+  );
+}
+
+function tasksOf(host: string, deliveries: readonly Failed[] | null = null): string {
+  const text = formatTaskSearch({ ...ANY_TASK, host, deliveries });
+  return `/tasks?${new URLSearchParams({ q: text }).toString()}`;
+}

@@ -1,0 +1,42 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { useAction } from "../shell/action.ts";
+import type { RedeliveryFilter } from "../shell/envelope.ts";
+import { type Counted, countRecovery, NOTHING_COUNTED } from "./recovery.ts";
+
+/** How far a count is. */
+export interface RecoveryCounting {
+  /** Null before it was begun. */
+  readonly counted: Counted | null;
+  readonly isBusy: boolean;
+  readonly problem: string | null;
+  readonly start: (filter: RedeliveryFilter) => void;
+  /** What was counted so far stands. */
+  readonly stop: () => void;
+  readonly clear: () => void;
+}
+
+/** Counts what a recovery would send again, over as many requests as it takes. */
+export function useRecoveryCount(): RecoveryCounting {
+  const [counted, setCounted] = useState<Counted | null>(null);
+  const action = useAction();
+  const stop = useRef(new AbortController());
+  useEffect(() => () => stop.current.abort(), []);
+  return {
+    counted,
+    isBusy: action.isBusy,
+    problem: action.problem,
+    start(filter: RedeliveryFilter): void {
+      stop.current = new AbortController();
+      const { signal } = stop.current;
+      setCounted(NOTHING_COUNTED);
+      action.run(() => countRecovery(filter, { stop: signal, tell: setCounted }));
+    },
+    stop: () => stop.current.abort(),
+    clear(): void {
+      stop.current.abort();
+      action.clear();
+      setCounted(null);
+    },
+  };
+}

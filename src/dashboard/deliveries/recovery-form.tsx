@@ -1,0 +1,182 @@
+import type { DeliveryKind } from "../../domain/delivery.ts";
+import { Button } from "../part/button.tsx";
+import type { RedeliveryFilter } from "../shell/envelope.ts";
+import { isOperator } from "../shell/session.ts";
+
+/** What stands in the form. */
+export interface RecoveryChoice {
+  /** As a `datetime-local` field has it, in the reader's own zone. */
+  readonly since: string;
+  readonly host: string;
+  readonly kind: DeliveryKind | "";
+  readonly states: readonly RecoveredState[];
+  readonly perSecond: number;
+}
+
+type RecoveredState = "given_up" | "refused";
+
+const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+
+const PRESETS = [
+  { text: "1 h", ms: HOUR_MS },
+  { text: "24 h", ms: 24 * HOUR_MS },
+  { text: "7 d", ms: 7 * 24 * HOUR_MS },
+];
+
+const RATE_STANDARD = 10;
+
+/** What is chosen at first: all that failed at a host in the last day. */
+export function newChoice(host: string, now: number): RecoveryChoice {
+  const since = localText(now - 24 * HOUR_MS);
+  return { since, host, kind: "", states: ["given_up", "refused"], perSecond: RATE_STANDARD };
+}
+
+/** The choice as the API takes it; null while it is none. */
+export function filterOf({ since, host, kind, states }: RecoveryChoice): RedeliveryFilter | null {
+  const at = new Date(since);
+  if (Number.isNaN(at.getTime()) || states.length === 0) return null;
+  return {
+    since: at.toISOString(),
+    states,
+    ...(host.trim() === "" ? {} : { host: host.trim() }),
+    ...(kind === "" ? {} : { kind }),
+  };
+}
+
+// The field knows no zones: it takes the reader's.
+function localText(at: number): string {
+  const offsetMs = new Date(at).getTimezoneOffset() * MINUTE_MS;
+  return new Date(at - offsetMs).toISOString().slice(0, 16);
+}
+
+interface RecoveryFormProps {
+  readonly choice: RecoveryChoice;
+  readonly change: (choice: RecoveryChoice) => void;
+  readonly submit: () => void;
+}
+
+/** The fields of a recovery. */
+export function RecoveryForm({ choice, change, submit }: RecoveryFormProps) {
+  const rateMax = isOperator.value ? 1000 : 50;
+  return (
+    <form
+      id="recovery"
+      class="recovery-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <Since choice={choice} change={change} />
+      <label class="field">
+        Host
+        <input
+          value={choice.host}
+          placeholder="every host"
+          spellcheck={false}
+          onInput={({ currentTarget }) => change({ ...choice, host: currentTarget.value })}
+        />
+      </label>
+      <Kind choice={choice} change={change} />
+      <fieldset class="field">
+        <legend>What became of them</legend>
+        <div class="row">
+          <State state="given_up" text="given up" choice={choice} change={change} />
+          <State state="refused" text="refused" choice={choice} change={change} />
+        </div>
+      </fieldset>
+      <label class="field">
+        Per second, at most
+        <input
+          type="number"
+          required
+          min={1}
+          max={rateMax}
+          value={choice.perSecond}
+          onInput={({ currentTarget }) => {
+            const { valueAsNumber: rate } = currentTarget;
+            if (rate >= 1 && rate <= rateMax) change({ ...choice, perSecond: Math.floor(rate) });
+          }}
+        />
+      </label>
+    </form>
+  );
+}
+
+type FieldProps = Pick<RecoveryFormProps, "choice" | "change">;
+
+function Since({ choice, change }: FieldProps) {
+  return (
+    <div class="field recovery-since">
+      <label for="recovery-since">Failed since</label>
+      <div class="row">
+        <input
+          id="recovery-since"
+          type="datetime-local"
+          required
+          max={localText(Date.now())}
+          value={choice.since}
+          onInput={({ currentTarget }) => change({ ...choice, since: currentTarget.value })}
+        />
+        {PRESETS.map(({ text, ms }) => (
+          <Button
+            key={text}
+            label={`The last ${text}`}
+            press={() => change({ ...choice, since: localText(Date.now() - ms) })}
+          >
+            {text}
+          </Button>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+const KINDS: readonly (readonly [RecoveryChoice["kind"], string])[] = [
+  ["", "postbacks and pingbacks"],
+  ["postback", "postbacks"],
+  ["pingback", "pingbacks"],
+];
+
+function Kind({ choice, change }: FieldProps) {
+  return (
+    <label class="field">
+      Kind
+      <select
+        value={choice.kind}
+        onChange={({ currentTarget }) => {
+          const kind = KINDS.find(([value]) => value === currentTarget.value)?.[0] ?? "";
+          change({ ...choice, kind });
+        }}
+      >
+        {KINDS.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface StateProps extends FieldProps {
+  readonly state: RecoveredState;
+  readonly text: string;
+}
+
+function State({ state, text, choice, change }: StateProps) {
+  const others = choice.states.filter((each) => each !== state);
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={choice.states.includes(state)}
+        onChange={({ currentTarget }) =>
+          change({ ...choice, states: currentTarget.checked ? [...others, state] : others })
+        }
+      />
+      {text}
+    </label>
+  );
+}

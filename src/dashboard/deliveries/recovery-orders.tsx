@@ -1,0 +1,146 @@
+import { useState } from "preact/hooks";
+
+import { Badge, stateText } from "../part/badge.tsx";
+import { Bar } from "../part/bar.tsx";
+import { Button } from "../part/button.tsx";
+import { Deed } from "../part/deed.tsx";
+import { Loaded } from "../part/notice.tsx";
+import { Panel } from "../part/panel.tsx";
+import { type Column, Table } from "../part/table.tsx";
+import { Time } from "../part/time.tsx";
+import { call } from "../shell/api.ts";
+import type { RedeliveryFilter, RedeliveryOrder } from "../shell/envelope.ts";
+import { countText } from "../shell/format.ts";
+import { useResource } from "../shell/resource.ts";
+import { knownTotals, ordersGiven } from "./recovery.ts";
+
+interface OrdersEnvelope {
+  readonly redeliveries: readonly RedeliveryOrder[];
+}
+
+const POLL_MS = 5000;
+
+/** The recoveries that were ordered, with how far each is. */
+export function RecoveryOrders() {
+  const orders = useResource(
+    `orders ${ordersGiven.value}`,
+    (load) => call<OrdersEnvelope>("/v1/redeliveries", load),
+    { pollMs: POLL_MS },
+  );
+  const [cancels, setCancels] = useState<RedeliveryOrder | null>(null);
+  return (
+    <Panel title="Recoveries">
+      <Loaded resource={orders}>
+        {({ redeliveries }) => <Orders orders={redeliveries} cancel={setCancels} />}
+      </Loaded>
+      {cancels !== null && (
+        <CancelOrder order={cancels} close={() => setCancels(null)} done={orders.reload} />
+      )}
+    </Panel>
+  );
+}
+
+interface OrdersProps {
+  readonly orders: readonly RedeliveryOrder[];
+  readonly cancel: (order: RedeliveryOrder) => void;
+}
+
+function Orders({ orders, cancel }: OrdersProps) {
+  if (orders.length === 0) {
+    return (
+      <p class="panel-body hint">
+        None so far. When a receiver was down for longer than the retries last, recover what it
+        missed: everything that failed since a time, at a rate that it can take.
+      </p>
+    );
+  }
+  return (
+    <Table
+      label="Recoveries"
+      columns={[...COLUMNS, cancellation(cancel)]}
+      rows={orders}
+      keyOf={({ id }) => id}
+    />
+  );
+}
+
+const COLUMNS: readonly Column<RedeliveryOrder>[] = [
+  { name: "Ordered", cell: (order) => <Time at={order.created_at} /> },
+  { name: "What", wraps: true, cell: ({ filter }) => <bdi>{whatText(filter)}</bdi> },
+  { name: "Failed since", cell: ({ filter }) => <Time at={filter.since} /> },
+  { name: "A second", isNumber: true, cell: (order) => countText(order.per_second) },
+  { name: "Redelivered", cell: (order) => <Progress order={order} /> },
+  {
+    name: "State",
+    cell: (order) => (
+      <>
+        <Badge state={wordOf(order)} /> {order.ended_at !== null && <Time at={order.ended_at} />}
+      </>
+    ),
+  },
+];
+
+function cancellation(cancel: OrdersProps["cancel"]): Column<RedeliveryOrder> {
+  return {
+    name: "",
+    cell: (order) =>
+      order.ended_at === null && <Button press={() => cancel(order)}>Cancel…</Button>,
+  };
+}
+
+function wordOf({ ended_at: endedAt, is_cancelled: isCancelled }: RedeliveryOrder): string {
+  if (isCancelled) return "cancelled";
+  return endedAt === null ? "running" : "completed";
+}
+
+function Progress({ order }: { readonly order: RedeliveryOrder }) {
+  const { id, redelivered, ended_at: endedAt } = order;
+  const total = knownTotals.value.get(id);
+  if (total === undefined || total === 0 || endedAt !== null) {
+    return <span class="number">{countText(redelivered)}</span>;
+  }
+  // More may have failed since it was counted.
+  const text = `${countText(redelivered)} of ${countText(Math.max(total, redelivered))}`;
+  return (
+    <span class="progress">
+      <Bar share={redelivered / total} label={text} />
+      <span class="number">{text}</span>
+    </span>
+  );
+}
+
+function whatText({ login, host, kind, states }: RedeliveryFilter): string {
+  const parts = [
+    host ?? "every host",
+    ...(login ? [`account ${login}`] : []),
+    ...(kind ? [`${kind}s`] : []),
+    (states ?? []).map(stateText).join(" or "),
+  ];
+  return parts.filter((part) => part !== "").join(", ");
+}
+
+interface CancelOrderProps {
+  readonly order: RedeliveryOrder;
+  readonly close: () => void;
+  readonly done: () => void;
+}
+
+function CancelOrder({ order, close, done }: CancelOrderProps) {
+  return (
+    <Deed
+      title="Cancel this recovery?"
+      verb="Cancel the recovery"
+      otherwise="Let it go on"
+      isDanger
+      said="The recovery is cancelled."
+      work={() => call(`/v1/redeliveries/${order.id}`, { method: "DELETE" })}
+      close={close}
+      done={done}
+    >
+      <p>
+        What was sent again goes on ({countText(order.redelivered)} so far). The others stay as they
+        failed.
+      </p>
+    </Deed>
+  );
+}

@@ -1,0 +1,70 @@
+import { signal } from "@preact/signals";
+
+import { call } from "../shell/api.ts";
+import type { RedeliveryFilter, RedeliveryOrder, RedeliveryPreview } from "../shell/envelope.ts";
+
+/** What a recovery would send again, as far as it was counted. */
+export interface Counted {
+  readonly deliveries: number;
+  /** Most first. */
+  readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
+  /** All of it was looked at. */
+  readonly isWhole: boolean;
+}
+
+export const NOTHING_COUNTED: Counted = { deliveries: 0, hosts: [], isWhole: false };
+
+// Of each page only the largest are told: a long list here would be wrong at its end.
+const HOSTS_SHOWN_MAX = 10;
+
+/**
+ * Counts page by page what a filter fits, and tells after each how far it is. Ends early when `stop` aborts; what was
+ * told so far stands. Throws an ApiError.
+ */
+export async function countRecovery(
+  filter: RedeliveryFilter,
+  { stop, tell }: { readonly stop: AbortSignal; readonly tell: (counted: Counted) => void },
+): Promise<void> {
+  const byHost = new Map<string, number>();
+  let deliveries = 0;
+  let cursor: string | null = null;
+  do {
+    const body: object = cursor === null ? filter : { ...filter, cursor };
+    const page: RedeliveryPreview = await call<RedeliveryPreview>("/v1/redeliveries/preview", {
+      ...{ method: "POST", body, signal: stop },
+    });
+    deliveries += page.deliveries;
+    for (const { host, deliveries: more } of page.hosts) {
+      byHost.set(host, (byHost.get(host) ?? 0) + more);
+    }
+    cursor = page.next_cursor;
+    tell({ deliveries, hosts: largest(byHost), isWhole: cursor === null });
+  } while (cursor !== null && !stop.aborted);
+}
+
+function largest(byHost: ReadonlyMap<string, number>): Counted["hosts"] {
+  return [...byHost]
+    .map(([host, deliveries]) => ({ host, deliveries }))
+    .toSorted((a, b) => b.deliveries - a.deliveries)
+    .slice(0, HOSTS_SHOWN_MAX);
+}
+
+/** How many deliveries the orders given on this page are about, by order. */
+export const knownTotals = signal<ReadonlyMap<string, number>>(new Map());
+
+/** Grows when an order was given. */
+export const ordersGiven = signal(0);
+
+/** Gives the order. Throws an ApiError. */
+export async function orderRecovery(
+  filter: RedeliveryFilter,
+  { perSecond, counted }: { readonly perSecond: number; readonly counted: Counted },
+): Promise<void> {
+  const { redelivery } = await call<{ readonly redelivery: RedeliveryOrder }>("/v1/redeliveries", {
+    ...{ method: "POST", body: { ...filter, per_second: perSecond } },
+  });
+  if (counted.isWhole) {
+    knownTotals.value = new Map(knownTotals.value).set(redelivery.id, counted.deliveries);
+  }
+  ordersGiven.value++;
+}

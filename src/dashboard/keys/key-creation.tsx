@@ -1,0 +1,42 @@
+import { useState } from "preact/hooks";
+
+import { FormDialog } from "../part/deed.tsx";
+import { call } from "../shell/api.ts";
+import type { NewKey } from "../shell/envelope.ts";
+
+interface KeyCreationProps {
+  readonly close: () => void;
+  readonly done: (key: NewKey) => void;
+}
+
+/** Asks what a new key is for, and makes it. */
+export function KeyCreation({ close, done }: KeyCreationProps) {
+  const [label, setLabel] = useState("");
+  async function create(): Promise<void> {
+    const body = label.trim() === "" ? {} : { label: label.trim() };
+    const { key } = await call<{ readonly key: NewKey }>("/v1/appendix/keys", {
+      ...{ method: "POST", body },
+    });
+    done(key);
+  }
+  return (
+    <FormDialog
+      title="Make a key"
+      verb="Make the key"
+      otherwise="Close"
+      work={create}
+      close={close}
+    >
+      <label class="field">
+        Label
+        <input
+          value={label}
+          autocomplete="off"
+          autofocus
+          onInput={({ currentTarget }) => setLabel(currentTarget.value)}
+        />
+        <span class="hint">Optional: what it is for, such as “ci” or “billing server”.</span>
+      </label>
+    </FormDialog>
+  );
+}

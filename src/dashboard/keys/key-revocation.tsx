@@ -1,0 +1,45 @@
+import { Deed } from "../part/deed.tsx";
+import { call } from "../shell/api.ts";
+import type { KeyRow } from "../shell/envelope.ts";
+import { isOperator } from "../shell/session.ts";
+import { keyText } from "./key-text.ts";
+
+interface KeyRevocationProps {
+  readonly keyRow: KeyRow;
+  /** No other key is active. */
+  readonly isLast: boolean;
+  readonly close: () => void;
+  readonly done: () => void;
+}
+
+/** Asks before a key is revoked. */
+export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProps) {
+  const name = keyText(keyRow);
+  return (
+    <Deed
+      title={`Revoke ${name}?`}
+      verb="Revoke the key"
+      otherwise="Keep it"
+      isDanger
+      said={`${name} is revoked.`}
+      work={() => call(`/v1/appendix/keys/${keyRow.key_id}`, { method: "DELETE" })}
+      close={close}
+      done={done}
+    >
+      {keyRow.label !== null && (
+        <p class="wraps">
+          Its label is <bdi>{keyRow.label}</bdi>.
+        </p>
+      )}
+      <p>It is refused from the next request on, for good. Tasks that it posted go on.</p>
+      {isLast && (
+        <p>It is the last one: until another is made, nobody can post for this account.</p>
+      )}
+      {!isOperator.value && (
+        <p>
+          If you signed in with this key, your session ends with it; sign in again with another one.
+        </p>
+      )}
+    </Deed>
+  );
+}

@@ -1,0 +1,44 @@
+import { useState } from "preact/hooks";
+
+import { FormDialog } from "../part/deed.tsx";
+import { call } from "../shell/api.ts";
+import type { AccessRequestRow, NewAccount } from "../shell/envelope.ts";
+import { LoginField } from "./login-field.tsx";
+
+interface AccessApprovalProps {
+  readonly request: AccessRequestRow;
+  readonly close: () => void;
+  readonly done: (account: NewAccount) => void;
+}
+
+/** Asks under which login who asked gets an account, and makes it. */
+export function AccessApproval({ request, close, done }: AccessApprovalProps) {
+  const [login, setLogin] = useState(() => suggestedLogin(request.email));
+  async function approve(): Promise<void> {
+    const path = `/v1/operator/access_requests/approve/${request.id}`;
+    done(await call<NewAccount>(path, { method: "POST", body: { login } }));
+  }
+  return (
+    <FormDialog
+      title="Make the account"
+      verb="Approve"
+      otherwise="Let it wait"
+      work={approve}
+      close={close}
+    >
+      <p class="wraps">
+        For <bdi>{request.email}</bdi>. You are shown the first key and the webhook secret; nothing
+        is sent, so hand them over yourself.
+      </p>
+      <LoginField login={login} change={setLogin} />
+    </FormDialog>
+  );
+}
+
+const LOGIN_LENGTH_MAX = 64;
+
+/** What stands before the @, without a +tag and what a login cannot have: `Ann.Lee+x@y.org` is `ann.lee`. */
+function suggestedLogin(email: string): string {
+  const [local = ""] = email.toLowerCase().split(/[@+]/);
+  return local.replaceAll(/[^a-z0-9._-]/g, "").slice(0, LOGIN_LENGTH_MAX);
+}

@@ -1,0 +1,173 @@
+import { useState } from "preact/hooks";
+
+import { Badge } from "../part/badge.tsx";
+import { Button } from "../part/button.tsx";
+import { Empty, Loaded } from "../part/notice.tsx";
+import { Panel, ScreenHead } from "../part/panel.tsx";
+import { Time } from "../part/time.tsx";
+import { call } from "../shell/api.ts";
+import type { AccessRequestRow, NewAccount } from "../shell/envelope.ts";
+import { countText } from "../shell/format.ts";
+import { useResource } from "../shell/resource.ts";
+import { AccessApproval } from "./access-approval.tsx";
+import { AccessDenial } from "./access-denial.tsx";
+import { NewAccountShown } from "./new-account.tsx";
+
+interface RequestsEnvelope {
+  readonly requests: readonly AccessRequestRow[];
+  readonly more?: boolean;
+}
+
+interface Asked {
+  readonly what: "approve" | "deny";
+  readonly request: AccessRequestRow;
+}
+
+const POLL_MS = 15_000;
+
+/** Who asks for an account, for the operator to decide. */
+export function AccessRequestsScreen() {
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const [made, setMade] = useState<NewAccount | null>(null);
+  const pending = useRequests("pending");
+  const all = useRequests("all");
+  function decided(): void {
+    setAsked(null);
+    pending.reload();
+    all.reload();
+  }
+  return (
+    <>
+      <ScreenHead title="Access requests" />
+      <div class="stack">
+        <Loaded resource={pending}>{(page) => <Pending page={page} ask={setAsked} />}</Loaded>
+        <Decided requests={all.data?.requests ?? []} />
+      </div>
+      {asked?.what === "approve" && (
+        <AccessApproval
+          request={asked.request}
+          close={() => setAsked(null)}
+          done={(account) => {
+            decided();
+            setMade(account);
+          }}
+        />
+      )}
+      {asked?.what === "deny" && (
+        <AccessDenial request={asked.request} close={() => setAsked(null)} done={decided} />
+      )}
+      {made !== null && <NewAccountShown account={made} close={() => setMade(null)} />}
+    </>
+  );
+}
+
+function useRequests(which: "pending" | "all") {
+  return useResource(
+    which,
+    (load) => call<RequestsEnvelope>(`/v1/operator/access_requests?which=${which}`, load),
+    { everyMs: 0, pollMs: POLL_MS },
+  );
+}
+
+interface PendingProps {
+  readonly page: RequestsEnvelope;
+  readonly ask: (asked: Asked) => void;
+}
+
+function Pending({ page: { requests, more = false }, ask }: PendingProps) {
+  if (requests.length === 0) {
+    return (
+      <div class="panel">
+        <Empty title="Nobody waits for a decision.">
+          <p>
+            People ask by <code>POST /v1/access_requests</code>; what they write appears here. To
+            make an account without one, go to Accounts.
+          </p>
+        </Empty>
+      </div>
+    );
+  }
+  return (
+    <Panel title={`${countText(requests.length)}${more ? "+" : ""} waiting`} note="oldest first">
+      <ul class="request-list">
+        {requests.map((request) => (
+          <Request key={request.id} request={request} ask={ask} />
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+interface RequestProps {
+  readonly request: AccessRequestRow;
+  readonly ask: (asked: Asked) => void;
+}
+
+function Request({ request, ask }: RequestProps) {
+  const { email, message } = request;
+  return (
+    <li class="request">
+      <div class="request-text">
+        <p>
+          <Sender request={request} /> <Time at={request.created_at} />
+        </p>
+        {message !== null && (
+          <p class="request-message" dir="auto">
+            {message}
+          </p>
+        )}
+      </div>
+      <div class="row">
+        <Button label={`Deny ${email}`} press={() => ask({ what: "deny", request })}>
+          Deny…
+        </Button>
+        <Button
+          look="primary"
+          label={`Approve ${email}`}
+          press={() => ask({ what: "approve", request })}
+        >
+          Approve…
+        </Button>
+      </div>
+    </li>
+  );
+}
+
+function Sender({ request }: { readonly request: AccessRequestRow }) {
+  const { email, name, company } = request;
+  const others = [name, company].filter((part) => part !== null);
+  return (
+    <>
+      <b>
+        <bdi>{email}</bdi>
+      </b>{" "}
+      {others.map((part, i) => (
+        <span key={i === 0 ? "first" : "second"} class="request-who">
+          <bdi>{part}</bdi>
+        </span>
+      ))}
+    </>
+  );
+}
+
+function Decided({ requests }: { readonly requests: readonly AccessRequestRow[] }) {
+  const decided = requests.filter(({ decision }) => decision !== null).toReversed();
+  if (decided.length === 0) return null;
+  return (
+    <details class="panel fold">
+      <summary>{countText(decided.length)} decided</summary>
+      <ul class="request-list">
+        {decided.map((request) => (
+          <li key={request.id} class="request">
+            <p class="request-text">
+              <Sender request={request} />
+            </p>
+            <p class="row">
+              <Badge state={request.decision ?? ""} /> <Time at={request.decided_at} />
+            </p>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

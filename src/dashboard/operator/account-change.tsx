@@ -1,0 +1,107 @@
+import type { ComponentChildren } from "preact";
+
+import { Deed } from "../part/deed.tsx";
+import { call } from "../shell/api.ts";
+
+/** What the operator does to an account. */
+export type ChangeName = "disable" | "enable" | "rotate" | "finish";
+
+interface Wording {
+  readonly title: (login: string) => string;
+  readonly verb: string;
+  readonly otherwise: string;
+  readonly isDanger: boolean;
+  readonly said: (login: string) => string;
+  readonly text: ComponentChildren;
+}
+
+const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
+  disable: {
+    title: (login) => `Disable ${login}?`,
+    verb: "Disable the account",
+    otherwise: "Keep it active",
+    isDanger: true,
+    said: (login) => `${login} is disabled.`,
+    text: (
+      <>
+        <p>Its keys stop at once: every request is refused, and its sessions here are over.</p>
+        <p>
+          Tasks that it posted go on, and their webhooks are still sent. You can enable it again.
+        </p>
+      </>
+    ),
+  },
+  enable: {
+    title: (login) => `Enable ${login}?`,
+    verb: "Enable the account",
+    otherwise: "Keep it disabled",
+    isDanger: false,
+    said: (login) => `${login} is enabled.`,
+    text: <p>Its keys work again at once, as they did before.</p>,
+  },
+  rotate: {
+    title: (login) => `Rotate the webhook secret of ${login}?`,
+    verb: "Begin the rotation",
+    otherwise: "Keep the secret",
+    isDanger: false,
+    said: (login) => `A rotation began: ${login} sees both secrets under Keys & secret.`,
+    text: (
+      <>
+        <p>It goes in three steps, and no webhook is lost:</p>
+        <ol class="steps">
+          <li>
+            Now: a next secret is made. Webhooks carry two signatures, <code>X-Signature</code> with
+            the current and <code>X-Signature-Next</code> with the next one.
+          </li>
+          <li>
+            The account reads the next secret under Keys &amp; secret and lets its receivers accept
+            either.
+          </li>
+          <li>You finish the rotation here. The current secret is forgotten.</li>
+        </ol>
+      </>
+    ),
+  },
+  finish: {
+    title: (login) => `Finish the rotation of ${login}?`,
+    verb: "Finish the rotation",
+    otherwise: "Keep both",
+    isDanger: true,
+    said: (login) => `The next secret of ${login} signs alone now.`,
+    text: (
+      <>
+        <p>
+          From now on the next secret signs alone, and the one before it is forgotten: this cannot
+          be undone.
+        </p>
+        <p>
+          <b>Every receiver has to know the next secret.</b> One that does not will refuse all
+          webhooks of this account.
+        </p>
+      </>
+    ),
+  },
+};
+
+interface AccountChangeProps {
+  readonly change: ChangeName;
+  readonly login: string;
+  readonly close: () => void;
+  readonly done: () => void;
+}
+
+/** Says what a change of an account means, and makes it. */
+export function AccountChange({ change, login, close, done }: AccountChangeProps) {
+  const { title, verb, otherwise, isDanger, said, text } = WORDINGS[change];
+  const path = `/v1/operator/accounts/${change}/${encodeURIComponent(login)}`;
+  return (
+    <Deed
+      {...{ verb, otherwise, isDanger, close, done }}
+      title={title(login)}
+      said={said(login)}
+      work={() => call(path, { method: "POST" })}
+    >
+      {text}
+    </Deed>
+  );
+}

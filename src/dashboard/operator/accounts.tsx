@@ -1,0 +1,208 @@
+import { useState } from "preact/hooks";
+
+import { Badge } from "../part/badge.tsx";
+import { Button } from "../part/button.tsx";
+import { Count } from "../part/count.tsx";
+import { FilterField } from "../part/filter-field.tsx";
+import { Empty, Loaded } from "../part/notice.tsx";
+import { ScreenHead } from "../part/panel.tsx";
+import { type Column, Table } from "../part/table.tsx";
+import { Time } from "../part/time.tsx";
+import { call } from "../shell/api.ts";
+import type { AccountRow, NewAccount } from "../shell/envelope.ts";
+import { percentText } from "../shell/format.ts";
+import { useIdCursor } from "../shell/id-cursor.ts";
+import { useKeys } from "../shell/keyboard.ts";
+import { useResource } from "../shell/resource.ts";
+import { go, hrefOf, route, setQuery } from "../shell/route.ts";
+import { AccountChange, type ChangeName } from "./account-change.tsx";
+import { AccountCreation } from "./account-creation.tsx";
+import { NewAccountShown } from "./new-account.tsx";
+
+interface AccountsEnvelope {
+  readonly accounts: readonly AccountRow[];
+  readonly next_cursor: string | null;
+}
+
+interface Asked {
+  readonly change: ChangeName;
+  readonly login: string;
+}
+
+const REFRESH_MS = 5000;
+
+/** All accounts, for the operator: what they do, and what can be done about them. */
+export function AccountsScreen() {
+  const { query } = route.value;
+  const params = new URLSearchParams();
+  for (const name of ["q", "cursor"]) {
+    const value = query.get(name);
+    if (value !== null) params.set(name, value);
+  }
+  const accounts = useResource(
+    params.toString(),
+    (load) => call<AccountsEnvelope>(`/v1/operator/accounts?${params.toString()}`, load),
+    { everyMs: REFRESH_MS },
+  );
+  const [isCreating, setCreating] = useState(false);
+  const [created, setCreated] = useState<NewAccount | null>(null);
+  const [asked, setAsked] = useState<Asked | null>(null);
+  return (
+    <>
+      <ScreenHead title="Accounts">
+        <FilterField label="Part of a login" resets={["cursor"]} />
+        <Button look="primary" isLarge press={() => setCreating(true)}>
+          Make an account…
+        </Button>
+      </ScreenHead>
+      <Loaded resource={accounts}>{(page) => <Accounts page={page} ask={setAsked} />}</Loaded>
+      {isCreating && (
+        <AccountCreation
+          close={() => setCreating(false)}
+          done={(account) => {
+            setCreating(false);
+            setCreated(account);
+            accounts.reload();
+          }}
+        />
+      )}
+      {created !== null && <NewAccountShown account={created} close={() => setCreated(null)} />}
+      {asked !== null && (
+        <AccountChange {...asked} close={() => setAsked(null)} done={accounts.reload} />
+      )}
+    </>
+  );
+}
+
+interface AccountsProps {
+  readonly page: AccountsEnvelope;
+  readonly ask: (asked: Asked) => void;
+}
+
+function Accounts({ page, ask }: AccountsProps) {
+  const { accounts, next_cursor: next } = page;
+  const { current, keys } = useIdCursor(accounts.map(loginOf), "account");
+  useKeys([
+    ...keys,
+    {
+      ...{ key: "Enter", does: "Look at the account" },
+      run: () => current !== null && go(lookAt(current)),
+    },
+  ]);
+  if (accounts.length === 0) return <NoAccounts />;
+  return (
+    <section class="panel" aria-label="Accounts">
+      <Table
+        label="Accounts"
+        columns={[...COLUMNS, { name: "", cell: (row) => <Actions account={row} ask={ask} /> }]}
+        rows={accounts}
+        keyOf={loginOf}
+        current={current}
+      />
+      <Pages next={next} />
+    </section>
+  );
+}
+
+function loginOf({ login }: AccountRow): string {
+  return login;
+}
+
+function NoAccounts() {
+  const part = route.value.query.get("q");
+  return (
+    <div class="panel">
+      {part === null ? (
+        <Empty title="There is no account yet.">
+          <p>
+            Make one: it gets a login, a first key and a webhook secret. On the daemon’s machine{" "}
+            <code>postbackd admin account create LOGIN</code> does the same.
+          </p>
+        </Empty>
+      ) : (
+        <Empty title={`No login contains “${part}”.`} />
+      )}
+    </div>
+  );
+}
+
+function Pages({ next }: { readonly next: string | null }) {
+  const isFirst = route.value.query.get("cursor") === null;
+  return (
+    <div class="pages">
+      <p class="hint">Posted, delivered and success are of the last 24 hours.</p>
+      {!isFirst && <Button press={() => setQuery({ cursor: null })}>First page</Button>}
+      {next !== null && <Button press={() => setQuery({ cursor: next })}>Next page</Button>}
+    </div>
+  );
+}
+
+const COLUMNS: readonly Column<AccountRow>[] = [
+  {
+    name: "Login",
+    cell: ({ login }) => (
+      <a class="clipped" href={hrefOf(lookAt(login))} title={`Look at ${login}`}>
+        {login}
+      </a>
+    ),
+  },
+  { name: "State", cell: (row) => <State account={row} /> },
+  counted("Keys", (row) => row.keys_active),
+  counted("Waiting", ({ tasks }) => tasks.waiting),
+  counted("Running", ({ tasks }) => tasks.running),
+  counted("Ready", ({ tasks }) => tasks.ready),
+  counted("Undelivered", ({ tasks }) => tasks.undelivered),
+  counted("Posted", ({ day }) => day.posted),
+  counted("Delivered", ({ day }) => day.delivered),
+  { name: "Success", isNumber: true, cell: ({ day }) => percentText(day.success) },
+];
+
+function counted(name: string, countOf: (row: AccountRow) => number): Column<AccountRow> {
+  return { name, isNumber: true, cell: (row) => <Count count={countOf(row)} /> };
+}
+
+function State({ account }: { readonly account: AccountRow }) {
+  const { disabled_at: disabledAt, is_rotating: isRotating } = account;
+  return (
+    <>
+      {disabledAt !== null && (
+        <>
+          <Badge state="disabled" /> <Time at={disabledAt} />{" "}
+        </>
+      )}
+      {isRotating && (
+        <Badge state="rotating" title="Its webhooks are signed with two secrets for now" />
+      )}
+      {disabledAt === null && !isRotating && <Badge state="active" />}
+    </>
+  );
+}
+
+const LABELS: Readonly<Record<ChangeName, string>> = {
+  disable: "Disable",
+  enable: "Enable",
+  rotate: "Rotate the webhook secret of",
+  finish: "Finish the rotation of",
+};
+
+interface ActionsProps {
+  readonly account: AccountRow;
+  readonly ask: (asked: Asked) => void;
+}
+
+function Actions({ account, ask }: ActionsProps) {
+  const { login, disabled_at: disabledAt, is_rotating: isRotating } = account;
+  const changes: readonly (readonly [ChangeName, string])[] = [
+    isRotating ? ["finish", "Finish…"] : ["rotate", "Rotate…"],
+    disabledAt === null ? ["disable", "Disable…"] : ["enable", "Enable…"],
+  ];
+  return changes.map(([change, text]) => (
+    <Button key={change} label={`${LABELS[change]} ${login}`} press={() => ask({ change, login })}>
+      {text}
+    </Button>
+  ));
+}
+
+function lookAt(login: string): string {
+  return `/?${new URLSearchParams({ account: login }).toString()}`;
+}

@@ -1,0 +1,98 @@
+import { useEffect, useRef } from "preact/hooks";
+
+import { Badge } from "../part/badge.tsx";
+import { None, Panel } from "../part/panel.tsx";
+import { Segments } from "../part/segments.tsx";
+import type { SystemEnvelope } from "../shell/envelope.ts";
+import { absoluteText } from "../shell/format.ts";
+import { route, setQuery } from "../shell/route.ts";
+
+type Line = SystemEnvelope["log"][number];
+
+const LEVELS = [
+  { value: "info", text: "All" },
+  { value: "warn", text: "Warnings" },
+  { value: "error", text: "Errors" },
+] as const;
+
+type Level = (typeof LEVELS)[number]["value"];
+
+const RANKS: Readonly<Record<string, number>> = { info: 0, warn: 1, error: 2 };
+
+/** The daemon's last log lines, the newest last: it follows the end unless one has scrolled up. */
+export function LogPanel({ lines }: { readonly lines: readonly Line[] }) {
+  const asked = route.value.query.get("log");
+  const level: Level = LEVELS.find(({ value }) => value === asked)?.value ?? "info";
+  const shown = lines.filter((line) => rankOf(line.level) >= rankOf(level));
+  return (
+    <Panel
+      title="Recent log"
+      tools={
+        <Segments
+          label="Level"
+          options={LEVELS}
+          value={level}
+          choose={(value) => setQuery({ log: value === "info" ? null : value }, { replaces: true })}
+        />
+      }
+    >
+      {shown.length === 0 ? (
+        <p class="panel-body hint">
+          {lines.length === 0 ? "Nothing was logged yet." : "Nothing of this level was logged."}
+        </p>
+      ) : (
+        <Lines key={level} lines={shown} />
+      )}
+    </Panel>
+  );
+}
+
+function rankOf(level: string): number {
+  return RANKS[level] ?? 0;
+}
+
+// Half a line: a browser's scroll positions are not whole.
+const END_PX = 12;
+
+function Lines({ lines }: { readonly lines: readonly Line[] }) {
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const newest = lines.at(-1);
+  useEffect(() => {
+    const element = box.current;
+    if (element !== null && isAtEnd.current) element.scrollTop = element.scrollHeight;
+  }, [newest?.time, newest?.message, lines.length]);
+  return (
+    <div
+      ref={box}
+      class="log"
+      role="log"
+      aria-label="Recent log"
+      aria-live="off"
+      tabIndex={0}
+      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+        isAtEnd.current = scrollHeight - scrollTop - clientHeight < END_PX;
+      }}
+    >
+      {lines.map((line, i) => (
+        <LogLine key={`${line.time} ${i - lines.length}`} line={line} />
+      ))}
+    </div>
+  );
+}
+
+function LogLine({ line: { time, level, message, facts } }: { readonly line: Line }) {
+  const at = Date.parse(time);
+  const clock = new Date(at).toLocaleTimeString("en-GB");
+  return (
+    <p class="log-line">
+      <time dateTime={time} title={`${absoluteText(at)} (${time})`}>
+        {clock}
+      </time>
+      {level === "info" ? <None text="info" /> : <Badge state={level} />}
+      <span class="log-text">
+        {message} {facts !== "" && <span class="none">{facts}</span>}
+      </span>
+    </p>
+  );
+}

@@ -1,0 +1,108 @@
+import { ANY_TASK, formatTaskSearch } from "../../domain/task-search.ts";
+import { Count } from "../part/count.tsx";
+import { Empty, Loaded } from "../part/notice.tsx";
+import { None, Panel, ScreenHead } from "../part/panel.tsx";
+import { type Column, Table } from "../part/table.tsx";
+import { call } from "../shell/api.ts";
+import type { RunnersEnvelope, TypeRow } from "../shell/envelope.ts";
+import { countText, durationText } from "../shell/format.ts";
+import { useResource } from "../shell/resource.ts";
+import { hrefOf } from "../shell/route.ts";
+import { WorkerMissing } from "./worker-missing.tsx";
+import { WorkerPanel } from "./worker-panel.tsx";
+
+const POLL_MS = 10_000;
+
+/** What computes the tasks of each type, and who the workers are. */
+export function RunnersScreen() {
+  const runners = useResource(
+    "runners",
+    (load) => call<RunnersEnvelope>("/v1/operator/runners", load),
+    { everyMs: 2000, pollMs: POLL_MS },
+  );
+  return (
+    <>
+      <ScreenHead title="Runners &amp; workers" />
+      <Loaded resource={runners}>
+        {({ types, workers }) => (
+          <div class="stack">
+            {types
+              .filter(({ has_worker: has }) => has === false)
+              .map((type) => (
+                <WorkerMissing key={type.name} type={type} workers={workers} />
+              ))}
+            <Types types={types} />
+            <WorkerPanel workers={workers} types={types} />
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function Types({ types }: { readonly types: readonly TypeRow[] }) {
+  return (
+    <Panel title="Types">
+      {types.length === 0 ? (
+        <NoTypes />
+      ) : (
+        <Table label="Types" columns={COLUMNS} rows={types} keyOf={({ name }) => name} />
+      )}
+    </Panel>
+  );
+}
+
+function NoTypes() {
+  return (
+    <Empty title="No type is configured.">
+      <p>
+        Name one in <code>postbackd.toml</code>, and start the daemon again:
+      </p>
+      <pre class="code-block">{'[types.resize]\ncommand = ["python3", "resize.py"]'}</pre>
+    </Empty>
+  );
+}
+
+const COLUMNS: readonly Column<TypeRow>[] = [
+  { name: "Type", cell: ({ name }) => <b class="mono">{name}</b> },
+  { name: "Kind", cell: ({ kind }) => kind },
+  {
+    name: "What runs",
+    cell: ({ runs }) =>
+      runs === null ? (
+        <None />
+      ) : (
+        <code class="clipped" title={runs}>
+          {runs}
+        </code>
+      ),
+  },
+  {
+    ...{ name: "Running", title: "Of how many that may run at once", isNumber: true },
+    cell: ({ name, running, concurrency }) => (
+      <>
+        <Count count={running} what="running" href={tasksOf(name, "running")} />
+        <span class="none"> of {concurrency === null ? "any" : countText(concurrency)}</span>
+      </>
+    ),
+  },
+  {
+    ...{ name: "Waiting", title: "Queued tasks that may start now", isNumber: true },
+    cell: ({ name, waiting, waiting_is_more: isMore = false }) => (
+      <Count count={waiting} what="waiting" href={tasksOf(name, "queued")} isMore={isMore} />
+    ),
+  },
+  { name: "Oldest", isNumber: true, cell: (row) => durationText(row.oldest_waiting_ms) },
+  {
+    ...{ name: "Idle workers", title: "Requests of workers that wait for a task", isNumber: true },
+    cell: ({ workers_waiting: idle }) => (idle === null ? "–" : countText(idle)),
+  },
+  { name: "Timeout", isNumber: true, cell: (row) => durationText(row.timeout_ms) },
+  { name: "Lease", isNumber: true, cell: (row) => durationText(row.lease_ms) },
+  { name: "Retries", isNumber: true, cell: ({ retries }) => countText(retries) },
+];
+
+function tasksOf(type: string, state: "running" | "queued"): string {
+  const text = formatTaskSearch({ ...ANY_TASK, type, states: [state] });
+  return hrefOf(`/tasks?${new URLSearchParams({ q: text }).toString()}`);
+}

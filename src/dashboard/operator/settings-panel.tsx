@@ -1,0 +1,56 @@
+import { FilterField } from "../part/filter-field.tsx";
+import { None, Panel } from "../part/panel.tsx";
+import { type Column, Table } from "../part/table.tsx";
+import type { SystemEnvelope } from "../shell/envelope.ts";
+import { countText } from "../shell/format.ts";
+import { route } from "../shell/route.ts";
+
+type Setting = SystemEnvelope["settings"][number];
+
+/** The configuration, with the source of each value: what was set comes first. */
+export function SettingsPanel({ settings }: { readonly settings: readonly Setting[] }) {
+  const part = (route.value.query.get("q") ?? "").trim().toLowerCase();
+  const found = settings.filter(({ key, value, source }) =>
+    `${key} ${value ?? ""} ${source}`.toLowerCase().includes(part),
+  );
+  const rows = [
+    ...found.filter(({ is_default: isDefault }) => !isDefault),
+    ...found.filter(({ is_default: isDefault }) => isDefault),
+  ];
+  const setCount = settings.filter(({ is_default: isDefault }) => !isDefault).length;
+  return (
+    <Panel
+      title="Settings"
+      note={`${countText(setCount)} of ${countText(settings.length)} set`}
+      tools={<FilterField label="Part of a setting" />}
+    >
+      {rows.length === 0 ? (
+        <p class="panel-body hint">No setting contains “{part}”.</p>
+      ) : (
+        <Table
+          label="Settings"
+          columns={COLUMNS}
+          rows={rows}
+          keyOf={({ key }) => key}
+          isMarked={({ is_default: isDefault }) => !isDefault}
+        />
+      )}
+    </Panel>
+  );
+}
+
+const COLUMNS: readonly Column<Setting>[] = [
+  { name: "Key", cell: ({ key }) => <code>{key}</code> },
+  {
+    ...{ name: "Value", wraps: true },
+    cell: ({ value }) => (value === null ? <None /> : <code>{value}</code>),
+  },
+  {
+    name: "Source",
+    cell: ({ source, is_default: isDefault }) => (
+      <span class={isDefault ? "clipped none" : "clipped"} title={source}>
+        {source}
+      </span>
+    ),
+  },
+];

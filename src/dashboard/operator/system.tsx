@@ -1,0 +1,137 @@
+import type { ComponentChildren } from "preact";
+
+import { Badge } from "../part/badge.tsx";
+import { Bar } from "../part/bar.tsx";
+import { Loaded } from "../part/notice.tsx";
+import { None, Panel, ScreenHead } from "../part/panel.tsx";
+import { call } from "../shell/api.ts";
+import type { SystemEnvelope } from "../shell/envelope.ts";
+import { absoluteText, bytesText, durationText, percentText } from "../shell/format.ts";
+import { useResource } from "../shell/resource.ts";
+import { LogPanel } from "./log-panel.tsx";
+import { SettingsPanel } from "./settings-panel.tsx";
+
+const POLL_MS = 5000;
+
+/** The process, its database, its configuration and its log, for the operator. */
+export function SystemScreen() {
+  const system = useResource(
+    "system",
+    (load) => call<SystemEnvelope>("/v1/operator/system", load),
+    { everyMs: POLL_MS, pollMs: POLL_MS },
+  );
+  return (
+    <>
+      <ScreenHead title="System" />
+      <Loaded resource={system}>
+        {(facts) => (
+          <div class="stack">
+            <div class="columns">
+              <Status facts={facts} />
+              <Storage facts={facts} />
+            </div>
+            <LogPanel lines={facts.log} />
+            <SettingsPanel settings={facts.settings} />
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+interface FactsProps {
+  readonly facts: SystemEnvelope;
+}
+
+const COMPONENTS: Readonly<Record<string, string>> = {
+  ...{ api: "API", runners: "Runners", webhooks: "Webhooks" },
+};
+
+function Status({ facts }: FactsProps) {
+  const { status, components } = facts.status;
+  return (
+    <Panel title="Status" tools={<Badge state={status} />}>
+      <dl class="facts panel-body">
+        {Object.entries(components).map(([name, state]) => (
+          <Fact key={name} name={COMPONENTS[name] ?? name}>
+            <Badge state={state} />
+          </Fact>
+        ))}
+        <Fact name="URL">
+          <code>{facts.url}</code>
+        </Fact>
+        <Fact name="Version">
+          {facts.version}{" "}
+          <span class="hint">
+            Node {facts.node.replace("v", "")}, SQLite {facts.sqlite}
+          </span>
+        </Fact>
+        <Fact name="Machine">
+          {facts.platform} <span class="hint">process {facts.pid}</span>
+        </Fact>
+        <Fact name="Up for">
+          {durationText(facts.uptime_ms)}{" "}
+          <span class="hint">since {absoluteText(Date.parse(facts.started_at))}</span>
+        </Fact>
+      </dl>
+    </Panel>
+  );
+}
+
+interface FactProps {
+  readonly name: string;
+  readonly children: ComponentChildren;
+}
+
+function Fact({ name, children }: FactProps) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+function Storage({ facts: { database, disk, memory } }: FactsProps) {
+  return (
+    <Panel title="Storage and memory">
+      <dl class="facts panel-body">
+        <Fact name="Database">
+          {bytesText(database.bytes)}{" "}
+          <span class="hint">and {bytesText(database.wal_bytes)} in its WAL</span>
+        </Fact>
+        <Fact name="Data">
+          {bytesText(database.data_bytes)}{" "}
+          <span class="hint">the rest is room that is used again</span>
+        </Fact>
+        <Fact name="File">
+          <code>{database.path}</code>
+        </Fact>
+        <Fact name="Disk">
+          <Disk free={disk.free_bytes} total={disk.total_bytes} />
+        </Fact>
+        <Fact name="Memory">
+          {bytesText(memory.rss_bytes)}{" "}
+          <span class="hint">{bytesText(memory.heap_bytes)} of it JavaScript’s heap</span>
+        </Fact>
+      </dl>
+    </Panel>
+  );
+}
+
+// Where little is left the database may soon have no room.
+const FREE_SHARE_MIN = 0.1;
+
+function Disk({ free, total }: { readonly free: number | null; readonly total: number | null }) {
+  if (free === null || total === null || total === 0) return <None text="unknown" />;
+  const share = free / total;
+  const text = `${bytesText(free)} of ${bytesText(total)} free`;
+  return (
+    <span class="disk">
+      <span>
+        {text} <span class="hint">{percentText(share)}</span>
+      </span>
+      <Bar share={1 - share} label={text} isBad={share < FREE_SHARE_MIN} />
+    </span>
+  );
+}

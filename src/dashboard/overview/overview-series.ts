@@ -1,0 +1,237 @@
+import type { Bucket, Series } from "../shell/envelope.ts";
+import { countOf, countText, durationText, percentText } from "../shell/format.ts";
+import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./chart-spec.ts";
+
+/** What the overview's charts show, made from the numbers of GET /v1/stats/series. */
+
+export interface SeriesShown {
+  readonly series: Series;
+  /** When it was read, by the daemon's clock. */
+  readonly readAt: number;
+  /** As in "nothing was delivered in the last 1 h". */
+  readonly when: string;
+}
+
+/** The four charts. */
+export function overviewCharts(shown: SeriesShown): readonly ChartSpec[] {
+  const steps = shown.series.buckets.map(({ at, is_whole: isWhole }): ChartStep => {
+    const from = Date.parse(at);
+    return { from, to: from + shown.series.step_ms, isWhole };
+  });
+  return [success, latency, queue, throughput].map((chart) => ({ ...chart(shown), steps }));
+}
+
+type Drawn = Omit<ChartSpec, "steps">;
+
+function success({ series: { buckets }, when }: SeriesShown): Drawn {
+  const attempts = sum(buckets, (bucket) => bucket.first_attempts);
+  const ended = sum(buckets, endedOf);
+  const first = shareOf(
+    sum(buckets, (bucket) => bucket.first_delivered),
+    attempts,
+  );
+  const delivered = sum(buckets, (bucket) => bucket.delivered);
+  const lines = [
+    line("In the end", "chart-teal", {
+      values: buckets.map((bucket) => shareOf(bucket.delivered, endedOf(bucket))),
+      text: percentText,
+    }),
+    line("First attempt", "chart-blue", {
+      values: buckets.map((bucket) => shareOf(bucket.first_delivered, bucket.first_attempts)),
+      text: percentText,
+    }),
+  ];
+  return {
+    title: "Delivery success",
+    summary:
+      `${percentText(shareOf(delivered, ended))} delivered in the end ` +
+      `(${countText(delivered)} of ${countText(ended)}), ${percentText(first)} at the first attempt.`,
+    empty: attempts + ended === 0 ? `Nothing was sent ${when}.` : null,
+    lines,
+    left: shareAxis(lines),
+    ...{ right: null, limit: null },
+  };
+}
+
+function endedOf({ delivered, given_up: givenUp, refused }: Bucket): number {
+  return delivered + givenUp + refused;
+}
+
+function shareOf(part: number, whole: number): number | null {
+  return whole === 0 ? null : part / whole;
+}
+
+// Most of the time it is close to 100 %, and what is missing there is what one looks for.
+function shareAxis(lines: readonly ChartLine[]): ChartAxis {
+  const lowest = Math.min(1, ...valuesOf(lines));
+  const min = lowest >= 0.9 ? 0.9 : lowest >= 0.5 ? 0.5 : 0;
+  return {
+    kind: "linear",
+    // A line at 100 % is seen whole.
+    range: [min, 1 + (1 - min) * 0.03],
+    intervals: [0.02, 0.05, 0.1, 0.25, 0.5],
+    text: (value) => `${Math.round(value * 100)} %`,
+  };
+}
+
+function latency({ series: { buckets, limit_ms: limitMs }, when }: SeriesShown): Drawn {
+  const attempts = sum(buckets, (bucket) => bucket.attempts);
+  const percentile = (name: string, colour: ChartColour, of: (bucket: Bucket) => number | null) =>
+    line(name, colour, {
+      // On a logarithmic axis there is no zero.
+      values: buckets.map((bucket) => raised(of(bucket))),
+      text: durationText,
+    });
+  const lines = [
+    percentile("p50", "chart-teal", (bucket) => bucket.p50_ms),
+    percentile("p95", "chart-blue", (bucket) => bucket.p95_ms),
+    percentile("p99", "chart-violet", (bucket) => bucket.p99_ms),
+  ];
+  const values = valuesOf(lines);
+  const slowest = Math.max(...valuesOf(lines.slice(2)), 0);
+  const min = 10 ** Math.floor(Math.log10(Math.min(...values, 100)));
+  return {
+    title: "Delivery latency",
+    summary:
+      `${countOf(attempts, "attempt")}; p99 at most ${durationText(slowest)}, ` +
+      `with ${durationText(limitMs)} allowed.`,
+    empty: values.length === 0 ? `Nothing was sent ${when}.` : null,
+    lines,
+    left: {
+      kind: "logarithmic",
+      range: [min, Math.max(limitMs, ...values) * 2],
+      intervals: [],
+      text: durationText,
+    },
+    right: null,
+    limit: { value: limitMs, text: `limit ${durationText(limitMs)}` },
+  };
+}
+
+function raised(ms: number | null): number | null {
+  return ms === null ? null : Math.max(1, ms);
+}
+
+function queue({ series: { buckets }, when }: SeriesShown): Drawn {
+  const most = Math.max(...buckets.map(({ queued }) => queued), 0);
+  const oldest = Math.max(...buckets.map(({ oldest_ms: oldestMs }) => oldestMs), 0);
+  return {
+    title: "Queue",
+    summary: `At most ${countOf(most, "task")} waited at a time, the oldest of them for ${durationText(oldest)}.`,
+    empty: most === 0 ? `Nothing waited ${when}.` : null,
+    lines: [
+      {
+        ...line("Most waiting", "chart-blue", {
+          values: buckets.map(({ queued }) => queued),
+          text: countText,
+        }),
+        shape: "bar",
+      },
+      {
+        ...line("Age of the oldest", "chart-amber", {
+          values: buckets.map(({ oldest_ms: oldestMs }) => oldestMs),
+          text: (ms) => (ms === 0 ? "0 s" : durationText(ms)),
+        }),
+        axis: "right",
+      },
+    ],
+    left: countAxis(most),
+    right: durationAxis(oldest),
+    limit: null,
+  };
+}
+
+function throughput({ series, readAt, when }: SeriesShown): Drawn {
+  const { buckets } = series;
+  const total = (of: (bucket: Bucket) => number) => countText(sum(buckets, of));
+  const perMinute = (name: string, colour: ChartColour, of: (bucket: Bucket) => number) =>
+    line(name, colour, {
+      values: buckets.map((bucket) => of(bucket) / minutesOf(bucket, series, readAt)),
+      text: rateText,
+    });
+  const lines = [
+    perMinute("Posted", "chart-blue", ({ posted }) => posted),
+    perMinute("Completed", "chart-teal", ({ completed }) => completed),
+    perMinute("Failed", "bad", ({ failed }) => failed),
+    perMinute("Delivered", "chart-violet", ({ delivered }) => delivered),
+  ];
+  const most = Math.max(...valuesOf(lines), 0);
+  return {
+    title: "Throughput per minute",
+    summary:
+      `In all ${total(({ posted }) => posted)} posted, ${total(({ completed }) => completed)} completed, ` +
+      `${total(({ failed }) => failed)} failed, ${total(({ delivered }) => delivered)} delivered.`,
+    empty: most === 0 ? `Nothing was posted, run or delivered ${when}.` : null,
+    lines,
+    left: { ...countAxis(most), text: rateText },
+    ...{ right: null, limit: null },
+  };
+}
+
+const MINUTE_MS = 60_000;
+
+// Of the step that is not over, what has passed of it counts; its first seconds would show any rate.
+function minutesOf({ at, is_whole: isWhole }: Bucket, series: Series, readAt: number): number {
+  const { step_ms: stepMs } = series;
+  if (isWhole) return stepMs / MINUTE_MS;
+  const passedMs = readAt - Date.parse(at);
+  return Math.min(stepMs, Math.max(passedMs, stepMs / 4)) / MINUTE_MS;
+}
+
+/** `0.05`, `1.5`, `1,234`. */
+function rateText(rate: number): string {
+  if (rate >= 10 || Number.isInteger(rate)) return countText(rate);
+  return rate >= 1 ? rate.toFixed(1) : String(Number(rate.toPrecision(1)));
+}
+
+type Values = Pick<ChartLine, "values" | "text">;
+
+function line(name: string, colour: ChartColour, values: Values): ChartLine {
+  return { name, colour, shape: "line", axis: "left", ...values };
+}
+
+function valuesOf(lines: readonly ChartLine[]): readonly number[] {
+  return lines.flatMap(({ values }) => values.filter((value) => value !== null));
+}
+
+function sum(buckets: readonly Bucket[], of: (bucket: Bucket) => number): number {
+  return buckets.reduce((total, bucket) => total + of(bucket), 0);
+}
+
+const ROOM = 1.1;
+const HALF_STEPS = [1, 2, 5];
+const COUNT_INTERVALS = Array.from({ length: 30 }, (_, i) => {
+  return (HALF_STEPS[i % 3] ?? 1) * 10 ** Math.floor(i / 3);
+});
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+function countAxis(most: number): ChartAxis {
+  return {
+    kind: "linear",
+    // Small numbers have an axis of whole ones.
+    range: [0, Math.max(most * ROOM, 2)],
+    intervals: COUNT_INTERVALS,
+    text: (value) => compact.format(value),
+  };
+}
+
+const SECOND_MS = 1000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const DURATION_INTERVALS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * SECOND_MS),
+  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * MINUTE_MS),
+  ...[1, 2, 4, 6, 12].map((hours) => hours * HOUR_MS),
+  ...[1, 2, 5, 10, 20].map((days) => days * DAY_MS),
+];
+
+function durationAxis(mostMs: number): ChartAxis {
+  return {
+    kind: "linear",
+    range: [0, Math.max(mostMs * ROOM, SECOND_MS)],
+    intervals: DURATION_INTERVALS,
+    text: (ms) => (ms === 0 ? "0 s" : durationText(ms)),
+  };
+}

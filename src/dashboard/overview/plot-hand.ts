@@ -1,0 +1,170 @@
+import { signal, useSignal, type Signal } from "@preact/signals";
+
+import { newestStep, type ChartSpec, type ChartStep } from "./chart-spec.ts";
+import { clamp, stepAt, type timeScale } from "./plot-scale.ts";
+
+/** What pointers and keys do to a chart: point at a step in all charts at once, and choose a span to zoom to. */
+
+export interface PlotHandParts {
+  readonly steps: ChartSpec["steps"];
+  readonly time: ReturnType<typeof timeScale>;
+  /** A span, in milliseconds since the epoch, was chosen. */
+  readonly zoom: (from: number, to: number) => void;
+  readonly unzoom: () => void;
+  /** Tells a step to those who do not see the drawing. */
+  readonly say: (step: number) => void;
+}
+
+/** A span of time that is being chosen, in milliseconds since the epoch; `from` is where that began. */
+export interface Selection {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** How the keys of a chart are used. */
+export const PLOT_KEYS =
+  "Arrow keys, Home and End read it. Enter at two places zooms between them, plus zooms in, minus or Escape out.";
+
+/** The time that is pointed at, in all charts; null: none. */
+const pointedAt = signal<number | null>(null);
+
+/** The step that is pointed at; null: none. Who asks while drawing is drawn again when it changes. */
+export function pointedStep(steps: readonly ChartStep[]): number | null {
+  const at = pointedAt.value;
+  const step = at === null ? -1 : stepAt(steps, at);
+  return step === -1 ? null : step;
+}
+
+/** Points at nothing. */
+export function pointAway(): void {
+  pointedAt.value = null;
+}
+
+/** The handlers of a chart, and the span that is being chosen by them. */
+export function usePlotHand(parts: PlotHandParts) {
+  const selection = useSignal<Selection | null>(null);
+  return { selection, ...pointerHandlers(parts, selection), ...keyHandlers(parts, selection) };
+}
+
+// What is narrower was a click.
+const DRAG_PIXELS_MIN = 6;
+
+type PlotPointerEvent = PointerEvent & { readonly currentTarget: SVGSVGElement };
+type Chosen = Signal<Selection | null>;
+
+function pointerHandlers({ time, zoom, unzoom }: PlotHandParts, selection: Chosen) {
+  const timeOf = ({ clientX, currentTarget }: PlotPointerEvent) =>
+    time.at(clientX - currentTarget.getBoundingClientRect().left);
+  return {
+    onPointerDown(event: PlotPointerEvent) {
+      const at = timeOf(event);
+      pointedAt.value = at;
+      if (event.button !== 0) return;
+      event.currentTarget.setPointerCapture(event.pointerId);
+      selection.value = { from: at, to: at };
+    },
+    onPointerMove(event: PlotPointerEvent) {
+      const at = timeOf(event);
+      pointedAt.value = at;
+      if (selection.value !== null && event.currentTarget.hasPointerCapture(event.pointerId)) {
+        selection.value = { ...selection.value, to: at };
+      }
+    },
+    onPointerUp() {
+      const chosen = selection.value;
+      selection.value = null;
+      if (chosen === null) return;
+      const [from, to] = inOrder(chosen);
+      if (time.x(to) - time.x(from) >= DRAG_PIXELS_MIN) zoom(from, to);
+    },
+    // A finger that turned out to scroll.
+    onPointerCancel() {
+      selection.value = null;
+    },
+    // What a finger pointed at stays when it is lifted.
+    onPointerLeave({ pointerType }: PlotPointerEvent) {
+      if (pointerType === "mouse") pointAway();
+    },
+    onDblClick: unzoom,
+  };
+}
+
+const STRIDE = 10;
+
+function keyHandlers(parts: PlotHandParts, selection: Chosen) {
+  const deeds = keyDeeds(parts, selection);
+  return {
+    onKeyDown(event: KeyboardEvent) {
+      const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+      const deed = deeds.get(key);
+      if (deed === undefined || ctrlKey || metaKey || altKey) return;
+      event.preventDefault();
+      deed(shiftKey ? STRIDE : 1);
+    },
+    onBlur() {
+      selection.value = null;
+    },
+  };
+}
+
+/** What each key does; it is told how many steps an arrow goes. */
+function keyDeeds(parts: PlotHandParts, selection: Chosen) {
+  const { steps, unzoom } = parts;
+  const here = () => pointedStep(steps) ?? newestStep(steps);
+  const moveTo = (index: number) => pointTo(index, parts, selection);
+  // Before anything is pointed at, the newest step is told: it is where one begins.
+  const moveBy = (count: number) => moveTo(here() + (pointedAt.value === null ? 0 : count));
+  function leave(): void {
+    const isChoosing = selection.value !== null;
+    selection.value = null;
+    if (isChoosing) return;
+    pointAway();
+    unzoom();
+  }
+  return new Map<string, (stride: number) => void>([
+    ["ArrowLeft", (stride) => moveBy(-stride)],
+    ["ArrowRight", (stride) => moveBy(stride)],
+    ["Home", () => moveTo(0)],
+    ["End", () => moveTo(steps.length - 1)],
+    ["Enter", () => choose(here(), parts, selection)],
+    ["+", () => zoomIn(parts)],
+    ["=", () => zoomIn(parts)],
+    ["-", unzoom],
+    ["Escape", leave],
+  ]);
+}
+
+function pointTo(wanted: number, { steps, say }: PlotHandParts, selection: Chosen): void {
+  const index = clamp(wanted, 0, steps.length - 1);
+  const step = steps[index];
+  if (step === undefined) return;
+  pointedAt.value = step.from;
+  const begun = selection.value;
+  if (begun !== null) selection.value = { from: begun.from, to: step.from };
+  say(index);
+}
+
+// Begins a span at a step, or ends it there; both steps are in it as a whole.
+function choose(index: number, { steps, zoom }: PlotHandParts, selection: Chosen): void {
+  const step = steps[index];
+  if (step === undefined) return;
+  const begun = selection.value;
+  if (begun === null) {
+    pointedAt.value = step.from;
+    selection.value = { from: step.from, to: step.from };
+    return;
+  }
+  selection.value = null;
+  const [from, to] = inOrder(begun);
+  zoom(from, to + step.to - step.from);
+}
+
+function zoomIn({ time, zoom }: PlotHandParts): void {
+  const quarter = (time.to - time.from) / 4;
+  const middle = clamp(pointedAt.value ?? time.to, time.from + quarter, time.to - quarter);
+  zoom(middle - quarter, middle + quarter);
+}
+
+function inOrder({ from, to }: Selection): readonly [number, number] {
+  return from < to ? [from, to] : [to, from];
+}

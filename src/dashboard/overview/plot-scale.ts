@@ -1,0 +1,192 @@
+import type { ChartAxis, ChartSpec, ChartStep } from "./chart-spec.ts";
+
+/** Where values lie on a chart, in pixels: scales, marks on the axes, and paths as SVG has them. */
+
+/** From a value to a pixel. */
+export type Scale = (value: number) => number;
+
+/** A place on the drawing; null: there is none, and a line that comes by is interrupted. */
+export type Point = readonly [x: number, y: number] | null;
+
+type Span = readonly [from: number, to: number];
+
+/** Lays the range of an axis over pixels; a value beyond it is drawn at the edge. */
+export function axisScale({ kind, range }: Pick<ChartAxis, "kind" | "range">, pixels: Span): Scale {
+  const measure =
+    kind === "logarithmic" ? (value: number) => Math.log10(Math.max(value, TINY)) : same;
+  const [min, max] = [measure(range[0]), measure(range[1])];
+  return (value) => {
+    const share = clamp((measure(value) - min) / (max - min), 0, 1);
+    return pixels[0] + share * (pixels[1] - pixels[0]);
+  };
+}
+
+// Has a logarithm, and is below everything that is shown.
+const TINY = 1e-9;
+
+function same(value: number): number {
+  return value;
+}
+
+/** Lays the time of a chart over pixels, and finds the time of a pixel. */
+export function timeScale(steps: readonly ChartStep[], [left, right]: Span) {
+  const from = steps.at(0)?.from ?? 0;
+  const to = steps.at(-1)?.to ?? from + 1;
+  const perMs = (right - left) / Math.max(1, to - from);
+  return {
+    ...{ from, to },
+    x: (at: number) => left + (at - from) * perMs,
+    at: (x: number) => clamp(from + (x - left) / perMs, from, to),
+  };
+}
+
+/** The value, or the nearer end of a range that it is outside of. */
+export function clamp(value: number, min: number, max: number): number {
+  return Math.min(max, Math.max(min, value));
+}
+
+/** The step that a moment belongs to; -1 where there is none. Its end belongs to the last one. */
+export function stepAt(steps: readonly ChartStep[], at: number): number {
+  if (at === steps.at(-1)?.to) return steps.length - 1;
+  return steps.findIndex(({ from, to }) => from <= at && at < to);
+}
+
+/** The values that are marked on an axis, so many at most: round ones, or powers of ten. */
+export function axisMarks(axis: Omit<ChartAxis, "text">, marksMax: number): readonly number[] {
+  const [min, max] = axis.range;
+  if (axis.kind === "logarithmic") return powersOfTen(axis.range, marksMax);
+  const interval = smallestFitting(axis.intervals, (max - min) / marksMax);
+  const first = Math.ceil(min / interval - ROUNDING);
+  const last = Math.floor(max / interval + ROUNDING);
+  return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * interval);
+}
+
+// 0.9 / 0.02 is 45.00000000000001.
+const ROUNDING = 1e-9;
+
+function smallestFitting(intervals: readonly number[], wanted: number): number {
+  const fitting = intervals.find((interval) => interval >= wanted);
+  return fitting ?? Math.max(wanted, intervals.at(-1) ?? 0);
+}
+
+function powersOfTen([min, max]: ChartAxis["range"], marksMax: number): readonly number[] {
+  const first = Math.ceil(Math.log10(min) - ROUNDING);
+  const last = Math.floor(Math.log10(max) + ROUNDING);
+  const stride = Math.max(1, Math.ceil((last - first + 1) / marksMax));
+  const count = Math.floor((last - first) / stride) + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, i) => 10 ** (first + i * stride));
+}
+
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 24 * 60;
+const DAY_MS = DAY_MINUTES * MINUTE_MS;
+const MINUTE_INTERVALS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720];
+const DAY_INTERVALS = [1, 2, 5, 10, 20, 50];
+// The offset of every zone is a multiple of it.
+const GRAIN_MINUTES = 15;
+
+/** Round moments of the reader's own zone within a span, so many at most: minutes, hours or midnights. */
+export function timeMarks(from: number, to: number, marksMax: number): readonly number[] {
+  const wanted = (to - from) / MINUTE_MS / marksMax;
+  const minutes = MINUTE_INTERVALS.find((interval) => interval >= wanted);
+  if (minutes !== undefined) return roundMinutes(from, to, minutes);
+  return midnights(from, to, smallestFitting(DAY_INTERVALS, wanted / DAY_MINUTES));
+}
+
+function roundMinutes(from: number, to: number, interval: number): readonly number[] {
+  const grainMs = Math.min(interval, GRAIN_MINUTES) * MINUTE_MS;
+  const first = Math.ceil(from / grainMs);
+  const count = Math.floor(to / grainMs) - first + 1;
+  return Array.from({ length: count }, (_, i) => (first + i) * grainMs).filter((at) => {
+    const date = new Date(at);
+    return (date.getHours() * 60 + date.getMinutes()) % interval === 0;
+  });
+}
+
+// Counted backwards from the last: the newest day is always marked. Their days have 23 to 25 hours.
+function midnights(from: number, to: number, days: number): readonly number[] {
+  const marks: number[] = [];
+  const day = new Date(to);
+  day.setHours(0, 0, 0, 0);
+  while (day.getTime() >= from) {
+    marks.unshift(day.getTime());
+    day.setDate(day.getDate() - Math.ceil(days));
+  }
+  return marks;
+}
+
+/** Whether marks are days, and no times of a day. */
+export function areDays(marks: readonly number[]): boolean {
+  const [first, second] = marks;
+  // The day on which summer begins has an hour less.
+  return first !== undefined && second !== undefined && second - first > DAY_MS * 0.9;
+}
+
+/** The points of the steps that are over, and of those that are not: between them, drawn apart. */
+export function splitPoints(steps: ChartSpec["steps"], points: readonly Point[]) {
+  const isOpen = (i: number) => steps[i]?.isWhole === false;
+  return {
+    whole: points.map((point, i) => (isOpen(i) ? null : point)),
+    // Begins at the last point that is over, and ends at the first.
+    open: points.map((point, i) => (isOpen(i - 1) || isOpen(i) || isOpen(i + 1) ? point : null)),
+  };
+}
+
+/** A line through the points, interrupted where there is none. */
+export function linePath(points: readonly Point[]): string {
+  let isOn = false;
+  let path = "";
+  for (const point of points) {
+    if (point !== null) path += `${isOn ? "L" : "M"}${place(point)}`;
+    isOn = point !== null;
+  }
+  return path;
+}
+
+/**
+ * A path of no length at each point that no line shows, or at every one where there are few: dots, when the stroke has
+ * round ends.
+ */
+export function dotPath(points: readonly Point[]): string {
+  const known = points.filter((point) => point !== null).length;
+  const isSparse = known < points.length / 3;
+  const isAlone = (i: number) =>
+    (points[i - 1] ?? null) === null && (points[i + 1] ?? null) === null;
+  return points
+    .map((point, i) => {
+      if (point === null || !(isSparse || isAlone(i))) return "";
+      return `M${place(point)}h0`;
+    })
+    .join("");
+}
+
+/** A bar: its sides, its top and the ground it stands on. */
+export interface Bar {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
+}
+
+const BAR_WIDTH_MAX = 40;
+// Narrower bars stand side by side: gaps of less than a pixel would flicker.
+const GAP_FROM_WIDTH = 6;
+
+/** Bars on whole pixels; what is little is still seen, and nothing is nothing. */
+export function barPath(bars: readonly (Bar | null)[]): string {
+  return bars.map((bar) => (bar === null || bar.top >= bar.bottom ? "" : rectangle(bar))).join("");
+}
+
+function rectangle({ left, right, top, bottom }: Bar): string {
+  const [from, to] = [Math.round(left), Math.round(right)];
+  const gap = right - left >= GAP_FROM_WIDTH ? Math.ceil((right - left) * 0.15) : 0;
+  const width = Math.max(1, Math.min(BAR_WIDTH_MAX, to - from - gap));
+  const x = Math.round((from + to - width) / 2);
+  const height = Math.max(1, Math.round(bottom - top));
+  return `M${x} ${Math.round(bottom)}v-${height}h${width}v${height}z`;
+}
+
+// In tenths: more digits are seen by nobody and read by the browser.
+function place(point: NonNullable<Point>): string {
+  return point.map((pixels) => Math.round(pixels * 10) / 10).join(" ");
+}

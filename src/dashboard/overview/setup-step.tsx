@@ -1,0 +1,202 @@
+import type { FunctionComponent } from "preact";
+import { useState } from "preact/hooks";
+
+import { Command } from "../part/command.tsx";
+import { Segments } from "../part/segments.tsx";
+import { call } from "../shell/api.ts";
+import type { SearchEnvelope, Setup } from "../shell/envelope.ts";
+import { type Load, useResource } from "../shell/resource.ts";
+import { hrefOf } from "../shell/route.ts";
+import { shownAccount } from "../shell/session.ts";
+
+/** One of the first steps. */
+export interface SetupStep {
+  readonly title: string;
+  readonly isDone: boolean;
+  /** Only the operator can do it. */
+  readonly isForOperator: boolean;
+  /** What to do, with what to paste. */
+  readonly Body: FunctionComponent<{ readonly setup: Setup }>;
+}
+
+const RECEIVER_PORT = 9000;
+const RECEIVER_URL = `http://127.0.0.1:${RECEIVER_PORT}/`;
+
+/** The first steps, in their order. */
+export function firstSteps(setup: Setup): readonly SetupStep[] {
+  const forAll = { isForOperator: false };
+  return [
+    { title: "Make an account", isDone: setup.has_account, isForOperator: true, Body: MakeAccount },
+    { ...forAll, title: "Post a task", isDone: setup.has_posted, Body: PostTask },
+    { ...forAll, title: "It runs", isDone: setup.has_completed, Body: RunTask },
+    {
+      ...forAll,
+      title: "Start a receiver, and have a result sent to it",
+      isDone: setup.has_webhook,
+      Body: SendWebhook,
+    },
+    {
+      ...forAll,
+      title: "It is delivered: verify its signature",
+      isDone: setup.has_delivered,
+      Body: VerifyDelivery,
+    },
+    { ...forAll, title: "Collect the result", isDone: setup.has_collected, Body: CollectResult },
+  ];
+}
+
+function MakeAccount() {
+  return (
+    <>
+      <p>
+        Tasks belong to accounts, and an account has API keys. Make one{" "}
+        <a href={hrefOf("/accounts")}>on the page of accounts</a>, or on the daemon's machine, in
+        the folder where it runs:
+      </p>
+      <Command text="postbackd admin account create LOGIN" />
+      <p class="hint">It shows the account's first key once: store it.</p>
+    </>
+  );
+}
+
+function PostTask() {
+  return (
+    <>
+      <p>
+        Say which key is yours{shownAccount.value === null ? " (any account's will do)" : ""}, then
+        post a task with it:
+      </p>
+      <Command text="export POSTBACKD_KEY=pbd_live_…" />
+      <Command text={postCommand('{"input": {"hello": "world"}}')} />
+      <p class="hint">
+        Where several types of task are configured, name one: <code>"type": "…"</code>. The answer
+        lists them when it is missing.
+      </p>
+    </>
+  );
+}
+
+function RunTask() {
+  return (
+    <>
+      <p>
+        There is nothing to do: the task runs as soon as it is its turn, and this step is ticked off
+        when one has completed. <a href={searchHref("")}>Look at the tasks</a>
+      </p>
+      <p class="hint">
+        Without a configuration there is one type, <code>echo</code>, whose result is its input.{" "}
+        <code>postbackd config init</code> writes a configuration in which you say what your tasks
+        run.
+      </p>
+    </>
+  );
+}
+
+type Language = "python" | "node";
+
+function SendWebhook() {
+  const [language, setLanguage] = useState<Language>("python");
+  return (
+    <>
+      <div class="row">
+        <p>Start a receiver, on the daemon's machine. It prints what it gets:</p>
+        <Segments
+          label="Language of the receiver"
+          options={[
+            { value: "python", text: "Python" },
+            { value: "node", text: "Node" },
+          ]}
+          value={language}
+          choose={setLanguage}
+        />
+      </div>
+      <Command text={language === "python" ? PYTHON_RECEIVER : NODE_RECEIVER} what="receiver" />
+      <p>
+        Webhooks to local addresses are refused unless they are allowed: add this flag to the
+        command that starts the daemon, and start it again.
+      </p>
+      <Command text={`postbackd start --allow-target 127.0.0.1:${RECEIVER_PORT}`} />
+      <p>Then post a task that is to be reported to it:</p>
+      <Command
+        text={postCommand(`{"input": {"hello": "world"}, "postback_url": "${RECEIVER_URL}"}`)}
+      />
+    </>
+  );
+}
+
+function VerifyDelivery({ setup }: { readonly setup: Setup }) {
+  const delivered = useNewestTask("delivery:delivered");
+  if (!setup.has_delivered) {
+    return (
+      <p>
+        Nothing has been delivered yet. Why not is told on the page of the task:{" "}
+        <a href={searchHref("delivery:retrying,given_up,refused")}>look at failed deliveries</a>
+      </p>
+    );
+  }
+  return (
+    <p>
+      Whoever knows your receiver's URL can post to it; the signature tells what comes from here.
+      The page of the task has the exact bytes that were signed, and how to verify them in
+      TypeScript, Python, Go and PHP:{" "}
+      {delivered === null ? (
+        <a href={searchHref("delivery:delivered")}>look at what was delivered</a>
+      ) : (
+        <a href={hrefOf(`/tasks/${delivered}`)}>verify the newest delivery</a>
+      )}
+    </p>
+  );
+}
+
+function CollectResult() {
+  const ready = useNewestTask("state:ready");
+  const path = `${globalThis.location.origin}/v1/tasks/task_get/${ready ?? "TASK_ID"}`;
+  return (
+    <>
+      <p>A finished task is ready until somebody has fetched its result. That needs no receiver:</p>
+      <Command text={`curl ${path} \\\n  -H "Authorization: Bearer $POSTBACKD_KEY"`} />
+      <p class="hint">
+        {ready === null
+          ? "TASK_ID is the id that posting answered with."
+          : "This is the newest task that is ready."}
+      </p>
+    </>
+  );
+}
+
+/** The id of the newest task of a search; null while there is none. */
+function useNewestTask(search: string): string | null {
+  const path = `/v1/tasks/search?limit=1&q=${encodeURIComponent(search)}`;
+  const { data } = useResource(path, (load: Load) => call<SearchEnvelope>(path, load));
+  return data?.tasks[0]?.id ?? null;
+}
+
+function searchHref(search: string): string {
+  return hrefOf(search === "" ? "/tasks" : `/tasks?q=${encodeURIComponent(search)}`);
+}
+
+function postCommand(body: string): string {
+  return [
+    `curl ${globalThis.location.origin}/v1/tasks/task_post \\`,
+    '  -H "Authorization: Bearer $POSTBACKD_KEY" \\',
+    "  -H 'Content-Type: application/json' \\",
+    `  -d '${body}'`,
+  ].join("\n");
+}
+
+const PYTHON_RECEIVER = `python3 -c '
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        print(self.headers, body.decode(), flush=True)
+        self.send_response(204)
+        self.end_headers()
+HTTPServer(("127.0.0.1", ${RECEIVER_PORT}), Receiver).serve_forever()'`;
+
+const NODE_RECEIVER = `node -e '
+require("http").createServer((request, response) => {
+  console.log(request.headers);
+  request.pipe(process.stdout, { end: false });
+  request.on("end", () => response.writeHead(204).end());
+}).listen(${RECEIVER_PORT}, "127.0.0.1")'`;

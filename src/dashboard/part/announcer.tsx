@@ -1,0 +1,30 @@
+import { signal } from "@preact/signals";
+
+interface Announcement {
+  readonly text: string;
+  readonly isProblem: boolean;
+}
+
+const announcement = signal<Announcement | null>(null);
+
+const SHOWN_MS = 6000;
+let timer: ReturnType<typeof setTimeout> | null = null;
+
+/** Says what was done, in a corner of the page and to screen readers. */
+export function announce(text: string, { isProblem = false } = {}): void {
+  if (timer !== null) clearTimeout(timer);
+  announcement.value = { text, isProblem };
+  timer = setTimeout(() => {
+    announcement.value = null;
+  }, SHOWN_MS);
+}
+
+/** Where announcements are shown. There is one on the page. */
+export function Announcer() {
+  const shown = announcement.value;
+  return (
+    <div class="announcer" aria-live="polite" role="status">
+      {shown && <p class={shown.isProblem ? "toast toast-problem" : "toast"}>{shown.text}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,42 @@
+/** How something stands, in one colour and one word: the word says it all, the colour only helps. */
+
+type Tone = "good" | "bad" | "warn" | "busy" | "idle";
+
+const TONES: Readonly<Record<string, Tone>> = {
+  completed: "good",
+  delivered: "good",
+  operational: "good",
+  active: "good",
+  failed: "bad",
+  given_up: "bad",
+  refused: "bad",
+  timed_out: "bad",
+  down: "bad",
+  disabled: "bad",
+  error: "bad",
+  retrying: "warn",
+  degraded: "warn",
+  rotating: "warn",
+  warn: "warn",
+  interrupted: "warn",
+  scheduled: "warn",
+  running: "busy",
+  in_flight: "busy",
+  queued: "idle",
+  waiting: "idle",
+  cancelled: "idle",
+};
+
+/** A state's word: `given_up` is "given up". */
+export function stateText(state: string): string {
+  return state.replaceAll("_", " ");
+}
+
+/** A state as a badge. */
+export function Badge({ state, title }: { readonly state: string; readonly title?: string }) {
+  return (
+    <span class={`badge badge-${TONES[state] ?? "idle"}`} title={title}>
+      {stateText(state)}
+    </span>
+  );
+}

@@ -1,0 +1,19 @@
+import { CopyButton } from "./copy-button.tsx";
+
+interface CommandProps {
+  readonly text: string;
+  /** What it is, for the name of the button: "command" is "Copy command". */
+  readonly what?: string;
+}
+
+/** Lines to paste into a terminal. */
+export function Command({ text, what = "command" }: CommandProps) {
+  return (
+    <div class="command">
+      <pre class="code-block" tabIndex={0}>
+        <code>{text}</code>
+      </pre>
+      <CopyButton text={text} what={what} />
+    </div>
+  );
+}

@@ -1,0 +1,23 @@
+import { countText } from "../shell/format.ts";
+
+interface CountProps {
+  readonly count: number;
+  /** Where those are that were counted. */
+  readonly href?: string;
+  /** Of what, for screen readers and on hover: `12 given up`. */
+  readonly what?: string;
+  readonly isMore?: boolean;
+}
+
+/** A number of a table: none is quiet, some may lead to what was counted. */
+export function Count({ count, href, what, isMore = false }: CountProps) {
+  if (count === 0) return <span class="none">0</span>;
+  const text = `${countText(count)}${isMore ? "+" : ""}`;
+  const title = what === undefined ? undefined : `${text} ${what}`;
+  if (href === undefined) return <span title={title}>{text}</span>;
+  return (
+    <a href={href} title={title}>
+      {text}
+    </a>
+  );
+}

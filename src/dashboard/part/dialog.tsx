@@ -1,0 +1,93 @@
+import type { ComponentChildren } from "preact";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
+
+import { Problem } from "./notice.tsx";
+
+interface DialogProps {
+  readonly title: string;
+  /** Called when it is to be closed: by Escape too. */
+  readonly close: () => void;
+  /** False where closing loses something: then Escape does nothing. */
+  readonly mayEscape?: boolean;
+  readonly children: ComponentChildren;
+}
+
+/** The browser's own modal dialog: it keeps the focus, and gives it back. */
+export function Dialog({ title, close, mayEscape = true, children }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
+  useLayoutEffect(() => {
+    const element = dialog.current;
+    const before = document.activeElement;
+    element?.showModal();
+    return () => {
+      element?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={titleId}
+      onKeyDown={(event) => {
+        // A second Escape in a row closes a dialog whatever the answer to `cancel` is.
+        if (event.key === "Escape" && !mayEscape) event.preventDefault();
+      }}
+      onCancel={(event) => {
+        event.preventDefault();
+        if (mayEscape) close();
+      }}
+      onClose={() => {
+        // The browser closed it by itself: by the back gesture of a phone.
+        const element = dialog.current;
+        if (element === null || element.open) return;
+        if (mayEscape) close();
+        else element.showModal();
+      }}
+    >
+      <h2 id={titleId}>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  /** The verb on the button. */
+  readonly verb: string;
+  readonly isDanger?: boolean;
+  /** Told on the button while it is true. */
+  readonly isBusy?: boolean;
+  /** Why it could not be done; null: no trouble. */
+  readonly problem?: string | null;
+  /** The word on the button that does nothing. */
+  readonly otherwise?: string;
+  readonly confirm: () => void;
+  readonly close: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** Asks before something that cannot be undone. */
+export function Confirm(props: ConfirmProps) {
+  const { title, verb, isDanger = false, isBusy = false, confirm, close, children } = props;
+  const { problem = null, otherwise = "Keep" } = props;
+  return (
+    <Dialog title={title} close={close}>
+      {children}
+      {problem !== null && <Problem text={problem} />}
+      <div class="dialog-buttons">
+        <button type="button" class="button" onClick={close}>
+          {otherwise}
+        </button>
+        <button
+          type="button"
+          class={isDanger ? "button button-danger" : "button button-primary"}
+          disabled={isBusy}
+          onClick={confirm}
+        >
+          {verb}
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,48 @@
+import { useRef, useState } from "preact/hooks";
+
+import { useKeys } from "../shell/keyboard.ts";
+import { route, setQuery } from "../shell/route.ts";
+
+interface FilterFieldProps {
+  /** What it looks for. */
+  readonly label: string;
+  /** The parameter of the URL. */
+  readonly name?: string;
+  /** Other parameters that no longer hold when it changes. */
+  readonly resets?: readonly string[];
+}
+
+const TYPING_MS = 200;
+
+/** A field that narrows a list; what stands in it is in the URL. `/` goes there. */
+export function FilterField({ label, name = "q", resets = [] }: FilterFieldProps) {
+  const field = useRef<HTMLInputElement>(null);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  // What is being written, until it is in the URL.
+  const [draft, setDraft] = useState<string | null>(null);
+  useKeys([{ key: "/", does: label, run: () => field.current?.focus() }]);
+  function change(text: string): void {
+    clearTimeout(timer.current);
+    setDraft(text);
+    const others = Object.fromEntries(resets.map((other) => [other, null]));
+    const at = route.peek().path;
+    timer.current = setTimeout(() => {
+      setDraft(null);
+      if (route.peek().path === at) setQuery({ [name]: text, ...others }, { replaces: true });
+    }, TYPING_MS);
+  }
+  return (
+    <input
+      ref={field}
+      type="search"
+      class="filter-field"
+      aria-label={label}
+      placeholder={label}
+      value={draft ?? route.value.query.get(name) ?? ""}
+      onInput={({ currentTarget }) => change(currentTarget.value)}
+      onKeyDown={({ key, currentTarget }) => {
+        if (key === "Escape") currentTarget.blur();
+      }}
+    />
+  );
+}

@@ -1,0 +1,52 @@
+import type { ComponentChildren } from "preact";
+
+import type { Resource } from "../shell/resource.ts";
+
+/** Trouble, in a frame of its own, with what may be done. */
+export function Problem({ text, retry }: { readonly text: string; readonly retry?: () => void }) {
+  return (
+    <div class="notice notice-problem" role="alert">
+      <p>{text}</p>
+      {retry && (
+        <button type="button" class="button button-small" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface EmptyProps {
+  readonly title: string;
+  /** It is all that there is on the screen: the title is its heading. */
+  readonly isAlone?: boolean;
+  /** What to do next. */
+  readonly children?: ComponentChildren;
+}
+
+/** What stands where there is nothing yet. */
+export function Empty({ title, isAlone = false, children }: EmptyProps) {
+  const Title = isAlone ? "h1" : "p";
+  return (
+    <div class="empty">
+      <Title class="empty-title">{title}</Title>
+      {children}
+    </div>
+  );
+}
+
+interface LoadedProps<T> {
+  readonly resource: Resource<T>;
+  readonly children: (data: T) => ComponentChildren;
+}
+
+/** What was read; before that a quiet line, and trouble above it where there is any. */
+export function Loaded<T>({ resource, children }: LoadedProps<T>) {
+  const { data, problem, reload } = resource;
+  return (
+    <>
+      {problem !== null && <Problem text={problem} retry={reload} />}
+      {data === null ? problem === null && <p class="loading">Loading…</p> : children(data)}
+    </>
+  );
+}

@@ -1,0 +1,70 @@
+import type { ComponentChildren } from "preact";
+
+/** A column of a table: its head, and what it shows of a row. */
+export interface Column<Row> {
+  /** Of a column without a name the cells are buttons. */
+  readonly name: string;
+  readonly cell: (row: Row) => ComponentChildren;
+  /** Figures, set to the right. */
+  readonly isNumber?: boolean;
+  /** Long texts break into lines. */
+  readonly wraps?: boolean;
+  /** What the name means, on hover. */
+  readonly title?: string;
+}
+
+interface TableProps<Row> {
+  /** What it shows, for screen readers. */
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row) => string;
+  /** The key of the row where one is. */
+  readonly current?: string | null;
+  /** Rows that stand out. */
+  readonly isMarked?: (row: Row) => boolean;
+}
+
+/** A table that may be wider than the page: it scrolls by itself, by keys too. */
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, columns, rows, keyOf, current = null, isMarked } = props;
+  return (
+    <div class="table-scroll" role="group" aria-label={label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column.name} scope="col" class={classOf(column)} title={column.title}>
+                {column.name || <span class="off-screen">Actions</span>}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => {
+            const key = keyOf(row);
+            return (
+              <tr
+                key={key}
+                aria-current={key === current ? "true" : undefined}
+                data-marked={isMarked?.(row)}
+              >
+                {columns.map((column) => (
+                  <td key={column.name} class={classOf(column)}>
+                    {column.cell(row)}
+                  </td>
+                ))}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function classOf<Row>({ name, isNumber = false, wraps = false }: Column<Row>): string | undefined {
+  if (name === "") return "actions";
+  if (isNumber) return "number";
+  return wraps ? "wraps" : undefined;
+}

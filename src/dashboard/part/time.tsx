@@ -1,0 +1,24 @@
+import { now } from "../shell/clock.ts";
+import { absoluteText, countdownText, relativeText } from "../shell/format.ts";
+
+/** A time, relative to now; what it is exactly when one points at it. Null is a dash. */
+export function Time({ at }: { readonly at: string | null }) {
+  if (at === null) return <span class="none">–</span>;
+  const time = Date.parse(at);
+  return (
+    <time dateTime={at} title={`${absoluteText(time)} (${at})`}>
+      {relativeText(time, now.value)}
+    </time>
+  );
+}
+
+/** The time until then, counted down to the second. */
+export function Countdown({ at }: { readonly at: string }) {
+  const time = Date.parse(at);
+  const left = time - now.value;
+  return (
+    <time dateTime={at} title={`${absoluteText(time)} (${at})`} class="number">
+      {left > 0 ? `in ${countdownText(left)}` : "due now"}
+    </time>
+  );
+}

@@ -1,0 +1,117 @@
+import { signal } from "@preact/signals";
+
+import { actsFor } from "./route.ts";
+
+/** What the API refuses, or a request that did not get there. */
+export class ApiError extends Error {
+  override readonly name = "ApiError" as const;
+  /** The HTTP status; 0: the daemon did not answer. */
+  readonly status: number;
+  /** `status_code` of the answer; 0 where there is none. */
+  readonly code: number;
+  /** What is wrong with which field. */
+  readonly details: readonly string[];
+  constructor(
+    message: string,
+    facts: { status: number; code?: number; details?: readonly string[] },
+  ) {
+    super(message);
+    this.status = facts.status;
+    this.code = facts.code ?? 0;
+    this.details = facts.details ?? [];
+  }
+}
+
+export interface CallOptions {
+  readonly method?: "GET" | "POST" | "DELETE";
+  readonly body?: unknown;
+  readonly signal?: AbortSignal;
+  /** The page asks by itself: that keeps nobody signed in. */
+  readonly isAutomatic?: boolean;
+  /** The account that the operator acts for; unless given, the one in the URL. Null is none. */
+  readonly account?: string | null;
+}
+
+/** Told when a request was refused because the session is over. */
+export const signedOut = signal(0);
+
+/** The headers that go with every request. */
+export function headersFor({ body, isAutomatic, account }: CallOptions = {}): Headers {
+  const headers = new Headers({ "X-Requested-With": "postbackd" });
+  if (body !== undefined) headers.set("Content-Type", "application/json");
+  if (isAutomatic === true) headers.set("X-Refresh", "automatic");
+  const login = account === undefined ? actsFor.value : account;
+  if (login !== null) headers.set("X-Account", login);
+  return headers;
+}
+
+/** Calls an operation and gives its envelope. Throws an {@link ApiError}; an abort goes through as it is. */
+export async function call<Envelope>(path: string, options: CallOptions = {}): Promise<Envelope> {
+  const response = await send(path, options);
+  const text = await response.text();
+  const envelope = parse(text, response.status);
+  if (response.ok) {
+    // The API's document promises this shape; test/dashboard drives every screen against the real one.
+    return envelope as Envelope;
+  }
+  if (response.status === 401) signedOut.value++;
+  throw toError(envelope, response.status);
+}
+
+/** The text of an answer, as it came. */
+export async function callText(path: string, options: CallOptions = {}): Promise<string> {
+  const response = await send(path, options);
+  const text = await response.text();
+  if (response.ok) return text;
+  if (response.status === 401) signedOut.value++;
+  throw toError(parse(text, response.status), response.status);
+}
+
+async function send(path: string, options: CallOptions): Promise<Response> {
+  const { method = "GET", body, signal: abort } = options;
+  try {
+    return await fetch(path, {
+      method,
+      headers: headersFor(options),
+      cache: "no-store",
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(abort === undefined ? {} : { signal: abort }),
+    });
+  } catch (error) {
+    if (abort?.aborted === true) throw error;
+    throw new ApiError("The daemon does not answer. It may be restarting.", { status: 0 });
+  }
+}
+
+function parse(text: string, status: number): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value;
+  } catch {
+    // A proxy in between answers with something else: the status says what there is to say.
+  }
+  return { status_message: `The answer was no JSON (HTTP ${status}).` };
+}
+
+interface ErrorEnvelope {
+  readonly status_code?: number;
+  readonly status_message?: string;
+  readonly errors?: readonly { readonly detail?: string }[];
+}
+
+function toError(envelope: ErrorEnvelope, status: number): ApiError {
+  const details = (envelope.errors ?? []).flatMap(({ detail }) => detail ?? []);
+  const message = envelope.status_message ?? `HTTP ${status}`;
+  return new ApiError(message, { status, code: envelope.status_code ?? 0, details });
+}
+
+/** An error as a sentence for people. */
+export function errorText(error: unknown): string {
+  if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
+  return error.details.length > 0 ? error.details.join(" ") : error.message;
+}
+
+/** True for what an abort throws: nobody waits for it any more. */
+export function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}

@@ -1,0 +1,21 @@
+import { signal } from "@preact/signals";
+
+/** By how much the daemon's clock is ahead of this machine's, in milliseconds. */
+let aheadMs = 0;
+
+/** The daemon's time, in milliseconds since the epoch, told anew every second. */
+export const now = signal(Date.now());
+
+const SECOND_MS = 1000;
+
+setInterval(() => {
+  now.value = Date.now() + aheadMs;
+}, SECOND_MS);
+
+/** Learns the daemon's time from an answer that says it. */
+export function tellTime(time: string): void {
+  const at = Date.parse(time);
+  if (Number.isNaN(at)) return;
+  aheadMs = at - Date.now();
+  now.value = at;
+}

@@ -1,0 +1,41 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { KeyBinding } from "./keyboard.ts";
+
+/** Where one is in a list that is walked through by keys. */
+export interface IdCursor {
+  /** The id of the row; null before the first key. */
+  readonly current: string | null;
+  readonly moveTo: (id: string) => void;
+  /** j and k. */
+  readonly keys: readonly KeyBinding[];
+}
+
+/** A cursor over rows with these ids. It stays on its row when others come and go; keys bring the row into view and the focus to its link. */
+export function useIdCursor(ids: readonly string[], noun: string): IdCursor {
+  const [current, setCurrent] = useState<string | null>(null);
+  const isByKey = useRef(false);
+  useEffect(() => {
+    if (!isByKey.current) return;
+    isByKey.current = false;
+    const row = document.querySelector('main [aria-current="true"]');
+    row?.scrollIntoView({ block: "nearest" });
+    // For Enter, and for whoever hears the page.
+    row?.querySelector<HTMLElement>("a, summary")?.focus({ preventScroll: true });
+  }, [current]);
+  const index = current === null ? -1 : ids.indexOf(current);
+  function step(by: number): void {
+    const next = ids[Math.max(0, Math.min(ids.length - 1, index + by))];
+    if (next === undefined) return;
+    isByKey.current = true;
+    setCurrent(next);
+  }
+  return {
+    current: index === -1 ? null : current,
+    moveTo: setCurrent,
+    keys: [
+      { key: "j", does: `Next ${noun}`, run: () => step(1) },
+      { key: "k", does: `Previous ${noun}`, run: () => step(-1) },
+    ],
+  };
+}

@@ -1,0 +1,142 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { errorText, isAbort } from "./api.ts";
+import { changes } from "./live.ts";
+import { shownAccount } from "./session.ts";
+
+/** What a screen shows: the last that was read, and whether there is trouble. */
+export interface Resource<T> {
+  /** Null until it was read once. Stays while it is read again. */
+  readonly data: T | null;
+  /** Why the last read failed; null when it did not. */
+  readonly problem: string | null;
+  readonly isLoading: boolean;
+  /** Reads again, because of something that was done here. */
+  readonly reload: () => void;
+}
+
+/** How a read is to be done: `isAutomatic` when the page does it by itself. */
+export interface Load {
+  readonly signal: AbortSignal;
+  readonly isAutomatic: boolean;
+}
+
+interface Shown<T> {
+  readonly key: string;
+  readonly data: T | null;
+  readonly problem: string | null;
+  readonly isLoading: boolean;
+}
+
+/**
+ * Reads what `key` names, and again when the key changes, when the account that is looked at changes, and
+ * when something changed, at most once in `everyMs` (0: only when told). With `pollMs` it also reads by itself, for what
+ * changes without being told, while the page is seen.
+ */
+export function useResource<T>(
+  key: string,
+  load: (call: Load) => Promise<T>,
+  { everyMs = 1000, pollMs = 0 } = {},
+): Resource<T> {
+  const wanted = `${shownAccount.value ?? ""} ${key}`;
+  const [shown, setShown] = useState<Shown<T>>(nothing(wanted));
+  const [asked, setAsked] = useState(0);
+  const newestLoad = useRef(load);
+  newestLoad.current = load;
+
+  useEffect(() => {
+    const reader = new Reader({
+      everyMs,
+      pollMs,
+      load: (call) => newestLoad.current(call),
+      show: (change) =>
+        setShown((before) => ({
+          ...(before.key === wanted ? before : nothing<T>(wanted)),
+          ...change,
+        })),
+    });
+    reader.start();
+    return () => reader.stop();
+  }, [wanted, asked, everyMs, pollMs]);
+
+  const { data, problem, isLoading } = shown.key === wanted ? shown : nothing<T>(wanted);
+  return { data, problem, isLoading, reload: () => setAsked((count) => count + 1) };
+}
+
+function nothing<T>(key: string): Shown<T> {
+  return { key, data: null, problem: null, isLoading: true };
+}
+
+interface ReaderParts<T> {
+  readonly everyMs: number;
+  readonly pollMs: number;
+  readonly load: (call: Load) => Promise<T>;
+  readonly show: (change: Partial<Shown<T>>) => void;
+}
+
+/** Reads at once, and again after changes; one read at a time. */
+class Reader<T> {
+  readonly #parts: ReaderParts<T>;
+  readonly #stop = new AbortController();
+  #unsubscribe: (() => void) | null = null;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #poll: ReturnType<typeof setInterval> | null = null;
+  #isReading = false;
+  #readAt = 0;
+
+  constructor(parts: ReaderParts<T>) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#parts.show({ isLoading: true });
+    void this.#read(false);
+    // A signal tells of its value at once.
+    let isFirst = true;
+    this.#unsubscribe = changes.subscribe(() => {
+      if (!isFirst && this.#parts.everyMs > 0) this.#readSoon();
+      isFirst = false;
+    });
+    if (this.#parts.pollMs > 0) this.#poll = setInterval(() => this.#again(), this.#parts.pollMs);
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#unsubscribe?.();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    if (this.#poll !== null) clearInterval(this.#poll);
+  }
+
+  #again(): void {
+    if (document.visibilityState === "visible" && !this.#isReading) void this.#read(true);
+  }
+
+  #readSoon(): void {
+    if (this.#timer !== null) return;
+    const waitMs = Math.max(0, this.#readAt + this.#parts.everyMs - performance.now());
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      void this.#read(true);
+    }, waitMs);
+  }
+
+  async #read(isAutomatic: boolean): Promise<void> {
+    if (this.#isReading) {
+      this.#readAt = performance.now();
+      this.#readSoon();
+      return;
+    }
+    const { load, show } = this.#parts;
+    const { signal } = this.#stop;
+    this.#isReading = true;
+    this.#readAt = performance.now();
+    try {
+      const data = await load({ signal, isAutomatic });
+      if (!signal.aborted) show({ data, problem: null, isLoading: false });
+    } catch (error) {
+      if (!signal.aborted && !isAbort(error)) show({ problem: errorText(error), isLoading: false });
+    } finally {
+      this.#isReading = false;
+    }
+  }
+}

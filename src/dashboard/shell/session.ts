@@ -1,0 +1,75 @@
+import { computed, effect, signal } from "@preact/signals";
+
+import { call, errorText, signedOut } from "./api.ts";
+import type { Session, SessionEnvelope } from "./envelope.ts";
+import { actsFor } from "./route.ts";
+
+/** Who is signed in; null: nobody. */
+export const session = signal<Session | null>(null);
+
+/** Why nobody is, for the sign-in page; null: nothing to say. */
+export const sessionNote = signal<string | null>(null);
+
+export const isOperator = computed(() => session.value?.role === "operator");
+
+/** The account whose things are shown: one's own, or the one that the operator looks at; null is all. */
+export const shownAccount = computed(() =>
+  isOperator.value ? actsFor.value : (session.value?.login ?? null),
+);
+
+const LINK_FRAGMENT = "#link=";
+
+/** Finds out who is signed in; uses up a sign-in link that stands in the URL. */
+export async function restoreSession(): Promise<void> {
+  effect(() => {
+    if (signedOut.value > 0) endSession("Your session has ended. Please sign in again.");
+  });
+  const { hash } = globalThis.location;
+  if (hash.startsWith(LINK_FRAGMENT)) {
+    // Out of the address bar and the history, whatever becomes of it.
+    history.replaceState(null, "", globalThis.location.pathname + globalThis.location.search);
+    await signInByLink(hash.slice(LINK_FRAGMENT.length));
+    if (session.peek() !== null) return;
+  }
+  try {
+    const envelope = await call<SessionEnvelope>("/v1/session", { account: null });
+    session.value = envelope.session;
+  } catch (error) {
+    sessionNote.value = errorText(error);
+  }
+}
+
+async function signInByLink(token: string): Promise<void> {
+  try {
+    await signInWith("/v1/session/link", { token });
+  } catch (error) {
+    const hint = "Make a new one with: postbackd admin link";
+    sessionNote.value = `This sign-in link does not work: ${errorText(error)} ${hint}`;
+  }
+}
+
+/** Signs an account in. Throws an ApiError. */
+export async function signIn(credentials: { login: string; key: string }): Promise<void> {
+  await signInWith("/v1/session", credentials);
+}
+
+async function signInWith(path: string, body: unknown): Promise<void> {
+  const envelope = await call<SessionEnvelope>(path, { method: "POST", body, account: null });
+  sessionNote.value = null;
+  session.value = envelope.session;
+}
+
+/** Signs out, here and at the daemon. */
+export async function signOut(): Promise<void> {
+  try {
+    await call("/v1/session", { method: "DELETE", body: {}, account: null });
+  } finally {
+    endSession(null);
+  }
+}
+
+function endSession(note: string | null): void {
+  if (session.peek() === null) return;
+  session.value = null;
+  sessionNote.value = note;
+}

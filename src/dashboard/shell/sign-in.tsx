@@ -1,0 +1,60 @@
+import { useState } from "preact/hooks";
+
+import { Problem } from "../part/notice.tsx";
+import { errorText } from "./api.ts";
+import { Mark } from "./navigation.tsx";
+import { sessionNote, signIn } from "./session.ts";
+
+/** Where an account signs in, and where the operator learns how. */
+export function SignInScreen() {
+  const [problem, setProblem] = useState<string | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  async function submit(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    if (!(event.currentTarget instanceof HTMLFormElement)) return;
+    const form = new FormData(event.currentTarget);
+    setBusy(true);
+    try {
+      await signIn({ login: textOf(form, "login"), key: textOf(form, "key") });
+    } catch (error) {
+      setProblem(errorText(error));
+      setBusy(false);
+    }
+  }
+  const note = problem ?? sessionNote.value;
+  return (
+    <main class="sign-in">
+      <h1>
+        <Mark /> postbackd
+      </h1>
+      {note !== null && <Problem text={note} />}
+      <form class="panel" onSubmit={(event) => void submit(event)}>
+        <label>
+          Login
+          <input name="login" autocomplete="username" required autofocus spellcheck={false} />
+        </label>
+        <label>
+          API key
+          <input
+            name="key"
+            type="password"
+            autocomplete="current-password"
+            required
+            placeholder="pbd_live_…"
+          />
+        </label>
+        <button type="submit" class="button button-primary" disabled={isBusy}>
+          Sign in
+        </button>
+      </form>
+      <p class="hint">
+        You run this daemon? Make a sign-in link on its machine: <code>postbackd admin link</code>
+      </p>
+    </main>
+  );
+}
+
+function textOf(form: FormData, name: string): string {
+  const value = form.get(name);
+  return typeof value === "string" ? value.trim() : "";
+}

@@ -1,0 +1,159 @@
+import { Badge } from "../part/badge.tsx";
+import { CopyButton } from "../part/copy-button.tsx";
+import { Countdown, Time } from "../part/time.tsx";
+import { now } from "../shell/clock.ts";
+import type { AttemptShown, DeliveryShown, TaskShown } from "../shell/envelope.ts";
+import { durationText } from "../shell/format.ts";
+import { CodeBlock } from "./code-block.tsx";
+import { PhaseBar } from "./phase-bar.tsx";
+import { attemptCurl, isPrepared, type PreparedDelivery, requestHead } from "./sent-request.ts";
+import { sentence } from "./sentence.ts";
+import { SignatureCheck } from "./signature-check.tsx";
+import { SignedBytes } from "./signed-bytes.tsx";
+
+interface AttemptRowProps {
+  readonly task: TaskShown;
+  readonly delivery: DeliveryShown;
+  readonly attempt: AttemptShown;
+  /** It begins anew: somebody asked for a redelivery. */
+  readonly isNewSeries: boolean;
+  readonly isCurrent: boolean;
+  readonly isOpen: boolean;
+  readonly setOpen: (isOpen: boolean) => void;
+}
+
+/** One attempt, on a line that opens to all that is known of it. */
+export function AttemptRow(props: AttemptRowProps) {
+  const { attempt, isNewSeries, isCurrent, isOpen, setOpen } = props;
+  return (
+    <>
+      {isNewSeries && <p class="series hint">Redelivered:</p>}
+      <details
+        class="attempt"
+        open={isOpen}
+        aria-current={isCurrent ? "true" : undefined}
+        onToggle={(event) => {
+          // Told of what the page did itself, too.
+          if (event.currentTarget.open !== isOpen) setOpen(event.currentTarget.open);
+        }}
+      >
+        <summary class="attempt-line">
+          <span class="number attempt-number">{attempt.number}</span>
+          <span>
+            <Badge
+              state={attempt.outcome ?? (attempt.started_at === null ? "scheduled" : "in_flight")}
+            />
+          </span>
+          <span class="attempt-how">{howText(attempt)}</span>
+          <span class="attempt-time">
+            {attempt.started_at === null ? (
+              <Countdown at={attempt.due_at} />
+            ) : (
+              <Time at={attempt.started_at} />
+            )}
+          </span>
+          <span class="number attempt-spent">{spentText(attempt)}</span>
+        </summary>
+        {isOpen && <AttemptBody {...props} />}
+      </details>
+    </>
+  );
+}
+
+function howText({ http_status: status, error, started_at: start }: AttemptShown): string {
+  const parts = [status === null ? null : `HTTP ${status}`, error];
+  const how = parts.filter((part) => part !== null).join(", ");
+  return how === "" && start === null ? "not started" : how;
+}
+
+function spentText({ started_at: start, ended_at: end }: AttemptShown): string {
+  if (start === null) return "";
+  const until = end === null ? now.value : Date.parse(end);
+  return durationText(Math.max(0, until - Date.parse(start)));
+}
+
+function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
+  const { explanation, response_excerpt: excerpt } = attempt;
+  return (
+    <div class="attempt-body stack">
+      {explanation !== null && <p class="explanation">{sentence(explanation)}</p>}
+      <Facts attempt={attempt} />
+      <PhaseBar attempt={attempt} />
+      {excerpt !== null && (
+        <CodeBlock
+          title="What the receiver answered, its beginning"
+          text={excerpt === "" ? "(an empty body)" : excerpt}
+          what="answer"
+        />
+      )}
+      {isPrepared(delivery) && <RequestView {...{ task, delivery, attempt }} />}
+    </div>
+  );
+}
+
+interface RequestViewProps {
+  readonly task: TaskShown;
+  readonly delivery: PreparedDelivery;
+  readonly attempt: AttemptShown;
+}
+
+function RequestView({ task, delivery, attempt }: RequestViewProps) {
+  return (
+    <>
+      <CodeBlock title={requestTitle(attempt)} text={requestHead(delivery, attempt)} what="request">
+        <CopyButton
+          text={attemptCurl(task.id, delivery, attempt)}
+          what="curl command"
+          label="Copy as curl"
+          isLabelled
+        />
+      </CodeBlock>
+      <SignedBytes task={task} delivery={delivery} />
+      <SignatureCheck taskId={task.id} delivery={delivery} />
+    </>
+  );
+}
+
+function requestTitle({ started_at: start, request_headers: own }: AttemptShown): string {
+  if (start === null) return "Request, as it will be sent";
+  // What an attempt carried by itself is known of those that got so far.
+  return own.length === 0 ? "Request that was not sent" : "Request, as it was sent";
+}
+
+function Facts({ attempt }: { readonly attempt: AttemptShown }) {
+  const { refusal, address, retry_after: retryAfter, due_at: due, started_at: start } = attempt;
+  return (
+    <dl class="facts">
+      <dt>Due</dt>
+      <dd>
+        <Time at={due} />
+        {start !== null &&
+          `, started ${durationText(Math.max(0, Date.parse(start) - Date.parse(due)))} later`}
+      </dd>
+      {address !== null && (
+        <>
+          <dt>Address dialled</dt>
+          <dd class="mono">{address}</dd>
+        </>
+      )}
+      {retryAfter !== null && (
+        <>
+          <dt>Retry-After</dt>
+          <dd>
+            <bdi>{retryAfter}</bdi>, which moves no retry
+          </dd>
+        </>
+      )}
+      {refusal !== null && (
+        <>
+          <dt>Refused</dt>
+          <dd>
+            <bdi>{refusal.host}</bdi>
+            {refusal.addresses.length > 0 && ` resolved to ${refusal.addresses.join(", ")}`}:{" "}
+            {refusal.rule}
+          </dd>
+        </>
+      )}
+    </dl>
+  );
+}

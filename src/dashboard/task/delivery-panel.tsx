@@ -1,0 +1,59 @@
+import { Badge } from "../part/badge.tsx";
+import { CopyButton } from "../part/copy-button.tsx";
+import { Countdown } from "../part/time.tsx";
+import type { DeliveryShown, TaskShown } from "../shell/envelope.ts";
+import { AttemptRow } from "./attempt-row.tsx";
+import { attemptKey } from "./timeline-lane.ts";
+
+interface DeliveryPanelProps {
+  readonly task: TaskShown;
+  readonly delivery: DeliveryShown;
+  /** The key of the attempt that one is at. */
+  readonly current: string | null;
+  /** Keys of the attempts that are open. */
+  readonly open: ReadonlySet<string>;
+  readonly setOpen: (key: string, isOpen: boolean) => void;
+  /** Null where it is the only one: then the button at the top does it. */
+  readonly redeliver: { readonly text: string; readonly run: () => void } | null;
+}
+
+/** One webhook: where it goes, how it stands, and every attempt. */
+export function DeliveryPanel(props: DeliveryPanelProps) {
+  const { task, delivery, current, open, setOpen, redeliver } = props;
+  const { kind, url, state, attempts, next_attempt_at: next } = delivery;
+  const hasFailed = attempts.some(({ outcome }) => outcome !== null && outcome !== "delivered");
+  return (
+    <section class="panel delivery" aria-label={`The ${kind}`}>
+      <div class="panel-head">
+        <h2>{kind === "postback" ? "Postback" : "Pingback"}</h2>
+        <Badge state={state === "scheduled" && hasFailed ? "retrying" : state} />
+        {next !== null && <Countdown at={next} />}
+        <span class="grow" />
+        {redeliver !== null && (
+          <button type="button" class="button button-small" onClick={redeliver.run}>
+            {redeliver.text}
+          </button>
+        )}
+      </div>
+      <div class="delivery-head">
+        <p class="url">
+          <code tabIndex={0}>{url}</code> <CopyButton text={url} what="URL" />
+        </p>
+      </div>
+      {attempts.map((attempt, index) => {
+        const key = attemptKey(delivery, index);
+        const before = attempts[index - 1]?.number ?? 0;
+        return (
+          <AttemptRow
+            key={key}
+            isNewSeries={before >= attempt.number}
+            {...{ task, delivery, attempt }}
+            isCurrent={key === current}
+            isOpen={open.has(key)}
+            setOpen={(isOpen) => setOpen(key, isOpen)}
+          />
+        );
+      })}
+    </section>
+  );
+}

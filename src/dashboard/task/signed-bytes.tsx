@@ -1,0 +1,43 @@
+import { useState } from "preact/hooks";
+
+import { Problem } from "../part/notice.tsx";
+import { useAction } from "../shell/action.ts";
+import type { TaskShown } from "../shell/envelope.ts";
+import { bytesText, countText } from "../shell/format.ts";
+import { CodeBlock } from "./code-block.tsx";
+import { type PreparedDelivery, signedText } from "./sent-request.ts";
+import { readTaskText } from "./task-text.ts";
+
+interface SignedBytesProps {
+  readonly task: TaskShown;
+  readonly delivery: PreparedDelivery;
+}
+
+/** What the signature is over: a postback's body, a pingback's URL. */
+export function SignedBytes({ task, delivery }: SignedBytesProps) {
+  const [loaded, setLoaded] = useState<string | null>(null);
+  const action = useAction();
+  const { body } = delivery.request;
+  const text = signedText(delivery) ?? loaded;
+  const isBody = delivery.kind === "postback";
+  const size = isBody ? (body?.bytes ?? 0) : new TextEncoder().encode(text ?? "").length;
+  if (text !== null) {
+    const what = isBody ? "signed body" : "signed URL";
+    const title = `${isBody ? "Body" : "URL"}, exactly as signed: ${countText(size)} bytes`;
+    return <CodeBlock {...{ title, text, what }} />;
+  }
+  return (
+    <div class="row">
+      {action.problem !== null && <Problem text={action.problem} />}
+      <span>The signed body has {countText(size)} bytes.</span>
+      <button
+        type="button"
+        class="button button-small"
+        disabled={action.isBusy}
+        onClick={() => action.run(async () => setLoaded(await readTaskText(task)))}
+      >
+        Show the whole body ({bytesText(size)})
+      </button>
+    </div>
+  );
+}

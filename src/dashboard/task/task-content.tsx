@@ -1,0 +1,139 @@
+import { useState } from "preact/hooks";
+
+import { CopyButton } from "../part/copy-button.tsx";
+import { Loaded } from "../part/notice.tsx";
+import type { TaskShown } from "../shell/envelope.ts";
+import { bytesText } from "../shell/format.ts";
+import { useResource } from "../shell/resource.ts";
+import { CodeBlock } from "./code-block.tsx";
+import { isObject, type JsonSource, jsonText, memberOf, parseJsonSource } from "./json-source.ts";
+import { JsonView } from "./json-view.tsx";
+import { readTaskText } from "./task-text.ts";
+
+// More is shown when it is asked for.
+const AT_ONCE_BYTES_MAX = 65_536;
+
+/** What came in, and what came out. */
+export function TaskContent({ task }: { readonly task: TaskShown }) {
+  const { input_bytes: input, result_bytes: result, state, error, data } = task;
+  const bytes = (input ?? 0) + (result ?? 0);
+  const [isWanted, setWanted] = useState(bytes <= AT_ONCE_BYTES_MAX);
+  return (
+    <>
+      {error !== null && <TaskErrorView error={error} />}
+      {bytes > 0 && !isWanted && (
+        <section class="panel panel-body row" aria-label="Input and result">
+          <span>
+            Input {bytesText(input ?? 0)}, result {bytesText(result ?? 0)}.
+          </span>
+          <button type="button" class="button button-small" onClick={() => setWanted(true)}>
+            Show them
+          </button>
+        </section>
+      )}
+      {bytes > 0 && isWanted && <LoadedContent key={`${state} ${result ?? ""}`} task={task} />}
+      {Object.keys(data).length > 0 && <PostedFields data={data} />}
+    </>
+  );
+}
+
+function LoadedContent({ task }: { readonly task: TaskShown }) {
+  const text = useResource(
+    `text ${task.id} ${task.state}`,
+    async (load) => toContent(await readTaskText(task, load)),
+    { everyMs: 0 },
+  );
+  return (
+    <Loaded resource={text}>
+      {(content) => (
+        <>
+          <Json title="Input" {...{ content }} value={content.input} bytes={task.input_bytes} />
+          <Json title="Result" {...{ content }} value={content.result} bytes={task.result_bytes} />
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+interface Content {
+  /** The whole answer. */
+  readonly text: string;
+  /** Whether it could be read as a tree. */
+  readonly isRead: boolean;
+  readonly input: JsonSource | undefined;
+  readonly result: JsonSource | undefined;
+}
+
+function toContent(text: string): Content {
+  const envelope = parseJsonSource(text);
+  const tasks = memberOf(envelope, "tasks");
+  const task = Array.isArray(tasks) ? (tasks as readonly JsonSource[])[0] : undefined;
+  const input = memberOf(memberOf(task, "data"), "input");
+  return { text, isRead: isObject(envelope), input, result: memberOf(task, "result") };
+}
+
+interface JsonProps {
+  readonly title: string;
+  readonly content: Content;
+  readonly value: JsonSource | undefined;
+  readonly bytes: number | null;
+}
+
+function Json({ title, content, value, bytes }: JsonProps) {
+  if (bytes === null) return null;
+  const size = bytesText(bytes);
+  if (!content.isRead) {
+    return title === "Input" ? (
+      <section class="panel panel-body">
+        <CodeBlock title="Input and result, as they are" text={content.text} what="text" />
+      </section>
+    ) : null;
+  }
+  if (value === undefined) return null;
+  return (
+    <section class="panel" aria-label={title}>
+      <div class="panel-head">
+        <h2>{title}</h2>
+        <span class="hint">{size}</span>
+        <CopyButton text={jsonText(value)} what={title.toLowerCase()} />
+      </div>
+      <div class="panel-body">
+        <JsonView value={value} />
+      </div>
+    </section>
+  );
+}
+
+function TaskErrorView({ error }: { readonly error: NonNullable<TaskShown["error"]> }) {
+  const detail = toSource(error.detail);
+  return (
+    <section class="panel" aria-label="Error">
+      <div class="panel-head">
+        <h2>Error</h2>
+      </div>
+      <div class="panel-body stack">
+        <p class="error-message">{error.message}</p>
+        {detail !== null && detail !== undefined && <JsonView value={detail} />}
+      </div>
+    </section>
+  );
+}
+
+function PostedFields({ data }: Pick<TaskShown, "data">) {
+  const value = toSource(data);
+  if (value === undefined) return null;
+  return (
+    <section class="panel" aria-label="Fields as posted">
+      <div class="panel-head">
+        <h2>Fields as posted</h2>
+      </div>
+      <div class="panel-body">
+        <JsonView value={value} depth={1} />
+      </div>
+    </section>
+  );
+}
+
+function toSource(value: unknown): JsonSource | undefined {
+  return parseJsonSource(JSON.stringify(value ?? null));
+}

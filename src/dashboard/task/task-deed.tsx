@@ -1,0 +1,104 @@
+import { useState } from "preact/hooks";
+
+import type { DeliveryKind } from "../../domain/delivery.ts";
+import { announce } from "../part/announcer.tsx";
+import { Confirm } from "../part/dialog.tsx";
+import { type Action, useAction } from "../shell/action.ts";
+import type { DeliveryShown, Timeline } from "../shell/envelope.ts";
+import { type BulkDeed, canCancel, canRedeliver, doToTask } from "../tasks/bulk.ts";
+
+/** What can be done to one task. */
+export interface TaskDeeds {
+  readonly canCancel: boolean;
+  /** What redelivers, and its words: what has not arrived, or else everything. Null where nothing can be sent. */
+  readonly redelivery: Question | null;
+  /** Does it; asks first where that cannot be undone, or where it was done before. */
+  readonly ask: (question: Question | null) => void;
+  /** What is asked about; null: nothing. */
+  readonly asked: Question | null;
+  readonly action: Action;
+  readonly confirm: () => void;
+  readonly close: () => void;
+}
+
+interface Question {
+  readonly deed: BulkDeed;
+  /** Null is every webhook. */
+  readonly kind: DeliveryKind | null;
+}
+
+/** What can be done to a task now. */
+export function useTaskDeeds({ task, deliveries }: Timeline, reload: () => void): TaskDeeds {
+  const [asked, setAsked] = useState<Question | null>(null);
+  const action = useAction();
+  function start(question: Question): void {
+    action.run(async () => {
+      const { deed, kind } = question;
+      await doToTask(deed, task, kind === null ? {} : { kind });
+      announce(DONE[deed]);
+      setAsked(null);
+      reload();
+    });
+  }
+  function ask(question: Question | null): void {
+    if (question === null) return;
+    const isDone = meant(deliveries, question.kind).every(({ state }) => state === "delivered");
+    if (question.deed === "cancel" || isDone) setAsked(question);
+    else start(question);
+  }
+  return {
+    ...{ ask, asked, action, canCancel: canCancel(task), redelivery: redelivery(task, deliveries) },
+    confirm: () => asked !== null && start(asked),
+    close: () => setAsked(null),
+  };
+}
+
+const DONE: Readonly<Record<BulkDeed, string>> = {
+  redeliver: "It is sent at once.",
+  cancel: "The task is cancelled.",
+};
+
+function redelivery(task: Timeline["task"], deliveries: readonly DeliveryShown[]): Question | null {
+  if (!canRedeliver({ state: task.state, deliveries })) return null;
+  // Whoever has got the one does not need it again because of the other.
+  const missing = deliveries.filter(({ state }) => state !== "delivered");
+  const [only] = missing;
+  const isOne = only !== undefined && missing.length === 1 && deliveries.length > 1;
+  return { deed: "redeliver", kind: isOne ? only.kind : null };
+}
+
+function meant(
+  deliveries: readonly DeliveryShown[],
+  kind: DeliveryKind | null,
+): readonly DeliveryShown[] {
+  return deliveries.filter((each) => kind === null || each.kind === kind);
+}
+
+/** What a button says that redelivers: what is scheduled is only sent earlier. */
+export function redeliveryText(
+  deliveries: readonly DeliveryShown[],
+  kind: DeliveryKind | null,
+): string {
+  const isScheduled = meant(deliveries, kind).every(({ state }) => state === "scheduled");
+  const what = kind === null ? "" : ` the ${kind}`;
+  return isScheduled ? `Send${what} now` : `Redeliver${what}`;
+}
+
+/** The question, while there is one. */
+export function DeedQuestion({ deeds }: { readonly deeds: TaskDeeds }) {
+  const { asked, action, confirm, close } = deeds;
+  if (asked === null) return null;
+  const rest = { confirm, close, isBusy: action.isBusy, problem: action.problem };
+  if (asked.deed === "cancel") {
+    return (
+      <Confirm title="Cancel this task?" verb="Cancel the task" isDanger {...rest}>
+        <p>A queued task never runs, a running one is told to stop. It sends no webhooks.</p>
+      </Confirm>
+    );
+  }
+  return (
+    <Confirm title="Send it again?" verb="Redeliver" otherwise="Leave it" {...rest}>
+      <p>It has arrived before. The receiver gets the same once more.</p>
+    </Confirm>
+  );
+}

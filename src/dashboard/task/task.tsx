@@ -1,0 +1,239 @@
+import { useState } from "preact/hooks";
+
+import { Badge } from "../part/badge.tsx";
+import { CopyButton, copyAndTell } from "../part/copy-button.tsx";
+import { Empty, Loaded, Problem } from "../part/notice.tsx";
+import { ApiError, call } from "../shell/api.ts";
+import { tellTime } from "../shell/clock.ts";
+import type { DeliveryShown, Timeline } from "../shell/envelope.ts";
+import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
+import { useKeys } from "../shell/keyboard.ts";
+import { type Load, useResource } from "../shell/resource.ts";
+import { go, hrefOf } from "../shell/route.ts";
+import { listPath } from "../tasks/list-path.ts";
+import { DeliveryPanel } from "./delivery-panel.tsx";
+import { sentence } from "./sentence.ts";
+import { TaskContent } from "./task-content.tsx";
+import { DeedQuestion, redeliveryText, type TaskDeeds, useTaskDeeds } from "./task-deed.tsx";
+import { TaskFacts } from "./task-facts.tsx";
+import { TimelineChart } from "./timeline-chart.tsx";
+import { attemptKey } from "./timeline-lane.ts";
+
+const PROGRESS_MS = 2000;
+
+/** One task: where it stands and why, from posted to delivered. */
+export function TaskScreen({ id }: { readonly id: string }) {
+  const [pollMs, setPollMs] = useState(0);
+  const resource = useResource(
+    `task ${id}`,
+    async (load) => {
+      const timeline = await readTimeline(id, load);
+      if (typeof timeline === "string") return timeline;
+      tellTime(timeline.time);
+      // Nobody tells of a run's progress.
+      setPollMs(timeline.task.progress === null ? 0 : PROGRESS_MS);
+      return { ...timeline, deliveries: timeline.deliveries.toSorted(postbackFirst) };
+    },
+    { pollMs },
+  );
+  useKeys([
+    { key: "u", does: "Back to the list", run: toList },
+    { key: "Backspace", does: "Back to the list", run: toList },
+    { key: "c", does: "Copy the id", run: () => void copyAndTell(id, "id") },
+  ]);
+  return (
+    <>
+      <p class="crumb">
+        <a href={hrefOf(listPath())}>Tasks</a>
+      </p>
+      <Loaded resource={resource}>
+        {(timeline) =>
+          typeof timeline === "string" ? (
+            <Empty title={timeline} isAlone>
+              <p>It belongs to another account, was erased, or was never posted here.</p>
+            </Empty>
+          ) : (
+            <TaskView timeline={timeline} reload={resource.reload} />
+          )
+        }
+      </Loaded>
+    </>
+  );
+}
+
+/** The task with all that happened to it; a sentence where there is none. */
+async function readTimeline(id: string, load: Load): Promise<Timeline | string> {
+  try {
+    return await call<Timeline>(`/v1/tasks/timeline/${encodeURIComponent(id)}`, load);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.code === 40401) return "There is no task with this id.";
+    if (error.code === 40403) return "This task has been erased: its time was over.";
+    throw error;
+  }
+}
+
+function postbackFirst(a: DeliveryShown, b: DeliveryShown): number {
+  return b.kind.localeCompare(a.kind);
+}
+
+function toList(): void {
+  go(listPath());
+}
+
+interface TaskViewProps {
+  readonly timeline: Timeline;
+  readonly reload: () => void;
+}
+
+function TaskView({ timeline, reload }: TaskViewProps) {
+  const { task } = timeline;
+  const attempts = useAttempts(timeline);
+  const deeds = useTaskDeeds(timeline, reload);
+  const { problem } = deeds.action;
+  useKeys([{ key: "r", does: "Redeliver", run: () => deeds.ask(deeds.redelivery) }]);
+  return (
+    <>
+      <Head {...{ timeline, deeds }} />
+      {problem !== null && deeds.asked === null && <Problem text={problem} />}
+      <div class="stack">
+        <section class="panel panel-body stack" aria-label="Where it stands">
+          <Story timeline={timeline} />
+          <RunProgress task={task} />
+          <TaskFacts timeline={timeline} />
+        </section>
+        <TimelineChart
+          timeline={timeline}
+          current={attempts.cursor.current}
+          open={(key) => attempts.setOpen(key, true)}
+        />
+        <Deliveries {...{ timeline, deeds, attempts }} />
+        <TaskContent task={task} />
+      </div>
+      <DeedQuestion deeds={deeds} />
+    </>
+  );
+}
+
+interface OpenAttempts {
+  readonly cursor: IdCursor;
+  readonly open: ReadonlySet<string>;
+  readonly setOpen: (key: string, isOpen: boolean) => void;
+}
+
+/** Which attempt one is at, and which are open; with their keys. */
+function useAttempts({ deliveries }: Timeline): OpenAttempts {
+  const keys = deliveries.flatMap((each) => each.attempts.map((_, i) => attemptKey(each, i)));
+  const cursor = useIdCursor(keys, "attempt");
+  const [open, setKeys] = useState<ReadonlySet<string>>(new Set());
+  const { current } = cursor;
+  function setOpen(key: string, isOpen: boolean): void {
+    const next = new Set(open);
+    if (isOpen) next.add(key);
+    else next.delete(key);
+    setKeys(next);
+    cursor.moveTo(key);
+  }
+  function toggle(): void {
+    if (current !== null) setOpen(current, !open.has(current));
+  }
+  useKeys([...cursor.keys, { key: "Enter", does: "Open or close the attempt", run: toggle }]);
+  return { cursor, open, setOpen };
+}
+
+interface DeliveriesProps {
+  readonly timeline: Timeline;
+  readonly deeds: TaskDeeds;
+  readonly attempts: OpenAttempts;
+}
+
+function Deliveries({ timeline: { task, deliveries }, deeds, attempts }: DeliveriesProps) {
+  const { cursor, open, setOpen } = attempts;
+  return (
+    <>
+      {deliveries.map((delivery) => {
+        const { kind } = delivery;
+        return (
+          <DeliveryPanel
+            key={kind}
+            {...{ task, delivery, open, setOpen }}
+            current={cursor.current}
+            redeliver={
+              deliveries.length > 1 && deeds.redelivery !== null
+                ? {
+                    text: redeliveryText(deliveries, kind),
+                    run: () => deeds.ask({ deed: "redeliver", kind }),
+                  }
+                : null
+            }
+          />
+        );
+      })}
+    </>
+  );
+}
+
+/** Why nothing was sent, or what became of what was. */
+function Story({ timeline: { story, deliveries } }: Pick<TaskViewProps, "timeline">) {
+  if (story !== null) return <p class="story">{sentence(story)}</p>;
+  return (
+    <>
+      {deliveries.map(({ kind, story: told }) => (
+        <p key={kind} class="story">
+          {deliveries.length > 1 && <span class="none">{sentence(kind)} </span>}
+          {told !== null && sentence(told)}
+        </p>
+      ))}
+    </>
+  );
+}
+
+function RunProgress({ task: { state, progress } }: Pick<Timeline, "task">) {
+  if (state !== "running" || progress === null) return null;
+  return (
+    <div class="run-progress">
+      <progress value={progress.progress} max={1} aria-label="Progress of the run" />
+      <span class="number">{Math.floor(progress.progress * 100)} %</span>
+      {progress.note !== null && <bdi class="hint">{progress.note}</bdi>}
+    </div>
+  );
+}
+
+function Head({ timeline, deeds }: { readonly timeline: Timeline; readonly deeds: TaskDeeds }) {
+  const { task, deliveries } = timeline;
+  const { redelivery, ask, action } = deeds;
+  return (
+    <div class="screen-head task-head">
+      <h1>
+        <Badge state={task.state} title={task.status_message} />
+        {task.ready && (
+          <span class="ready" title="Finished and not collected yet">
+            ready
+          </span>
+        )}
+        <span class="task-name mono">{task.id}</span>
+        <CopyButton text={task.id} what="id" />
+      </h1>
+      {deeds.canCancel && (
+        <button
+          type="button"
+          class="button"
+          disabled={action.isBusy}
+          onClick={() => ask({ deed: "cancel", kind: null })}
+        >
+          Cancel
+        </button>
+      )}
+      {redelivery !== null && (
+        <button
+          type="button"
+          class="button button-primary"
+          disabled={action.isBusy}
+          onClick={() => ask(redelivery)}
+        >
+          {redeliveryText(deliveries, redelivery.kind)}
+        </button>
+      )}
+    </div>
+  );
+}

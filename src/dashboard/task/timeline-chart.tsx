@@ -1,0 +1,179 @@
+import { useState } from "preact/hooks";
+
+import { Segments } from "../part/segments.tsx";
+import { Countdown } from "../part/time.tsx";
+import { now } from "../shell/clock.ts";
+import type { Timeline } from "../shell/envelope.ts";
+import { absoluteText, durationText } from "../shell/format.ts";
+import { type Lane, lanesOf, type Mark, type TimelinePart, viewsOf } from "./timeline-lane.ts";
+import { leftOf, ticksOf, type TimeView } from "./timeline-scale.ts";
+
+interface TimelineChartProps {
+  readonly timeline: Timeline;
+  /** The key of the attempt that one is at. */
+  readonly current: string | null;
+  readonly open: (attempt: string) => void;
+}
+
+const NAMES: readonly { readonly value: TimelinePart; readonly text: string }[] = [
+  { value: "whole", text: "Whole" },
+  { value: "run", text: "Run" },
+  { value: "attempts", text: "Attempts" },
+  { value: "attempt", text: "This attempt" },
+];
+
+// More would touch each other on a phone.
+const TICKS_MAX = 7;
+
+/** From posted to delivered, on one scale of time. */
+export function TimelineChart({ timeline, current, open }: TimelineChartProps) {
+  const [wanted, setPart] = useState<TimelinePart>("whole");
+  const lanes = lanesOf(timeline, isOver(timeline) ? 0 : now.value);
+  const views = viewsOf(lanes, current);
+  const part = views.has(wanted) ? wanted : "whole";
+  const view = views.get(part);
+  // A task that was refused has no history.
+  const isMoment = lanes.every(({ marks }) => marks.every(({ from, to }) => from === to));
+  if (view === undefined || isMoment) return null;
+  return (
+    <section class="panel" aria-label="Timeline">
+      <div class="panel-head">
+        <h2>Timeline</h2>
+        {views.size > 1 && (
+          <Segments
+            label="Part of the timeline"
+            options={NAMES.filter(({ value }) => views.has(value))}
+            value={part}
+            choose={setPart}
+          />
+        )}
+      </div>
+      <div class="timeline">
+        {lanes.map((lane) => (
+          <LaneRow key={lane.name} {...{ lane, view, current, open }} />
+        ))}
+        <Axis view={view} isWhole={part === "whole"} />
+      </div>
+    </section>
+  );
+}
+
+/** Nothing of it goes on any more: it needs no clock. */
+function isOver({ task, deliveries }: Timeline): boolean {
+  const isOpen = task.state === "queued" || task.state === "running";
+  return !isOpen && deliveries.every(({ state }) => state !== "scheduled" && state !== "in_flight");
+}
+
+interface LaneRowProps {
+  readonly lane: Lane;
+  readonly view: TimeView;
+  readonly current: string | null;
+  readonly open: (attempt: string) => void;
+}
+
+function LaneRow({ lane: { name, marks }, view, current, open }: LaneRowProps) {
+  const seen = marks.filter((mark) => mark.to >= view.from && mark.from <= view.to);
+  return (
+    <>
+      <div class="lane-name">{name}</div>
+      <div class="lane">
+        {seen.map((mark) => (
+          <MarkShape
+            key={mark.key}
+            {...{ mark, view, open }}
+            isCurrent={mark.attempt === current && current !== null}
+          />
+        ))}
+        {seen
+          .filter(({ kind }) => kind !== "wait")
+          .map((mark, i, labelled) => (
+            <MarkLabel key={mark.key} {...{ mark, view }} until={labelled[i + 1]?.from ?? null} />
+          ))}
+      </div>
+    </>
+  );
+}
+
+interface MarkShapeProps {
+  readonly mark: Mark;
+  readonly view: TimeView;
+  readonly isCurrent: boolean;
+  readonly open: (attempt: string) => void;
+}
+
+function MarkShape({ mark, view, isCurrent, open }: MarkShapeProps) {
+  const { kind, state, title, attempt, label } = mark;
+  const left = Math.max(0, leftOf(mark.from, view));
+  const width = Math.max(0, Math.min(100, leftOf(mark.to, view)) - left);
+  const style = { left: `${left}%`, width: `${width}%` };
+  const shape = `mark mark-${kind} tone-${state}`;
+  if (attempt === null) {
+    return (
+      <div class={shape} style={style} title={title}>
+        {kind === "wait" && width > WAIT_LABEL_PERCENT && <span>{label}</span>}
+      </div>
+    );
+  }
+  return (
+    <button
+      type="button"
+      class={shape}
+      style={style}
+      title={title}
+      aria-label={title}
+      aria-pressed={isCurrent}
+      onClick={() => open(attempt)}
+    />
+  );
+}
+
+// Narrower ones have no room for their words.
+const WAIT_LABEL_PERCENT = 14;
+const LABEL_PERCENT = 5;
+
+interface MarkLabelProps {
+  readonly mark: Mark;
+  readonly view: TimeView;
+  /** Where the next one begins; null: nowhere. */
+  readonly until: number | null;
+}
+
+function MarkLabel({ mark, view, until }: MarkLabelProps) {
+  const left = Math.max(0, leftOf(mark.from, view));
+  const right = until === null ? 100 : Math.min(100, leftOf(until, view));
+  if (until !== null && right - left < LABEL_PERCENT) return null;
+  // The last one keeps what it needs, on a phone too.
+  const style =
+    until === null
+      ? { left: `min(${left}%, 100% - 104px)` }
+      : { left: `${left}%`, width: `${right - left}%` };
+  return (
+    <div class="mark-label" style={style} aria-hidden={mark.attempt !== null}>
+      {mark.label}
+      {mark.kind === "next" && (
+        <>
+          {" "}
+          <Countdown at={new Date(mark.from).toISOString()} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Axis({ view, isWhole }: { readonly view: TimeView; readonly isWhole: boolean }) {
+  const zero = absoluteText(view.zero);
+  return (
+    <>
+      <div />
+      <div class="axis" aria-hidden="true">
+        {ticksOf(view, TICKS_MAX).map(({ left, afterMs }) => (
+          <div key={afterMs} class="tick" style={{ left: `${left}%` }}>
+            <span>{afterMs === 0 ? "0" : `+${durationText(afterMs)}`}</span>
+          </div>
+        ))}
+      </div>
+      <div />
+      <p class="hint">{isWhole ? `0 is when it was posted, ${zero}.` : `0 is ${zero}.`}</p>
+    </>
+  );
+}

@@ -1,0 +1,142 @@
+import type { AttemptShown, DeliveryShown, Timeline } from "../shell/envelope.ts";
+import { durationText } from "../shell/format.ts";
+import { type TimeView, viewOf } from "./timeline-scale.ts";
+
+/** What a timeline shows, on one line. */
+export interface Lane {
+  readonly name: string;
+  readonly marks: readonly Mark[];
+}
+
+/** A stretch of time, in milliseconds since the epoch. */
+export interface Mark {
+  readonly key: string;
+  readonly kind: "queued" | "run" | "attempt" | "wait" | "next";
+  readonly from: number;
+  readonly to: number;
+  /** How it ended, or that it goes on: a state. */
+  readonly state: string;
+  readonly label: string;
+  /** Everything, on hover. */
+  readonly title: string;
+  /** The attempt that is shown below, by its {@link attemptKey}. */
+  readonly attempt: string | null;
+}
+
+/** What names an attempt on the page. A number may come again, after a redelivery. */
+export function attemptKey(delivery: Pick<DeliveryShown, "kind">, index: number): string {
+  return `${delivery.kind}-${index}`;
+}
+
+/** Queue and run, and below them a line for each webhook. */
+export function lanesOf(timeline: Timeline, now: number): readonly Lane[] {
+  return [
+    { name: "Task", marks: taskMarks(timeline, now) },
+    ...timeline.deliveries
+      .filter(({ attempts }) => attempts.length > 0)
+      .map((each) => ({ name: each.kind, marks: deliveryMarks(each, now) })),
+  ];
+}
+
+function taskMarks({ task, run }: Timeline, now: number): readonly Mark[] {
+  const created = Date.parse(task.created_at);
+  const started = timeOf(task.started_at);
+  const ended = timeOf(task.completed_at);
+  const queuedUntil = started ?? ended ?? Math.max(created, now);
+  const queued: Mark = {
+    ...{ key: "queued", kind: "queued", from: created, to: queuedUntil, attempt: null },
+    ...{ state: "queued", label: `queued ${durationText(queuedUntil - created)}` },
+    title: `Queued for ${durationText(queuedUntil - created)}`,
+  };
+  if (started === null) return [queued];
+  const to = ended ?? Math.max(started, now);
+  const by = runnerText(run.by);
+  const spent = durationText(to - started);
+  return [
+    queued,
+    {
+      ...{ key: "run", kind: "run", from: started, to, state: task.state, attempt: null },
+      label: `${ended === null ? "running" : "run"} ${spent}${by === null ? "" : `, ${by}`}`,
+      title: `Run ${task.runs}${by === null ? "" : ` by ${by}`}: ${spent}`,
+    },
+  ];
+}
+
+/** Who runs a task: `worker resizer-1`; null where it is not known. */
+export function runnerText({ kind, name }: Timeline["run"]["by"]): string | null {
+  if (kind === null) return name;
+  return name === null ? kind : `${kind} ${name}`;
+}
+
+function deliveryMarks(delivery: DeliveryShown, now: number): readonly Mark[] {
+  return delivery.attempts.flatMap((attempt, index) => {
+    const key = attemptKey(delivery, index);
+    const mark = toMark(attempt, { key, now });
+    const before = delivery.attempts[index - 1];
+    const ended = timeOf(before?.ended_at ?? null);
+    // A number that starts again is a series that somebody asked for: nothing waited for it.
+    if (before === undefined || ended === null || before.number >= attempt.number) return [mark];
+    return [waitMark({ key: `${key}-wait`, from: ended, to: mark.from }), mark];
+  });
+}
+
+function toMark(
+  attempt: AttemptShown,
+  { key, now }: { readonly key: string; readonly now: number },
+): Mark {
+  const { number, outcome, http_status: status, error } = attempt;
+  const started = timeOf(attempt.started_at);
+  if (started === null) {
+    const due = Date.parse(attempt.due_at);
+    const at = Math.max(due, now);
+    return {
+      ...{ key, kind: "next", from: due, to: at, state: "scheduled", attempt: key },
+      ...{ label: `${number} next`, title: `Attempt ${number} is due` },
+    };
+  }
+  const to = timeOf(attempt.ended_at) ?? Math.max(started, now);
+  const how = outcome === null ? "in flight" : (status ?? error ?? outcome);
+  const title = `Attempt ${number}: ${how}, ${durationText(to - started)}`;
+  const state = outcome ?? "in_flight";
+  const label = `${number} · ${status ?? (outcome === null ? "in flight" : outcome.replace("_", " "))}`;
+  return { key, kind: "attempt", from: started, to, state, label, title, attempt: key };
+}
+
+function waitMark(span: {
+  readonly key: string;
+  readonly from: number;
+  readonly to: number;
+}): Mark {
+  const wait = `wait ${durationText(span.to - span.from)}`;
+  return { ...span, kind: "wait", state: "waiting", label: wait, title: wait, attempt: null };
+}
+
+/** The parts of a timeline that one can look at more closely. */
+export type TimelinePart = "whole" | "run" | "attempts" | "attempt";
+
+/** The views there are, by their parts; `attempt` is the one with that key. */
+export function viewsOf(
+  lanes: readonly Lane[],
+  attempt: string | null,
+): ReadonlyMap<TimelinePart, TimeView> {
+  const marks = lanes.flatMap((lane) => lane.marks);
+  const begin = Math.min(...marks.map(({ from }) => from));
+  const views = new Map<TimelinePart, TimeView>([["whole", around(marks, begin)]]);
+  const run = marks.filter(({ kind }) => kind === "run");
+  // Without the one to come: the wait for it may be longer than all that has happened.
+  const attempts = marks.filter(({ kind }) => kind === "attempt");
+  const one = attempts.filter((mark) => mark.attempt === attempt);
+  if (run.length > 0) views.set("run", around(run));
+  if (attempts.length > 0) views.set("attempts", around(attempts));
+  if (one.length > 0) views.set("attempt", around(one));
+  return views;
+}
+
+function around(marks: readonly Mark[], begin?: number): TimeView {
+  const from = begin ?? Math.min(...marks.map((mark) => mark.from));
+  return viewOf(from, Math.max(...marks.map((mark) => mark.to)));
+}
+
+function timeOf(text: string | null): number | null {
+  return text === null ? null : Date.parse(text);
+}

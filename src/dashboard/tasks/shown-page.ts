@@ -1,0 +1,34 @@
+import { useState } from "preact/hooks";
+
+import { followPage, freshPage, type ShownPage, type TaskPage } from "./task-page.ts";
+
+interface Kept {
+  readonly place: string;
+  /** What was read last. */
+  readonly fresh: TaskPage;
+  readonly page: ShownPage;
+}
+
+/**
+ * The page as it is shown while newer states of it are read: tasks stay where they are. Another place begins anew. Gives
+ * what shows the tasks that came since, too.
+ */
+export function useShownPage(
+  place: string,
+  fresh: TaskPage | null,
+): readonly [page: ShownPage | null, showArrived: () => void] {
+  const [kept, setKept] = useState<Kept | null>(null);
+  const before = kept?.place === place ? kept : null;
+  let now = before;
+  if (fresh !== null && fresh !== before?.fresh) {
+    const page = before === null ? freshPage(fresh) : followPage(before.page, fresh);
+    now = { place, fresh, page };
+    setKept(now);
+  }
+  function showArrived(): void {
+    if (now === null) return;
+    setKept({ ...now, page: freshPage(now.fresh) });
+    globalThis.scrollTo(0, 0);
+  }
+  return [now?.page ?? null, showArrived];
+}

@@ -1,0 +1,50 @@
+import { call } from "../shell/api.ts";
+import type { SearchEnvelope } from "../shell/envelope.ts";
+import type { Load } from "../shell/resource.ts";
+import { PAGE_SIZE, type TaskPage } from "./task-page.ts";
+
+const PAGE_SIZE_MAX = 200;
+
+/** Pages that are asked for by themselves while nothing is found. */
+const EMPTY_PAGES_MAX = 10;
+
+/** Which page is asked for. */
+export interface TaskPageQuery {
+  readonly q: string;
+  readonly cursor: string | null;
+  /** New tasks that are there already: so many more are asked for, to hear of the others too. */
+  readonly waiting: number;
+}
+
+/**
+ * One page of tasks. Where nothing is found yet it looks further back by itself, ten pages at most; a page that is asked
+ * for by itself looks at one, so that nothing keeps the daemon busy while nobody looks.
+ */
+export async function readTaskPage(
+  { q, cursor, waiting }: TaskPageQuery,
+  load: Load,
+): Promise<TaskPage> {
+  const limit = Math.min(PAGE_SIZE_MAX, PAGE_SIZE + waiting);
+  let page = await readPage({ q, cursor, limit }, load);
+  const more = load.isAutomatic ? 0 : EMPTY_PAGES_MAX - 1;
+  for (let count = 0; count < more && page.rows.length === 0 && page.next !== null; count++) {
+    page = await readPage({ q, cursor: page.next, limit }, load);
+  }
+  return page;
+}
+
+async function readPage(
+  {
+    q,
+    cursor,
+    limit,
+  }: { readonly q: string; readonly cursor: string | null; readonly limit: number },
+  load: Load,
+): Promise<TaskPage> {
+  const query = new URLSearchParams({ limit: String(limit) });
+  if (q !== "") query.set("q", q);
+  if (cursor !== null) query.set("cursor", cursor);
+  const envelope = await call<SearchEnvelope>(`/v1/tasks/search?${query.toString()}`, load);
+  const { tasks, next_cursor: next, examined_until: examinedUntil } = envelope;
+  return { rows: tasks, next, examinedUntil };
+}

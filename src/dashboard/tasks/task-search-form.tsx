@@ -1,0 +1,119 @@
+import { useEffect, useId, useState } from "preact/hooks";
+
+import { SEARCHED_DELIVERIES, SEARCHED_STATES } from "../../domain/task-search.ts";
+import { stateText } from "../part/badge.tsx";
+import { setQuery } from "../shell/route.ts";
+import { isOperator } from "../shell/session.ts";
+import { listedIn, toggled } from "./task-filter.ts";
+
+const FIELD_ID = "task-search";
+
+/** Puts the cursor into the search. */
+export function focusSearch(): void {
+  const field = document.querySelector<HTMLInputElement>(`#${FIELD_ID}`);
+  field?.focus();
+  field?.select();
+}
+
+/** Looks for something else, from its first page on. */
+export function search(q: string): void {
+  setQuery({ q: q.trim(), cursor: null });
+}
+
+interface TaskSearchFormProps {
+  readonly q: string;
+  /** What is wrong with it. */
+  readonly fault: string | null;
+}
+
+/** The search in words, and its usual words to click. */
+export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
+  const [draft, setDraft] = useState(q);
+  const hintId = useId();
+  // By a filter or the browser's buttons.
+  useEffect(() => setDraft(q), [q]);
+  return (
+    <form
+      role="search"
+      class="task-search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        search(draft);
+      }}
+    >
+      <div class="task-search-line">
+        <input
+          id={FIELD_ID}
+          type="search"
+          aria-label="Search tasks"
+          aria-describedby={hintId}
+          aria-invalid={fault !== null}
+          placeholder="tag:order-17  state:failed  host:example.com"
+          autocomplete="off"
+          autocapitalize="off"
+          spellcheck={false}
+          value={draft}
+          onInput={(event) => setDraft(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Escape" && draft === q) event.currentTarget.blur();
+            else if (event.key === "Escape") setDraft(q);
+          }}
+        />
+        <button type="submit" class="button">
+          Search
+        </button>
+        {q !== "" && (
+          <button type="button" class="button" onClick={() => search("")}>
+            Clear
+          </button>
+        )}
+      </div>
+      <p id={hintId} class={fault === null ? "hint" : "fault"} role={fault ? "alert" : undefined}>
+        {fault ?? <Hint />}
+      </p>
+      <div class="filters">
+        <Filter {...{ q }} name="state" label="State" values={SEARCHED_STATES} />
+        <Filter {...{ q }} name="delivery" label="Webhooks" values={SEARCHED_DELIVERIES} />
+      </div>
+    </form>
+  );
+}
+
+function Hint() {
+  const names = ["tag", "type", "host", ...(isOperator.value ? ["account"] : []), "code", "id"];
+  return (
+    <>
+      Words that must all hold: {names.map((name) => `${name}:`).join(" ")} after:2h before:7d. A
+      bare word is a tag or an id.
+    </>
+  );
+}
+
+interface FilterProps {
+  readonly q: string;
+  readonly name: string;
+  readonly label: string;
+  readonly values: readonly string[];
+}
+
+function Filter({ q, name, label, values }: FilterProps) {
+  const chosen = listedIn(q, name);
+  return (
+    <div class="filter" role="group" aria-label={label}>
+      <span class="filter-name" aria-hidden="true">
+        {label}
+      </span>
+      {values.map((value) => (
+        <button
+          key={value}
+          type="button"
+          class="chip"
+          aria-pressed={chosen.includes(value)}
+          onClick={() => search(toggled(q, name, value))}
+        >
+          {stateText(value)}
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,191 @@
+import { Badge } from "../part/badge.tsx";
+import { CopyButton } from "../part/copy-button.tsx";
+import { Countdown, Time } from "../part/time.tsx";
+import { now } from "../shell/clock.ts";
+import type { DeliveryBrief, TaskRow } from "../shell/envelope.ts";
+import { countOf, durationText } from "../shell/format.ts";
+import { hrefOf } from "../shell/route.ts";
+import type { Selection } from "./task-selection.ts";
+
+interface TaskTableProps {
+  readonly rows: readonly TaskRow[];
+  /** Those that the search does not find any more. */
+  readonly gone: ReadonlySet<string>;
+  readonly current: string | null;
+  readonly moveTo: (id: string) => void;
+  readonly selection: Selection;
+  /** Whether rows belong to several accounts. */
+  readonly hasAccounts: boolean;
+}
+
+/** Tasks, a line each. */
+export function TaskTable(props: TaskTableProps) {
+  const { rows, selection, hasAccounts } = props;
+  const isWhole = rows.every(({ id }) => selection.has(id));
+  return (
+    <div class="table-scroll">
+      <table class="task-table">
+        <thead>
+          <tr>
+            <th scope="col" class="pick">
+              <input
+                type="checkbox"
+                aria-label="Select all tasks of this page"
+                checked={isWhole}
+                onChange={() => selection.setAll(!isWhole)}
+              />
+            </th>
+            <th scope="col">State</th>
+            <th scope="col">Task</th>
+            <th scope="col">Tag</th>
+            <th scope="col">Webhooks</th>
+            <th scope="col">Type</th>
+            {hasAccounts && <th scope="col">Account</th>}
+            <th scope="col">Created</th>
+            <th scope="col" class="number">
+              Run
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <Row key={row.id} row={row} {...props} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({
+  row,
+  gone,
+  current,
+  moveTo,
+  selection,
+  hasAccounts,
+}: TaskTableProps & { row: TaskRow }) {
+  const { id, state, type, tag, login } = row;
+  const isGone = gone.has(id);
+  return (
+    <tr
+      aria-current={id === current ? "true" : undefined}
+      class={isGone ? "is-gone" : undefined}
+      title={isGone ? "The search does not find this task any more." : undefined}
+      onClick={() => moveTo(id)}
+    >
+      <td class="pick">
+        <input
+          type="checkbox"
+          aria-label={`Select task ${id}`}
+          checked={selection.has(id)}
+          onClick={(event) => {
+            if (event.shiftKey) selection.extend(id);
+            else selection.toggle(id);
+          }}
+        />
+      </td>
+      <StateCell row={row} />
+      <td class="task-id">
+        <a class="mono" href={hrefOf(`/tasks/${encodeURIComponent(id)}`)} title={id}>
+          {shortId(id)}
+        </a>
+        <CopyButton text={id} what="id" />
+      </td>
+      <td class="of-tag">{tag === null ? <None /> : <Clipped text={tag} />}</td>
+      <td class="of-webhooks">
+        <Webhooks row={row} />
+      </td>
+      <td class="less">{type === null ? <None /> : <Clipped text={type} />}</td>
+      {hasAccounts && (
+        <td class="less">
+          <Clipped text={login} />
+        </td>
+      )}
+      <td class="of-time">
+        <Time at={row.created_at} />
+      </td>
+      <td class="number less">
+        {state === "queued" && row.start_at !== null ? <Time at={row.start_at} /> : runText(row)}
+      </td>
+    </tr>
+  );
+}
+
+function StateCell({ row: { state, status_message: message, ready } }: { readonly row: TaskRow }) {
+  return (
+    <td class="of-state">
+      <Badge state={state} title={message} />
+      {ready && (
+        <span class="ready" title="Finished and not collected yet">
+          ready
+        </span>
+      )}
+    </td>
+  );
+}
+
+/** The beginning and the end of an id: ids that were made one after the other begin alike. */
+export function shortId(id: string): string {
+  return id.length <= 16 ? id : `${id.slice(0, 4)}…${id.slice(-8)}`;
+}
+
+function None() {
+  return <span class="none">–</span>;
+}
+
+function Clipped({ text }: { readonly text: string }) {
+  return (
+    <bdi class="clipped" title={text}>
+      {text}
+    </bdi>
+  );
+}
+
+function runText({ state, started_at: start, completed_at: end, progress }: TaskRow): string {
+  if (start === null) return "–";
+  if (end !== null) return durationText(Date.parse(end) - Date.parse(start));
+  if (state !== "running") return "–";
+  if (progress !== null) return `${Math.floor(progress.progress * 100)} %`;
+  return durationText(Math.max(0, now.value - Date.parse(start)));
+}
+
+function Webhooks({ row: { state, deliveries } }: { readonly row: TaskRow }) {
+  if (deliveries.length === 0) return <span class="none">none</span>;
+  // What is cancelled sends nothing.
+  if (state === "cancelled") return <span class="none">not sent</span>;
+  return (
+    <ul class="webhooks">
+      {deliveries.map((each) => (
+        <li key={each.kind}>
+          <Badge state={shownState(each)} />
+          <span>{each.kind}</span>
+          <bdi class="clipped webhook-host" title={each.host}>
+            {each.host}
+          </bdi>
+          <Last delivery={each} />
+          {each.next_attempt_at !== null && each.state === "scheduled" && (
+            <Countdown at={each.next_attempt_at} />
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** A delivery's state; one that failed and will be tried again is `retrying`. */
+export function shownState({ state, last }: Pick<DeliveryBrief, "state" | "last">): string {
+  const hasFailed = last !== null && last.outcome !== "delivered";
+  return state === "scheduled" && hasFailed ? "retrying" : state;
+}
+
+function Last({ delivery: { attempts, last } }: { readonly delivery: DeliveryBrief }) {
+  if (last === null) return null;
+  const how = last.http_status === null ? (last.error ?? last.outcome) : String(last.http_status);
+  return (
+    <span class="none" title={`${countOf(attempts, "attempt")}, the last one: ${how}`}>
+      <span class="clipped webhook-last">{how}</span>
+      {attempts > 1 && ` ×${attempts}`}
+    </span>
+  );
+}

@@ -1,0 +1,203 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+
+import { parseTaskSearch } from "../../domain/task-search.ts";
+import { Problem } from "../part/notice.tsx";
+import { ApiError, errorText } from "../shell/api.ts";
+import { now } from "../shell/clock.ts";
+import type { TaskRow } from "../shell/envelope.ts";
+import { countText } from "../shell/format.ts";
+import { useIdCursor } from "../shell/id-cursor.ts";
+import { useKeys } from "../shell/keyboard.ts";
+import { useResource } from "../shell/resource.ts";
+import { go, route, setQuery } from "../shell/route.ts";
+import { isOperator, shownAccount } from "../shell/session.ts";
+import { BulkDialog } from "./bulk-dialog.tsx";
+import { type BulkDeed, tasksFor } from "./bulk.ts";
+import { keepListPath } from "./list-path.ts";
+import { useShownPage } from "./shown-page.ts";
+import { readTaskPage } from "./task-list.ts";
+import { NothingFound, PageEnd } from "./task-page-end.tsx";
+import type { ShownPage, TaskPage } from "./task-page.ts";
+import { focusSearch, TaskSearchForm } from "./task-search-form.tsx";
+import { type Selection, useSelection } from "./task-selection.ts";
+import { TaskTable } from "./task-table.tsx";
+
+// Older pages change rarely.
+const OLDER_EVERY_MS = 5000;
+
+/** Every task that one may see, newest first, and what can be done to several. */
+export function TasksScreen() {
+  const q = route.value.query.get("q") ?? "";
+  const cursor = route.value.query.get("cursor");
+  const place = `${shownAccount.value ?? ""} ${cursor ?? ""} ${q}`;
+  const [waiting, setWaiting] = useState(0);
+  const pages = useResource(
+    place,
+    async (load): Promise<TaskPage | { readonly fault: string }> => {
+      const parsed = parseTaskSearch(q, now.peek());
+      if ("problem" in parsed) return { fault: parsed.problem };
+      try {
+        return await readTaskPage({ q, cursor, waiting }, load);
+      } catch (error) {
+        if (error instanceof ApiError && error.code === 40000) return { fault: errorText(error) };
+        throw error;
+      }
+    },
+    cursor === null ? {} : { everyMs: OLDER_EVERY_MS },
+  );
+  const { data, problem, reload } = pages;
+  const fault = data !== null && "fault" in data ? data.fault : null;
+  const fresh = data !== null && "rows" in data ? data : null;
+  const [page, showArrived] = useShownPage(place, fresh);
+  keepListPath(route.value.query);
+  const arrived = page?.arrived.length ?? 0;
+  if (arrived !== waiting) setWaiting(arrived);
+  return (
+    <>
+      <div class="screen-head">
+        <h1>Tasks</h1>
+      </div>
+      <TaskSearchForm q={q} fault={fault} />
+      {problem !== null && <Problem text={problem} retry={reload} />}
+      {fault === null && (
+        <section class="panel" aria-label="Found tasks">
+          {page === null ? (
+            problem === null && <p class="loading">Loading…</p>
+          ) : (
+            <FoundTasks key={place} {...{ q, cursor, page, showArrived, reload }} />
+          )}
+        </section>
+      )}
+    </>
+  );
+}
+
+interface FoundTasksProps {
+  readonly q: string;
+  readonly cursor: string | null;
+  readonly page: ShownPage;
+  readonly showArrived: () => void;
+  readonly reload: () => void;
+}
+
+function FoundTasks({ q, cursor, page, showArrived, reload }: FoundTasksProps) {
+  const { rows, arrived } = page;
+  const ids = rows.map(({ id }) => id);
+  const { current, moveTo, keys } = useIdCursor(ids, "task");
+  const selection = useSelection(ids);
+  const [deed, setDeed] = useState<BulkDeed | null>(null);
+  const chosen = rows.filter(({ id }) => selection.has(id));
+  const target = chosen.length > 0 ? chosen : rows.filter(({ id }) => id === current);
+  function start(wanted: BulkDeed): void {
+    if (tasksFor(wanted, target).length > 0) setDeed(wanted);
+  }
+  function onCurrent(act: (id: string) => void): () => void {
+    return () => {
+      if (current !== null) act(current);
+    };
+  }
+  useKeys([
+    { key: "/", does: "Search", run: focusSearch },
+    ...keys,
+    { key: "Enter", does: "Open the task", run: onCurrent((id) => go(`/tasks/${id}`)) },
+    { key: "x", does: "Select the task", run: onCurrent((id) => selection.toggle(id)) },
+    { key: "X", does: "Select up to the task", run: onCurrent((id) => selection.extend(id)) },
+    { key: "r", does: "Redeliver what is selected", run: () => start("redeliver") },
+    ...(arrived.length > 0 ? [{ key: "n", does: "Show new tasks", run: showArrived }] : []),
+  ]);
+  return (
+    <>
+      <ListHead {...{ cursor, showArrived }} arrived={arrived.length} count={rows.length}>
+        <DeedButtons {...{ chosen, selection }} start={setDeed} />
+      </ListHead>
+      {rows.length === 0 ? (
+        <NothingFound q={q} hasMore={page.next !== null} isFirst={cursor === null} />
+      ) : (
+        <TaskTable
+          {...{ rows, current, moveTo, selection }}
+          gone={page.gone}
+          hasAccounts={isOperator.value && shownAccount.value === null}
+        />
+      )}
+      <PageEnd page={page} />
+      {deed !== null && (
+        <BulkDialog
+          deed={deed}
+          rows={tasksFor(deed, target)}
+          chosen={target.length}
+          close={() => {
+            setDeed(null);
+            reload();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+interface DeedButtonsProps {
+  readonly chosen: readonly TaskRow[];
+  readonly selection: Selection;
+  readonly start: (deed: BulkDeed) => void;
+}
+
+function DeedButtons({ chosen, selection, start }: DeedButtonsProps) {
+  if (chosen.length === 0) return null;
+  return (
+    <>
+      {DEEDS.map(({ deed, verb }) => {
+        const count = tasksFor(deed, chosen).length;
+        if (count === 0) return null;
+        return (
+          <button key={deed} type="button" class="button button-small" onClick={() => start(deed)}>
+            {verb} {countText(count)}
+          </button>
+        );
+      })}
+      <button type="button" class="link-button" onClick={selection.clear}>
+        Clear the selection of {countText(chosen.length)}
+      </button>
+    </>
+  );
+}
+
+const DEEDS: readonly { readonly deed: BulkDeed; readonly verb: string }[] = [
+  { deed: "redeliver", verb: "Redeliver" },
+  { deed: "cancel", verb: "Cancel" },
+];
+
+interface ListHeadProps {
+  readonly cursor: string | null;
+  readonly arrived: number;
+  readonly count: number;
+  readonly showArrived: () => void;
+  readonly children: ComponentChildren;
+}
+
+function ListHead({ cursor, arrived, count, showArrived, children }: ListHeadProps) {
+  if (cursor === null && arrived === 0 && count === 0) return null;
+  return (
+    <div class="list-head">
+      {cursor === null ? (
+        arrived > 0 && (
+          <button type="button" class="button button-small button-new" onClick={showArrived}>
+            {countText(arrived)} new
+          </button>
+        )
+      ) : (
+        <button
+          type="button"
+          class="button button-small"
+          onClick={() => setQuery({ cursor: null })}
+        >
+          Back to the newest
+        </button>
+      )}
+      {children}
+      <span class="hint list-count">
+        {count > 0 && `${countText(count)} on this page, newest first`}
+      </span>
+    </div>
+  );
+}

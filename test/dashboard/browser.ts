@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, type TestContext } from "node:test";
+
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+
+import { afterwards, type TestAccount } from "../helpers/daemon.ts";
+import { areAtHand, findProgram } from "../peers/peer-process.ts";
+
+/** Chromium, as its users have it: driven over its own protocol, with nothing put between it and the daemon. */
+
+const CHROMIUM = { program: "chromium", debianPackage: "chromium" };
+
+const APPEARS_MS_MAX = 15_000;
+
+export type Theme = "light" | "dark";
+
+export interface PageOptions {
+  readonly theme?: Theme;
+  /** In CSS pixels; 1280 × 900 unless told. */
+  readonly size?: { readonly width: number; readonly height: number };
+}
+
+/** A page of a browser profile of its own, with what went wrong in it. */
+export interface TestPage {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** What the console complained of, exceptions, refused scripts and styles, and requests that left the daemon. */
+  readonly complaints: string[];
+}
+
+let browser: Promise<Browser> | null = null;
+
+after(async () => {
+  await (await browser)?.close();
+});
+
+/** Whether there is a Chromium; where there is none the test is skipped, saying so. */
+export function hasBrowser(t: TestContext): boolean {
+  return areAtHand(t, [CHROMIUM]);
+}
+
+/** Opens a page in a new profile; closed after the test, which fails when the page complained of anything. */
+export async function openPage(
+  t: TestContext,
+  origin: string,
+  options: PageOptions = {},
+): Promise<TestPage> {
+  const { theme = "light", size = { width: 1280, height: 900 } } = options;
+  browser ??= launch();
+  const context = await (
+    await browser
+  ).newContext({
+    baseURL: origin,
+    colorScheme: theme,
+    viewport: size,
+    locale: "en-GB",
+    timezoneId: "UTC",
+    reducedMotion: "reduce",
+  });
+  // What does not appear by then is a fault; the test says which before the runner's own time is over.
+  context.setDefaultTimeout(APPEARS_MS_MAX);
+  const page = await context.newPage();
+  const complaints = complaintsOf(page, origin);
+  // Before the daemon stops, of which the page would complain.
+  afterwards(t, () => context.close());
+  t.after(() => assert.deepEqual(complaints, [], "the page complained"));
+  return { page, context, complaints };
+}
+
+async function launch(): Promise<Browser> {
+  const executablePath = findProgram(CHROMIUM.program);
+  assert(executablePath !== null);
+  return chromium.launch({
+    executablePath,
+    // Root has no sandbox. And whatever the browser would like to fetch for itself, it cannot find.
+    args: [
+      "--no-sandbox",
+      "--disable-dev-shm-usage",
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    ],
+  });
+}
+
+function complaintsOf(page: Page, origin: string): string[] {
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(`exception: ${error.message}`));
+  page.on("console", (message) => {
+    const isComplaint = message.type() === "error" || message.type() === "warning";
+    if (isComplaint) complaints.push(`${message.type()}: ${message.text()}`);
+  });
+  page.on("request", (request) => {
+    const url = request.url();
+    const isOurs =
+      url.startsWith(`${origin}/`) || url.startsWith("data:") || url.startsWith("blob:");
+    if (!isOurs) complaints.push(`a request to ${url}`);
+  });
+  return complaints;
+}
+
+/** Signs an account in by the form, as a person does. */
+export async function signIn(page: Page, { login, key }: TestAccount): Promise<void> {
+  await page.goto("/dashboard/");
+  await page.getByLabel("Login").fill(login);
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+}
+
+const require = createRequire(import.meta.url);
+
+/** What axe-core finds wrong with the page as it stands, or with a part of it, a line each. */
+export async function accessProblems(page: Page, part = "html"): Promise<readonly string[]> {
+  const isThere = await page.evaluate("typeof axe === 'object'");
+  // Through the browser's protocol: the page's own policy lets no foreign script in.
+  if (isThere !== true) {
+    await page.evaluate(readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"));
+  }
+  const found: unknown = await page.evaluate(
+    `axe.run(${JSON.stringify(part)}, { resultTypes: ["violations"] }).then(({ violations }) =>
+      violations.flatMap(({ id, help, nodes }) =>
+        nodes.map((node) => id + ": " + help + ": " + node.target.join(" ") + " " + (node.failureSummary ?? ""))))`,
+  );
+  assert(Array.isArray(found));
+  return found.map(String);
+}
+
+const SCREENSHOTS = process.env["POSTBACKD_SCREENSHOTS"] ?? join(tmpdir(), "postbackd-screenshots");
+
+/** Puts a picture of the whole page where a person may look at it. */
+export async function takeScreenshot(page: Page, name: string): Promise<void> {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
+}

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { startReceiver, type Receiver } from "../helpers/receiver.ts";
+import { openPage, signIn } from "./browser.ts";
+import { mark, takeSteps } from "./visit.ts";
+
+// One attempt and no more.
+const TOML = "[webhooks]\nretry_after = []\n";
+
+test("a failed delivery", (t) =>
+  takeSteps(
+    t,
+    {
+      "is found, understood, sent again and seen to arrive by keyboard alone": isMendedByKeyboard,
+      "is sent again from the list, after a question, by keyboard alone": isRedeliveredFromList,
+      "is recovered with all others of its host, counted before they are sent": isRecovered,
+    },
+    { toml: TOML },
+  ));
+
+/** Posts tasks whose webhooks fail for good, one of them with the tag, between others that succeed. */
+async function failDeliveries(
+  daemon: TestDaemon,
+  receiver: Receiver,
+  tag: string,
+): Promise<string> {
+  const seen = receiver.requests.length;
+  receiver.answerNext(
+    { kind: "status", status: 503, body: "The shop is closed for stocktaking." },
+    { kind: "status", status: 204 },
+  );
+  const [task] = (await daemon.post([{ tag, postback_url: receiver.url("/hook") }])).tasks;
+  await receiver.waitFor(seen + 1);
+  await daemon.post([{ tag: "order-fine", postback_url: receiver.url("/hook") }]);
+  await receiver.waitFor(seen + 2);
+  return task?.id ?? "";
+}
+
+async function press(page: Page, ...keys: readonly string[]): Promise<void> {
+  for (const key of keys) await page.keyboard.press(key);
+}
+
+async function isMendedByKeyboard(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const receiver = await startReceiver(t);
+  const id = await failDeliveries(daemon, receiver, "order-17");
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await page.goto("/dashboard/tasks");
+  await page.getByText("order-17").waitFor();
+  const isSame = await mark(page);
+
+  await press(page, "/");
+  await page.keyboard.type("delivery:given_up tag:order-17");
+  await press(page, "Enter");
+  // The old list goes before the new one is there, and keys move in what is there.
+  await page.getByText("order-fine").waitFor({ state: "detached" });
+  await page.getByText("order-17").waitFor();
+  assert.equal(new URL(page.url()).searchParams.get("q"), "delivery:given_up tag:order-17");
+  // Out of the field, into the list.
+  await press(page, "Escape", "j", "k", "Enter");
+  await page.getByRole("heading", { name: id }).waitFor();
+
+  await press(page, "j", "Enter");
+  const attempt = page.getByRole("region", { name: "The postback" });
+  await attempt.getByText("HTTP 503", { exact: false }).first().waitFor();
+  await attempt.getByText("The shop is closed for stocktaking.").waitFor();
+  const reason = await attempt.locator(".explanation").textContent();
+  assert.match(reason ?? "", /503/);
+
+  await press(page, "r");
+  await page.getByRole("status").filter({ hasText: "It is sent at once." }).waitFor();
+  await attempt.getByText("delivered", { exact: true }).first().waitFor();
+  await receiver.waitFor(3);
+  await isSame();
+  await press(page, "u");
+  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  await isSame();
+}
+
+async function isRedeliveredFromList(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const receiver = await startReceiver(t);
+  await failDeliveries(daemon, receiver, "order-18");
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await page.goto("/dashboard/tasks?q=tag:order-18");
+  const row = page.getByRole("row").filter({ hasText: "order-18" });
+  await row.getByText("given up").waitFor();
+
+  await press(page, "j", "r");
+  const asked = page.getByRole("dialog", { name: "Redeliver 1 task?" });
+  await asked.waitFor();
+  await press(page, "Escape");
+  await asked.waitFor({ state: "detached" });
+  assert.equal(receiver.requests.length, 2);
+  await press(page, "r");
+  await asked.waitFor();
+  await focusOn(page, "Redeliver 1");
+  await press(page, "Enter");
+  await row.getByText("delivered", { exact: true }).waitFor();
+  assert.equal((await receiver.waitFor(3)).length, 3);
+  // And what was read stays where it was.
+  assert.equal(await row.getAttribute("aria-current"), "true");
+}
+
+/** Goes by Tab to the button of this name. */
+async function focusOn(page: Page, name: string): Promise<void> {
+  for (let i = 0; i < 10; i++) {
+    if ((await page.evaluate("document.activeElement?.textContent")) === name) return;
+    await press(page, "Tab");
+  }
+  assert.fail(`Tab does not lead to ${name}`);
+}
+
+async function isRecovered(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const receiver = await startReceiver(t);
+  await failDeliveries(daemon, receiver, "order-19");
+  await failDeliveries(daemon, receiver, "order-20");
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await page.goto("/dashboard/hosts");
+  const { host } = receiver;
+  await page.getByRole("button", { name: `Recover failed deliveries to ${host}` }).click();
+  const dialog = page.getByRole("dialog", { name: "Recover failed deliveries" });
+  await dialog.getByRole("button", { name: "Count them" }).click();
+  await dialog.getByRole("button", { name: /^Redeliver 2 deliveries at \d+ a second/ }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.equal((await receiver.waitFor(6)).length, 6);
+  const order = page.getByRole("group", { name: "Recoveries" }).getByRole("row").nth(1);
+  await order.getByText(host).waitFor();
+  await order.getByText("completed").waitFor();
+}

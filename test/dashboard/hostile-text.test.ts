@@ -1,0 +1,269 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { naughtyStrings } from "../http/corpora.ts";
+import { askAsWorker, createTestWorker, type ClaimedTask } from "../http/worker-requests.ts";
+import { openPage, signIn, type TestPage } from "./browser.ts";
+import { forgive, goTo, signInAsOperator, takeSteps } from "./visit.ts";
+
+const SCRIPT = `<script>alert(1)</script>`;
+const IMAGE = `"><img src=x onerror=alert(document.domain)>`;
+const LINK = "javascript:alert(1)";
+const TEXTS = [
+  ...[SCRIPT, IMAGE, LINK, `</title></style></textarea>${SCRIPT}`, "{{constructor.constructor}}"],
+  ...["<svg/onload=alert(1)>", "__proto__", "\u202e\u2066gnp.exe", "‮‏".repeat(20), "a".repeat(255)],
+  ...["<iframe src=//evil.test></iframe>", "<a href=javascript:alert(1)>x</a>", "‍".repeat(50)],
+];
+
+const TOML = `
+[types.echo]
+runner = "echo"
+[types.work]
+runner = "worker"
+[webhooks]
+retry_after = []
+[limits]
+access_requests_per_hour = 0
+`;
+
+test("hostile text", (t) =>
+  takeSteps(
+    t,
+    {
+      "of any kind in a tag is shown as it is, on every page of the list": listsTags,
+      "in input, result and tag of a task is shown as it is": showsInputs,
+      "in an error, and in what a receiver answered, is shown as it is": showsErrors,
+      "in a webhook's URL is no link and no request of the page": showsUrls,
+      "in the search of the URL finds nothing and does nothing": searchesFor,
+      "in what people wrote who ask for access is shown as it is": showsAccessRequests,
+    },
+    { toml: TOML },
+  ));
+
+// What a page of ours never has, whoever wrote what is on it.
+const FOREIGN =
+  "iframe, object, embed, img, video, audio, marquee, math, base, meta[http-equiv], body script, " +
+  "body style, body link, [onerror], [onload], [onclick], [onfocus], [style*=expression], " +
+  "a:not([href^='/dashboard'], [href^='#']), svg *:not(path, circle, rect, line, polyline, g, text, title)";
+
+/** Opens a page that fails the test when it asks anything of whoever looks at it. */
+async function openGuarded(t: TestContext, daemon: TestDaemon): Promise<TestPage> {
+  const opened = await openPage(t, daemon.url);
+  const { page, complaints } = opened;
+  page.on("dialog", (dialog) => {
+    complaints.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("popup", (popup) => complaints.push(`a new window: ${popup.url()}`));
+  page.on("download", (download) => complaints.push(`a download: ${download.url()}`));
+  return opened;
+}
+
+/** Fails when the page has anything in it that we would not put there. */
+async function assertOurs(page: Page): Promise<void> {
+  const foreign = await page.locator(FOREIGN).evaluateAll((found) => found.map(String));
+  assert.deepEqual(foreign, [], page.url());
+  assert.equal(await page.evaluate("Object.keys(Object.prototype).length"), 0);
+}
+
+async function listsTags(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const tags = await postTags(daemon, [...naughtyStrings(), ...TEXTS]);
+  assert(tags.length > 500 && tags.includes(SCRIPT) && tags.includes(IMAGE));
+  const { page } = await openGuarded(t, daemon);
+  await signIn(page, daemon.account);
+  await goTo(page, "Tasks");
+  const seen: string[] = [];
+  for (;;) {
+    seen.push(...(await tagCells(page)));
+    await assertOurs(page);
+    const older = page.getByRole("button", { name: "Older tasks" });
+    if ((await older.count()) === 0) break;
+    const first = page.getByRole("row").nth(1);
+    const before = (await first.getByRole("link").getAttribute("href")) ?? "";
+    await older.click();
+    await page.locator(`tbody a[href="${before}"]`).waitFor({ state: "detached" });
+    await first.waitFor();
+  }
+  assert.deepEqual(
+    seen.filter((tag) => tag !== NO_TAG),
+    tags,
+  );
+}
+
+async function tagCells(page: Page): Promise<readonly string[]> {
+  await page.getByRole("row").nth(1).waitFor();
+  const heads = await page.getByRole("columnheader").allTextContents();
+  const column = heads.indexOf("Tag") + 1;
+  assert(column > 0);
+  return page.locator(`tbody td:nth-child(${column})`).allTextContents();
+}
+
+// What is no tag makes a task that failed, and has none.
+const NO_TAG = "–";
+
+/** Posts tasks with these tags, and answers those that may be tags as they are to be listed: newest first. */
+async function postTags(daemon: TestDaemon, texts: readonly string[]): Promise<readonly string[]> {
+  const posted: string[] = [];
+  for (let i = 0; i < texts.length; i += 100) {
+    const some = texts.slice(i, i + 100);
+    const { tasks } = await daemon.post(some.map((tag) => ({ type: "echo", tag })));
+    posted.push(...some.filter((_, j) => tasks[j]?.status_code === 20100));
+  }
+  return posted.toReversed();
+}
+
+async function showsInputs(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openGuarded(t, daemon);
+  await signIn(page, daemon.account);
+  // All of them on one page, and those that are meant for browsers on one of their own.
+  const all = naughtyStrings();
+  const posted = await daemon.post([
+    { type: "echo", tag: "all", input: all.slice(0, 300) },
+    { type: "echo", tag: "all", input: all.slice(300) },
+    ...TEXTS.map((text) => ({ type: "echo", tag: text, input: { [text]: [text] } })),
+  ]);
+  const shown = [all.slice(0, 30), all.slice(300, 330), ...TEXTS.map((text) => [text])];
+  for (const [i, { id, status_code: code }] of posted.tasks.entries()) {
+    assert.equal(code, 20100);
+    await page.goto(`/dashboard/tasks/${id}`);
+    for (const name of ["Input", "Result"]) {
+      const region = page.getByRole("region", { name, exact: true });
+      await region.waitFor();
+      const text = (await region.textContent()) ?? "";
+      for (const each of shown[i] ?? []) assert(text.includes(JSON.stringify(each)), each);
+    }
+    await assertOurs(page);
+  }
+}
+
+async function showsErrors(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const token = await createTestWorker(daemon.file, ["work"], `${IMAGE} worker`);
+  const called = { url: daemon.url, token };
+  await daemon.post(TEXTS.map(() => ({ type: "work" })));
+  const claimed = await askAsWorker(called, "claim", { types: ["work"], max: TEXTS.length });
+  const { tasks } = JSON.parse(claimed.response.body.toString()) as { tasks: ClaimedTask[] };
+  const failed = tasks.map(({ id, lease_id }, i) => ({
+    ...{ id, lease_id, retry: false, message: TEXTS[i], detail: { [String(TEXTS[i])]: TEXTS[i] } },
+  }));
+  await askAsWorker(called, "fail", { tasks: failed });
+  const { page } = await openGuarded(t, daemon);
+  await signIn(page, daemon.account);
+  assert(failed.length > 0);
+  for (const { id, message } of failed.slice(0, 6)) {
+    await page.goto(`/dashboard/tasks/${id}`);
+    const region = page.getByRole("region", { name: "Error" });
+    await region.waitFor();
+    const text = (await region.textContent()) ?? "";
+    assert(text.includes(String(message)) && text.includes(JSON.stringify(message)), text);
+    await assertOurs(page);
+  }
+}
+
+async function showsUrls(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const receiver = await startReceiver(t, {
+    reply: {
+      ...{ kind: "status", status: 500, body: `${SCRIPT}${IMAGE}\u0000\u001b[31m` },
+      headers: { "Content-Type": "text/html", "X-Evil": SCRIPT },
+    },
+  });
+  const urls = [
+    "/<script>alert(1)</script>",
+    `/?a=${IMAGE}`,
+    "/#javascript:alert(1)",
+    "/%00%0d%0a",
+  ];
+  const hosts = ["http://evil.test@127.0.0.1/", "http://xn--80ak6aa92e.com/", `${LINK}//`];
+  const posted = await daemon.post(
+    [...urls.map((path) => receiver.url(path)), ...hosts].map((url) => ({
+      ...{ type: "echo", postback_url: url, tag: "url" },
+    })),
+  );
+  const taken = posted.tasks.filter(({ status_code: code }) => code === 20100);
+  assert(taken.length >= 3, String(taken.length));
+  await receiver.waitFor(2);
+  const { page } = await openGuarded(t, daemon);
+  await signIn(page, daemon.account);
+  await page.goto("/dashboard/tasks?q=tag:url");
+  await page.getByText("given up").first().waitFor();
+  await assertOurs(page);
+  for (const { id } of taken) {
+    await page.goto(`/dashboard/tasks/${id}`);
+    const region = page.getByRole("region", { name: "The postback" });
+    await region.getByText("given up").first().waitFor();
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    const { deliveries } = await timelineOf(daemon, id);
+    assert((await region.textContent())?.includes(deliveries[0]?.url ?? "-"));
+    await assertOurs(page);
+  }
+  await page.goto(`/dashboard/hosts`);
+  await page.getByRole("row").filter({ hasText: "127.0.0.1" }).waitFor();
+  await assertOurs(page);
+}
+
+async function timelineOf(daemon: TestDaemon, id: string) {
+  const response = await daemon.call(`/v1/tasks/timeline/${id}`);
+  // A field that is not there fails the test that reads it.
+  return (await response.json()) as { deliveries: readonly { url: string }[] };
+}
+
+async function searchesFor(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const opened = await openGuarded(t, daemon);
+  const { page } = opened;
+  await signIn(page, daemon.account);
+  for (const text of TEXTS) {
+    const query = new URLSearchParams({ q: `tag:${JSON.stringify(text)} type:${text}` });
+    await page.goto(`/dashboard/tasks?${query.toString()}`);
+    const field = page.getByRole("searchbox");
+    assert.equal(await field.inputValue(), query.get("q"));
+    const nothing = page.getByText(/No task fits|Nothing found/);
+    await page.getByRole("alert").or(nothing).first().waitFor();
+    await assertOurs(page);
+  }
+  for (const path of [`tasks/${encodeURIComponent(SCRIPT)}`, encodeURIComponent(IMAGE)]) {
+    await page.goto(`/dashboard/${path}`);
+    await page.getByText(/There is (nothing|no)/).waitFor();
+    await assertOurs(page);
+  }
+  // There is no such task.
+  forgive(opened, /status of 404/);
+}
+
+async function showsAccessRequests(t: TestContext, daemon: TestDaemon): Promise<void> {
+  for (const [i, text] of TEXTS.entries()) {
+    const response = await fetch(`${daemon.url}/v1/access_requests`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        email: `a${i}@example.com`,
+        name: text,
+        company: text,
+        message: text,
+      }),
+    });
+    assert.equal(response.status, 200, await response.text());
+  }
+  const opened = await openGuarded(t, daemon);
+  const { page } = opened;
+  await signInAsOperator(page, daemon);
+  await goTo(page, "Access requests");
+  for (const text of TEXTS) await page.getByText(text, { exact: true }).nth(2).waitFor();
+  await page.getByRole("button", { name: "Approve a0@example.com" }).click();
+  await page.getByRole("dialog", { name: "Make the account" }).waitFor();
+  await assertOurs(page);
+  for (const path of [
+    `?account=${encodeURIComponent(SCRIPT)}`,
+    "accounts?q=%3Cimg%3E",
+    "runners",
+  ]) {
+    await page.goto(`/dashboard/${path}`);
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    await assertOurs(page);
+  }
+  // There is no account of that name.
+  forgive(opened, /status of 404/);
+}

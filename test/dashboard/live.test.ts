@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { hasBrowser, openPage, signIn } from "./browser.ts";
+import { forgive, goTo, mark, takeSteps } from "./visit.ts";
+
+const EVENTS = "/v1/events";
+const MINUTE_MS = 60_000;
+
+test("the live page", (t) =>
+  takeSteps(t, {
+    "new tasks wait behind a button, and what is read does not move": newTasksWait,
+    "a task that is read changes in its place": changesInPlace,
+    "the stream is closed while the tab is hidden, and goes on where it was": pausesWhenHidden,
+    "without a stream the page says so, asks every ten seconds, and is live again as soon as it can":
+      asksWithoutStream,
+    "a stream that falls silent is given up, and the page goes on without it": givesSilenceUp,
+  }));
+
+async function openTasks(t: TestContext, daemon: TestDaemon) {
+  const opened = await openPage(t, daemon.url);
+  await signIn(opened.page, daemon.account);
+  await goTo(opened.page, "Tasks");
+  await opened.page.getByText("Live", { exact: true }).waitFor();
+  return opened;
+}
+
+async function tagsShown(page: Page): Promise<readonly string[]> {
+  return page.locator("tbody bdi.clipped[title^=tag-]").allTextContents();
+}
+
+async function newTasksWait(t: TestContext, daemon: TestDaemon): Promise<void> {
+  await daemon.post([{ tag: "tag-1" }, { tag: "tag-2" }]);
+  const { page } = await openTasks(t, daemon);
+  await page.getByText("tag-1").waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  const row = page.getByRole("row").filter({ hasText: "tag-1" });
+  const before = await row.boundingBox();
+
+  await daemon.post([{ tag: "tag-3" }]);
+  await page.getByRole("button", { name: "1 new" }).waitFor();
+  await daemon.post([{ tag: "tag-4" }, { tag: "tag-5" }]);
+  await page.getByRole("button", { name: "3 new" }).waitFor();
+  assert.deepEqual(await tagsShown(page), ["tag-2", "tag-1"]);
+  assert.equal(await row.getAttribute("aria-current"), "true");
+  assert.equal((await row.boundingBox())?.y, before?.y);
+
+  await page.keyboard.press("n");
+  await page.getByText("tag-5").waitFor();
+  assert.deepEqual(await tagsShown(page), ["tag-5", "tag-4", "tag-3", "tag-2", "tag-1"]);
+  assert.equal(await page.getByRole("button", { name: /new$/ }).count(), 0);
+}
+
+async function changesInPlace(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const later = { tag: "tag-later", start_at: new Date(Date.now() + 3_600_000).toISOString() };
+  const [task] = (await daemon.post([later])).tasks;
+  const { page } = await openTasks(t, daemon);
+  const row = page.getByRole("row").filter({ hasText: "tag-later" });
+  await row.getByText("queued").waitFor();
+  const isSame = await mark(page);
+  await daemon.call(`/v1/tasks/task_cancel/${task?.id}`, { method: "POST" });
+  await row.getByText("cancelled").waitFor();
+  await isSame();
+}
+
+async function pausesWhenHidden(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openTasks(t, daemon);
+  const requests: string[] = [];
+  page.on("request", (request) => requests.push(new URL(request.url()).pathname));
+  const closed = page.waitForEvent("requestfailed", (each) => each.url().endsWith(EVENTS));
+  await setVisibility(page, "hidden");
+  await page.getByText("Paused", { exact: true }).waitFor();
+  await closed;
+  await daemon.post([{ tag: "tag-hidden" }]);
+  // Whatever the change would have set off is there before the answer to a question of our own.
+  await page.evaluate("fetch('/livez').then((response) => response.text())");
+  assert.deepEqual(requests, ["/livez"]);
+
+  const resumed = page.waitForRequest((each) => each.url().endsWith(EVENTS));
+  await setVisibility(page, "visible");
+  assert.match((await (await resumed).allHeaders())["last-event-id"] ?? "", /^[\da-f]{12}\.\d+$/);
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "1 new" }).waitFor();
+}
+
+/** Does what a browser does when another tab comes to the front. */
+async function setVisibility(page: Page, state: "hidden" | "visible"): Promise<void> {
+  await page.evaluate(
+    `Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+     document.dispatchEvent(new Event("visibilitychange"));`,
+  );
+}
+
+async function asksWithoutStream(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const opened = await openPage(t, daemon.url);
+  const { page } = opened;
+  await page.clock.install();
+  await page.route(`**${EVENTS}`, (route) => route.abort());
+  await signIn(page, daemon.account);
+  await goTo(page, "Tasks");
+  await page.getByText("Not live: asking every 10 s").waitFor();
+  await page.getByText("tag-1", { exact: true }).waitFor();
+  await page.clock.pauseAt(Date.now() + MINUTE_MS);
+  // What the jump set off comes before the answer to a question of our own; with the clock at rest nothing follows.
+  const question = "fetch('/livez').then((response) => response.text())";
+  await page.evaluate(question);
+  const requests: string[] = [];
+  page.on("request", (request) => requests.push(new URL(request.url()).pathname));
+  await daemon.post([{ tag: "tag-polled" }]);
+  await page.evaluate(question);
+  assert.deepEqual(requests, ["/livez"]);
+  await page.clock.runFor(10_000);
+  await page.clock.resume();
+  await page.getByRole("button", { name: "1 new" }).waitFor();
+  assert.equal(requests.filter((path) => path === EVENTS).length, 1);
+
+  await page.unroute(`**${EVENTS}`);
+  await page.clock.runFor(10_000);
+  await page.getByText("Live", { exact: true }).waitFor();
+  forgive(opened, /ERR_FAILED/);
+}
+
+async function givesSilenceUp(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await page.clock.install();
+  // As from a proxy that keeps the answer back: nothing comes, and nothing ends.
+  const asked = Promise.withResolvers<void>();
+  await page.route(`**${EVENTS}`, () => asked.resolve());
+  await signIn(page, daemon.account);
+  await asked.promise;
+  await page.clock.runFor(MINUTE_MS);
+  await page.getByText("Not live: asking every 10 s").waitFor();
+  await page.unroute(`**${EVENTS}`);
+  await page.clock.runFor(10_000);
+  await page.getByText("Live", { exact: true }).waitFor();
+}
+
+test("a page recovers by itself when the daemon is started again", async (t) => {
+  if (!hasBrowser(t)) return;
+  const first = await startTestDaemon(t);
+  const { folder, account } = first;
+  await first.post([{ tag: "tag-before" }]);
+  const opened = await openTasks(t, first);
+  const { page } = opened;
+  const isSame = await mark(page);
+  await first.daemon.stop();
+  await page.getByText("Not live: asking every 10 s").waitFor();
+  await page.getByText("tag-before").waitFor();
+
+  const port = Number(new URL(first.url).port);
+  const second = await startTestDaemon(t, { folder, account, port });
+  await page.getByText("Live", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0);
+  await second.post([{ tag: "tag-after" }]);
+  await page.getByRole("button", { name: "1 new" }).click();
+  await page.getByText("tag-after").waitFor();
+  await isSame();
+  forgive(opened, /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET/);
+  await page.close();
+});

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import type { ChartSpec } from "../../src/dashboard/overview/chart-spec.ts";
+import { newestStep } from "../../src/dashboard/overview/chart-spec.ts";
+import { overviewCharts } from "../../src/dashboard/overview/overview-series.ts";
+import type { Bucket, Series } from "../../src/dashboard/shell/envelope.ts";
+
+const MINUTE_MS = 60_000;
+const START = Date.parse("2026-03-04T05:06:00Z");
+
+const QUIET: Omit<Bucket, "at" | "is_whole"> = {
+  ...{ posted: 0, completed: 0, failed: 0, cancelled: 0, attempts: 0 },
+  ...{ first_attempts: 0, first_delivered: 0, delivered: 0, given_up: 0, refused: 0 },
+  ...{ p50_ms: null, p95_ms: null, p99_ms: null, queued: 0, oldest_ms: 0 },
+};
+
+const BUSY: typeof QUIET = {
+  ...{ posted: 30, completed: 28, failed: 2, cancelled: 0, attempts: 40 },
+  ...{ first_attempts: 30, first_delivered: 24, delivered: 27, given_up: 2, refused: 1 },
+  ...{ p50_ms: 40, p95_ms: 900, p99_ms: 4200, queued: 12, oldest_ms: 65_000 },
+};
+
+interface Given {
+  readonly stepMs?: number;
+  readonly limitMs?: number;
+  /** After the beginning of the last step; the end of it unless given. */
+  readonly passedMs?: number;
+}
+
+function charts(counts: readonly (typeof QUIET)[], given: Given = {}): Record<string, ChartSpec> {
+  const { stepMs = MINUTE_MS, limitMs = 10_000, passedMs = stepMs } = given;
+  const readAt = START + (counts.length - 1) * stepMs + passedMs;
+  const buckets = counts.map((each, i): Bucket => {
+    const at = START + i * stepMs;
+    return { ...each, at: new Date(at).toISOString(), is_whole: at + stepMs <= readAt };
+  });
+  const series: Series = {
+    from: new Date(START).toISOString(),
+    to: new Date(START + counts.length * stepMs).toISOString(),
+    step_ms: stepMs,
+    limit_ms: limitMs,
+    buckets,
+  };
+  const specs = overviewCharts({ series, readAt, when: "in the last hour" });
+  return Object.fromEntries(specs.map((spec) => [spec.title, spec]));
+}
+
+function chart(specs: Record<string, ChartSpec>, title: string): ChartSpec {
+  const spec = specs[title];
+  assert(spec !== undefined, `there is no chart ${title}`);
+  return spec;
+}
+
+function valuesOf(spec: ChartSpec, name: string): readonly (number | null)[] {
+  const line = spec.lines.find((each) => each.name === name);
+  assert(line !== undefined, `there is no line ${name}`);
+  return line.values;
+}
+
+describe("the charts of the overview", () => {
+  test("success is a share of what ended, and nothing at all where nothing did", () => {
+    const spec = chart(charts([BUSY, QUIET, BUSY]), "Delivery success");
+    assert.deepEqual(valuesOf(spec, "In the end"), [0.9, null, 0.9]);
+    assert.deepEqual(valuesOf(spec, "First attempt"), [0.8, null, 0.8]);
+    assert.equal(
+      spec.summary,
+      "90.0 % delivered in the end (54 of 60), 80.0 % at the first attempt.",
+    );
+  });
+
+  test("a little that was lost is seen: the axis begins where the values are", () => {
+    const lost = { ...BUSY, first_delivered: 29, delivered: 29, given_up: 1, refused: 0 };
+    assert.equal(chart(charts([lost]), "Delivery success").left.range[0], 0.9);
+    assert.equal(chart(charts([BUSY]), "Delivery success").left.range[0], 0.5);
+    const down = { ...BUSY, first_delivered: 0 };
+    assert.equal(chart(charts([down]), "Delivery success").left.range[0], 0);
+  });
+
+  test("latency is above zero, on whole powers of ten, with the limit in sight", () => {
+    const spec = chart(charts([{ ...BUSY, p50_ms: 0 }]), "Delivery latency");
+    assert.deepEqual(valuesOf(spec, "p50"), [1]);
+    assert.equal(spec.left.kind, "logarithmic");
+    assert.equal(spec.left.range[0], 1);
+    assert(spec.left.range[1] > 10_000);
+    assert.deepEqual(spec.limit, { value: 10_000, text: "limit 10 s" });
+    const slow = chart(charts([{ ...BUSY, p99_ms: 60_000 }]), "Delivery latency");
+    assert(slow.left.range[1] > 60_000);
+  });
+
+  test("throughput is per minute, whatever the step is", () => {
+    const spec = chart(charts([BUSY], { stepMs: 15 * MINUTE_MS }), "Throughput per minute");
+    assert.deepEqual(valuesOf(spec, "Posted"), [2]);
+    assert.deepEqual(valuesOf(spec, "Delivered"), [27 / 15]);
+  });
+
+  test("the step that is not over counts as long as it has lasted, and a quarter at least", () => {
+    const stepMs = 60 * MINUTE_MS;
+    const posted = (passedMs: number) =>
+      valuesOf(chart(charts([BUSY], { stepMs, passedMs }), "Throughput per minute"), "Posted");
+    assert.deepEqual(posted(30 * MINUTE_MS), [1]);
+    assert.deepEqual(posted(1), [2]);
+  });
+
+  test("what is told at first is the last step that is over", () => {
+    const { steps } = chart(charts([BUSY, BUSY, BUSY], { passedMs: 1000 }), "Queue");
+    assert.deepEqual(
+      steps.map(({ isWhole }) => isWhole),
+      [true, true, false],
+    );
+    assert.equal(newestStep(steps), 1);
+    assert.equal(newestStep(steps.slice(2)), 0);
+  });
+
+  test("the queue has its age on an axis of its own", () => {
+    const spec = chart(charts([QUIET, BUSY]), "Queue");
+    assert.deepEqual(valuesOf(spec, "Most waiting"), [0, 12]);
+    assert.deepEqual(valuesOf(spec, "Age of the oldest"), [0, 65_000]);
+    assert.deepEqual(
+      spec.lines.map(({ axis }) => axis),
+      ["left", "right"],
+    );
+    assert(spec.right !== null && spec.right.range[1] > 65_000);
+    assert.equal(
+      spec.summary,
+      "At most 12 tasks waited at a time, the oldest of them for 1 min 5 s.",
+    );
+  });
+
+  test("a time in which nothing happened says so in each chart, and has sound axes all the same", () => {
+    for (const counts of [[QUIET, QUIET], []]) {
+      for (const [title, { empty, left }] of Object.entries(charts(counts))) {
+        assert.match(empty ?? "", /^Nothing .* in the last hour\.$/, title);
+        assert(left.range.every(Number.isFinite) && left.range[0] < left.range[1], title);
+      }
+    }
+  });
+
+  test("ten million of something have short marks on the axis and whole numbers in the legend", () => {
+    const spec = chart(charts([{ ...BUSY, queued: 10_482_113 }]), "Queue");
+    assert.equal(spec.left.text(10_000_000), "10M");
+    assert.equal(spec.lines[0]?.text(10_482_113), "10,482,113");
+  });
+});

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { accessProblems, hasBrowser, openPage, signIn, type PageOptions } from "./browser.ts";
+
+const HOSTILE_TAG = `<img src=x onerror=alert(1)> ${"\u202e"}gat`;
+
+interface Opened {
+  readonly page: Page;
+  readonly daemon: TestDaemon;
+}
+
+type Act = (opened: Opened) => Promise<void>;
+
+/** Opens the overview of an account whose three tasks were delivered a moment ago. */
+async function withOverview(t: TestContext, act: Act, options: PageOptions = {}): Promise<void> {
+  if (!hasBrowser(t)) return;
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t);
+  const task = { tag: HOSTILE_TAG, postback_url: `http://127.0.0.1:${receiver.port}/` };
+  await daemon.post([task, task, task]);
+  await receiver.waitFor(3);
+  const { page } = await openPage(t, daemon.url, options);
+  await signIn(page, daemon.account);
+  await number(page, "Delivered").getByText("3 of 3").waitFor();
+  await act({ page, daemon });
+}
+
+function number(page: Page, name: string) {
+  return page.locator(".numbers a", { hasText: new RegExp(`^${name}`) });
+}
+
+function chart(page: Page, title: string) {
+  return page.locator("figure", { has: page.getByRole("heading", { name: title }) });
+}
+
+/** Where the lines of a chart are, without its axes. */
+async function areaOf(page: Page, title: string) {
+  const plot = chart(page, title).locator(".plot");
+  await plot.scrollIntoViewIfNeeded();
+  const box = await plot.locator(".plot-grid").boundingBox();
+  assert(box !== null);
+  return box;
+}
+
+describe("the overview", () => {
+  test("each number leads to the tasks that it counted", (t) =>
+    withOverview(t, async ({ page }) => {
+      const searches = await page.$$eval(".numbers a", (links) =>
+        links.map((link) => new URL(link.href).searchParams.get("q")),
+      );
+      assert.deepEqual(searches, [
+        ...["state:queued", "state:running", "state:ready"],
+        ...["delivery:delivered", "delivery:retrying", "delivery:given_up,refused"],
+      ]);
+    }));
+
+  test("the numbers of now change without being asked for", (t) =>
+    withOverview(t, async ({ page, daemon }) => {
+      await number(page, "Ready").getByText("3", { exact: true }).waitFor();
+      await daemon.post([{}, {}]);
+      await number(page, "Ready").getByText("5", { exact: true }).waitFor();
+    }));
+
+  test("what is undelivered is counted until it is sent again", async (t) => {
+    if (!hasBrowser(t)) return;
+    const receiver = await startReceiver(t, { reply: { kind: "status", status: 503 } });
+    const daemon = await startTestDaemon(t, { toml: "[webhooks]\nretry_after = []\n" });
+    const { page } = await openPage(t, daemon.url);
+    await signIn(page, daemon.account);
+    const undelivered = number(page, "Undelivered").locator("b");
+    await undelivered.getByText("0", { exact: true }).waitFor();
+    const { tasks } = await daemon.post([{ postback_url: receiver.url() }]);
+    await undelivered.getByText("1", { exact: true }).waitFor();
+    receiver.answerNext({ kind: "status", status: 204 });
+    await daemon.call(`/v1/tasks/redeliver/${tasks[0]?.id}`, { method: "POST" });
+    await undelivered.getByText("0", { exact: true }).waitFor();
+  });
+
+  test("dragging over a chart zooms into all of them, by the URL, and back", (t) =>
+    withOverview(t, async ({ page }) => {
+      const box = await areaOf(page, "Throughput per minute");
+      const y = box.y + box.height / 2;
+      await page.mouse.move(box.x + box.width * 0.5, y);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.75, y, { steps: 4 });
+      const series = page.waitForResponse(/\/v1\/stats\/series\?from=[^&]+&to=/);
+      await page.mouse.up();
+      assert.equal((await series).status(), 200);
+      const { searchParams } = new URL(page.url());
+      const [from, to] = [searchParams.get("from"), searchParams.get("to")];
+      const minutes = (Date.parse(to ?? "") - Date.parse(from ?? "")) / 60_000;
+      assert(minutes >= 14 && minutes <= 16, `a quarter of an hour is ${minutes} minutes`);
+      const link = await page
+        .getByRole("link", { name: "Show tasks of this time" })
+        .evaluate(searchOf);
+      assert.equal(link, `after:${from} before:${to}`);
+      await page.getByRole("button", { name: "Reset zoom" }).click();
+      await chart(page, "Throughput per minute").locator(".plot").waitFor();
+      assert.equal(new URL(page.url()).search, "");
+    }));
+
+  test("what is pointed at in one chart is told by all of them, until the pointer leaves", (t) =>
+    withOverview(t, async ({ page }) => {
+      const told = page.locator(".chart figcaption .number");
+      const before = await told.allTextContents();
+      assert.equal(new Set(before).size, 1);
+      const box = await areaOf(page, "Delivery success");
+      await page.mouse.move(box.x + 1, box.y + box.height / 2);
+      await page
+        .locator(".plot-crosshair")
+        .nth(before.length - 1)
+        .waitFor({ state: "attached" });
+      const pointed = await told.allTextContents();
+      assert.equal(pointed.length, before.length);
+      assert.equal(new Set(pointed).size, 1);
+      assert.notEqual(pointed[0], before[0]);
+      await page.mouse.move(box.x + 1, box.y - 60);
+      await page.locator(".plot-crosshair").first().waitFor({ state: "detached" });
+      assert.deepEqual(await told.allTextContents(), before);
+    }));
+
+  test("by keys a chart is read step by step, aloud, and zoomed", (t) =>
+    withOverview(t, async ({ page }) => {
+      const throughput = chart(page, "Throughput per minute");
+      const spoken = throughput.getByRole("status");
+      await throughput.locator(".plot").focus();
+      await page.keyboard.press("End");
+      await spoken.getByText(/^\d\d:\d\d–\d\d:\d\d: Posted .*, Delivered /).waitFor();
+      const newest = await spoken.textContent();
+      await page.keyboard.press("ArrowLeft");
+      assert.notEqual(await spoken.textContent(), newest);
+      await page.keyboard.press("End");
+      await page.keyboard.press("Enter");
+      for (let i = 0; i < 9; i++) await page.keyboard.press("ArrowLeft");
+      await page.locator(".plot-selection").waitFor();
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "Reset zoom" }).waitFor();
+      const { searchParams } = new URL(page.url());
+      const [from, to] = [searchParams.get("from"), searchParams.get("to")];
+      assert.equal(Date.parse(to ?? "") - Date.parse(from ?? ""), 10 * 60_000);
+      await chart(page, "Throughput per minute").locator(".plot").focus();
+      await page.keyboard.press("Escape");
+      assert.equal(new URL(page.url()).search, "");
+    }));
+
+  test("a chart sums itself up in a sentence, and is a table when one asks for it", (t) =>
+    withOverview(t, async ({ page }) => {
+      const success = chart(page, "Delivery success");
+      await success.getByRole("img", { name: /^Delivery success\. 100 % .*3 of 3/ }).waitFor();
+      await success.getByRole("button", { name: "Delivery success as a table" }).click();
+      assert.equal(await success.getByRole("columnheader").count(), 3);
+      await success.getByRole("row", { name: "100 % 100 %" }).waitFor();
+    }));
+
+  test("the first steps tick themselves off, and are gone when all is done", (t) =>
+    withOverview(t, async ({ page, daemon }) => {
+      const steps = page.locator(".setup");
+      await steps.getByText("4 of 5 done").waitFor();
+      const command = steps.locator("details[open] pre", { hasText: "task_get" });
+      const text = await command.textContent();
+      const id = /task_get\/(\S+)/.exec(text ?? "")?.[1];
+      assert(text?.includes(`${daemon.url}/v1/tasks/task_get/`));
+      assert.equal((await daemon.call(`/v1/tasks/task_get/${id}`)).status, 200);
+      await steps.waitFor({ state: "detached" });
+    }));
+
+  test("first steps that were hidden stay hidden", (t) =>
+    withOverview(t, async ({ page }) => {
+      await page.locator(".setup").getByRole("button", { name: "Hide" }).click();
+      await page.reload();
+      await number(page, "Delivered").waitFor();
+      assert.equal(await page.locator(".setup").count(), 0);
+    }));
+
+  for (const theme of ["light", "dark"] as const) {
+    test(`charts, tables and first steps can be read by everybody, ${theme} and narrow`, (t) => {
+      const options = { theme, size: { width: 360, height: 800 } };
+      const act: Act = async ({ page }) => {
+        await chart(page, "Queue").waitFor();
+        assert.deepEqual(await accessProblems(page), []);
+        await chart(page, "Throughput").getByRole("button").click();
+        assert.deepEqual(await accessProblems(page), []);
+        const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert.equal(overflow, 0);
+      };
+      return withOverview(t, act, options);
+    });
+  }
+});
+
+function searchOf(link: { readonly href?: string }): string | null {
+  return new URL(link.href ?? "").searchParams.get("q");
+}

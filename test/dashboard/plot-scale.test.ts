@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import fc from "fast-check";
+
+import type { ChartStep } from "../../src/dashboard/overview/chart-spec.ts";
+import {
+  areDays,
+  axisMarks,
+  axisScale,
+  barPath,
+  dotPath,
+  linePath,
+  splitPoints,
+  stepAt,
+  timeMarks,
+  timeScale,
+  type Point,
+} from "../../src/dashboard/overview/plot-scale.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const START = Date.parse("2026-03-04T05:06:00Z");
+const BERLIN = "Europe/Berlin";
+
+const finite = (min: number, max: number) => fc.double({ min, max, noNaN: true });
+const ranges = fc
+  .tuple(finite(0, 1e6), finite(1e-2, 1e7))
+  .map(([min, length]): readonly [number, number] => [min, min + length]);
+const intervals = Array.from({ length: 24 }, (_, i) => {
+  return ([1, 2, 5][i % 3] ?? 1) * 10 ** Math.floor(i / 3);
+});
+
+function steps(count: number, stepMs = MINUTE_MS): ChartStep[] {
+  return Array.from({ length: count }, (_, i) => {
+    const from = START + i * stepMs;
+    return { from, to: from + stepMs, isWhole: i < count - 1 };
+  });
+}
+
+/** With the clock of a zone, whatever that of the machine is. */
+function inZone<T>(zone: string, act: () => T): T {
+  const before = process.env["TZ"];
+  process.env["TZ"] = zone;
+  try {
+    return act();
+  } finally {
+    if (before === undefined) delete process.env["TZ"];
+    else process.env["TZ"] = before;
+  }
+}
+
+describe("the scales of a chart", () => {
+  test("every value lies on the drawing, larger ones never below smaller ones", () => {
+    const kinds = fc.constantFrom("linear", "logarithmic");
+    const pairs = fc.tuple(finite(-1e9, 1e9), finite(-1e9, 1e9));
+    fc.assert(
+      fc.property(kinds, ranges, pairs, (kind, [min, max], [a, b]) => {
+        const y = axisScale({ kind, range: [min + 1e-3, max] }, [166, 10]);
+        for (const value of [a, b]) assert(y(value) >= 10 && y(value) <= 166, `${value}`);
+        if (a < b) assert(y(a) >= y(b));
+      }),
+    );
+  });
+
+  test("powers of ten are evenly apart on a logarithmic axis", () => {
+    const y = axisScale({ kind: "logarithmic", range: [1, 10_000] }, [100, 0]);
+    assert.deepEqual([1, 10, 100, 1000, 10_000].map(y), [100, 75, 50, 25, 0]);
+    assert.equal(y(0), 100);
+  });
+
+  test("a pixel is the time that is drawn there, and beyond the edge it is the edge", () => {
+    const time = timeScale(steps(60), [50, 650]);
+    assert.equal(time.x(START), 50);
+    assert.equal(time.x(START + HOUR_MS), 650);
+    fc.assert(
+      fc.property(fc.integer({ min: 50, max: 650 }), (x) => {
+        assert(Math.abs(time.x(time.at(x)) - x) < 1e-3);
+      }),
+    );
+    assert.equal(time.at(-100), START);
+    assert.equal(time.at(10_000), START + HOUR_MS);
+  });
+
+  test("a moment belongs to the step that it is in, and the end of all to the last", () => {
+    const all = steps(3);
+    const found = [-1, 0, 59_999, 60_000, 180_000, 180_001].map((ms) => stepAt(all, START + ms));
+    assert.deepEqual(found, [-1, 0, 0, 1, 2, -1]);
+    assert.equal(stepAt([], START), -1);
+  });
+});
+
+describe("the marks of a chart", () => {
+  test("there are never more marks than fit, all within the range and evenly apart", () => {
+    fc.assert(
+      fc.property(ranges, finite(1, 12), (range, most) => {
+        const marks = axisMarks({ kind: "linear", range, intervals }, most);
+        assert(marks.length <= most + 1);
+        const slack = range[1] * 1e-6;
+        for (const mark of marks) assert(mark >= range[0] - slack && mark <= range[1] + slack);
+        const gaps = marks.slice(1).map((mark, i) => mark - (marks[i] ?? 0));
+        for (const gap of gaps) assert(Math.abs(gap - (gaps[0] ?? 0)) <= slack);
+      }),
+    );
+  });
+
+  test("the smallest interval that fits is taken", () => {
+    const marks = (range: readonly [number, number]) =>
+      axisMarks({ kind: "linear", range, intervals }, 7);
+    assert.deepEqual(marks([0, 128]), [0, 20, 40, 60, 80, 100, 120]);
+    assert.deepEqual(marks([0, 2]), [0, 1, 2]);
+    const shares = { kind: "linear", range: [0.9, 1.003], intervals: [0.02, 0.05, 0.1] } as const;
+    assert.deepEqual(
+      axisMarks(shares, 7).map((share) => Math.round(share * 100)),
+      [90, 92, 94, 96, 98, 100],
+    );
+  });
+
+  test("a logarithmic axis is marked at powers of ten, and leaves some out where they are many", () => {
+    const marks = (range: readonly [number, number], most: number) =>
+      axisMarks({ kind: "logarithmic", range, intervals: [] }, most);
+    assert.deepEqual(marks([1, 20_000], 7), [1, 10, 100, 1000, 10_000]);
+    assert.deepEqual(marks([3, 50], 7), [10]);
+    assert.deepEqual(marks([1, 1e8], 5), [1, 100, 10_000, 1e6, 1e8]);
+  });
+
+  test("times are marked in the order of time, within the span, so many at most", () => {
+    const spans = fc.record({
+      from: fc.integer({ min: 0, max: 400 * DAY_MS }).map((ms) => START + ms),
+      length: fc.integer({ min: MINUTE_MS, max: 60 * DAY_MS }),
+    });
+    const zones = fc.constantFrom(BERLIN, "Asia/Kathmandu", "America/St_Johns", "UTC");
+    fc.assert(
+      fc.property(zones, spans, finite(2, 12), (zone, { from, length }, most) => {
+        const marks = inZone(zone, () => timeMarks(from, from + length, most));
+        // The hour that a zone has twice has its marks twice.
+        assert(marks.length <= 2 * most + 2, `${marks.length} marks`);
+        for (const [i, mark] of marks.entries()) {
+          assert(mark >= from && mark <= from + length);
+          assert(i === 0 || mark > (marks[i - 1] ?? 0));
+        }
+      }),
+    );
+  });
+
+  test("an hour is marked by minutes, a day by hours, a week by midnights of the reader's zone", () => {
+    const marks = (lengthMs: number, most: number) =>
+      inZone(BERLIN, () =>
+        timeMarks(START, START + lengthMs, most).map((at) => new Date(at).toISOString()),
+      );
+    assert.deepEqual(marks(HOUR_MS, 6), [
+      ...["2026-03-04T05:10:00.000Z", "2026-03-04T05:20:00.000Z", "2026-03-04T05:30:00.000Z"],
+      ...["2026-03-04T05:40:00.000Z", "2026-03-04T05:50:00.000Z", "2026-03-04T06:00:00.000Z"],
+    ]);
+    assert.deepEqual(marks(DAY_MS, 5), [
+      ...["2026-03-04T11:00:00.000Z", "2026-03-04T17:00:00.000Z"],
+      ...["2026-03-04T23:00:00.000Z", "2026-03-05T05:00:00.000Z"],
+    ]);
+    assert.deepEqual(marks(3 * DAY_MS, 4), [
+      ...["2026-03-04T23:00:00.000Z", "2026-03-05T23:00:00.000Z", "2026-03-06T23:00:00.000Z"],
+    ]);
+  });
+
+  test("days are marked at midnight on both sides of the change to summer time", () => {
+    const from = Date.parse("2026-03-27T12:00:00Z");
+    const marks = inZone(BERLIN, () => timeMarks(from, from + 4 * DAY_MS, 5));
+    assert.deepEqual(
+      marks.map((at) => new Date(at).toISOString().slice(5, 16)),
+      ["03-27T23:00", "03-28T23:00", "03-29T22:00", "03-30T22:00"],
+    );
+    assert(areDays(marks.slice(1)));
+    assert(!areDays([START, START + 12 * HOUR_MS]));
+  });
+});
+
+describe("the paths of a chart", () => {
+  const line: readonly Point[] = [[0, 1.26], [1, 2], null, [3, 4], null, [5, 6], [6, 7]];
+
+  test("a line is interrupted where there is no value", () => {
+    assert.equal(linePath(line), "M0 1.3L1 2M3 4M5 6L6 7");
+    assert.equal(linePath([null, null]), "");
+  });
+
+  test("a value between two gaps is a dot, and every value is where there are few", () => {
+    assert.equal(dotPath(line), "M3 4h0");
+    assert.equal(dotPath([[0, 1], [1, 2], ...Array<Point>(8).fill(null)]), "M0 1h0M1 2h0");
+    assert.equal(dotPath([[0, 1]]), "M0 1h0");
+  });
+
+  test("what is not over is drawn apart, from the last point that is", () => {
+    const points: readonly Point[] = [
+      [0, 0],
+      [1, 1],
+      [2, 2],
+    ];
+    const { whole, open } = splitPoints(steps(3), points);
+    assert.deepEqual(whole, [[0, 0], [1, 1], null]);
+    assert.deepEqual(open, [null, [1, 1], [2, 2]]);
+  });
+
+  test("of all points each is on the line, the dashed line, or a dot", () => {
+    const point = fc.option(fc.tuple(fc.nat(500), fc.nat(200)), { nil: null });
+    fc.assert(
+      fc.property(fc.array(point, { minLength: 1, maxLength: 200 }), (points) => {
+        const { whole, open } = splitPoints(steps(points.length), points);
+        const drawn = linePath(whole) + linePath(open);
+        const dots = dotPath(points);
+        for (const each of points) {
+          if (each === null) continue;
+          const place = `${each[0]} ${each[1]}`;
+          const isSeen = drawn.includes(`L${place}`) || new RegExp(`M${place}L`).test(drawn);
+          assert(isSeen || dots.includes(`M${place}h0`), place);
+        }
+      }),
+    );
+  });
+
+  test("bars stand on whole pixels, side by side where they are narrow", () => {
+    const bars = [0, 3, 6].map((left) => ({ left, right: left + 3, top: 10, bottom: 20 }));
+    assert.equal(barPath(bars), "M0 20v-10h3v10zM3 20v-10h3v10zM6 20v-10h3v10z");
+    assert.equal(barPath([{ left: 0, right: 10, top: 10, bottom: 20 }]), "M1 20v-10h8v10z");
+  });
+
+  test("a little is seen as a bar, and nothing is not", () => {
+    assert.equal(barPath([{ left: 0, right: 4, top: 19.9, bottom: 20 }]), "M0 20v-1h4v1z");
+    assert.equal(barPath([{ left: 0, right: 4, top: 20, bottom: 20 }, null]), "");
+  });
+});

@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { accessProblems, hasBrowser, openPage, takeScreenshot, type TestPage } from "./browser.ts";
+import { openShop } from "./shop.ts";
+import { forgive, signInAsOperator } from "./visit.ts";
+
+const THEMES = ["light", "dark"] as const;
+const WIDTHS = [1280, 360] as const;
+const PICTURE_WIDTHS = [1440, 1024, 390] as const;
+
+type Screens = Readonly<Record<string, readonly [path: string, landmark: string]>>;
+
+// By name: where each is, and what is there when it has read everything.
+const FULL = (taskId: string): Screens => ({
+  overview: ["", "Throughput per minute"],
+  tasks: ["tasks", "50 on this page"],
+  task: [`tasks/${taskId}`, "Fields as posted"],
+  hosts: ["hosts", "api.partner.example"],
+  keys: ["keys?account=tester", "billing server"],
+  accounts: ["accounts", "globex"],
+  access: ["access", "Ada Lovelace"],
+  runners: ["runners", "transcoder-1"],
+  system: ["system", "Up for"],
+});
+
+const EMPTY: Screens = {
+  overview: ["", "First steps"],
+  tasks: ["tasks", "No task has been posted yet."],
+  task: ["tasks/none", "There is no task with this id."],
+  hosts: ["hosts", "Nothing was delivered in this time."],
+  keys: ["keys?account=tester", "1 of 20 active"],
+  "keys-of-all": ["keys", "Keys and secret belong to an account."],
+  accounts: ["accounts?q=nobody", "No login contains"],
+  access: ["access", "Nobody waits for a decision."],
+  runners: ["runners", "There is no worker, and no type needs one."],
+  system: ["system", "Up for"],
+  nowhere: ["nowhere", "There is nothing at this address."],
+};
+
+// On which screen, which buttons, and the name of the dialog that then is open.
+const DIALOGS: readonly (readonly [screen: string, buttons: readonly string[], dialog: string])[] =
+  [
+    ["keys", ["Make a key…"], "Make a key"],
+    ["keys", ["Make a key…", "Make the key"], "Your new key"],
+    ["keys", ["Revoke pbd_live_"], "Revoke pbd_live_"],
+    ["accounts", ["Make an account…"], "Make an account"],
+    ["accounts", ["Rotate the webhook secret of globex"], "Rotate the webhook secret of globex?"],
+    ["accounts", ["Finish the rotation of acme"], "Finish the rotation of acme?"],
+    ["accounts", ["Disable globex"], "Disable globex?"],
+    ["accounts", ["Enable initech"], "Enable initech?"],
+    ["access", ["Approve someone@example.com"], "Make the account"],
+    ["access", ["Deny someone@example.com"], "Deny this request?"],
+    ["hosts", ["Recover failed", "Count them"], "Recover failed deliveries"],
+  ];
+
+test("every screen, full of data, can be read by everybody and fits a phone", async (t) => {
+  if (!hasBrowser(t)) return;
+  const { daemon, failedId } = await openShop(t);
+  const screens = FULL(failedId);
+  await t.test("the screens", (part) => checkScreens(part, daemon, screens));
+  await t.test("their dialogs", (part) => checkDialogs(part, daemon, screens));
+  await t.test("their pictures", { skip: pictureSkip() }, (part) =>
+    takePictures(part, daemon, screens),
+  );
+});
+
+test("every screen with nothing on it, too", async (t) => {
+  if (!hasBrowser(t)) return;
+  const daemon = await startTestDaemon(t);
+  await t.test("the screens", (part) => checkScreens(part, daemon, EMPTY));
+  await t.test("the page to sign in at", async (part) => {
+    const { page } = await openPage(part, daemon.url);
+    await page.goto("/dashboard/");
+    await page.getByLabel("API key").waitFor();
+    await check(page, "sign-in");
+  });
+});
+
+async function openScreens(t: TestContext, daemon: TestDaemon): Promise<TestPage> {
+  const opened = await openPage(t, daemon.url);
+  await signInAsOperator(opened.page, daemon);
+  return opened;
+}
+
+async function show(page: Page, screens: Screens, name: string): Promise<void> {
+  const [path, landmark] = screens[name] ?? assert.fail(name);
+  await page.goto(`/dashboard/${path}`);
+  await page.getByText(landmark).first().waitFor();
+}
+
+async function checkScreens(t: TestContext, daemon: TestDaemon, screens: Screens): Promise<void> {
+  const opened = await openScreens(t, daemon);
+  const { page } = opened;
+  for (const name of Object.keys(screens)) {
+    await t.test(name, async () => {
+      await show(page, screens, name);
+      if (name === "task") await openAll(page);
+      await check(page, name);
+    });
+  }
+  // Of the task that is not there.
+  forgive(opened, /status of 404/);
+}
+
+/** Opens whatever opens, attempts first. */
+async function openAll(page: Page): Promise<void> {
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+}
+
+/** Checks what is shown, or a part of it, in each theme and width. */
+async function check(page: Page, name: string, part = "html"): Promise<void> {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const theme of THEMES) {
+      await page.emulateMedia({ colorScheme: theme });
+      assert.deepEqual(await accessProblems(page, part), [], `${name}, ${theme}, ${width} px`);
+    }
+    const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+    assert.equal(over, 0, `${name} is wider than ${width} px`);
+  }
+}
+
+async function checkDialogs(t: TestContext, daemon: TestDaemon, screens: Screens): Promise<void> {
+  const { page } = await openScreens(t, daemon);
+  for (const [screen, buttons, title] of DIALOGS) {
+    await t.test(title, async () => {
+      await page.setViewportSize({ width: 1280, height: 900 });
+      await show(page, screens, screen);
+      for (const name of buttons) await page.getByRole("button", { name }).first().click();
+      const dialog = page.getByRole("dialog", { name: title });
+      await dialog.waitFor();
+      await check(page, title, "dialog[open]");
+      const box = await dialog.boundingBox();
+      assert(box !== null && box.x >= 0 && box.x + box.width <= 360, "the dialog fits");
+      // A new key keeps the page until it is stored.
+      const stored = page.getByLabel("I stored it");
+      if ((await stored.count()) > 0) await stored.check();
+    });
+  }
+}
+
+function pictureSkip(): string | false {
+  return process.env["POSTBACKD_SCREENSHOTS"] === undefined
+    ? "POSTBACKD_SCREENSHOTS names no folder for them"
+    : false;
+}
+
+async function takePictures(t: TestContext, daemon: TestDaemon, screens: Screens): Promise<void> {
+  const { page } = await openScreens(t, daemon);
+  for (const name of Object.keys(screens)) {
+    await show(page, screens, name);
+    for (const theme of THEMES) {
+      await page.emulateMedia({ colorScheme: theme });
+      for (const width of PICTURE_WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        await takeScreenshot(page, `${name}-${theme}-${width}`);
+      }
+    }
+  }
+}

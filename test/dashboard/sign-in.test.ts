@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { runProgram } from "../helpers/program.ts";
+import { openPage, signIn } from "./browser.ts";
+import { forgive, mark, REFUSED, signInAsOperator, takeSteps } from "./visit.ts";
+
+// From the end of a session to the page that says so.
+const NOTICED_MS_MAX = 3000;
+
+test("signing in and out", (t) =>
+  takeSteps(t, {
+    "an account signs in by the form, and its key is not kept in the browser": signsInByForm,
+    "a wrong key is refused with a sentence, and the form keeps what was written": refusesWrongKey,
+    "the operator signs in by the link that the command makes, once": signsInByLink,
+    "a link leaves nothing behind in the address bar and the history": leavesNoLink,
+    "signing out in one tab ends the other, which says so": endsEverywhere,
+    "an account sees nothing of the operator's screens": hidesOperatorScreens,
+    "an account that is disabled by the command is signed out, without a reload": endsWhenDisabled,
+  }));
+
+async function signsInByForm(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, context } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await page.reload();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  assert.equal(await page.title(), "Overview · postbackd");
+
+  const [cookie, ...others] = await context.cookies();
+  assert.deepEqual(others, []);
+  assert.equal(cookie?.name, `postbackd-${new URL(daemon.url).port}`);
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Strict", "/"]);
+  const hours = (cookie.expires - Date.now() / 1000) / 3600;
+  assert(hours > 11.9 && hours <= 12, String(hours));
+  const kept: unknown = await page.evaluate(
+    "JSON.stringify([document.cookie, localStorage, sessionStorage, location.href])",
+  );
+  assert(!String(kept).includes(daemon.account.key) && !String(kept).includes(cookie.value));
+}
+
+async function refusesWrongKey(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const opened = await openPage(t, daemon.url);
+  const { page } = opened;
+  await page.goto("/dashboard/tasks");
+  await page.getByLabel("Login").fill(daemon.account.login);
+  await page.getByLabel("API key").fill(`pbd_live_${"0".repeat(40)}`);
+  await page.getByLabel("API key").press("Enter");
+  await page.getByRole("alert").waitFor();
+  assert.equal(await page.getByLabel("Login").inputValue(), daemon.account.login);
+  forgive(opened, REFUSED);
+  // And where one wanted to go is where one comes.
+  await page.getByLabel("API key").fill(daemon.account.key);
+  await page.getByLabel("API key").press("Enter");
+  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+}
+
+async function signsInByLink(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { stdout } = await runProgram(t, ["admin", "link", "--json", "--db", daemon.file]);
+  // The shape is held by the tests of the command.
+  const { url } = (JSON.parse(stdout) as { link: { url: string } }).link;
+  assert(url.startsWith(`${daemon.url}/dashboard/#link=`), url);
+
+  const first = await openPage(t, daemon.url);
+  await first.page.goto(url);
+  await first.page.getByRole("heading", { name: "Overview" }).waitFor();
+  await first.page.getByText("all accounts", { exact: true }).first().waitFor();
+
+  const second = await openPage(t, daemon.url);
+  await second.page.goto(url);
+  await second.page
+    .getByRole("alert")
+    .filter({ hasText: "This sign-in link does not work" })
+    .waitFor();
+  await second.page.getByLabel("API key").waitFor();
+  assert.equal(second.page.url(), `${daemon.url}/dashboard/`);
+  forgive(second, REFUSED);
+}
+
+async function leavesNoLink(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, context } = await openPage(t, daemon.url);
+  await signInAsOperator(page, daemon);
+  assert.equal(page.url(), `${daemon.url}/dashboard/`);
+  const { entries } = await (await context.newCDPSession(page)).send("Page.getNavigationHistory");
+  assert.deepEqual(
+    entries.filter(({ url }) => url.includes("link")),
+    [],
+  );
+}
+
+async function endsEverywhere(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, context } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const other = await context.newPage();
+  await other.goto("/dashboard/tasks");
+  await other.getByText("Live", { exact: true }).waitFor();
+  const isSame = await mark(other);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("button", { name: "Sign in" }).waitFor();
+  await endsBySaying(other);
+  await isSame();
+  assert.deepEqual(await context.cookies(), []);
+}
+
+async function endsBySaying(page: Page): Promise<void> {
+  const note = page.getByRole("alert").filter({ hasText: "Your session has ended" });
+  await note.waitFor({ timeout: NOTICED_MS_MAX });
+  await page.getByLabel("API key").waitFor();
+  assert.equal(await page.getByRole("navigation").count(), 0);
+}
+
+async function hidesOperatorScreens(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const links = await page.getByRole("navigation", { name: "Screens" }).getByRole("link").count();
+  assert.equal(links, 4);
+  for (const path of ["accounts", "access", "runners", "system"]) {
+    await page.goto(`/dashboard/${path}`);
+    await page.getByText("There is nothing at this address.").waitFor();
+  }
+}
+
+async function endsWhenDisabled(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const opened = await openPage(t, daemon.url);
+  await signIn(opened.page, daemon.account);
+  await opened.page.getByText("Live", { exact: true }).waitFor();
+  const isSame = await mark(opened.page);
+  const disable = ["admin", "account", "disable", daemon.account.login];
+  const { code, stderr } = await runProgram(t, [...disable, "--db", daemon.file]);
+  assert.equal(code, 0, stderr);
+  await endsBySaying(opened.page);
+  await isSame();
+  forgive(opened, REFUSED);
+}

@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import type { AttemptShown, DeliveryShown, Timeline } from "../../src/dashboard/shell/envelope.ts";
+import { lanesOf, viewsOf } from "../../src/dashboard/task/timeline-lane.ts";
+import { leftOf, ticksOf, viewOf } from "../../src/dashboard/task/timeline-scale.ts";
+
+const MINUTE = 60_000;
+
+function timeOf(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+interface Times {
+  readonly due: number;
+  readonly start: number | null;
+  readonly end: number | null;
+}
+
+function attemptOf(number: number, { due, start, end }: Times): AttemptShown {
+  return {
+    ...{ number, due_at: new Date(due).toISOString(), started_at: timeOf(start) },
+    ...{ ended_at: timeOf(end), outcome: end === null ? null : "failed", http_status: null },
+    ...{ error: null, address: null, response_excerpt: null, refusal: null, explanation: null },
+    phases: { dns_ms: null, connect_ms: null, tls_ms: null, first_byte_ms: null },
+    ...{ retry_after: null, request_headers: [] },
+  };
+}
+
+function deliveryOf(attempts: readonly AttemptShown[]): DeliveryShown {
+  return {
+    ...{ delivery_id: "x-postback", kind: "postback", url: "https://example.com/", request: null },
+    ...{ host: "example.com", state: "scheduled", story: null, next_attempt_at: null, attempts },
+  };
+}
+
+function timelineOf(
+  times: { readonly started: number | null; readonly completed: number | null },
+  deliveries: readonly DeliveryShown[] = [],
+): Timeline {
+  return {
+    task: {
+      ...{ id: "x", login: "alice", state: "completed", status_code: 20000, status_message: "" },
+      ...{ type: "echo", created_at: new Date(0).toISOString(), expires_at: null, runs: 1 },
+      ...{ started_at: timeOf(times.started), completed_at: timeOf(times.completed) },
+      ...{ progress: null, data: {}, error: null, ready: false },
+      ...{ input_bytes: null, result_bytes: null },
+    },
+    run: { by: { kind: "worker", name: "gpu-1" }, lease_expires_at: null },
+    ...{ story: null, deliveries, time: new Date(0).toISOString() },
+  };
+}
+
+describe("the lanes of a timeline", () => {
+  test("run from posted to delivered: queued, run, attempts and the waits between", () => {
+    const delivery = deliveryOf([
+      attemptOf(1, { due: 300, start: 310, end: 400 }),
+      attemptOf(2, { due: MINUTE, start: MINUTE, end: MINUTE + 50 }),
+      attemptOf(3, { due: 6 * MINUTE, start: null, end: null }),
+    ]);
+    const [task, webhook] = lanesOf(timelineOf({ started: 100, completed: 300 }, [delivery]), 0);
+
+    assert.deepEqual(
+      task?.marks.map(({ kind, from, to }) => [kind, from, to]),
+      [
+        ["queued", 0, 100],
+        ["run", 100, 300],
+      ],
+    );
+    assert.deepEqual(
+      webhook?.marks.map(({ kind, from, to }) => [kind, from, to]),
+      [
+        ["attempt", 310, 400],
+        ["wait", 400, MINUTE],
+        ["attempt", MINUTE, MINUTE + 50],
+        ["wait", MINUTE + 50, 6 * MINUTE],
+        ["next", 6 * MINUTE, 6 * MINUTE],
+      ],
+    );
+    assert.match(task?.marks[1]?.title ?? "", /by worker gpu-1/);
+  });
+
+  test("have no wait before a series that somebody asked for", () => {
+    const delivery = deliveryOf([
+      attemptOf(4, { due: 0, start: 0, end: 10 }),
+      attemptOf(1, { due: MINUTE, start: MINUTE, end: MINUTE + 1 }),
+    ]);
+    const lanes = lanesOf(timelineOf({ started: 0, completed: 0 }, [delivery]), 0);
+    assert.deepEqual(
+      lanes[1]?.marks.map(({ kind }) => kind),
+      ["attempt", "attempt"],
+    );
+  });
+
+  test("grow with the clock while something is under way", () => {
+    const [queued] = lanesOf(timelineOf({ started: null, completed: null }), 5000);
+    assert.deepEqual(
+      queued?.marks.map(({ kind, to }) => [kind, to]),
+      [["queued", 5000]],
+    );
+
+    const [running] = lanesOf(timelineOf({ started: 1000, completed: null }), 5000);
+    assert.equal(running?.marks[1]?.to, 5000);
+
+    const flight = deliveryOf([attemptOf(1, { due: 2000, start: 2000, end: null })]);
+    const lanes = lanesOf(timelineOf({ started: 0, completed: 2000 }, [flight]), 5000);
+    assert.equal(lanes[1]?.marks[0]?.to, 5000);
+  });
+
+  test("never run backwards, whatever a clock did", () => {
+    const flight = deliveryOf([attemptOf(1, { due: 2000, start: 2000, end: null })]);
+    const lanes = lanesOf(timelineOf({ started: 3000, completed: null }, [flight]), -1);
+    for (const { from, to } of lanes.flatMap((lane) => lane.marks)) assert(to >= from);
+  });
+});
+
+describe("the views of a timeline", () => {
+  test("show the whole with what is still to come, and the attempts without it", () => {
+    const delivery = deliveryOf([
+      attemptOf(1, { due: 300, start: 310, end: 400 }),
+      attemptOf(2, { due: MINUTE, start: null, end: null }),
+    ]);
+    const lanes = lanesOf(timelineOf({ started: 100, completed: 300 }, [delivery]), 0);
+    const views = viewsOf(lanes, "postback-0");
+
+    assert.deepEqual([...views.keys()], ["whole", "run", "attempts", "attempt"]);
+    const whole = views.get("whole");
+    const attempts = views.get("attempts");
+    assert(whole !== undefined && attempts !== undefined);
+    assert(whole.from <= 0 && whole.to > MINUTE);
+    assert(attempts.from < 310 && attempts.from > 300 && attempts.to < 1000);
+  });
+});
+
+describe("the axis of a timeline", () => {
+  test("has a few round times, the first at its zero, whatever it spans", () => {
+    for (const span of [0, 1, 17, 999, 61_000, 21 * MINUTE, 3 * 86_400_000, 400 * 86_400_000]) {
+      const view = viewOf(1_000_000, 1_000_000 + span);
+      const ticks = ticksOf(view, 7);
+
+      assert(ticks.length >= 2 && ticks.length <= 8, `${span}: ${ticks.length}`);
+      assert.equal(ticks[0]?.afterMs, 0);
+      for (const { left, afterMs } of ticks) {
+        assert(left >= 0 && left <= 100);
+        assert(Math.abs(left - leftOf(view.zero + afterMs, view)) < 1e-9);
+      }
+    }
+  });
+});

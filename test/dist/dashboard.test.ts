@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { hasBrowser, openPage, signIn } from "../dashboard/browser.ts";
+import { exchange, headerOf } from "../helpers/raw-http.ts";
+import { emptyPlace, startService } from "./binary.ts";
+
+test("the executable has the dashboard in it, compressed, and its assets may be kept for ever", async (t) => {
+  const { url } = await startService(t, emptyPlace(t));
+  const page = await exchange(url, { target: "/dashboard/" });
+  assert.equal(page.status, 200);
+  const assets = [...page.body.toString().matchAll(/(?:src|href)="([^"]+)"/g)].map(([, at]) => at);
+  assert.equal(assets.length, 3);
+  for (const target of assets) {
+    assert.match(target ?? "", /^\/dashboard\/assets\/[a-z]+-[\dA-Za-z]{8,}\.(js|css|svg)$/);
+    const headers = ["Accept-Encoding: br"];
+    const asset = await exchange(url, { target: target ?? "", headers });
+    assert.equal(asset.status, 200, target);
+    assert.equal(headerOf(asset, "cache-control"), "public, max-age=31536000, immutable");
+    const isText = !target?.endsWith(".svg");
+    if (isText) assert.equal(headerOf(asset, "content-encoding"), "br", target);
+    assert(asset.body.length > 0 && asset.body.length < 64 * 1024, target);
+  }
+});
+
+test("an account signs in at the dashboard of the executable", async (t) => {
+  if (!hasBrowser(t)) return;
+  const { url, key } = await startService(t, emptyPlace(t));
+  const { page } = await openPage(t, url);
+  await signIn(page, { login: "tester", key, secret: "" });
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.close();
+});
