@@ -171,6 +171,8 @@ const createdAccount = z.object({
   key: z.object({ key: z.string() }),
 });
 
+const createdLink = z.object({ link: z.object({ url: z.string() }) });
+
 const createdWorker = z.object({ worker: z.object({ token: z.string() }) });
 
 /** Where the command line is to work: on the database of that name in `folder`. */
@@ -191,6 +193,12 @@ export async function createWorker(
   const flags = types.flatMap((type) => ["--type", type]);
   const answer = await runAdmin(["worker", "create", name, ...flags], place);
   return createdWorker.parse(answer).worker.token;
+}
+
+/** Makes a link that signs the operator in, with the command line, and answers its token. */
+export async function createSignInToken(place: AdminPlace): Promise<string> {
+  const { link } = createdLink.parse(await runAdmin(["link"], place));
+  return new URL(link.url).hash.replace("#link=", "");
 }
 
 /** Runs an `admin` command and answers the document that it prints. */
