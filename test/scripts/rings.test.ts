@@ -57,7 +57,7 @@ const REFUSED = [
   ],
   ["dashboard/b.ts", 'import { createHash } from "node:crypto";', "what no browser has"],
   ["dashboard/part/a.tsx", 'import { H3 } from "h3";', "another ring's package"],
-  ["dashboard/screen/a.tsx", 'import { ask } from "../../http/app.ts";', "the server, from below"],
+  ["dashboard/task/a.tsx", 'import { ask } from "../../http/app.ts";', "the server, from below"],
   ["worker/a.ts", 'import { open } from "../store/sqlite/sqlite-store.ts";', "a database"],
   ["worker/b.ts", 'import { request } from "node:http";', "connections of its own"],
   [
@@ -103,7 +103,7 @@ const ALLOWED = [
   ["http/operations/c.ts", 'import { b } from "./b.ts";'],
   ["dashboard/a.ts", 'import { parseTaskSearch } from "../domain/task-search.ts";'],
   ["dashboard/part/a.tsx", 'import { signal } from "@preact/signals";'],
-  ["dashboard/screen/a.tsx", 'import { toSpanText } from "../../domain/time.ts";'],
+  ["dashboard/task/a.tsx", 'import { toSpanText } from "../../domain/time.ts";'],
   ["worker/a.ts", 'import { createServiceClient } from "../net/service-client.ts";'],
   ["worker/b.ts", 'import { createCommandRunner } from "../runners/command.ts";'],
   ["cli/a.ts", 'import { createDaemon } from "../daemon.ts";'],
