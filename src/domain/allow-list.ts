@@ -2,7 +2,7 @@ import { addressText, blockText, hasHostBits, isWithin } from "./address-text.ts
 import { parseAddress, parseBlock } from "./address-text.ts";
 import type { Address, AddressBlock } from "./address-text.ts";
 import { nat64Ipv4 } from "./address.ts";
-import { hostNameFault } from "./host-name.ts";
+import { hostNameFault, urlHostname } from "./host-name.ts";
 
 /**
  * The targets an operator allows although the rules refuse them. Read it through the functions
@@ -161,8 +161,8 @@ function parseHost(text: string, port: PortRule): ParsedEntry {
       "is no valid block or host: write 10.1.0.0/16 for a block, or a host without a path",
     );
   }
-  const host = URL.parse(`http://${text}/`)?.hostname;
-  if (host === undefined) return fault("is no valid address, block or host name: correct it");
+  const host = urlHostname(text);
+  if (host === null) return fault("is no valid address, block or host name: correct it");
   // "127.1" and "0x7f.1" are addresses to a URL; the list has one spelling for each.
   if (parseAddress(host) !== null) return fault(`is an address in another spelling: write ${host}`);
   const misfit = hostNameFault(host);

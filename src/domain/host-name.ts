@@ -10,6 +10,45 @@ export interface HostFault {
 /** A DNS name is at most this long, without its final dot (RFC 1035 §2.3.4). */
 export const HOST_NAME_LENGTH_MAX = 253;
 
+/** The longest text that {@link parseHost} reads: punycode takes time in the square of a label's length. */
+export const HOST_TEXT_LENGTH_MAX = 255;
+
+/** What {@link parseHost} reads, for who gave something else; completes "It takes …". */
+export const HOST_TAKES = "a host name or an address, without scheme, port or path";
+
+/**
+ * Reads the host of a webhook as somebody writes it: a name or an address in any spelling that a URL takes, IPv6 with or
+ * without brackets. Gives it as deliveries are stored: a lower-case punycode name, or an address as the normal form of a
+ * URL has it, without brackets. Null for what no webhook URL has as its host.
+ */
+export function parseHost(text: string): string | null {
+  if (text.length > HOST_TEXT_LENGTH_MAX || NOT_IN_HOST.test(text)) return null;
+  const [, bracketed] = /^\[([^[\]]*)\]$/.exec(text) ?? [];
+  const ipv6 = bracketed ?? (text.includes(":") ? text : null);
+  if (ipv6 !== null) return urlHostname(`[${ipv6}]`)?.slice(1, -1) ?? null;
+  const host = urlHostname(text);
+  if (host === null || hostNameFault(host) !== null || endsInDroppedDot(text, host)) return null;
+  // Punycode that does not survive a second reading: URLs with it are refused.
+  return urlHostname(host) === host ? host : null;
+}
+
+/** The host of a URL in which this text stands for it, IPv6 in brackets; null where that is no URL. Not judged. */
+export function urlHostname(text: string): string | null {
+  const url = `http://${text}/`;
+  // Not by URL.parse, which the oldest browsers that the dashboard is for do not have.
+  return URL.canParse(url) ? new URL(url).hostname : null;
+}
+
+/**
+ * Whether an IPv4 host was written with a trailing dot, which the parser drops from numeric hosts
+ * only. The dot has many spellings (`.`, `%2e`, U+3002, one before a soft hyphen), so the parser is
+ * asked: with a letter behind the host, a trailing dot makes that letter a label of its own.
+ */
+export function endsInDroppedDot(written: string, hostname: string): boolean {
+  if (!IPV4.test(hostname) || written === hostname) return false;
+  return urlHostname(`${written}g`)?.endsWith(".g") ?? false;
+}
+
 /**
  * Judges the form of a host name in lower-case punycode: labels of 1 to 63 characters out of
  * `a-z0-9_-`, 253 in all. Null when it is in order. URL parsers let `a..b`, `a.`, `!` and `*`
@@ -66,6 +105,11 @@ export function isSameName(name: string, other: string): boolean {
 function withoutFinalDot(name: string): string {
   return name.endsWith(".") ? name.slice(0, -1) : name;
 }
+
+// What would begin another part of a URL, an escape, and what a URL parser drops.
+const NOT_IN_HOST = /[\s/\\?#@%]/;
+
+const IPV4 = /^\d+\.\d+\.\d+\.\d+$/;
 
 const HOST_NAME = /^(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}$/;
 

@@ -1,4 +1,4 @@
-import { LONG_HOST_NAME } from "./host-name.ts";
+import { endsInDroppedDot, LONG_HOST_NAME } from "./host-name.ts";
 import { hasControl } from "./text.ts";
 
 /**
@@ -164,7 +164,7 @@ function toForm(parsed: URL, rawAuthority: string): UrlForm | UrlFault {
   const url = hrefWithoutFragment(parsed);
   if (portText === "0") return PORT;
   if (url.length > URL_BYTES_MAX) return LONG_URL;
-  if (endsInDroppedDot(rawAuthority, hostname)) return TRAILING_DOT;
+  if (endsInDroppedDot(splitPort(rawAuthority)[0], hostname)) return TRAILING_DOT;
   // Punycode that does not survive a second reading would be another URL at delivery.
   if (hostname.includes("xn--") && URL.parse(url)?.href !== url) return HOST;
   const scheme = parsed.protocol === "https:" ? "https" : "http";
@@ -180,17 +180,3 @@ function toForm(parsed: URL, rawAuthority: string): UrlForm | UrlFault {
 }
 
 const DEFAULT_PORTS = { http: 80, https: 443 } as const;
-
-/**
- * Whether an IPv4 host was written with a trailing dot, which the parser drops from numeric hosts
- * only. The dot has many spellings (`.`, `%2e`, U+3002, one before a soft hyphen), so the parser is
- * asked: with a letter behind the host, a trailing dot makes that letter a label of its own.
- */
-function endsInDroppedDot(rawAuthority: string, hostname: string): boolean {
-  if (!IPV4.test(hostname)) return false;
-  const [host] = splitPort(rawAuthority);
-  if (host === hostname) return false;
-  return URL.parse(`http://${host}g/`)?.hostname.endsWith(".g") ?? false;
-}
-
-const IPV4 = /^\d+\.\d+\.\d+\.\d+$/;

@@ -1,6 +1,7 @@
 import { Resolver as DnsResolver } from "node:dns/promises";
 
 import type { Clock } from "../domain/clock.ts";
+import { toDialOrder } from "./dial-order.ts";
 import { openHostsFile, watchFile } from "./hosts-file.ts";
 import type { HostsFile } from "./hosts-file.ts";
 
@@ -12,8 +13,8 @@ export type Resolution =
 /** Turns names into addresses, for one attempt at a time: no answer is kept for a later one. */
 export interface Resolver {
   /**
-   * Resolves `host` (lower case, punycode) to all its addresses, IPv4 before IPv6, none twice. Never
-   * rejects. Settles as soon as `signal` is aborted; a look-up that others share goes on for them.
+   * Resolves `host` (lower case, punycode) to all its addresses, none twice, as {@link toDialOrder} has
+   * them. Never rejects. Settles as soon as `signal` is aborted; a look-up that others share goes on for them.
    */
   resolve(host: string, options: { readonly signal: AbortSignal }): Promise<Resolution>;
   /** Ends what is under way; every later question fails. To be called when nothing is sent any more. */
@@ -137,12 +138,7 @@ async function lookUpBoth(host: string, dns: DnsResolver): Promise<Resolution> {
 function toResolution(addresses: readonly string[]): Resolution {
   const distinct = [...new Set(addresses)];
   if (distinct.length > ADDRESSES_MAX) return { kind: "failed", error: "too many addresses" };
-  return { kind: "addresses", addresses: distinct.toSorted(byFamily) };
-}
-
-// IPv4 first; the order within a family is the answer's own (the sort is stable).
-function byFamily(left: string, right: string): number {
-  return Number(left.includes(":")) - Number(right.includes(":"));
+  return { kind: "addresses", addresses: toDialOrder(distinct) };
 }
 
 const NO_ADDRESSES = "no addresses";

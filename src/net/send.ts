@@ -10,6 +10,7 @@ import type { AddressesVerdict, UrlPolicy, WebhookTarget } from "../domain/webho
 import { AttemptsInFlight, OpenAttempt } from "./attempt.ts";
 import { ConnectionPool, connectionKey } from "./connection-pool.ts";
 import type { Connection } from "./connection-pool.ts";
+import { toDialOrder } from "./dial-order.ts";
 import { dialTcp, dialTls } from "./dial.ts";
 import type { Dialed } from "./dial.ts";
 import { exchange } from "./exchange.ts";
@@ -135,7 +136,8 @@ class WebhookSender implements Sender {
     if (verdict.kind === "refused") {
       return { kind: "end", result: toRefused(target, { verdict, resolved, attempt }) };
     }
-    const [first, ...others] = verdict.addresses.toSorted(byFamily).slice(0, ADDRESSES_TRIED_MAX);
+    // Again, because the judge has made IPv4 of what was IPv4-mapped.
+    const [first, ...others] = toDialOrder(verdict.addresses).slice(0, ADDRESSES_TRIED_MAX);
     if (first === undefined) return { kind: "end", result: attempt.failed("no addresses") };
     return { kind: "done", value: [first, ...others] };
   }
@@ -273,9 +275,4 @@ function toRefused(
 
 function isList(value: readonly string[] | AttemptResult): value is readonly string[] {
   return Array.isArray(value);
-}
-
-// IPv4 first: where only one family works, that is the one. The order within a family stays.
-function byFamily(left: string, right: string): number {
-  return Number(left.includes(":")) - Number(right.includes(":"));
 }

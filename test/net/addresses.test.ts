@@ -107,7 +107,7 @@ test("a refusal states every address that the name resolved to", async (t) => {
 
   const result = await startSender(t, dns).send(requestTo(url));
 
-  assert.deepEqual(result.refusal?.addresses, ["127.0.0.1", "127.0.0.2", "::1"]);
+  assert.deepEqual(result.refusal?.addresses, ["127.0.0.1", "::1", "127.0.0.2"]);
 });
 
 test("a refusal of a long answer states 16 addresses, the refused one among them", async (t) => {
@@ -380,6 +380,57 @@ test("a receiver that resets what it accepts is a failure, whenever the reset co
     );
   }
 });
+
+const DEAD_IPV4 = ["127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.8"] as const;
+
+test("IPv6 is tried second, however many IPv4 addresses refuse", IPV6_ONLY, async (t) => {
+  const dns = await startDnsServer(t);
+  const receiver = await startReceiver(t, { host: "::1" });
+  dns.script("hooks.example.com", { A: addresses(...DEAD_IPV4), AAAA: addresses("::1") });
+  const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8", "::1"] });
+
+  const result = await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
+
+  assert.deepEqual([result.outcome, result.address], ["delivered", "::1"]);
+});
+
+test("a second IPv4 address is tried after an IPv6 address that is dead", IPV6_ONLY, async (t) => {
+  const dns = await startDnsServer(t);
+  const receiver = await startReceiver(t, { host: "127.0.0.5" });
+  dns.script("hooks.example.com", { A: addresses(...DEAD_IPV4), AAAA: addresses("::1") });
+  const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8", "::1"] });
+
+  const result = await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
+
+  assert.deepEqual([result.outcome, result.address], ["delivered", "127.0.0.5"]);
+});
+
+test(
+  "IPv6 gets two thirds of the time, however many IPv4 addresses swallow packets",
+  { skip: LINUX_ONLY.skip || IPV6_ONLY.skip },
+  async (t) => {
+    const dns = await startDnsServer(t);
+    const receiver = await startReceiver(t, { host: "::1" });
+    for (const host of DEAD_IPV4) await startBlackHole(t, { host, port: receiver.port });
+    dns.script("hooks.example.com", { A: addresses(...DEAD_IPV4), AAAA: addresses("::1") });
+    const clock = createFakeClock({ now: 0 });
+    const sender = startSender(t, {
+      servers: dns.servers,
+      allow: ["127.0.0.0/8", "::1"],
+      clock,
+      timeoutMs: 9000,
+    });
+
+    const sent = sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
+    await clock.whenPending(2);
+    assert.deepEqual(clock.pending(), [3000, 9000]);
+    clock.advance(3000);
+
+    const result = await sent;
+    assert.deepEqual([result.outcome, result.address], ["delivered", "::1"]);
+    assert.equal(result.phases.connectMs, 3000);
+  },
+);
 
 test("at most three addresses are tried", async (t) => {
   const dns = await startDnsServer(t);

@@ -34,16 +34,16 @@ async function setUp(t: TestContext, hosts: readonly string[] = []): Promise<Set
   return { dns, clock, hostsFile, resolver, resolve };
 }
 
-test("both families are asked, and the answer holds each address once, IPv4 first", async (t) => {
+test("both families are asked, and the answer holds each address once, the families in turn", async (t) => {
   const { dns, resolve } = await setUp(t);
   dns.script(NAME, {
-    A: addresses("192.0.2.2", "192.0.2.1", "192.0.2.2"),
+    A: addresses("192.0.2.2", "192.0.2.1", "192.0.2.2", "192.0.2.3"),
     AAAA: addresses("2001:db8::2"),
   });
 
   assert.deepEqual(await resolve(), {
     kind: "addresses",
-    addresses: ["192.0.2.2", "192.0.2.1", "2001:db8::2"],
+    addresses: ["192.0.2.2", "2001:db8::2", "192.0.2.1", "192.0.2.3"],
   });
   assert.deepEqual(dns.questions.map(({ type }) => type).sort(), ["A", "AAAA"]);
 });
