@@ -69,13 +69,25 @@ function toAnswered<Read>(
 
 function toFault({ status, body, headers }: Answered): Fault {
   const said = toObject(body);
-  const code = toPlainNumber(said?.["status_code"]);
-  const isOurs = typeof code === "number" && code >= 40_000;
+  const code = toOwnCode(said, status);
   if (status === 413) return { kind: "too_large" };
-  const text = isOurs ? `${code} ${shortLine(said?.["status_message"])}` : `HTTP ${status}`;
+  const isOurs = code !== null;
+  const text = isOurs ? `${code} ${shortLine(said?.["status_message"])}` : foreignFault(status);
   const isFinal = isOurs && status >= 400 && status < 500 && status !== 429;
-  if (isFinal || status === 401 || status === 403) return refused(text, said);
-  return passing(text, toWaitMs(headers["retry-after"]));
+  return isFinal ? refused(text, said) : passing(text, toWaitMs(headers["retry-after"]));
+}
+
+// A proxy answers in the daemon's place, for a moment perhaps: only the daemon knows who may work for it. A newer one
+// may have codes that this program does not know; all begin with the first digit of their status.
+function toOwnCode(said: JsonObject | null, status: number): number | null {
+  const code = toPlainNumber(said?.["status_code"]);
+  const isCode = typeof code === "number" && Number.isInteger(code) && code >= 40_000;
+  return isCode && Math.floor(code / 10_000) === Math.floor(status / 100) ? code : null;
+}
+
+function foreignFault(status: number): string {
+  if (status !== 401 && status !== 403) return `HTTP ${status}`;
+  return `HTTP ${status} that is not postbackd's: is there a proxy that refuses the worker?`;
 }
 
 /** What to do about it, by the code that the text begins with. */

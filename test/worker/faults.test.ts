@@ -24,6 +24,13 @@ import {
 const DONE = { kind: "completed", resultText: "1" } as const;
 const REFUSED: ServiceAnswer = { kind: "unreachable", error: "connection refused" };
 
+const PROXY_PAGE: ServiceAnswer = {
+  kind: "answered",
+  status: 401,
+  headers: { "content-type": "text/html" },
+  body: Buffer.from("<html><h1>401 Authorization Required</h1></html>"),
+};
+
 /** Answers with the first ones of the list, then as the other does. */
 function first(answers: readonly ServiceAnswer[], operation: string, then: Answering): Answering {
   const left = [...answers];
@@ -41,6 +48,10 @@ const GARBAGE: readonly [what: string, ServiceAnswer][] = [
   ["a daemon that drains", faultAnswer(503, { status_code: 50300 }, { "retry-after": "1" })],
   ["a proxy's page", { kind: "answered", status: 502, headers: {}, body: Buffer.from("<html>") }],
   ["a proxy that knows no such path", faultAnswer(404, "not found")],
+  ["a proxy that asks who it is", PROXY_PAGE],
+  ["a proxy that forbids it, in JSON", faultAnswer(403, { code: 40301, message: "Forbidden." })],
+  ["a code that is none of postbackd's", faultAnswer(401, { status_code: 401 })],
+  ["a code of postbackd under another status", faultAnswer(403, { status_code: 50300 })],
   ["a redirect", faultAnswer(302)],
   ["no JSON", { kind: "answered", status: 200, headers: {}, body: Buffer.from("{") }],
   ["an empty body", { kind: "answered", status: 200, headers: {}, body: Buffer.alloc(0) }],
@@ -174,16 +185,22 @@ for (const [status, status_code, status_message, reason] of FINAL) {
   });
 }
 
-for (const status of [401, 403]) {
-  test(`ends for good when a proxy answers ${status}`, async (t) => {
-    const worker = setUpWorker(t, { answering: () => faultAnswer(status, "no") });
+test("says in the log that a refusal is not the daemon's own, and waits as long as it asks for", async (t) => {
+  const given = { ...PROXY_PAGE, headers: { "retry-after": "20" } };
+  const worker = setUpWorker(t, { answering: first([given], "claim", giving(["a"])) });
+  await worker.whenAsked("claim");
+  await settled();
 
-    const end = await worker.end;
+  worker.clock.advance(19_999);
+  await settled();
+  assert.equal(worker.asked("claim").length, 1);
+  worker.clock.advance(1);
 
-    const reason = `the daemon refuses this worker: HTTP ${status}`;
-    assert.deepEqual(end, { kind: "refused", reason });
-  });
-}
+  await worker.whenAsked("claim", 2);
+  await worker.whenLogged(
+    "HTTP 401 that is not postbackd's: is there a proxy that refuses the worker?",
+  );
+});
 
 test("stops what runs, without a word, when its token is revoked", async (t) => {
   const given = faultAnswer(401, { status_code: 40101, status_message: "API key revoked." });
