@@ -6,6 +6,7 @@ import type { Plugin } from "esbuild";
 
 import { dashboardFiles } from "../src/assets.ts";
 import { packageManifest } from "./manifest.ts";
+import { withoutUnusedCode } from "./unused-code.ts";
 
 /** Where the sources are and where the bundle goes, absolute paths. */
 export interface BundleOptions {
@@ -40,7 +41,7 @@ export async function bundle({ root, outFile }: BundleOptions): Promise<void> {
     format: "cjs",
     external: ["better-sqlite3"],
     define: { ...assetTexts(root), POSTBACKD_DASHBOARD: packedDashboard() },
-    plugins: [assetsFrom("packaged-assets.ts", root)],
+    plugins: [assetsFrom("packaged-assets.ts", root), withoutUnusedCode()],
     logLevel: "warning",
   });
   if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);

@@ -1,8 +1,10 @@
+import { fileURLToPath } from "node:url";
+
 import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
 
 /**
- * What the package's daemon has in the place of `src/assets.ts`: the texts put in by the build, the threads as
- * modules beside it. No command host: a daemon in somebody's program starts commands itself.
+ * What the package's daemon has in the place of `src/assets.ts`: the texts put in by the build, the threads and the
+ * command host as modules beside it.
  */
 
 declare const POSTBACKD_SCHEMA_SQL: string;
@@ -14,6 +16,11 @@ export const version: string = POSTBACKD_VERSION;
 
 export const writerThreadEntry: string | URL = new URL("./writer-thread.js", import.meta.url);
 export const readerThreadEntry: string | URL = new URL("./reader-thread.js", import.meta.url);
+
+export const commandHost: readonly [string, ...string[]] = [
+  process.execPath,
+  fileURLToPath(new URL("./command-host-main.js", import.meta.url)),
+];
 
 /** A daemon in somebody's program serves no dashboard. */
 export function dashboardFiles(): readonly DashboardFile[] {

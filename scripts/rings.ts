@@ -21,7 +21,7 @@ const MACHINE = ["fs", "os", "process"];
 export const RINGS: readonly Ring[] = [
   { files: "domain/*", imports: [], packages: [], node: ["crypto"] },
   // The one clock that there is: it asks the machine for its time.
-  { files: "domain/clock.ts", imports: [], packages: [], node: ["os"] },
+  { files: "domain/clock.ts", imports: [], packages: [], node: ["fs", "os"] },
   { files: "store/*", imports: ["domain/*"], packages: [], node: [] },
   {
     files: "store/sqlite/*",
@@ -33,8 +33,8 @@ export const RINGS: readonly Ring[] = [
     files: "net/*",
     imports: ["domain/*"],
     packages: [],
-    // fs for the hosts file alone.
-    node: ["crypto", "fs", "zlib", ...NETWORK, ...PLUMBING],
+    // fs and os for what the machine says of names and addresses: the hosts file, its interfaces.
+    node: ["crypto", "fs", "os", "zlib", ...NETWORK, ...PLUMBING],
   },
   {
     files: "runners/*",

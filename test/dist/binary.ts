@@ -8,7 +8,7 @@ import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts
 import type { Finished, Program } from "../helpers/program.ts";
 
 const ROOT = dirname(dirname(import.meta.dirname));
-const BINARY = join(ROOT, "dist", "postbackd");
+export const BINARY = join(ROOT, "dist", "postbackd");
 
 // Between two looks at a task that is not finished: nothing of another process can be waited for.
 const LOOK_AGAIN_MS = 20;

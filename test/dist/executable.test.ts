@@ -141,7 +141,8 @@ test("a thread that starts after the unpacked addon was removed shares that copy
 test("the executable replaces an unpacked addon that somebody has changed", async (t) => {
   const place = emptyPlace(t);
   const list = ["admin", "account", "list", "--json", "--db", "data.db"];
-  assert.equal((await runBinary(t, list, place)).code, 0);
+  const create = ["admin", "account", "create", "alice", "--db", "data.db"];
+  assert.equal((await runBinary(t, create, place)).code, 0);
   const addon = readdirSync(place.cwd).find((name) => name.endsWith(".node"));
   assert.ok(addon !== undefined);
   const original = readFileSync(join(place.cwd, addon));

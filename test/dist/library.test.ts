@@ -245,6 +245,27 @@ test("a program in CommonJS starts a daemon of the packed package, and its lists
   assert.equal(run(process.execPath, ["main.cjs"], folder), "200 0\n");
 });
 
+test("the commands of the packed package's daemon are started by a process beside the program", (t) => {
+  const folder = installPacked(t);
+  const script = `
+    import { createDaemon } from "postbackd";
+    const command = [process.execPath, "--print", "process.ppid"];
+    const daemon = await createDaemon({ types: { parent: { command } } });
+    const { key } = await daemon.account();
+    const headers = { authorization: "Bearer " + key, "content-type": "application/json" };
+    const post = { method: "POST", headers, body: "[{}]" };
+    const posted = await (await fetch(daemon.url + "/v1/tasks/task_post", post)).json();
+    await daemon.idle();
+    const path = "/v1/tasks/task_get/" + posted.tasks[0].id;
+    const { tasks } = await (await fetch(daemon.url + path, { headers })).json();
+    await daemon.stop();
+    console.log(tasks[0].state, tasks[0].result === process.pid);
+  `;
+  writeFileSync(join(folder, "main.mjs"), script);
+
+  assert.equal(run(process.execPath, ["main.mjs"], folder), "completed false\n");
+});
+
 test("the options that a program was started with are not for the daemon's threads", (t) => {
   const folder = installPacked(t);
   writeFileSync(join(folder, "hook.mjs"), 'console.log("hook");');

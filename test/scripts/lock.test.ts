@@ -5,6 +5,11 @@ import { test } from "node:test";
 interface Locked {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly gypfile?: boolean;
+  readonly integrity?: string;
+  readonly resolved?: string;
+  readonly inBundle?: boolean;
+  readonly dev?: boolean;
+  readonly optional?: boolean;
 }
 
 const text = readFileSync(new URL("../../package-lock.json", import.meta.url), "utf8");
@@ -23,4 +28,42 @@ test("package-lock.json holds the packages of every platform (npm run lock)", ()
 
 test("package-lock.json keeps npm ci from compiling better-sqlite3 (npm run lock)", () => {
   assert.equal(packages["node_modules/better-sqlite3"]?.gypfile, false);
+});
+
+/** Platforms for which the registry in use has no formatter and no linter: README.md says what that means. */
+const ELSEWHERE = [
+  ...["android-arm-eabi", "android-arm64", "darwin-arm64", "darwin-x64", "freebsd-x64"],
+  ...["linux-arm-gnueabihf", "linux-arm-musleabihf", "linux-arm64-musl", "linux-ppc64-gnu"],
+  ...["linux-riscv64-gnu", "linux-riscv64-musl", "linux-s390x-gnu", "linux-x64-musl"],
+  ...["openharmony-arm64", "win32-arm64-msvc", "win32-ia32-msvc", "win32-x64-msvc"],
+];
+
+const WITHOUT_INTEGRITY = [
+  ...ELSEWHERE.flatMap((platform) => [`@oxfmt/binding-${platform}`, `@oxlint/binding-${platform}`]),
+  ...["darwin-arm64", "darwin-x64", "win32-arm64", "win32-x64"].map(
+    (platform) => `@oxlint-tsgolint/${platform}`,
+  ),
+].map((name) => `node_modules/${name}`);
+
+test("package-lock.json has the checksum of every package but those for other platforms that the README names", () => {
+  // What is in its parent's archive has its parent's checksum; the first is the project itself.
+  const found = Object.entries(packages).filter(
+    ([path, { inBundle }]) => path !== "" && inBundle !== true,
+  );
+  const without = found.filter(([, { integrity }]) => integrity === undefined);
+
+  assert.deepEqual(without.map(([path]) => path).toSorted(), WITHOUT_INTEGRITY.toSorted());
+  for (const [path, { dev, optional }] of without) {
+    assert.ok(dev === true && optional === true, `${path} is more than an optional tool`);
+  }
+  for (const [path, { integrity }] of found) {
+    assert.match(integrity ?? "sha512-", /^sha512-/, path);
+  }
+});
+
+test("package-lock.json names no registry", () => {
+  assert.deepEqual(
+    Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined),
+    [],
+  );
 });

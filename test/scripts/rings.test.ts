@@ -24,7 +24,7 @@ const REFUSED = [
   ["domain/c.ts", 'import { z } from "zod";', "a package"],
   ["domain/d.ts", 'import { config } from "../config.ts";', "a file of the top level"],
   ["domain/e.ts", 'import { readFileSync } from "fs";', "a module of Node without node:"],
-  ["domain/clock.ts", 'import { readFileSync } from "node:fs";', "more than the time"],
+  ["domain/clock.ts", 'import { connect } from "node:net";', "more than the time"],
   ["store/a.ts", 'import { open } from "./sqlite/connection.ts";', "one of its implementations"],
   ["store/b.ts", 'import Database from "better-sqlite3";', "a database's package"],
   ["store/sqlite/a.ts", 'import { send } from "../../net/send.ts";', "the network"],

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { BINARY } from "./binary.ts";
+
+/** Every package whose code is in the executable; one more needs a reason, and its place here. */
+const PACKAGES = [
+  // What pkg starts the program with.
+  ...["@roberts_lando/vfs", "balanced-match", "brace-expansion"],
+  ...[
+    "@pinojs/redact",
+    "atomic-sleep",
+    "citty",
+    "consola",
+    "croner",
+    "defu",
+    "get-port-please",
+    "h3",
+  ],
+  ...["http-shutdown", "listhen", "on-exit-leak-free", "pathe", "pino", "pino-std-serializers"],
+  ...["quick-format-unescaped", "rou3", "safe-stable-stringify", "smol-toml", "sonic-boom", "srvx"],
+  ...["std-env"],
+];
+
+/** Words of what was left out: what starts tunnels, makes certificates, opens browsers, writes to the clipboard. */
+const LEFT_OUT = [
+  ...["cloudflared", "node_modules/untun", "node_modules/node-forge"],
+  ...["node_modules/tinyclip", "node_modules/uqr", "node_modules/crossws", "open_generic_xdg"],
+  ...["node_modules/consola/dist/chunks/prompt", "node_modules/thread-stream"],
+];
+
+test("the executable holds the code of these packages and of no others", () => {
+  const text = readFileSync(BINARY, "latin1");
+  const found = [...text.matchAll(/\n\s*\/\/ node_modules\/((?:@[\w.-]+\/)?[\w.-]+)\//g)];
+  const packages = new Set(found.map(([, name = ""]) => name));
+
+  assert.deepEqual([...packages].toSorted(), PACKAGES.toSorted());
+});
+
+test("the executable holds nothing of what its packages can do and it never asks for", () => {
+  const bytes = readFileSync(BINARY);
+
+  assert.deepEqual(
+    LEFT_OUT.filter((word) => bytes.includes(word)),
+    [],
+  );
+});
