@@ -1,5 +1,6 @@
--- The database of postbackd, version 5. One SQLite file in WAL mode; every table is STRICT.
--- Times are milliseconds since the epoch, UTC. Columns named *_text hold JSON text exactly as clients see it.
+-- The database of postbackd, version 6. One SQLite file in WAL mode; every table is STRICT.
+-- Times are milliseconds since the epoch, UTC, by the machine's clock as it was; `erase_at` is one of the steady clock, which
+-- begins with them and goes on whatever the machine's clock is set to (clock_readings). Columns named *_text hold JSON text exactly as clients see it.
 -- `seq` numbers rows in the order they were made: it joins tables and pages through lists; ids are for the world.
 -- Partial indexes repeat their WHERE literally in the queries that use them; test/store/query-plans.test.ts
 -- holds each query that runs per task or per tick to its index.
@@ -71,6 +72,7 @@ CREATE TABLE tasks (
   created_at     INTEGER NOT NULL,
   started_at     INTEGER,
   completed_at   INTEGER,
+  -- As clients and receivers were told, never changed.
   expires_at     INTEGER,
   runs           INTEGER NOT NULL DEFAULT 0,
   -- Runs that failed or timed out; those lost by a crash are not among them.
@@ -78,7 +80,9 @@ CREATE TABLE tasks (
   -- 1 while the task stands in tasks_ready: finished by a run, and not collected yet.
   ready          INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)),
   -- The task as posted, without its input.
-  data_text      TEXT    NOT NULL
+  data_text      TEXT    NOT NULL,
+  -- When the sweep takes it: what was expires_at where the clock was never set.
+  erase_at       INTEGER
 ) STRICT;
 
 -- Claiming: the accounts that wait for a type, and of each the next task by priority, then age.
@@ -98,9 +102,9 @@ CREATE INDEX tasks_by_state ON tasks (account_seq, state, created_at);
 CREATE INDEX tasks_by_type ON tasks (account_seq, type, created_at);
 CREATE INDEX tasks_by_tag ON tasks (account_seq, tag, created_at) WHERE tag IS NOT NULL;
 -- The retention sweep.
-CREATE INDEX tasks_expiring ON tasks (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX tasks_expiring ON tasks (erase_at) WHERE erase_at IS NOT NULL;
 
--- How many tasks an account has in each state as clients see it (`delayed` is queued); `ready` counts those in
+-- How many tasks an account has in each state of their rows (clients see `delayed` as queued); `ready` counts those in
 -- tasks_ready, `retrying` the deliveries that failed and will be tried again, `undelivered` those that are given up or
 -- refused; `ever_webhook`, `ever_delivered` and `ever_collected` have a row, for good, once there was one. Kept up in the
 -- transaction that changes a task: counting a million rows takes 60 ms.
@@ -119,12 +123,12 @@ CREATE TABLE idempotency_keys (
   -- SHA-256 of the request's body, in hex.
   body_hash   TEXT    NOT NULL,
   answer_text TEXT    NOT NULL,
-  created_at  INTEGER NOT NULL,
+  erase_at    INTEGER NOT NULL,
   UNIQUE (account_seq, key)
 ) STRICT;
 
 -- The sweep.
-CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (erase_at);
 
 -- Inputs and results stand apart from tasks: an UPDATE of a row with a 1 MB column rewrites that megabyte.
 CREATE TABLE task_inputs (
@@ -258,7 +262,24 @@ CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS
 -- The sweep.
 CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;
 
--- Sign-ins of the dashboard.
+-- What the machine's clocks showed when the daemon last looked, by the minute: by it the next start knows how much time has
+-- passed, and whether the wall clock was set meanwhile.
+CREATE TABLE clock_readings (
+  one       INTEGER PRIMARY KEY CHECK (one = 1),
+  wall_at   INTEGER NOT NULL,
+  steady_at INTEGER NOT NULL,
+  -- Since the boot that boot_id names.
+  uptime_ms REAL    NOT NULL,
+  boot_id   TEXT
+) STRICT;
+
+-- What daemons keep for themselves and show nobody, by name: `cursors` is the key that places in lists are sealed with.
+CREATE TABLE secrets (
+  name  TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Sign-ins of the dashboard. Their times are of the steady clock.
 CREATE TABLE sessions (
   seq          INTEGER PRIMARY KEY,
   -- SHA-256 of the cookie's value, in hex.

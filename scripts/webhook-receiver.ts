@@ -23,6 +23,14 @@ export interface ReceivedWebhook {
 /** The status that a webhook is answered with. */
 export type StatusRule = (webhook: ReceivedWebhook) => 200 | 500;
 
+/** How a receiver answers, and where. */
+export interface ReceiverOptions {
+  /** 200 to all unless given. */
+  readonly statusOf?: StatusRule;
+  /** Any free one unless given. */
+  readonly port?: number;
+}
+
 const ANSWERS = {
   200: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
   500: "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
@@ -45,19 +53,19 @@ export class WebhookReceiver {
   }
 
   /**
-   * Tells `onWebhook` of each webhook before answering it: 200, unless `statusOf` says otherwise. What is no webhook
-   * gets no answer.
+   * Tells `onWebhook` of each webhook before answering it. What is no webhook gets no answer. Rejects when the port is
+   * taken.
    */
   static async open(
     onWebhook: (webhook: ReceivedWebhook) => void,
-    statusOf: StatusRule = () => 200,
+    { statusOf = () => 200, port = 0 }: ReceiverOptions = {},
   ): Promise<WebhookReceiver> {
     const onEach = (webhook: ReceivedWebhook): string => {
       onWebhook(webhook);
       return ANSWERS[statusOf(webhook)];
     };
     const server = createServer({ noDelay: true }, (socket) => serve(socket, onEach));
-    server.listen(0, "127.0.0.1");
+    server.listen(port, "127.0.0.1");
     await once(server, "listening");
     const address = server.address();
     if (address === null || typeof address === "string") throw new Error("no port to listen on");

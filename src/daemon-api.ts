@@ -2,7 +2,7 @@ import { dashboardFiles } from "./assets.ts";
 import type { Config } from "./config.ts";
 import { StorageWatch } from "./daemon-storage.ts";
 import { runnerTypes, shownRunners, systemSource } from "./daemon-system.ts";
-import type { Clock } from "./domain/clock.ts";
+import type { SteadyClock } from "./domain/clock.ts";
 import { IdGenerator } from "./domain/id.ts";
 import type { Logger, LogLine } from "./domain/log.ts";
 import { decideServiceStatus, type ServiceStatus } from "./domain/service-status.ts";
@@ -12,18 +12,19 @@ import { createApp } from "./http/app.ts";
 import { toBrowserPolicy } from "./http/browser-guard.ts";
 import { toProxyPolicy } from "./http/client-address.ts";
 import type { GateDeps } from "./http/gate.ts";
+import { listCursors, newCursorKey } from "./http/list-cursor.ts";
 import { LiveFeed, newBootName } from "./http/live-feed.ts";
 import { operations } from "./http/operations.ts";
 import { RateLimiter } from "./http/rate-limiter.ts";
 import type { TaskWaiters } from "./http/task-waiters.ts";
 import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "./http/usage-notes.ts";
-import { StoreError, type Store } from "./store/store.ts";
+import { FileFault, StoreError, type Store } from "./store/store.ts";
 
 /** The part of the composition root that makes the HTTP API. */
 
 export interface ApiParts {
   readonly config: Config;
-  readonly clock: Clock;
+  readonly clock: SteadyClock;
   readonly log: Logger;
   readonly store: Store;
   readonly engine: Engine;
@@ -63,13 +64,15 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const workerUsage = workerUsageNotes(parts);
   const sessionUsage = sessionUsageNotes(parts);
   const ids = new IdGenerator();
+  const cursorKey = { name: "cursors", fresh: newCursorKey() } as const;
+  const cursors = listCursors(await store.keepSecret(cursorKey));
   const liveFeed = new LiveFeed({ store, clock, log, boot: newBootName() });
   const gate = createGate(parts, { keyUsage, workerUsage, sessionUsage });
   const all = operations({
     ...configFacts(parts),
     ...engineCalls(parts),
     ...callLimits(parts),
-    ...{ store, clock, ids, waiters, liveFeed, keyUsage, workerUsage, sessionUsage },
+    ...{ store, clock, ids, cursors, waiters, liveFeed, keyUsage, workerUsage, sessionUsage },
     ...{ failedAuthentications: gate.failedAuthentications, isAccepting, hasRoom },
     shortage: () => storage.shortage(),
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
@@ -102,6 +105,7 @@ function configFacts(parts: ApiParts) {
     ...{ servesDashboard: config.dashboard, limits, retentionMs, retentionDays },
     ...{ rules: taskRules(parts), tasksMax: limits.tasksPerPost },
     ...{ workerTypes: workerTypes(config), webhookTimeoutMs: config.webhooks.timeoutMs },
+    webhooks: config.webhooks,
     ...{ runnerTypes: runnerTypes(config), runnerOf: shownRunners(config) },
     marketplaces: marketplaces.map(({ code, name, details }) => ({
       ...{ code, name },
@@ -143,7 +147,7 @@ function createGate(
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock };
   return {
-    ...{ store, ...usage },
+    ...{ store, clock, ...usage },
     browsers: config.dashboard ? toBrowserPolicy(config) : null,
     proxies: toProxyPolicy({ trustedProxies, insecureHttp, servesTls: tls !== null }),
     failedAuthentications: new RateLimiter({
@@ -169,7 +173,9 @@ async function notReadyReason(
   { store, engine }: ApiParts,
   { isOpen, storage }: { readonly isOpen: boolean; readonly storage: StorageWatch },
 ): Promise<string | null> {
-  if (store.fault() !== null) return "the database cannot be written";
+  const fault = store.fault();
+  if (fault instanceof FileFault) return fault.trouble.reason;
+  if (fault !== null) return "the database cannot be written";
   if (engine.isHalted) return "the engine stopped after a fault";
   return isOpen ? storage.shortage() : "starting or stopping";
 }

@@ -58,6 +58,16 @@ export async function missingPrograms(
   return warnings;
 }
 
+/** A sentence where tasks are kept for less than their webhooks may take; null where they are not. */
+export function retentionWarning({ retentionMs, retentionDays, webhooks }: Config): string | null {
+  const waitsMs = webhooks.retryAfterMs.reduce((sum, waitMs) => sum + waitMs, 0);
+  if (waitsMs < retentionMs) return null;
+  return (
+    `retention_days = ${retentionDays} is shorter than the waits of webhooks.retry_after together: a task whose ` +
+    "webhook fails is kept until that has ended; raise retention_days or shorten webhooks.retry_after"
+  );
+}
+
 function validityWarnings(material: TlsMaterial, now: number): readonly string[] {
   const warnings: string[] = [];
   const ignore = (): void => {};

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
+import { commandHost } from "./assets.ts";
 import type { Config } from "./config.ts";
 import { quote } from "./config/value.ts";
 import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./daemon-options.ts";
@@ -31,12 +32,23 @@ export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<Emb
     const log = toLogger(given, config);
     // What the environment says is the program's business.
     warnOfRisks(config, { log, env: {} });
-    const daemon = await startDaemon({ config, clock, log });
+    const host = hasHost(clock) ? { commandHost } : {};
+    const daemon = await startDaemon({ config, clock, log, ...host });
     return toEmbeddedDaemon(daemon, { config, clock, cleanUp });
   } catch (error) {
     cleanUp();
     throw error;
   }
+}
+
+/**
+ * Whether commands get a process beside the program's, which ends them when the program ends, by whatever signal: no
+ * handler of a library could without keeping the signal from the program. Not on a clock of the program's own, which
+ * that process cannot have. And only where what runs the program is Node: anything else that carries Node in it would
+ * start the program again.
+ */
+function hasHost(clock: Clock): boolean {
+  return clock === systemClock && basename(process.execPath).startsWith("node");
 }
 
 interface EmbeddedParts {

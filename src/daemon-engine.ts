@@ -2,7 +2,7 @@ import type { Config, TypeConfig } from "./config.ts";
 import { missingPrograms } from "./daemon-check.ts";
 import { commandOwner, endOrphanedCommands } from "./daemon-orphan.ts";
 import { openResolver } from "./daemon-url.ts";
-import type { Clock } from "./domain/clock.ts";
+import type { SteadyClock } from "./domain/clock.ts";
 import type { CommandLine } from "./domain/command-line.ts";
 import type { Logger } from "./domain/log.ts";
 import type { UrlPolicy } from "./domain/webhook-url.ts";
@@ -23,7 +23,7 @@ import type { Store } from "./store/store.ts";
 
 export interface EngineParts {
   readonly config: Config;
-  readonly clock: Clock;
+  readonly clock: SteadyClock;
   readonly log: Logger;
   readonly store: Store;
   readonly urlPolicy: () => UrlPolicy;

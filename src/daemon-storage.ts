@@ -6,7 +6,7 @@ import type { Logger } from "./domain/log.ts";
 import { StoreError, type Store } from "./store/store.ts";
 
 export interface StorageWatchDeps {
-  readonly store: Pick<Store, "usedBytes">;
+  readonly store: Pick<Store, "usedBytes" | "shortage" | "tryWrite">;
   readonly clock: Clock;
   readonly log: Logger;
   /** The database file. */
@@ -17,18 +17,29 @@ export interface StorageWatchDeps {
   readonly databaseBytes: number;
 }
 
+const NO_WRITES =
+  "the last write found no room: the disk, a quota or a file-size limit is full, or the file system is read-only";
+
 // What one second can write at full speed is far less than the floor leaves.
 const AGE_MS_MAX = 1000;
+const TOLD_EVERY_MS = 60_000;
 
 /**
- * Whether there is room for what is new: the disk's floor and the database's quota, looked at most once a
- * second. What was taken in before is finished and delivered either way; the floor is what that needs.
+ * Whether there is room for what is new: the disk's floor, the database's quota, and whether the last write found any,
+ * looked at most once a second. What was taken in before is finished and delivered either way; the floor is what that
+ * needs.
  */
 export class StorageWatch {
   readonly #deps: StorageWatchDeps;
   #lookedAt = 0;
   #look: Promise<void> | null = null;
+  #isLooking = false;
   #shortage: string | null = null;
+  /** What was told last in the log, and when by the monotonic clock. */
+  #toldOf: string | null = null;
+  #toldAt = 0;
+  /** True while its end is to be told. */
+  #isTold = false;
 
   constructor(deps: StorageWatchDeps) {
     this.#deps = deps;
@@ -37,7 +48,9 @@ export class StorageWatch {
   /** What is short, in words for the operator; null while there is room. By a look at most a second old. */
   async shortage(): Promise<string | null> {
     const now = this.#deps.clock.monotonic();
-    if (this.#look === null || now - this.#lookedAt >= AGE_MS_MAX) {
+    const isNews =
+      !this.#isLooking && this.#shortage === null && this.#deps.store.shortage() !== null;
+    if (this.#look === null || isNews || now - this.#lookedAt >= AGE_MS_MAX) {
       this.#lookedAt = now;
       this.#look = this.#lookNow();
     }
@@ -46,20 +59,34 @@ export class StorageWatch {
   }
 
   async #lookNow(): Promise<void> {
+    this.#isLooking = true;
     try {
-      this.#note(this.#diskShortage() ?? (await this.#databaseShortage()));
+      const shortage = this.#diskShortage() ?? (await this.#databaseShortage());
+      this.#note(shortage ?? (await this.#writeShortage()));
     } catch (error) {
       // A store that cannot be read says so itself.
       if (!(error instanceof StoreError)) throw error;
+    } finally {
+      this.#isLooking = false;
     }
   }
 
   #note(shortage: string | null): void {
     if (shortage === this.#shortage) return;
-    const { log } = this.#deps;
-    if (shortage !== null) log.warn({}, `nothing new is taken in (50700): ${shortage}`);
-    else log.info({}, "there is room again: new tasks are taken in");
     this.#shortage = shortage;
+    const { log, clock } = this.#deps;
+    if (shortage === null) {
+      if (this.#isTold) log.info({}, "there is room again: new tasks are taken in");
+      this.#isTold = false;
+      return;
+    }
+    // Where a small write finds room and a larger one does not, it comes and goes.
+    const now = clock.monotonic();
+    if (this.#toldOf === shortage && now - this.#toldAt < TOLD_EVERY_MS) return;
+    this.#toldOf = shortage;
+    this.#toldAt = now;
+    this.#isTold = true;
+    log.warn({}, `nothing new is taken in (50700): ${shortage}`);
   }
 
   #diskShortage(): string | null {
@@ -77,6 +104,18 @@ export class StorageWatch {
       this.#deps.log.warn({ err: error }, "the disk's free space is unknown");
       return Number.POSITIVE_INFINITY;
     }
+  }
+
+  // While nothing is taken in there may be nothing to write that could find out that there is room again.
+  async #writeShortage(): Promise<string | null> {
+    const { store } = this.#deps;
+    if (store.shortage() === null) return null;
+    try {
+      await store.tryWrite();
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+    }
+    return store.shortage() === null ? null : NO_WRITES;
   }
 
   async #databaseShortage(): Promise<string | null> {

@@ -3,7 +3,9 @@ import { dirname } from "node:path";
 
 import type { Config } from "./config.ts";
 import type { Logger } from "./domain/log.ts";
+import { refuseDamagedFile } from "./store/sqlite/file-check.ts";
 import { InstanceLock, InstanceLockError } from "./store/sqlite/instance-lock.ts";
+import { refuseOpenElsewhere, refuseSecondName } from "./store/sqlite/open-files.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 
@@ -17,22 +19,43 @@ export class DatabaseError extends Error {
   override readonly name = "DatabaseError" as const;
 }
 
+/** The store of a command, and whether there was no file before. */
+export interface AdminStore {
+  readonly store: Store;
+  readonly isNew: boolean;
+}
+
 /**
- * Opens the store for a command that does a few steps and ends, beside a running daemon or without one;
- * makes the file where there is none. Rejects with a {@link DatabaseError}.
+ * Opens the store for a command that does a few steps and ends, beside a running daemon or without one. Makes the file
+ * where there is none if it may; else nothing is made, beside it neither. Rejects with a {@link DatabaseError}.
  */
-export function openAdminStore(config: Config): Promise<Store> {
-  return openStore(config, { writer: "inline" });
+export async function openAdminStore(
+  config: Config,
+  { mayCreate }: { readonly mayCreate: boolean },
+): Promise<AdminStore> {
+  const { database } = config;
+  const isNew = !existsSync(database);
+  if (isNew && !mayCreate) throw noDatabase(database);
+  return { store: await openStore(config, { writer: "inline" }), isNew };
+}
+
+function noDatabase(file: string): DatabaseError {
+  const fault = placeFault(file);
+  const message =
+    fault === null
+      ? `there is no database ${file}; name one with --db, or make it with 'postbackd admin account create LOGIN'`
+      : `${file} cannot be opened: ${fault}`;
+  return new DatabaseError(message);
 }
 
 /** Opens the store for the daemon; says in the log when it migrates the file. Rejects with a {@link DatabaseError}. */
 export function openDaemonStore(config: Config, log: Logger): Promise<Store> {
   return openStore(config, {
     writer: "thread",
-    migrating: ({ from, to }) =>
+    migrating: ({ from, to, copy }) =>
       log.warn(
-        { from, to },
-        "the database is brought to a newer version, after a copy of it; large ones take minutes",
+        { from, to, copy },
+        "the database is brought to a newer version, with a copy of it as it was; large ones take minutes",
       ),
   });
 }
@@ -40,6 +63,8 @@ export function openDaemonStore(config: Config, log: Logger): Promise<Store> {
 /** Takes the lock of the daemon. Throws an InstanceLockError or a {@link DatabaseError}. */
 export function acquireInstanceLock({ database }: Config): InstanceLock {
   try {
+    refuseSecondName(database);
+    refuseOpenElsewhere(database);
     return InstanceLock.acquire(database);
   } catch (error) {
     if (error instanceof InstanceLockError) throw error;
@@ -52,6 +77,7 @@ async function openStore(
   how: Pick<SqliteStoreOptions, "writer" | "migrating">,
 ): Promise<Store> {
   try {
+    refuseDamagedFile(database);
     return await openSqliteStore({ file: database, backlogMax: limits.writeBacklog, ...how });
   } catch (error) {
     throw toDatabaseError(database, error);

@@ -1,8 +1,9 @@
-import { hostname, networkInterfaces } from "node:os";
+import { hostname } from "node:os";
 
 import type { Config } from "./config.ts";
 import { EMPTY_ALLOW_LIST } from "./domain/allow-list.ts";
 import type { Clock } from "./domain/clock.ts";
+import type { Logger } from "./domain/log.ts";
 import { urlSteps } from "./domain/url-steps.ts";
 import type { UrlStep } from "./domain/url-steps.ts";
 import {
@@ -18,6 +19,7 @@ import type {
   UrlVerdict,
   WebhookTarget,
 } from "./domain/webhook-url.ts";
+import { OwnAddresses } from "./net/own-addresses.ts";
 import { createResolver } from "./net/resolver.ts";
 import type { Resolution, Resolver, ResolverOptions } from "./net/resolver.ts";
 
@@ -28,16 +30,27 @@ import type { Resolution, Resolver, ResolverOptions } from "./net/resolver.ts";
 
 const POLICY_AGE_MS_MAX = 10_000;
 
+/** What the policy is made with beside the configuration. */
+interface PolicyParts {
+  readonly clock: Clock;
+  /** Hears when the machine's own addresses cannot be read; the first time they are read is now. */
+  readonly log: Pick<Logger, "warn">;
+}
+
 /** The policy that URLs and addresses are judged by, with the machine's own addresses read every 10 s. */
-export function policySource({ webhooks }: Config, clock: Clock): () => UrlPolicy {
-  let policy: UrlPolicy | null = null;
-  let readAt = 0;
+export function policySource({ webhooks }: Config, { clock, log }: PolicyParts): () => UrlPolicy {
+  const own = new OwnAddresses({ log });
+  const read = (): UrlPolicy => ({
+    allow: webhooks.allowList,
+    ownNames: [hostname()],
+    ownAddresses: own.read(),
+  });
+  let policy = read();
+  let readAt = clock.monotonic();
   return () => {
     const now = clock.monotonic();
-    if (policy === null || now - readAt > POLICY_AGE_MS_MAX) {
-      const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-      const ownAddresses = addresses.map(({ address }) => address);
-      policy = { allow: webhooks.allowList, ownNames: [hostname()], ownAddresses };
+    if (now - readAt > POLICY_AGE_MS_MAX) {
+      policy = read();
       readAt = now;
     }
     return policy;
@@ -63,6 +76,7 @@ export interface UrlQuestion {
 export interface UrlCircumstances {
   readonly config: Config;
   readonly clock: Clock;
+  readonly log: Pick<Logger, "warn">;
   /** Who resolves names, in the place of what the configuration and the system say. */
   readonly names?: Pick<ResolverOptions, "servers" | "hostsFile">;
 }
@@ -100,7 +114,7 @@ export async function explainUrl(
   question: UrlQuestion,
   circumstances: UrlCircumstances,
 ): Promise<UrlExplanation> {
-  const policy = policySource(circumstances.config, circumstances.clock)();
+  const policy = policySource(circumstances.config, circumstances)();
   const verdict = judge(question, policy);
   const use = isTemplate(question.url) ? "pingback" : "webhook";
   const steps = urlSteps(question.url, question.values);

@@ -1,13 +1,15 @@
 import type { Config } from "./config.ts";
 import { createApi, type Api } from "./daemon-api.ts";
+import { openClock } from "./daemon-clock.ts";
 import { createEngine } from "./daemon-engine.ts";
+import { FileWatch } from "./daemon-file-watch.ts";
 import { acquireInstanceLock, openDaemonStore } from "./daemon-store.ts";
 import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./daemon-tls.ts";
 import { policySource } from "./daemon-url.ts";
 import type { Clock } from "./domain/clock.ts";
 import type { CommandLine } from "./domain/command-line.ts";
+import { everyStep } from "./domain/every-step.ts";
 import type { Logger, LogLine } from "./domain/log.ts";
-import { ClockWatch } from "./engine/clock-watch.ts";
 import type { Engine } from "./engine/engine.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
@@ -52,7 +54,8 @@ export interface Daemon {
   >;
   /**
    * Takes in nothing new, lets what is under way end for 18 s, then breaks it off; nothing that was
-   * acknowledged is lost either way. Settles when the file is closed. Safe to call twice.
+   * acknowledged is lost either way. Settles when the file is closed; rejects then with what went wrong, if
+   * anything did. Safe to call twice.
    */
   stop(drain?: DrainLimit): Promise<void>;
 }
@@ -80,13 +83,18 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     try {
       return await serve(options, { store, lock, tls });
     } catch (error) {
-      await store.close();
+      await letGo(() => store.close());
       throw error;
     }
   } catch (error) {
     lock.release();
     throw error;
   }
+}
+
+// After an error that ends the start: that one is to be told, whatever else fails.
+async function letGo(...steps: readonly (() => unknown)[]): Promise<void> {
+  await everyStep(steps).catch(() => {});
 }
 
 interface Held {
@@ -96,30 +104,48 @@ interface Held {
 }
 
 async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
-  const { config } = options;
+  const { config, log } = options;
   const { store } = held;
-  const clock = new ClockWatch(options.clock);
+  const clock = await openClock({ machine: options.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
   const waiters = new TaskWaiters(clock);
-  const common = { ...options, clock, store, urlPolicy: policySource(config, clock) };
+  const urlPolicy = policySource(config, { clock, log });
+  const common = { ...options, clock, store, urlPolicy };
   const engine = await createEngine({ ...common, taskEnded: (id) => waiters.tell(id) });
   clock.watch((byMs) => engine.clockWasSet(byMs));
-  const api = await createApi({ ...common, engine, waiters });
+  try {
+    const api = await createApi({ ...common, engine, waiters });
+    const server = await openAndStart(api, { held, engine, config });
+    const fileWatch = new FileWatch({ store, clock, log, file: config.database });
+    fileWatch.start();
+    api.open(server.url);
+    const reload = (): void => reloadTls(server, options);
+    return toDaemon({ ...held, engine, api, server, clock, fileWatch, hadAccounts, reload });
+  } catch (error) {
+    await letGo(() => engine.close());
+    throw error;
+  }
+}
+
+async function openAndStart(
+  api: Api,
+  { held, engine, config }: Pick<Parts, "engine"> & { held: Held; config: Config },
+): Promise<HttpServer> {
   const { host, port, limits } = config;
   const server = await openServer(api.app, { host, port, tls: held.tls, limits });
   try {
     held.lock.announce(server.url);
     // Before the first task is taken in: what it finds running was running in an earlier process.
     await engine.start();
+    return server;
   } catch (error) {
     const closed = server.close();
-    server.abort();
-    await closed;
+    await letGo(
+      () => server.abort(),
+      () => closed,
+    );
     throw error;
   }
-  api.open(server.url);
-  const reload = (): void => reloadTls(server, options);
-  return toDaemon({ ...held, engine, api, server, clock, hadAccounts, reload });
 }
 
 interface Parts extends Held {
@@ -127,6 +153,7 @@ interface Parts extends Held {
   readonly api: Api;
   readonly server: HttpServer;
   readonly clock: Clock;
+  readonly fileWatch: FileWatch;
   readonly hadAccounts: boolean;
   readonly reload: () => void;
 }
@@ -148,18 +175,23 @@ function toDaemon(parts: Parts): Daemon {
   };
 }
 
-async function stop({ engine, api, server, store, lock }: Parts, limit: DrainLimit): Promise<void> {
-  api.beginStop();
-  const drained = Promise.all([engine.drain(), server.close()]);
-  const isDrained = await settlesWithin(drained, limit);
-  if (!isDrained) {
-    server.abort();
-    await engine.abort();
-  }
-  await engine.close();
-  await api.finish();
-  await store.close();
-  lock.release();
+async function stop(parts: Parts, limit: DrainLimit): Promise<void> {
+  const { engine, api, server, fileWatch, store, lock } = parts;
+  let isDrained = false;
+  await everyStep([
+    () => fileWatch.stop(),
+    () => api.beginStop(),
+    async () => {
+      const drained = Promise.all([engine.drain(), server.close()]);
+      isDrained = await settlesWithin(drained, limit);
+    },
+    () => (isDrained ? null : server.abort()),
+    () => (isDrained ? null : engine.abort()),
+    () => engine.close(),
+    () => api.finish(),
+    () => store.close(),
+    () => lock.release(),
+  ]);
 }
 
 function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | null {

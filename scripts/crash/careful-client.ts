@@ -22,7 +22,7 @@ export interface CarefulCount {
 }
 
 /** A post that is the same however often it is sent. `ids` are those of its first answer, null before it. */
-interface Post {
+export interface CarefulPost {
   readonly kind: "post";
   readonly key: string;
   readonly body: string;
@@ -31,9 +31,21 @@ interface Post {
   wasCutOff: boolean;
 }
 
-interface Cancel {
+/** The cancelling of a task. */
+export interface CarefulCancel {
   readonly kind: "cancel";
   readonly id: string;
+}
+
+/** What a {@link CarefulClient} has to do. */
+export type CarefulWork = CarefulPost | CarefulCancel;
+
+/** Is told what a {@link CarefulClient} does. */
+export interface CarefulListener {
+  /** A post is sent for the first time. */
+  readonly onPost: (post: CarefulPost) => void;
+  /** A work was answered for the first time. */
+  readonly onDone: (work: CarefulWork, answer: CarefulAnswer) => void;
 }
 
 const LANES = 16;
@@ -52,7 +64,8 @@ export class CarefulClient {
   readonly #apiKey: string;
   readonly #webhooks: WebhookUrls;
   readonly #ledger: Ledger;
-  readonly #unanswered: (Post | Cancel)[] = [];
+  readonly #listener: CarefulListener | null;
+  readonly #unanswered: CarefulWork[] = [];
   #posts = 0;
   #repeated = 0;
   #replayed = 0;
@@ -61,20 +74,31 @@ export class CarefulClient {
     readonly apiKey: string;
     readonly webhooks: WebhookUrls;
     readonly ledger: Ledger;
+    readonly listener?: CarefulListener;
   }) {
     this.#apiKey = deps.apiKey;
     this.#webhooks = deps.webhooks;
     this.#ledger = deps.ledger;
+    this.#listener = deps.listener ?? null;
   }
 
   get count(): CarefulCount {
     return { posts: this.#posts, repeated: this.#repeated, replayed: this.#replayed };
   }
 
-  /** Sends again what was not answered, then posts and cancels until the connection breaks. Rejects at a wrong answer. */
-  async run(url: string): Promise<void> {
+  /** Takes over what another client has left: posts without an answer are sent again, those with one must be answered the same. */
+  resume(works: readonly CarefulWork[]): void {
+    this.#unanswered.push(...works);
+  }
+
+  /**
+   * Sends again what was not answered, then posts and cancels until `goesOn` says no or the connection breaks. Rejects at a
+   * wrong answer.
+   */
+  async run(url: string, goesOn: () => boolean = () => true): Promise<void> {
     const lane = async (): Promise<void> => {
-      while (await this.#do(this.#unanswered.shift() ?? this.#newPost(), url)) continue;
+      while (goesOn() && (await this.#do(this.#unanswered.shift() ?? this.#newPost(), url)))
+        continue;
     };
     await Promise.all(Array.from({ length: LANES }, lane));
   }
@@ -87,7 +111,7 @@ export class CarefulClient {
   }
 
   /** False when there was no answer: the work is kept for later. */
-  async #do(work: Post | Cancel, url: string): Promise<boolean> {
+  async #do(work: CarefulWork, url: string): Promise<boolean> {
     const got = await (work.kind === "post" ? this.#send(work, url) : this.#cancel(work, url));
     if (got === null) {
       if (work.kind === "post" && work.ids === null) work.wasCutOff = true;
@@ -99,7 +123,7 @@ export class CarefulClient {
     return true;
   }
 
-  #newPost(): Post {
+  #newPost(): CarefulPost {
     const isToCancel = ++this.#posts % CANCEL_EVERY === 0;
     const key = `key-${randomUUID()}`;
     const { postbackUrl, pingbackUrl } = this.#webhooks;
@@ -109,10 +133,12 @@ export class CarefulClient {
     const others = [{ ...task, start_at: NEVER }, { ...task, type: "parked" }, task];
     const tasks = isToCancel ? others : [task, task];
     const body = JSON.stringify(tasks);
-    return { kind: "post", key, body, isToCancel, ids: null, wasCutOff: false };
+    const post: CarefulPost = { kind: "post", key, body, isToCancel, ids: null, wasCutOff: false };
+    this.#listener?.onPost(post);
+    return post;
   }
 
-  #takePost(post: Post, got: CarefulAnswer): void {
+  #takePost(post: CarefulPost, got: CarefulAnswer): void {
     if (got.status !== 200) throw new Error(`task_post answered ${got.status}: ${got.text}`);
     const { tasks } = answer.parse(JSON.parse(got.text));
     const ids = tasks.map(({ id }) => id);
@@ -128,22 +154,25 @@ export class CarefulClient {
     if (post.isToCancel) for (const id of ids) this.#unanswered.push({ kind: "cancel", id });
     else for (const id of ids) this.#ledger.acknowledge(id);
     if (this.#posts % REPEAT_EVERY === 0) this.#unanswered.push(post);
+    this.#listener?.onDone(post, got);
   }
 
-  #takeCancel({ id }: Cancel, { status, text }: CarefulAnswer): void {
-    if (status === 200) this.#ledger.cancel(id);
+  #takeCancel(cancel: CarefulCancel, got: CarefulAnswer): void {
+    const { status, text } = got;
+    if (status === 200) this.#ledger.cancel(cancel.id);
     // It had run before.
-    else if (status === 409) this.#ledger.acknowledge(id);
+    else if (status === 409) this.#ledger.acknowledge(cancel.id);
     else throw new Error(`task_cancel answered ${status}: ${text}`);
+    this.#listener?.onDone(cancel, got);
   }
 
-  #send({ key, body }: Post, url: string): Promise<CarefulAnswer | null> {
+  #send({ key, body }: CarefulPost, url: string): Promise<CarefulAnswer | null> {
     const headers = { "content-type": "application/json", "idempotency-key": key };
     const request = { secret: this.#apiKey, headers, body };
     return carefulCall(`${url}/v1/tasks/task_post`, request);
   }
 
-  #cancel({ id }: Cancel, url: string): Promise<CarefulAnswer | null> {
+  #cancel({ id }: CarefulCancel, url: string): Promise<CarefulAnswer | null> {
     const request = { secret: this.#apiKey, headers: {} };
     return carefulCall(`${url}/v1/tasks/task_cancel/${id}`, request);
   }

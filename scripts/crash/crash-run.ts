@@ -11,15 +11,15 @@ import {
   type DaemonPlace,
 } from "../bench/bench-daemon.ts";
 import { DaemonProcess } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
 import type { HttpMessage } from "../http-messages.ts";
 import { runLoad } from "../load.ts";
 import { taskPostRequest } from "../task-post.ts";
 import { WebhookReceiver, type StatusRule } from "../webhook-receiver.ts";
 import { CarefulClient, type CarefulCount, type WebhookUrls } from "./careful-client.ts";
-import { explainArrivals, recordedAttempts, type Explanation } from "./duplicates.ts";
-import { inspectAnytime, inspectDatabase, type Inspection } from "./inspection.ts";
+import type { Explanation } from "./duplicates.ts";
+import { inspectAnytime, type Inspection } from "./inspection.ts";
 import { Ledger, type LedgerCount } from "./ledger.ts";
+import { judgeSettled, settle } from "./settlement.ts";
 
 /** How often to kill, and under what load. */
 export interface CrashOptions {
@@ -55,7 +55,6 @@ export interface CrashReport extends Inspection, Explanation {
 }
 
 const POSTED = [1, 10, 100];
-const POLL_MS = 20;
 const KILL_DELAY_MS_MAX = 30;
 const START_MS = 300;
 const SETTINGS = { more: '\n[webhooks]\nretry_after = ["1s", "2s", "3s"]\n' };
@@ -81,7 +80,7 @@ export async function runCrashes(options: CrashOptions): Promise<CrashReport> {
   const ledger = new Ledger(file.account.webhookSecret);
   await using receiver = await WebhookReceiver.open(
     (webhook) => ledger.receive(webhook, statusOf(webhook)),
-    statusOf,
+    { statusOf },
   );
   const { url } = receiver;
   const webhooks = { postbackUrl: `${url}/postback`, pingbackUrl: `${url}/pingback?id=$id` };
@@ -96,11 +95,7 @@ export async function runCrashes(options: CrashOptions): Promise<CrashReport> {
     options.onRound(done);
   }
   restartMs.push(await finish(run, options));
-  const inspection = inspectDatabase(file.database, ledger);
-  const { arrivals } = ledger;
-  const attempts = recordedAttempts(file.database);
-  const explanation = explainArrivals({ arrivals, attempts, killedAt });
-  const faults = [...ledger.faults, ...inspection.faults, ...explanation.faults];
+  const { inspection, explanation, faults } = judgeSettled(file.database, { ledger, killedAt });
   if (faults.length > 0)
     throw new Error(`${faults.length} faults:\n${faults.slice(0, 10).join("\n")}`);
   const { count, cancelled } = ledger;
@@ -177,29 +172,6 @@ async function finish(
   { stallMsMax }: CrashOptions,
 ): Promise<number> {
   await using daemon = await startDaemon(file);
-  await client.settle(daemon.url);
-  await allArrived(ledger, { daemon, stallMsMax });
-  // What was taken in without an acknowledgement is still to be delivered.
-  using view = new DatabaseView(file.database);
-  await view.quiet({ msMax: stallMsMax });
-  await daemon.stop();
+  await settle(daemon, { database: file.database, ledger, client, stallMsMax });
   return daemon.readyMs;
-}
-
-async function allArrived(
-  ledger: Ledger,
-  { daemon, stallMsMax }: { readonly daemon: DaemonProcess; readonly stallMsMax: number },
-): Promise<void> {
-  let last = ledger.count;
-  let changedAt = performance.now();
-  while (ledger.count.missing > 0) {
-    if (!daemon.isRunning) throw new Error(`the daemon ended by itself: ${daemon.log}`);
-    if (performance.now() - changedAt > stallMsMax) {
-      throw new Error(`${ledger.count.missing} webhooks are missing: ${daemon.log}`);
-    }
-    await sleep(POLL_MS);
-    if (ledger.count.webhooks === last.webhooks) continue;
-    last = ledger.count;
-    changedAt = performance.now();
-  }
 }

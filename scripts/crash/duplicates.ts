@@ -101,7 +101,10 @@ function faultOf(
   if (arrival === undefined) return `did not arrive and is recorded as ${outcome}`;
   const expected = arrival.status === 200 ? "delivered" : "failed";
   if (outcome === expected && httpStatus === arrival.status) return null;
-  return `was answered ${arrival.status} and is recorded as ${outcome} with ${httpStatus}`;
+  const was = `was answered ${arrival.status} and is recorded as ${outcome} with ${httpStatus}`;
+  // On a machine that stands still a receiver may read what has timed out.
+  const readMs = arrival.receivedAt - startedAt;
+  return `${was}: it was read ${readMs} ms and ended ${endedAt - startedAt} ms after its start`;
 }
 
 /** The first kill at or after a time; never where there was none. */

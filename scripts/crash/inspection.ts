@@ -23,7 +23,7 @@ const WRONG_COUNTS = `
     SELECT 1 FROM (
       SELECT account_seq, state, count FROM task_counts WHERE state NOT LIKE 'ever!_%' ESCAPE '!'
       UNION ALL
-      SELECT account_seq, CASE state WHEN 'delayed' THEN 'queued' ELSE state END, -1 FROM tasks
+      SELECT account_seq, state, -1 FROM tasks
       UNION ALL
       SELECT account_seq, 'ready', -1 FROM tasks WHERE ready = 1
       UNION ALL

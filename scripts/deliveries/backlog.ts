@@ -54,7 +54,7 @@ export async function fillBacklog(file: DaemonFile, backlog: Backlog): Promise<v
 export async function moveBacklog(file: DaemonFile, firstDueAt: number): Promise<void> {
   const store = await openStore(file);
   try {
-    await store.shiftAttempts({ after: -1, by: firstDueAt });
+    await store.shiftTimes({ after: -1, by: firstDueAt });
   } finally {
     await store.close();
   }
@@ -88,10 +88,10 @@ class Filling {
     await Promise.all(parts(tasks, TASKS_PER_INSERT).map((some) => this.#insert(some, now)));
     const claimed = await store.claimTasks({ type: "echo", max: count, now });
     const finish = { state: "completed", code: 20000, errorText: null, endedAt: now } as const;
-    const expiresAt = now + 86_400_000;
+    const until = { expiresAt: now + 86_400_000, eraseAt: now + 86_400_000 };
     await Promise.all(
       claimed.map(({ seq, inputText }) =>
-        store.finishTask({ ...finish, seq, resultText: inputText, expiresAt }),
+        store.finishTask({ ...finish, seq, resultText: inputText, ...until }),
       ),
     );
     const lanes = this.#backlog.hosts.map((host) => ({ host, fresh: count, retries: 0 }));
@@ -105,7 +105,7 @@ class Filling {
   }
 
   async #insert(accepted: readonly NewTask[], createdAt: number): Promise<void> {
-    const none = { refused: [], refusedExpireAt: 0, idempotency: null };
+    const none = { refused: [], refusedUntil: { expiresAt: 0, eraseAt: 0 }, idempotency: null };
     await this.#store.insertTasks({ accountId: this.#accountId, createdAt, accepted, ...none });
   }
 

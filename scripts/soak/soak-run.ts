@@ -110,7 +110,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
       const ledger = new Ledger(account.webhookSecret);
       const receiver = await WebhookReceiver.open(
         (webhook) => ledger.receive(webhook, statusOf(webhook)),
-        statusOf,
+        { statusOf },
       );
       receivers.use(receiver);
       return soak.newClient({ account, ledger, url: receiver.url });

@@ -22,6 +22,7 @@ const create = defineAdminCommand({
     example: `${NAME} create alice`,
   }),
   args: LOGIN_ARG,
+  mayCreate: true,
   plan: (args) => createAccount(loginOf(args)),
 });
 

@@ -23,13 +23,15 @@ export interface AdminCommand {
   readonly args: ArgsDef;
   /** Flags of settings that it takes beside `--db` and `--config`. */
   readonly settings?: readonly string[];
+  /** Makes the database file where there is none; all other commands refuse then. */
+  readonly mayCreate?: true;
   /** Checks the arguments, before any file is looked at; throws a {@link UsageError}. */
   readonly plan: (args: Arguments) => AdminStep;
 }
 
 /** Defines a command of `admin`, with the flags that all of them take. */
 export function defineAdminCommand(command: AdminCommand): CommandDef {
-  const { meta, args: own, settings: flags = [], plan } = command;
+  const { meta, args: own, settings: flags = [], mayCreate = false, plan } = command;
   const json = { type: "boolean", description: "Print one JSON document" } as const;
   const args: ArgsDef = { ...own, ...settingArgs(["db", "config", ...flags]), json };
   return defineCommand({
@@ -40,7 +42,8 @@ export function defineAdminCommand(command: AdminCommand): CommandDef {
       const step = plan(given);
       // A flag of its own may have a setting's name: the --host of webhooks is not the one to listen on.
       const settings = new Map([...given].filter(([name]) => !Object.hasOwn(own, name)));
-      printAnswer(given, await doWithStore(loadOfflineConfig(settings), step));
+      const config = loadOfflineConfig(settings);
+      printAnswer(given, await doWithStore(step, { config, mayCreate }));
     },
   });
 }
@@ -64,12 +67,16 @@ export function noAccount(login: string): CommandFailure {
   );
 }
 
-async function doWithStore(config: Config, step: AdminStep): Promise<Answer> {
+async function doWithStore(
+  step: AdminStep,
+  { config, mayCreate }: { readonly config: Config; readonly mayCreate: boolean },
+): Promise<Answer> {
   const { DatabaseError, openAdminStore } = await import("../daemon-store.ts");
   try {
-    const store = await openAdminStore(config);
+    const { store, isNew } = await openAdminStore(config, { mayCreate });
     try {
-      return await step(store, config);
+      const answer = await step(store, config);
+      return isNew ? withNewFile(answer, config) : answer;
     } finally {
       await store.close();
     }
@@ -77,4 +84,13 @@ async function doWithStore(config: Config, step: AdminStep): Promise<Answer> {
     const isExpected = error instanceof DatabaseError || error instanceof StoreError;
     throw isExpected ? new CommandFailure(error.message, { cause: error }) : error;
   }
+}
+
+// Whoever meant another file, or wrote its name wrong, sees it here.
+function withNewFile({ document, lines, ...answer }: Answer, { database }: Config): Answer {
+  return {
+    ...answer,
+    document: { ...document, database_created: database },
+    lines: [...lines, "", `There was no database: made ${database}.`],
+  };
 }

@@ -1,8 +1,12 @@
 import type { ArgsDef } from "citty";
 
 import { systemClock } from "../domain/clock.ts";
-import { explainDelivery, explainNoDelivery } from "../domain/delivery-story.ts";
-import type { DeliveryFilter, DeliveryState } from "../domain/delivery.ts";
+import {
+  COMMAND_LINE_READER,
+  explainDelivery,
+  explainNoDelivery,
+} from "../domain/delivery-story.ts";
+import { UNDELIVERED_STATES, type DeliveryFilter, type DeliveryState } from "../domain/delivery.ts";
 import { IdGenerator, isId } from "../domain/id.ts";
 import { durationText, timeOrNull, timeText } from "../domain/time.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
@@ -22,8 +26,7 @@ const RATE = { min: 1, max: 1000, standard: 20 } as const;
 const ORDERS_LISTED_MAX = 100;
 const HOSTS_LISTED_MAX = 50;
 
-const UNDELIVERED: readonly DeliveryState[] = ["given_up", "refused"];
-const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED];
+const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
 /** `postbackd admin delivery redeliver`. */
 export const redeliverCommand = defineAdminCommand({
@@ -110,7 +113,7 @@ function meantBy(args: Arguments, now: number): DeliveryFilter {
     );
   }
   const isPlain = taskId === null && given.states === null && given.outcome === null;
-  return { ...given, taskId, states: isPlain ? UNDELIVERED : given.states };
+  return { ...given, taskId, states: isPlain ? UNDELIVERED_STATES : given.states };
 }
 
 function dryRun({ filter, perSecond }: Ordered): AdminStep {
@@ -172,8 +175,11 @@ function nothingOf(
 ): CommandFailure {
   const { kind } = filter;
   const meant = deliveries.filter((each) => kind === null || each.kind === kind);
-  const stories = meant.map((each) => `the ${each.kind} is ${explainDelivery(each, now)}`);
-  const why = stories.length === 0 ? explainNoDelivery(task, kind) : stories.join("; ");
+  const reader = COMMAND_LINE_READER;
+  const stories = meant.map(
+    (each) => `the ${each.kind} is ${explainDelivery(each, { now, reader })}`,
+  );
+  const why = stories.length === 0 ? explainNoDelivery(task, { kind, reader }) : stories.join("; ");
   return new CommandFailure(printable(`nothing that has ended is to be sent again: ${why}`));
 }
 

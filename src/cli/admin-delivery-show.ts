@@ -2,7 +2,12 @@ import type { ArgsDef } from "citty";
 
 import { attemptDocument } from "../domain/attempt-document.ts";
 import { systemClock } from "../domain/clock.ts";
-import { explainAttempt, explainDelivery, explainNoDelivery } from "../domain/delivery-story.ts";
+import {
+  COMMAND_LINE_READER,
+  explainAttempt,
+  explainDelivery,
+  explainNoDelivery,
+} from "../domain/delivery-story.ts";
 import type { DeliveryKind } from "../domain/delivery.ts";
 import { isId } from "../domain/id.ts";
 import { sentRequest } from "../domain/sent-request.ts";
@@ -24,6 +29,8 @@ import type { Answer } from "./print.ts";
 import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin delivery show";
+
+const reader = COMMAND_LINE_READER;
 
 /** A message is cut behind this many characters; `--message` and `--json` give all of it. */
 const MESSAGE_LENGTH_MAX = 16_384;
@@ -86,7 +93,8 @@ function showDeliveries(asked: Asked): AdminStep {
     const wanted = ofKind(found, asked.kind);
     const now = systemClock.now();
     const shown = wanted.map((delivery) => toShown(delivery, found, now));
-    const none = shown.length === 0 ? explainNoDelivery(found.task, asked.kind) : null;
+    const none =
+      shown.length === 0 ? explainNoDelivery(found.task, { kind: asked.kind, reader }) : null;
     const { task, login } = found;
     return {
       document: {
@@ -111,7 +119,7 @@ function showMessage(asked: Asked): AdminStep {
     const [delivery, other] = ofKind(found, asked.kind);
     if (delivery === undefined) {
       throw new CommandFailure(
-        printable(`no message: ${explainNoDelivery(found.task, asked.kind)}`),
+        printable(`no message: ${explainNoDelivery(found.task, { kind: asked.kind, reader })}`),
       );
     }
     if (other !== undefined) {
@@ -133,12 +141,12 @@ function toShown(delivery: Delivery, found: TaskDeliveries, now: number): Shown 
   const { kind, url } = delivery;
   return {
     delivery,
-    story: explainDelivery(delivery, now),
+    story: explainDelivery(delivery, { now, reader }),
     steps: stepsOf(delivery, found),
     message: signedMessage({ kind, url, task: found.task }),
     attempts: delivery.attempts.map((attempt) => ({
       attempt,
-      story: explainAttempt(attempt, { url, now }),
+      story: explainAttempt(attempt, { url, now, reader }),
       request: sentRequest(attempt, { ...found, kind, url }),
     })),
   };

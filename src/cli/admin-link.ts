@@ -23,6 +23,7 @@ export const linkCommand = defineAdminCommand({
   }),
   args: {},
   settings: ["public-url"],
+  mayCreate: true,
   plan: () => makeLink,
 });
 

@@ -41,6 +41,7 @@ const create = defineAdminCommand({
       description: "Type whose tasks it may claim; at least one, may be repeated",
     },
   },
+  mayCreate: true,
   plan: (args) => createWorker(nameOf(args), typesOf(args)),
 });
 

@@ -40,13 +40,15 @@ async function inspect(verdict: ConfigVerdict): Promise<Inspection> {
   const isConfig = verdict.kind === "config";
   const config = isConfig ? verdict.config : verdict.draft;
   const found = isConfig ? [] : verdict.problems;
-  const { checkCertificate, missingPrograms } = await import("../daemon-check.ts");
+  const { checkCertificate, missingPrograms, retentionWarning } =
+    await import("../daemon-check.ts");
   const certificate = checkCertificate(config, systemClock.now());
   const programs = await missingPrograms(config, process.env);
+  const retention = retentionWarning(config);
   return {
     config,
     problems: [...found, ...certificate.problems],
-    warnings: [...certificate.warnings, ...programs],
+    warnings: [...certificate.warnings, ...programs, ...(retention === null ? [] : [retention])],
   };
 }
 

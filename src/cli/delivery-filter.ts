@@ -8,7 +8,7 @@ import {
   type DeliveryFilter,
   type DeliveryKind,
 } from "../domain/delivery.ts";
-import { hostNameFault } from "../domain/host-name.ts";
+import { HOST_TAKES, parseHost } from "../domain/host-name.ts";
 import { isId } from "../domain/id.ts";
 import { parseTime, timeText } from "../domain/time.ts";
 import type { Store } from "../store/store.ts";
@@ -156,20 +156,10 @@ function timeOf(args: Arguments, name: "since" | "until", now: number): number |
   );
 }
 
-// In the spelling of the normal form, which is the one that is stored.
 function hostOf(args: Arguments): string | null {
   const text = textOf(args, "host");
   if (text === undefined) return null;
-  // An IPv6 address stands in brackets in a URL, and without them in the record.
-  const isIpv6 = /^\[?[\da-f:.]*:[\da-f:.]*\]?$/i.test(text);
-  if (isIpv6) {
-    const parsed = URL.parse(`http://[${text.replace(/^\[|\]$/g, "")}]/`);
-    if (parsed !== null) return parsed.hostname.slice(1, -1);
-  }
-  const isPlain = !/[\s/\\?#@:%]/.test(text);
-  const host = isPlain ? URL.parse(`http://${text}/`)?.hostname : undefined;
-  if (host !== undefined && hostNameFault(host) === null) return host;
-  throw new UsageError(
-    `--host takes a host name or an address, without scheme, port or path, not ${quote(text)}`,
-  );
+  const host = parseHost(text);
+  if (host !== null) return host;
+  throw new UsageError(`--host takes ${HOST_TAKES}, not ${quote(text)}`);
 }

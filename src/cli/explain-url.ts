@@ -6,6 +6,7 @@ import { systemClock } from "../domain/clock.ts";
 import { isTag } from "../domain/task-post.ts";
 import type { UrlStep } from "../domain/url-steps.ts";
 import type { PlaceholderValues } from "../domain/webhook-url.ts";
+import { createLogger } from "../log.ts";
 import { readArguments, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { EXIT, UsageError } from "./failure.ts";
@@ -42,7 +43,11 @@ export const explainUrlCommand = defineCommand({
     const question = { url: textOf(given, "url") ?? "", values: valuesOf(given) };
     const config = loadOfflineConfig(given);
     const { explainUrl } = await import("../daemon-url.ts");
-    const explanation = await explainUrl(question, { config, clock: systemClock });
+    const explanation = await explainUrl(question, {
+      config,
+      clock: systemClock,
+      log: createLogger(config.log),
+    });
     printAnswer(given, toAnswer(explanation, question.values));
     return explanation.outcome.kind === "allowed" ? EXIT.done : EXIT.failed;
   },

@@ -1,3 +1,5 @@
+import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
+
 /** What an attempt's error means to somebody who waits for the callback. */
 export interface ErrorExplanation {
   /** What happened, as a clause. */
@@ -15,10 +17,14 @@ export interface Peer {
 }
 
 /** Explains an attempt's error; null for a phrase of another version of the program. */
-export function explainError(error: string, peer: Peer): ErrorExplanation | null {
+export function explainError(
+  error: string,
+  { peer, role }: { readonly peer: Peer; readonly role: ReaderRole },
+): ErrorExplanation | null {
   const known = EXPLANATIONS.get(error);
   if (known === undefined) return null;
-  const [clause, hint] = known;
+  const [clause, advice] = known;
+  const hint = advice === null || typeof advice === "string" ? advice : adviceText(advice, role);
   return { clause: filled(clause, peer), hint: hint === null ? null : filled(hint, peer) };
 }
 
@@ -26,15 +32,24 @@ function filled(text: string, { host, dialled }: Peer): string {
   return text.replace(/HOST|PEER/g, (word) => (word === "HOST" ? host : dialled));
 }
 
-const SERVERS = "check the name servers of this machine, or webhooks.dns_servers";
+const SERVERS: Advice = {
+  operator: "check the name servers of the daemon's machine, or webhooks.dns_servers",
+};
 const RECORD = "correct the name in the URL or its record in DNS";
 const CERTIFICATE = "have the receiver install a certificate that is valid for HOST";
 const RECEIVER = "the receiver's own log says why";
-const REACH = "check the route and the firewalls between this machine and the receiver";
+const REACH: Advice = {
+  anybody: "check the receiver's network and its firewall",
+  operator: "check the route from the daemon's machine to the receiver",
+};
+const REPORT: Advice = { operator: "report it: that is a fault of the daemon" };
 const LISTEN = "start the receiver, or correct the port in the URL";
 const RESEND = "it is sent again at once, and no retry is used up";
 
-type Row = readonly [error: string, explained: readonly [clause: string, hint: string | null]];
+type Row = readonly [
+  error: string,
+  explained: readonly [clause: string, hint: string | Advice | null],
+];
 
 const NAME_ERRORS: readonly Row[] = [
   ["name not found", ["the name HOST does not exist", RECORD]],
@@ -44,7 +59,10 @@ const NAME_ERRORS: readonly Row[] = [
   ["name server did not answer", ["no name server answered in time for HOST", SERVERS]],
   [
     "name server failed",
-    ["the name server failed to resolve HOST (SERVFAIL)", `${SERVERS}, and those of the domain`],
+    [
+      "the name server failed to resolve HOST (SERVFAIL)",
+      { ...SERVERS, anybody: "check the name servers of the name's domain" },
+    ],
   ],
   ["name server refused to answer", ["the name server refused to resolve HOST", SERVERS]],
   ["name server cannot be reached", ["no name server could be reached to resolve HOST", SERVERS]],
@@ -67,7 +85,10 @@ const CONNECTION_ERRORS: readonly Row[] = [
   ["network cannot be reached", ["no way led to the network of PEER", REACH]],
   [
     "too many open connections",
-    ["the daemon had no room for another connection", "raise its limit of open files (ulimit -n)"],
+    [
+      "the daemon had no room for another connection",
+      { operator: "raise the daemon's limit of open files (ulimit -n)" },
+    ],
   ],
   ["connection failed", ["the connection to PEER failed", REACH]],
   [
@@ -88,14 +109,17 @@ const TLS_ERRORS: readonly Row[] = [
   ["certificate has expired", ["the certificate of PEER has expired", CERTIFICATE]],
   [
     "certificate is not yet valid",
-    ["the certificate of PEER is not valid yet", `check this machine's clock, or ${CERTIFICATE}`],
+    [
+      "the certificate of PEER is not valid yet",
+      { anybody: CERTIFICATE, operator: "check the clock of the daemon's machine" },
+    ],
   ],
   ["certificate was revoked", ["the certificate of PEER was revoked", CERTIFICATE]],
   [
     "certificate is not trusted",
     [
-      "this machine does not trust the certificate of PEER",
-      "have the receiver send its whole chain, from an authority that this machine trusts",
+      "the daemon does not trust the certificate of PEER",
+      "have the receiver send its whole chain, from an authority that the daemon trusts",
     ],
   ],
   [
@@ -134,11 +158,8 @@ const ANSWER_ERRORS: readonly Row[] = [
     "redirects are not followed",
     ["PEER redirected the request, and redirects are not followed", "post the final URL"],
   ],
-  [
-    "request cannot be written",
-    ["the request could not be written", "report it: that is a fault of the daemon"],
-  ],
-  ["internal error", ["the daemon itself failed", "report it: that is a fault of the daemon"]],
+  ["request cannot be written", ["the request could not be written", REPORT]],
+  ["internal error", ["the daemon itself failed", REPORT]],
 ];
 
 const ENDED_EARLY: readonly Row[] = [
@@ -161,7 +182,10 @@ const ENDED_EARLY: readonly Row[] = [
     "timed out waiting for the answer",
     [
       "the time was up before PEER answered",
-      "have it answer first and work afterwards, or raise webhooks.timeout",
+      {
+        anybody: "have it answer first and work afterwards",
+        operator: "raise webhooks.timeout",
+      },
     ],
   ],
   [

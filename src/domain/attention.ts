@@ -1,3 +1,4 @@
+import { adviceText, type ReaderRole } from "./advice.ts";
 import { durationText } from "./time.ts";
 
 /** What an operator or an account should look at. */
@@ -22,12 +23,14 @@ export interface Attention {
 
 /** What is known at the moment; null and empty where it is not for this viewer. */
 export interface AttentionFacts {
+  /** Who is told. */
+  readonly role: ReaderRole;
   readonly now: number;
   /** What is short, in words; null while there is room. */
   readonly shortage: string | null;
-  /** Types of which work waits although no worker was heard of late. */
+  /** Types of which work waits although no worker was heard lately. */
   readonly typesWithoutWorker: readonly string[];
-  /** Hosts with attempts of late. */
+  /** Hosts with recent attempts. */
   readonly hosts: readonly HostFacts[];
   /** Deliveries that are given up or refused now. */
   readonly undelivered: number;
@@ -92,32 +95,34 @@ function failingHosts({ hosts, now }: AttentionFacts): Attention[] {
   );
   const named = failing.slice(0, HOSTS_NAMED_MAX).map(({ host, attempts }): Attention => {
     const count = attempts === 1 ? "The only attempt" : `All ${attempts} attempts`;
-    const text = `${count} to reach ${host} of late failed. See why, and mend the receiver; retries go on meanwhile.`;
+    const text = `${count} to reach ${host} failed lately. See why, and fix the receiver; retries go on meanwhile.`;
     const link = `/tasks?q=${encodeURIComponent(`host:${host}`)}`;
     return { level: "problem", what: "host_fails", text, link };
   });
   const others = failing.length - named.length;
   if (others === 0) return named;
-  const whose = others === 1 ? "1 more host has" : `${others} more hosts have`;
-  const text = `${whose} only failed of late. See the list of hosts.`;
+  const which = others === 1 ? "1 more host fails" : `${others} more hosts fail`;
+  const text = `${which}. See the list of hosts.`;
   return [...named, { level: "problem", what: "host_fails", text, link: "/hosts" }];
 }
 
-function undelivered({ undelivered: count }: AttentionFacts): Attention[] {
+function undelivered({ undelivered: count, role }: AttentionFacts): Attention[] {
   if (count === 0) return [];
+  const advice = { anybody: "Fix the receiver", operator: "allow the address with webhooks.allow" };
   const text =
     `${counted(count, "webhook is", "webhooks are")} undelivered: given up after all retries, or refused because the ` +
-    "address may not be called. Mend the receiver, or have the address allowed; then send them again.";
+    `address may not be called. ${adviceText(advice, role)}; then send them again.`;
   const link = "/tasks?q=delivery:given_up,refused";
   return [{ level: "problem", what: "undelivered", text, link }];
 }
 
-function waitsLong({ oldestWaitingMs }: AttentionFacts): Attention[] {
+function waitsLong({ oldestWaitingMs, role }: AttentionFacts): Attention[] {
   if (oldestWaitingMs === null || oldestWaitingMs <= WAIT_MS_MAX) return [];
+  const advice = { operator: "raise the type's concurrency or start more workers" };
   const text =
     `The oldest waiting task has waited for ${durationText(oldestWaitingMs)}. ` +
-    "Look at what is running, and raise the type's concurrency or add workers where there is room.";
-  return [{ level: "warning", what: "waits_long", text, link: "/tasks?q=state:queued" }];
+    `Look at what is running; to have more run at a time, ${adviceText(advice, role)}.`;
+  return [{ level: "warning", what: "waits_long", text, link: "/tasks?q=state:waiting" }];
 }
 
 function keysFull({ keys }: AttentionFacts): Attention[] {

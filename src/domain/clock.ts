@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { uptime } from "node:os";
 
 /** A wait that has been asked for and can be called off. */
@@ -15,12 +16,23 @@ export interface Clock {
   /** Milliseconds from an arbitrary start; never steps. For durations only. */
   monotonic(): number;
   /**
-   * Milliseconds from an arbitrary start, a suspend of the machine included; never steps. Coarse (10 ms), and
+   * Milliseconds since the machine's boot, a suspend included; never steps. Coarse (10 ms), and
    * dearer to ask than the others: it tells a suspend from a clock that was set.
    */
   uptime(): number;
+  /** Names the boot that {@link uptime} counts from; null where the machine does not tell. */
+  bootId(): string | null;
   /** Calls `fire` once, not before `delayMs` have passed. */
   setTimer(delayMs: number, fire: () => void): Timer;
+}
+
+/** A clock that also knows how much time has passed since it began, whatever the wall clock was set to meanwhile. */
+export interface SteadyClock extends Clock {
+  /**
+   * Milliseconds on a time line of the database: it began with the wall clock of that moment, and goes on over
+   * restarts. Only differences mean something. What is kept for a time is kept by it.
+   */
+  steady(): number;
 }
 
 // setTimeout fires at once for delays beyond a signed 32-bit integer; longer ones are waited in parts.
@@ -30,7 +42,9 @@ const TIMEOUT_MS_MAX = 2_147_483_647;
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  uptime: () => uptime() * 1000,
+  // A container may count its uptime from its own start. The other is the kernel's own, without suspends.
+  uptime: () => Math.max(uptime() * 1000, Number(process.hrtime.bigint()) / 1e6),
+  bootId: readBootId,
   setTimer(delayMs, fire) {
     let timeout: NodeJS.Timeout;
     const wait = (leftMs: number): void => {
@@ -43,3 +57,12 @@ export const systemClock: Clock = {
     return { cancel: () => clearTimeout(timeout) };
   },
 };
+
+// Only Linux tells.
+function readBootId(): string | null {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+  } catch {
+    return null;
+  }
+}

@@ -1,4 +1,5 @@
 import { classifyAddress } from "./address.ts";
+import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
 import { parseAllowList } from "./allow-list.ts";
 import { explainError } from "./attempt-error.ts";
 import type { ErrorExplanation, Peer } from "./attempt-error.ts";
@@ -9,34 +10,49 @@ import { durationText, momentText } from "./time.ts";
 import { parseUrlForm } from "./url-form.ts";
 import { judgeWebhookUrl } from "./webhook-url.ts";
 
-/** What a story needs beside the attempt: where it was for, and from when it is told. */
-export interface Circumstances {
-  readonly url: string;
+/** For whom a story is written. */
+export interface StoryReader {
+  readonly role: ReaderRole;
+  /** Writes a time, in milliseconds since the epoch, with the time zone that it is in. */
+  readonly writeTime: (timeMs: number) => string;
+}
+
+/** The operator at a command line: its times are in UTC, as those in logs are. */
+export const COMMAND_LINE_READER: StoryReader = { role: "operator", writeTime: momentText };
+
+/** When a story is told, and to whom. */
+export interface StoryCircumstances {
   readonly now: number;
+  readonly reader: StoryReader;
+}
+
+/** What the story of an attempt needs beside: where it was sent. */
+export interface Circumstances extends StoryCircumstances {
+  readonly url: string;
 }
 
 /**
  * One sentence, without its full stop, that says what became of a delivery and why: the answer to "why did my
  * callback not arrive?". It never holds the URL's path or query.
  */
-export function explainDelivery(delivery: Delivery, now: number): string {
-  const circumstances = { url: delivery.url, now };
+export function explainDelivery(delivery: Delivery, { now, reader }: StoryCircumstances): string {
+  const circumstances = { url: delivery.url, now, reader };
   const last = delivery.attempts.at(-1);
   if (last === undefined) return "nothing is recorded of it yet";
-  const told = explainAttempt(last, circumstances);
+  const lastStory = explainAttempt(last, circumstances);
   switch (delivery.state) {
     case "delivered":
-      return told;
+      return lastStory;
     case "refused":
-      return `${told}; what is refused is not tried again by itself`;
+      return `${lastStory}; what is refused is not tried again by itself`;
     case "given_up":
-      return `given up after ${attemptsText(last.number)}, with no retry left; the last one ${told}`;
+      return `given up after ${attemptsText(last.number)}, with no retry left; the last one ${lastStory}`;
     case "scheduled":
     case "in_flight": {
       const before = delivery.attempts.at(-2);
       // A number that starts again is a series that somebody asked for.
-      if (before === undefined || last.number <= before.number) return told;
-      return `${told}; attempt ${before.number} ${explainAttempt(before, circumstances)}`;
+      if (before === undefined || last.number <= before.number) return lastStory;
+      return `${lastStory}; attempt ${before.number} ${explainAttempt(before, circumstances)}`;
     }
   }
 }
@@ -44,7 +60,7 @@ export function explainDelivery(delivery: Delivery, now: number): string {
 /** The same about one attempt. Begins with its outcome. */
 export function explainAttempt(attempt: Attempt, circumstances: Circumstances): string {
   const { outcome, startedAt } = attempt;
-  if (startedAt === null) return explainScheduled(attempt, circumstances.now);
+  if (startedAt === null) return explainScheduled(attempt, circumstances);
   if (outcome === null) return explainInFlight(startedAt, circumstances);
   const ended: EndedAttempt = { ...attempt, startedAt, endedAt: attempt.endedAt ?? startedAt };
   switch (outcome) {
@@ -62,9 +78,12 @@ export function explainAttempt(attempt: Attempt, circumstances: Circumstances): 
 }
 
 /** Why there is nothing to tell: the same for a task without deliveries, all or of one kind. */
-export function explainNoDelivery(task: Task, kind: DeliveryKind | null): string {
+export function explainNoDelivery(
+  task: Task,
+  { kind, reader }: { readonly kind: DeliveryKind | null; readonly reader: StoryReader },
+): string {
   const { state, completedAt } = task;
-  const at = completedAt === null ? "" : ` at ${momentText(completedAt)}`;
+  const at = completedAt === null ? "" : ` at ${reader.writeTime(completedAt)}`;
   if (state === "cancelled") return `nothing is sent: the task was cancelled${at}`;
   if (task.statusCode === 40501 || task.statusCode === 40506) {
     const reason = task.statusMessage === null ? "" : `: ${task.statusMessage.replace(/\.$/, "")}`;
@@ -79,7 +98,7 @@ export function explainNoDelivery(task: Task, kind: DeliveryKind | null): string
     return `nothing is sent: the task was posted without ${fields.map(({ name }) => name).join(" and ")}`;
   }
   if (state === "completed" || state === "failed") return "nothing is recorded of its webhooks";
-  const created = momentText(task.createdAt);
+  const created = reader.writeTime(task.createdAt);
   return `not sent yet: the task, posted at ${created}, is ${state}, and webhooks go out once it has finished`;
 }
 
@@ -88,17 +107,17 @@ interface EndedAttempt extends Attempt {
   readonly endedAt: number;
 }
 
-function explainScheduled({ number, dueAt }: Attempt, now: number): string {
+function explainScheduled({ number, dueAt }: Attempt, { now, reader }: Circumstances): string {
   const due = `scheduled: attempt ${number} is due`;
-  if (dueAt > now) return `${due} at ${momentText(dueAt)}, in ${durationText(dueAt - now)}`;
+  if (dueAt > now) return `${due} at ${reader.writeTime(dueAt)}, in ${durationText(dueAt - now)}`;
   return (
-    `${due} since ${momentText(dueAt)} and goes out as soon as the daemon runs and ` +
+    `${due} since ${reader.writeTime(dueAt)} and goes out as soon as the daemon runs and ` +
     "other attempts leave room"
   );
 }
 
-function explainInFlight(startedAt: number, { url, now }: Circumstances): string {
-  const since = `in flight to ${hostOf(url)} since ${momentText(startedAt)}`;
+function explainInFlight(startedAt: number, { url, now, reader }: Circumstances): string {
+  const since = `in flight to ${hostOf(url)} since ${reader.writeTime(startedAt)}`;
   const told = `${since}, for ${durationText(now - startedAt)}`;
   if (now - startedAt < LONG_FLIGHT_MS) return told;
   return `${told}; if the daemon ended meanwhile, it is sent again as soon as the daemon runs`;
@@ -110,33 +129,43 @@ const LONG_FLIGHT_MS = 15_000;
 function explainDelivered(attempt: EndedAttempt, circumstances: Circumstances): string {
   const { httpStatus, endedAt } = attempt;
   const { dialled } = peerOf(attempt, circumstances);
-  const answered = `delivered: ${dialled} answered ${httpStatus ?? "2xx"} at ${momentText(endedAt)}`;
+  const at = `at ${circumstances.reader.writeTime(endedAt)}`;
+  const answered = `delivered: ${dialled} answered ${httpStatus ?? "2xx"} ${at}`;
   return `${answered}${spentText(attempt)}`;
 }
 
 function explainFailed(attempt: EndedAttempt, circumstances: Circumstances): string {
   const peer = peerOf(attempt, circumstances);
-  const { clause, hint } = explainStatus(attempt, peer) ?? explained(attempt, peer);
-  return `failed: ${clause}, at ${momentText(attempt.endedAt)}${spentText(attempt)}${hintText(hint)}`;
+  const { reader } = circumstances;
+  const { clause, hint } =
+    explainStatus(attempt, { peer, role: reader.role }) ?? explained(attempt, circumstances);
+  const at = `at ${reader.writeTime(attempt.endedAt)}`;
+  return `failed: ${clause}, ${at}${spentText(attempt)}${hintText(hint)}`;
 }
 
 function explainTimedOut(attempt: EndedAttempt, circumstances: Circumstances): string {
-  const { clause, hint } = explained(attempt, peerOf(attempt, circumstances));
-  const at = `at ${momentText(attempt.endedAt)}`;
+  const { clause, hint } = explained(attempt, circumstances);
+  const at = `at ${circumstances.reader.writeTime(attempt.endedAt)}`;
   return `timed out: ${clause}, ${at}${spentText(attempt)}${hintText(hint)}`;
 }
 
 function explainInterrupted(attempt: EndedAttempt, circumstances: Circumstances): string {
-  const { clause, hint } = explained(attempt, peerOf(attempt, circumstances));
-  return `interrupted: ${clause}, at ${momentText(attempt.endedAt)}${hintText(hint)}`;
+  const { clause, hint } = explained(attempt, circumstances);
+  const at = `at ${circumstances.reader.writeTime(attempt.endedAt)}`;
+  return `interrupted: ${clause}, ${at}${hintText(hint)}`;
 }
 
-function explained(attempt: EndedAttempt, peer: Peer): ErrorExplanation {
+function explained(attempt: EndedAttempt, circumstances: Circumstances): ErrorExplanation {
+  const peer = peerOf(attempt, circumstances);
   const error = attempt.error ?? "no reason is recorded";
-  return explainError(error, peer) ?? { clause: `${peer.dialled}: ${error}`, hint: null };
+  const known = explainError(error, { peer, role: circumstances.reader.role });
+  return known ?? { clause: `${peer.dialled}: ${error}`, hint: null };
 }
 
-function explainStatus(attempt: EndedAttempt, { dialled }: Peer): ErrorExplanation | null {
+function explainStatus(
+  attempt: EndedAttempt,
+  { peer: { dialled }, role }: { readonly peer: Peer; readonly role: ReaderRole },
+): ErrorExplanation | null {
   const { httpStatus: status, retryAfter } = attempt;
   // A switch of protocols is an error of its own.
   if (status === null || status < 200) return null;
@@ -148,7 +177,7 @@ function explainStatus(attempt: EndedAttempt, { dialled }: Peer): ErrorExplanati
   }
   return {
     clause: `${answered}, where only 2xx counts as delivered`,
-    hint: STATUS_HINTS.get(status) ?? "the receiver's own log says why",
+    hint: adviceText(STATUS_ADVICE.get(status) ?? RECEIVER_LOG, role),
   };
 }
 
@@ -156,24 +185,36 @@ const REFUSED_BY_RECEIVER =
   "either the receiver holds another secret, or signs other bytes or another URL (try 'postbackd verify'); " +
   "or what stands before it wants a login, and has to let postbackd in without one";
 
-const STATUS_HINTS: ReadonlyMap<number, string> = new Map([
-  [401, REFUSED_BY_RECEIVER],
-  [403, REFUSED_BY_RECEIVER],
-  [404, "the receiver knows no such path: correct the URL"],
-  [405, "a postback is a POST and a pingback is a GET: the receiver has to take it at this path"],
-  [410, "the receiver has no such path any more: correct the URL"],
-  [413, "the receiver has to take larger bodies"],
-  [429, "the receiver wants fewer at a time: lower webhooks.max_in_flight_per_host"],
+const RECEIVER_LOG: Advice = { anybody: "the receiver's own log says why" };
+
+const STATUS_ADVICE: ReadonlyMap<number, Advice> = new Map([
+  [401, { anybody: REFUSED_BY_RECEIVER }],
+  [403, { anybody: REFUSED_BY_RECEIVER }],
+  [404, { anybody: "the receiver knows no such path: correct the URL" }],
+  [
+    405,
+    {
+      anybody:
+        "a postback is a POST and a pingback is a GET: the receiver has to take it at this path",
+    },
+  ],
+  [410, { anybody: "the receiver has no such path any more: correct the URL" }],
+  [413, { anybody: "the receiver has to take larger bodies" }],
+  [
+    429,
+    {
+      anybody: "have the receiver take more at a time",
+      operator: "lower webhooks.max_in_flight_per_host",
+    },
+  ],
 ]);
 
 function explainRefused(attempt: EndedAttempt, circumstances: Circumstances): string {
   const { refusal, endedAt } = attempt;
-  const at = `at ${momentText(endedAt)}`;
-  if (refusal === null) {
-    return `refused: ${explained(attempt, peerOf(attempt, circumstances)).clause}, ${at}`;
-  }
+  const at = `at ${circumstances.reader.writeTime(endedAt)}`;
+  if (refusal === null) return `refused: ${explained(attempt, circumstances).clause}, ${at}`;
   const { host, addresses, rule } = refusal;
-  const remedy = allowText(refusal, circumstances.url);
+  const remedy = allowText(refusal, circumstances);
   if (addresses.every((each) => each === host)) {
     return `refused: the URL's host ${host} was judged ${at}, ${rule}${remedy}`;
   }
@@ -193,7 +234,7 @@ function refusedOf({ addresses }: Refusal): readonly string[] {
 }
 
 /** The setting that would lift the rule, where one does. */
-function allowText(refusal: Refusal, url: string): string {
+function allowText(refusal: Refusal, { url, reader }: Circumstances): string {
   const { host, addresses } = refusal;
   const entries = addresses.length === 0 ? [host] : refusedOf(refusal);
   const verdict = parseAllowList(entries);
@@ -204,7 +245,7 @@ function allowText(refusal: Refusal, url: string): string {
       judgeWebhookUrl(url, { ...policy, allow: verdict.list }).kind === "allowed");
   if (!isLifted) return "; no setting allows that, so the URL or the name service has to be mended";
   const list = entries.map((entry) => JSON.stringify(entry)).join(", ");
-  return `; allow it with webhooks.allow = [${list}]`;
+  return `; ${adviceText({ operator: `allow it with webhooks.allow = [${list}]` }, reader.role)}`;
 }
 
 function attemptsText(count: number): string {

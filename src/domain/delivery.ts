@@ -11,6 +11,9 @@ export type DeliveryKind = "postback" | "pingback";
  */
 export type DeliveryState = "scheduled" | "in_flight" | "delivered" | "given_up" | "refused";
 
+/** The states in which a delivery has ended. */
+export type EndedDeliveryState = Exclude<DeliveryState, "scheduled" | "in_flight">;
+
 /** Milliseconds spent in each phase of an attempt; null for a phase that did not happen. */
 export interface AttemptPhases {
   readonly dnsMs: number | null;
@@ -51,6 +54,14 @@ export const DELIVERY_STATES: readonly DeliveryState[] = [
   "delivered",
   "given_up",
   "refused",
+];
+
+/** How a delivery ended that did not arrive: what is sent again unless more is asked for. */
+export const UNDELIVERED_STATES: readonly EndedDeliveryState[] = ["given_up", "refused"];
+
+export const ENDED_DELIVERY_STATES: readonly EndedDeliveryState[] = [
+  ...UNDELIVERED_STATES,
+  "delivered",
 ];
 
 export const ATTEMPT_OUTCOMES: readonly AttemptOutcome[] = [

@@ -3,9 +3,28 @@ import { idTimeMs, isId } from "./id.ts";
 /** How long the answer to an idempotency key is kept (contract §3). */
 export const IDEMPOTENCY_MS = 24 * 3600 * 1000;
 
-/** When a task that ended at `endedAt` may be erased. */
-export function expiresAt(endedAt: number, retentionMs: number): number {
-  return endedAt + retentionMs;
+/** A task whose retention is over while one of its webhooks is still to be sent is looked at again after this time. */
+export const OPEN_DELIVERY_MS = 3600 * 1000;
+
+/** A moment by the wall clock and by the steady clock. */
+export interface Moment {
+  /** Milliseconds since the epoch, as the machine's clock shows them: what clients are told. */
+  readonly at: number;
+  /** What {@link SteadyClock.steady} says at the same moment. */
+  readonly steadyAt: number;
+}
+
+/** The end of a task's retention: as clients see it, and as the sweep goes by. */
+export interface RetentionEnd {
+  /** By the wall clock of the moment at which the task ended: never changed, because the webhook says it too. */
+  readonly expiresAt: number;
+  /** By the steady clock: a wall clock that is set moves it neither nearer nor further away. */
+  readonly eraseAt: number;
+}
+
+/** When a task that ended at this moment may be erased. */
+export function retentionEnd({ at, steadyAt }: Moment, retentionMs: number): RetentionEnd {
+  return { expiresAt: at + retentionMs, eraseAt: steadyAt + retentionMs };
 }
 
 /**

@@ -51,7 +51,7 @@ export function signInPath(token: string): string {
   return `/dashboard/#link=${token}`;
 }
 
-/** When a session began and was last used; milliseconds since the epoch. */
+/** When a session began and was last used, by the steady clock: one that is set neither ends nor lengthens it. */
 export interface SessionTimes {
   readonly createdAt: number;
   readonly lastSeenAt: number;
@@ -59,12 +59,13 @@ export interface SessionTimes {
 
 /** True for a session that has been idle for too long, or has reached its age, or was made in the future. */
 export function isSessionOver({ createdAt, lastSeenAt }: SessionTimes, now: number): boolean {
-  // A clock that was far ahead and was set right since would keep it open until that time is there.
+  // The steady clock never goes back, but an older copy of the file may be put in place, and earlier versions went by the
+  // wall clock: such a session would stay open until that time is there.
   const isOfFuture = createdAt - now >= SESSION_IDLE_MS;
   return isOfFuture || now - lastSeenAt >= SESSION_IDLE_MS || now >= sessionEndsAt({ createdAt });
 }
 
-/** When a session is over at the latest. */
+/** When a session is over at the latest, by the steady clock. */
 export function sessionEndsAt({ createdAt }: Pick<SessionTimes, "createdAt">): number {
   return createdAt + SESSION_AGE_MS;
 }

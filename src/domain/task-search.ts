@@ -1,9 +1,13 @@
 import type { DeliveryState } from "./delivery.ts";
+import { HOST_TAKES, parseHost } from "./host-name.ts";
 import type { TaskState } from "./task.ts";
 import { parseTime, timeText } from "./time.ts";
 
-/** A task's state, or `ready`: finished and not collected. */
-export type SearchedState = TaskState | "ready";
+/**
+ * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now, `delayed`
+ * is queued and to start later.
+ */
+export type SearchedState = TaskState | "ready" | "waiting" | "delayed";
 
 /** Where a webhook stands, as one looks for it. `retrying` failed and is tried again. */
 export type SearchedDelivery = DeliveryState | "waiting" | "retrying";
@@ -17,7 +21,7 @@ export interface TaskSearch {
   readonly deliveries: readonly SearchedDelivery[] | null;
   readonly type: string | null;
   readonly tag: string | null;
-  /** A host that one of its webhooks goes to. */
+  /** A host that one of its webhooks goes to, as deliveries are stored. */
   readonly host: string | null;
   readonly code: number | null;
   /** Inclusive. */
@@ -40,6 +44,8 @@ export const SEARCHED_STATES: readonly SearchedState[] = [
   "failed",
   "cancelled",
   "ready",
+  "waiting",
+  "delayed",
 ];
 
 /** The same of webhooks. */
@@ -212,7 +218,7 @@ function parseWord({ name, value, shown }: Word, now: number): Part {
     case "tag":
       return toTag(value, shown);
     case "host":
-      return value === "" ? fault(shown, "it takes a host") : { host: value.toLowerCase() };
+      return toHost(value, shown);
     case "code":
       return toCode(value, shown);
     case "after":
@@ -230,6 +236,11 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 function toTag(value: string, shown: string): Part {
   return value.isWellFormed() ? { tag: value } : fault(shown, "it holds half a surrogate pair");
+}
+
+function toHost(value: string, shown: string): Part {
+  const host = parseHost(value);
+  return host === null ? fault(shown, `it takes ${HOST_TAKES}`) : { host };
 }
 
 function toStates(value: string, shown: string): Part {

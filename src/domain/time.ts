@@ -42,6 +42,41 @@ export function momentText(timeMs: number): string {
   return `${timeText(timeMs).slice(0, -".000Z".length).replace("T", " ")} UTC`;
 }
 
+/**
+ * Writes times as {@link momentText} does, in a time zone of the IANA database: `2026-11-21 15:02:11 UTC+1`. Null for a
+ * name that is not in it.
+ */
+export function zonedMoments(timeZone: string): ((timeMs: number) => string) | null {
+  const format = zonedFormat(timeZone);
+  if (format === null) return null;
+  return (timeMs) => {
+    const parts = new Map(format.formatToParts(timeMs).map(({ type, value }) => [type, value]));
+    const of = (type: Intl.DateTimeFormatPartTypes): string => parts.get(type) ?? "";
+    const offset = of("timeZoneName").replace("GMT", "UTC").replace(/\+0$/, "");
+    return `${of("year")}-${of("month")}-${of("day")} ${of("hour")}:${of("minute")}:${of("second")} ${offset}`;
+  };
+}
+
+function zonedFormat(timeZone: string): Intl.DateTimeFormat | null {
+  try {
+    // English is in every build of ICU; only its digits are read.
+    return new Intl.DateTimeFormat("en", {
+      timeZone,
+      timeZoneName: "shortOffset",
+      hourCycle: "h23",
+      year: "numeric",
+      month: "2-digit",
+      day: "2-digit",
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+    });
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;

@@ -1,7 +1,7 @@
-import type { Clock, Timer } from "./clock.ts";
+import type { SteadyClock, Timer } from "./clock.ts";
 
 /** A clock that stands still until it is moved. Timers fire inside the call that moves it. */
-export interface VirtualClock extends Clock {
+export interface VirtualClock extends SteadyClock {
   /**
    * Lets `ms` pass. Timers that fall due fire in order of their due time (equal ones in the order
    * they were set), each while the clock shows its due time, so a timer set by a timer fires too
@@ -47,8 +47,9 @@ const NOW = Date.UTC(2026, 0, 1);
  * Makes a clock that shows `now` (milliseconds since the epoch; the beginning of 2026 unless given) and starts its
  * monotonic time at 0: retries after 15 minutes and retention of 30 days take a test milliseconds.
  */
-export function createVirtualClock(options: { readonly now?: number } = {}): VirtualClock {
-  let wallOffset = options.now ?? NOW;
+export function createVirtualClock({ now = NOW }: { readonly now?: number } = {}): VirtualClock {
+  const bootId = newBootId();
+  let wallOffset = now;
   let monotonic = 0;
   let timers: readonly WaitingTimer[] = [];
   let watches: readonly PendingWatch[] = [];
@@ -61,9 +62,8 @@ export function createVirtualClock(options: { readonly now?: number } = {}): Vir
     return { cancel: () => remove(timer) };
   }
 
-  function remove(timer: WaitingTimer): void {
-    timers = timers.filter((other) => other !== timer);
-  }
+  const remove = (timer: WaitingTimer): void =>
+    void (timers = timers.filter((other) => other !== timer));
 
   function resolveWatches(): void {
     const met = watches.filter(({ count }) => timers.length >= count);
@@ -86,6 +86,8 @@ export function createVirtualClock(options: { readonly now?: number } = {}): Vir
     now: () => wallOffset + monotonic,
     monotonic: () => monotonic,
     uptime: () => monotonic,
+    bootId: () => bootId,
+    steady: () => now + monotonic,
     setTimer,
     advance(ms) {
       const end = monotonic + toElapsed(ms);
@@ -96,9 +98,7 @@ export function createVirtualClock(options: { readonly now?: number } = {}): Vir
       monotonic += toElapsed(ms);
       fireDue(monotonic);
     },
-    step(ms) {
-      wallOffset += ms;
-    },
+    step: (ms) => void (wallOffset += ms),
     pending: () => timers.map(({ dueAt }) => dueAt - monotonic),
     whenPending: (count) =>
       new Promise((resolve) => {
@@ -106,6 +106,11 @@ export function createVirtualClock(options: { readonly now?: number } = {}): Vir
         resolveWatches();
       }),
   };
+}
+
+// Daemons that are started with the same clock, one after the other, run on the same machine; others do not.
+function newBootId(): string {
+  return `virtual ${crypto.randomUUID()}`;
 }
 
 // What the machine's timers make of a delay below zero, or none at all.

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../domain/clock.ts";
+import type { Clock, SteadyClock, Timer } from "../domain/clock.ts";
 
 // Smaller steps are lost among the second that a tick may be late; clocks that are slewed never get here.
 const STEP_MS_MIN = 1000;
@@ -7,15 +7,18 @@ const READING_MS_MAX = 100;
 
 /**
  * A clock that tells when the wall clock was set. What waits in the store waits for a time of the wall clock, and
- * was meant as a span: whoever is told can move it by as much. A suspend is no step: that time has passed.
+ * was meant as a span: whoever is told can move it by as much. A suspend is no step: that time has passed. And what
+ * is kept in the store for a time is kept by {@link steady}, which no step moves.
  */
-export class ClockWatch implements Clock {
+export class ClockWatch implements SteadyClock {
   readonly #clock: Clock;
   #onStep: (byMs: number) => void = () => {};
   #wall: number;
   #monotonic: number;
   /** How far the uptime is ahead of the monotonic time: by what the machine slept. */
   #sleptMs: number;
+  /** How far the steady clock is ahead of the monotonic time and the sleep. */
+  #steadyAheadMs: number;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -23,6 +26,12 @@ export class ClockWatch implements Clock {
     this.#wall = wall;
     this.#monotonic = monotonic;
     this.#sleptMs = clock.uptime() - this.#monotonic;
+    this.#steadyAheadMs = wall - monotonic - this.#sleptMs;
+  }
+
+  /** Lets the steady clock go on from here; until then it shows what the wall clock did when this began. */
+  resumeSteady(steadyAt: number): void {
+    this.#steadyAheadMs += steadyAt - this.steady();
   }
 
   /** Calls `tell` with the step in milliseconds, inside the first {@link now} after it and before that answers. */
@@ -55,6 +64,16 @@ export class ClockWatch implements Clock {
 
   uptime(): number {
     return this.#clock.uptime();
+  }
+
+  bootId(): string | null {
+    return this.#clock.bootId();
+  }
+
+  steady(): number {
+    // Looks whether the machine has slept since.
+    this.now();
+    return Math.floor(this.#monotonic + this.#sleptMs + this.#steadyAheadMs);
   }
 
   setTimer(delayMs: number, fire: () => void): Timer {

@@ -12,12 +12,7 @@ import { persist, type PersistDeps } from "./persist.ts";
 /** What of the store this dispatcher uses. */
 export type DeliveryQueue = Pick<
   Store,
-  | "claimAttempts"
-  | "recordAttempt"
-  | "listLanes"
-  | "listInFlight"
-  | "shiftAttempts"
-  | "hastenAttempts"
+  "claimAttempts" | "recordAttempt" | "listLanes" | "listInFlight" | "shiftTimes" | "hastenAttempts"
 >;
 
 export interface DeliveryDispatcherDeps extends PersistDeps {
@@ -93,7 +88,7 @@ export class DeliveryDispatcher {
     const now = clock.now();
     const shift = { after: Math.min(now, now - byMs), by: byMs };
     // While that has to wait for room on the disk, what is written meanwhile may come before it and be moved too.
-    return persist(() => store.shiftAttempts(shift), this.#deps)
+    return persist(() => store.shiftTimes(shift), this.#deps)
       .then(() => this.#hasten())
       .catch(this.#deps.failed)
       .finally(() => {

@@ -1,9 +1,11 @@
-import type { Clock } from "../domain/clock.ts";
+import type { SteadyClock } from "../domain/clock.ts";
+import { everyStep } from "../domain/every-step.ts";
 import type { Logger } from "../domain/log.ts";
 import type { TaskProgress } from "../domain/progress.ts";
 import type { Store } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
 import { HealthRecord } from "./health-record.ts";
+import { HeldUpSteps } from "./held-up-steps.ts";
 import { persist } from "./persist.ts";
 import { ProgressBoard } from "./progress-board.ts";
 import { Redeliverer } from "./redeliverer.ts";
@@ -13,11 +15,13 @@ import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
 import { TrafficKeeper } from "./traffic-keeper.ts";
 import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
 
-export type EngineDeps = Omit<DeliveryDispatcherDeps, "store" | "failed" | "giveUp" | "health"> & {
+type OwnParts = "store" | "failed" | "giveUp" | "heldUp" | "health";
+
+export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
   readonly store: Store;
   /** What is let go of at the end, after the sender. */
   readonly resources: readonly { close(): void }[];
-  readonly clock: Clock;
+  readonly clock: SteadyClock;
   readonly log: Logger;
   /** Types that the daemon runs itself. */
   readonly types: ReadonlyMap<string, TaskType>;
@@ -40,7 +44,7 @@ const RELEASE_MAX = 1000;
 export class Engine {
   /** Where external workers get tasks and bring results. */
   readonly desk: WorkerDesk;
-  readonly #deps: EngineDeps & { readonly giveUp: AbortSignal };
+  readonly #deps: EngineDeps & { readonly giveUp: AbortSignal; readonly heldUp: HeldUpSteps };
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
   readonly #tasks: TaskDispatcher;
@@ -58,7 +62,8 @@ export class Engine {
   #isHalted = false;
 
   constructor(given: EngineDeps) {
-    const deps = { ...given, giveUp: this.#giveUp.signal };
+    const heldUp = new HeldUpSteps(given);
+    const deps = { ...given, giveUp: this.#giveUp.signal, heldUp };
     this.#deps = deps;
     const failed = (error: unknown): void => this.#halt(error);
     this.#scheduler = new Scheduler(deps.clock);
@@ -175,8 +180,8 @@ export class Engine {
 
   /** Closes connections, and the processes that helped. To be called after {@link drain} or {@link abort}. */
   async close(): Promise<void> {
-    await this.#deps.sender.close();
-    for (const resource of this.#deps.resources) resource.close();
+    const { sender, resources } = this.#deps;
+    await everyStep([() => sender.close(), ...resources.map((each) => () => each.close())]);
   }
 
   #isIdle(): boolean {

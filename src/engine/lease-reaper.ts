@@ -1,15 +1,17 @@
+import type { SteadyClock } from "../domain/clock.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease.ts";
 import { decideRun } from "../domain/retry.ts";
 import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
 import type { WorkerType } from "./lease-lanes.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 import { ReapedLeases } from "./reaped-leases.ts";
-import { toFailedEnd } from "./run-end.ts";
+import { toFailedEnd, type RunMoment } from "./run-end.ts";
 
 export interface LeaseReaperDeps extends PersistDeps {
   readonly store: Pick<Store, "listDueLeases">;
   /** Of a type that is no worker type any more nothing is known, and what is held of it ends all the same. */
   readonly types: ReadonlyMap<string, WorkerType>;
+  readonly clock: SteadyClock;
   readonly retentionMs: number;
   readonly end: (ends: LeaseEnds) => Promise<readonly LeaseEndResult[]>;
   /** The store can write no more. */
@@ -101,7 +103,7 @@ export class LeaseReaper {
     if (due === null || due.length === 0) return false;
     const results = await this.#unlessSet(steps, async (now) => {
       const ends = due.map((lease) => this.#decide(lease, now));
-      const ended = await end({ now, ends });
+      const ended = await end({ ends, workerId: null, now });
       due.forEach((lease, i) => this.#note(lease, ends[i], ended[i]));
       return ended;
     });
@@ -129,8 +131,7 @@ export class LeaseReaper {
   }
 
   #timedOut({ type, failures }: Lease, now: number): Pick<LeaseEnd, "how" | "sequel"> {
-    const { types, retentionMs } = this.#deps;
-    const of = types.get(type);
+    const of = this.#deps.types.get(type);
     const decision = decideRun({
       ...{ failuresBefore: failures, retries: of?.retries ?? 0, endedAt: now },
     });
@@ -140,7 +141,7 @@ export class LeaseReaper {
     const limit = of === undefined ? "" : ` of ${of.timeoutMs / 1000} s`;
     const message = `The worker ran past its timeout${limit}.`;
     const failure = { code: 50401, message, detailText: "null" } as const;
-    const end = toFailedEnd(failure, { endedAt: now, retentionMs });
+    const end = toFailedEnd(failure, this.#moment(now));
     return { how: "timed_out", sequel: { kind: "finish", ...end } };
   }
 
@@ -149,8 +150,13 @@ export class LeaseReaper {
       return { how: "expired", sequel: { kind: "requeue", isRunCounted: true } };
     }
     const failure = { code: 50010, message: VANISHED, detailText: "null" } as const;
-    const end = toFailedEnd(failure, { endedAt: now, retentionMs: this.#deps.retentionMs });
+    const end = toFailedEnd(failure, this.#moment(now));
     return { how: "expired", sequel: { kind: "finish", ...end } };
+  }
+
+  #moment(endedAt: number): RunMoment {
+    const { clock, retentionMs } = this.#deps;
+    return { endedAt, steadyAt: clock.steady(), retentionMs };
   }
 }
 

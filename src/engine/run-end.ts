@@ -1,4 +1,5 @@
-import { expiresAt } from "../domain/retention.ts";
+import type { SteadyClock } from "../domain/clock.ts";
+import { retentionEnd, type RetentionEnd } from "../domain/retention.ts";
 import { statusMessage } from "../domain/status.ts";
 import type { RunOutcome } from "../runners/runner.ts";
 import type { RunEnd } from "../store/store.ts";
@@ -6,7 +7,14 @@ import type { RunEnd } from "../store/store.ts";
 /** When a run ended, and how long its task is kept from then on. */
 export interface RunMoment {
   readonly endedAt: number;
+  /** The same moment by the steady clock. */
+  readonly steadyAt: number;
   readonly retentionMs: number;
+}
+
+/** Now, as the moment at which a run ends. */
+export function runMoment(clock: SteadyClock, retentionMs: number): RunMoment {
+  return { endedAt: clock.now(), steadyAt: clock.steady(), retentionMs };
 }
 
 /** How a completed run is kept; `resultText` is JSON text. */
@@ -42,6 +50,6 @@ export function toRunEnd(
   return toFailedEnd({ code, message: outcome.message, detailText }, moment);
 }
 
-function toEnd({ endedAt, retentionMs }: RunMoment): Pick<RunEnd, "endedAt" | "expiresAt"> {
-  return { endedAt, expiresAt: expiresAt(endedAt, retentionMs) };
+function toEnd({ endedAt, steadyAt, retentionMs }: RunMoment): RetentionEnd & { endedAt: number } {
+  return { endedAt, ...retentionEnd({ at: endedAt, steadyAt }, retentionMs) };
 }

@@ -1,15 +1,18 @@
-import type { Clock } from "../domain/clock.ts";
+import { readClocks } from "../domain/clock-reading.ts";
+import type { SteadyClock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
-import { IDEMPOTENCY_MS } from "../domain/retention.ts";
 import { SESSION_AGE_MS } from "../domain/session.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
 /** What of the store this sweeper uses. */
-export type SweptStore = Pick<Store, "eraseExpired" | "eraseStale" | "reclaimSpace">;
+export type SweptStore = Pick<
+  Store,
+  "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace"
+>;
 
 export interface SweeperDeps {
   readonly store: SweptStore;
-  readonly clock: Clock;
+  readonly clock: SteadyClock;
   readonly log: Logger;
   readonly retentionMs: number;
   /** What a sweep ended by that no later one can mend. */
@@ -21,12 +24,13 @@ const BATCH_MAX = 100;
 
 /**
  * Erases tasks whose retention is over, and with them kept answers, decided access requests, ended redelivery
- * orders, sessions, sign-in links and traffic, in small batches until nothing is left, and then gives the space back. One sweep at a time; a sweep that finds
- * the store unable stops and leaves the rest to the next tick.
+ * orders, sessions, sign-in links and traffic, in small batches until nothing is left, and then gives the space back.
+ * Before that it keeps what the clocks show: the time for which things are kept goes on from there after a crash. One
+ * sweep at a time; a sweep that finds the store unable stops and leaves the rest to the next tick.
  */
 export class Sweeper {
   readonly #store: SweptStore;
-  readonly #clock: Clock;
+  readonly #clock: SteadyClock;
   readonly #log: Logger;
   readonly #retentionMs: number;
   readonly #failed: (error: unknown) => void;
@@ -56,43 +60,65 @@ export class Sweeper {
     await this.#sweep;
   }
 
-  /** Ends a sweep after the batch it is at; none begins after this. */
+  /** Ends a sweep after the batch it is at, and keeps what the clocks show; none begins after this. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.quiet();
+    await this.#unlessUnable(() => this.#keepClock());
   }
 
-  async #run(): Promise<void> {
-    try {
-      const erased = await this.#untilNone((now) =>
-        this.#store.eraseExpired({ now, max: BATCH_MAX }),
+  #run(): Promise<void> {
+    return this.#unlessUnable(async () => {
+      await this.#keepClock();
+      const expired = await this.#untilNone(() =>
+        this.#store.eraseExpired({ now: this.#clock.steady(), max: BATCH_MAX }),
       );
-      const stale = await this.#untilNone((now) => this.#store.eraseStale(this.#staleAt(now)));
-      if (erased + stale === 0) return;
+      const stale = await this.#untilNone(() => this.#store.eraseStale(this.#stale()));
+      if (expired + stale === 0) return;
       while (!this.#stopping && (await this.#store.reclaimSpace()) === "more") continue;
-      if (erased > 0) this.#log.info({ erased }, "expired tasks were erased");
+      if (expired > 0) {
+        this.#log.info(
+          { expired },
+          "expired tasks were erased, but for those whose webhooks are still to be sent",
+        );
+      }
+    });
+  }
+
+  async #unlessUnable(step: () => Promise<void>): Promise<void> {
+    try {
+      await step();
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
       this.#log.warn({ kind: error.kind }, `the retention sweep stopped: ${error.message}`);
     }
   }
 
-  #staleAt(now: number): Parameters<SweptStore["eraseStale"]>[0] {
-    const retained = now - this.#retentionMs;
+  #keepClock(): Promise<void> {
+    return this.#store.keepClockReading(readClocks(this.#clock));
+  }
+
+  // Records have times of the wall clock, and each of the two clocks may be far from the truth: what is too old by both
+  // of them goes, and what lies too far ahead of both.
+  #stale(): Parameters<SweptStore["eraseStale"]>[0] {
+    const now = this.#clock.now();
+    const steady = this.#clock.steady();
+    const recordsBefore = Math.min(now, steady) - this.#retentionMs;
     return {
-      answersBefore: now - IDEMPOTENCY_MS,
-      decidedBefore: retained,
-      sessionsBefore: now - SESSION_AGE_MS,
+      answersBefore: steady,
+      decidedBefore: recordsBefore,
+      sessionsBefore: steady - SESSION_AGE_MS,
       linksBefore: now,
-      trafficBefore: retained,
+      trafficBefore: recordsBefore,
+      recordsAfter: Math.max(now, steady) + this.#retentionMs,
       max: BATCH_MAX,
     };
   }
 
-  async #untilNone(erase: (now: number) => Promise<number>): Promise<number> {
+  async #untilNone(erase: () => Promise<number>): Promise<number> {
     let total = 0;
     while (!this.#stopping) {
-      const erased = await erase(this.#clock.now());
+      const erased = await erase();
       total += erased;
       if (erased === 0) break;
     }

@@ -1,3 +1,4 @@
+import type { SteadyClock } from "../domain/clock.ts";
 import { decideRun } from "../domain/retry.ts";
 import type { RunOptions, RunOutcome, Runner } from "../runners/runner.ts";
 import { CLAIM_INPUT_MAX, type ClaimedTask, type Store } from "../store/store.ts";
@@ -5,7 +6,7 @@ import { FailedRuns } from "./failed-runs.ts";
 import type { HealthRecord } from "./health-record.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 import type { ProgressBoard } from "./progress-board.ts";
-import { toRunEnd } from "./run-end.ts";
+import { runMoment, toRunEnd } from "./run-end.ts";
 
 /** What of the store this dispatcher uses. */
 export type TaskQueue = Pick<Store, "claimTasks" | "finishTask" | "retryTask" | "requeueTasks">;
@@ -20,6 +21,7 @@ export interface TaskDispatcherDeps extends PersistDeps {
   readonly store: TaskQueue;
   /** By name. */
   readonly types: ReadonlyMap<string, TaskType>;
+  readonly clock: SteadyClock;
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
   readonly progress: ProgressBoard;
@@ -200,7 +202,8 @@ export class TaskDispatcher {
       this.wake(lane.type);
       return;
     }
-    const endedAt = clock.now();
+    const moment = runMoment(clock, retentionMs);
+    const { endedAt } = moment;
     this.#deps.health.noteRun(outcome.kind === "completed", clock.monotonic());
     if (outcome.kind !== "completed") {
       const { type, retries } = lane;
@@ -211,7 +214,7 @@ export class TaskDispatcher {
         return;
       }
     }
-    const finish = { seq, ...toRunEnd(outcome, { endedAt, retentionMs }) };
+    const finish = { seq, ...toRunEnd(outcome, moment) };
     const hosts = await persist(() => store.finishTask(finish), this.#deps);
     this.#deps.taskEnded(id);
     if (hosts.length > 0) this.#deps.deliveriesDue(hosts);

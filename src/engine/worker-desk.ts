@@ -1,3 +1,4 @@
+import type { SteadyClock } from "../domain/clock.ts";
 import type {
   LeaseBeat,
   LeaseCompletion,
@@ -13,6 +14,7 @@ import {
   type LeaseEnd,
   type LeaseSequel,
   type Store,
+  type WorkerLeases,
 } from "../store/store.ts";
 import { HeldLeases, type EndWatch } from "./held-leases.ts";
 import { LeaseEnder, type LeaseEnderDeps } from "./lease-ender.ts";
@@ -20,7 +22,7 @@ import { LeaseLanes, type WorkerType } from "./lease-lanes.ts";
 import { LeaseReaper } from "./lease-reaper.ts";
 import { LeaseWaiters, type ClaimOrder, type Poll } from "./lease-waiters.ts";
 import { persist, type PersistDeps } from "./persist.ts";
-import { toCompletedEnd, toFailedEnd, type RunMoment } from "./run-end.ts";
+import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "./run-end.ts";
 
 export type { ClaimOrder } from "./lease-waiters.ts";
 export type { WorkerType } from "./lease-lanes.ts";
@@ -36,6 +38,7 @@ export interface WorkerDeskDeps
   readonly store: LeaseStore;
   /** By name. */
   readonly types: ReadonlyMap<string, WorkerType>;
+  readonly clock: SteadyClock;
   readonly retentionMs: number;
   /** The store can write no more: nothing that is handed out from now on could be kept. */
   readonly failed: (error: unknown) => void;
@@ -150,28 +153,31 @@ export class WorkerDesk {
   }
 
   /** Answers what {@link Store.extendLeases} does; what is told of progress is shown from now on. */
-  heartbeat(beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
-    return this.#track(this.#extend(beats));
+  heartbeat(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
+    return this.#track(this.#extend(workerId, beats));
   }
 
   /** Finishes the tasks with their results. */
-  complete(completions: readonly LeaseCompletion[]): Promise<readonly LeaseOutcome[]> {
+  complete(
+    workerId: number,
+    completions: readonly LeaseCompletion[],
+  ): Promise<readonly LeaseOutcome[]> {
     const moment = this.#moment();
     const ends = completions.map(({ id, leaseId, resultText }): LeaseEnd => {
       const end = toCompletedEnd(resultText, moment);
       return { id, leaseId, how: "completed", sequel: { kind: "finish", ...end } };
     });
-    return this.#end(ends, moment);
+    return this.#end(ends, { workerId, moment });
   }
 
   /** Queues the tasks again or finishes them as failed, as the worker wishes or as the type says. */
-  fail(failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]> {
-    return this.#track(this.#fail(failures));
+  fail(workerId: number, failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]> {
+    return this.#track(this.#fail(workerId, failures));
   }
 
   /** Queues the tasks again as if they had not been started. */
-  release(leases: readonly LeaseRef[]): Promise<readonly LeaseOutcome[]> {
-    return this.#end(leases.map(toRelease), this.#moment());
+  release(workerId: number, leases: readonly LeaseRef[]): Promise<readonly LeaseOutcome[]> {
+    return this.#end(leases.map(toRelease), { workerId, moment: this.#moment() });
   }
 
   // One claim for each that waits, the first first, as long as one may find something.
@@ -193,7 +199,7 @@ export class WorkerDesk {
   }
 
   async #serve(poll: Poll, now: number): Promise<void> {
-    const { types, gone } = poll.order;
+    const { workerId, types, gone } = poll.order;
     poll.isClaiming = true;
     try {
       const tasks = await this.#claim(poll.order, now);
@@ -201,7 +207,7 @@ export class WorkerDesk {
       if (gone.aborted || this.#stopping) poll.answer(gone.aborted ? [] : tasks);
       else if (tasks.length > 0) poll.answer(tasks);
       this.#pump(types);
-      if (gone.aborted && tasks.length > 0) await this.#giveBack(tasks);
+      if (gone.aborted && tasks.length > 0) await this.#giveBack(workerId, tasks);
     } catch (error) {
       // The others wait for the next tick: what the store could not do now it can hardly do at once.
       poll.fail(error);
@@ -229,19 +235,20 @@ export class WorkerDesk {
   }
 
   // Else nobody would run them until their leases end.
-  async #giveBack(tasks: readonly LeasedTask[]): Promise<void> {
+  async #giveBack(workerId: number, tasks: readonly LeasedTask[]): Promise<void> {
+    const { clock } = this.#deps;
     const ends = tasks.map(toRelease);
-    await persist(() => this.#ender.end({ ends, now: this.#deps.clock.now() }), this.#deps);
+    await persist(() => this.#ender.end({ ends, workerId, now: clock.now() }), this.#deps);
   }
 
-  async #extend(beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
+  async #extend(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
     const { store, clock, progress } = this.#deps;
     const watch = this.#held.watch();
     try {
-      const order = { leases: beats.map(toRef), now: clock.now() };
+      const order = { leases: beats.map(toRef), workerId, now: clock.now() };
       const outcomes = beats.length === 0 ? [] : await store.extendLeases(order);
       const live = beats.filter((beat, i) => outcomes[i] === "ok" && !watch.saw(beat));
-      await this.#holdAgain(live, watch);
+      await this.#holdAgain({ leases: live, workerId }, watch);
       for (const beat of live) {
         if (beat.progress !== null && this.#held.isHeld(beat))
           progress.note(beat.id, beat.progress);
@@ -253,22 +260,27 @@ export class WorkerDesk {
   }
 
   // Those that had run out and came back to life.
-  async #holdAgain(live: readonly LeaseRef[], watch: EndWatch): Promise<void> {
-    const revived = live.filter((lease) => !this.#held.isHeld(lease)).map(toRef);
+  async #holdAgain({ leases, workerId }: WorkerLeases, watch: EndWatch): Promise<void> {
+    const revived = leases.filter((lease) => !this.#held.isHeld(lease)).map(toRef);
     if (revived.length === 0) return;
-    for (const lease of await this.#deps.store.findLeases(revived)) {
+    const found = await this.#deps.store.findLeases({ leases: revived, workerId });
+    for (const lease of found) {
       if (lease !== null && !watch.saw(lease)) this.#held.hold(lease);
     }
   }
 
-  async #fail(failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]> {
-    const leases = await this.#deps.store.findLeases(failures.map(toRef));
+  async #fail(
+    workerId: number,
+    failures: readonly LeaseFailure[],
+  ): Promise<readonly LeaseOutcome[]> {
+    const named = { leases: failures.map(toRef), workerId };
+    const leases = await this.#deps.store.findLeases(named);
     const moment = this.#moment();
     const ends = failures.map((failure, i): LeaseEnd => {
       const sequel = this.#afterFailure(failure, { lease: leases[i] ?? null, moment });
       return { ...toRef(failure), how: "failed", sequel };
     });
-    return this.#end(ends, moment);
+    return this.#end(ends, { workerId, moment });
   }
 
   #afterFailure(
@@ -288,15 +300,18 @@ export class WorkerDesk {
     return decision.kind === "final" ? finish : { kind: "retry", startAt: decision.startAt };
   }
 
-  async #end(ends: readonly LeaseEnd[], moment: RunMoment): Promise<readonly LeaseOutcome[]> {
+  async #end(
+    ends: readonly LeaseEnd[],
+    { workerId, moment }: { readonly workerId: number; readonly moment: RunMoment },
+  ): Promise<readonly LeaseOutcome[]> {
     if (ends.length === 0) return [];
-    const ended = this.#track(this.#ender.end({ ends, now: moment.endedAt }));
+    const ended = this.#track(this.#ender.end({ ends, workerId, now: moment.endedAt }));
     return (await ended).map(({ outcome }) => outcome);
   }
 
   #moment(): RunMoment {
     const { clock, retentionMs } = this.#deps;
-    return { endedAt: clock.now(), retentionMs };
+    return runMoment(clock, retentionMs);
   }
 
   #track<Value>(step: Promise<Value>): Promise<Value> {

@@ -16,12 +16,28 @@ import {
 } from "./body.ts";
 import { arrivalOf } from "./client-address.ts";
 import { parseFields } from "./fields.ts";
-import { admit, admitWorker, clientKey, guardSignIn, requireHttps, type GateDeps } from "./gate.ts";
-import type { Answer, BodyRule, Call, Operation } from "./operation.ts";
+import {
+  admit,
+  admitWorker,
+  admitWorkerAgain,
+  clientKey,
+  guardSignIn,
+  requireHttps,
+  type GateDeps,
+} from "./gate.ts";
+import {
+  isKeptByNobody,
+  type Answer,
+  type BodyRule,
+  type Call,
+  type Operation,
+  type Viewer,
+} from "./operation.ts";
 import { addPages, servePage, serveRoot, type PageFiles } from "./page-serve.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
 import { headerValues } from "./raw-headers.ts";
 import { NO_STORE, toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
+import { strictTransport } from "./strict-transport.ts";
 
 export interface AppDeps {
   readonly operations: readonly Operation[];
@@ -57,15 +73,19 @@ interface ServingDeps extends AppDeps {
   readonly largeBodies: LargeBodies;
 }
 
-/** What goes with a response whatever it says: its id, and what its headers say about limits. */
+/** What goes with a response whatever it says: its id, and what its headers say about HTTPS, caches and limits. */
 interface Reply {
   readonly requestId: string;
   readonly isHead: boolean;
   headers: ResponseHeaders;
 }
 
-function newReply({ req }: H3Event, { ids, clock }: AppDeps): Reply {
-  return { requestId: ids.next(clock.now()), isHead: req.method === "HEAD", headers: {} };
+function newReply(event: H3Event, { ids, clock, gate }: AppDeps): Reply {
+  return {
+    requestId: ids.next(clock.now()),
+    isHead: event.req.method === "HEAD",
+    headers: strictTransport(nodeRequest(event), gate.proxies),
+  };
 }
 
 async function serve(
@@ -105,19 +125,25 @@ async function callOperation(
 ): Promise<Answer> {
   const request = nodeRequest(event);
   // Whatever comes of it.
-  if (operation.isSignIn === true) reply.headers = NO_STORE;
+  if (isKeptByNobody(operation)) reply.headers = { ...reply.headers, ...NO_STORE };
   checkHost(request);
   const { gate, clock } = deps;
   // Health checks come from machines that know nothing of certificates, and carry no key.
   if (operation.path.startsWith("/v1/")) requireHttps(request, gate);
+  const came = clock.monotonic();
   const call = toCall(event, { request, deps });
-  const who = await letIn(operation, request, { deps, reply });
+  const { who, admitAgain } = await letIn(operation, request, { deps, reply });
   const query = parseQuery(queryOf(event), operation.query);
   const body = await readBody(request, { rule: operation.body, ...deps });
+  // Else a key that is revoked would count for as long as its client draws out a body.
+  if (clock.monotonic() - came > UNCHECKED_MS_MAX) await admitAgain();
   // A body may take its time, and a task is as old as its acceptance.
   const now = body === NOTHING ? call.now : clock.now();
-  return operation.handle({ ...call, now, ...who, query, ...body });
+  return operation.handle({ ...call, now, admitAgain, ...who, query, ...body });
 }
+
+// From the look at a request's credentials to the end of its body.
+const UNCHECKED_MS_MAX = 1000;
 
 function servePages(app: H3, deps: AppDeps): void {
   const { gate, pages = null } = deps;
@@ -136,28 +162,39 @@ function servePages(app: H3, deps: AppDeps): void {
   });
 }
 
-/** What an operation is told of who calls it. */
+interface Admitted extends Pick<Call, "admitAgain"> {
+  /** What an operation is told of who calls it. */
+  readonly who: object;
+}
+
 async function letIn(
   { access, isSignIn }: Operation,
   request: IncomingMessage,
   { deps: { gate, clock }, reply }: Pick<Serving, "deps" | "reply">,
-): Promise<object> {
+): Promise<Admitted> {
   const knock = { deps: gate, now: clock.now() };
   if (isSignIn === true) guardSignIn(request, gate);
-  if (access === "public") return NOTHING;
-  if (access === "worker") return { worker: await admitWorker(request, knock) };
+  if (access === "public") return EVERYBODY;
+  if (access === "worker") {
+    const worker = await admitWorker(request, knock);
+    return { who: { worker }, admitAgain: () => admitWorkerAgain(request, gate) };
+  }
   const { account, identity, headers } = await admit(request, { ...knock, access });
-  reply.headers = headers;
-  if (access === "account") return { holder: account };
-  const { credential, isStillIn } = identity;
-  const stillAdmitted = (): Promise<boolean> => isStillIn(clock.now());
-  return access === "viewer" ? { scope: account, credential, stillAdmitted } : NOTHING;
+  reply.headers = { ...reply.headers, ...headers };
+  const { credential, admitAgain } = identity;
+  if (access === "account") return { who: { holder: account }, admitAgain };
+  if (access === "operator") return { who: NOTHING, admitAgain };
+  const isOperator = identity.account === null;
+  const who: Viewer = { scope: account, isOperator, credential };
+  return { who, admitAgain };
 }
+
+const EVERYBODY: Admitted = { who: {}, admitAgain: async () => {} };
 
 function toCall(
   event: H3Event,
   { request, deps }: { readonly request: IncomingMessage; readonly deps: AppDeps },
-): Call {
+): Omit<Call, "admitAgain"> {
   return {
     params: event.context.params ?? {},
     now: deps.clock.now(),

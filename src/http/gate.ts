@@ -92,6 +92,11 @@ export async function admitWorker(request: IncomingMessage, knock: Knock): Promi
   return worker;
 }
 
+/** Throws 40100 or 40101 where this worker would not be let in any more. No refusal is counted. */
+export async function admitWorkerAgain(request: IncomingMessage, deps: GateDeps): Promise<void> {
+  await authenticateWorker(headerValues(request, "authorization"), deps.store);
+}
+
 /** Refuses what a browser must not be talked into at a sign-in, by whom ever: see {@link guardBrowser}. */
 export function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
   if (deps.browsers === null) return;
@@ -115,18 +120,13 @@ const identifyCaller: Identify<Identity> = async (request, knock) => {
 async function identifyKey(headers: readonly string[], { deps, now }: Knock): Promise<Identity> {
   const { accountId, login, keyId } = await authenticate(headers, deps.store);
   deps.keyUsage.note(keyId, now);
-  const isStillIn = (): Promise<boolean> => isAuthentic(headers, deps.store);
-  return { account: { accountId, login }, credential: keyId, isStillIn };
-}
-
-async function isAuthentic(headers: readonly string[], store: KeyStore): Promise<boolean> {
-  try {
-    await authenticate(headers, store);
-    return true;
-  } catch (error) {
-    if (error instanceof StatusError) return false;
-    throw error;
-  }
+  return {
+    account: { accountId, login },
+    credential: keyId,
+    async admitAgain() {
+      await authenticate(headers, deps.store);
+    },
+  };
 }
 
 async function identify<Who>(

@@ -1,4 +1,7 @@
-import type { QueryRule } from "./query.ts";
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+
+import type { Scope } from "../store/store.ts";
+import { refusedValue, type QueryRule } from "./query.ts";
 
 /** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
 export type ListName = "ready" | "tasks" | "search" | "attempts";
@@ -9,28 +12,95 @@ export interface ListPlace {
   readonly seq: number;
 }
 
-const PLACE = /^(?:ready|tasks|search|attempts)-(\d{1,15})-(\d{1,15})$/;
-
-/** A place in a list as a client sees it: opaque, and safe in a URL. */
-export function formatCursor(list: ListName, { timeMs, seq }: ListPlace): string {
-  return Buffer.from(`${list}-${timeMs}-${seq}`).toString("base64url");
+/** A list as one account sees it, or the operator all of it (null). */
+export interface ListView {
+  readonly list: ListName;
+  readonly scope: Scope;
 }
 
-/** The rule for a list's `cursor`: takes only what {@link formatCursor} made for this list. */
-export function cursorRule(list: ListName): QueryRule<ListPlace> {
+/**
+ * Places in lists as clients know them. Rows are numbered over all accounts, so a place that could be read would tell
+ * each account how much the others do: it is encrypted. It is also signed, together with its list and its account, so
+ * nobody can make one or use another's.
+ */
+export interface ListCursors {
+  /** Opaque, safe in a URL, always of one length and never twice the same. */
+  seal(place: ListPlace, view: ListView): string;
+  /** Null for anything but what was sealed for this view. */
+  open(cursor: string, view: ListView): ListPlace | null;
+}
+
+const CIPHER = "aes-256-gcm";
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const PLACE_BYTES = 16;
+const TAG_BYTES = 16;
+
+/** Mints the key that cursors are sealed with, as text. */
+export function newCursorKey(): string {
+  return randomBytes(KEY_BYTES).toString("base64url");
+}
+
+/** Seals with a key of {@link newCursorKey}; every daemon that has it opens what another one sealed. */
+export function listCursors(keyText: string): ListCursors {
+  const key = Buffer.from(keyText, "base64url");
   return {
-    parse(text) {
-      const match = PLACE.exec(Buffer.from(text, "base64url").toString("latin1"));
-      if (match === null) return null;
-      const place = { timeMs: Number(match[1]), seq: Number(match[2]) };
-      return formatCursor(list, place) === text ? place : null;
+    seal({ timeMs, seq }, view) {
+      // Random nonces serve 2^32 cursors (NIST SP 800-38D, section 8.3): a thousand a second for fifty days. Two that are
+      // the same would tell how far two places lie apart, and no more.
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+      cipher.setAAD(viewBytes(view));
+      const place = Buffer.alloc(PLACE_BYTES);
+      place.writeDoubleBE(timeMs, 0);
+      place.writeDoubleBE(seq, 8);
+      const sealed = [cipher.update(place), cipher.final(), cipher.getAuthTag()];
+      return Buffer.concat([nonce, ...sealed]).toString("base64url");
     },
-    takes: "the next_cursor of an earlier page of this list",
-    schema: {
-      type: "string",
-      pattern: "^[A-Za-z0-9_-]+$",
-      examples: [formatCursor(list, { timeMs: Date.parse("2026-01-31T09:00:00.000Z"), seq: 17 })],
+
+    open(cursor, view) {
+      const bytes = Buffer.from(cursor, "base64url");
+      if (bytes.length !== NONCE_BYTES + PLACE_BYTES + TAG_BYTES) return null;
+      // Base64 has several texts for the same bytes; only one of them was given out.
+      if (bytes.toString("base64url") !== cursor) return null;
+      const nonce = bytes.subarray(0, NONCE_BYTES);
+      const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+      decipher.setAAD(viewBytes(view));
+      decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+      const place = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
+      try {
+        decipher.final();
+      } catch {
+        // What the tag does not fit was sealed for another view, with another key, or by nobody.
+        return null;
+      }
+      return { timeMs: place.readDoubleBE(0), seq: place.readDoubleBE(8) };
     },
-    description: "`next_cursor` of the page before, with the same filters.",
   };
+}
+
+function viewBytes({ list, scope }: ListView): Buffer {
+  return Buffer.from(`${list} ${scope ?? "all"}`);
+}
+
+const TAKES = "the next_cursor of an earlier page of this list";
+
+/** The rule for a list's `cursor`; {@link openCursor} then reads it. */
+export const CURSOR_RULE: QueryRule<string> = {
+  parse: (text) => text,
+  takes: TAKES,
+  // Without an example: a cursor is good for whom it was given to, and for nobody else.
+  schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$" },
+  description: "`next_cursor` of the page before, with the same filters.",
+};
+
+/** The place that a query's `cursor` stands for; null where there is none. Throws 40000 for one that is not this view's. */
+export function openCursor(
+  cursor: string | null,
+  { cursors, ...view }: ListView & { readonly cursors: ListCursors },
+): ListPlace | null {
+  if (cursor === null) return null;
+  const place = cursors.open(cursor, view);
+  if (place === null) throw refusedValue("cursor", CURSOR_RULE);
+  return place;
 }

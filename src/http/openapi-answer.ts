@@ -1,6 +1,6 @@
 import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../domain/status.ts";
 import { schemaRef, type JsonSchema } from "./json-schema.ts";
-import type { Access, BodyRule, Operation } from "./operation.ts";
+import { isKeptByNobody, type Access, type BodyRule, type Operation } from "./operation.ts";
 import { STATUS_REASONS } from "./status-doc.ts";
 
 /** Headers that several operations answer with: the document's components. */
@@ -17,7 +17,7 @@ export const ANSWER_HEADERS = {
   },
   "Cache-Control": {
     required: true,
-    description: "Nobody may keep the answer.",
+    description: "The answer holds what is an account's: no cache keeps it.",
     schema: { const: "no-store" },
   },
   "WWW-Authenticate": {
@@ -143,13 +143,14 @@ function notModified(operation: Operation): JsonSchema {
   };
 }
 
-function okHeaders({ access, isSignIn, doc }: Operation): JsonSchema {
+function okHeaders(operation: Operation): JsonSchema {
+  const { access, doc } = operation;
   const limits = isLimited(access) ? RATE_LIMIT : [];
   const own = Object.entries(doc.answerHeaders ?? {}).map(([name, header]) => {
     const { description, isAlways = false, schema = { type: "string" } } = header;
     return [name, { ...(isAlways ? { required: true } : {}), description, schema }];
   });
-  const caching = isSignIn === true ? NOT_KEPT : [];
+  const caching = isKeptByNobody(operation) ? NOT_KEPT : [];
   return { ...refs(["X-Request-Id", ...caching, ...limits]), ...Object.fromEntries(own) };
 }
 
@@ -180,11 +181,12 @@ const BEFORE_ADMISSION: readonly number[] = [401, 403];
 
 const NOT_KEPT = ["Cache-Control"] as const satisfies readonly HeaderName[];
 
-function errorHeaders({ access, isSignIn }: Operation, status: number): readonly HeaderName[] {
+function errorHeaders(operation: Operation, status: number): readonly HeaderName[] {
+  const { access } = operation;
   const isCounted = isLimited(access) && !BEFORE_ADMISSION.includes(status);
   return [
     "X-Request-Id",
-    ...(isSignIn === true ? NOT_KEPT : []),
+    ...(isKeptByNobody(operation) ? NOT_KEPT : []),
     ...(status === 401 ? (["WWW-Authenticate"] as const) : []),
     ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
     ...(isCounted || (status === 429 && access === "public") ? RATE_LIMIT : []),

@@ -61,16 +61,18 @@ export interface Call {
   readonly arrival: () => Arrival;
   /** Aborted when the client hangs up. */
   readonly gone: () => AbortSignal;
+  /** To be asked before an answer that was held: throws what the same credentials are refused with by now. */
+  readonly admitAgain: () => Promise<void>;
 }
 
 /** Who looks on, for as long as the answer takes. */
 export interface Viewer {
   /** Whose things are shown; null: those of all accounts. */
   readonly scope: AccountRef | null;
+  /** The operator may look at one account's things too. */
+  readonly isOperator: boolean;
   /** The key or the session that was shown, by a name that is no secret: what streams are counted by. */
   readonly credential: string;
-  /** False once that key or session is over. */
-  readonly stillAdmitted: () => Promise<boolean>;
 }
 
 /** What an operation with this access and these rules is told. */
@@ -181,6 +183,14 @@ export interface Operation<
   readonly doc: OperationDoc;
   // A method, not a property: the table holds operations whose calls are told more than any other's.
   handle(call: CallOf<Who, Query, Body>): Promise<Answer> | Answer;
+}
+
+/** True for what is answered to credentials: it holds data of accounts, so no cache may keep it. */
+export function isKeptByNobody({
+  access,
+  isSignIn,
+}: Pick<Operation, "access" | "isSignIn">): boolean {
+  return access !== "public" || isSignIn === true;
 }
 
 /** Takes an operation in with the types that its rules give its call. */

@@ -1,4 +1,3 @@
-import type { Store } from "../store/store.ts";
 import { openApi } from "./openapi.ts";
 import type { Operation } from "./operation.ts";
 import { accessRequest, type AccessRequestDeps } from "./operations/access-requests.ts";
@@ -45,7 +44,7 @@ import { taskGet, type TaskGetDeps } from "./operations/task-get.ts";
 import { taskList, type TaskListDeps } from "./operations/task-list.ts";
 import { taskPost, type TaskPostDeps } from "./operations/task-post.ts";
 import { taskSearch, type TaskSearchDeps } from "./operations/task-search.ts";
-import { tasksReady } from "./operations/tasks-ready.ts";
+import { tasksReady, type TasksReadyDeps } from "./operations/tasks-ready.ts";
 import { timeline, type TimelineDeps } from "./operations/timeline.ts";
 import { userData, type UserDataDeps } from "./operations/user-data.ts";
 import { workerClaim, type WorkerClaimDeps } from "./operations/worker-claim.ts";
@@ -64,6 +63,7 @@ export type OperationsDeps = TaskPostDeps &
   DeliveriesDeps &
   AccessRequestDeps &
   TaskListDeps &
+  TasksReadyDeps &
   WorkerClaimDeps &
   WorkerLeasesDeps &
   WorkerResultsDeps &
@@ -76,7 +76,6 @@ export type OperationsDeps = TaskPostDeps &
   RedeliveriesDeps &
   EventsDeps &
   OperatorDeps & {
-    readonly store: Pick<Store, "listReady">;
     /** Without it there are no sessions, and nothing that needs one. */
     readonly servesDashboard: boolean;
     readonly marketplaces: readonly MarketplaceDocument[];

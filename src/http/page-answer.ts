@@ -1,11 +1,15 @@
 import { FastResponse } from "srvx";
 
 import type { DashboardFile } from "../assets.ts";
+import type { ResponseHeaders } from "../domain/status.ts";
+import { addLines } from "./respond.ts";
 
 /** What goes with everything that is served as a page, refusals included. */
 export interface PageReply {
   readonly requestId: string;
   readonly isHead: boolean;
+  /** Beside those of the answer. */
+  readonly headers: ResponseHeaders;
 }
 
 // Scripts and styles from here alone and nothing from elsewhere; no text becomes markup (Trusted Types), no form goes
@@ -90,6 +94,7 @@ function toResponse({ status, headers, body }: PageAnswer, reply: PageReply): Re
     value,
   ]);
   all.push(["x-request-id", reply.requestId], ["content-length", String(body.length)]);
+  addLines(all, reply.headers);
   // A copy of the bytes would be made of anything else than a view of its own.
   return new FastResponse(reply.isHead ? null : (body as Uint8Array<ArrayBuffer>), {
     status,

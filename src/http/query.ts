@@ -39,7 +39,7 @@ export function parseQuery<Rules extends QueryRules>(
     if (rule === undefined) throw malformed(name, "It is not known here");
     if (values[name] !== null) throw malformed(name, "It may stand only once");
     const value = rule.parse(text);
-    if (value === null) throw malformed(name, `It takes ${rule.takes}`);
+    if (value === null) throw refusedValue(name, rule);
     values[name] = value;
   }
   // Every name of the rules has been given null or what its own rule made.
@@ -57,6 +57,14 @@ export function checkEscapes(search: string): void {
     // The one thing it throws for.
     throw badRequest("A percent escape in the query is malformed, or not UTF-8.");
   }
+}
+
+/** 40000 for a value that a rule does not take, also where only the operation can tell. */
+export function refusedValue(
+  name: string,
+  { takes }: Pick<QueryRule<unknown>, "takes">,
+): StatusError {
+  return malformed(name, `It takes ${takes}`);
 }
 
 function malformed(name: string, what: string): StatusError {

@@ -2,7 +2,7 @@ import { FastResponse } from "srvx";
 
 import { STATUS_TABLE, StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { StoreError } from "../store/store.ts";
-import type { Answer, AnswerHeaderDoc } from "./operation.ts";
+import type { Answer } from "./operation.ts";
 
 const RETRY_AFTER_SECONDS = "1";
 
@@ -48,23 +48,15 @@ function contentType({ stream }: Answer): [string, string] {
   return stream === undefined ? JSON_TYPE : ["content-type", stream.contentType];
 }
 
-function addLines(lines: [string, string][], headers: ResponseHeaders): void {
+/** Adds headers to those of a response, a line for each value. */
+export function addLines(lines: [string, string][], headers: ResponseHeaders): void {
   for (const [name, value] of Object.entries(headers)) {
     for (const line of typeof value === "string" ? [value] : value) lines.push([name, line]);
   }
 }
 
-/** For answers that hold a secret: no cache keeps them. */
+/** For answers that hold what is an account's: no cache keeps them. */
 export const NO_STORE = { "cache-control": "no-store" } as const;
-
-/** How the document shows {@link NO_STORE}. */
-export const NO_STORE_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
-  "Cache-Control": {
-    description: "The answer holds a secret: nobody may keep it.",
-    schema: { const: "no-store" },
-    isAlways: true,
-  },
-};
 
 /** The envelope of an operation that is not about tasks: the status, then its own fields. */
 export function envelope(fields: Readonly<Record<string, unknown>>): string {
@@ -82,12 +74,18 @@ export function toErrorAnswer(error: StatusError): Answer {
   return { status: error.httpStatus, text: JSON.stringify(body), headers: error.headers };
 }
 
+const FATE_UNKNOWN =
+  "It is not known whether this was done. A task_post with an Idempotency-Key can be sent again with the same key and " +
+  "body: it is never done twice. Of anything else, look first what is there.";
+
 /** The status of any error; null for one that is a bug and must leak nothing. */
 export function toStatusError(error: unknown): StatusError | null {
   if (error instanceof StatusError) return error;
   if (!(error instanceof StoreError)) return null;
   if (error.kind === "full") return new StatusError(50700);
-  return new StatusError(50300, { headers: { "retry-after": RETRY_AFTER_SECONDS } });
+  const headers = { "retry-after": RETRY_AFTER_SECONDS };
+  if (error.kind === "unknown") return new StatusError(50300, { headers, detail: FATE_UNKNOWN });
+  return new StatusError(50300, { headers });
 }
 
 /** The bytes of a response to what never became a request, for a socket that Node hands over raw. */

@@ -22,8 +22,8 @@ export interface Identity {
   readonly account: AccountRef | null;
   /** Of the key or the session, by a name that is no secret. */
   readonly credential: string;
-  /** Whether it would be let in at this time. Counts as no activity. */
-  readonly isStillIn: (now: number) => Promise<boolean>;
+  /** Throws what it would be refused with now. Counts as no activity, and no refusal is counted. */
+  readonly admitAgain: () => Promise<void>;
 }
 
 /**
@@ -32,7 +32,7 @@ export interface Identity {
  */
 export async function identifySession(
   request: IncomingMessage,
-  { deps, now }: { readonly deps: SessionGateDeps; readonly now: number },
+  { deps }: { readonly deps: SessionGateDeps },
 ): Promise<Identity | null> {
   if (deps.browsers === null) return null;
   const cookie = sessionCookie(arrivalOf(request, deps.proxies));
@@ -40,14 +40,18 @@ export async function identifySession(
   if (values.length === 0) return null;
   guardBrowser(request, deps.browsers);
   guardSession(request);
-  const session = await findLiveSession(values, deps, now);
+  const session = await findLiveSession(values, deps);
   if (session === null) throw sessionOver(takenCookie(cookie));
   const { sessionId, holder } = session;
-  if (!isAutomatic(headerValues(request, "x-refresh"))) deps.sessionUsage.note(sessionId, now);
+  if (!isAutomatic(headerValues(request, "x-refresh"))) {
+    deps.sessionUsage.note(sessionId, deps.clock.steady());
+  }
   return {
     account: holder === null ? null : { accountId: holder.accountId, login: holder.login },
     credential: `session ${sessionId}`,
-    isStillIn: async (at) => (await findLiveSession(values, deps, at)) !== null,
+    async admitAgain() {
+      if ((await findLiveSession(values, deps)) === null) throw sessionOver(takenCookie(cookie));
+    },
   };
 }
 

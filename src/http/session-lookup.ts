@@ -1,3 +1,4 @@
+import type { SteadyClock } from "../domain/clock.ts";
 import { isSessionOver, sessionHash } from "../domain/session.ts";
 import type { Session, Store } from "../store/store.ts";
 import type { UsageNotes } from "./usage-notes.ts";
@@ -6,6 +7,7 @@ import type { UsageNotes } from "./usage-notes.ts";
 export interface SessionLookup {
   readonly store: Pick<Store, "findSession">;
   readonly sessionUsage: UsageNotes<number>;
+  readonly clock: Pick<SteadyClock, "steady">;
 }
 
 /**
@@ -15,8 +17,7 @@ export interface SessionLookup {
  */
 export async function findLiveSession(
   values: readonly string[],
-  { store, sessionUsage }: SessionLookup,
-  now: number,
+  { store, sessionUsage, clock }: SessionLookup,
 ): Promise<Session | null> {
   const hash = onlyHash(values);
   const session = hash === null ? null : await store.findSession(hash);
@@ -24,7 +25,7 @@ export async function findLiveSession(
   // What was noted since it was last written counts too.
   const lastSeenAt =
     sessionUsage.lastUsedAt(session.sessionId, session.lastSeenAt) ?? session.lastSeenAt;
-  return isSessionOver({ ...session, lastSeenAt }, now) ? null : session;
+  return isSessionOver({ ...session, lastSeenAt }, clock.steady()) ? null : session;
 }
 
 // Null where they name none, or several.

@@ -25,7 +25,7 @@ const OUTCOMES: Readonly<Record<string, JsonSchema>> = {
   refused: COUNT,
 };
 
-/** Which of the first steps were ever taken. */
+/** Which of the first steps were ever taken, and what the next ones need. */
 export const FIRST_STEPS_SCHEMA: JsonSchema = objectSchema({
   has_account: FLAG,
   has_posted: FLAG,
@@ -33,11 +33,21 @@ export const FIRST_STEPS_SCHEMA: JsonSchema = objectSchema({
   has_webhook: FLAG,
   has_delivered: FLAG,
   has_collected: FLAG,
+  types: {
+    type: "array",
+    items: TEXT,
+    description: "The types that a task may name, those that give back their input first.",
+  },
 });
 
 export const STATS_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   WorkCounts: objectSchema({
-    waiting: { ...COUNT, description: "Queued tasks, delayed ones included." },
+    waiting: { ...COUNT, description: "Queued tasks that may run now." },
+    delayed: {
+      ...COUNT,
+      description:
+        "Queued tasks that start later: at `start_at`, or for another try after a failure.",
+    },
     running: COUNT,
     ready: { ...COUNT, description: "Finished tasks that nobody has collected." },
     retrying: RETRYING,
@@ -68,7 +78,7 @@ export const STATS_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     p95_ms: PERCENTILE,
     p99_ms: PERCENTILE,
     attempts: { ...COUNT, description: "Attempts that ended, retries included." },
-    queued: { ...COUNT, description: "The most that was seen waiting." },
+    queued: { ...COUNT, description: "The most tasks that were seen waiting to run." },
     oldest_ms: {
       ...COUNT,
       description: "The longest that a waiting task was seen to have waited.",

@@ -35,9 +35,12 @@ export const STATUS_REASONS = {
   50000: "A fault of the daemon; its log has the request's id.",
   50010: "On a task: its runner failed; `error` says how.",
   50300:
-    "The daemon is stopping or has too much to read at once, or its database cannot be read or written.",
+    "The daemon is stopping or has too much to read at once, or its database cannot be read or written. Nothing was " +
+    "done, except where `errors` says that this is not known: then repeat a task_post with its Idempotency-Key.",
   50401: "On a task: it ran past its timeout.",
-  50700: "The disk or the database is full; nothing was accepted.",
+  50700:
+    "The disk or the database is full, or takes no writes for now: a quota, a file-size limit, a read-only file " +
+    "system. Nothing was done.",
 } as const satisfies Record<StatusCode, string>;
 
 // Beside those without an HTTP status three stand on tasks too.

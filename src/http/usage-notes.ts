@@ -25,6 +25,8 @@ export class UsageNotes<Id> {
   readonly #deps: UsageNotesDeps<Id>;
   readonly #unwritten = new Map<Id, number>();
   #timer: Timer | null = null;
+  /** True when the last try to write could not be done: that is said once. */
+  #isHeldUp = false;
 
   constructor(deps: UsageNotesDeps<Id>) {
     this.#deps = deps;
@@ -53,9 +55,12 @@ export class UsageNotes<Id> {
       await this.#deps.write(uses);
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      log.warn({ kind: error.kind }, `the last use of ${whose} was not written`);
+      if (!this.#isHeldUp)
+        log.warn({ kind: error.kind }, `the last use of ${whose} was not written`);
+      this.#isHeldUp = true;
       return;
     }
+    this.#isHeldUp = false;
     // Until here they were shown from memory; what was noted meanwhile stays for the next time.
     for (const [id, usedAt] of uses) {
       if (this.#unwritten.get(id) === usedAt) this.#unwritten.delete(id);

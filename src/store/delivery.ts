@@ -5,6 +5,7 @@ import type {
   DeliveryFilter,
   DeliveryKind,
   DeliveryState,
+  EndedDeliveryState,
 } from "../domain/delivery.ts";
 import type { Task } from "../domain/task.ts";
 
@@ -74,6 +75,8 @@ export interface Redelivery {
   readonly id: string;
   /** Null is all kinds. */
   readonly kind: DeliveryKind | null;
+  /** Only what has ended so; null is whatever has ended, and what is scheduled is made due. */
+  readonly states: readonly EndedDeliveryState[] | null;
   readonly now: number;
 }
 

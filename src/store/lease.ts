@@ -1,4 +1,5 @@
 import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import type { RetentionEnd } from "../domain/retention.ts";
 import type { StatusCode } from "../domain/status.ts";
 
 /** What the store takes and gives about runs, leases and workers; re-exported by store.ts. */
@@ -82,13 +83,12 @@ export interface Lease extends LeaseRef {
 }
 
 /** How a run is kept that was the task's last. */
-export interface RunEnd {
+export interface RunEnd extends RetentionEnd {
   readonly state: "completed" | "failed";
   readonly code: StatusCode;
   readonly resultText: string | null;
   readonly errorText: string | null;
   readonly endedAt: number;
-  readonly expiresAt: number;
 }
 
 /** The end of a run by the daemon's own runner. */
@@ -112,7 +112,15 @@ export interface LeaseEnd extends LeaseRef {
 
 export interface LeaseEnds {
   readonly ends: readonly LeaseEnd[];
+  /** Whose token the leases were given to; null: the daemon ends them, whoever holds them. */
+  readonly workerId: number | null;
   readonly now: number;
+}
+
+/** Leases that a worker names; those that another token was given are unknown to it. */
+export interface WorkerLeases {
+  readonly leases: readonly LeaseRef[];
+  readonly workerId: number;
 }
 
 /** What came of a {@link LeaseEnd}. */

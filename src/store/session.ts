@@ -10,7 +10,7 @@ export interface NewSession {
   readonly sessionsMax: number;
 }
 
-/** A session that is not over by its key or account; its times are for the domain to judge. */
+/** A session that is not over by its key or account; its times, of the steady clock, are for the domain to judge. */
 export interface Session {
   readonly sessionId: number;
   /** Null is the operator. */

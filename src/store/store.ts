@@ -2,7 +2,7 @@ import type { AccessRequest } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
 import type { KeyHolder } from "../domain/credentials.ts";
 import type { DeliveryFilter } from "../domain/delivery.ts";
-import type { LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import type { LeaseOutcome } from "../domain/lease.ts";
 import type { TaskKey } from "../domain/task.ts";
 import type {
   AccessApproval,
@@ -19,6 +19,7 @@ import type {
   Undecidable,
   WebhookSecrets,
 } from "./account.ts";
+import type { ClockStore } from "./clock.ts";
 import type {
   Lane,
   LaneClaim,
@@ -49,8 +50,10 @@ import type {
   TypeWorkQuery,
   Worker,
   WorkerHolder,
+  WorkerLeases,
   WorkerUse,
 } from "./lease.ts";
+import type { RoomStore } from "./room.ts";
 import type {
   DeliveryCountPage,
   DeliveryCountStep,
@@ -84,10 +87,12 @@ import type {
   TrafficQuery,
   WorkCounts,
 } from "./traffic.ts";
-import type { StaleBefore } from "./upkeep.ts";
+import type { FileCare, StaleBefore } from "./upkeep.ts";
 
+export { damage, FileFault, type FileTrouble } from "./file-fault.ts";
 export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./account.ts";
+export type * from "./clock.ts";
 export type * from "./delivery.ts";
 export type * from "./lease.ts";
 export type * from "./search.ts";
@@ -103,7 +108,7 @@ export type * from "./upkeep.ts";
  *
  * Every method may reject with a {@link StoreError}; anything else it rejects with is a bug.
  */
-export interface Store {
+export interface Store extends ClockStore, RoomStore, FileCare {
   // Accounts and keys
 
   /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */
@@ -156,11 +161,11 @@ export interface Store {
 
   /**
    * Takes in posted tasks, refused ones included, and with them the answer to repeat for an idempotency key.
-   * A key that was kept at or after `validSince` is answered with what was kept, and nothing is taken in. Rejects
+   * A key that is kept until `steadyAt` or longer is answered with what was kept, and nothing is taken in. Rejects
    * with `overloaded` when the backlog is full.
    */
   insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
-  /** The answer that was kept for an idempotency key at or after `validSince`; null when there is none. */
+  /** The answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
   findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
   /** An account's task; null for an unknown id and for another account's alike. */
   findTask(key: TaskKey): Promise<FoundTask | null>;
@@ -214,16 +219,13 @@ export interface Store {
   claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
   /**
    * Makes leases hold for their full time from `now` on, never beyond the timeout. One that has run out comes back to
-   * life while nobody has claimed its task. An outcome for each, in their order.
+   * life while nobody has claimed its task. An outcome for each, in their order; a lease of another worker is lost.
    */
-  extendLeases(beat: {
-    leases: readonly LeaseRef[];
-    now: number;
-  }): Promise<readonly LeaseOutcome[]>;
+  extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly LeaseOutcome[]>;
   /**
    * Ends leases, each with what becomes of its task: one after the other, and none spoils the others. What ended the
    * same way before is `ok` again and changes nothing; one that ran out may still be completed, failed or released
-   * while nobody has claimed its task. A result for each, in their order.
+   * while nobody has claimed its task. A result for each, in their order; a lease of another worker is lost.
    */
   endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
   /**
@@ -231,8 +233,8 @@ export interface Store {
    * heard meanwhile; and none beyond it, because the clock may have been set back. Answers those that are held.
    */
   resumeLeases(start: { now: number }): Promise<readonly Lease[]>;
-  /** The newest lease of each task; null where the task has none with this id. In their order. */
-  findLeases(refs: readonly LeaseRef[]): Promise<readonly (Lease | null)[]>;
+  /** The newest lease of each task; null where this worker has none of it with this id. In their order. */
+  findLeases(query: WorkerLeases): Promise<readonly (Lease | null)[]>;
   /** Up to `max` leases that have run out at `now`, the earliest first. */
   listDueLeases(due: { now: number; max: number }): Promise<readonly Lease[]>;
 
@@ -269,20 +271,10 @@ export interface Store {
   listDeliveries(key: TaskKey): Promise<readonly Delivery[] | null>;
   /**
    * Sends a finished task's webhooks again, all or those of one kind: what has ended begins a fresh series, what
-   * is scheduled becomes due now, what is in flight stays. Answers the hosts that now have an attempt due.
+   * is scheduled becomes due now, what is in flight stays. With states, only what has ended so begins again, and what is
+   * scheduled stays too. Answers the hosts that now have an attempt due.
    */
   redeliver(order: Redelivery): Promise<readonly string[]>;
-  /**
-   * Moves every attempt that is scheduled for after `after` by `by` milliseconds, the next runs of tasks that failed,
-   * and all leases that are held, because the wall clock was set and the waits were meant as durations. Answers how
-   * many attempts moved.
-   */
-  shiftAttempts(shift: { after: number; by: number }): Promise<number>;
-  /**
-   * Makes first attempts due at `now` that are scheduled for later, and retries due at `latest`: no clock that was
-   * right has scheduled them so. Answers how many.
-   */
-  hastenAttempts(bounds: { now: number; latest: number }): Promise<number>;
 
   // Deliveries, for the operator
 
@@ -352,7 +344,7 @@ export interface Store {
   /** Since when the task has waited that has waited longest and may run; null: none waits. Read as {@link countWork}. */
   findOldestWaiting(scope: Scope): Promise<number | null>;
   listAccountOverviews(query: AccountOverviewQuery): Promise<AccountOverviewPage>;
-  /** Tasks, newest first. Looks at so many rows and no more. */
+  /** Tasks, newest first. Looks at so many rows and no more; how long that takes has no say in where a page ends. */
   searchTasks(query: TaskSearchQuery): Promise<TaskSearchPage>;
   /** One task of an account, or of any (null); null for an unknown one. Soon answered, as a look at one task. */
   findTimeline(query: { scope: Scope; id: string }): Promise<TaskTimeline | null>;
@@ -366,14 +358,17 @@ export interface Store {
 
   // Upkeep
 
+  /** Keeps `fresh` under a name under which nothing is kept; answers what is kept, the same to every daemon of the file. */
+  keepSecret(secret: { name: "cursors"; fresh: string }): Promise<string>;
   /** Adds to the traffic how much waits at `now`, and for how long. */
   sampleQueues(sample: { now: number }): Promise<void>;
   /** Folds minutes that began before `minutesBefore` into hours, some at a time. */
   foldTraffic(fold: { minutesBefore: number }): Promise<"more" | "done">;
 
   /**
-   * Erases up to `max` tasks whose retention is over, with all that belongs to them; fewer when they are large, so
-   * that nothing else waits for long. Answers how many: 0 when none is left.
+   * Looks at up to `max` tasks whose retention is over, `now` by the steady clock; fewer when they are large, so that
+   * nothing else waits for long. Erases them with all that belongs to them; one that has a webhook still to be sent is
+   * kept, and looked at again after an hour. Answers at how many it looked: 0 when none is left.
    */
   eraseExpired(due: { now: number; max: number }): Promise<number>;
   /**

@@ -1,3 +1,4 @@
+import type { RetentionEnd } from "../domain/retention.ts";
 import type { NewTask, RefusedTask, Task, TaskState, TaskSummary } from "../domain/task.ts";
 
 /** What the store takes and gives about tasks, for clients; re-exported by store.ts. */
@@ -7,8 +8,8 @@ export interface TaskPost {
   readonly createdAt: number;
   readonly accepted: readonly NewTask[];
   readonly refused: readonly RefusedTask[];
-  /** When the refused ones may be erased. */
-  readonly refusedExpireAt: number;
+  /** How long the refused ones are kept. */
+  readonly refusedUntil: RetentionEnd;
   /** Null when the client gave no idempotency key. */
   readonly idempotency: Idempotency | null;
 }
@@ -16,8 +17,10 @@ export interface TaskPost {
 /** A client's promise that the same key is the same request, and the answer that is kept for it. */
 export interface Idempotency extends KeptAnswer {
   readonly key: string;
-  /** An answer that was kept before this time is forgotten. */
-  readonly validSince: number;
+  /** Now, by the steady clock: an answer that was to be kept until an earlier time is forgotten. */
+  readonly steadyAt: number;
+  /** Until when this one is kept, by the steady clock. */
+  readonly eraseAt: number;
 }
 
 export interface KeptAnswer {
@@ -30,7 +33,8 @@ export interface KeptAnswer {
 export interface KeptAnswerQuery {
   readonly accountId: number;
   readonly key: string;
-  readonly validSince: number;
+  /** Now, by the steady clock. */
+  readonly steadyAt: number;
 }
 
 export type TaskPostOutcome =
@@ -38,11 +42,10 @@ export type TaskPostOutcome =
   /** Nothing was inserted: this key was used before, for a body with this hash. */
   | ({ readonly kind: "kept" } & KeptAnswer);
 
-export interface TaskCancel {
+export interface TaskCancel extends RetentionEnd {
   readonly accountId: number;
   readonly id: string;
   readonly cancelledAt: number;
-  readonly expiresAt: number;
 }
 
 /** `finished`: it completed or failed before. `unknown`: no such task, or another account's. */

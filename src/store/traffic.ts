@@ -7,7 +7,10 @@ export type Scope = number | null;
 
 /** How many tasks are in a state, or ready; how many deliveries are tried again, or will not be. */
 export interface WorkCounts {
+  /** Those that may run now. */
   readonly queued: number;
+  /** Queued tasks that may not start yet: clients are shown them as queued. */
+  readonly delayed: number;
   readonly running: number;
   readonly completed: number;
   readonly failed: number;

@@ -235,7 +235,7 @@ async function precedence(t: TestContext, subject: Subject): Promise<void> {
       const cwd = temporaryFolder(t);
       const listed = async (args: readonly string[], env = {}): Promise<unknown> => {
         const options = { cwd, env };
-        const { code } = await subject.run(t, ["admin", "account", "list", ...args], options);
+        const { code } = await subject.run(t, ["admin", "link", ...args], options);
         assert.equal(code, 0);
         return ["flag.db", "env.db", "file.db", "postbackd.db"].filter((name) =>
           existsSync(join(cwd, name)),

@@ -10,7 +10,7 @@ import { hashKey, isWellFormedKey } from "../../src/domain/key.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NewAccessRequest, Store } from "../../src/store/store.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
-import { newAccessRequest } from "../helpers/store.ts";
+import { makeDatabase, newAccessRequest } from "../helpers/store.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const T0_TEXT = "2030-01-31T09:00:00.000Z";
@@ -155,6 +155,7 @@ test("cuts the texts of a table between whole characters, and those of JSON not 
 
 test("says so when nothing waits, or nobody ever asked", async (t) => {
   const cwd = temporaryFolder(t);
+  await makeDatabase(join(cwd, "postbackd.db"));
 
   assert.deepEqual(await access(t, cwd, "list"), { requests: [], has_more: false });
   const pending = await runAdmin(t, cwd, "access list");
@@ -288,6 +289,7 @@ const FAILING: readonly [words: readonly string[], code: number, stderr: RegExp]
 
 test("says why a request cannot be decided", async (t) => {
   const cwd = temporaryFolder(t);
+  await makeDatabase(join(cwd, "postbackd.db"));
 
   for (const [words, code, stderr] of FAILING) {
     const finished = await runProgram(t, ["admin", "access", ...words, "--json"], { cwd });

@@ -55,7 +55,7 @@ test("prints one document with --json, with the time at which the link expires",
   assert.equal(code, 0);
   // The shape is what is tested here.
   const document = JSON.parse(stdout) as { link: { url: string; expires_at: string } };
-  assert.deepEqual(Object.keys(document), ["link"]);
+  assert.deepEqual(Object.keys(document), ["link", "database_created"]);
   assert.deepEqual(Object.keys(document.link), ["url", "expires_at"]);
   partsOf(document.link.url);
   assert.match(document.link.expires_at, TIME);

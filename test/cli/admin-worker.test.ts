@@ -6,6 +6,7 @@ import type { TestContext } from "node:test";
 
 import { isWellFormedWorkerToken, newKey, newWorkerToken } from "../../src/domain/key.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { makeDatabase } from "../helpers/store.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const TOML = '[types.resize]\nrunner = "worker"\n[types.ocr]\nrunner = "worker"\n';
@@ -27,10 +28,11 @@ interface Answer {
   readonly workers: readonly WorkerDocument[];
 }
 
-/** A folder whose configuration has two types for workers. */
-function workerFolder(t: TestContext): string {
+/** A folder with a database, whose configuration has two types for workers. */
+async function workerFolder(t: TestContext): Promise<string> {
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, "postbackd.toml"), TOML);
+  await makeDatabase(join(cwd, "postbackd.db"));
   return cwd;
 }
 
@@ -47,7 +49,7 @@ function runWorker(t: TestContext, cwd: string, words: string) {
 }
 
 test("makes a worker, and shows its token to nobody again", async (t) => {
-  const cwd = workerFolder(t);
+  const cwd = await workerFolder(t);
 
   const created = await worker(t, cwd, "create w-1 --type resize --type ocr --type resize");
   const listed = await worker(t, cwd, "list");
@@ -73,7 +75,7 @@ w-1   pbd_work_…${last_four}  resize,ocr  ${created_at}  -          0       -
 });
 
 test("shows a new token to a person, and says that it is the only time", async (t) => {
-  const { code, stdout } = await runWorker(t, workerFolder(t), "create w.1 --type ocr");
+  const { code, stdout } = await runWorker(t, await workerFolder(t), "create w.1 --type ocr");
 
   assert.equal(code, 0);
   assert.equal(
@@ -89,7 +91,7 @@ Store the token now: it is shown this once and cannot be shown again.
 });
 
 test("says how to make the first worker where there is none", async (t) => {
-  const cwd = workerFolder(t);
+  const cwd = await workerFolder(t);
 
   assert.deepEqual(await worker(t, cwd, "list"), { workers: [] });
   assert.match((await runWorker(t, cwd, "list")).stdout, /^There is no worker yet; make one with /);
@@ -112,7 +114,7 @@ test("makes a worker for a type that the configuration does not run by workers, 
 });
 
 test("gives a name to one active worker at a time", async (t) => {
-  const cwd = workerFolder(t);
+  const cwd = await workerFolder(t);
   const first = await worker(t, cwd, "create w --type ocr");
 
   const taken = await runWorker(t, cwd, "create w --type ocr");
@@ -147,7 +149,7 @@ test("gives a name to one active worker at a time", async (t) => {
 });
 
 test("refuses a revoked token on the very next request to a running daemon", async (t) => {
-  const cwd = workerFolder(t);
+  const cwd = await workerFolder(t);
   const { url } = await startProgram(t, ["start", "--port", "0"], { cwd }).ready;
   const { token } = (await worker(t, cwd, "create w --type ocr")).worker;
   const codeOf = async (): Promise<number> => {
@@ -166,7 +168,7 @@ test("refuses a revoked token on the very next request to a running daemon", asy
 });
 
 test("never repeats a token that was given for a name", async (t) => {
-  const cwd = workerFolder(t);
+  const cwd = await workerFolder(t);
   const token = newWorkerToken().key;
 
   for (const given of [token, newKey().key, `Bearer=${token}`, token.slice(0, -2)]) {
@@ -190,7 +192,7 @@ const WRONG: readonly [words: string, code: number, stderr: RegExp][] = [
 
 for (const [words, code, stderr] of WRONG) {
   test(`says what is wrong: admin worker ${words.slice(0, 40)}`, async (t) => {
-    const finished = await runWorker(t, workerFolder(t), words);
+    const finished = await runWorker(t, await workerFolder(t), words);
 
     assert.deepEqual([finished.code, finished.stdout], [code, ""]);
     assert.match(finished.stderr, stderr);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
@@ -26,6 +26,7 @@ interface AdminDocument {
   readonly created_at: string;
   readonly disabled_at: string | null;
   readonly webhook_secret: string;
+  readonly database_created?: string;
   readonly key: KeyDocument;
   readonly keys: readonly KeyDocument[];
   readonly accounts: readonly Pick<AdminDocument, "login" | "created_at" | "disabled_at">[];
@@ -48,7 +49,8 @@ test("makes an account in a file that was not there, for its owner only", async 
 
   const created = await admin(t, cwd, "account create alice");
 
-  const { key, webhook_secret: secret, ...account } = created;
+  const { key, webhook_secret: secret, database_created: file, ...account } = created;
+  assert.equal(file, join(cwd, "postbackd.db"));
   assert.deepEqual(account, { login: "alice", created_at: account.created_at, disabled_at: null });
   assert.match(account.created_at, TIME);
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -66,10 +68,12 @@ test("makes an account in a file that was not there, for its owner only", async 
 });
 
 test("shows both secrets of a new account to a person, and says that it is the only time", async (t) => {
-  const { code, stdout } = await runAdmin(t, temporaryFolder(t), "account create alice");
+  const cwd = temporaryFolder(t);
+  const { code, stdout } = await runAdmin(t, cwd, "account create alice");
 
   assert.equal(code, 0);
   const shown = stdout
+    .replace(join(cwd, "postbackd.db"), "FILE")
     .replace(/pbd_live_[0-9A-Za-z]{40}/, "KEY")
     .replace(/key_[0-9a-f]{32}/, "ID")
     .replace(/whsec_\S{44}/, "SECRET");
@@ -82,6 +86,8 @@ key_id          ID
 webhook_secret  SECRET
 
 Store both secrets now: the key is shown this once and cannot be shown again.
+
+There was no database: made FILE.
 `,
   );
 });
@@ -112,8 +118,42 @@ test("lists accounts and keys without their secrets", async (t) => {
   assert.ok(!(accounts.stdout + keys.stdout).includes(key.key));
 });
 
+const OTHERS = [
+  ...[
+    "account list",
+    "account disable alice",
+    "key create alice",
+    "key list alice",
+    "key revoke k",
+  ],
+  ...["secret show alice", "access list", "worker list", "worker revoke w", "delivery list"],
+  ...["delivery orders", "delivery show 00000000-0000-7000-8000-000000000000"],
+];
+
+test("a command that makes nothing new refuses where there is no database, and leaves nothing behind", async (t) => {
+  const cwd = temporaryFolder(t);
+  for (const words of OTHERS) {
+    const { code, stdout, stderr } = await runAdmin(t, cwd, words);
+    assert.deepEqual({ code, stdout }, { code: 1, stdout: "" }, words);
+    assert.ok(stderr.includes(`there is no database ${join(cwd, "postbackd.db")}; name one with`));
+  }
+  assert.deepEqual(readdirSync(cwd), []);
+});
+
+test("says which file it made, once", async (t) => {
+  const cwd = temporaryFolder(t);
+
+  const first = await runAdmin(t, cwd, "account create alice --db other.db");
+  const second = await runAdmin(t, cwd, "account create bob --db other.db");
+
+  const made = `There was no database: made ${join(cwd, "other.db")}.\n`;
+  assert.ok(first.stdout.endsWith(made), first.stdout);
+  assert.doesNotMatch(second.stdout, /made/);
+});
+
 test("lists no account where there is none", async (t) => {
   const cwd = temporaryFolder(t);
+  await admin(t, cwd, "link");
 
   assert.deepEqual(await admin(t, cwd, "account list"), { accounts: [] });
   assert.match((await runAdmin(t, cwd, "account list")).stdout, /^There is no account yet; /);
@@ -234,6 +274,7 @@ test("exits with 78 when the configuration is wrong, but does not ask how the da
   const words = ["admin", "account", "list"];
 
   const wrong = await runProgram(t, words, { cwd, env: { POSTBACKD_DBB: "x.db" } });
+  await admin(t, cwd, "account create alice");
   const beyond = await runProgram(t, words, { cwd, env: { POSTBACKD_HOST: "0.0.0.0" } });
 
   assert.equal(wrong.code, 78);

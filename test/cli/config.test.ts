@@ -136,6 +136,27 @@ test("warns of a program that is not there, which is no failure", async (t) => {
   );
 });
 
+test("warns where tasks are to be kept for less than their webhooks may take, and only there", async (t) => {
+  const cwd = temporaryFolder(t);
+  const check = (retryAfter: string) => {
+    const toml = `retention_days = 1\n[webhooks]\nretry_after = ${retryAfter}\n`;
+    writeFileSync(join(cwd, "postbackd.toml"), toml);
+    return runProgram(t, ["config", "check"], { cwd });
+  };
+
+  const [long, several, short] = [
+    await check('["25h"]'),
+    await check('["12h", "12h"]'),
+    await check('["12h", "11h"]'),
+  ];
+
+  const warning = /\nwarning: retention_days = 1 is shorter than .*webhooks\.retry_after/;
+  assert.deepEqual([long.code, several.code, short.code], [0, 0, 0]);
+  assert.match(long.stdout, warning);
+  assert.match(several.stdout, warning);
+  assert.doesNotMatch(short.stdout, /warning/);
+});
+
 test("prints every value with its source", async (t) => {
   const cwd = temporaryFolder(t);
   const toml = [

@@ -21,6 +21,8 @@ interface Named {
   readonly allow?: readonly string[];
 }
 
+const NO_LOG = { warn: () => assert.fail("there is nothing to warn of") };
+
 /** Explains a URL with a name server of the test's own. */
 async function explain(t: TestContext, url: string, named: Named = {}): Promise<UrlExplanation> {
   const dns = await startDnsServer(t);
@@ -30,6 +32,7 @@ async function explain(t: TestContext, url: string, named: Named = {}): Promise<
     {
       config: loaded({ flags: { "allow-target": named.allow ?? [] } }),
       clock: systemClock,
+      log: NO_LOG,
       names: { servers: dns.servers, hostsFile: NO_HOSTS },
     },
   );
@@ -91,7 +94,7 @@ test("waits for a name server no longer than an attempt would", async (t) => {
   const config = loaded({ toml: 'webhooks.timeout = "3s"' });
   const names = { servers: dns.servers, hostsFile: NO_HOSTS };
 
-  const explaining = explainUrl(question, { config, clock, names });
+  const explaining = explainUrl(question, { config, clock, log: NO_LOG, names });
   await dns.waitFor(1);
   clock.advance(3_000);
 

@@ -75,7 +75,7 @@ function hurriedClock(): Clock {
     });
     return { cancel: () => clearImmediate(immediate) };
   };
-  return { now: () => now, monotonic: () => now, uptime: () => now, setTimer };
+  return { now: () => now, monotonic: () => now, uptime: () => now, bootId: () => null, setTimer };
 }
 
 test("asks /readyz where the lock file says that the daemon is", async (t) => {

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import type { TestContext } from "node:test";
 
 import { newKey, newWorkerToken } from "../../src/domain/key.ts";
+import { createTestAccount } from "../helpers/daemon.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
 const TOKEN = newWorkerToken().key;
@@ -148,8 +149,11 @@ test("takes the token of the flag before the variable's, and the variable's befo
 
 test("leaves a worker's variables alone in every other command", async (t) => {
   const env = { POSTBACKD_TOKEN: TOKEN, POSTBACKD_TOKEN_FILE: "x", POSTBACKD_TASK_ID: "y" };
+  const file = join(temporaryFolder(t), "test.db");
+  await createTestAccount(file);
 
-  const finished = await runProgram(t, ["admin", "worker", "list", "--json"], { env });
+  const args = ["admin", "worker", "list", "--json", "--db", file];
+  const finished = await runProgram(t, args, { env });
 
   assert.deepEqual([finished.code, finished.stdout], [0, '{"workers":[]}\n']);
 });

@@ -147,6 +147,19 @@ test("a state that is counted wrongly, or not at all, is a fault", (t) => {
   }
 });
 
+test("a task that is to start later and is counted as one that waits is a fault", (t) => {
+  const file = databaseWith(t, {
+    change: `
+      UPDATE tasks SET state = 'delayed';
+      UPDATE traffic SET completed = 0;
+      DELETE FROM task_counts;
+      INSERT INTO task_counts VALUES (1, 'queued', 1);`,
+  });
+
+  const faults = ["2 states of an account are counted wrongly"];
+  assert.deepEqual(inspectAnytime(file, NOTHING), faults);
+});
+
 test("what is ready, tried again or undelivered and counted wrongly is a fault; what was ever done is not counted again", (t) => {
   const word = (word: string) =>
     databaseWith(t, { change: `INSERT INTO task_counts VALUES (1, '${word}', 1);` });

@@ -7,7 +7,14 @@ const NOW = Date.parse("2026-01-31T09:00:00.000Z");
 const MINUTE = 60_000;
 
 const CALM: AttentionFacts = {
-  ...{ now: NOW, shortage: null, typesWithoutWorker: [], hosts: [], undelivered: 0 },
+  ...{
+    role: "operator",
+    now: NOW,
+    shortage: null,
+    typesWithoutWorker: [],
+    hosts: [],
+    undelivered: 0,
+  },
   ...{ oldestWaitingMs: null, keys: null, accessRequests: 0 },
 };
 
@@ -42,7 +49,7 @@ test("every sentence says how many, and links lead to the dashboard's own pages"
   const found = decideAttention({ ...CALM, ...facts });
   const texts = found.map(({ text }) => text).join("\n");
   for (const part of [
-    ...["the disk is full", "type print", "The only attempt to reach a.example of late failed"],
+    ...["the disk is full", "type print", "The only attempt to reach a.example failed lately"],
     ...["2 webhooks are undelivered", "2 min 5 s", "20 of 20", "2 requests"],
   ]) {
     assert(texts.includes(part), part);
@@ -51,6 +58,20 @@ test("every sentence says how many, and links lead to the dashboard's own pages"
     assert.match(text, /\.$/);
     assert.match(link ?? "", /^\/[a-z]+(\?q=[\w:%.,]+)?$/);
   }
+});
+
+test("an account is told to ask the operator for what only the operator can do", () => {
+  const facts = { undelivered: 2, oldestWaitingMs: 125_000 };
+  const textsFor = (role: AttentionFacts["role"]) =>
+    decideAttention({ ...CALM, ...facts, role }).map(({ text }) => text);
+
+  assert.deepEqual(textsFor("account"), [
+    "2 webhooks are undelivered: given up after all retries, or refused because the address may not be called. " +
+      "Fix the receiver, or ask the operator to allow the address with webhooks.allow; then send them again.",
+    "The oldest waiting task has waited for 2 min 5 s. Look at what is running; to have more run at a time, " +
+      "ask the operator to raise the type's concurrency or start more workers.",
+  ]);
+  for (const text of textsFor("operator")) assert.doesNotMatch(text, /the operator/);
 });
 
 test("a host needs attention when all that it got in the last hour failed", () => {
@@ -68,7 +89,7 @@ test("of many hosts that fail three are named, and the others are counted", () =
   });
   const found = decideAttention({ ...CALM, hosts });
   assert.equal(found.length, 4);
-  assert.match(found[3]?.text ?? "", /^2 more hosts have/);
+  assert.match(found[3]?.text ?? "", /^2 more hosts fail/);
   assert.equal(found[3]?.link, "/hosts");
 });
 

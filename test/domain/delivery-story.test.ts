@@ -4,9 +4,11 @@ import { test } from "node:test";
 
 import { explainError } from "../../src/domain/attempt-error.ts";
 import {
+  COMMAND_LINE_READER,
   explainAttempt,
   explainDelivery,
   explainNoDelivery,
+  type StoryReader,
 } from "../../src/domain/delivery-story.ts";
 import type { Attempt, Delivery } from "../../src/domain/delivery.ts";
 import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/delivery.ts";
@@ -75,7 +77,7 @@ const ATTEMPTS: readonly [facts: Attempt, sentence: string][] = [
       error: "status is not 2xx",
       retryAfter: "120",
     }),
-    `failed: hooks.corp (203.0.114.7:443) answered 429 with Retry-After 120, which moves no retry, where only 2xx counts as delivered, ${AT} ${SPENT}; the receiver wants fewer at a time: lower webhooks.max_in_flight_per_host`,
+    `failed: hooks.corp (203.0.114.7:443) answered 429 with Retry-After 120, which moves no retry, where only 2xx counts as delivered, ${AT} ${SPENT}; have the receiver take more at a time, or lower webhooks.max_in_flight_per_host`,
   ],
   [
     ended({ ...ANSWERED, outcome: "failed", httpStatus: 301, error: "redirects are not followed" }),
@@ -169,7 +171,10 @@ const ATTEMPTS: readonly [facts: Attempt, sentence: string][] = [
 
 for (const [facts, sentence] of ATTEMPTS) {
   test(`tells: ${sentence.slice(0, 90)}`, () => {
-    assert.equal(explainAttempt(facts, { url: URL, now: T0 }), sentence);
+    assert.equal(
+      explainAttempt(facts, { url: URL, now: T0, reader: COMMAND_LINE_READER }),
+      sentence,
+    );
   });
 }
 
@@ -181,7 +186,8 @@ const FAILED = ended({
 });
 
 function told(state: Delivery["state"], ...attempts: readonly Attempt[]): string {
-  return explainDelivery({ kind: "postback", url: URL, state, attempts }, T0);
+  const delivery: Delivery = { kind: "postback", url: URL, state, attempts };
+  return explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER });
 }
 
 test("says of what was given up after how many attempts, and how the last one went", () => {
@@ -198,6 +204,31 @@ test("says of what waits for a retry when it is due, and why the attempt before 
     sentence,
     /^scheduled: attempt 2 is due at 2026-11-21 14:03:11 UTC, in 1 min; attempt 1 failed: /,
   );
+});
+
+const ACCOUNT: StoryReader = { ...COMMAND_LINE_READER, role: "account" };
+
+// What takes the daemon's configuration or its machine.
+const OPERATORS = /webhooks\.|ulimit|daemon's machine|this machine|report it/;
+
+test("advises an account to ask the operator for whatever takes the daemon's configuration or machine", () => {
+  const advice = ATTEMPTS.map(([facts]) => {
+    return explainAttempt(facts, { url: URL, now: T0, reader: ACCOUNT }).split("; ").at(-1) ?? "";
+  });
+  const operators = advice.filter((text) => OPERATORS.test(text));
+  assert.ok(operators.length >= 6, `${operators.length} were found`);
+  for (const text of operators) assert.match(text, /ask the operator to /, text);
+  const refused = explainAttempt(ended(REFUSED), { url: URL, now: T0, reader: ACCOUNT });
+  assert.match(refused, /; ask the operator to allow it with webhooks\.allow = \["10\.1\.2\.3"\]$/);
+});
+
+test("writes every time as its reader has it", () => {
+  const reader = { ...ACCOUNT, writeTime: () => "TIME" };
+  for (const [facts] of ATTEMPTS) {
+    const sentence = explainAttempt(facts, { url: URL, now: T0, reader });
+    assert.match(sentence, /(at|since) TIME/);
+    assert.doesNotMatch(sentence, /UTC|2026/);
+  }
 });
 
 test("keeps quiet about an earlier series where a new one has begun", () => {
@@ -228,6 +259,11 @@ function phrasesIn(path: string): readonly string[] {
   return literals.filter((text) => /\w \w/.test(text));
 }
 
+const ERROR_SOURCES = [
+  ...["attempt", "dial", "exchange", "failure", "resolver", "send"].map((name) => `net/${name}.ts`),
+  "engine/delivery-dispatcher.ts",
+];
+
 // What the log says, which no attempt ends with.
 const LOGGED = [
   "attempt failed",
@@ -237,16 +273,18 @@ const LOGGED = [
 ];
 
 test("has a sentence for every error that a sender can end an attempt with", () => {
-  const files = ["attempt", "dial", "exchange", "failure", "resolver", "send"];
-  const paths = [...files.map((name) => `net/${name}.ts`), "engine/delivery-dispatcher.ts"];
-  const phrases = new Set(paths.flatMap(phrasesIn).filter((text) => !LOGGED.includes(text)));
+  const phrases = new Set(
+    ERROR_SOURCES.flatMap(phrasesIn).filter((text) => !LOGGED.includes(text)),
+  );
 
   assert.ok(phrases.size >= 40, `${phrases.size} phrases were found`);
   const peer = { host: "h.example", dialled: "8.8.8.8:443" };
   for (const phrase of phrases) {
-    const explained = explainError(phrase, peer);
-    assert.ok(explained !== null, `nothing explains "${phrase}"`);
-    assert.doesNotMatch(`${explained.clause} ${explained.hint}`, /HOST|PEER|\.$/);
+    for (const role of ["operator", "account"] as const) {
+      const explained = explainError(phrase, { peer, role });
+      assert.ok(explained !== null, `nothing explains "${phrase}"`);
+      assert.doesNotMatch(`${explained.clause} ${explained.hint}`, /HOST|PEER|\.$/);
+    }
   }
 });
 
@@ -287,7 +325,10 @@ test("says of a task without deliveries why it has none", () => {
     [{ state: "running", statusCode: 40601, dataText }, "postback", /^not sent yet: .* is running/],
   ];
   for (const [task, kind, sentence] of cases) {
-    assert.match(explainNoDelivery({ ...TASK, ...task }, kind), sentence);
+    assert.match(
+      explainNoDelivery({ ...TASK, ...task }, { kind, reader: COMMAND_LINE_READER }),
+      sentence,
+    );
   }
 });
 
@@ -304,4 +345,14 @@ test("writes lengths of time in their two largest units", () => {
     [86_400_000 * 3 + 1, "3 d"],
   ] as const;
   for (const [ms, text] of cases) assert.equal(durationText(ms), text);
+});
+
+test("has advice for every error that its reader can follow", () => {
+  const peer = { host: "h.example", dialled: "8.8.8.8:443" };
+  for (const phrase of new Set(ERROR_SOURCES.flatMap(phrasesIn))) {
+    const hint = explainError(phrase, { peer, role: "account" })?.hint ?? "";
+    if (OPERATORS.test(hint)) assert.match(hint, /ask the operator to /, phrase);
+    const own = explainError(phrase, { peer, role: "operator" })?.hint ?? "";
+    assert.doesNotMatch(own, /the operator/, phrase);
+  }
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { IdGenerator } from "../../src/domain/id.ts";
-import { expiresAt, isExpiredId } from "../../src/domain/retention.ts";
+import { isExpiredId, retentionEnd } from "../../src/domain/retention.ts";
 
 const DAY = 24 * 3600 * 1000;
 const NOW = Date.parse("2030-03-31T09:00:00.000Z");
@@ -12,8 +12,11 @@ function idOf(timeMs: number): string {
   return new IdGenerator().next(timeMs);
 }
 
-test("keeps a task for the whole period after its end", () => {
-  assert.equal(expiresAt(NOW, 30 * DAY), Date.parse("2030-04-30T09:00:00.000Z"));
+test("keeps a task for the whole period after its end, by the clock of its own", () => {
+  const end = retentionEnd({ at: NOW, steadyAt: 5 }, 30 * DAY);
+
+  assert.equal(end.expiresAt, Date.parse("2030-04-30T09:00:00.000Z"));
+  assert.equal(end.eraseAt, 5 + 30 * DAY);
 });
 
 test("takes an unknown id for expired once it is older than the period", () => {

@@ -6,8 +6,11 @@ import { fileURLToPath } from "node:url";
 
 import { createDaemon } from "postbackd";
 
+import { isThere } from "../helpers/process.ts";
 import { runProgram, startProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
+import { node } from "../runners/command-run.ts";
+import { openHeldProcesses } from "../runners/held-process.ts";
 
 /** Runs a program of test/fixtures/embedded where a daemon of the command line would find no end of faults. */
 async function run(
@@ -80,3 +83,24 @@ test("the task of a function that ran in a program that was killed runs again, a
 
   assert.deepEqual([task.state, task.result, task.runs], ["completed", 7, 2]);
 });
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"] as const) {
+  test(`a program that ${signal} ends takes the commands of its daemon along`, async (t) => {
+    const held = await openHeldProcesses(t);
+    const file = fileURLToPath(new URL("../fixtures/embedded/command.ts", import.meta.url));
+    const program = startProgram(t, node("hold.mjs", held.socketPath, "ignore-term"), {
+      command: [process.execPath, "--import", import.meta.resolve("tsx"), file],
+    });
+    const hold = await held.next();
+    const pid = Number(await hold.line());
+    t.after(() => {
+      if (isThere(pid)) process.kill(pid, "SIGKILL");
+    });
+
+    program.kill(signal);
+
+    // Its own end is the signal's, as without a daemon.
+    assert.deepEqual(await program.exit, { code: null, signal });
+    await hold.ended;
+  });
+}

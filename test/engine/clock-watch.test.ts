@@ -33,6 +33,10 @@ class Machine implements Clock {
     return Math.floor(this.sinceBoot / 10) * 10;
   }
 
+  bootId(): string {
+    return "boot";
+  }
+
   setTimer(): never {
     throw new Error("must not be called");
   }
@@ -181,4 +185,34 @@ test("durations and timers are the clock's own", () => {
 
   assert.equal(fired, 1);
   assert.deepEqual([watch.monotonic(), watch.uptime()], [1500, 1500]);
+});
+
+test("the steady clock runs on while the machine sleeps, and stands while its clock is set", () => {
+  const { machine, watch } = setUp();
+  const from = watch.steady();
+  assert.equal(from, NOW);
+
+  machine.run(700);
+  machine.set(400 * 24 * HOUR);
+  assert.equal(watch.steady(), from + 700);
+  machine.set(-800 * 24 * HOUR);
+  machine.run(300);
+  assert.equal(watch.steady(), from + 1000);
+  machine.suspend(8 * HOUR);
+  const slept = watch.steady() - from - 1000;
+
+  // The uptime is coarse.
+  assert.ok(Math.abs(slept - 8 * HOUR) <= 10, String(slept));
+});
+
+test("the steady clock goes on from where an earlier process left it", () => {
+  const { machine, watch } = setUp();
+  machine.run(5000);
+
+  watch.resumeSteady(1_000_000);
+
+  assert.equal(watch.steady(), 1_000_000);
+  machine.run(700);
+  machine.set(HOUR);
+  assert.equal(watch.steady(), 1_000_700);
 });

@@ -65,7 +65,7 @@ function setUp() {
   const store: DeliveryQueue = {
     claimAttempts: ({ now }) => claims.call(now),
     recordAttempt: (record) => records.call(record),
-    shiftAttempts: (shift) => shifts.call(shift),
+    shiftTimes: (shift) => shifts.call(shift),
     hastenAttempts: async (bounds) => hastened.push(bounds),
     listLanes: () => Promise.resolve([]),
     listInFlight: () => Promise.resolve([]),

@@ -12,6 +12,7 @@ import {
   newPost,
   newTask,
   openTestStore,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   seedWorker,
@@ -62,7 +63,7 @@ class Turmoil {
     this.#pick = newRandom(seed);
     this.desk = this.#newDesk();
     this.watch.watch((byMs) => {
-      const moved = store.shiftAttempts({ after: 0, by: byMs }).then(() => {});
+      const moved = store.shiftTimes({ after: 0, by: byMs }).then(() => {});
       this.desk.clockWasSet(moved);
     });
   }
@@ -111,7 +112,7 @@ class Turmoil {
             if (end.how === "completed") this.completedWith.set(end.id, end.leaseId);
           }
         }),
-      findLeases: (refs) => store.findLeases(refs),
+      findLeases: (query) => store.findLeases(query),
       listDueLeases: (due) => store.listDueLeases(due),
       resumeLeases: (start) => store.resumeLeases(start),
     };
@@ -136,6 +137,7 @@ class Turmoil {
   async step(): Promise<void> {
     const lease = this.leases[this.#pick(this.leases.length)] ?? { id: "none", leaseId: "none" };
     const { desk } = this;
+    const workerId = this.#workerId;
     const failure = { message: "", detailText: "null", retry: [null, true, false][this.#pick(3)] };
     switch (this.#pick(12)) {
       case 0:
@@ -147,18 +149,18 @@ class Turmoil {
         return;
       case 4:
       case 5:
-        return this.#ask(lease, () => desk.heartbeat([{ ...lease, progress: null }]));
+        return this.#ask(lease, () => desk.heartbeat(workerId, [{ ...lease, progress: null }]));
       case 6:
       case 7: {
         const resultText = JSON.stringify(lease.leaseId);
-        return this.#ask(lease, () => desk.complete([{ ...lease, resultText }]));
+        return this.#ask(lease, () => desk.complete(workerId, [{ ...lease, resultText }]));
       }
       case 8:
         return this.#ask(lease, () =>
-          desk.fail([{ ...lease, ...failure, retry: failure.retry ?? null }]),
+          desk.fail(workerId, [{ ...lease, ...failure, retry: failure.retry ?? null }]),
         );
       case 9:
-        return this.#ask(lease, () => desk.release([lease]));
+        return this.#ask(lease, () => desk.release(workerId, [lease]));
       case 10:
         return this.#cancel(this.tasks[this.#pick(this.tasks.length)] ?? "none");
       default:
@@ -173,7 +175,10 @@ class Turmoil {
   }
 
   async #cancel(id: string): Promise<void> {
-    const times = { cancelledAt: this.watch.now(), expiresAt: this.watch.now() + RETENTION_MS };
+    const times = {
+      cancelledAt: this.watch.now(),
+      ...retainedUntil(this.watch.now() + RETENTION_MS),
+    };
     const outcome = await this.#store.cancelTask({ accountId: this.#accountId, id, ...times });
     if (outcome !== "cancelled") return;
     const newest = this.newest.get(id);
@@ -211,7 +216,10 @@ class Turmoil {
       await this.desk.quiet();
       this.desk.wake();
       const tasks = await this.claim(CONCURRENCY);
-      await this.desk.complete(tasks.map((task) => ({ ...task, resultText: `"${task.leaseId}"` })));
+      await this.desk.complete(
+        this.#workerId,
+        tasks.map((task) => ({ ...task, resultText: `"${task.leaseId}"` })),
+      );
       if (tasks.length === 0 && (await this.#open()).length === 0) return;
     }
     assert.fail(`tasks are left: ${JSON.stringify(await this.#open())}`);

@@ -12,6 +12,7 @@ import {
   newPost,
   newTask,
   openTestStore,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   seedWorker,
@@ -64,10 +65,13 @@ test("what a worker completes before the start has recovered is sent after it, a
   const accountId = await seedAccount(store);
   const postback = { url: `http://${HOST}/hook`, host: HOST };
   await store.insertTasks(newPost(accountId, [newTask({ postback })]));
-  const { id, leaseId } = await leaseOne(store, await seedWorker(store));
+  const workerId = await seedWorker(store);
+  const { id, leaseId } = await leaseOne(store, workerId);
   const { engine, sent } = newEngine(store);
 
-  assert.deepEqual(await engine.desk.complete([{ id, leaseId, resultText: "1" }]), ["ok"]);
+  assert.deepEqual(await engine.desk.complete(workerId, [{ id, leaseId, resultText: "1" }]), [
+    "ok",
+  ]);
   engine.wakeDeliveries([HOST]);
   await turn();
   assert.deepEqual(sent, []);
@@ -88,10 +92,11 @@ test("what a worker gives back before the start has recovered starts no task tha
   const accountId = await seedAccount(store);
   const own = newTask({ type: "own" });
   await store.insertTasks(newPost(accountId, [newTask(), own]));
-  const lease = await leaseOne(store, await seedWorker(store));
+  const workerId = await seedWorker(store);
+  const lease = await leaseOne(store, workerId);
   const { engine, runs } = newEngine(store);
 
-  assert.deepEqual(await engine.desk.release([lease]), ["ok"]);
+  assert.deepEqual(await engine.desk.release(workerId, [lease]), ["ok"]);
   await turn();
   assert.deepEqual(runs, []);
   await engine.start();
@@ -105,14 +110,15 @@ test("what a worker told of a task's progress is forgotten once the task is canc
   const store = await openTestStore(t);
   const accountId = await seedAccount(store);
   await store.insertTasks(newPost(accountId, [newTask()]));
-  const { id, leaseId } = await leaseOne(store, await seedWorker(store));
+  const workerId = await seedWorker(store);
+  const { id, leaseId } = await leaseOne(store, workerId);
   const { engine } = newEngine(store);
   await engine.start();
   const progress = { progress: 0.5, note: null };
 
-  assert.deepEqual(await engine.desk.heartbeat([{ id, leaseId, progress }]), ["ok"]);
+  assert.deepEqual(await engine.desk.heartbeat(workerId, [{ id, leaseId, progress }]), ["ok"]);
   assert.deepEqual(engine.progressOf(id), progress);
-  await store.cancelTask({ accountId, id, cancelledAt: T0, expiresAt: T0 + RETENTION_MS });
+  await store.cancelTask({ accountId, id, cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) });
   engine.cancel(id);
   assert.equal(engine.progressOf(id), null);
 

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { DeliveryDispatcher, type DeliveryQueue } from "../../src/engine/delivery-dispatcher.ts";
+import { HeldUpSteps } from "../../src/engine/held-up-steps.ts";
 import { persist } from "../../src/engine/persist.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -49,6 +50,61 @@ test("a step that cannot be done is given up when the process must end", async (
   assert.deepEqual(clock.pending(), []);
 });
 
+test("a step that may have happened is not tried again: it would happen twice", async () => {
+  const { clock, giveUp } = newParts();
+  let tries = 0;
+  const step = (): Promise<never> => {
+    tries++;
+    return Promise.reject(new StoreError("unknown", "its reply was lost"));
+  };
+
+  await assert.rejects(persist(step, { clock, log, giveUp }), { kind: "unknown" });
+  assert.equal(tries, 1);
+});
+
+test("steps that wait are told by one line when it begins, one a minute, and one when it is over", async () => {
+  const { stop, clock, giveUp } = newParts();
+  const lines: string[] = [];
+  const note = (facts: object, message: string): void =>
+    void lines.push(`${JSON.stringify(facts)} ${message}`);
+  const noting = { ...log, info: note, warn: note };
+  const heldUp = new HeldUpSteps({ clock, log: noting });
+  let isFull = true;
+  const step = async (): Promise<void> => {
+    if (isFull) throw new StoreError("full", "no room");
+  };
+  const begin = (): Promise<void> => persist(step, { clock, log: noting, giveUp, heldUp });
+  const pass = async (seconds: number): Promise<void> => {
+    for (let i = 0; i < seconds; i++) {
+      await clock.whenPending(100);
+      clock.advance(1000);
+    }
+  };
+
+  const all = Array.from({ length: 100 }, begin);
+  await pass(150);
+  isFull = false;
+  await pass(1);
+  await Promise.all(all);
+
+  const told = "no room; what waits for it is tried again every second";
+  assert.deepEqual(lines, [
+    `{"kind":"full","waiting":1} ${told}`,
+    `{"kind":"full","waiting":100} ${told}`,
+    `{"kind":"full","waiting":100} ${told}`,
+    "{} the database is written again: no step waits any more",
+  ]);
+
+  // Full again within the minute, and over again: nobody needs to be told of each.
+  lines.length = 0;
+  isFull = true;
+  const more = Array.from({ length: 100 }, begin);
+  await pass(2);
+  stop.abort();
+  await Promise.allSettled(more);
+  assert.deepEqual(lines, []);
+});
+
 test("a step that the store can never do is not tried again", async () => {
   const { clock, giveUp } = newParts();
   const step = () => Promise.reject(new StoreError("failed", "I/O error"));
@@ -64,7 +120,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
     recordAttempt: unexpected,
     listLanes: unexpected,
     listInFlight: unexpected,
-    shiftAttempts: unexpected,
+    shiftTimes: unexpected,
     hastenAttempts: unexpected,
   };
   const dispatcher = new DeliveryDispatcher({

@@ -18,6 +18,7 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 const LEASE_MS = 30_000;
+const WORKER = 7;
 const TYPE: WorkerType = { concurrency: 100, retries: 0, leaseMs: LEASE_MS, timeoutMs: 600_000 };
 
 /** A claim that the store is asked for, and that ends when the test says so. */
@@ -78,7 +79,8 @@ class Setup {
         this.ends.push(...ends.ends);
         return this.endOutcome(ends);
       },
-      findLeases: async (refs) => refs.map(({ leaseId }) => this.known.get(leaseId) ?? null),
+      findLeases: async ({ leases }) =>
+        leases.map(({ leaseId }) => this.known.get(leaseId) ?? null),
       listDueLeases: async () => {
         this.duePolls++;
         return this.due;
@@ -91,7 +93,7 @@ class Setup {
   poll({ types = ["print"], max = 1, waitMs = 30_000 } = {}) {
     const gone = new AbortController();
     const poll = { answer: null as readonly string[] | null, fault: null as unknown, gone };
-    this.desk.claim({ workerId: 7, types, max, waitMs, gone: gone.signal }).then(
+    this.desk.claim({ workerId: WORKER, types, max, waitMs, gone: gone.signal }).then(
       (tasks) => (poll.answer = tasks.map(({ id }) => id)),
       (error: unknown) => (poll.fault = error),
     );
@@ -282,7 +284,7 @@ test("no more leases of a type are held than its concurrency, claims under way a
   assert.deepEqual(waiting[1]?.answer, ["c"]);
   assert.equal(other.claims.length, 0);
 
-  await other.desk.complete([{ id: "b", leaseId: "lease of b", resultText: "1" }]);
+  await other.desk.complete(WORKER, [{ id: "b", leaseId: "lease of b", resultText: "1" }]);
   const third = other.next();
   assert.deepEqual(
     third.claim.types.map(({ max }) => max),
@@ -297,9 +299,10 @@ test("no more leases of a type are held than its concurrency, claims under way a
 test("a lease is freed however it ends, and only once", async () => {
   const ref = { id: "a", leaseId: "lease of a" };
   const ways: Readonly<Record<string, (setup: Setup) => Promise<unknown>>> = {
-    completed: ({ desk }) => desk.complete([{ ...ref, resultText: "1" }]),
-    failed: ({ desk }) => desk.fail([{ ...ref, message: "", detailText: "null", retry: null }]),
-    released: ({ desk }) => desk.release([ref]),
+    completed: ({ desk }) => desk.complete(WORKER, [{ ...ref, resultText: "1" }]),
+    failed: ({ desk }) =>
+      desk.fail(WORKER, [{ ...ref, message: "", detailText: "null", retry: null }]),
+    released: ({ desk }) => desk.release(WORKER, [ref]),
     cancelled: async ({ desk }) => desk.cancel("a"),
     expired: async (setup) => {
       setup.due = [lease("a")];
@@ -326,9 +329,9 @@ test("a lease that a late heartbeat brings back to life is held again, unless it
   for (const endsMeanwhile of [false, true]) {
     const setup = new Setup({ print: { concurrency: 1 } });
     setup.known.set("lease of a", lease("a"));
-    const beat = setup.desk.heartbeat([{ id: "a", leaseId: "lease of a", progress: null }]);
+    const beat = setup.desk.heartbeat(WORKER, [{ id: "a", leaseId: "lease of a", progress: null }]);
     if (endsMeanwhile) {
-      await setup.desk.complete([{ id: "a", leaseId: "lease of a", resultText: "1" }]);
+      await setup.desk.complete(WORKER, [{ id: "a", leaseId: "lease of a", resultText: "1" }]);
     }
     await beat;
     setup.poll();
@@ -346,7 +349,7 @@ test("a lease that runs out while the heartbeat is under way that brings it back
   const { promise: held, resolve: answerBeats } = Promise.withResolvers<void>();
   setup.beatsHeld = held;
   const progress = { progress: 0.5, note: null };
-  const beat = setup.desk.heartbeat([{ id: "a", leaseId: "lease of a", progress }]);
+  const beat = setup.desk.heartbeat(WORKER, [{ id: "a", leaseId: "lease of a", progress }]);
   setup.desk.tick();
   await turn();
   assert.deepEqual(
@@ -417,8 +420,8 @@ test("a stop answers nothing to all who wait, hands out nothing more, and still 
   assert.deepEqual(late.answer, []);
   assert.equal(setup.claims.length, 0);
   const completion = { id: "a", leaseId: "lease of a", resultText: "1" };
-  assert.deepEqual(await setup.desk.complete([completion]), ["ok"]);
-  assert.deepEqual(await setup.desk.heartbeat([{ ...completion, progress: null }]), ["ok"]);
+  assert.deepEqual(await setup.desk.complete(WORKER, [completion]), ["ok"]);
+  assert.deepEqual(await setup.desk.heartbeat(WORKER, [{ ...completion, progress: null }]), ["ok"]);
 });
 
 test("after a fault nothing is handed out, and workers are not told that the daemon stops", async () => {
@@ -473,13 +476,13 @@ test("progress is kept of leases that hold, and forgotten with the run", async (
   await setup.desk.recover();
   const progress = { progress: 0.5, note: "half" };
   const beat = { id: "a", leaseId: "lease of a", progress };
-  await setup.desk.heartbeat([beat]);
-  await setup.desk.heartbeat([{ ...beat, progress: null }]);
+  await setup.desk.heartbeat(WORKER, [beat]);
+  await setup.desk.heartbeat(WORKER, [{ ...beat, progress: null }]);
   assert.deepEqual(setup.progress.of("a"), progress);
   setup.heartbeatOutcome = "lost";
-  await setup.desk.heartbeat([{ ...beat, progress: { progress: 0.9, note: null } }]);
+  await setup.desk.heartbeat(WORKER, [{ ...beat, progress: { progress: 0.9, note: null } }]);
   assert.deepEqual(setup.progress.of("a"), progress);
-  await setup.desk.release([beat]);
+  await setup.desk.release(WORKER, [beat]);
   assert.equal(setup.progress.of("a"), null);
 });
 
@@ -497,10 +500,11 @@ test("a failure is tried again as the worker wishes, or else as the type says", 
     const setup = new Setup({ print: { retries } });
     setup.known.set("lease of a", lease("a", { failures }));
     const failure = { message: 'out of "paper"', detailText: "12345678901234567890", retry };
-    await setup.desk.fail([{ id: "a", leaseId: "lease of a", ...failure }]);
+    await setup.desk.fail(WORKER, [{ id: "a", leaseId: "lease of a", ...failure }]);
     const now = setup.clock.now();
     const errorText = String.raw`{"message":"out of \"paper\"","detail":12345678901234567890}`;
-    const end = { endedAt: now, expiresAt: now + 1000, resultText: null, errorText };
+    const until = { expiresAt: now + 1000, eraseAt: setup.clock.steady() + 1000 };
+    const end = { endedAt: now, ...until, resultText: null, errorText };
     const sequel =
       waitMs === null
         ? { kind: "finish", state: "failed", code: 50010, ...end }
@@ -515,7 +519,7 @@ test("a failure of a type that is configured no more is the end, and one of a lo
   setup.endOutcome = ({ ends }) =>
     ends.map((_, i) => ({ outcome: i === 0 ? "ok" : "lost", isNew: i === 0, hosts: ["h"] }));
   const failure = { message: "", detailText: "null", retry: null };
-  const outcomes = await setup.desk.fail([
+  const outcomes = await setup.desk.fail(WORKER, [
     { id: "a", leaseId: "lease of a", ...failure },
     { id: "b", leaseId: "lease of b", ...failure },
   ]);
@@ -529,10 +533,10 @@ test("a failure of a type that is configured no more is the end, and one of a lo
 
 test("nothing is asked of the store for nothing", async () => {
   const setup = new Setup();
-  assert.deepEqual(await setup.desk.heartbeat([]), []);
-  assert.deepEqual(await setup.desk.complete([]), []);
-  assert.deepEqual(await setup.desk.fail([]), []);
-  assert.deepEqual(await setup.desk.release([]), []);
+  assert.deepEqual(await setup.desk.heartbeat(WORKER, []), []);
+  assert.deepEqual(await setup.desk.complete(WORKER, []), []);
+  assert.deepEqual(await setup.desk.fail(WORKER, []), []);
+  assert.deepEqual(await setup.desk.release(WORKER, []), []);
   assert.deepEqual(setup.ends, []);
 });
 

@@ -134,7 +134,11 @@ export async function startTestDaemon(
   return toTestDaemon(daemon, { folder, file: config.database, account, logLines });
 }
 
-function testConfig(folder: string, { toml = "", port = 0 }: TestDaemonOptions): Config {
+/** The configuration of a test's daemon in this folder. */
+export function testConfig(
+  folder: string,
+  { toml = "", port = 0 }: Pick<TestDaemonOptions, "toml" | "port"> = {},
+): Config {
   const allow = /^\s*allow\s*=/m.test(toml) ? {} : { "allow-target": ["127.0.0.1"] };
   const verdict = loadConfig({
     flags: { port: String(port), db: join(folder, "test.db"), ...allow },

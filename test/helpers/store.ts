@@ -5,10 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
+import type { ClockReading } from "../../src/domain/clock-reading.ts";
 import type { AttemptResult } from "../../src/domain/delivery.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { hashKey, newKeyId } from "../../src/domain/key.ts";
 import type { LeaseRef } from "../../src/domain/lease.ts";
+import type { RetentionEnd } from "../../src/domain/retention.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
 import type {
@@ -44,6 +46,12 @@ export function newDatabaseFile(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "postbackd-store-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return join(folder, "test.db");
+}
+
+/** Makes a database file in which nothing is. */
+export async function makeDatabase(file: string): Promise<void> {
+  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 1 });
+  await store.close();
 }
 
 /** Opens a store on a file of its own unless told otherwise, and closes it after the test. */
@@ -140,10 +148,20 @@ export function newPost(
     createdAt: T0,
     accepted,
     refused: [],
-    refusedExpireAt: T0 + RETENTION_MS,
+    refusedUntil: retainedUntil(T0 + RETENTION_MS),
     idempotency: null,
     ...overrides,
   };
+}
+
+/** What the clocks of a machine showed at {@link T0}, an hour after its boot. */
+export function newReading(overrides: Partial<ClockReading> = {}): ClockReading {
+  return { wallAt: T0, steadyAt: T0, uptimeMs: 3_600_000, bootId: "boot", ...overrides };
+}
+
+/** The end of a retention on a machine whose clock was never set. */
+export function retainedUntil(at: number): RetentionEnd {
+  return { expiresAt: at, eraseAt: at };
 }
 
 /** A webhook on a host, which is the lane of its deliveries. */
@@ -164,7 +182,7 @@ export function newFinish(
     resultText: "1",
     errorText: null,
     endedAt,
-    expiresAt: endedAt + RETENTION_MS,
+    ...retainedUntil(endedAt + RETENTION_MS),
     ...overrides,
   };
 }
@@ -235,13 +253,13 @@ export function newLeaseEnd(
   };
 }
 
-/** Ends one lease. */
+/** Ends one lease, whoever holds it. */
 export async function endLease(
   store: Store,
   end: LeaseEnd,
   now = T0 + 1000,
 ): Promise<LeaseEndResult> {
-  const [result, ...others] = await store.endLeases({ ends: [end], now });
+  const [result, ...others] = await store.endLeases({ ends: [end], workerId: null, now });
   assert(result !== undefined && others.length === 0);
   return result;
 }
@@ -281,6 +299,21 @@ export async function claimLanes(
 ): Promise<readonly ClaimedAttempt[]> {
   const lanes = hosts.map((host) => ({ host, fresh: max, retries: max }));
   return (await store.claimAttempts({ lanes, now })).attempts;
+}
+
+/** Gives up every webhook that is still to be sent, due or not. */
+export async function giveUpAll(store: Store): Promise<void> {
+  const now = Number.MAX_SAFE_INTEGER;
+  const decision = { state: "given_up" } as const;
+  for (;;) {
+    const hosts = (await store.listLanes()).map(({ host }) => host);
+    await claimLanes(store, hosts, { now });
+    const flying = await store.listInFlight();
+    if (flying.length === 0) return;
+    for (const attempt of flying) {
+      await store.recordAttempt({ attempt, result: newAttemptResult(), endedAt: T0, decision });
+    }
+  }
 }
 
 /** Starts the one attempt that is due on a host. */
@@ -330,7 +363,7 @@ export function newStale(
 ): StaleBefore & { max: number } {
   return {
     ...{ answersBefore: 0, decidedBefore: 0, sessionsBefore: 0, linksBefore: 0, trafficBefore: 0 },
-    ...{ max: 100, ...overrides },
+    ...{ recordsAfter: Number.MAX_SAFE_INTEGER, max: 100, ...overrides },
   };
 }
 

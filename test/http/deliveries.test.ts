@@ -204,6 +204,36 @@ test("judges a refused delivery anew when it is sent again", async (t) => {
   assert.equal(receiver.requests.length, 1);
 });
 
+test("sends again what did not arrive and nothing else when only that is asked for", async (t) => {
+  const receiver = await startReceiver(t);
+  receiver.answer(({ method }) => ({ kind: "status", status: method === "POST" ? 500 : 204 }));
+  const daemon = await startTestDaemon(t, { toml: "webhooks.retry_after = []" });
+  const urls = { postback_url: receiver.url("/post"), pingback_url: receiver.url("/ping") };
+  const id = await postOne(daemon, urls);
+  await daemon.daemon.idle();
+  receiver.answer({ kind: "status", status: 204 });
+  const undelivered = '{"states":["given_up","refused"]}';
+
+  const first = await again(daemon, id, undelivered);
+  await daemon.daemon.idle();
+  const second = await again(daemon, id, undelivered);
+  await daemon.daemon.idle();
+
+  assert.deepEqual([first.code, second.code], [20000, 20000]);
+  assert.deepEqual(receiver.requests.map(({ method }) => method).toSorted(), [
+    "GET",
+    "POST",
+    "POST",
+  ]);
+  assert.deepEqual(
+    shown(second).map(({ kind, state, attempts }) => [kind, state, attempts.length]),
+    [
+      ["pingback", "delivered", 1],
+      ["postback", "delivered", 2],
+    ],
+  );
+});
+
 test("leaves what is in flight alone", async (t) => {
   const receiver = await startReceiver(t);
   const gate = createGate();
@@ -259,11 +289,13 @@ test("answers an unknown id, a malformed one and another account's task alike", 
   }
 });
 
-test("refuses a kind that there is not, and a field that it does not know", async (t) => {
+test("refuses a kind or a state that there is not, and a field that it does not know", async (t) => {
   const daemon = await startTestDaemon(t);
   const id = await postOne(daemon, {});
 
-  for (const body of ['{"kind":"email"}', '{"kind":1}', '{"colour":"red"}']) {
+  const states = ['["scheduled"]', "[]", '"given_up"', '["given_up",1]'];
+  const bodies = states.map((each) => `{"states":${each}}`);
+  for (const body of ['{"kind":"email"}', '{"kind":1}', '{"colour":"red"}', ...bodies]) {
     assert.equal((await again(daemon, id, body)).code, 40501, body);
   }
   assert.equal((await again(daemon, id, "[]")).code, 40503);

@@ -13,7 +13,7 @@ import { bearer, complaints } from "./answer.ts";
 import { EventReader, openEvents } from "./event-stream.ts";
 import { cookieLine, createOperatorSession } from "./session-requests.ts";
 
-const IDLE = { waiting: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 };
+const IDLE = { waiting: 0, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 };
 
 test("a stream says how things are, and tells of a task that is posted and runs", async (t) => {
   const daemon = await startTestDaemon(t);
@@ -94,7 +94,7 @@ test("the operator's stream tells of every account, and ends when its session do
   clock.advance(250);
   const next = events.change();
   await daemon.post({ type: "echo", start_at: "2026-02-01T00:00:00Z" });
-  assert.deepEqual((await next).tasks, { ...IDLE, waiting: 1 });
+  assert.deepEqual((await next).tasks, { ...IDLE, delayed: 1 });
   const end = events.next();
   await fetch(`${daemon.url}/v1/session`, { method: "DELETE", headers });
   clock.advance(15_000);

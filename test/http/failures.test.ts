@@ -142,6 +142,23 @@ for (const [kind, code, retryAfter] of CANNOT) {
   });
 }
 
+test("what may have happened although the store broke off is never told as undone", async (t) => {
+  const methods = Object.keys(SOUND) as (keyof UsedStore)[];
+  for (const method of methods.filter((each) => each !== "collectTask")) {
+    const error = new StoreError("unknown", "SECRET: /var/lib/postbackd.db");
+    const ring = await startRing(t, { store: failing(method, error) });
+    const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();
+    const got = await ask(ring.url, request);
+    assert.equal(got.code, 50300, method);
+    assert.equal(headerOf(got.response, "retry-after"), "1");
+    const [finding, ...others] = got.body.errors ?? [];
+    assert.match(finding?.detail ?? "", /not known whether.*Idempotency-Key/);
+    assert.equal(finding?.pointer, "");
+    assert.deepEqual(others, []);
+    assert.doesNotMatch(got.response.body.toString(), /SECRET/);
+  }
+});
+
 test("a result is given out although the store cannot take its task out of the ready ones", async (t) => {
   for (const [kind] of CANNOT) {
     const store = failing("collectTask", new StoreError(kind, "SECRET"));

@@ -14,8 +14,8 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { EventReader, type StreamMessage } from "./event-stream.ts";
 
 const COUNTS: WorkCounts = {
-  ...{ queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0, ready: 0, retrying: 0 },
-  undelivered: 0,
+  ...{ queued: 0, delayed: 0, running: 0, completed: 0, failed: 0, cancelled: 0 },
+  ...{ ready: 0, retrying: 0, undelivered: 0 },
 };
 
 /** A feed on a store of the test's making; `reads` are the scopes that were counted. */
@@ -100,7 +100,7 @@ test("a stream is told at once how things are, then of every change of its scope
   const message = await events.next();
   assert.equal(message?.id, "boot.0");
   assert.deepEqual(JSON.parse(message.data ?? ""), {
-    tasks: { waiting: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 },
+    tasks: { waiting: 0, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 },
     time: "2026-01-01T00:00:00.000Z",
   });
 
@@ -112,7 +112,7 @@ test("a stream is told at once how things are, then of every change of its scope
   change(1);
   assert.deepEqual(await next, {
     id: "boot.1",
-    tasks: { waiting: 2, running: 0, ready: 0, retrying: 0, undelivered: 0 },
+    tasks: { waiting: 2, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 },
   });
 });
 
@@ -166,7 +166,7 @@ test("the last change is told, though it came right after another", async () => 
   clock.advance(250);
   assert.deepEqual(await events.change(), {
     id: "boot.2",
-    tasks: { waiting: 2, running: 0, ready: 0, retrying: 0, undelivered: 0 },
+    tasks: { waiting: 2, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 },
   });
 });
 

@@ -58,6 +58,7 @@ test("the document has every operation of the table and no other", async (t) => 
   // Nothing of this is used before a request comes.
   const table = operations({
     ...{ tasksMax: 100, marketplaces: [], servesDashboard: true },
+    webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
   } as unknown as OperationsDeps);
 
   const expected = table.map(({ method, path, doc }) => [
@@ -153,6 +154,9 @@ async function codesAnswered(
 // Nobody can have the credentials of these examples.
 const REFUSED: ReadonlySet<string> = new Set(["signIn", "signInByLink"]);
 
+// What stands for a cursor where the document can show none: a page gives it out, to one account.
+const NO_CURSOR = "cursor=sample";
+
 /** Enough for workers to claim: a claim that finds nothing waits, and here the clock stands still. */
 async function queueForWorkers(daemon: DocumentedDaemon): Promise<void> {
   await daemon.post(Array.from({ length: 50 }, () => ({ type: EXAMPLE_TYPE, input: [1.5] })));
@@ -168,7 +172,7 @@ test("every request of the document works on things that exist, and its answer f
       const params = await existingThings(daemon, operation, state);
       const response = await send(daemon, { ...request, params });
       const { operationId } = operation;
-      const status = REFUSED.has(operationId) ? 401 : 200;
+      const status = REFUSED.has(operationId) ? 401 : request.query === NO_CURSOR ? 400 : 200;
       assert.equal(response.status, status, `${operationId} ${request.query ?? ""}`);
       await judge.assertAnswerFits(operation, response);
     }
@@ -415,6 +419,44 @@ test("webhooks are as their callbacks say, also while the secret rotates", async
   const kinds = receiver.requests.map(({ method }) => method).toSorted();
   assert.deepEqual(kinds, ["GET", "GET", "POST", "POST"]);
 });
+
+for (const [toml, sentences] of [
+  [
+    "",
+    "within 10 seconds, name resolution included. Anything else, a redirect too, is a failure. " +
+      "It is tried again 1 minute, 5 minutes and 15 minutes after the failure before; then it is given up.",
+  ],
+  [
+    '[webhooks]\ntimeout = "1500ms"\nretry_after = ["60s", "25h", "2d", "90s"]',
+    "within 1500 milliseconds, name resolution included. Anything else, a redirect too, is a failure. " +
+      "It is tried again 1 minute, 25 hours, 2 days and 90 seconds after the failure before; then it is given up.",
+  ],
+  [
+    '[webhooks]\ntimeout = "1s"\nretry_after = ["1h"]',
+    "within 1 second, name resolution included. Anything else, a redirect too, is a failure. " +
+      "It is tried again 1 hour after the failure; then it is given up.",
+  ],
+  [
+    "[webhooks]\nretry_after = []",
+    "within 10 seconds, name resolution included. Anything else, a redirect too, is a failure. " +
+      "It is not tried again.",
+  ],
+] as const) {
+  test(`the callbacks say when webhooks are tried again: ${toml || "by default"}`, async (t) => {
+    const { document } = await startDocumented(t, toml);
+
+    for (const kind of ["postback", "pingback"] as const) {
+      const { description, responses } = callbackOf(document, kind);
+      assert(description.includes(sentences), description);
+      assert.equal(
+        responses["5XX"]?.description,
+        toml.endsWith("[]")
+          ? "Failed; it is not tried again."
+          : "Failed; it is tried again while there are retries.",
+      );
+    }
+  });
+}
 
 test("the document says nothing of the daemon that serves it, and no cookie goes with it", async (t) => {
   const first = await startTestDaemon(t);

@@ -3,7 +3,7 @@ import type { TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../src/domain/key.ts";
-import { formatCursor } from "../../src/http/list-cursor.ts";
+import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
 import type { Operation } from "../../src/http/operation.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
 import {
@@ -33,6 +33,9 @@ interface Made {
   readonly order_id: string;
 }
 
+/** A cursor for each operation whose cursors the daemon's key seals, by its name. */
+type Cursors = Readonly<Record<string, string>>;
+
 /** Who calls: an account by its key, a worker by its token, the operator by a session. */
 interface Callers extends Pick<TestDaemon, "account"> {
   readonly token: string;
@@ -51,8 +54,6 @@ interface Sound {
   readonly status?: number;
 }
 
-const PLACE = { timeMs: 1, seq: 1 };
-
 // Of no task: it is lost, as often as it is asked.
 const LEASE = { id: "01890a5d-ac96-774b-bcce-b302099a8057", lease_id: "x" };
 
@@ -63,8 +64,8 @@ const LEASE = { id: "01890a5d-ac96-774b-bcce-b302099a8057", lease_id: "x" };
 const SOUND: Readonly<Record<string, Sound>> = {
   postTasks: { body: { type: "echo", input: 1, tag: "t", start_at: "9999-01-01T00:00:00Z" } },
   getTask: {},
-  listReadyTasks: { values: { cursor: formatCursor("ready", PLACE) } },
-  listTasks: { values: { cursor: formatCursor("tasks", PLACE) } },
+  listReadyTasks: {},
+  listTasks: {},
   cancelTask: { body: {} },
   listDeliveries: {},
   redeliver: { body: {} },
@@ -80,7 +81,7 @@ const SOUND: Readonly<Record<string, Sound>> = {
   completeTasks: { body: { tasks: [{ ...LEASE, result: 1 }] } },
   failTasks: { body: { tasks: [{ ...LEASE, message: "No." }] } },
   releaseLeases: { body: { tasks: [LEASE] } },
-  searchTasks: { values: { cursor: formatCursor("search", PLACE) } },
+  searchTasks: {},
   getTimeline: {},
   previewRedelivery: { body: { since: "2026-01-01T00:00:00Z" } },
   // A second order would be refused until the first is worked off: one that is too fast is refused always.
@@ -115,6 +116,7 @@ const SOUND: Readonly<Record<string, Sound>> = {
 const SOUND_VALUES: Readonly<Record<string, string>> = {
   limit: "1",
   q: "t",
+  time_zone: "Europe/Berlin",
   which: "all",
   tag: "t",
   type: "echo",
@@ -183,7 +185,8 @@ export async function startTested(
   const token = await createTestWorker(daemon.file, ["print"]);
   const cookie = cookieLine(daemon.url, await createOperatorSession(daemon.file));
   const callers = { account: daemon.account, token, cookie };
-  const cases = apiOperations().map((operation) => toCase(operation, { callers, made }));
+  const cursors = await makeCursors(daemon);
+  const cases = apiOperations().map((operation) => toCase(operation, { callers, made, cursors }));
   return { daemon, token, cases, send: createSender(t, daemon) };
 }
 
@@ -206,6 +209,7 @@ function apiOperations(): readonly Operation[] {
   const values = {
     ...{ marketplaces: [], tasksMax: 100, retentionDays: 30, limits: {} },
     servesDashboard: true,
+    webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
   };
   // Only what the operations say of themselves is read here: what they are given is used in `handle` alone.
   const all = operations(values as unknown as OperationsDeps);
@@ -251,9 +255,27 @@ async function makeOperatorFixtures({ file, account }: TestDaemon) {
   return { login, request_id, order_id };
 }
 
+async function makeCursors({ file, account }: TestDaemon): Promise<Cursors> {
+  return atStore(file, async (store) => {
+    const fresh = newCursorKey();
+    const { seal } = listCursors(await store.keepSecret({ name: "cursors", fresh }));
+    const scope = (await store.findAccount(account.login))?.accountId ?? null;
+    const place = { timeMs: 1, seq: 1 };
+    return {
+      listReadyTasks: seal(place, { list: "ready", scope }),
+      listTasks: seal(place, { list: "tasks", scope }),
+      searchTasks: seal(place, { list: "search", scope }),
+    };
+  });
+}
+
 function toCase(
   operation: Operation,
-  { callers, made }: { readonly callers: Callers; readonly made: Made },
+  {
+    callers,
+    made,
+    cursors,
+  }: { readonly callers: Callers; readonly made: Made; readonly cursors: Cursors },
 ): Case {
   const { method, access, doc } = operation;
   const { body, values, params, status = 200 } = soundOf(doc.id, callers);
@@ -275,7 +297,7 @@ function toCase(
     operation,
     name: `${method} ${operation.path}`,
     sound,
-    values: soundValues(operation, values),
+    values: soundValues(operation, { cursor: cursors[doc.id] ?? "", ...values }),
     status,
   };
 }

@@ -242,7 +242,7 @@ test("an account is listed with what it does", async (t) => {
   const [shown] = fields.accounts;
   assert.equal(shown?.keys_active, 1);
   assert.deepEqual(shown.tasks, {
-    ...{ waiting: 1, running: 0, ready: 1, retrying: 0, undelivered: 0 },
+    ...{ waiting: 0, delayed: 1, running: 0, ready: 1, retrying: 0, undelivered: 0 },
   });
   assert.deepEqual(shown.day, { posted: 2, delivered: 0, given_up: 0, refused: 0, success: null });
 });

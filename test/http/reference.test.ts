@@ -336,7 +336,8 @@ async function startApi(t: TestContext) {
     },
     close: () => real.close(),
   };
-  const parts = { config, clock, store, log: SILENT, urlPolicy: policySource(config, clock) };
+  const urlPolicy = policySource(config, { clock, log: SILENT });
+  const parts = { config, clock, store, log: SILENT, urlPolicy };
   const engine = await createEngine({ ...parts, taskEnded() {} });
   const api = await createApi({ ...parts, engine, waiters: new TaskWaiters(clock) });
   const { limits } = config;

@@ -10,6 +10,7 @@ import { newSessionSecret } from "../../src/domain/session.ts";
 import type { Task } from "../../src/domain/task.ts";
 import { createApp } from "../../src/http/app.ts";
 import { toBrowserPolicy } from "../../src/http/browser-guard.ts";
+import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
 import type { PageFiles } from "../../src/http/page-serve.ts";
 import { RateLimiter } from "../../src/http/rate-limiter.ts";
@@ -76,8 +77,8 @@ export const SOUND: UsedStore = {
   rotateSecret: async () => "rotating",
   finishRotation: async () => "finished",
   countWork: async () => ({
-    ...{ queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0, ready: 1, retrying: 0 },
-    undelivered: 0,
+    ...{ queued: 0, delayed: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
+    ...{ ready: 1, retrying: 0, undelivered: 0 },
   }),
   findTraffic: async () => ({ steps: [], durations: [] }),
   listHostTraffic: async () => ({ hosts: [], isWhole: true }),
@@ -117,10 +118,10 @@ export const SOUND: UsedStore = {
 const SOUND_DESK: WorkerDesk = {
   isDraining: false,
   claim: async () => [],
-  heartbeat: async (beats) => beats.map(() => "ok"),
-  complete: async (completions) => completions.map(() => "ok"),
-  fail: async (failures) => failures.map(() => "ok"),
-  release: async (leases) => leases.map(() => "ok"),
+  heartbeat: async (_, beats) => beats.map(() => "ok"),
+  complete: async (_, completions) => completions.map(() => "ok"),
+  fail: async (_, failures) => failures.map(() => "ok"),
+  release: async (_, leases) => leases.map(() => "ok"),
 };
 
 const LIMITS = {
@@ -158,6 +159,7 @@ export async function startRing(
   const policy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };
   const woken: string[] = [];
   const clock = systemClock;
+  const steadyClock = { ...clock, steady: () => clock.now() };
   const noted = {
     store: {
       touchKeys: async () => {},
@@ -174,7 +176,15 @@ export async function startRing(
   };
   const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
   const all = operations({
-    ...{ store, ids, tasksMax: 100, retentionMs: 1000, retentionDays: 30, limits },
+    ...{
+      store,
+      ids,
+      cursors: listCursors(newCursorKey()),
+      tasksMax: 100,
+      retentionMs: 1000,
+      retentionDays: 30,
+      limits,
+    },
     ...{ servesDashboard: true, failedAuthentications: noLimit },
     ...{
       ...usage,
@@ -184,7 +194,12 @@ export async function startRing(
       marketplaces: [],
     },
     ...{ desk: { ...SOUND_DESK, ...given.desk }, workerTypes: new Set(["print"]) },
-    ...{ clock, webhookTimeoutMs: 10_000, shortage: async () => null },
+    ...{
+      clock: steadyClock,
+      webhookTimeoutMs: 10_000,
+      webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
+      shortage: async () => null,
+    },
     liveFeed: { open: () => assert.fail("nobody opens a stream"), toldOf: () => 0 },
     progressOf: () => null,
     runnerOf: () => null,
@@ -203,7 +218,7 @@ export async function startRing(
   const proxies = { trusted: [], servesTls: false, insecureHttp: true };
   const browsers = toBrowserPolicy({ host: "127.0.0.1", publicUrl: null });
   const limiters = { failedAuthentications: noLimit, requests: noLimit };
-  const gate = { store, proxies, browsers, ...usage, ...limiters };
+  const gate = { store, clock: steadyClock, proxies, browsers, ...usage, ...limiters };
   const pages = given.pages ?? null;
   const app = createApp({ operations: all, gate, clock, ids, log, limits, pages });
   const listening = { host: "127.0.0.1", port: 0, tls: null, limits };

@@ -19,7 +19,7 @@ interface Day {
 }
 
 interface Overview {
-  readonly tasks: unknown;
+  readonly tasks: Readonly<Record<string, number>>;
   readonly day: Day;
   readonly oldest_waiting_ms: number | null;
   readonly attention: readonly {
@@ -27,7 +27,7 @@ interface Overview {
     readonly level: string;
     readonly text: string;
   }[];
-  readonly setup: Readonly<Record<string, boolean>>;
+  readonly setup: Readonly<Record<string, boolean | readonly string[]>>;
   readonly time: string;
 }
 
@@ -93,6 +93,7 @@ test("an account that has done nothing sees zeros, and no step of the beginning 
   assert.equal(overview.status_code, 20000);
   assert.deepEqual(overview.tasks, {
     waiting: 0,
+    delayed: 0,
     running: 0,
     ready: 0,
     retrying: 0,
@@ -104,6 +105,7 @@ test("an account that has done nothing sees zeros, and no step of the beginning 
   assert.deepEqual(overview.setup, {
     ...{ has_account: true, has_posted: false, has_completed: false },
     ...{ has_webhook: false, has_delivered: false, has_collected: false },
+    types: ["echo"],
   });
   assert.equal(overview.time, "2026-01-31T09:00:30.000Z");
 });
@@ -124,17 +126,24 @@ test("what is posted, delivered, retried and collected is counted where it happe
   clock.advance(1000);
 
   const { tasks, day, setup, attention } = await read<Overview>(daemon, "overview");
-  assert.deepEqual(tasks, { waiting: 0, running: 0, ready: 1, retrying: 1, undelivered: 0 });
+  assert.deepEqual(tasks, {
+    waiting: 0,
+    delayed: 0,
+    running: 0,
+    ready: 1,
+    retrying: 1,
+    undelivered: 0,
+  });
   assert.deepEqual(day, {
     ...NOTHING,
     ...{ posted: 2, completed: 2, delivered: 1, first_attempts: 2, first_delivered: 1, success: 1 },
   });
-  assert.deepEqual(new Set(Object.values(setup)), new Set([true]));
+  assert.deepEqual(new Set(Object.values({ ...setup, types: true })), new Set([true]));
   assert.deepEqual(
     attention.map(({ what, level }) => [what, level]),
     [["host_fails", "problem"]],
   );
-  assert.match(attention[0]?.text ?? "", /The only attempt to reach 127\.0\.0\.2 of late failed/);
+  assert.match(attention[0]?.text ?? "", /The only attempt to reach 127\.0\.0\.2 failed lately/);
 
   const series = await read<Series>(daemon, "series");
   assert.equal(series.step_ms, MINUTE);
@@ -200,7 +209,7 @@ test("what is given up is told until it is sent again, also when that was a day 
   await receiver.waitFor(1);
   await recorded(daemon, [task?.id]);
   clock.advance(1000);
-  const idle = { waiting: 0, running: 0, ready: 1, retrying: 0 };
+  const idle = { waiting: 0, delayed: 0, running: 0, ready: 1, retrying: 0 };
   const { day, tasks, attention } = await read<Overview>(daemon, "overview");
   assert.deepEqual([day["given_up"], day.success], [1, 0]);
   assert.deepEqual(tasks, { ...idle, undelivered: 1 });
@@ -266,7 +275,7 @@ test("an account sees its own numbers alone", async (t) => {
   await daemon.daemon.idle();
   const authorization = `Bearer ${other.key}`;
   const { tasks, day } = await read<Overview>(daemon, "overview", { authorization });
-  assert.deepEqual(tasks, { waiting: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 });
+  assert.deepEqual(new Set(Object.values(tasks)), new Set([0]));
   assert.equal(day.posted, 0);
   const { buckets } = await read<Series>(daemon, "series", { authorization });
   assert.ok(buckets.every(({ posted }) => posted === 0));
@@ -305,7 +314,49 @@ test("a task that waits for more than a minute is told, and one that is delayed 
     attention.map(({ what }) => what),
     ["waits_long"],
   );
-  assert.deepEqual(tasks, { waiting: 2, running: 0, ready: 0, retrying: 0, undelivered: 0 });
+  assert.match(attention[0]?.text ?? "", /, ask the operator to raise the type's concurrency/);
+  assert.partialDeepStrictEqual(tasks, { waiting: 1, delayed: 1, running: 0 });
+});
+
+test("the operator is told what to do, and an account what to ask for, at the same moment", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const toml = '[types.print]\nrunner = "worker"\n';
+  const daemon = await startTestDaemon(t, { clock, toml });
+  const operator = await asOperator(daemon);
+  await daemon.post({ type: "print" });
+  clock.advance(61_000);
+
+  const adviceTo = async (headers: Readonly<Record<string, string>>) => {
+    const { attention } = await read<Overview>(daemon, "overview", headers);
+    return attention.find(({ what }) => what === "waits_long")?.text ?? "";
+  };
+  const account = { authorization: `Bearer ${daemon.account.key}` };
+  assert.match(await adviceTo(account), /, ask the operator to raise the type's concurrency/);
+  const looksAtOne = { ...operator, "x-account": daemon.account.login };
+  assert.match(await adviceTo(looksAtOne), /at a time, raise the type's concurrency/);
+  assert.match(await adviceTo(operator), /at a time, raise the type's concurrency/);
+  assert.match(await adviceTo(account), /, ask the operator to raise the type's concurrency/);
+});
+
+test("the first steps name the types, those first that take any input", async (t) => {
+  const toml = '[types.print]\nrunner = "worker"\n[types.same]\nrunner = "echo"\n';
+  const daemon = await startTestDaemon(t, { toml });
+
+  const { setup } = await read<Overview>(daemon, "overview");
+
+  assert.deepEqual(setup["types"], ["same", "print"]);
+});
+
+test("a task that task_post refused ticks off no step of the beginning", async (t) => {
+  const toml = '[types.print]\nrunner = "worker"\n[types.same]\nrunner = "echo"\n';
+  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml });
+  const { tasks } = await daemon.post([{ input: 1 }]);
+  assert.equal(tasks[0]?.status_code, 40501);
+
+  const { setup, day } = await read<Overview>(daemon, "overview");
+
+  assert.equal(day.posted, 1);
+  assert.equal(setup["has_posted"], false);
 });
 
 test("the operator sees all accounts together, what only the operator can mend, and one account by its name", async (t) => {
@@ -329,7 +380,7 @@ test("the operator sees all accounts together, what only the operator can mend, 
   clock.advance(1000);
 
   const all = await read<Overview>(daemon, "overview", operator);
-  assert.deepEqual(all.tasks, { waiting: 1, running: 0, ready: 2, retrying: 0, undelivered: 0 });
+  assert.partialDeepStrictEqual(all.tasks, { waiting: 1, delayed: 0, running: 0, ready: 2 });
   assert.equal(all.day.posted, 3);
   assert.deepEqual(
     all.attention.map(({ what }) => what),

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { statSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { limitFileSize } from "../helpers/file-size-limit.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { keyPost, userDataOf } from "./account.ts";
 import { ask, bearer, JSON_TYPE, posting } from "./answer.ts";
@@ -174,4 +176,78 @@ test("without quota and floor nothing is too large", async (t) => {
     clock.advance(1000);
   }
   assert.deepEqual(roomLines(daemon), []);
+});
+
+const UNLIMITED = "[limits]\ndatabase_size = 0\ndisk_free = 0\n";
+const NO_ROOM = /^the last write found no room: the disk, a quota or a file-size limit is full/;
+
+/** Lets no file grow any more; why that cannot be had here, or null. */
+function fillUp(t: TestContext, { file }: TestDaemon): string | null {
+  return limitFileSize(t, statSync(`${file}-wal`).size);
+}
+
+// By a limit for this process's files, which ends a write as a disk quota does.
+test("while the last write found no room /readyz says no, whatever the floor is, and then all goes on", async (t) => {
+  const { daemon, clock } = await startAt9(t, UNLIMITED);
+  const ready = async () => (await ask(daemon.url, { target: "/readyz" })).body;
+  await daemon.post({});
+  await daemon.daemon.idle();
+  const skip = fillUp(t, daemon);
+  if (skip !== null) return t.skip(skip);
+
+  assert.deepEqual(await ready(), { status: "ok" });
+  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
+  for (let i = 0; i < 5; i++) {
+    const { status, reason } = (await ready()) as { status?: string; reason?: string };
+    assert.equal(status, "unavailable");
+    assert.match(reason ?? "", NO_ROOM);
+    assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
+    // Each second it is found out anew.
+    clock.advance(1000);
+  }
+  assert.equal(await totalOf(daemon), 1);
+
+  limitFileSize(t, "unlimited");
+  clock.advance(1000);
+  assert.deepEqual(await ready(), { status: "ok" });
+  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 20000);
+  await daemon.daemon.idle();
+  const [begun, over, ...others] = roomLines(daemon);
+  assert.match(begun ?? "", /50700.*the last write found no room/);
+  assert.match(over ?? "", /there is room again/);
+  assert.deepEqual(others, []);
+});
+
+test("what is in flight while there is no room waits, is told by few lines, and is recorded afterwards", async (t) => {
+  const { daemon, clock } = await startAt9(t, UNLIMITED);
+  const receiver = await startReceiver(t, { reply: { kind: "hang" } });
+  // As many as a host is sent at once that has not answered yet.
+  const posted = Array.from({ length: 4 }, (_, i) => ({ postback_url: receiver.url(`/${i}`) }));
+  const { tasks } = await daemon.post(posted);
+  for (let i = 0; i < 4; i++) await receiver.next();
+  const skip = fillUp(t, daemon);
+  if (skip !== null) return t.skip(skip);
+  const before = daemon.logLines.length;
+
+  // All of them time out, and none of that can be written.
+  for (let i = 0; i < 90; i++) {
+    clock.advance(1000);
+    await ask(daemon.url, { target: "/livez" });
+  }
+  assert.equal((await ask(daemon.url, { target: "/readyz" })).response.status, 503);
+  const lines = daemon.logLines.slice(before);
+  assert(lines.length > 0 && lines.length <= 6, lines.join(""));
+
+  limitFileSize(t, "unlimited");
+  receiver.answer({ kind: "status", status: 204 });
+  // A retry is due a minute after its failure is on record.
+  const isWritten = () => /no step waits any more/.test(daemon.logLines.join(""));
+  while (!isWritten()) {
+    clock.advance(1000);
+    await ask(daemon.url, { target: "/livez" });
+  }
+  clock.jump(MINUTE_MS);
+  for (let i = 0; i < 4; i++) assert.equal((await receiver.next()).headers["x-attempt"], "2");
+  await daemon.daemon.idle();
+  for (const { id } of tasks) assert.equal((await daemon.get(id)).state, "completed");
 });

@@ -363,16 +363,15 @@ test("what was there when the paging began comes once, while tasks are posted, f
   assert.deepEqual(seen, ids.toReversed());
 });
 
-test("another account sees its own tasks alone, with any filter and any cursor", async (t) => {
+test("another account sees its own tasks alone, with any filter", async (t) => {
   const daemon = await startTestDaemon(t);
   const account = await createTestAccount(daemon.file, "other");
   const later = new Date(Date.now() + 3_600_000).toISOString();
   await daemon.post([{ tag: "x" }, { tag: "x", start_at: later }, { tag: "x", typo: 1 }]);
   await daemon.daemon.idle();
-  const { next_cursor: cursor } = await list(daemon, "?limit=1");
   const other = { ...daemon, account };
   const queries = ["", "?tag=x", "?type=echo", "?state=queued", "?state=completed&type=echo"];
-  for (const query of [...queries, "?state=failed&tag=x", `?cursor=${cursor}`]) {
+  for (const query of [...queries, "?state=failed&tag=x"]) {
     assert.equal((await list(other, query)).tasks_count, 0, query);
   }
   assert.equal((await list(daemon)).tasks_count, 3);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { openRaw } from "../helpers/raw-http.ts";
 import { ask, askOn, bearer, TASKS_READY } from "./answer.ts";
@@ -134,21 +134,6 @@ test("a cursor that was not given out is 40000", async (t) => {
     (await ask(daemon.url, { target: repeated, headers: [bearer(daemon)] })).code,
     40000,
   );
-});
-
-test("a cursor is a place and no more: another account's shows nothing of that account", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const other = await createTestAccount(daemon.file, "other");
-  await postMany(daemon, 3);
-  await daemon.daemon.idle();
-  const { next_cursor: cursor } = await daemon.ready("?limit=1");
-  for (const place of [cursor ?? "", Buffer.from("ready-0-0").toString("base64url")]) {
-    const { body } = await ask(daemon.url, {
-      target: `${TASKS_READY}?cursor=${place}`,
-      headers: [`Authorization: Bearer ${other.key}`],
-    });
-    assert.equal(body.tasks_count, 0);
-  }
 });
 
 test("pages are complete and without doubles, whatever their size", async (t) => {

@@ -228,3 +228,39 @@ test("a timeline collects nothing, and is its account's and the operator's alone
   assert.equal(await codeFor(byKey(daemon), newTaskId(0)), 40403);
   assert.equal((await daemon.ready()).tasks.length, 1);
 });
+
+test("times in sentences are those of the zone that is named, and of UTC where none is", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  const id = await postOne(daemon, { input: 1, postback_url: receiver.url() });
+  await receiver.waitFor(1);
+  await daemon.daemon.idle();
+  const storyIn = async (query: string): Promise<string> => {
+    const { deliveries } = await timelineOf(daemon, `${id}${query}`);
+    const [delivery] = deliveries;
+    assert.equal(delivery?.attempts[0]?.explanation, delivery?.story);
+    return delivery?.story ?? "";
+  };
+
+  assert.match(await storyIn(""), / answered 204 at [\d-]+ [\d:]+ UTC \(/);
+  const zoned = await storyIn("?time_zone=Asia/Kathmandu");
+  assert.match(zoned, / answered 204 at [\d-]+ [\d:]+ UTC\+5:45 \(/);
+  assert.doesNotMatch(zoned, /UTC \(/);
+  const refused = await daemon.call(`/v1/tasks/timeline/${id}?time_zone=Europe/Atlantis`);
+  assert.match(await refused.text(), /"status_code":40000.*IANA.*'time_zone'/);
+});
+
+test("an account is told what to ask the operator for, who is told what to do", async (t) => {
+  const receiver = await startReceiver(t, { reply: { kind: "status", status: 429 } });
+  const daemon = await startTestDaemon(t);
+  const id = await postOne(daemon, { input: 1, postback_url: receiver.url() });
+  await receiver.waitFor(1);
+  await daemon.daemon.idle();
+  const storyTo = async (who: Asker): Promise<string> =>
+    (await timelineOf(daemon, id, who)).deliveries[0]?.story ?? "";
+
+  const lower = "lower webhooks.max_in_flight_per_host";
+  assert.match(await storyTo(byKey(daemon)), new RegExp(`ask the operator to ${lower}`));
+  const operators = await storyTo(await byOperator(daemon));
+  assert.match(operators, new RegExp(`, or ${lower}`));
+  assert.doesNotMatch(operators, /the operator/);
+});

@@ -53,7 +53,8 @@ async function startDesk(
         orders.push(order);
         return answer(order);
       },
-      async release(leases) {
+      async release(workerId, leases) {
+        assert.equal(workerId, WORKER.workerId);
         released.push(leases);
         return leases.map(() => "ok");
       },

@@ -41,7 +41,7 @@ async function startDesk(
   const asked: Asked[] = [];
   const take =
     (operation: Asked[0]) =>
-    async (leases: readonly unknown[]): Promise<readonly LeaseOutcome[]> => {
+    async (_: number, leases: readonly unknown[]): Promise<readonly LeaseOutcome[]> => {
       asked.push([operation, leases]);
       return leases.map(() => outcome);
     };
@@ -182,7 +182,8 @@ test("a list is as long as it may be, and never cut: one more, 10,000, or too fe
 
 test("outcomes are told in the order asked, the same lease twice too", async (t) => {
   const outcomes = ["ok", "lost", "cancelled", "ok"] as const;
-  const answer = async (leases: readonly unknown[]) => leases.flatMap((_, i) => outcomes[i] ?? []);
+  const answer = async (_: number, leases: readonly unknown[]) =>
+    leases.flatMap((_, i) => outcomes[i] ?? []);
   const desk = { heartbeat: answer, complete: answer, fail: answer, release: answer };
   const called = await startDesk(t, desk);
   for (const operation of OPERATIONS) {

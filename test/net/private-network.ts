@@ -1,5 +1,5 @@
 // Tests that need private addresses to answer: run by private-ranges.test.ts, in a network namespace of
-// their own whose loopback interface has these addresses. Anywhere else they refuse to begin.
+// their own whose loopback interface, and two without a carrier, have these addresses. Anywhere else they refuse to begin.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
@@ -25,7 +25,12 @@ const interfaces = networkInterfaces();
 assert.deepEqual(Object.keys(interfaces), ["lo"], "this is no namespace: packets could get out");
 const OWN = (interfaces["lo"] ?? []).map(({ address }) => address);
 const PRIVATE = OWN.filter((address) => !/^127\.|^::1$|^93\.|^2606:/.test(address));
-const PUBLIC = OWN.filter((address) => /^93\.|^2606:/.test(address));
+const HAS_IPV6 = OWN.includes("::1");
+// Of interfaces without a carrier, which Node does not list.
+const UNLISTED = (process.env["UNLISTED"] ?? "")
+  .split(" ")
+  .filter((address) => address !== "" && (HAS_IPV6 || !address.includes(":")));
+const PUBLIC = [...OWN.filter((address) => /^93\.|^2606:/.test(address)), ...UNLISTED];
 assert(PRIVATE.length >= 9 && PUBLIC.length >= 1, OWN.join(" "));
 
 const RULES: Readonly<Record<string, string>> = {
@@ -42,6 +47,7 @@ const RULES: Readonly<Record<string, string>> = {
   "fd00:ec2::254": "unique-local (RFC 4193)",
   "2001:db8::7": "documentation (RFC 3849)",
   "2606:2800:220:1::34": "address of this machine",
+  ...Object.fromEntries(UNLISTED.map((address) => [address, "address of this machine"])),
 };
 
 interface Shown {

@@ -26,10 +26,26 @@ const HOSTS = [
   "10.99.0.1 listed.example.com",
   "192.168.77.1 listed-elsewhere.example.com",
 ];
+// Own addresses too, but of interfaces without a carrier: one that is up, and one that is down.
+const UNLISTED = [
+  ["93.184.217.34/24", "cut"],
+  ["93.184.218.34/24", "off"],
+  ["2606:2800:221:1::34/64", "cut"],
+  ["2606:2800:222:1::34/64", "off"],
+] as const;
+const MAKE_UNLISTED = [
+  "ip link add cut type veth peer name cut-end",
+  "ip link set cut up",
+  "ip link add off type veth peer name off-end",
+  ...UNLISTED.map(([address, link]) => {
+    const isIpv6 = address.includes(":");
+    return `ip addr add ${address} dev ${link}${isIpv6 ? " nodad || true" : ""}`;
+  }),
+].join(" && ");
 const RUN_MS_MAX = 120_000;
 
-const canMakeNetworks =
-  spawnSync("unshare", ["-rnm", "ip", "link", "set", "lo", "up"], { stdio: "ignore" }).status === 0;
+const canMakeNetworks = worksInside("ip link set lo up");
+const canMakePairs = worksInside("ip link add cut type veth peer name cut-end");
 const NAMESPACE_ONLY = {
   skip: canMakeNetworks ? false : "this machine makes no network namespace (unshare -rnm, ip)",
 };
@@ -45,15 +61,26 @@ test(
   },
 );
 
+function worksInside(command: string): boolean {
+  const args = ["-rnm", "sh", "-c", command];
+  return spawnSync("unshare", args, { stdio: "ignore" }).status === 0;
+}
+
 /** Runs the tests of private-network.ts in a network namespace of its own, with this hosts file. */
 function runInside(
   hostsFile: string,
 ): Promise<{ readonly code: number | null; readonly output: string }> {
-  const script = `${MAKE_NETWORK} && exec "$@"`;
+  const script = `${MAKE_NETWORK} ${canMakePairs ? `&& ${MAKE_UNLISTED}` : ""} && exec "$@"`;
   const node = [process.execPath, "--import", import.meta.resolve("tsx")];
   const args = ["-rnm", "sh", "-c", script, "sh", ...node, "--test-reporter=tap", INSIDE];
   // The runner's own variable would make the process inside report to it, not to its output.
-  const env = { ...process.env, NODE_TEST_CONTEXT: undefined, HOSTS: hostsFile };
+  const unlisted = canMakePairs ? UNLISTED.map(([address]) => address.split("/")[0]) : [];
+  const env = {
+    ...process.env,
+    NODE_TEST_CONTEXT: undefined,
+    HOSTS: hostsFile,
+    UNLISTED: unlisted.join(" "),
+  };
   return new Promise((resolve) => {
     const child = execFile("unshare", args, { env, timeout: RUN_MS_MAX }, (_error, out, err) => {
       resolve({ code: child.exitCode, output: out + err });

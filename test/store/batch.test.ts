@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
-import { createInterface } from "node:readline";
+import { readFileSync, renameSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 import { Worker } from "node:worker_threads";
 
@@ -12,7 +11,9 @@ import { schemaSql } from "../../src/assets.ts";
 import { BatchRunner, type Operation } from "../../src/store/sqlite/batch.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
 import { migrate, SCHEMA_VERSION } from "../../src/store/sqlite/migrate.ts";
-import { newAccount, newDatabaseFile, newPost, newTask, openTestStore } from "../helpers/store.ts";
+import { OpenFiles } from "../../src/store/sqlite/open-files.ts";
+import { limitFileSize } from "../helpers/file-size-limit.ts";
+import { newAccount, newDatabaseFile, newPost, newTask } from "../helpers/store.ts";
 
 interface Runner {
   readonly runner: BatchRunner;
@@ -60,7 +61,7 @@ test("replies to the operations of a batch in their order, and others see all or
   const reply = runner.run([makeAccount("ada"), makeAccount("bob"), makeAccount("ada")]);
 
   const replies = [CREATED, CREATED, { kind: "done", value: "exists" }];
-  assert.deepEqual(reply, { kind: "committed", replies, changed: [] });
+  assert.deepEqual(reply, { kind: "committed", replies, changed: [], hasWritten: true });
   assert.deepEqual(logins(other), ["ada", "bob"]);
 });
 
@@ -153,11 +154,75 @@ test("a disk that has no room for the WAL's index is full, and no failure for go
 test("a batch is not tried again after an I/O error, which may come only once", (t) => {
   const { runner, connection, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
-  failOnce(t, connection, { source: /INSERT INTO tasks/, code: "SQLITE_IOERR_WRITE" });
+  failOnce(t, connection, { source: /INSERT INTO tasks/, code: "SQLITE_IOERR_READ" });
 
   assert.equal(runner.run([makeAccount("bob"), postTasks("1")]).kind, "failed");
   assert.equal(runner.run([makeAccount("carol")]).kind, "failed");
   assert.deepEqual(logins(openOther(t, file)), ["ada"]);
+});
+
+for (const code of ["SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMMAP", "SQLITE_NOMEM", "SQLITE_ERROR"]) {
+  test(`nobody knows of a batch whether it is on disk when its COMMIT ended with ${code}`, (t) => {
+    const { runner, connection } = openRunner(t);
+    runner.run([makeAccount("ada")]);
+    failOnce(t, connection, { source: /^COMMIT/, code });
+
+    assert.equal(runner.run([makeAccount("bob")]).kind, "unknown");
+    // Of what comes later it is certain: nothing is written any more.
+    assert.equal(runner.run([makeAccount("carol")]).kind, "failed");
+  });
+}
+
+for (const code of ["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"]) {
+  test(`nothing of a batch has happened when its COMMIT ended with ${code}, and later ones are written`, (t) => {
+    const { runner, connection, file } = openRunner(t);
+    runner.run([makeAccount("ada")]);
+    failOnce(t, connection, { source: /^COMMIT/, code });
+
+    const { kind } = runner.run([makeAccount("bob"), postTasks("1")]);
+    assert.equal(kind, code === "SQLITE_BUSY" ? "busy" : "full");
+    assert.equal(runner.run([makeAccount("carol")]).kind, "committed");
+    assert.deepEqual(logins(openOther(t, file)), ["ada", "carol"]);
+  });
+}
+
+test("a batch that finds nothing to change says that it has written nothing", (t) => {
+  const { runner } = openRunner(t);
+  runner.run([makeAccount("ada")]);
+  const written = (name: "releaseDelayed" | "rewritePage", args: unknown): unknown => {
+    const reply = runner.run([{ name, args }]);
+    return reply.kind === "committed" && reply.hasWritten;
+  };
+
+  assert.equal(written("releaseDelayed", { now: 0, max: 10 }), false);
+  assert.equal(written("rewritePage", undefined), true);
+  assert.equal(written("releaseDelayed", { now: 0, max: 10 }), false);
+});
+
+// By a real limit of this process: what a quota and a read-only file system answer is an error of write() as well.
+test("a file-size limit refuses batches and checkpoints, loses nothing, and stops nothing for good", (t) => {
+  const { runner, connection, file } = openRunner(t);
+  runner.run([makeAccount("ada")]);
+  const noLimit = limitFileSize(t, statSync(`${file}-wal`).size);
+  if (noLimit !== null) return t.skip(noLimit);
+
+  for (let i = 0; i < 3; i++) {
+    const reply = runner.run([makeAccount("bob"), postTasks("1")]);
+    assert.equal(reply.kind, "full");
+    assert.match(reply.message, /SQLITE_IOERR_WRITE.*quota.*file-size limit.*read-only/);
+  }
+  assert.deepEqual(logins(openOther(t, file)), ["ada"]);
+  limitFileSize(t, "unlimited");
+  const large = postTasks(JSON.stringify("x".repeat(6_000_000)));
+  assert.equal(runner.run([makeAccount("carol"), large]).kind, "committed");
+
+  // Now the checkpoint's turn: the file has had its first pages only, and the WAL is large enough.
+  limitFileSize(t, statSync(file).size);
+  runner.run([postTasks(JSON.stringify("x".repeat(6_000_000)))]);
+  limitFileSize(t, "unlimited");
+  for (let i = 0; i < 3; i++) assert.equal(runner.run([postTasks("2")]).kind, "committed");
+  assert.deepEqual(logins(openOther(t, file)), ["ada", "carol"]);
+  assert.equal(connection.pragma("quick_check", { simple: true }), "ok");
 });
 
 // What a failed batch would have counted must not be counted by the next one.
@@ -257,35 +322,6 @@ test("writes nothing any more once its connection is gone", (t) => {
   assert.equal(runner.run([]).kind, "failed");
 });
 
-// After a failed fsync the kernel may drop what it could not write and report the next fsync as done.
-test("acknowledges nothing after a failed fsync, although a later one would succeed", async (t) => {
-  const strace = findStrace();
-  if (strace !== null) return t.skip(strace);
-  const file = newDatabaseFile(t);
-  const child = startStoreProcess(t, file);
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const next = async (): Promise<unknown> => (await lines.next()).value;
-  const create = async (login: string): Promise<unknown> => {
-    child.stdin.write(`${login}\n`);
-    return next();
-  };
-  assert.equal(await next(), "ready");
-  assert.equal(await create("before"), "created");
-  const tracer = await failFirstSync(t, child);
-  if (tracer !== null) return t.skip(tracer);
-
-  assert.equal(await create("first"), "StoreError failed");
-  assert.equal(await create("second"), "StoreError failed");
-  assert.equal(await create("third"), "StoreError failed");
-
-  child.kill("SIGKILL");
-  await once(child, "exit");
-  const store = await openTestStore(t, { file });
-  const found = (await store.listAccounts()).map(({ login }) => login);
-  assert.equal(found[0], "before");
-  assert.equal(found.includes("second") || found.includes("third"), false);
-});
-
 test("a checkpoint that fails keeps the batch before it and stops every later one", (t) => {
   const { runner, connection } = openRunner(t);
   const pragma = connection.pragma.bind(connection);
@@ -347,6 +383,26 @@ test("a reader that does not end holds up few batches, and none for good", (t) =
   assert.equal(count(other, "tasks"), 16);
 });
 
+test("nothing is copied into the file, and nothing acknowledged, once it is not the one that was opened", (t) => {
+  const file = newDatabaseFile(t);
+  const { connection } = openRunner(t, file);
+  const files = new OpenFiles(file);
+  const runner = new BatchRunner(connection, { fileTrouble: () => files.trouble() });
+  assert.equal(runner.run([makeAccount("ada")]).kind, "committed");
+  renameSync(file, `${file}.old`);
+  writeFileSync(file, "another");
+  const before = readFileSync(`${file}.old`);
+
+  const large = runner.run([postTasks(JSON.stringify("x".repeat(6_000_000)))]);
+
+  // It is there again if the file is put back.
+  assert(large.kind === "unknown");
+  assert.match(large.trouble?.reason ?? "", /^the database file was replaced/);
+  assert.deepEqual(runner.run([makeAccount("bob")]), { ...large, kind: "failed" });
+  assert.deepEqual(readFileSync(`${file}.old`), before);
+  assert.equal(readFileSync(file, "utf8"), "another");
+});
+
 test("the WAL is copied into the file as it grows, and begins again", (t) => {
   const { runner, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
@@ -356,39 +412,3 @@ test("the WAL is copied into the file as it grows, and begins again", (t) => {
   assert.ok(readFileSync(file).length > 15_000_000);
   assert.ok(readFileSync(`${file}-wal`).length < 10_000_000);
 });
-
-/** Why strace cannot be used here; null when it can. */
-function findStrace(): string | null {
-  const { status } = spawnSync("strace", ["-V"], { stdio: "ignore" });
-  return status === 0 ? null : "strace is not installed";
-}
-
-function startStoreProcess(t: TestContext, file: string) {
-  const program = new URL("./store-process.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", "tsx", program, file], {
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  t.after(() => child.kill("SIGKILL"));
-  return child;
-}
-
-/** Makes the next fsync of each thread of a process fail; answers why that cannot be done, or null. */
-async function failFirstSync(t: TestContext, child: ChildProcess): Promise<string | null> {
-  const calls = "fsync,fdatasync";
-  const inject = ["-e", `trace=${calls}`, "-e", `inject=${calls}:error=EIO:when=1`];
-  const tracer = spawn("strace", ["-f", ...inject, "-p", String(child.pid)], {
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  t.after(() => tracer.kill("SIGKILL"));
-  // Read to its end: with nobody to take its words strace would end, and its faults with it.
-  const said = new Promise<string>((resolve) => {
-    let text = "";
-    tracer.stderr.on("data", (chunk) => {
-      text += String(chunk);
-      if (text.includes("attached")) resolve(text);
-    });
-    tracer.stderr.on("end", () => resolve(text));
-  });
-  const text = await said;
-  return text.includes("attached") ? null : `strace may not attach: ${text.trim()}`;
-}

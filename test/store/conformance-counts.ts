@@ -3,10 +3,14 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
+import { ANY_TASK } from "../../src/domain/task-search.ts";
 import type { Attempt, WorkCounts } from "../../src/store/store.ts";
 import {
+  giveUpAll,
+  retainedUntil,
   newFinish,
   newPost,
+  newRefusedTask,
   newTask,
   readyQuery,
   RETENTION_MS,
@@ -21,7 +25,14 @@ import { liveRound, newWorld, randomLife, type World } from "./random-life.ts";
 const STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
 
 const NOTHING: WorkCounts = {
-  ...{ queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0, ready: 0, retrying: 0 },
+  queued: 0,
+  delayed: 0,
+  running: 0,
+  completed: 0,
+  failed: 0,
+  cancelled: 0,
+  ready: 0,
+  retrying: 0,
   undelivered: 0,
 };
 
@@ -66,9 +77,56 @@ export function exerciseCounts(open: OpenStore): void {
     await store.close();
     const reopened = await again();
     assert.deepEqual(await Promise.all(accounts.map((id) => reopened.countWork(id))), before);
+    await giveUpAll(reopened);
     while ((await reopened.eraseExpired({ now: T0 + 9 * RETENTION_MS, max: 100 })) > 0) continue;
     const { ready, retrying, undelivered } = await reopened.countWork(null);
     assert.deepEqual([ready, retrying, undelivered], [0, 0, 0]);
+  });
+
+  test("counts a task that is to start later apart from those that wait, until its time has come", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const later = { startAt: T0 + 5000 };
+    const cancelled = newTask(later);
+    await store.insertTasks(newPost(ada, [newTask(), newTask(later), cancelled]));
+    await store.insertTasks(newPost(bob, [newTask(later)]));
+    await store.cancelTask({
+      accountId: ada,
+      id: cancelled.id,
+      cancelledAt: T0,
+      ...retainedUntil(T0 + RETENTION_MS),
+    });
+    assert.deepEqual(await store.countWork(ada), {
+      ...NOTHING,
+      queued: 1,
+      delayed: 1,
+      cancelled: 1,
+    });
+    assert.deepEqual(await store.countWork(bob), { ...NOTHING, delayed: 1 });
+    const data = await store.findAccountData({ accountId: bob, revokedMax: 0 });
+    assert.equal(data?.taskCounts.queued, 1);
+    assert.equal((await store.findFirstSteps(bob)).hasPosted, true);
+
+    assert.equal(await store.releaseDelayed({ now: T0 + 5000, max: 9 }), 2);
+    assert.deepEqual(await store.countWork(ada), { ...NOTHING, queued: 2, cancelled: 1 });
+    assert.deepEqual(await store.countWork(bob), { ...NOTHING, queued: 1 });
+
+    const [claimed] = await store.claimTasks({ type: "echo", max: 1, now: T0 + 5000 });
+    assert(claimed !== undefined);
+    await store.retryTask({ seq: claimed.seq, startAt: T0 + 9000 });
+    const { queued, delayed, running } = await store.countWork(null);
+    assert.deepEqual([queued, delayed, running], [2, 1, 0]);
+  });
+
+  test("does not take a task that task_post refused for one that was posted", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await store.insertTasks(newPost(accountId, [], { refused: [newRefusedTask()] }));
+
+    assert.equal((await store.findFirstSteps(accountId)).hasPosted, false);
+
+    await store.insertTasks(newPost(accountId, [newTask()]));
+    assert.equal((await store.findFirstSteps(accountId)).hasPosted, true);
   });
 
   test("knows what was ever done, also after all of it was erased", async (t) => {
@@ -111,8 +169,10 @@ const RESULT = {
   ...{ refusal: null, phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null } },
 };
 
+/** As clients see them: a delayed task is queued. */
 function statesOf(counts: WorkCounts): Partial<WorkCounts> {
-  return Object.fromEntries(STATES.map((state) => [state, counts[state]]));
+  const states = Object.fromEntries(STATES.map((state) => [state, counts[state]]));
+  return { ...states, queued: counts.queued + counts.delayed };
 }
 
 /** The same, counted one by one. */
@@ -122,6 +182,14 @@ async function recount({ store, ids }: World, accountId: number): Promise<WorkCo
     assert.equal(next, null);
     return [state, tasks.length] as const;
   });
+  const delayed = await store.searchTasks({
+    scope: accountId,
+    search: { ...ANY_TASK, states: ["delayed"] },
+    limit: 10_000,
+    after: null,
+    examineMax: 10_000,
+  });
+  assert.equal(delayed.next, null);
   const { tasks } = await store.listReady(readyQuery(accountId, { limit: 10_000 }));
   let retrying = 0;
   let undelivered = 0;
@@ -132,8 +200,16 @@ async function recount({ store, ids }: World, accountId: number): Promise<WorkCo
       if (state === "given_up" || state === "refused") undelivered++;
     }
   }
-  const states = Object.fromEntries(await Promise.all(counted));
-  return { ...NOTHING, ...states, ready: tasks.length, retrying, undelivered };
+  const states: Partial<WorkCounts> = Object.fromEntries(await Promise.all(counted));
+  return {
+    ...NOTHING,
+    ...states,
+    queued: (states.queued ?? 0) - delayed.tasks.length,
+    delayed: delayed.tasks.length,
+    ready: tasks.length,
+    retrying,
+    undelivered,
+  };
 }
 
 /** How many retries of its series an attempt had used up when it started: interrupted ones use none. */

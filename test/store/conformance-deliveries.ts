@@ -6,16 +6,17 @@ import type { Delivery, Lane, LaneShare, Store } from "../../src/store/store.ts"
 import {
   claimAttempt,
   claimLanes,
+  claimOne,
+  giveUpAll,
   newAttemptRecord,
   newAttemptResult,
   newFinish,
   newPost,
-  newTaskId,
   newTask,
+  newTaskId,
   seedAccount,
   seedDelivery,
   seedFinished,
-  claimOne,
   T0,
   webhook,
 } from "../helpers/store.ts";
@@ -445,11 +446,12 @@ function exerciseRecords(open: OpenStore): void {
     );
   });
 
-  test("records nothing of an attempt whose task has been erased meanwhile", async (t) => {
+  test("records nothing once more of an attempt whose task has been erased meanwhile", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     const { id } = await seedDelivery(store, accountId);
     const attempt = await claimAttempt(store);
+    await giveUpAll(store);
     await store.eraseExpired({ now: Number.MAX_SAFE_INTEGER, max: 10 });
 
     await store.recordAttempt(newAttemptRecord(attempt));
@@ -464,6 +466,7 @@ function exerciseRecords(open: OpenStore): void {
     const accountId = await seedAccount(store);
     await seedDelivery(store, accountId, { host: "erased.example" });
     const late = await claimAttempt(store, "erased.example");
+    await giveUpAll(store);
     await store.eraseExpired({ now: Number.MAX_SAFE_INTEGER, max: 10 });
     const { id } = await seedDelivery(store, accountId, { host: "new.example", dueAt: T0 + 2000 });
     const own = await claimAttempt(store, "new.example", T0 + 2000);
@@ -489,7 +492,13 @@ export function exerciseRedelivery(open: OpenStore): void {
       const first = await claimAttempt(store);
       await store.recordAttempt(newAttemptRecord(first, { decision: { state } }));
 
-      const hosts = await store.redeliver({ accountId, id, kind: null, now: T0 + 5000 });
+      const hosts = await store.redeliver({
+        accountId,
+        id,
+        kind: null,
+        states: null,
+        now: T0 + 5000,
+      });
 
       assert.deepEqual(hosts, ["a.example"]);
       assert.deepEqual(await store.listLanes(), [lane({ freshDueAt: T0 + 5000 })]);
@@ -513,7 +522,7 @@ export function exerciseRedelivery(open: OpenStore): void {
     const { id } = await seedDelivery(store, accountId);
     const decision = { state: "scheduled", dueAt: T0 + 60_000, retry: 1 } as const;
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
-    const order = { accountId, id, kind: "postback" } as const;
+    const order = { accountId, id, kind: "postback", states: null } as const;
 
     assert.deepEqual(await store.redeliver({ ...order, now: T0 + 5000 }), ["a.example"]);
     // What is due already is not put off.
@@ -534,7 +543,7 @@ export function exerciseRedelivery(open: OpenStore): void {
     const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
     const { id } = task;
     await store.insertTasks(newPost(accountId, [task]));
-    const order = { accountId, id, kind: null, now: T0 + 5000 } as const;
+    const order = { accountId, id, kind: null, states: null, now: T0 + 5000 } as const;
     assert.deepEqual(await store.redeliver(order), []);
     await store.finishTask(newFinish(await claimOne(store)));
     for (const attempt of await claimLanes(store, ["a.example", "b.example"])) {
@@ -549,13 +558,39 @@ export function exerciseRedelivery(open: OpenStore): void {
     assert.deepEqual(lanes, [lane({ host: "b.example", freshDueAt: T0 + 5000 })]);
   });
 
+  test("sends again only what has ended as asked, and leaves what is scheduled as it is", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
+    const { id } = task;
+    await store.insertTasks(newPost(accountId, [task]));
+    await store.finishTask(newFinish(await claimOne(store)));
+    const end = async (host: string, decision: DeliveryDecision) =>
+      store.recordAttempt(newAttemptRecord(await claimAttempt(store, host), { decision }));
+    await end("a.example", { state: "given_up" });
+    await end("b.example", { state: "delivered" });
+    const order = { accountId, id, kind: null, now: T0 + 5000 } as const;
+    const undelivered = { ...order, states: ["given_up", "refused"] } as const;
+
+    assert.deepEqual(await store.redeliver({ ...order, states: ["refused"] }), []);
+    assert.deepEqual(await store.redeliver({ ...undelivered, kind: "pingback" }), []);
+    assert.deepEqual(await store.redeliver(undelivered), ["a.example"]);
+    // It is scheduled now, and has ended no more.
+    assert.deepEqual(await store.redeliver({ ...undelivered, now: T0 + 3000 }), []);
+    assert.deepEqual(await store.redeliver({ ...order, states: ["delivered"] }), ["b.example"]);
+
+    const due = { freshDueAt: T0 + 5000 };
+    const lanes = [lane({ host: "a.example", ...due }), lane({ host: "b.example", ...due })];
+    assert.deepEqual(await store.listLanes(), lanes);
+  });
+
   test("begins exactly one series after 20 orders at once", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     const { id } = await seedDelivery(store, accountId);
     const decision = { state: "given_up" } as const;
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
-    const order = { accountId, id, kind: null, now: T0 + 5000 } as const;
+    const order = { accountId, id, kind: null, states: null, now: T0 + 5000 } as const;
 
     await Promise.all(Array.from({ length: 20 }, () => store.redeliver(order)));
 
@@ -569,7 +604,7 @@ export function exerciseRedelivery(open: OpenStore): void {
     for (let i = 0; i < 120; i++) {
       const attempt = await claimAttempt(store, "a.example", T0 + 1000 + i);
       await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "given_up" } }));
-      await store.redeliver({ accountId, id, kind: null, now: T0 + 1001 + i });
+      await store.redeliver({ accountId, id, kind: null, states: null, now: T0 + 1001 + i });
     }
 
     const { attempts } = await theDelivery(store, accountId, id);

@@ -218,7 +218,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     assert(old !== undefined);
     for (let i = 1; i <= 3; i++) {
       const now = ENDED_AT + i;
-      await store.redeliver({ accountId, id: old.id, kind: null, now });
+      await store.redeliver({ accountId, id: old.id, kind: null, states: null, now });
       await endDue(store, ["a.example"], { state: "delivered", endedAt: now, now });
     }
 

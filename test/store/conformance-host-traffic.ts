@@ -77,7 +77,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
     const late = { ...query, since: T0 + HOUR_MS, skip: "undelivered" } as const;
     assert.deepEqual(await store.listHostTraffic(late), { hosts: [], isWhole: true });
 
-    await store.redeliver({ accountId: ada, id, kind: null, now: T0 + 3000 });
+    await store.redeliver({ accountId: ada, id, kind: null, states: null, now: T0 + 3000 });
     assert.deepEqual((await undelivered(ada))[0], ["a.example", 0, 1, 0]);
     const again = await claimAttempt(store, "a.example", T0 + 3000);
     const record = { endedAt: T0 + 3050, decision: { state: "given_up" } } as const;

@@ -71,24 +71,24 @@ export function exerciseIdempotency(open: OpenStore): void {
       assert.deepEqual(outcome, { kind: "inserted" });
     }
     for (const [accountId, key] of posts) {
-      const kept = await store.findKeptAnswer({ accountId, key, validSince: T0 });
+      const kept = await store.findKeptAnswer({ accountId, key, steadyAt: T0 });
       assert.equal(kept?.answerText, `${accountId} ${key}`);
     }
   });
 
-  test("forgets an answer that was kept before the time asked for, and keeps the new one", async (t) => {
+  test("forgets an answer that was to be kept until an earlier time, and keeps the new one", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     const old = newIdempotency({ answerText: "old" });
     await insertOne(store, accountId, { idempotency: old });
-    const find = (validSince: number) =>
-      store.findKeptAnswer({ accountId, key: old.key, validSince });
+    const find = (steadyAt: number) => store.findKeptAnswer({ accountId, key: old.key, steadyAt });
     const { bodyHash } = old;
     assert.deepEqual(await find(T0), { bodyHash, answerText: "old" });
     assert.equal(await find(T0 + 1), null);
 
     const createdAt = T0 + DAY_MS + 1;
-    const fresh = newIdempotency({ bodyHash: "new", answerText: "new", validSince: T0 + 1 });
+    const now = { steadyAt: T0 + 1, eraseAt: createdAt };
+    const fresh = newIdempotency({ bodyHash: "new", answerText: "new", ...now });
     const outcome = await insertOne(store, accountId, { createdAt, idempotency: fresh });
 
     assert.deepEqual(outcome, { kind: "inserted" });
@@ -105,7 +105,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     await assert.rejects(store.insertTasks(newPost(accountId, [twin, twin], { idempotency })));
 
     const { key } = idempotency;
-    assert.equal(await store.findKeptAnswer({ accountId, key, validSince: T0 }), null);
+    assert.equal(await store.findKeptAnswer({ accountId, key, steadyAt: T0 }), null);
     assert.deepEqual(await insertOne(store, accountId, { idempotency }), { kind: "inserted" });
   });
 
@@ -124,15 +124,15 @@ export function exerciseIdempotency(open: OpenStore): void {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     for (const order of [3, 1, 5, 2, 4]) {
-      const idempotency = newIdempotency({ key: `key ${order}` });
-      await insertOne(store, accountId, { createdAt: T0 + order, idempotency });
+      const idempotency = newIdempotency({ key: `key ${order}`, eraseAt: T0 + order });
+      await insertOne(store, accountId, { idempotency });
     }
     const erase = (answersBefore: number, max: number) =>
       store.eraseStale(newStale({ answersBefore, decidedBefore: T0 + DAY_MS, max }));
     const left = async () => {
       const keys = [1, 2, 3, 4, 5].map((order) => `key ${order}`);
       const found = await Promise.all(
-        keys.map((key) => store.findKeptAnswer({ accountId, key, validSince: T0 })),
+        keys.map((key) => store.findKeptAnswer({ accountId, key, steadyAt: T0 })),
       );
       return keys.filter((_, i) => found[i] !== null);
     };
@@ -177,7 +177,14 @@ export function exerciseIdempotency(open: OpenStore): void {
 }
 
 function newIdempotency(overrides: Partial<Idempotency> = {}): Idempotency {
-  return { key: "key", bodyHash: "hash", answerText: "{}", validSince: T0, ...overrides };
+  return {
+    key: "key",
+    bodyHash: "hash",
+    answerText: "{}",
+    steadyAt: T0,
+    eraseAt: T0,
+    ...overrides,
+  };
 }
 
 function insertOne(

@@ -13,6 +13,7 @@ import {
   newRunEnd,
   newTask,
   newTaskId,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   seedWorker,
@@ -114,8 +115,8 @@ const STEPS = {
   async beat(world, pick) {
     const ref = chosenRef(world, pick);
     const expected = beatModel(world, ref);
-    const { store, now } = world;
-    assert.deepEqual(await store.extendLeases({ leases: [ref], now }), [expected]);
+    const { store, workerId, now } = world;
+    assert.deepEqual(await store.extendLeases({ leases: [ref], workerId, now }), [expected]);
   },
   async complete(world, pick) {
     await end(world, { ...chosenRef(world, pick), how: "completed", sequel: finish(world) });
@@ -146,7 +147,7 @@ const STEPS = {
   async cancel({ store, accountId, tasks, now }, pick) {
     const task = tasks[pick % tasks.length];
     if (task === undefined) return;
-    const times = { cancelledAt: now, expiresAt: now + RETENTION_MS };
+    const times = { cancelledAt: now, ...retainedUntil(now + RETENTION_MS) };
     const outcome = await store.cancelTask({ accountId, id: task.id, ...times });
     const isOver = ["completed", "failed", "cancelled"].includes(task.state);
     assert.equal(outcome === "cancelled", !isOver);
@@ -203,7 +204,9 @@ function decideDue(world: World, { id, leaseId, losses, deadlineAt }: Lease): Le
 async function end(world: World, order: LeaseEnd): Promise<void> {
   const expected = endModel(world, order);
   const { store, now } = world;
-  const [result] = await store.endLeases({ ends: [order], now });
+  const isDaemons = order.how === "expired" || order.how === "timed_out";
+  const workerId = isDaemons ? null : world.workerId;
+  const [result] = await store.endLeases({ ends: [order], workerId, now });
   const { outcome, isNew } = expected;
   const hosts = isNew && order.sequel.kind === "finish" ? ["a.example"] : [];
   assert.deepEqual(result, { outcome, isNew, hosts });
@@ -281,7 +284,7 @@ function note<What extends string>({ seen }: World, what: What): What {
 }
 
 /** The store against the model, and both against what must always be so. */
-async function compare({ store, accountId, tasks }: World): Promise<void> {
+async function compare({ store, workerId, accountId, tasks }: World): Promise<void> {
   const counts = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
   for (const task of tasks) {
     const { id, lease } = task;
@@ -297,7 +300,7 @@ async function compare({ store, accountId, tasks }: World): Promise<void> {
     const [delivery] = (await store.listDeliveries({ accountId, id })) ?? [];
     assert.equal(delivery?.attempts.length ?? 0, isEnded ? 1 : 0);
     counts[shown]++;
-    if (lease !== null) await compareLease(store, task, lease);
+    if (lease !== null) await compareLease({ store, workerId }, task, lease);
   }
   const data = await store.findAccountData({ accountId, revokedMax: 0 });
   assert.deepEqual(data?.taskCounts, counts);
@@ -305,8 +308,13 @@ async function compare({ store, accountId, tasks }: World): Promise<void> {
   assert.equal(listed.length, tasks.length);
 }
 
-async function compareLease(store: Store, task: TaskModel, lease: LeaseModel): Promise<void> {
-  const [found] = await store.findLeases([{ id: task.id, leaseId: lease.leaseId }]);
+async function compareLease(
+  { store, workerId }: Pick<World, "store" | "workerId">,
+  task: TaskModel,
+  lease: LeaseModel,
+): Promise<void> {
+  const leases = [{ id: task.id, leaseId: lease.leaseId }];
+  const [found] = await store.findLeases({ leases, workerId });
   assert.deepEqual(
     [found?.losses, found?.failures, found?.expiresAt, found?.deadlineAt],
     [task.losses, task.failures, lease.expiresAt, lease.deadlineAt],

@@ -7,6 +7,7 @@ import type { Lease, LeasedTask, LeaseEnd, Store } from "../../src/store/store.t
 import {
   claimLanes,
   endLease,
+  giveUpAll,
   LEASE_MS,
   leaseOne,
   newLeaseClaim,
@@ -16,6 +17,7 @@ import {
   newRunEnd,
   newTask,
   newTaskId,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   seedWorker,
@@ -46,26 +48,36 @@ async function openWorld(t: TestContext, open: OpenStore) {
   return { store, again, accountId, workerId, task, found };
 }
 
-async function findLease(store: Store, ref: LeaseRef): Promise<Lease> {
-  const [lease] = await store.findLeases([ref]);
+/** A store, and the worker that asks it. */
+interface Asker {
+  readonly store: Store;
+  readonly workerId: number;
+}
+
+async function findLease({ store, workerId }: Asker, ref: LeaseRef): Promise<Lease> {
+  const [lease] = await store.findLeases({ leases: [ref], workerId });
   assert(lease !== undefined && lease !== null);
   return lease;
 }
 
-async function beat(store: Store, lease: LeaseRef, now: number): Promise<LeaseOutcome | undefined> {
-  return (await store.extendLeases({ leases: [lease], now }))[0];
+async function beat(
+  { store, workerId }: Asker,
+  lease: LeaseRef,
+  now: number,
+): Promise<LeaseOutcome | undefined> {
+  return (await store.extendLeases({ leases: [lease], workerId, now }))[0];
 }
 
 /** What each way to end a lease, and a heartbeat, is answered. */
-async function answersTo(store: Store, lease: LeaseRef, now = T0 + 1000) {
+async function answersTo(asker: Asker, lease: LeaseRef, now = T0 + 1000) {
   const kinds: readonly Partial<LeaseEnd>[] = [{}, RETRIED, RELEASED, EXPIRED];
   const ends = [];
-  for (const kind of kinds) ends.push(await endLease(store, newLeaseEnd(lease, kind), now));
+  for (const kind of kinds) ends.push(await endLease(asker.store, newLeaseEnd(lease, kind), now));
   assert.deepEqual(
     ends.map(({ isNew, hosts }) => [isNew, hosts.length]),
     ends.map(() => [false, 0]),
   );
-  return [await beat(store, lease, now), ...ends.map(({ outcome }) => outcome)];
+  return [await beat(asker, lease, now), ...ends.map(({ outcome }) => outcome)];
 }
 
 /** The part of the conformance suite that is about what a lease is, and what its worker ends it with. */
@@ -80,6 +92,7 @@ export function exerciseLeases(open: OpenStore): void {
 
     assert(first !== undefined && second !== undefined);
     const { seq, leaseId } = first;
+    const unknown = { id: task.id, leaseId: "x" };
     const shown = { id: task.id, accountId, type: "echo", tag: null, marketplace: null };
     const counted = { inputText: "[1]", runs: 1, failures: 0 };
     assert.deepEqual(first, { seq, ...shown, ...counted, leaseId, leaseExpiresAt: LATE });
@@ -87,7 +100,7 @@ export function exerciseLeases(open: OpenStore): void {
     assert.deepEqual(none, []);
     assert.match(leaseId, /^[\w-]{22}$/);
     assert.notEqual(second.leaseId, leaseId);
-    assert.deepEqual(await store.findLeases([second, { id: task.id, leaseId: "x" }, first]), [
+    assert.deepEqual(await store.findLeases({ leases: [second, unknown, first], workerId }), [
       { ...pickLease(second, "quick"), expiresAt: T0 + 5, deadlineAt: T0 + 5 },
       null,
       { ...pickLease(first, "echo"), expiresAt: LATE, deadlineAt: T0 + TIMEOUT_MS },
@@ -125,7 +138,13 @@ export function exerciseLeases(open: OpenStore): void {
     assert.deepEqual(data?.taskCounts, {
       ...{ queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
     });
-    assert.deepEqual(await answersTo(store, lease), ["lost", "ok", "lost", "lost", "lost"]);
+    assert.deepEqual(await answersTo({ store, workerId }, lease), [
+      "lost",
+      "ok",
+      "lost",
+      "lost",
+      "lost",
+    ]);
   });
 
   test("fails a task for good, with its error, and once", async (t) => {
@@ -141,7 +160,13 @@ export function exerciseLeases(open: OpenStore): void {
 
     const { state, statusCode, errorText } = await found();
     assert.deepEqual([state, statusCode, errorText], ["failed", 50010, "{}"]);
-    assert.deepEqual(await answersTo(store, lease), ["lost", "lost", "ok", "lost", "lost"]);
+    assert.deepEqual(await answersTo({ store, workerId }, lease), [
+      "lost",
+      "lost",
+      "ok",
+      "lost",
+      "lost",
+    ]);
   });
 
   test("runs a failed task again at its time, and answers the same until somebody has claimed it", async (t) => {
@@ -153,13 +178,13 @@ export function exerciseLeases(open: OpenStore): void {
     const answers = ["lost", "lost", "ok", "lost", "lost"];
     const waiting = await found();
     assert.deepEqual([waiting.state, waiting.startedAt, waiting.runs], ["queued", null, 1]);
-    assert.deepEqual(await answersTo(store, lease), answers);
+    assert.deepEqual(await answersTo({ store, workerId }, lease), answers);
     assert.deepEqual(await store.claimLeases(newLeaseClaim(workerId)), []);
     assert.equal(await store.releaseDelayed({ now: T0 + 60_000, max: 9 }), 1);
-    assert.deepEqual(await answersTo(store, lease), answers);
+    assert.deepEqual(await answersTo({ store, workerId }, lease), answers);
     const next = await leaseOne(store, workerId, T0 + 60_000);
     assert.deepEqual([next.runs, next.failures], [2, 1]);
-    assert.deepEqual(await answersTo(store, lease), answers.fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, lease), answers.fill("lost"));
   });
 
   test("puts a released task back at once, and its run does not count", async (t) => {
@@ -170,7 +195,13 @@ export function exerciseLeases(open: OpenStore): void {
 
     const { state, startedAt, runs } = await found();
     assert.deepEqual([state, startedAt, runs], ["queued", null, 0]);
-    assert.deepEqual(await answersTo(store, lease), ["lost", "lost", "lost", "ok", "lost"]);
+    assert.deepEqual(await answersTo({ store, workerId }, lease), [
+      "lost",
+      "lost",
+      "lost",
+      "ok",
+      "lost",
+    ]);
     assert.equal((await leaseOne(store, workerId)).runs, 1);
   });
 
@@ -186,9 +217,12 @@ export function exerciseLeases(open: OpenStore): void {
 
     const results = await store.endLeases({
       ends: [...ends, newLeaseEnd(a, RELEASED)],
-      now: T0 + 1000,
+      ...{ workerId, now: T0 + 1000 },
     });
-    const beats = await store.extendLeases({ leases: [unknown, b, forged, a, b], now: T0 + 1000 });
+    const beats = await store.extendLeases({
+      leases: [unknown, b, forged, a, b],
+      ...{ workerId, now: T0 + 1000 },
+    });
 
     assert.deepEqual(
       results.map(({ outcome, isNew }) => [outcome, isNew]),
@@ -202,9 +236,9 @@ export function exerciseLeases(open: OpenStore): void {
       ],
     );
     assert.deepEqual(beats, ["lost", "ok", "lost", "lost", "ok"]);
-    assert.deepEqual(await store.endLeases({ ends: [], now: T0 }), []);
-    assert.deepEqual(await store.extendLeases({ leases: [], now: T0 }), []);
-    assert.deepEqual(await store.findLeases([]), []);
+    assert.deepEqual(await store.endLeases({ ends: [], workerId, now: T0 }), []);
+    assert.deepEqual(await store.extendLeases({ leases: [], workerId, now: T0 }), []);
+    assert.deepEqual(await store.findLeases({ leases: [], workerId }), []);
   });
 
   test("tells the newest lease of a cancelled task so, and any older one that it is lost", async (t) => {
@@ -212,12 +246,12 @@ export function exerciseLeases(open: OpenStore): void {
     const old = await leaseOne(store, workerId);
     await endLease(store, newLeaseEnd(old, EXPIRED), LATE);
     const lease = await leaseOne(store, workerId, LATE);
-    const cancel = { accountId, id: task.id, cancelledAt: LATE, expiresAt: LATE };
+    const cancel = { accountId, id: task.id, cancelledAt: LATE, ...retainedUntil(LATE) };
 
     assert.equal(await store.cancelTask(cancel), "cancelled");
 
-    assert.deepEqual(await answersTo(store, lease), Array(5).fill("cancelled"));
-    assert.deepEqual(await answersTo(store, old), Array(5).fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, lease), Array(5).fill("cancelled"));
+    assert.deepEqual(await answersTo({ store, workerId }, old), Array(5).fill("lost"));
     assert.deepEqual(await store.listDueLeases({ now: LATE * 2, max: 9 }), []);
     assert.deepEqual(await store.resumeLeases({ now: LATE }), []);
   });
@@ -227,11 +261,38 @@ export function exerciseLeases(open: OpenStore): void {
       const { store, accountId, workerId, task } = await openWorld(t, open);
       const lease = await leaseOne(store, workerId);
       await endLease(store, newLeaseEnd(lease, how), LATE);
-      const cancel = { accountId, id: task.id, cancelledAt: LATE, expiresAt: LATE };
+      const cancel = { accountId, id: task.id, cancelledAt: LATE, ...retainedUntil(LATE) };
       assert.equal(await store.cancelTask(cancel), "cancelled");
 
-      assert.deepEqual(await answersTo(store, lease, LATE), Array(5).fill("cancelled"), how.how);
+      assert.deepEqual(
+        await answersTo({ store, workerId }, lease, LATE),
+        Array(5).fill("cancelled"),
+        how.how,
+      );
     }
+  });
+
+  test("knows no lease of another worker, whatever has become of it, but the daemon ends any", async (t) => {
+    const { store, accountId, workerId, task, found } = await openWorld(t, open);
+    const lease = await leaseOne(store, workerId);
+    const other = await seedWorker(store, "other");
+    const ways: readonly Partial<LeaseEnd>[] = [{}, RETRIED, RELEASED, EXPIRED];
+    const ends = ways.map((way) => newLeaseEnd(lease, way));
+    const lost = ways.map(() => ({ outcome: "lost", isNew: false, hosts: [] }));
+    const isUnknown = async (now: number): Promise<void> => {
+      assert.deepEqual(await store.endLeases({ ends, workerId: other, now }), lost);
+      assert.equal(await beat({ store, workerId: other }, lease, now), "lost");
+      assert.deepEqual(await store.findLeases({ leases: [lease], workerId: other }), [null]);
+    };
+
+    await isUnknown(LATE);
+    assert.equal((await found()).state, "running");
+    assert.equal((await endLease(store, newLeaseEnd(lease, EXPIRED), LATE)).isNew, true);
+    await isUnknown(LATE);
+    assert.equal((await found()).state, "queued");
+    const end = { cancelledAt: LATE, ...retainedUntil(LATE) };
+    assert.equal(await store.cancelTask({ accountId, id: task.id, ...end }), "cancelled");
+    await isUnknown(LATE);
   });
 
   // SQLite gives the number of an erased row to the next one.
@@ -239,16 +300,17 @@ export function exerciseLeases(open: OpenStore): void {
     const { store, accountId, workerId } = await openWorld(t, open);
     const old = await leaseOne(store, workerId);
     await endLease(store, newLeaseEnd(old));
+    await giveUpAll(store);
     assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 }), 1);
-    assert.deepEqual(await store.findLeases([old]), [null]);
+    assert.deepEqual(await store.findLeases({ leases: [old], workerId }), [null]);
     await store.insertTasks(newPost(accountId, [newTask()]));
     const lease = await leaseOne(store, workerId);
     assert.equal(lease.seq, old.seq);
-    assert.equal((await findLease(store, lease)).losses, 0);
+    assert.equal((await findLease({ store, workerId }, lease)).losses, 0);
 
-    assert.deepEqual(await answersTo(store, old), Array(5).fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, old), Array(5).fill("lost"));
     const mixed = { id: lease.id, leaseId: old.leaseId };
-    assert.deepEqual(await answersTo(store, mixed), Array(5).fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, mixed), Array(5).fill("lost"));
 
     assert.equal((await endLease(store, newLeaseEnd(lease))).isNew, true);
   });
@@ -264,8 +326,8 @@ export function exerciseHeldLeases(open: OpenStore): void {
     const { store, workerId } = await openWorld(t, open);
     const lease = await leaseOne(store, workerId);
     const expiry = async (now: number) => {
-      assert.equal(await beat(store, lease, now), "ok");
-      return (await findLease(store, lease)).expiresAt;
+      assert.equal(await beat({ store, workerId }, lease, now), "ok");
+      return (await findLease({ store, workerId }, lease)).expiresAt;
     };
 
     assert.equal(await expiry(T0 + 10_000), T0 + 10_000 + LEASE_MS);
@@ -280,7 +342,7 @@ export function exerciseHeldLeases(open: OpenStore): void {
     await store.insertTasks(newPost(accountId, [newTask(), newTask(), newTask()]));
     const [a, b, c, d] = await store.claimLeases(newLeaseClaim(workerId));
     assert(a !== undefined && b !== undefined && c !== undefined && d !== undefined);
-    for (const [i, lease] of [c, a, b].entries()) await beat(store, lease, T0 + i);
+    for (const [i, lease] of [c, a, b].entries()) await beat({ store, workerId }, lease, T0 + i);
     await endLease(store, newLeaseEnd(d));
     const due = async (now: number, max = 9) => {
       const leases = await store.listDueLeases({ now, max });
@@ -294,7 +356,7 @@ export function exerciseHeldLeases(open: OpenStore): void {
     assert.deepEqual(await due(LATE + 9), ["c", "a", "b"]);
     assert.deepEqual(await due(LATE + 9, 2), ["c", "a"]);
     const [first] = await store.listDueLeases({ now: LATE, max: 1 });
-    assert.deepEqual(first, await findLease(store, c));
+    assert.deepEqual(first, await findLease({ store, workerId }, c));
   });
 
   test("a start puts back what the daemon itself ran, and leaves to workers what they hold", async (t) => {
@@ -347,17 +409,20 @@ export function exerciseHeldLeases(open: OpenStore): void {
     const { store, workerId, found } = await openWorld(t, open);
     const lease = await leaseOne(store, workerId);
 
-    await store.shiftAttempts({ after: T0 + 99_000_000, by: 3_600_000.4 });
+    await store.shiftTimes({ after: T0 + 99_000_000, by: 3_600_000.4 });
 
-    const { expiresAt, deadlineAt } = await findLease(store, lease);
+    const { expiresAt, deadlineAt } = await findLease({ store, workerId }, lease);
     assert.deepEqual([expiresAt, deadlineAt], [LATE + 3_600_000, T0 + TIMEOUT_MS + 3_600_000]);
     const now = expiresAt;
     await endLease(store, newLeaseEnd(lease, EXPIRED), now);
-    assert.equal(await beat(store, lease, now), "ok");
+    assert.equal(await beat({ store, workerId }, lease, now), "ok");
     assert.equal((await found()).startedAt, T0 + 3_600_000);
     await endLease(store, newLeaseEnd(lease, RELEASED), now);
-    await store.shiftAttempts({ after: 0, by: 1 });
-    assert.equal((await findLease(store, lease)).deadlineAt, T0 + TIMEOUT_MS + 3_600_000);
+    await store.shiftTimes({ after: 0, by: 1 });
+    assert.equal(
+      (await findLease({ store, workerId }, lease)).deadlineAt,
+      T0 + TIMEOUT_MS + 3_600_000,
+    );
   });
 }
 
@@ -372,7 +437,7 @@ export function exerciseEndedLeases(open: OpenStore): void {
       const early = await endLease(store, { ...end, how }, LATE - 1);
       assert.deepEqual([early.outcome, early.isNew], ["lost", false]);
     }
-    assert.equal((await findLease(store, lease)).losses, 0);
+    assert.equal((await findLease({ store, workerId }, lease)).losses, 0);
     assert.equal((await endLease(store, end, LATE)).isNew, true);
     assert.equal((await endLease(store, end, LATE)).isNew, false);
 
@@ -380,14 +445,14 @@ export function exerciseEndedLeases(open: OpenStore): void {
     assert.deepEqual([state, startedAt, runs], ["queued", null, 1]);
     const next = await leaseOne(store, workerId, LATE);
     assert.equal(next.runs, 2);
-    assert.equal((await findLease(store, next)).losses, 1);
+    assert.equal((await findLease({ store, workerId }, next)).losses, 1);
   });
 
   test("counts how often a task's leases ran out, over all of them", async (t) => {
     const { store, workerId } = await openWorld(t, open);
     for (let losses = 0; losses < 4; losses++) {
       const lease = await leaseOne(store, workerId);
-      assert.equal((await findLease(store, lease)).losses, losses);
+      assert.equal((await findLease({ store, workerId }, lease)).losses, losses);
       await endLease(store, newLeaseEnd(lease, EXPIRED), LATE);
     }
     const lease = await leaseOne(store, workerId);
@@ -396,7 +461,13 @@ export function exerciseEndedLeases(open: OpenStore): void {
     const end = await endLease(store, newLeaseEnd(lease, { how: "expired", sequel }), LATE);
 
     assert.deepEqual(end, { outcome: "ok", isNew: true, hosts: ["a.example"] });
-    assert.deepEqual(await answersTo(store, lease, LATE), ["lost", "lost", "lost", "lost", "ok"]);
+    assert.deepEqual(await answersTo({ store, workerId }, lease, LATE), [
+      "lost",
+      "lost",
+      "lost",
+      "lost",
+      "ok",
+    ]);
   });
 
   test("a late heartbeat gives the task back while nobody else has it, as if it had come in time", async (t) => {
@@ -404,11 +475,11 @@ export function exerciseEndedLeases(open: OpenStore): void {
     const lease = await leaseOne(store, workerId);
     await endLease(store, newLeaseEnd(lease, EXPIRED), LATE);
 
-    assert.equal(await beat(store, lease, LATE + 5), "ok");
+    assert.equal(await beat({ store, workerId }, lease, LATE + 5), "ok");
 
     const { state, statusCode, startedAt, runs } = await found();
     assert.deepEqual([state, statusCode, startedAt, runs], ["running", 40601, T0, 1]);
-    const { losses, expiresAt } = await findLease(store, lease);
+    const { losses, expiresAt } = await findLease({ store, workerId }, lease);
     // It did not vanish.
     assert.deepEqual([losses, expiresAt], [0, LATE + 5 + LEASE_MS]);
     assert.deepEqual(await store.claimLeases(newLeaseClaim(workerId)), []);
@@ -421,9 +492,9 @@ export function exerciseEndedLeases(open: OpenStore): void {
     const lease = await leaseOne(store, workerId);
     await endLease(store, newLeaseEnd(lease, EXPIRED), LATE);
 
-    assert.equal(await beat(store, lease, T0 + TIMEOUT_MS), "lost");
+    assert.equal(await beat({ store, workerId }, lease, T0 + TIMEOUT_MS), "lost");
     assert.equal((await found()).state, "queued");
-    assert.equal(await beat(store, lease, T0 + TIMEOUT_MS - 1), "ok");
+    assert.equal(await beat({ store, workerId }, lease, T0 + TIMEOUT_MS - 1), "ok");
   });
 
   test("a late completion is taken while nobody else has the task, and shows when the run began", async (t) => {
@@ -452,7 +523,10 @@ export function exerciseEndedLeases(open: OpenStore): void {
     assert.deepEqual(await store.claimLeases(newLeaseClaim(workerId)), []);
     await store.releaseDelayed({ now: T0 + 60_000, max: 9 });
     const released = await leaseOne(store, workerId);
-    assert.deepEqual([released.failures, (await findLease(store, released)).losses], [1, 0]);
+    assert.deepEqual(
+      [released.failures, (await findLease({ store, workerId }, released)).losses],
+      [1, 0],
+    );
     await endLease(store, newLeaseEnd(released, EXPIRED), LATE);
     assert.equal((await endLease(store, newLeaseEnd(released, RELEASED), LATE)).isNew, true);
     assert.equal((await endLease(store, newLeaseEnd(released, RELEASED), LATE)).isNew, false);
@@ -467,12 +541,12 @@ export function exerciseEndedLeases(open: OpenStore): void {
       await endLease(store, newLeaseEnd(await leaseOne(store, workerId), EXPIRED), LATE);
     }
     const lease = await leaseOne(store, workerId);
-    assert.equal((await findLease(store, lease)).losses, 3);
+    assert.equal((await findLease({ store, workerId }, lease)).losses, 3);
 
     await endLease(store, newLeaseEnd(lease, RETRIED));
     await store.releaseDelayed({ now: T0 + 60_000, max: 9 });
 
-    assert.equal((await findLease(store, await leaseOne(store, workerId))).losses, 0);
+    assert.equal((await findLease({ store, workerId }, await leaseOne(store, workerId))).losses, 0);
   });
 
   test("whoever comes late finds the lease lost once another has claimed the task", async (t) => {
@@ -481,9 +555,9 @@ export function exerciseEndedLeases(open: OpenStore): void {
     await endLease(store, newLeaseEnd(old, EXPIRED), LATE);
     const lease = await leaseOne(store, workerId, LATE);
 
-    assert.deepEqual(await answersTo(store, old, LATE), Array(5).fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, old, LATE), Array(5).fill("lost"));
     await endLease(store, newLeaseEnd(lease, EXPIRED), LATE + LEASE_MS);
-    assert.deepEqual(await answersTo(store, old, LATE), Array(5).fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, old, LATE), Array(5).fill("lost"));
     assert.equal((await found()).state, "queued");
   });
 
@@ -493,7 +567,13 @@ export function exerciseEndedLeases(open: OpenStore): void {
     await endLease(store, newLeaseEnd(lease, EXPIRED), LATE);
     await store.claimTasks({ type: "echo", max: 1, now: LATE });
 
-    assert.deepEqual(await answersTo(store, lease, LATE), ["lost", "lost", "lost", "lost", "ok"]);
+    assert.deepEqual(await answersTo({ store, workerId }, lease, LATE), [
+      "lost",
+      "lost",
+      "lost",
+      "lost",
+      "ok",
+    ]);
     assert.equal((await found()).state, "running");
   });
 
@@ -505,15 +585,15 @@ export function exerciseEndedLeases(open: OpenStore): void {
 
     assert.equal((await endLease(store, newLeaseEnd(retried, timedOut), over)).isNew, true);
 
-    assert.deepEqual(await answersTo(store, retried, over), Array(5).fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, retried, over), Array(5).fill("lost"));
     assert.equal((await found()).state, "queued");
     await store.releaseDelayed({ now: over, max: 9 });
     const lease = await leaseOne(store, workerId);
-    const { losses, failures } = await findLease(store, lease);
+    const { losses, failures } = await findLease({ store, workerId }, lease);
     assert.deepEqual([losses, failures], [0, 1]);
     const final = { kind: "finish", ...newRunEnd({ state: "failed", code: 50401 }) } as const;
     await endLease(store, newLeaseEnd(lease, { how: "timed_out", sequel: final }), over);
     assert.equal((await found()).statusCode, 50401);
-    assert.deepEqual(await answersTo(store, lease, over), Array(5).fill("lost"));
+    assert.deepEqual(await answersTo({ store, workerId }, lease, over), Array(5).fill("lost"));
   });
 }

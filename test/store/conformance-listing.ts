@@ -11,6 +11,7 @@ import {
   newTask,
   newTaskId,
   readyQuery,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   T0,
@@ -248,7 +249,7 @@ async function readAll(
 }
 
 function cancel(store: Store, accountId: number, id: string): ReturnType<Store["cancelTask"]> {
-  return store.cancelTask({ accountId, id, cancelledAt: T0 + 500, expiresAt: T0 + 777 });
+  return store.cancelTask({ accountId, id, cancelledAt: T0 + 500, ...retainedUntil(T0 + 777) });
 }
 
 /** The part of the conformance suite that is about cancelling tasks. */
@@ -277,7 +278,7 @@ export function exerciseCancelling(open: OpenStore): void {
       assert.equal(found.task.runs, hasRun ? 1 : 0);
       assert.equal(found.task.startedAt, before === "running" ? T0 : null);
 
-      const late = { accountId, id: task.id, cancelledAt: T0 + 9000, expiresAt: T0 + 9999 };
+      const late = { accountId, id: task.id, cancelledAt: T0 + 9000, ...retainedUntil(T0 + 9999) };
       assert.equal(await store.cancelTask(late), "cancelled before");
       await store.releaseDelayed({ now: T0 + 9000, max: 10 });
       assert.deepEqual(await store.claimTasks({ type: "echo", max: 10, now: T0 }), []);

@@ -227,7 +227,7 @@ export function exerciseOrders(open: OpenStore): void {
     await endDue(store, ["flying.example"], late);
     const [made] = await seedEnded(store, accountId, { hosts: ["made.example"], ...late });
     assert(made !== undefined);
-    await store.redeliver({ accountId, id: again.id, kind: null, now: ORDERED_AT });
+    await store.redeliver({ accountId, id: again.id, kind: null, states: null, now: ORDERED_AT });
     await endDue(store, ["again.example"], late);
 
     assert.equal(sum(await workOff(store, order.id)), 1);
@@ -441,12 +441,12 @@ export function exerciseShift(open: OpenStore): void {
     const read = () => dues(store, all);
     const [was] = [await read()];
 
-    assert.equal(await store.shiftAttempts({ after: T0 + 1000, by: 3_600_000 }), 1);
+    assert.equal(await store.shiftTimes({ after: T0 + 1000, by: 3_600_000 }), 1);
     assert.deepEqual(await read(), was.with(3, [T0 + 1000, T0 + 3_662_000]));
-    assert.equal(await store.shiftAttempts({ after: T0 + 1000, by: -3_600_000.4 }), 1);
+    assert.equal(await store.shiftTimes({ after: T0 + 1000, by: -3_600_000.4 }), 1);
     assert.deepEqual(await read(), was);
     // What is due later than `after`, and not what is due then.
-    assert.equal(await store.shiftAttempts({ after: T0 + 999, by: -10_000_000 }), 2);
+    assert.equal(await store.shiftTimes({ after: T0 + 999, by: -10_000_000 }), 2);
     assert.deepEqual(
       await read(),
       was.with(2, [T0 - 9_999_000]).with(3, [T0 + 1000, T0 - 9_938_000]),
@@ -455,7 +455,7 @@ export function exerciseShift(open: OpenStore): void {
       (await claimLanes(store, ["retried.example", "due.example"], { now: T0 })).length,
       2,
     );
-    assert.equal(await store.shiftAttempts({ after: 0, by: 1 }), 0);
+    assert.equal(await store.shiftTimes({ after: 0, by: 1 }), 0);
   });
 
   test("hastens what is due later than a first attempt or a retry may be, and nothing else", async (t) => {

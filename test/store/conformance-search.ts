@@ -20,6 +20,7 @@ import {
   newPost,
   newRefusedTask,
   newTask,
+  retainedUntil,
   seedAccount,
   T0,
   webhook,
@@ -85,10 +86,12 @@ async function makeTask(
   await store.insertTasks(newPost(accountId, [task], { createdAt }));
   const made = { ...known, id: task.id, type };
   if (fate === "queued") return { ...made, ...QUEUED, deliveries: [{ host, states: ["waiting"] }] };
-  if (fate === "delayed") return { ...made, ...QUEUED, deliveries: [] };
+  if (fate === "delayed") {
+    return { ...made, ...QUEUED, states: ["queued", "delayed"], deliveries: [] };
+  }
   if (fate === "cancelled") {
     const key = { accountId, id: task.id };
-    await store.cancelTask({ ...key, cancelledAt: createdAt, expiresAt: FAR });
+    await store.cancelTask({ ...key, cancelledAt: createdAt, ...retainedUntil(FAR) });
     return { ...made, code: 40_901, states: ["cancelled"], deliveries: [] };
   }
   const run = await claimOne(store);
@@ -113,7 +116,7 @@ async function makeTask(
   };
 }
 
-const QUEUED = { code: 40_602, states: ["queued"] } as const;
+const QUEUED = { code: 40_602, states: ["queued", "waiting"] } as const;
 
 async function deliver(
   store: Store,

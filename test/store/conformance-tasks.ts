@@ -10,6 +10,7 @@ import {
   newTask,
   newTaskId,
   readyQuery,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   seedFinished,
@@ -25,7 +26,7 @@ export function exercisePosting(open: OpenStore): void {
     const accountId = await seedAccount(store);
     const accepted = newTask({ inputText: `{"n":1}`, dataText: `{"type":"echo","tag":"a"}` });
     const refused = newRefusedTask({ inputText: `"x"`, tag: "b" });
-    const expiry = { refusedExpireAt: T0 + 77 };
+    const expiry = { refusedUntil: retainedUntil(T0 + 77) };
 
     await store.insertTasks(newPost(accountId, [accepted], { refused: [refused], ...expiry }));
 

@@ -9,6 +9,7 @@ import {
   newPost,
   newTask,
   newTaskId,
+  retainedUntil,
   seedAccount,
   seedDelivery,
   seedWorker,
@@ -75,7 +76,7 @@ export function exerciseTimeline(open: OpenStore): void {
     assert.deepEqual(held?.lease, {
       ...{ worker: "press", claimedAt: T0, expiresAt: leaseExpiresAt, ending: null },
     });
-    await store.cancelTask({ accountId, id: task.id, cancelledAt: T0, expiresAt: T0 });
+    await store.cancelTask({ accountId, id: task.id, cancelledAt: T0, ...retainedUntil(T0) });
     const ended = await store.findTimeline({ scope: accountId, id: task.id });
     assert.equal(ended?.lease?.ending, "cancelled");
   });
@@ -88,7 +89,13 @@ export function exerciseTimeline(open: OpenStore): void {
     await seedEnded(store, eve, { hosts: hosts.slice(0, 5), state: "refused" });
     assert(first !== undefined);
     // A fresh series: its delivery is counted where its newest attempt stands.
-    await store.redeliver({ accountId: ada, id: first.id, kind: null, now: T0 + 1000 });
+    await store.redeliver({
+      accountId: ada,
+      id: first.id,
+      kind: null,
+      states: null,
+      now: T0 + 1000,
+    });
     await endDue(store, ["0.example"], { state: "delivered", endedAt: T0 + 9000 });
     const filters = [
       deliveryFilter(),

@@ -5,6 +5,7 @@ import type { Store } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimOne,
+  giveUpAll,
   newAttemptRecord,
   newFinish,
   newKeyToStore,
@@ -51,10 +52,18 @@ export function exerciseWatch(open: OpenStore): void {
     assert.deepEqual(take(), [ada], "an attempt was started");
     await store.recordAttempt(newAttemptRecord(attempt));
     assert.deepEqual(take(), [ada], "an attempt has ended");
-    await store.redeliver({ accountId: ada, id: task.id, kind: null, now: T0 + 2000 });
+    await store.redeliver({
+      accountId: ada,
+      id: task.id,
+      kind: null,
+      states: null,
+      now: T0 + 2000,
+    });
     assert.deepEqual(take(), [ada], "it is sent again");
     await store.collectTask({ accountId: ada, id: task.id });
     assert.deepEqual(take(), [ada], "collected");
+    await giveUpAll(store);
+    take();
     await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 10 });
     assert.deepEqual(take(), [ada], "erased");
   });

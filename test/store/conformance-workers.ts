@@ -93,7 +93,8 @@ export function exerciseWorkers(open: OpenStore): void {
     await store.insertTasks(newPost(accountId, [newTask()]));
     const ended = await leaseOne(store, a);
     const sequel = { kind: "requeue", isRunCounted: false } as const;
-    await store.endLeases({ ends: [{ ...ended, how: "released", sequel }], now: T0 });
+    const ends = [{ ...ended, how: "released", sequel }] as const;
+    await store.endLeases({ ends, workerId: a, now: T0 });
 
     const listed = await store.listWorkers();
 

@@ -6,6 +6,7 @@ import type { AttemptRef } from "../../src/store/store.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
 import {
+  giveUpAll,
   newAccessRequest,
   newAccount,
   newAttemptResult,
@@ -13,12 +14,14 @@ import {
   newKeyToStore,
   newLeaseClaim,
   newPost,
+  newReading,
   newRefusedTask,
   newStale,
   newTask,
   newTaskId,
   newWorker,
   readyQuery,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   seedDelivery,
@@ -29,6 +32,7 @@ import {
 } from "../helpers/store.ts";
 import { exerciseAccess } from "./conformance-access.ts";
 import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
+import { exerciseClock } from "./conformance-clock.ts";
 import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
@@ -40,6 +44,7 @@ import { exerciseEndedLeases, exerciseHeldLeases, exerciseLeases } from "./confo
 import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
 import { exerciseOrders, exerciseShift } from "./conformance-redelivery.ts";
 import { exerciseSearch } from "./conformance-search.ts";
+import { exerciseKeptSecrets } from "./conformance-secrets.ts";
 import { exerciseSessions } from "./conformance-sessions.ts";
 import { exercisePosting, exerciseReady, exerciseRunning } from "./conformance-tasks.ts";
 import { exerciseTimeline } from "./conformance-timeline.ts";
@@ -65,6 +70,7 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: accounts and keys`, () => exerciseAccounts(open));
   describe(`${name}: what an account is shown`, () => exerciseAccountData(open));
   describe(`${name}: webhook secrets`, () => exerciseSecrets(open));
+  describe(`${name}: what daemons keep for themselves`, () => exerciseKeptSecrets(open));
   describe(`${name}: access requests`, () => exerciseAccess(open));
   describe(`${name}: posting and reading tasks`, () => exercisePosting(open));
   describe(`${name}: idempotency keys`, () => exerciseIdempotency(open));
@@ -77,6 +83,7 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: whose turn it is`, () => exerciseFairness(open));
   describe(`${name}: workers`, () => exerciseWorkers(open));
   describe(`${name}: sign-ins of the dashboard`, () => exerciseSessions(open));
+  describe(`${name}: the machine's clock`, () => exerciseClock(open));
   describe(`${name}: leases`, () => exerciseLeases(open));
   describe(`${name}: leases that are held`, () => exerciseHeldLeases(open));
   describe(`${name}: leases that ran out`, () => exerciseEndedLeases(open));
@@ -105,8 +112,12 @@ function exerciseUpkeep(open: OpenStore): void {
     const old = await seedDelivery(store, accountId);
     const [late, refused, waiting] = [newTask(), newRefusedTask(), newTask()];
     await seedFinished(store, accountId, { tasks: [late], endedAt: T0 + 1001 });
-    const post = newPost(accountId, [waiting], { refused: [refused], refusedExpireAt: expiresAt });
+    const post = newPost(accountId, [waiting], {
+      refused: [refused],
+      refusedUntil: retainedUntil(expiresAt),
+    });
     await store.insertTasks(post);
+    await giveUpAll(store);
 
     assert.equal(await store.eraseExpired({ now: expiresAt - 1, max: 10 }), 0);
     assert.equal(await store.eraseExpired({ now: expiresAt, max: 10 }), 2);
@@ -130,7 +141,10 @@ function exerciseUpkeep(open: OpenStore): void {
     const accountId = await seedAccount(store);
     const refused = [5, 1, 4, 2, 3].map((order) => ({ order, task: newRefusedTask() }));
     for (const { order, task } of refused) {
-      const post = newPost(accountId, [], { refused: [task], refusedExpireAt: T0 + order });
+      const post = newPost(accountId, [], {
+        refused: [task],
+        refusedUntil: retainedUntil(T0 + order),
+      });
       await store.insertTasks(post);
     }
     const left = async () => {
@@ -156,7 +170,7 @@ function exerciseUpkeep(open: OpenStore): void {
     for (const size of megabytes) {
       const text = JSON.stringify("é".repeat(size * 500_000));
       const key = `key ${size} ${newTaskId()}`;
-      const idempotency = { key, bodyHash: "hash", answerText: text, validSince: T0 };
+      const idempotency = { key, bodyHash: "hash", answerText: text, steadyAt: T0, eraseAt: T0 };
       const refused = [newRefusedTask({ inputText: text })];
       await store.insertTasks(newPost(accountId, [], { refused, idempotency }));
     }
@@ -356,9 +370,9 @@ const CALLS = {
   denyAccessRequest: (store) => store.denyAccessRequest({ id: "x", decidedAt: T0 }),
   insertTasks: (store) => store.insertTasks(newPost(1, [newTask()])),
   findTask: (store) => store.findTask(KEY),
-  findKeptAnswer: (store) => store.findKeptAnswer({ accountId: 1, key: "k", validSince: T0 }),
+  findKeptAnswer: (store) => store.findKeptAnswer({ accountId: 1, key: "k", steadyAt: T0 }),
   collectTask: (store) => store.collectTask(KEY),
-  cancelTask: (store) => store.cancelTask({ ...KEY, cancelledAt: T0, expiresAt: T0 }),
+  cancelTask: (store) => store.cancelTask({ ...KEY, cancelledAt: T0, ...retainedUntil(T0) }),
   listTasks: (store) => store.listTasks(taskQuery(1)),
   listReady: (store) => store.listReady(readyQuery(1)),
   claimTasks: (store) => store.claimTasks({ type: "echo", max: 1, now: T0 }),
@@ -370,10 +384,10 @@ const CALLS = {
   listTypeWork: (store) => store.listTypeWork({ types: ["echo"], waitingMax: 1 }),
   listQueuedTypes: (store) => store.listQueuedTypes(),
   claimLeases: (store) => store.claimLeases(newLeaseClaim(1)),
-  extendLeases: (store) => store.extendLeases({ leases: [], now: T0 }),
-  endLeases: (store) => store.endLeases({ ends: [], now: T0 }),
+  extendLeases: (store) => store.extendLeases({ leases: [], workerId: 1, now: T0 }),
+  endLeases: (store) => store.endLeases({ ends: [], workerId: null, now: T0 }),
   resumeLeases: (store) => store.resumeLeases({ now: T0 }),
-  findLeases: (store) => store.findLeases([]),
+  findLeases: (store) => store.findLeases({ leases: [], workerId: 1 }),
   listDueLeases: (store) => store.listDueLeases({ now: T0, max: 1 }),
   createWorker: (store) => store.createWorker(newWorker()),
   listWorkers: (store) => store.listWorkers(),
@@ -391,8 +405,12 @@ const CALLS = {
       decision: { state: "given_up" },
     }),
   listDeliveries: (store) => store.listDeliveries(KEY),
-  redeliver: (store) => store.redeliver({ ...KEY, kind: null, now: T0 }),
-  shiftAttempts: (store) => store.shiftAttempts({ after: T0, by: 1 }),
+  redeliver: (store) => store.redeliver({ ...KEY, kind: null, states: null, now: T0 }),
+  findClockReading: (store) => store.findClockReading(),
+  keepClockReading: (store) => store.keepClockReading(newReading()),
+  resumeClock: (store) =>
+    store.resumeClock({ reading: newReading(), stepMs: 0, isElapsedKnown: true }),
+  shiftTimes: (store) => store.shiftTimes({ after: T0, by: 1 }),
   hastenAttempts: (store) => store.hastenAttempts({ now: T0, latest: T0 }),
   findTaskDeliveries: (store) => store.findTaskDeliveries("x"),
   listAllDeliveries: (store) =>
@@ -417,6 +435,7 @@ const CALLS = {
   findOldestWaiting: (store) => store.findOldestWaiting(1),
   listAccountOverviews: (store) =>
     store.listAccountOverviews({ part: null, after: null, limit: 1, now: T0 }),
+  keepSecret: (store) => store.keepSecret({ name: "cursors", fresh: "a" }),
   sampleQueues: (store) => store.sampleQueues({ now: T0 }),
   foldTraffic: (store) => store.foldTraffic({ minutesBefore: T0 }),
   createSession: (store) =>
@@ -431,7 +450,9 @@ const CALLS = {
   },
   usedBytes: (store) => store.usedBytes(),
   reclaimSpace: (store) => store.reclaimSpace(),
+  tryWrite: (store) => store.tryWrite(),
+  checkFile: (store) => store.checkFile(),
 } satisfies Record<
-  Exclude<keyof Store, "watch" | "fault" | "close">,
+  Exclude<keyof Store, "watch" | "fault" | "shortage" | "lookAtFile" | "close">,
   (store: Store) => Promise<unknown>
 >;

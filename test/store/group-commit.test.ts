@@ -52,7 +52,7 @@ class FakeTransport implements BatchTransport {
   commit(): void {
     const batch = this.batches[this.batches.length - this.#waiting.length] ?? [];
     const replies = batch.map((operation) => ({ kind: "done", value: idOf(operation) }) as const);
-    this.reply({ kind: "committed", replies, changed: [] });
+    this.reply({ kind: "committed", replies, changed: [], hasWritten: true });
   }
 }
 
@@ -194,7 +194,10 @@ describe("replies", () => {
     const first = submit("a");
     await transport.whenSent(1);
     transport.reply({
-      ...{ kind: "committed", replies: [{ kind: "done", value: null }], changed: [1, 7] },
+      kind: "committed",
+      replies: [{ kind: "done", value: null }],
+      changed: [1, 7],
+      hasWritten: true,
     });
     await first;
     await turn();
@@ -229,6 +232,7 @@ describe("replies", () => {
         { kind: "done", value: 2 },
       ],
       changed: [],
+      hasWritten: true,
     });
 
     assert.deepEqual(await Promise.all([before, after]), ["1", "2"]);
@@ -250,6 +254,60 @@ describe("replies", () => {
       assert.equal(group.fault, null);
     });
   }
+
+  test("a batch without room is remembered until one has found some", async () => {
+    const { transport, group, submit } = setUp();
+    const end = async (reply: BatchReply): Promise<string | null> => {
+      const all = [submit("a")];
+      await answerAll(transport, { all, answer: reply });
+      return group.shortage?.message ?? null;
+    };
+    const done = { kind: "committed", replies: [{ kind: "done", value: 1 }], changed: [] } as const;
+    assert.equal(group.shortage, null);
+
+    assert.match((await end({ kind: "full", message: "no room" })) ?? "", /no room/);
+    // Neither says that there is room now.
+    assert.match((await end({ ...done, hasWritten: false })) ?? "", /no room/);
+    assert.match((await end({ kind: "busy", message: "locked" })) ?? "", /no room/);
+    assert.equal(await end({ ...done, hasWritten: true }), null);
+    assert.equal(group.fault, null);
+  });
+
+  test("of a batch whose fate is unknown that is said, and of what comes after it that it failed", async () => {
+    const { transport, group, submit } = setUp({ batchWeightMax: 1 });
+    const lost = submit("a");
+    await transport.whenSent(1);
+    const waiting = submit("b");
+    transport.reply({ kind: "unknown", message: "the writer thread has ended" });
+
+    assert.deepEqual(await Promise.all([lost, waiting]), ["unknown", "failed"]);
+    assert.equal(await submit("c"), "failed");
+    assert.equal(group.fault?.kind, "failed");
+    await group.drain();
+  });
+
+  test("an operation that a committed batch has no reply to may have happened", async () => {
+    const { transport, submit } = setUp();
+    const all = [submit("a"), submit("b")];
+    await transport.whenSent(1);
+    const replies = [{ kind: "done", value: "a" }] as const;
+    transport.reply({ kind: "committed", replies, changed: [], hasWritten: true });
+
+    assert.deepEqual(await Promise.all(all), ["a", "unknown"]);
+  });
+
+  test("a transport that throws leaves the fate of its batch unknown, and ends all writing", async () => {
+    const { transport, group, submit } = setUp();
+    transport.send = () => Promise.reject(new Error("bug"));
+    const options = { weight: 1, mayShed: false };
+
+    await assert.rejects(group.submit("collectTask", { accountId: 1, id: "a" }, options), {
+      kind: "unknown",
+      message: "whether this was written is not known; look before you repeat it: bug",
+    });
+    assert.equal(await submit("b"), "failed");
+    await group.drain();
+  });
 
   test("nothing is tried again by itself", async () => {
     const { transport, submit } = setUp();

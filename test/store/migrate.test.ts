@@ -6,14 +6,16 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  truncateSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
+import { IDEMPOTENCY_MS } from "../../src/domain/retention.ts";
 import type { TaskState } from "../../src/domain/task.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
 import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
@@ -31,6 +33,7 @@ import {
   newDatabaseFile,
   newLeaseClaim,
   openTestStore,
+  RETENTION_MS,
   seedWorker,
   T0,
   taskQuery,
@@ -73,9 +76,18 @@ test("gives a new file the whole schema and its version", async (t) => {
 
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.deepEqual(tables(connection), [
-    ...["access_requests", "accounts", "attempts", "deliveries", "host_failures", "host_traffic"],
-    ...["idempotency_keys", "keys", "leases", "redelivery_orders", "sessions", "sign_in_links"],
-    ...["task_counts", "task_inputs", "task_results", "tasks", "traffic", "workers"],
+    ...["access_requests", "accounts", "attempts", "clock_readings", "deliveries", "host_failures"],
+    ...["host_traffic", "idempotency_keys", "keys", "leases", "redelivery_orders", "secrets"],
+    ...[
+      "sessions",
+      "sign_in_links",
+      "task_counts",
+      "task_inputs",
+      "task_results",
+      "tasks",
+      "traffic",
+      "workers",
+    ],
   ]);
 });
 
@@ -274,7 +286,8 @@ function seedFourthVersion(t: TestContext): string {
     INSERT INTO accounts (login, webhook_secret, created_at)
     VALUES ('ada', 's', 1), ('bob', 's', 1), ('eve', 's', 1);
     INSERT INTO task_counts (account_seq, state, count)
-    VALUES (1, 'completed', 3), (1, 'failed', 2), (2, 'completed', 1), (2, 'queued', 1);`);
+    VALUES (1, 'completed', 3), (1, 'failed', 2), (2, 'completed', 1), (2, 'queued', 3),
+      (3, 'queued', 1);`);
   const insertTask = connection.prepare(`
     INSERT INTO tasks (id, account_seq, state, status_code, type, created_at, data_text, runs, ready)
     VALUES (?, ?, ?, 20000, 'echo', 1, '{"type":"echo"}', ?, ?)`);
@@ -285,6 +298,9 @@ function seedFourthVersion(t: TestContext): string {
   insertTask.run("refused", 1, "failed", 0, 0);
   insertTask.run("another's", 2, "completed", 1, 1);
   insertTask.run("waits", 2, "queued", 0, 0);
+  insertTask.run("starts later", 2, "delayed", 0, 0);
+  insertTask.run("starts later too", 2, "delayed", 0, 0);
+  insertTask.run("only this", 3, "delayed", 0, 0);
   seedFourthDeliveries(connection);
   connection.close();
   return file;
@@ -340,15 +356,27 @@ test("brings a file of the fourth version to the schema of a new one, with all t
 
   await assertLikeNew(t, file);
   assert.equal(existsSync(`${file}.v4.bak`), true);
-  const none = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
+  const none = { queued: 0, delayed: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
   const ada = { ...none, completed: 3, failed: 2, ready: 3, retrying: 2, undelivered: 2 };
-  const bob = { ...none, queued: 1, completed: 1, ready: 1, retrying: 1, undelivered: 0 };
+  const bob = {
+    ...none,
+    queued: 1,
+    delayed: 2,
+    completed: 1,
+    ready: 1,
+    retrying: 1,
+    undelivered: 0,
+  };
   assert.deepEqual(await store.countWork(1), ada);
   assert.deepEqual(await store.countWork(2), bob);
-  assert.deepEqual(await store.countWork(3), { ...none, ready: 0, retrying: 0, undelivered: 0 });
+  const eve = { ...none, delayed: 1, ready: 0, retrying: 0, undelivered: 0 };
+  assert.deepEqual(await store.countWork(3), eve);
+  const data = await store.findAccountData({ accountId: 2, revokedMax: 0 });
+  assert.equal(data?.taskCounts.queued, 3);
   const all = {
     ...none,
     queued: 1,
+    delayed: 3,
     completed: 4,
     failed: 2,
     ready: 4,
@@ -362,6 +390,36 @@ test("brings a file of the fourth version to the schema of a new one, with all t
     { ...done, hasDelivered: true, hasCollected: true },
     { ...done, hasDelivered: false, hasCollected: false },
   ]);
+});
+
+const FIFTH_SCHEMA = readFileSync(new URL("../fixtures/schema-v5.sql", import.meta.url), "utf8");
+
+test("brings a file of the fifth version to the schema of a new one, with what it keeps for as long as before", async (t) => {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: FIFTH_SCHEMA, version: 5, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1);
+    INSERT INTO tasks (id, account_seq, state, status_code, created_at, completed_at, expires_at, data_text)
+    VALUES
+      ('ended', 1, 'completed', 20000, ${T0}, ${T0}, ${T0 + RETENTION_MS}, '{}'),
+      ('waits', 1, 'queued', 40602, ${T0}, NULL, NULL, '{}');
+    INSERT INTO task_counts (account_seq, state, count) VALUES (1, 'completed', 1), (1, 'queued', 1);
+    INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, created_at)
+    VALUES (1, 'k', 'hash', '{}', ${T0});`);
+  connection.close();
+
+  const store = await openTestStore(t, { file });
+
+  await assertLikeNew(t, file);
+  const find = (steadyAt: number) => store.findKeptAnswer({ accountId: 1, key: "k", steadyAt });
+  assert.notEqual(await find(T0 + IDEMPOTENCY_MS), null);
+  assert.equal(await find(T0 + IDEMPOTENCY_MS + 1), null);
+  assert.equal(await store.findClockReading(), null);
+  assert.equal(await store.eraseExpired({ now: T0 + RETENTION_MS - 1, max: 9 }), 0);
+  assert.equal(await store.eraseExpired({ now: T0 + RETENTION_MS, max: 9 }), 1);
+  assert.equal(await store.findTask({ accountId: 1, id: "ended" }), null);
 });
 
 test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {
@@ -493,15 +551,65 @@ test("refuses a file from which no way leads to its version", (t) => {
   assert.deepEqual(tables(connection), ["notes"]);
 });
 
-test("keeps the copy that an earlier try made", (t) => {
+test("takes the copy that an earlier try made for the copy, and says so", (t) => {
   const connection = openVersion1(t);
   const copy = `${connection.name}.v1.bak`;
-  writeFileSync(copy, "the first copy");
+  connection.prepare("VACUUM INTO ?").run(copy);
+  const before = statSync(copy);
+  const told: unknown[] = [];
 
-  migrate(connection, planTo(3));
+  migrate(connection, planTo(3), (start) => told.push(start));
 
-  assert.equal(readFileSync(copy, "utf8"), "the first copy");
+  assert.deepEqual(told, [{ from: 1, to: 3, copy }]);
+  assert.deepEqual([statSync(copy).ino, statSync(copy).mtimeMs], [before.ino, before.mtimeMs]);
+  assert.deepEqual(copiesOf(connection), [copy]);
 });
+
+function copiesOf({ name }: Connection): readonly string[] {
+  const names = readdirSync(dirname(name)).filter((each) => each.includes(".bak"));
+  return names.map((each) => join(dirname(name), each)).sort();
+}
+
+/** What lies at the copy's name, made from a whole copy. */
+const others: readonly (readonly [what: string, spoil: (copy: string) => void])[] = [
+  ["a text", (copy) => writeFileSync(copy, "the first copy")],
+  ["an empty file", (copy) => writeFileSync(copy, "")],
+  ["a copy of another version", (copy) => change(copy, "PRAGMA user_version = 2")],
+  ["another program's database", (copy) => change(copy, "PRAGMA application_id = 7")],
+  ["a copy without a row", (copy) => change(copy, "DELETE FROM notes")],
+  ["a copy with another row", (copy) => change(copy, "UPDATE notes SET a = 'two'")],
+  ["a copy with a row more", (copy) => change(copy, "INSERT INTO notes VALUES ('two')")],
+  ["a copy with a table less", (copy) => change(copy, "DROP TABLE notes")],
+  ["half a copy", (copy) => truncateSync(copy, 4096)],
+  ["a damaged copy", (copy) => writeFileSync(copy, readFileSync(copy).fill(0, 8192))],
+];
+
+function change(file: string, sql: string): void {
+  const connection = new Database(file);
+  connection.exec(sql);
+  connection.close();
+}
+
+for (const [what, spoil] of others) {
+  test(`copies the file under another name where ${what} has the first, and says which`, (t) => {
+    const connection = openVersion1(t);
+    const first = `${connection.name}.v1.bak`;
+    const second = `${connection.name}.v1.2.bak`;
+    connection.prepare("VACUUM INTO ?").run(first);
+    spoil(first);
+    const before = readFileSync(first);
+    const told: unknown[] = [];
+
+    migrate(connection, planTo(3), (start) => told.push(start));
+
+    assert.deepEqual(told, [{ from: 1, to: 3, copy: second }]);
+    assert.deepEqual(readFileSync(first), before);
+    const copy = openReader(t, second);
+    assert.equal(versionOf(copy), 1);
+    assert.deepEqual(notes(copy), [{ a: "one" }]);
+    assert.equal(versionOf(connection), 3);
+  });
+}
 
 test("refuses a file that is newer than the program, and leaves what is in it", async (t) => {
   const file = newDatabaseFile(t);

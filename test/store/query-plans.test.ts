@@ -7,6 +7,7 @@ import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
 import * as attemptSchedule from "../../src/store/sqlite/attempt-schedule.ts";
+import * as clockReadings from "../../src/store/sqlite/clock-readings.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
@@ -57,7 +58,13 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   }),
   ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({ ...attemptClaims, ...deliveries, ...accounts, ...upkeep }),
-  ...statementsOf({ ...attemptSchedule, ...deliveryFilters, ...deliveryLog, ...redeliveryOrders }),
+  ...statementsOf({
+    ...attemptSchedule,
+    ...clockReadings,
+    ...deliveryFilters,
+    ...deliveryLog,
+    ...redeliveryOrders,
+  }),
   ...statementsOf(prefixed("LIST_READY_BY", tasks.LIST_READY_BY)),
   ...statementsOf({ ...accessRequests, ...typeWork }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
@@ -87,6 +94,8 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   SHIFT_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],
   SHIFT_RUNS: ["SEARCH tasks USING INDEX tasks_delayed (start_at>?)"],
   SHIFT_LEASES: ["SCAN leases USING INDEX leases_held"],
+  // They are made one by one.
+  SHIFT_LINKS: ["SCAN sign_in_links"],
   HASTEN_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],
   FIND_ACCOUNT_SEQ: ["SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (login=?)"],
   FIND_TASK_SEQ: ["SEARCH tasks USING COVERING INDEX sqlite_autoindex_tasks_1 (id=?)"],
@@ -214,14 +223,14 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   FIND_ANSWER: [
     "SEARCH idempotency_keys USING INDEX sqlite_autoindex_idempotency_keys_1 (account_seq=? AND key=?)",
   ],
-  SIZE_ANSWERS: ["SEARCH idempotency_keys USING INDEX idempotency_keys_by_age (created_at<?)"],
+  SIZE_ANSWERS: ["SEARCH idempotency_keys USING INDEX idempotency_keys_by_age (erase_at<?)"],
   ERASE_ANSWERS: [
     "SEARCH idempotency_keys USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH idempotency_keys USING COVERING INDEX idempotency_keys_by_age (created_at<?)",
+    "SEARCH idempotency_keys USING COVERING INDEX idempotency_keys_by_age (erase_at<?)",
   ],
   ERASE_REQUESTS: [
     "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH access_requests USING INDEX access_requests_decided (decided_at<?)",
+    "SEARCH access_requests USING INDEX access_requests_decided (decided_at>? AND decided_at<?)",
   ],
   LIST_READY_BY_all: ["SEARCH t USING INDEX tasks_ready (account_seq=? AND completed_at>?)"],
   LIST_READY_BY_tag: [
@@ -290,13 +299,18 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
   ],
   SIZE_EXPIRED: [
-    "SEARCH t USING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
+    "SEARCH t USING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
     "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
+  KEEP_UNDELIVERED: [
+    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
+    "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
+  ],
   ERASE_EXPIRED: [
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH tasks USING COVERING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
+    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
     "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
     "SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH task_results USING INTEGER PRIMARY KEY (rowid=?)",
@@ -325,34 +339,29 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   ERASE_FOLDED: [
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
   ],
-  OLD_TRAFFIC: ["SEARCH traffic USING COVERING INDEX traffic_by_age (step_ms=? AND at<?)"],
+  OLD_TRAFFIC: ["SEARCH traffic USING COVERING INDEX traffic_by_age (step_ms=? AND at>? AND at<?)"],
   ERASE_STEP: ["SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)"],
   ERASE_HOST_TRAFFIC: [
     "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
-    "SEARCH host_traffic USING COVERING INDEX host_traffic_by_age (at<?)",
+    "SEARCH host_traffic USING COVERING INDEX host_traffic_by_age (at>? AND at<?)",
   ],
   ERASE_HOST_FAILURES: [
     "SEARCH host_failures USING PRIMARY KEY (account_seq=? AND host=?)",
-    "SEARCH host_failures USING COVERING INDEX host_failures_by_age (ended_at<?)",
+    "SEARCH host_failures USING COVERING INDEX host_failures_by_age (ended_at>? AND ended_at<?)",
   ],
   ERASE_SESSIONS: [
     "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH sessions USING COVERING INDEX sessions_by_age (created_at<?)",
   ],
   ERASE_LINKS: ["SEARCH sign_in_links USING PRIMARY KEY (hash=?)", "SCAN sign_in_links"],
-  COUNT_RETRYING: [
-    "SEARCH tasks USING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
-    "SCAN t",
-    "SEARCH a USING INDEX attempts_by_delivery (task_seq=?)",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
   SELECT_TRAFFIC: [
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
   ],
   SUM_OF_WORD: ["SCAN task_counts"],
   COUNT_UNDELIVERED: [
-    "SEARCH tasks USING INDEX tasks_expiring (expires_at>? AND expires_at<?)",
-    "SCAN t",
+    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
+    "SCAN due",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
     "USE TEMP B-TREE FOR GROUP BY",
   ],
@@ -417,7 +426,7 @@ async function seedLeases(store: Store): Promise<void> {
   }
   const leased = await store.claimLeases(newLeaseClaim(1, { max: 50 }));
   const ends = leased.slice(20).map((lease) => newLeaseEnd(lease));
-  await store.endLeases({ ends, now: T0 });
+  await store.endLeases({ ends, workerId: 1, now: T0 });
 }
 
 /** One account with many keys, most of them revoked. */

@@ -10,6 +10,7 @@ import {
   newPost,
   newRefusedTask,
   newTask,
+  retainedUntil,
   RETENTION_MS,
   seedAccount,
   T0,
@@ -59,7 +60,7 @@ const STEPS = {
     const accountId = chosen(accounts, pick);
     const [task, twin] = [newTask(), newTask()];
     const key = `key of ${task.id}`;
-    const idempotency = { key, bodyHash: "hash", answerText: "{}", validSince: T0 };
+    const idempotency = { key, bodyHash: "hash", answerText: "{}", steadyAt: T0, eraseAt: T0 };
     const posts = [task, twin].map((each) => newPost(accountId, [each], { idempotency }));
     await Promise.all(posts.map((post) => store.insertTasks(post)));
     ids.push({ accountId, id: task.id });
@@ -98,7 +99,7 @@ const STEPS = {
   },
   async cancel({ store, ids }, pick) {
     const cancelledAt = timeOf(pick);
-    const times = { cancelledAt, expiresAt: cancelledAt + RETENTION_MS };
+    const times = { cancelledAt, ...retainedUntil(cancelledAt + RETENTION_MS) };
     await store.cancelTask({ ...chosen(ids, pick), ...times });
   },
   async collect({ store, ids }, pick) {
@@ -121,7 +122,7 @@ const STEPS = {
     await store.recordAttempt(broken as unknown as AttemptRecord);
   },
   async redeliver({ store, ids }, pick) {
-    await store.redeliver({ ...chosen(ids, pick), kind: null, now: T0 });
+    await store.redeliver({ ...chosen(ids, pick), kind: null, states: null, now: T0 });
   },
   // Few at a time: fresh series are sent first, and what is retried would never come to its end.
   async redeliverMany({ store }, pick) {

@@ -59,7 +59,8 @@ const OF_DELIVERY = "attempts_by_delivery (task_seq=? AND kind=?)";
 const FILTER = [
   ...["SCAN p", BY_SEQ, "SCAN json_each VIRTUAL TABLE INDEX 1:"],
   ...["SEARCH d USING PRIMARY KEY (task_seq=?)", "SCAN json_each VIRTUAL TABLE INDEX 1:"],
-  ...[`SEARCH attempts USING INDEX ${OF_DELIVERY}`, `SEARCH attempts USING INDEX ${OF_DELIVERY}`],
+  ...[`SEARCH attempts USING INDEX ${OF_DELIVERY}`],
+  "SEARCH attempts USING INDEX attempts_retrying (task_seq=?)",
   "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
 ];
 
@@ -71,10 +72,8 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
   id: ["SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   ready: ["SCAN t USING INDEX tasks_ready"],
   readyOfAccount: ["SEARCH t USING INDEX tasks_ready (account_seq=?)"],
-  queued: [
-    ...["COMPOUND QUERY", "LEFT-MOST SUBQUERY", "SCAN t USING INDEX tasks_queued"],
-    ...["UNION ALL", "SCAN t USING INDEX tasks_delayed"],
-  ],
+  waiting: ["SCAN t USING INDEX tasks_queued"],
+  delayed: ["SCAN t USING INDEX tasks_delayed"],
   running: ["SCAN t USING INDEX tasks_running"],
   tag: [
     ACCOUNTS,

@@ -10,6 +10,7 @@ import { StoreError, type Store, type StoreErrorKind } from "../../src/store/sto
 import {
   claimAttempt,
   claimOne,
+  giveUpAll,
   newAttemptRecord,
   newDatabaseFile,
   newFinish,
@@ -18,9 +19,9 @@ import {
   newTask,
   newTaskId,
   openTestStore,
+  RETENTION_MS,
   seedAccount,
   seedFinished,
-  RETENTION_MS,
   T0,
   taskQuery,
   webhook,
@@ -61,6 +62,7 @@ test("an erased task leaves no row behind in any table", async (t) => {
   assert.deepEqual(counts(), {
     ...{ tasks: 2, task_inputs: 1, task_results: 2, deliveries: 2, attempts: 3 },
   });
+  await giveUpAll(store);
 
   assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 }), 2);
 
@@ -173,7 +175,7 @@ test("a file that cannot be opened rejects the opening, for either writer", asyn
 
 test("a StoreError says which failures may pass", () => {
   const cases = {
-    ...{ failed: false, closed: false },
+    ...{ failed: false, closed: false, unknown: false },
     ...{ full: true, busy: true, overloaded: true },
   } satisfies Record<StoreErrorKind, boolean>;
 

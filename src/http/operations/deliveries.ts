@@ -1,11 +1,12 @@
 import { attemptDocument } from "../../domain/attempt-document.ts";
-import { DELIVERY_KINDS, type DeliveryKind } from "../../domain/delivery.ts";
+import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryKind } from "../../domain/delivery.ts";
 import { isId } from "../../domain/id.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task.ts";
 import { timeText } from "../../domain/time.ts";
 import type { Delivery, Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
+import { optionalEndedStates } from "../ended-states.ts";
 import { invalidField, optionalWord } from "../fields.ts";
 import { tooManyRequests } from "../gate.ts";
 import { schemaRef } from "../json-schema.ts";
@@ -54,7 +55,7 @@ export function deliveryList(deps: DeliveriesDeps): Operation {
 
 /**
  * POST /v1/tasks/redeliver/{id}: a fresh series of attempts for what was delivered, given up or refused; what is
- * scheduled is made due now, what is in flight stays.
+ * scheduled is made due now, what is in flight stays. With states, only what has ended so is sent.
  */
 export function redeliver(deps: DeliveriesDeps): Operation {
   return defineOperation({
@@ -66,6 +67,9 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       kind: "fields",
       fields: {
         kind: optionalWord(DELIVERY_KINDS, "Only this one; else every webhook of the task."),
+        states: optionalEndedStates(
+          "Only what has ended so; what is scheduled then stays as it is. Else whatever has ended, also what arrived.",
+        ),
       },
       isOptional: true,
     },
@@ -75,13 +79,18 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       summary: "Send a task's webhooks again",
       description:
         "Starts a fresh series of attempts for what was delivered, given up or refused. What is scheduled is made due " +
-        "now; what is in flight stays. A task may be sent again thirty times a minute.",
+        "now; what is in flight stays. With `states` only what has ended so, such as what did not arrive. A task may be " +
+        "sent again thirty times a minute.",
       params: { id: TASK_ID_PARAM },
       answer: ANSWER,
       codes: [40401, 40403, 40501, 50700],
-      examples: { all: {}, one: { kind: "postback" } },
+      examples: {
+        all: {},
+        one: { kind: "postback" },
+        undelivered: { states: UNDELIVERED_STATES },
+      },
     },
-    async handle({ holder, params, body: { kind }, now }) {
+    async handle({ holder, params, body: { kind, states }, now }) {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
       const before = await findDeliveries(key, { deps, now });
       if (kind !== null && !before.some((each) => each.kind === kind)) throw noDelivery(kind);
@@ -89,7 +98,7 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       const headers = rateLimitHeaders("redeliveries", verdict);
       if (!verdict.isAllowed)
         throw tooManyRequests(verdict.resetSeconds, { detail: TOO_OFTEN, headers });
-      const hosts = await deps.store.redeliver({ ...key, kind, now });
+      const hosts = await deps.store.redeliver({ ...key, kind, states, now });
       if (hosts.length > 0) deps.wakeDeliveries(hosts);
       return { ...answer(key.id, await findDeliveries(key, { deps, now })), headers };
     },

@@ -1,8 +1,8 @@
+import { StatusError } from "../../domain/status.ts";
 import type { LiveFeed } from "../live-feed.ts";
 import type { AnswerHeaderDoc } from "../operation.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { NO_STORE } from "../respond.ts";
 
 export interface EventsDeps {
   readonly liveFeed: Pick<LiveFeed, "open">;
@@ -14,11 +14,6 @@ const CONTENT_TYPE = "text/event-stream";
 const UNBUFFERED = { "x-accel-buffering": "no" } as const;
 
 const HEADER_DOCS: Readonly<Record<string, AnswerHeaderDoc>> = {
-  "Cache-Control": {
-    description: "An answer that never ends is kept by nobody.",
-    schema: { const: "no-store" },
-    isAlways: true,
-  },
   "X-Accel-Buffering": {
     description: "Asks proxies to pass on each event as it comes.",
     schema: { const: "no" },
@@ -63,15 +58,26 @@ export function events({ liveFeed }: EventsDeps): Operation {
       answerExamples: { change: EXAMPLE },
       codes: [42900],
     },
-    handle({ scope, credential, stillAdmitted, headers }) {
+    handle({ scope, credential, admitAgain, headers }) {
       const lastEventId = headers("last-event-id")[0] ?? null;
+      const stillAdmitted = (): Promise<boolean> => isAdmitted(admitAgain);
       const listener = { scope: scope?.accountId ?? null, credential, stillAdmitted, lastEventId };
       return {
         status: 200,
         text: "",
-        headers: { ...NO_STORE, ...UNBUFFERED },
+        headers: UNBUFFERED,
         stream: { contentType: CONTENT_TYPE, open: () => liveFeed.open(listener) },
       };
     },
   });
+}
+
+async function isAdmitted(admitAgain: () => Promise<void>): Promise<boolean> {
+  try {
+    await admitAgain();
+    return true;
+  } catch (error) {
+    if (error instanceof StatusError) return false;
+    throw error;
+  }
 }

@@ -8,7 +8,7 @@ import { optionalText } from "../fields.ts";
 import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+import { envelope } from "../respond.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 
 export interface KeysDeps {
@@ -37,7 +37,6 @@ export function keyCreate({ store, ids }: KeysDeps): Operation {
       summary: "Make an API key",
       description: `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
       answer: envelopeSchema({ key: schemaRef("NewKey") }),
-      answerHeaders: NO_STORE_HEADERS,
       codes: [40910, 50700],
       examples: { labelled: { label: "ci" }, plain: {} },
     },
@@ -59,7 +58,7 @@ export function keyCreate({ store, ids }: KeysDeps): Operation {
         label,
         created_at: timeText(now),
       };
-      return { status: 200, text: envelope({ key: shown }), headers: NO_STORE };
+      return { status: 200, text: envelope({ key: shown }) };
     },
   });
 }

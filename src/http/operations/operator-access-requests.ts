@@ -8,7 +8,7 @@ import { envelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY, oneOf } from "../query.ts";
-import { envelope, NO_STORE_HEADERS } from "../respond.ts";
+import { envelope } from "../respond.ts";
 import {
   loginTaken,
   NEW_ACCOUNT_SCHEMA,
@@ -84,7 +84,6 @@ export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps)
         "that was decided before is 40000; where the login is taken (40501) it still waits.",
       params: DECISION_PARAMS,
       answer: envelopeSchema(NEW_ACCOUNT_SCHEMA),
-      answerHeaders: NO_STORE_HEADERS,
       codes: [40400, 50700],
       examples: { ada: { login: "ada" } },
     },

@@ -8,7 +8,7 @@ import { schemaRef, type JsonSchema } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
 import { LOGIN } from "../operator-schema.ts";
 import { NO_QUERY, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
-import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+import { envelope } from "../respond.ts";
 import { workDocument } from "../work-document.ts";
 
 export interface OperatorAccountsDeps {
@@ -46,7 +46,7 @@ export const NEW_ACCOUNT_SCHEMA: Readonly<Record<string, JsonSchema>> = {
 export function newAccountAnswer({ account, first }: MintedAccount): Answer {
   const { login, webhookSecret } = account;
   const text = envelope({ login, key: first.key, webhook_secret: webhookSecret });
-  return { status: 200, text, headers: NO_STORE };
+  return { status: 200, text };
 }
 
 /** 40501 for a login that another account has. */
@@ -110,7 +110,6 @@ export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
       summary: "Make an account",
       description: "The key is shown this once. A login that is taken is 40501.",
       answer: envelopeSchema(NEW_ACCOUNT_SCHEMA),
-      answerHeaders: NO_STORE_HEADERS,
       codes: [50700],
       examples: { alice: { login: "alice" } },
     },

@@ -60,7 +60,7 @@ export function runnerList(deps: OperatorRunnersDeps): Operation {
   });
 }
 
-/** The types whose tasks wait although no worker for them was heard of late. */
+/** The types whose tasks wait although no worker for them was heard lately. */
 export async function typesWithoutWorker(
   deps: OperatorRunnersDeps,
   now: number,

@@ -1,4 +1,5 @@
 import { version } from "../../assets.ts";
+import type { SteadyClock } from "../../domain/clock.ts";
 import {
   newSessionSecret,
   sessionEndsAt,
@@ -31,6 +32,7 @@ export interface SessionDeps {
   >;
   readonly keyUsage: UsageNotes<string>;
   readonly sessionUsage: UsageNotes<number>;
+  readonly clock: Pick<SteadyClock, "steady">;
   /** By client address: the same that counts refused keys. */
   readonly failedAuthentications: RateLimiter;
 }
@@ -79,11 +81,12 @@ export function signIn(deps: SessionDeps): Operation {
       if (verdict.kind === "refused") throw refusal(verdict.code, call, deps);
       const { keyId, login: owner } = verdict.holder;
       const { secret, hash } = newSessionSecret();
-      const session = { hash, keyId, createdAt: call.now, sessionsMax: SESSIONS_MAX };
+      const createdAt = deps.clock.steady();
+      const session = { hash, keyId, createdAt, sessionsMax: SESSIONS_MAX };
       // Its key may have been revoked meanwhile, or its account disabled.
       if ((await deps.store.createSession(session)) === "refused") throw refusal(40100, call, deps);
       deps.keyUsage.note(keyId, call.now);
-      return opened(secret, { call, deps, login: owner });
+      return opened(secret, { call, deps, login: owner, createdAt });
     },
   });
 }
@@ -117,13 +120,12 @@ export function signInByLink(deps: SessionDeps): Operation {
       const hash = signInTokenHash(token);
       const { secret, hash: newHash } = newSessionSecret();
       const { now } = call;
-      const session = {
-        ...{ hash: newHash, keyId: null, createdAt: now, sessionsMax: SESSIONS_MAX },
-      };
+      const createdAt = deps.clock.steady();
+      const session = { hash: newHash, keyId: null, createdAt, sessionsMax: SESSIONS_MAX };
       const outcome =
         hash === null ? "refused" : await deps.store.useSignInLink({ hash, now, session });
       if (outcome === "refused") throw refusal(40100, call, deps);
-      return opened(secret, { call, deps, login: null });
+      return opened(secret, { call, deps, login: null, createdAt });
     },
   });
 }
@@ -141,12 +143,12 @@ export function sessionGet(deps: SessionDeps): Operation {
       codes: [40301, 50300],
     },
     async handle(call) {
-      const session = await findLiveSession(valuesOf(call), deps, call.now);
+      const session = await findLiveSession(valuesOf(call), deps);
       if (session === null) return answer(null);
       if (!isAutomatic(call.headers("x-refresh"))) {
-        deps.sessionUsage.note(session.sessionId, call.now);
+        deps.sessionUsage.note(session.sessionId, deps.clock.steady());
       }
-      return answer(sessionDocument(session, { now: call.now }));
+      return answer(sessionDocument(session, { call, deps }));
     },
   });
 }
@@ -176,16 +178,16 @@ interface Opening {
   readonly deps: SessionDeps;
   /** Null is the operator. */
   readonly login: string | null;
+  /** By the steady clock. */
+  readonly createdAt: number;
 }
 
 // The cookie's value is new at each sign-in: one that somebody else had set signs nobody in.
-async function opened(secret: string, { call, deps, login }: Opening): Promise<Answer> {
+async function opened(secret: string, opening: Opening): Promise<Answer> {
+  const { call, deps, login, createdAt } = opening;
   await endEarlier(call, deps.store);
-  const { now: createdAt } = call;
-  const document = sessionDocument(
-    { holder: login === null ? null : { login }, createdAt },
-    { now: createdAt },
-  );
+  const holder = login === null ? null : { login };
+  const document = sessionDocument({ holder, createdAt }, { call, deps });
   return answer(document, givenCookie(sessionCookie(call.arrival()), secret));
 }
 
@@ -229,12 +231,13 @@ function sessionDocument(
     holder,
     createdAt,
   }: Pick<Session, "createdAt"> & { readonly holder: { readonly login: string } | null },
-  { now }: { readonly now: number },
+  { call: { now }, deps }: { readonly call: Call; readonly deps: Pick<SessionDeps, "clock"> },
 ) {
+  const leftMs = sessionEndsAt({ createdAt }) - deps.clock.steady();
   return {
     role: holder === null ? "operator" : "account",
     login: holder?.login ?? null,
-    expires_at: timeText(sessionEndsAt({ createdAt })),
+    expires_at: timeText(now + leftMs),
     idle_seconds: SESSION_IDLE_MS / 1000,
     version,
     time: timeText(now),

@@ -1,9 +1,10 @@
+import type { ReaderRole } from "../../domain/advice.ts";
 import { decideAttention, type AttentionFacts } from "../../domain/attention.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
 import { successShare, sumSteps, type SeriesCounts } from "../../domain/time-series.ts";
 import { timeText } from "../../domain/time.ts";
-import type { FirstSteps, Scope, Store } from "../../store/store.ts";
+import type { FirstSteps, Scope, Store, WorkCounts } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
 import type { LiveFeed } from "../live-feed.ts";
@@ -13,7 +14,11 @@ import { RecentValues } from "../recent-values.ts";
 import { envelope } from "../respond.ts";
 import { FIRST_STEPS_SCHEMA } from "../stats-schema.ts";
 import { workDocument } from "../work-document.ts";
-import { typesWithoutWorker, type OperatorRunnersDeps } from "./operator-runners.ts";
+import {
+  typesWithoutWorker,
+  type OperatorRunnersDeps,
+  type RunnerType,
+} from "./operator-runners.ts";
 
 export interface StatsOverviewDeps extends Omit<OperatorRunnersDeps, "store"> {
   readonly store: OperatorRunnersDeps["store"] &
@@ -39,7 +44,7 @@ const ACCESS_REQUESTS_READ_MAX = 1000;
 export function statsOverview(deps: StatsOverviewDeps): Operation {
   const { clock, liveFeed } = deps;
   // Every open page asks at the same change, and each of them is to see it.
-  const recent = new RecentValues<Scope, string>({
+  const recent = new RecentValues<Scope, OverviewFacts>({
     ...{ clock, ageMsMax: AGE_MS_MAX },
     versionOf: (scope) => liveFeed.toldOf(scope),
   });
@@ -65,15 +70,27 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
       }),
       codes: [],
     },
-    async handle({ scope }) {
+    async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
-      const text = await recent.get(whose, async () => envelope(await decide(whose, deps)));
-      return { status: 200, text };
+      const facts = await recent.get(whose, () => gather(whose, deps));
+      const role = isOperator ? "operator" : "account";
+      return { status: 200, text: envelope(overviewDocument(facts, role)) };
     },
   });
 }
 
-async function decide(scope: Scope, deps: StatsOverviewDeps) {
+/** What an overview says, whoever reads it. */
+interface OverviewFacts {
+  readonly now: number;
+  readonly counts: WorkCounts;
+  readonly day: SeriesCounts;
+  readonly first: FirstSteps;
+  readonly hasAccount: boolean;
+  readonly types: readonly string[];
+  readonly attention: Omit<AttentionFacts, "role">;
+}
+
+async function gather(scope: Scope, deps: StatsOverviewDeps): Promise<OverviewFacts> {
   const now = deps.clock.now();
   const [counts, day, waitsSince, first, hasAccount] = await Promise.all([
     deps.store.countWork(scope),
@@ -84,13 +101,25 @@ async function decide(scope: Scope, deps: StatsOverviewDeps) {
   ]);
   const oldestWaitingMs = waitsSince === null ? null : Math.max(0, now - waitsSince);
   const { undelivered } = counts;
-  const facts = { ...(await watched(scope, { deps, now })), undelivered, oldestWaitingMs };
+  const attention = { ...(await watched(scope, { deps, now })), undelivered, oldestWaitingMs };
+  return { now, counts, day, first, hasAccount, types: postedTypes(deps), attention };
+}
+
+/** The types that a task may name. Those that give back their input come first: any input will do for them. */
+function postedTypes({ runnerTypes }: StatsOverviewDeps): readonly string[] {
+  const isEcho = ({ kind }: RunnerType): boolean => kind === "echo";
+  const ordered = [...runnerTypes.filter(isEcho), ...runnerTypes.filter((type) => !isEcho(type))];
+  return ordered.map(({ name }) => name);
+}
+
+function overviewDocument(facts: OverviewFacts, role: ReaderRole) {
+  const { now, counts, day, attention } = facts;
   return {
     tasks: workDocument(counts),
     day: dayDocument(day),
-    oldest_waiting_ms: oldestWaitingMs,
-    attention: decideAttention(facts),
-    setup: setupDocument(first, hasAccount),
+    oldest_waiting_ms: attention.oldestWaitingMs,
+    attention: decideAttention({ ...attention, role }),
+    setup: setupDocument(facts),
     time: timeText(now),
   };
 }
@@ -113,7 +142,7 @@ async function hasAnyAccount(scope: Scope, { deps, now }: At): Promise<boolean> 
   return page.accounts.length > 0;
 }
 
-type Watched = Omit<AttentionFacts, "undelivered" | "oldestWaitingMs">;
+type Watched = Omit<AttentionFacts, "role" | "undelivered" | "oldestWaitingMs">;
 
 async function watched(scope: Scope, { deps, now }: At): Promise<Watched> {
   const since = now - HOUR_MS;
@@ -153,7 +182,7 @@ function dayDocument(day: SeriesCounts) {
   };
 }
 
-function setupDocument(first: FirstSteps, hasAccount: boolean) {
+function setupDocument({ first, hasAccount, types }: OverviewFacts) {
   return {
     has_account: hasAccount,
     has_posted: first.hasPosted,
@@ -161,5 +190,6 @@ function setupDocument(first: FirstSteps, hasAccount: boolean) {
     has_webhook: first.hasWebhook,
     has_delivered: first.hasDelivered,
     has_collected: first.hasCollected,
+    types,
   };
 }

@@ -1,6 +1,7 @@
+import type { SteadyClock } from "../../domain/clock.ts";
 import { taskEnvelope } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
-import { expiresAt } from "../../domain/retention.ts";
+import { retentionEnd } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
 import { schemaRef } from "../json-schema.ts";
@@ -11,6 +12,7 @@ import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface TaskCancelDeps {
   readonly store: Pick<Store, "cancelTask" | "findTask">;
+  readonly clock: Pick<SteadyClock, "steady">;
   readonly retentionMs: number;
   /** Tells the engine and whoever waits that the task was cancelled. */
   readonly cancelled: (id: string) => void;
@@ -32,8 +34,9 @@ export function taskCancel(deps: TaskCancelDeps): Operation {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
       const notFound = (): StatusError => taskNotFound(key.id, { ...deps, now });
       if (!isId(key.id)) throw notFound();
-      const end = { cancelledAt: now, expiresAt: expiresAt(now, deps.retentionMs) };
-      const outcome = await deps.store.cancelTask({ ...key, ...end });
+      const moment = { at: now, steadyAt: deps.clock.steady() };
+      const end = retentionEnd(moment, deps.retentionMs);
+      const outcome = await deps.store.cancelTask({ ...key, ...end, cancelledAt: now });
       if (outcome === "unknown") throw notFound();
       if (outcome === "finished") throw new StatusError(40902);
       if (outcome === "cancelled") deps.cancelled(key.id);

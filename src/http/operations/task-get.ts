@@ -45,8 +45,7 @@ export function taskGet(deps: TaskGetDeps): Operation {
       const applied = wait === null ? {} : { "preference-applied": `wait=${wait}` };
       const text = taskEnvelope(found.task, deps.progressOf(key.id));
       if (!isFinished(found.task.state)) return { status: 200, text, headers: applied };
-      const headers = { ...applied, "cache-control": "private, no-cache" };
-      const answer = withEntityTag(call, { status: 200, text, headers });
+      const answer = withEntityTag(call, { status: 200, text, headers: applied });
       const isCollecting = answer.status === 200 && !call.isHead && call.query.collect !== false;
       if (found.isReady && isCollecting) await collectIfPossible(deps.store, key);
       return answer;
@@ -77,9 +76,9 @@ const DOC: Operation["doc"] = {
   },
   answer: schemaRef("TaskEnvelope"),
   answerHeaders: {
-    ETag: { description: "On finished tasks, whose envelope does not change any more." },
-    "Cache-Control": {
-      description: "On finished tasks: kept by the client alone, and asked for again.",
+    ETag: {
+      description:
+        "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
     },
     "Preference-Applied": {
       description: "On answers to `Prefer: wait=N`: the wait that was taken in.",
@@ -118,6 +117,7 @@ async function findOrWait(
     await ended;
     // Whoever hung up gets no 200: a task that ends at this moment must not be collected for nobody.
     if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
+    await call.admitAgain();
     return await deps.store.findTask(key);
   } finally {
     stopped.abort();

@@ -2,7 +2,7 @@ import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
 import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
-import { cursorRule } from "../list-cursor.ts";
+import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { oneOf, pointInTime } from "../query.ts";
 import type { TaskGetDeps } from "./task-get.ts";
@@ -11,17 +11,18 @@ import { LIST_LIMIT_STANDARD, LIST_QUERY, listAnswer } from "./tasks-ready.ts";
 const QUERY = {
   state: oneOf(TASK_STATES, "Only tasks in this state."),
   ...LIST_QUERY,
-  cursor: cursorRule("tasks"),
+  cursor: CURSOR_RULE,
   created_after: pointInTime("Only tasks made at this time or later."),
   created_before: pointInTime("Only tasks made before this time."),
 } as const;
 
 export interface TaskListDeps extends Pick<TaskGetDeps, "progressOf"> {
   readonly store: Pick<Store, "listTasks">;
+  readonly cursors: ListCursors;
 }
 
 /** GET /v1/tasks: all tasks of the account, newest first. */
-export function taskList({ store, progressOf }: TaskListDeps): Operation {
+export function taskList({ store, cursors, progressOf }: TaskListDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/tasks",
@@ -37,17 +38,19 @@ export function taskList({ store, progressOf }: TaskListDeps): Operation {
       codes: [],
     },
     async handle({ holder, query }) {
-      const { state, type, tag, limit, cursor } = query;
+      const { state, type, tag, limit } = query;
+      const view = { list: "tasks", scope: holder.accountId } as const;
+      const after = openCursor(query.cursor, { cursors, ...view });
       const { tasks, next } = await store.listTasks({
         accountId: holder.accountId,
         limit: limit ?? LIST_LIMIT_STANDARD,
-        after: cursor === null ? null : { createdAt: cursor.timeMs, seq: cursor.seq },
+        after: after && { createdAt: after.timeMs, seq: after.seq },
         ...{ state, type, tag },
         createdAfter: query.created_after,
         createdBefore: query.created_before,
       });
-      const place = next && { timeMs: next.createdAt, seq: next.seq };
-      return listAnswer("tasks", { tasks, next: place, progressOf });
+      const nextCursor = next && cursors.seal({ timeMs: next.createdAt, seq: next.seq }, view);
+      return listAnswer({ tasks, nextCursor, progressOf });
     },
   });
 }

@@ -1,9 +1,10 @@
 import { hash } from "node:crypto";
 
+import type { SteadyClock } from "../../domain/clock.ts";
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/envelope.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { isJsonObject } from "../../domain/json.ts";
-import { expiresAt, IDEMPOTENCY_MS } from "../../domain/retention.ts";
+import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/retention.ts";
 import { StatusError, type StatusDetail } from "../../domain/status.ts";
 import {
   parseTask,
@@ -16,17 +17,19 @@ import type { Idempotency, KeptAnswer, Store, TaskPost } from "../../store/store
 import { tasksEnvelopeSchema } from "../api-schema.ts";
 import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
 import { schemaRef } from "../json-schema.ts";
-import { WEBHOOK_CALLBACKS } from "../openapi-callback.ts";
+import { webhookCallbacks, type WebhookSchedule } from "../openapi-callback.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { POST_EXAMPLES } from "../task-example.ts";
 
 export interface TaskPostDeps {
   readonly store: Pick<Store, "insertTasks" | "findKeptAnswer">;
+  readonly clock: Pick<SteadyClock, "steady">;
   readonly ids: IdGenerator;
   readonly rules: () => TaskRules;
   readonly tasksMax: number;
   readonly retentionMs: number;
+  readonly webhooks: WebhookSchedule;
   /** False while the daemon stops: what it took in now it could not run. */
   readonly isAccepting: () => boolean;
   /** False while the disk or the database is as full as the operator lets it become. */
@@ -43,15 +46,19 @@ export function taskPost(deps: TaskPostDeps): Operation {
     access: "account",
     query: NO_QUERY,
     body: { kind: "json", schema: bodySchema(deps.tasksMax) },
-    doc: DOC,
+    doc: { ...DOC, callbacks: webhookCallbacks(deps.webhooks) },
     async handle(call) {
       const { holder, body, bodyBytes, now } = call;
       const { accountId } = holder;
-      const promise = promiseOf(idempotencyKey(call), { bodyBytes, now });
+      const steadyAt = deps.clock.steady();
+      const promise = promiseOf(idempotencyKey(call), { bodyBytes, steadyAt });
       const kept =
         promise === null ? null : await deps.store.findKeptAnswer({ accountId, ...promise });
       if (promise !== null && kept !== null) return repeat(kept, promise.bodyHash);
-      const { post, answerText } = take(parsePosted(body, deps.tasksMax), { deps, now });
+      const { post, answerText } = take(parsePosted(body, deps.tasksMax), {
+        deps,
+        moment: { at: now, steadyAt },
+      });
       await refuseWhileUnable(deps);
       const idempotency = promise === null ? null : { ...promise, answerText };
       const outcome = await deps.store.insertTasks({ ...post, accountId, idempotency });
@@ -90,7 +97,6 @@ const DOC: Operation["doc"] = {
     },
   },
   answerExamples: POST_EXAMPLES,
-  callbacks: WEBHOOK_CALLBACKS,
   codes: [40006, 42200, 50700],
   examples: {
     one: { input: { file: "a.mp4" }, tag: "holiday" },
@@ -112,11 +118,11 @@ type Promised = Omit<Idempotency, "answerText">;
 
 function promiseOf(
   key: string | null,
-  { bodyBytes, now }: { readonly bodyBytes: Uint8Array; readonly now: number },
+  { bodyBytes, steadyAt }: { readonly bodyBytes: Uint8Array; readonly steadyAt: number },
 ): Promised | null {
   if (key === null) return null;
   const bodyHash = hash("sha256", bodyBytes, "hex");
-  return { key, bodyHash, validSince: now - IDEMPOTENCY_MS };
+  return { key, bodyHash, steadyAt, eraseAt: steadyAt + IDEMPOTENCY_MS };
 }
 
 function repeat({ bodyHash, answerText }: KeptAnswer, bodyHashNow: string): Answer {
@@ -157,13 +163,16 @@ interface Taken {
 
 function take(
   posted: readonly JsonObject[],
-  { deps, now }: { readonly deps: TaskPostDeps; readonly now: number },
+  { deps, moment }: { readonly deps: TaskPostDeps; readonly moment: Moment },
 ): Taken {
+  const { at: now } = moment;
   const rules = deps.rules();
   const parsed = posted.map((task) => parseTask(task, { id: deps.ids.next(now), rules }));
-  const refusedExpireAt = expiresAt(now, deps.retentionMs);
-  const items = parsed.map((task) => toItem(task, { createdAt: now, refusedExpireAt }));
-  const post = { createdAt: now, ...sorted(parsed), refusedExpireAt };
+  const refusedUntil = retentionEnd(moment, deps.retentionMs);
+  const items = parsed.map((task) =>
+    toItem(task, { createdAt: now, refusedExpireAt: refusedUntil.expiresAt }),
+  );
+  const post = { createdAt: now, ...sorted(parsed), refusedUntil };
   return { post, answerText: tasksEnvelope(items) };
 }
 

@@ -5,7 +5,7 @@ import type { TaskSummary } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
 import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
-import { cursorRule, formatCursor, type ListName, type ListPlace } from "../list-cursor.ts";
+import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
 import { textUpTo, wholeNumber } from "../query.ts";
 
@@ -25,13 +25,18 @@ export const LIST_QUERY = {
 /** The size of a page that was not asked for. */
 export const LIST_LIMIT_STANDARD = LIMIT.standard;
 
+export interface TasksReadyDeps {
+  readonly store: Pick<Store, "listReady">;
+  readonly cursors: ListCursors;
+}
+
 /** GET /v1/tasks/tasks_ready: finished tasks that were not collected, oldest completion first. */
-export function tasksReady({ store }: { readonly store: Pick<Store, "listReady"> }): Operation {
+export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/tasks/tasks_ready",
     access: "account",
-    query: { ...LIST_QUERY, cursor: cursorRule("ready") },
+    query: { ...LIST_QUERY, cursor: CURSOR_RULE },
     body: NO_BODY,
     doc: {
       id: "listReadyTasks",
@@ -43,33 +48,35 @@ export function tasksReady({ store }: { readonly store: Pick<Store, "listReady">
       codes: [],
     },
     async handle({ holder, query }) {
-      const { limit, cursor, tag, type } = query;
+      const { limit, tag, type } = query;
+      const view = { list: "ready", scope: holder.accountId } as const;
+      const after = openCursor(query.cursor, { cursors, ...view });
       const { tasks, next } = await store.listReady({
         accountId: holder.accountId,
         limit: limit ?? LIST_LIMIT_STANDARD,
-        after: cursor === null ? null : { completedAt: cursor.timeMs, seq: cursor.seq },
+        after: after && { completedAt: after.timeMs, seq: after.seq },
         tag,
         type,
       });
-      const place = next && { timeMs: next.completedAt, seq: next.seq };
-      return listAnswer("ready", { tasks, next: place });
+      const nextCursor = next && cursors.seal({ timeMs: next.completedAt, seq: next.seq }, view);
+      return listAnswer({ tasks, nextCursor });
     },
   });
 }
 
 interface ListPage {
   readonly tasks: readonly TaskSummary[];
-  readonly next: ListPlace | null;
+  readonly nextCursor: string | null;
   /** For a list with tasks that run. */
   readonly progressOf?: (id: string) => TaskProgress | null;
 }
 
 /** A page of a list of tasks. */
-export function listAnswer(list: ListName, { tasks, next, progressOf }: ListPage): Answer {
+export function listAnswer({ tasks, nextCursor, progressOf }: ListPage): Answer {
   const items = tasks.map((task) => {
     const progress = progressOf?.(task.id) ?? null;
     return { code: task.statusCode, text: summaryJson(task, { progress }) };
   });
-  const nextText = next === null ? "null" : `"${formatCursor(list, next)}"`;
-  return { status: 200, text: tasksEnvelope(items, `"next_cursor":${nextText}`) };
+  const fieldText = `"next_cursor":${JSON.stringify(nextCursor)}`;
+  return { status: 200, text: tasksEnvelope(items, fieldText) };
 }

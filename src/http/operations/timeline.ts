@@ -1,18 +1,24 @@
 import { attemptDocument } from "../../domain/attempt-document.ts";
-import { explainAttempt, explainDelivery, explainNoDelivery } from "../../domain/delivery-story.ts";
+import {
+  explainAttempt,
+  explainDelivery,
+  explainNoDelivery,
+  type StoryCircumstances,
+  type StoryReader,
+} from "../../domain/delivery-story.ts";
 import type { Attempt, Delivery } from "../../domain/delivery.ts";
 import { summaryJson } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
 import type { TaskProgress } from "../../domain/progress.ts";
 import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/sent-request.ts";
-import { timeText } from "../../domain/time.ts";
+import { momentText, timeText, zonedMoments } from "../../domain/time.ts";
 import { parseUrlForm } from "../../domain/url-form.ts";
 import { webhookId, webhookRequest, type WebhookRequest } from "../../domain/webhook-request.ts";
 import type { Store, TaskTimeline } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { nullable, schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import type { QueryRule } from "../query.ts";
 import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
@@ -30,13 +36,29 @@ export interface TimelineDeps {
   readonly runnerOf: (type: string) => ShownRunner | null;
 }
 
+const ZONE_LENGTH_MAX = 64;
+
+/** The time zone of who reads: how times are written in it. */
+const TIME_ZONE: QueryRule<StoryReader["writeTime"]> = {
+  parse: (text) => (text.length <= ZONE_LENGTH_MAX ? zonedMoments(text) : null),
+  takes: "the name of a time zone of the IANA database, such as Europe/Berlin",
+  schema: {
+    type: "string",
+    pattern: "^[A-Za-z0-9+:_/-]+$",
+    maxLength: ZONE_LENGTH_MAX,
+    examples: ["Europe/Berlin"],
+  },
+  description:
+    "The time zone of the times in `story` and `explanation`, by its name in the IANA database; UTC unless given.",
+};
+
 /** GET /v1/tasks/timeline/{id}: all that happened to a task and its webhooks, and why. */
 export function timeline(deps: TimelineDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/tasks/timeline/:id",
     access: "viewer",
-    query: NO_QUERY,
+    query: { time_zone: TIME_ZONE },
     body: NO_BODY,
     doc: {
       id: "getTimeline",
@@ -44,7 +66,7 @@ export function timeline(deps: TimelineDeps): Operation {
       summary: "See what happened to a task",
       description:
         "The task with its run and its webhooks: each attempt with what it sent, what came back and what that means. " +
-        "It collects nothing. Of each delivery the last 100 attempts.",
+        "It collects nothing. Of each delivery the last 100 attempts. Sentences advise an account and the operator by what each can do.",
       params: { id: TASK_ID_PARAM },
       answer: envelopeSchema({
         run: schemaRef("TimelineRun"),
@@ -58,25 +80,29 @@ export function timeline(deps: TimelineDeps): Operation {
       }),
       codes: [40401, 40403],
     },
-    async handle({ scope, params, now }) {
+    async handle({ scope, isOperator, params, query, now }) {
       const id = params["id"] ?? "";
-      const query = { scope: scope?.accountId ?? null, id };
-      const found = isId(id) ? await deps.store.findTimeline(query) : null;
+      const wanted = { scope: scope?.accountId ?? null, id };
+      const found = isId(id) ? await deps.store.findTimeline(wanted) : null;
       if (found === null) throw taskNotFound(id, { ...deps, now });
-      return { status: 200, text: timelineText(found, { deps, now }) };
+      const reader: StoryReader = {
+        role: isOperator ? "operator" : "account",
+        writeTime: query.time_zone ?? momentText,
+      };
+      return { status: 200, text: timelineText(found, { deps, now, reader }) };
     },
   });
 }
 
 function timelineText(
   found: TaskTimeline,
-  { deps, now }: { readonly deps: TimelineDeps; readonly now: number },
+  { deps, now, reader }: StoryCircumstances & { readonly deps: TimelineDeps },
 ): string {
   const { task, deliveries } = found;
   const fields = envelope({
     run: runDocument(found, deps),
-    story: deliveries.length === 0 ? explainNoDelivery(task, null) : null,
-    deliveries: deliveries.map((delivery) => deliveryDocument(delivery, { found, now })),
+    story: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
+    deliveries: deliveries.map((delivery) => deliveryDocument(delivery, { found, now, reader })),
     time: timeText(now),
   });
   // A task is kept as the JSON text that clients see, and is not parsed on its way out.
@@ -101,12 +127,11 @@ function runDocument({ task, lease }: TaskTimeline, { runnerOf }: TimelineDeps) 
   return { by: { kind, name }, lease_expires_at: isHeld ? timeText(lease.expiresAt) : null };
 }
 
-interface DeliveryOf {
+interface DeliveryOf extends StoryCircumstances {
   readonly found: TaskTimeline;
-  readonly now: number;
 }
 
-function deliveryDocument(delivery: Delivery, { found, now }: DeliveryOf) {
+function deliveryDocument(delivery: Delivery, { found, now, reader }: DeliveryOf) {
   const { kind, url, state, attempts } = delivery;
   const { task, webhookSecret, webhookSecretNext } = found;
   const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext };
@@ -121,12 +146,12 @@ function deliveryDocument(delivery: Delivery, { found, now }: DeliveryOf) {
   return {
     delivery_id: webhookId(task.id, kind),
     ...{ kind, url, host: form.kind === "form" ? form.hostname : "", state },
-    story: explainDelivery(delivery, now),
+    story: explainDelivery(delivery, { now, reader }),
     next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
     request: requestDocument(request, url),
     attempts: attempts.map((attempt, index) => ({
       ...attemptDocument(attempt),
-      explanation: explainAttempt(attempt, { url, now }),
+      explanation: explainAttempt(attempt, { url, now, reader }),
       retry_after: attempt.retryAfter,
       request_headers: headers[index] ?? [],
     })),

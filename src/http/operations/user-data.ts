@@ -5,7 +5,7 @@ import { envelopeSchema } from "../api-schema.ts";
 import { nullable, schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { envelope, NO_STORE, NO_STORE_HEADERS } from "../respond.ts";
+import { envelope } from "../respond.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 
@@ -59,7 +59,7 @@ export function userData(deps: UserDataDeps): Operation {
         retention_days: retentionDays,
         tasks: Object.fromEntries(TASK_STATES.map((state) => [state, taskCounts[state]])),
       });
-      return { status: 200, text, headers: NO_STORE };
+      return { status: 200, text };
     },
   });
 }
@@ -84,7 +84,6 @@ const DOC: Operation["doc"] = {
     retention_days: { type: "integer", description: "How long results are kept." },
     tasks: schemaRef("TaskCounts"),
   }),
-  answerHeaders: NO_STORE_HEADERS,
   codes: [],
 };
 

@@ -3,7 +3,6 @@ import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../../domain/lease.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
 import { tasksEnvelopeSchema } from "../api-schema.ts";
-import { authenticateWorker, type WorkerStore } from "../authenticate.ts";
 import { ClientGoneError } from "../body.ts";
 import { invalidField, optionalNumber, type FieldRule } from "../fields.ts";
 import { schemaRef } from "../json-schema.ts";
@@ -13,7 +12,6 @@ import type { WorkerDesk } from "../worker-desk.ts";
 import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../worker-example.ts";
 
 export interface WorkerClaimDeps {
-  readonly store: WorkerStore;
   readonly desk: Pick<WorkerDesk, "claim" | "release" | "isDraining">;
   /** Names of the configured types whose tasks workers run. */
   readonly workerTypes: ReadonlySet<string>;
@@ -119,14 +117,15 @@ function checkTypes(
  * back at once.
  */
 async function checkTaker(
-  call: Call,
+  call: Call & { readonly worker: WorkerHolder },
   { deps, tasks }: { readonly deps: WorkerClaimDeps; readonly tasks: readonly LeasedTask[] },
 ): Promise<void> {
   try {
-    await authenticateWorker(call.headers("authorization"), deps.store);
+    await call.admitAgain();
     if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
   } catch (error) {
-    await deps.desk.release(tasks.map(({ id, leaseId }) => ({ id, leaseId })));
+    const leases = tasks.map(({ id, leaseId }) => ({ id, leaseId }));
+    await deps.desk.release(call.worker.workerId, leases);
     throw error;
   }
 }

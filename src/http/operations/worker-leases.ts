@@ -64,10 +64,10 @@ export function workerHeartbeat({ desk }: WorkerLeasesDeps): Operation {
         none: { leases: [] },
       },
     },
-    handle: ({ body: { leases, progress } }) =>
+    handle: ({ worker: { workerId }, body: { leases, progress } }) =>
       answerItems(leases, {
         reader: beatReader(progress),
-        ask: (beats) => desk.heartbeat(beats),
+        ask: (beats) => desk.heartbeat(workerId, beats),
         fieldsText: () => `"drain":${desk.isDraining}`,
       }),
   });
@@ -115,7 +115,7 @@ export function workerRelease({ desk }: WorkerLeasesDeps): Operation {
       codes: [50700],
       examples: { one: { tasks: [EXAMPLE_LEASE] } },
     },
-    handle: ({ body: { tasks } }) =>
-      answerItems(tasks, { reader: REF_READER, ask: (leases) => desk.release(leases) }),
+    handle: ({ worker: { workerId }, body: { tasks } }) =>
+      answerItems(tasks, { reader: REF_READER, ask: (leases) => desk.release(workerId, leases) }),
   });
 }

@@ -35,10 +35,10 @@ export function workerComplete({ desk, limits }: WorkerResultsDeps): Operation {
       codes: [50700],
       examples: { one: { tasks: [{ ...EXAMPLE_LEASE, result: { width: 200, height: 150 } }] } },
     },
-    handle: ({ body: { tasks } }) =>
+    handle: ({ worker: { workerId }, body: { tasks } }) =>
       answerItems(tasks, {
         reader: completionReader(limits.resultBytes),
-        ask: (endings) => endRuns(desk, endings),
+        ask: (endings) => endRuns(endings, { desk, workerId }),
       }),
   });
 }
@@ -68,10 +68,10 @@ export function workerFail({ desk, limits }: WorkerResultsDeps): Operation {
         },
       },
     },
-    handle: ({ body: { tasks } }) =>
+    handle: ({ worker: { workerId }, body: { tasks } }) =>
       answerItems(tasks, {
         reader: failureReader(limits.resultBytes),
-        ask: (failures) => desk.fail(failures),
+        ask: (failures) => desk.fail(workerId, failures),
       }),
   });
 }
@@ -155,16 +155,16 @@ function toMessage(value: unknown, note: (sentence: string) => void): string {
 
 /** In the order asked, though completions and failures go to the desk apart: a task may stand here twice. */
 async function endRuns(
-  desk: WorkerResultsDeps["desk"],
   endings: readonly Ending[],
+  { desk, workerId }: Pick<WorkerResultsDeps, "desk"> & { readonly workerId: number },
 ): Promise<readonly LeaseOutcome[]> {
   const outcomes: LeaseOutcome[] = [];
   for (let at = 0; at < endings.length; at = outcomes.length) {
     const rest = endings.slice(at);
     const completions = leading(rest, (each) => each.kind === "completion" && each.completion);
     const failures = leading(rest, (each) => each.kind === "failure" && each.failure);
-    if (completions.length > 0) outcomes.push(...(await desk.complete(completions)));
-    else outcomes.push(...(await desk.fail(failures)));
+    if (completions.length > 0) outcomes.push(...(await desk.complete(workerId, completions)));
+    else outcomes.push(...(await desk.fail(workerId, failures)));
     if (outcomes.length === at) throw new Error("the desk gave no outcome");
   }
   return outcomes;

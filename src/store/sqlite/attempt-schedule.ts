@@ -35,11 +35,10 @@ export function attemptScheduleWrites(connection: Connection) {
   const hasten = connection.prepare(HASTEN_ATTEMPTS);
 
   return {
-    shiftAttempts({ after, by }: { after: number; by: number }): number {
-      // A part of a millisecond has no place in the column.
-      const step = { after, by: Math.round(by) };
+    /** Answers how many attempts moved. */
+    shiftSchedule(step: { after: number; by: number }): number {
       shiftRuns.run(step);
-      shiftLeases.run({ by: step.by });
+      shiftLeases.run(step);
       return shift.run(step).changes;
     },
 

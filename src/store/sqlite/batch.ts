@@ -1,21 +1,25 @@
 import type Database from "better-sqlite3";
 
+import type { FileTrouble } from "../store.ts";
 import { accessRequestWrites } from "./access-requests.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
-import { attemptScheduleWrites } from "./attempt-schedule.ts";
 import { GatheredChanges } from "./batch-changes.ts";
-import { codeOf, type Connection } from "./connection.ts";
+import { clockWrites } from "./clock-readings.ts";
+import type { Connection } from "./connection.ts";
 import { deliveryWrites } from "./deliveries.ts";
 import { leaseWrites } from "./leases.ts";
 import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
+import { roomWrites } from "./room.ts";
+import { secretWrites } from "./secrets.ts";
 import { sessionWrites } from "./sessions.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
 import { upkeepWrites } from "./upkeep.ts";
 import { workerWrites } from "./workers.ts";
+import { isBatchError, leftByCommit, messageOf, toWriteFailure } from "./write-failure.ts";
 
 /** Every write there is, by name: what an operation may ask for. */
 export type Writes = ReturnType<typeof accountWrites> &
@@ -24,14 +28,16 @@ export type Writes = ReturnType<typeof accountWrites> &
   ReturnType<typeof taskRunWrites> &
   ReturnType<typeof leaseWrites> &
   ReturnType<typeof workerWrites> &
+  ReturnType<typeof secretWrites> &
   ReturnType<typeof sessionWrites> &
   ReturnType<typeof attemptClaimWrites> &
   ReturnType<typeof deliveryWrites> &
-  ReturnType<typeof attemptScheduleWrites> &
+  ReturnType<typeof clockWrites> &
   ReturnType<typeof redeliveryOrderWrites> &
   ReturnType<typeof queueSampleWrites> &
   ReturnType<typeof trafficFoldWrites> &
-  ReturnType<typeof upkeepWrites>;
+  ReturnType<typeof upkeepWrites> &
+  ReturnType<typeof roomWrites>;
 
 /** A write as data, so that it can cross to the writer thread. */
 export interface Operation {
@@ -44,26 +50,29 @@ export type OperationReply =
   | { readonly kind: "done"; readonly value: unknown }
   | { readonly kind: "rejected"; readonly message: string };
 
-/** How a batch ended. Only `committed` left anything behind. */
+/** How a batch ended. `committed` left something behind, and `unknown` may have. */
 export type BatchReply =
   | {
       readonly kind: "committed";
       readonly replies: readonly OperationReply[];
       /** The accounts whose tasks or deliveries it changed, each once. */
       readonly changed: readonly number[];
+      /** False for a batch that found nothing to change: it needed no room. */
+      readonly hasWritten: boolean;
     }
   /** Nothing was written; the same batch may succeed later. */
   | { readonly kind: "full" | "busy"; readonly message: string }
-  /** Nothing may be written any more: see {@link BatchRunner}. */
-  | { readonly kind: "failed"; readonly message: string };
+  /** Nothing was written, and nothing may be any more: see {@link BatchRunner}. */
+  | BatchFailure
+  /** Whether it was written is not known, and nothing may be written any more. */
+  | (Omit<BatchFailure, "kind"> & { readonly kind: "unknown" });
 
-// After one of these nothing that SQLite says about this file can be trusted: a commit after a failed fsync is
-// acknowledged although it may not be on disk (measured with injected faults: the second commit "succeeds").
-const FATAL = /^SQLITE_(IOERR|CORRUPT|NOTADB|CANTOPEN|READONLY|NOMEM|PROTOCOL|AUTH|PERM)/;
-// SHMSIZE: no room for the WAL's index, which is rebuilt from the WAL whenever it is lost (measured on a full tmpfs: the
-// batch is undone, and with room again the next ones are written).
-const FULL = /^SQLITE_(FULL|IOERR_SHMSIZE)/;
-const BUSY = /^SQLITE_(BUSY|LOCKED)/;
+export interface BatchFailure {
+  readonly kind: "failed";
+  readonly message: string;
+  /** Where it is the file itself that is wrong. */
+  readonly trouble?: FileTrouble;
+}
 
 // SQLite's own default. Each checkpoint costs milliseconds, which every batch behind it waits.
 const CHECKPOINT_PAGES = 1000;
@@ -79,10 +88,20 @@ const RESTART_TRY_MS = 100;
 /** What `PRAGMA wal_checkpoint` answers: the WAL's pages, and how many of them are in the file. */
 type WalState = readonly [isBusy: number, pages: number, checkpointed: number];
 
+export interface BatchRunnerOptions {
+  /** From here on those who read from the WAL are waited for. */
+  readonly walPagesMax?: number;
+  /** For how long, at most. */
+  readonly readersWaitMs?: number;
+  /** Asked before the WAL is copied into the file: whether it is the file that was opened. */
+  readonly fileTrouble?: () => FileTrouble | null;
+}
+
 /**
  * Runs batches of operations: one transaction for a batch. When an operation in it fails, the batch is begun anew
  * with a savepoint for each, so that none takes its neighbours along: a write may be run twice, and
- * must leave nothing behind outside the database. After an I/O error everything is refused for good.
+ * must leave nothing behind outside the database. After an error that something may be lost by, everything is refused for
+ * good: write-failure.ts says which.
  */
 export class BatchRunner {
   readonly #connection: Connection;
@@ -95,15 +114,26 @@ export class BatchRunner {
   readonly #walState: Database.Statement<[], WalState>;
   readonly #walPagesMax: number;
   readonly #readersWaitMs: number;
+  readonly #schemaVersion: number;
+  // The next commit may begin the WAL anew: it counts up the change counter, which says to which file a WAL belongs.
+  #isMarkDue = true;
+  readonly #fileTrouble: () => FileTrouble | null;
   #restartAt: number;
-  #failure: BatchReply | null = null;
+  /** How many pages the WAL held after the last batch. */
+  #walPages = 0;
+  #failure: BatchFailure | null = null;
 
-  /** From `walPagesMax` on, those who read from the WAL are waited for, for `readersWaitMs` at most. */
   constructor(
     connection: Connection,
-    { walPagesMax = WAL_PAGES_MAX, readersWaitMs = READERS_WAIT_MS } = {},
+    {
+      walPagesMax = WAL_PAGES_MAX,
+      readersWaitMs = READERS_WAIT_MS,
+      fileTrouble = () => null,
+    }: BatchRunnerOptions = {},
   ) {
     this.#connection = connection;
+    this.#fileTrouble = fileTrouble;
+    this.#schemaVersion = Number(connection.pragma("user_version", { simple: true }));
     this.#walPagesMax = walPagesMax;
     this.#readersWaitMs = readersWaitMs;
     this.#restartAt = walPagesMax;
@@ -115,14 +145,16 @@ export class BatchRunner {
       ...taskRunWrites(connection, this.#changes),
       ...leaseWrites(connection, this.#changes),
       ...workerWrites(connection),
+      ...secretWrites(connection),
       ...sessionWrites(connection),
       ...attemptClaimWrites(connection),
       ...deliveryWrites(connection, this.#changes),
-      ...attemptScheduleWrites(connection),
+      ...clockWrites(connection),
       ...redeliveryOrderWrites(connection, this.#changes),
       ...queueSampleWrites(connection),
       ...trafficFoldWrites(connection),
       ...upkeepWrites(connection, this.#changes),
+      ...roomWrites(connection),
     };
     // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles what makes an object of its row: raw
     // rows save 3 % of this thread's time (measured).
@@ -139,17 +171,64 @@ export class BatchRunner {
 
   run(operations: readonly Operation[]): BatchReply {
     if (this.#failure !== null) return this.#failure;
+    let replies: readonly OperationReply[];
     try {
-      const replies = this.#runTogether(operations) ?? this.#runApart(operations);
-      const changed = this.#changes.changed.take();
-      this.#checkpoint();
-      return { kind: "committed", replies, changed };
+      if (this.#isMarkDue) this.#readHeaderAnew();
+      replies = this.#runTogether(operations) ?? this.#runApart(operations);
+      this.#changes.write();
+      if (this.#isMarkDue) this.#writeHeader();
     } catch (error) {
-      const reply = toBatchReply(error);
-      if (reply.kind === "failed") this.#failure = reply;
-      this.#changes.reset();
+      this.#undo();
+      return this.#refuse(toWriteFailure(error));
+    }
+    try {
+      this.#control.commit.run();
+    } catch (error) {
+      this.#undo();
+      return this.#refuse(this.#afterFailedCommit(error));
+    }
+    this.#isMarkDue = false;
+    const changed = this.#changes.changed.take();
+    const pagesBefore = this.#walPages;
+    const trouble = this.#checkpoint();
+    if (trouble !== null) {
+      // It is committed to a file that is gone, and there again if that is put back.
+      return this.#refuse({ kind: "unknown", message: trouble.reason, trouble });
+    }
+    const hasWritten = this.#walPages !== pagesBefore;
+    return { kind: "committed", replies, changed, hasWritten };
+  }
+
+  #refuse(reply: Exclude<BatchReply, { kind: "committed" }>): BatchReply {
+    if (reply.kind === "failed" || reply.kind === "unknown") {
+      this.#failure ??= { ...reply, kind: "failed" };
+    }
+    return reply;
+  }
+
+  #undo(): void {
+    this.#changes.reset();
+    this.#rollBack();
+  }
+
+  /** What a COMMIT that failed makes of its batch, which is undone in this process. */
+  #afterFailedCommit(error: unknown): Exclude<BatchReply, { kind: "committed" }> {
+    const failure = toWriteFailure(error);
+    const left = leftByCommit(error);
+    if (left === "nothing" || (left === "on disk" && this.#isOverwritten())) return failure;
+    return { ...failure, kind: "unknown" };
+  }
+
+  // The frames of a batch are no batch any more when another commit stands in the place of the first of them.
+  #isOverwritten(): boolean {
+    try {
+      this.#control.begin.run();
+      this.#writes.rewritePage();
+      this.#control.commit.run();
+      return true;
+    } catch {
       this.#rollBack();
-      return reply;
+      return false;
     }
   }
 
@@ -157,23 +236,31 @@ export class BatchRunner {
    * Copies the WAL into the database file once it has grown. SQLite's automatic checkpoint runs inside COMMIT
    * and keeps its errors to itself: after a failed fsync of the database file the next one "succeeds", and
    * the WAL, by then the only good copy, is overwritten. Here such an error stops all further writes; the
-   * batch before it is committed all the same.
+   * batch before it is committed all the same. Not to a file that is no longer the one that was opened: answers what was
+   * done to it.
    */
-  #checkpoint(): void {
+  #checkpoint(): FileTrouble | null {
     try {
       const wal = this.#walState.get();
-      if (wal === undefined) return;
+      if (wal === undefined) return null;
       const [, pages, checkpointed] = wal;
+      // All of it is in the file, or another process began it anew.
+      if (pages === checkpointed || pages < this.#walPages) this.#isMarkDue = true;
+      this.#walPages = pages;
       if (pages < this.#walPagesMax) this.#restartAt = this.#walPagesMax;
-      if (pages >= this.#restartAt) this.#restartWal(pages);
-      else if (pages - checkpointed >= CHECKPOINT_PAGES) {
-        this.#connection.pragma("wal_checkpoint(PASSIVE)");
-      }
+      const isFull = pages >= this.#restartAt;
+      if (!isFull && pages - checkpointed < CHECKPOINT_PAGES) return null;
+      const trouble = this.#fileTrouble();
+      if (trouble !== null) return trouble;
+      if (isFull) this.#restartWal(pages);
+      else this.#connection.pragma("wal_checkpoint(PASSIVE)");
+      this.#isMarkDue = true;
     } catch (error) {
-      const reply = toBatchReply(error);
+      const failure = toWriteFailure(error);
       // A disk that is full, or a reader in the way: a later checkpoint does it.
-      if (reply.kind === "failed") this.#failure = reply;
+      if (failure.kind === "failed") this.#failure = { ...failure, kind: "failed" };
     }
+    return null;
   }
 
   // Has the next batch begin the WAL anew. When a reader does not end in time, this is tried again when the WAL is
@@ -210,20 +297,25 @@ export class BatchRunner {
       this.#rollBack();
       return null;
     }
-    this.#commit();
     return replies;
   }
 
   #runApart(operations: readonly Operation[]): readonly OperationReply[] {
     this.#control.begin.run();
-    const replies = operations.map((operation) => this.#runOne(operation));
-    this.#commit();
-    return replies;
+    return operations.map((operation) => this.#runOne(operation));
   }
 
-  #commit(): void {
-    this.#changes.write();
-    this.#control.commit.run();
+  // SQLite counts changes from the counter in the copy of page 1 that this connection read last: its own commits leave
+  // that as it was. A page that was changed is read anew when the change is undone.
+  #readHeaderAnew(): void {
+    this.#control.begin.run();
+    this.#writeHeader();
+    this.#connection.exec("ROLLBACK");
+  }
+
+  // The version stays what it is; with it page 1 goes into the WAL, and its change counter with that.
+  #writeHeader(): void {
+    this.#connection.pragma(`user_version = ${this.#schemaVersion}`);
   }
 
   #write({ name, args }: Operation): unknown {
@@ -255,24 +347,7 @@ export class BatchRunner {
       this.#connection.exec("ROLLBACK");
     } catch (error) {
       // A transaction that cannot be ended would swallow whatever is written next.
-      this.#failure = { kind: "failed", message: messageOf(error) };
+      this.#failure ??= { kind: "failed", message: messageOf(error) };
     }
   }
-}
-
-function isBatchError(error: unknown): boolean {
-  const code = codeOf(error);
-  return FATAL.test(code) || FULL.test(code) || BUSY.test(code);
-}
-
-function toBatchReply(error: unknown): BatchReply {
-  const code = codeOf(error);
-  const message = `${code} ${messageOf(error)}`.trim();
-  if (FULL.test(code)) return { kind: "full", message };
-  if (BUSY.test(code)) return { kind: "busy", message };
-  return { kind: "failed", message };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,16 +1,25 @@
-import { chmodSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  realpathSync,
+  statSync,
+} from "node:fs";
 import { dirname } from "node:path";
 
 import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../assets.ts";
-import { StoreError } from "../store.ts";
+import { damage, FileFault, StoreError } from "../store.ts";
+import { refuseSecondName } from "./open-files.ts";
 
 /** One connection to the file; synchronous, for one thread. */
 export type Connection = Database.Database;
 
 /** "pbkd" in ASCII, in the file's header: says that a database is ours before anything is written to it. */
-const APPLICATION_ID = 0x70626b64;
+export const APPLICATION_ID = 0x70626b64;
 
 const BUSY_TIMEOUT_MS = 5000;
 // A read that waits blocks every request; in WAL mode only recovery after a crash makes one wait.
@@ -22,6 +31,7 @@ const READ_BUSY_TIMEOUT_MS = 1000;
  * commits when power fails, so FULL is set here and read back.
  */
 export function openWriter(file: string): Connection {
+  refuseSecondName(file);
   const connection = openDatabase(file, { timeout: BUSY_TIMEOUT_MS });
   try {
     // Both must come before the first page; a file that has one keeps its own.
@@ -43,6 +53,7 @@ export function openWriter(file: string): Connection {
       PRAGMA cell_size_check = ON;
     `);
     verify(connection, { journal_mode: "wal", synchronous: 2, foreign_keys: 1 });
+    syncFoundWal(file);
     return connection;
   } catch (error) {
     connection.close();
@@ -111,6 +122,20 @@ function claimFile(connection: Connection, file: string): void {
   }
 }
 
+// A process that is killed between writing a commit and syncing it has told nobody of it, and has left it in the WAL, where
+// the next process finds it as committed: it may answer with it, and a power cut would take it back (a repeated task_post
+// was answered with tasks that were lost then, measured on images of a power cut). Beside the real file, as SQLite keeps it.
+function syncFoundWal(file: string): void {
+  const wal = `${realpathSync(file)}-wal`;
+  if (!existsSync(wal)) return;
+  const descriptor = openSync(wal, "r+");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
 const WAL_TRIES = 100;
 const WAL_WAIT_MS = 20;
 
@@ -132,9 +157,15 @@ export function isBusy(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_BUSY");
 }
 
+/** True for an error that says that the file holds what SQLite cannot have written. */
+export function isDamage(error: unknown): boolean {
+  return /^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error));
+}
+
 /** What a read rejects with: a file that cannot be read is the store's trouble, any other error stays what it is. */
 export function toReadError(error: unknown): unknown {
   if (codeOf(error) === "") return error;
+  if (isDamage(error)) return new FileFault(damage(reasonOf(error)), { cause: error });
   const kind = isBusy(error) ? "busy" : "failed";
   return new StoreError(kind, "the database cannot be read", { cause: error });
 }

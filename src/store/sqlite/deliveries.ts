@@ -1,4 +1,9 @@
-import type { AttemptOutcome, DeliveryKind, Refusal } from "../../domain/delivery.ts";
+import type {
+  AttemptOutcome,
+  DeliveryKind,
+  EndedDeliveryState,
+  Refusal,
+} from "../../domain/delivery.ts";
 import type { TaskKey } from "../../domain/task.ts";
 import type { Attempt, AttemptRecord, Delivery, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
@@ -23,7 +28,8 @@ const SET_DELIVERY_STATE = `UPDATE deliveries SET state = @state WHERE task_seq 
 
 const SELECT_TO_REDELIVER = `
   SELECT kind, host, state FROM deliveries
-  WHERE task_seq = @taskSeq AND state <> 'waiting' AND (@kind IS NULL OR kind = @kind)`;
+  WHERE task_seq = @taskSeq AND state <> 'waiting' AND (@kind IS NULL OR kind = @kind)
+    AND (@statesText IS NULL OR state IN (SELECT value FROM json_each(@statesText)))`;
 
 export const HASTEN_ATTEMPT = `
   UPDATE attempts SET due_at = min(due_at, @now)
@@ -45,11 +51,8 @@ export const SELECT_ATTEMPTS = `
 interface DeliveryRow {
   kind: DeliveryKind;
   url: string;
-  state: "open" | "delivered" | "given_up" | "refused";
+  state: "open" | EndedDeliveryState;
 }
-
-/** How a delivery ended. */
-export type EndedState = Exclude<DeliveryRow["state"], "open">;
 
 interface RedeliveredRow {
   kind: DeliveryKind;
@@ -125,11 +128,12 @@ function redelivering(
   const hasten = connection.prepare(HASTEN_ATTEMPT);
   const startSeries = seriesStarter(connection, changes);
 
-  return ({ accountId, id, kind: wanted, now }) => {
+  return ({ accountId, id, kind: wanted, states, now }) => {
     const taskSeq = findTaskSeq.get({ accountId, id });
     if (taskSeq === undefined) return [];
     changes.changed.note(accountId);
-    return select.all({ taskSeq, kind: wanted }).flatMap(({ kind, host, state }) => {
+    const statesText = states === null ? null : JSON.stringify(states);
+    return select.all({ taskSeq, kind: wanted, statesText }).flatMap(({ kind, host, state }) => {
       if (state === "open") return hasten.run({ taskSeq, kind, now }).changes > 0 ? [host] : [];
       startSeries({ accountSeq: accountId, taskSeq, kind, host, state, now });
       return [host];
@@ -143,7 +147,7 @@ interface NewSeries {
   readonly taskSeq: number;
   readonly kind: DeliveryKind;
   readonly host: string;
-  readonly state: EndedState;
+  readonly state: EndedDeliveryState;
   readonly now: number;
 }
 
@@ -163,7 +167,7 @@ export function seriesStarter(
   };
 }
 
-function isUndelivered(state: EndedState | "scheduled"): boolean {
+function isUndelivered(state: EndedDeliveryState | "scheduled"): boolean {
   return state === "given_up" || state === "refused";
 }
 

@@ -1,7 +1,8 @@
-import { StoreError } from "../store.ts";
+import { FileFault, StoreError, type FileTrouble } from "../store.ts";
 import type { BatchReply, Operation, Writes } from "./batch.ts";
+import { messageOf } from "./write-failure.ts";
 
-/** Takes a batch to where it is run. Replies come in the order the batches were sent. */
+/** Takes a batch to where it is run, and answers how it ended. Batches are run in the order they were sent. */
 export interface BatchTransport {
   send(batch: readonly Operation[]): Promise<BatchReply>;
   close(): Promise<void>;
@@ -52,6 +53,7 @@ export class GroupCommit {
   #batchesInFlight = 0;
   #flushPlanned = false;
   #fault: StoreError | null = null;
+  #shortage: StoreError | null = null;
   #drained: (() => void)[] = [];
   #listeners: readonly ChangeListener[] = [];
 
@@ -65,7 +67,12 @@ export class GroupCommit {
     return this.#fault;
   }
 
-  /** Promises the operation's value once it is on disk. Rejects with a StoreError when it is not. */
+  /** Why the last batch found no room; null once one has. */
+  get shortage(): StoreError | null {
+    return this.#shortage;
+  }
+
+  /** Promises the operation's value once it is on disk. Rejects with a StoreError when it is not, or when that is not known. */
   submit<Name extends keyof Writes>(
     name: Name,
     args: Parameters<Writes[Name]>[0],
@@ -82,6 +89,11 @@ export class GroupCommit {
       this.#pendingWeight += weight;
       this.#planFlush();
     });
+  }
+
+  /** Refuses everything from now on because of what is wrong with the file. */
+  condemn(trouble: FileTrouble): void {
+    this.#failFrom(new FileFault(trouble));
   }
 
   /** Tells after each batch, its promises settled, whose tasks and deliveries it changed; returns what stops it. */
@@ -138,14 +150,23 @@ export class GroupCommit {
 
   async #write(batch: readonly Pending[]): Promise<void> {
     this.#batchesInFlight++;
-    const reply = await this.#transport.send(batch.map(({ operation }) => operation));
+    const reply = await this.#send(batch);
     this.#batchesInFlight--;
     // The next batch goes out before this one is settled, which answers all its requests.
-    if (reply.kind !== "failed") this.#flush();
+    if (reply.kind !== "failed" && reply.kind !== "unknown") this.#flush();
     this.#settle(batch, reply);
     if (reply.kind === "committed") this.tell(reply.changed);
     if (this.#pending.length > 0) this.#planFlush();
     else if (this.#batchesInFlight === 0) this.#tellDrained();
+  }
+
+  async #send(batch: readonly Pending[]): Promise<BatchReply> {
+    try {
+      return await this.#transport.send(batch.map(({ operation }) => operation));
+    } catch (error) {
+      // A transport answers; how far one came that throws, nobody can say.
+      return { kind: "unknown", message: messageOf(error) };
+    }
   }
 
   #takeBatch(): Pending[] {
@@ -162,20 +183,26 @@ export class GroupCommit {
 
   #settle(batch: readonly Pending[], reply: BatchReply): void {
     if (reply.kind !== "committed") {
-      const error = new StoreError(reply.kind, `the database cannot be written: ${reply.message}`);
+      const error = toStoreError(reply);
+      if (reply.kind === "full") this.#shortage = error;
       for (const { reject } of batch) reject(error);
-      if (reply.kind === "failed") this.#failFrom(error);
+      if (reply.kind !== "failed" && reply.kind !== "unknown") return;
+      this.#failFrom(toStoreError({ ...reply, kind: "failed" }));
       return;
     }
+    if (reply.hasWritten) this.#shortage = null;
     batch.forEach(({ resolve, reject }, i) => {
       const own = reply.replies[i];
       if (own?.kind === "done") resolve(own.value);
-      else reject(new Error(`a write was rejected: ${own?.message ?? "no reply"}`));
+      else if (own === undefined) reject(toStoreError({ kind: "unknown", message: "no reply" }));
+      else reject(new Error(`a write was rejected: ${own.message}`));
     });
   }
 
   #failFrom(error: StoreError): void {
-    this.#fault ??= error;
+    // What is wrong with the file says more than what a write met that came upon it first.
+    const isVague = this.#fault?.kind === "failed" && !(this.#fault instanceof FileFault);
+    if (this.#fault === null || (isVague && error instanceof FileFault)) this.#fault = error;
     for (const { reject } of this.#pending.splice(0)) reject(error);
     this.#pendingWeight = 0;
   }
@@ -183,4 +210,17 @@ export class GroupCommit {
   #tellDrained(): void {
     for (const tell of this.#drained.splice(0)) tell();
   }
+}
+
+type Refusal = Pick<Exclude<BatchReply, { kind: "committed" }>, "kind" | "message"> & {
+  readonly trouble?: FileTrouble;
+};
+
+function toStoreError({ kind, message, trouble }: Refusal): StoreError {
+  if (kind === "failed" && trouble !== undefined) return new FileFault(trouble);
+  const what =
+    kind === "unknown"
+      ? "whether this was written is not known; look before you repeat it"
+      : "the database cannot be written";
+  return new StoreError(kind, `${what}: ${message}`);
 }

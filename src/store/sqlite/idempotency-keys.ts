@@ -3,14 +3,14 @@ import type { Connection } from "./connection.ts";
 
 export const FIND_ANSWER = `
   SELECT body_hash, answer_text FROM idempotency_keys
-  WHERE account_seq = @accountId AND key = @key AND created_at >= @validSince`;
+  WHERE account_seq = @accountId AND key = @key AND erase_at >= @steadyAt`;
 
 const KEEP_ANSWER = `
-  INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, created_at)
-  VALUES (@accountId, @key, @bodyHash, @answerText, @createdAt)
+  INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, erase_at)
+  VALUES (@accountId, @key, @bodyHash, @answerText, @eraseAt)
   ON CONFLICT (account_seq, key) DO UPDATE
   SET body_hash = excluded.body_hash, answer_text = excluded.answer_text,
-      created_at = excluded.created_at`;
+      erase_at = excluded.erase_at`;
 
 interface AnswerRow {
   body_hash: string;
@@ -24,10 +24,10 @@ export function idempotencyWrites(connection: Connection) {
 
   return {
     /** The answer that was kept for the post's key; when there is none, keeps the post's own and answers null. */
-    keep({ accountId, createdAt, idempotency }: TaskPost): KeptAnswer | null {
+    keep({ accountId, idempotency }: TaskPost): KeptAnswer | null {
       if (idempotency === null) return null;
       const kept = findKeptAnswer({ accountId, ...idempotency });
-      if (kept === null) keep.run({ ...idempotency, accountId, createdAt });
+      if (kept === null) keep.run({ ...idempotency, accountId });
       return kept;
     },
   };
@@ -38,8 +38,8 @@ export function idempotencyReads(connection: Connection) {
   const find = connection.prepare<[object], AnswerRow>(FIND_ANSWER);
 
   return {
-    findKeptAnswer({ accountId, key, validSince }: KeptAnswerQuery): KeptAnswer | null {
-      const row = find.get({ accountId, key, validSince });
+    findKeptAnswer({ accountId, key, steadyAt }: KeptAnswerQuery): KeptAnswer | null {
+      const row = find.get({ accountId, key, steadyAt });
       return row === undefined ? null : { bodyHash: row.body_hash, answerText: row.answer_text };
     },
   };

@@ -7,6 +7,7 @@ import type {
   LeaseEndResult,
   LeaseEnds,
   LeaseType,
+  WorkerLeases,
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
@@ -25,11 +26,14 @@ const UPSERT_LEASES = `
       lease_ms = excluded.lease_ms, deadline_at = excluded.deadline_at,
       expires_at = excluded.expires_at, ending = NULL`;
 
+// Whoever knows the id of another worker's lease is told the same as of one that there never was.
+const IS_OF_WORKER = `l.lease_id = @leaseId AND (@workerId IS NULL OR l.worker_seq = @workerId)`;
+
 /** By the task's id, never by its seq: what was erased leaves its seq to another task. */
 export const FIND_NEWEST_LEASE = `
   SELECT t.seq, t.account_seq, t.state, l.claimed_at, l.deadline_at, l.expires_at, l.ending
   FROM tasks AS t CROSS JOIN leases AS l ON l.task_seq = t.seq
-  WHERE t.id = @id AND l.lease_id = @leaseId`;
+  WHERE t.id = @id AND ${IS_OF_WORKER}`;
 
 export const EXTEND_LEASE = `
   UPDATE leases SET expires_at = min(@now + lease_ms, deadline_at) WHERE task_seq = @seq`;
@@ -83,7 +87,13 @@ export const DUE_LEASES = `
 export const FIND_LEASE = `
   SELECT ${LEASE_COLUMNS}
   FROM tasks AS t CROSS JOIN leases AS l ON l.task_seq = t.seq
-  WHERE t.id = @id AND l.lease_id = @leaseId`;
+  WHERE t.id = @id AND ${IS_OF_WORKER}`;
+
+/** A lease as the statements look for it. */
+interface NamedLease extends LeaseRef {
+  /** Null: whoever holds it. */
+  readonly workerId: number | null;
+}
 
 interface NewestLease {
   seq: number;
@@ -171,11 +181,11 @@ function leaseRevival(connection: Connection, { counts }: BatchChanges): Revive 
 }
 
 function extendWrites(connection: Connection, revive: Revive) {
-  const find = connection.prepare<[object], NewestLease>(FIND_NEWEST_LEASE);
+  const find = connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE);
   const extend = connection.prepare<[object]>(EXTEND_LEASE);
 
-  function beat({ id, leaseId }: LeaseRef, now: number): LeaseOutcome {
-    const lease = find.get({ id, leaseId });
+  function beat(named: NamedLease, now: number): LeaseOutcome {
+    const lease = find.get(named);
     if (lease === undefined) return "lost";
     if (lease.state === "cancelled") return "cancelled";
     // Past its timeout it would come back to life only to end at once.
@@ -188,12 +198,10 @@ function extendWrites(connection: Connection, revive: Revive) {
   return {
     extendLeases({
       leases,
+      workerId,
       now,
-    }: {
-      leases: readonly LeaseRef[];
-      now: number;
-    }): readonly LeaseOutcome[] {
-      return leases.map((lease) => beat(lease, now));
+    }: WorkerLeases & { now: number }): readonly LeaseOutcome[] {
+      return leases.map(({ id, leaseId }) => beat({ id, leaseId, workerId }, now));
     },
   };
 }
@@ -206,7 +214,7 @@ function endWrites(
   connection: Connection,
   { changes, revive }: { readonly changes: BatchChanges; readonly revive: Revive },
 ) {
-  const find = connection.prepare<[object], NewestLease>(FIND_NEWEST_LEASE);
+  const find = connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE);
   const endLease = connection.prepare<[object]>(END_LEASE);
   const { finish, retry, requeue } = runEnds(connection, changes);
 
@@ -223,9 +231,9 @@ function endWrites(
     }
   }
 
-  function end(order: LeaseEnd, now: number): LeaseEndResult {
+  function end(order: LeaseEnd, { workerId, now }: Omit<LeaseEnds, "ends">): LeaseEndResult {
     const { id, leaseId, how } = order;
-    const lease = find.get({ id, leaseId });
+    const lease = find.get({ id, leaseId, workerId });
     if (lease === undefined) return LOST;
     if (lease.state === "cancelled") return CANCELLED;
     if (lease.ending === how) return ENDED_BEFORE;
@@ -243,8 +251,8 @@ function endWrites(
   }
 
   return {
-    endLeases({ ends, now }: LeaseEnds): readonly LeaseEndResult[] {
-      return ends.map((order) => end(order, now));
+    endLeases({ ends, ...by }: LeaseEnds): readonly LeaseEndResult[] {
+      return ends.map((order) => end(order, by));
     },
   };
 }
@@ -266,13 +274,13 @@ function isWaiting({ ending, state }: NewestLease): boolean {
 
 /** The reads on leases. */
 export function leaseReads(connection: Connection) {
-  const find = connection.prepare<[object], LeaseRow>(FIND_LEASE);
+  const find = connection.prepare<[NamedLease], LeaseRow>(FIND_LEASE);
   const due = connection.prepare<[object], LeaseRow>(DUE_LEASES);
 
   return {
-    findLeases(refs: readonly LeaseRef[]): readonly (Lease | null)[] {
-      return refs.map(({ id, leaseId }) => {
-        const row = find.get({ id, leaseId });
+    findLeases({ leases, workerId }: WorkerLeases): readonly (Lease | null)[] {
+      return leases.map(({ id, leaseId }) => {
+        const row = find.get({ id, leaseId, workerId });
         return row === undefined ? null : toLease(row);
       });
     },

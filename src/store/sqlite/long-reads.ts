@@ -3,6 +3,7 @@ import type { Connection } from "./connection.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { allWaitingReads } from "./queue-sample.ts";
+import { tableCheckReads } from "./table-check.ts";
 import { allCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
 import { taskSearchReads } from "./task-search.ts";
@@ -26,5 +27,6 @@ export function longReads(connection: Connection) {
     ...trafficReads(connection),
     ...hostTrafficReads(connection),
     ...accountOverviewReads(connection),
+    ...tableCheckReads(connection),
   };
 }

@@ -1,7 +1,5 @@
-import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
-import { dirname } from "node:path";
-
 import type { Connection } from "./connection.ts";
+import { findMigrationCopy, makeMigrationCopy } from "./migration-copy.ts";
 
 /** How to bring a file from version `to - 1` to version `to`. */
 export interface Migration {
@@ -10,7 +8,7 @@ export interface Migration {
 }
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 5;
+export const SCHEMA_VERSION = 6;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -192,12 +190,45 @@ const TO_5 = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX host_failures_by_age ON host_failures (ended_at);`;
 
+// What is kept goes by the steady clock from now on, which begins at the next start with the wall clock.
+const TO_6 = `
+  ALTER TABLE tasks ADD COLUMN erase_at INTEGER;
+  DROP INDEX tasks_expiring;
+  UPDATE tasks SET erase_at = expires_at WHERE expires_at IS NOT NULL;
+  CREATE INDEX tasks_expiring ON tasks (erase_at) WHERE erase_at IS NOT NULL;
+
+  ALTER TABLE idempotency_keys RENAME COLUMN created_at TO erase_at;
+  UPDATE idempotency_keys SET erase_at = erase_at + 86400000;
+
+  CREATE TABLE clock_readings (
+    one       INTEGER PRIMARY KEY CHECK (one = 1),
+    wall_at   INTEGER NOT NULL,
+    steady_at INTEGER NOT NULL,
+    uptime_ms REAL    NOT NULL,
+    boot_id   TEXT
+  ) STRICT;
+
+  CREATE TABLE secrets (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT account_seq, 'delayed', count(*) FROM tasks WHERE state = 'delayed' GROUP BY account_seq;
+  UPDATE task_counts
+  SET count = count - (
+    SELECT count(*) FROM tasks
+    WHERE tasks.account_seq = task_counts.account_seq AND tasks.state = 'delayed'
+  )
+  WHERE state = 'queued';`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
   { to: 3, sql: TO_3 },
   { to: 4, sql: TO_4 },
   { to: 5, sql: TO_5 },
+  { to: 6, sql: TO_6 },
 ];
 
 /** The schema a new file gets, and the steps that bring an older one to the same. */
@@ -211,6 +242,8 @@ export interface MigrationPlan {
 export interface MigrationStart {
   readonly from: number;
   readonly to: number;
+  /** The file that holds it as it was. */
+  readonly copy: string;
 }
 
 /** True for a file that an older program made: one that is new has nothing to migrate. */
@@ -221,7 +254,7 @@ export function isOutdated(connection: Connection, { version }: MigrationPlan): 
 
 /**
  * Brings the file to the plan's version in one transaction: forward only, whole or not at all. An older
- * file is copied first, to `FILE.vN.bak`, and `begins` is told before, because it takes a while (measured: 7 s
+ * file is copied first ({@link findMigrationCopy}), and `begins` is told before, because it takes a while (measured: 7 s
  * for a million tasks in 0.9 GB); a file that is newer than the program is refused.
  */
 export function migrate(
@@ -237,8 +270,9 @@ export function migrate(
     );
   }
   if (found > 0) {
-    begins?.({ from: found, to: plan.version });
-    snapshot(connection, found);
+    const copy = findMigrationCopy(connection, found);
+    begins?.({ from: found, to: plan.version, copy: copy.path });
+    if (!copy.isThere) makeMigrationCopy(connection, copy.path);
   }
   connection
     .transaction(() => {
@@ -261,40 +295,4 @@ function stepsFrom(version: number, plan: MigrationPlan): readonly string[] {
     throw new Error(`no way leads from schema version ${version} to ${plan.version}`);
   }
   return steps.map((step) => step.sql);
-}
-
-function snapshot(connection: Connection, version: number): void {
-  const copy = `${connection.name}.v${version}.bak`;
-  // A copy that is there already was made by an earlier try and is at least as old.
-  if (existsSync(copy)) return;
-  // Under another name until it is whole: half a copy would be taken for the copy at the next try.
-  const part = `${copy}.part`;
-  rmSync(part, { force: true });
-  try {
-    connection.prepare("VACUUM INTO ?").run(part);
-    chmodSync(part, 0o600);
-    // VACUUM INTO leaves that out, and after a power cut the migrated file would be all there is.
-    syncToDisk(part);
-    renameSync(part, copy);
-    syncToDisk(dirname(copy));
-  } catch (error) {
-    // Half a copy would keep the disk as full as it found it.
-    rmSync(part, { force: true });
-    throw new Error(toSnapshotMessage(copy, error), { cause: error });
-  }
-}
-
-function toSnapshotMessage(copy: string, error: unknown): string {
-  const reason = error instanceof Error ? error.message : String(error);
-  const remedy = "make room for as much as the database holds, then start again";
-  return `the database cannot be copied to ${copy} before it is migrated (${reason}): ${remedy}`;
-}
-
-function syncToDisk(path: string): void {
-  const descriptor = openSync(path, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
 }

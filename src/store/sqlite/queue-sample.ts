@@ -1,7 +1,7 @@
 import type { Connection } from "./connection.ts";
 import { ALL_ACCOUNTS, MINUTE_MS } from "./traffic-tally.ts";
 
-// Some rows for each account that ever posted. Of very many those are sampled that have the most waiting.
+// Some rows for each account that ever posted. What is to start later is counted apart. Of very many those are sampled that have the most waiting.
 export const WAITING_MOST = `
   SELECT account_seq, count FROM task_counts
   WHERE state = 'queued' AND count > 0

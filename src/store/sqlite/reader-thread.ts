@@ -1,6 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { StoreError, type StoreErrorKind } from "../store.ts";
+import { FileFault, StoreError, type FileTrouble, type StoreErrorKind } from "../store.ts";
 import { openReader, toReadError } from "./connection.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
 
@@ -31,6 +31,8 @@ export type ReadOutcome =
   | {
       readonly kind: "error";
       readonly storeError: StoreErrorKind | null;
+      /** Where it is the file itself that is wrong. */
+      readonly trouble: FileTrouble | null;
       readonly message: string;
     };
 
@@ -59,6 +61,8 @@ function run({ name, args }: Extract<ReaderOrder, { kind: "read" }>): ReadOutcom
   } catch (thrown) {
     const error = toReadError(thrown);
     const message = error instanceof Error ? error.message : String(error);
-    return { kind: "error", storeError: error instanceof StoreError ? error.kind : null, message };
+    const storeError = error instanceof StoreError ? error.kind : null;
+    const trouble = error instanceof FileFault ? error.trouble : null;
+    return { kind: "error", storeError, trouble, message };
   }
 }

@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 
 import { readerThreadEntry, threadOptions } from "../../assets.ts";
-import { StoreError } from "../store.ts";
+import { FileFault, StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./connection.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
 import { ReadTurns, type ReadOwner } from "./read-turns.ts";
@@ -126,6 +126,8 @@ class ReaderThread {
   }
 }
 
-function toError({ storeError, message }: Extract<ReadOutcome, { kind: "error" }>): Error {
+function toError(outcome: Extract<ReadOutcome, { kind: "error" }>): Error {
+  const { storeError, trouble, message } = outcome;
+  if (trouble !== null) return new FileFault(trouble);
   return storeError === null ? new Error(message) : new StoreError(storeError, message);
 }

@@ -1,8 +1,8 @@
-import type { DeliveryFilter, DeliveryKind } from "../../domain/delivery.ts";
+import type { DeliveryFilter, DeliveryKind, EndedDeliveryState } from "../../domain/delivery.ts";
 import type { RedeliveryOrder, RedeliveryRequest, RedeliveryStep } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
-import { seriesStarter, type EndedState } from "./deliveries.ts";
+import { seriesStarter } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
 
 const ORDER_COLUMNS = `
@@ -76,7 +76,7 @@ interface OrderedRow {
   task_seq: number;
   kind: DeliveryKind;
   host: string;
-  state: EndedState;
+  state: EndedDeliveryState;
   account_seq: number;
 }
 

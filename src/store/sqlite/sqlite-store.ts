@@ -1,4 +1,5 @@
 import type { KeyHolder } from "../../domain/credentials.ts";
+import { everyStep } from "../../domain/every-step.ts";
 import {
   StoreError,
   type AttemptRef,
@@ -7,29 +8,18 @@ import {
   type Store,
   type WorkerHolder,
 } from "../store.ts";
-import { accessRequestReads } from "./access-requests.ts";
-import { accountReads } from "./accounts.ts";
-import { attemptClaimReads } from "./attempt-claims.ts";
 import { openReader, toReadError, type Connection } from "./connection.ts";
-import { deliveryReads } from "./deliveries.ts";
-import { operatorReads } from "./delivery-log.ts";
+import { FileGuard } from "./file-guard.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { idempotencyReads } from "./idempotency-keys.ts";
-import { leaseReads } from "./leases.ts";
 import type { LongReads } from "./long-reads.ts";
 import type { MigrationStart } from "./migrate.ts";
-import { accountWaitingReads } from "./queue-sample.ts";
 import type { ReadOwner } from "./read-turns.ts";
 import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
-import { redeliveryOrderReads } from "./redelivery-orders.ts";
-import { sessionReads } from "./sessions.ts";
-import { taskCountReads } from "./task-counts.ts";
-import { taskQueueReads } from "./task-runs.ts";
-import { taskReads } from "./tasks.ts";
+import { allReads, type Reads } from "./reads.ts";
+import { searchByTurns } from "./task-search-turns.ts";
 import { toTraffic } from "./traffic.ts";
 import { TurnMemo } from "./turn-memo.ts";
-import { upkeepReads } from "./upkeep.ts";
-import { workerReads } from "./workers.ts";
+import { messageOf } from "./write-failure.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 
 /** How to open the store. */
@@ -58,7 +48,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   try {
     const reader = openReader(file);
     const longReader = writer === "thread" ? newThreadReader(file) : newInlineReader(reader);
-    return new SqliteStore({ reader, longReader, commit: new GroupCommit(transport, limits) });
+    const commit = new GroupCommit(transport, limits);
+    return new SqliteStore({ reader, longReader, commit, guard: new FileGuard(file, commit) });
   } catch (error) {
     await transport.close();
     throw error;
@@ -67,6 +58,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
 const ENGINE_WRITE = { weight: 1, mayShed: false };
 const OPERATOR_WRITE = { weight: 1, mayShed: false };
+// It holds up every other write, and comes at a start or when the machine's clock was set.
+const WHOLE_TABLES = { weight: BATCH_WEIGHT_MAX, mayShed: false };
 // What it writes, and what it reads before: as much as half a batch.
 const STEP_WEIGHT = BATCH_WEIGHT_MAX / 2;
 
@@ -74,6 +67,7 @@ interface SqliteStoreParts {
   readonly reader: Connection;
   readonly longReader: LongReader;
   readonly commit: GroupCommit;
+  readonly guard: FileGuard;
 }
 
 class SqliteStore implements Store {
@@ -81,15 +75,17 @@ class SqliteStore implements Store {
   readonly #reads: Reads;
   readonly #longReader: LongReader;
   readonly #commit: GroupCommit;
+  readonly #guard: FileGuard;
   readonly #keyHolders = new TurnMemo<KeyHolder | null>();
   readonly #workerHolders = new TurnMemo<WorkerHolder | null>();
   #closing: Promise<void> | null = null;
 
-  constructor({ reader, longReader, commit }: SqliteStoreParts) {
+  constructor({ reader, longReader, commit, guard }: SqliteStoreParts) {
     this.#reader = reader;
     this.#reads = allReads(reader);
     this.#longReader = longReader;
     this.#commit = commit;
+    this.#guard = guard;
   }
 
   createAccount: Store["createAccount"] = (account) =>
@@ -144,7 +140,8 @@ class SqliteStore implements Store {
   findTask: Store["findTask"] = (key) => this.#read((reads) => reads.findTask(key));
   listReady: Store["listReady"] = (query) => this.#read((reads) => reads.listReady(query));
   listTasks: Store["listTasks"] = (query) => this.#readLong("listTasks", query, query.accountId);
-  searchTasks: Store["searchTasks"] = (query) => this.#readLong("searchTasks", query, query.scope);
+  searchTasks: Store["searchTasks"] = (query) =>
+    searchByTurns(query, (turn) => this.#readLong("searchTasks", turn, turn.scope));
   // Its texts are long, and to sign them takes the main thread as long again.
   findTimeline: Store["findTimeline"] = (query) =>
     this.#readLong("findTimeline", query, query.scope);
@@ -211,11 +208,16 @@ class SqliteStore implements Store {
     this.#commit.submit("redeliver", order, { weight: 2, mayShed: true });
   listDeliveries: Store["listDeliveries"] = (key) =>
     this.#read((reads) => reads.listDeliveries(key));
-  // It holds up every other write, and comes when the machine's clock was set.
-  shiftAttempts: Store["shiftAttempts"] = (shift) =>
-    this.#commit.submit("shiftAttempts", shift, { weight: BATCH_WEIGHT_MAX, mayShed: false });
+  findClockReading: Store["findClockReading"] = () =>
+    this.#read((reads) => reads.findClockReading());
+  keepClockReading: Store["keepClockReading"] = (reading) =>
+    this.#commit.submit("keepClockReading", reading, ENGINE_WRITE);
+  resumeClock: Store["resumeClock"] = (start) =>
+    this.#commit.submit("resumeClock", start, WHOLE_TABLES);
+  shiftTimes: Store["shiftTimes"] = (shift) =>
+    this.#commit.submit("shiftTimes", shift, WHOLE_TABLES);
   hastenAttempts: Store["hastenAttempts"] = (bounds) =>
-    this.#commit.submit("hastenAttempts", bounds, { weight: BATCH_WEIGHT_MAX, mayShed: false });
+    this.#commit.submit("hastenAttempts", bounds, WHOLE_TABLES);
 
   findTaskDeliveries: Store["findTaskDeliveries"] = (id) =>
     this.#read((reads) => reads.findTaskDeliveries(id));
@@ -235,6 +237,9 @@ class SqliteStore implements Store {
     this.#read((reads) => reads.listOpenRedeliveryOrders(query));
   stepRedeliveryOrder: Store["stepRedeliveryOrder"] = (step) =>
     this.#commit.submit("stepRedeliveryOrder", step, { weight: STEP_WEIGHT, mayShed: false });
+
+  keepSecret: Store["keepSecret"] = (secret) =>
+    this.#commit.submit("keepSecret", secret, OPERATOR_WRITE);
 
   createSession: Store["createSession"] = (session) =>
     this.#commit.submit("createSession", session, { weight: 1, mayShed: true });
@@ -282,6 +287,13 @@ class SqliteStore implements Store {
   watch: Store["watch"] = (listener) => this.#commit.watch(listener);
 
   fault: Store["fault"] = () => this.#commit.fault;
+  shortage: Store["shortage"] = () => this.#commit.shortage;
+  tryWrite: Store["tryWrite"] = () => this.#commit.submit("rewritePage", undefined, ENGINE_WRITE);
+  lookAtFile: Store["lookAtFile"] = () => this.#guard.look();
+  checkFile: Store["checkFile"] = async () => {
+    this.#refuseWhenClosed();
+    return this.#guard.check();
+  };
 
   async #changeKeys<Value>(written: Promise<Value>): Promise<Value> {
     const value = await written;
@@ -300,7 +312,7 @@ class SqliteStore implements Store {
     try {
       return read(this.#reads);
     } catch (error) {
-      throw toReadError(error);
+      throw this.#guard.noted(toReadError(error));
     }
   }
 
@@ -308,9 +320,10 @@ class SqliteStore implements Store {
     try {
       return await this.#read((reads) => reads.readStarted(seqs));
     } catch (error) {
-      // Never to be tried again: the claim is committed, and another one would leave these in flight for good.
-      const { message } = error instanceof Error ? error : new Error(String(error));
-      throw new StoreError("failed", message, { cause: error });
+      // The claim is committed: another one would leave these in flight for good.
+      throw new StoreError("unknown", `attempts were started: ${messageOf(error)}`, {
+        cause: error,
+      });
     }
   }
 
@@ -320,7 +333,7 @@ class SqliteStore implements Store {
     owner: ReadOwner = null,
   ): Promise<ReturnType<LongReads[Name]>> {
     this.#refuseWhenClosed();
-    return this.#longReader.read(name, args, owner);
+    return this.#guard.reading(this.#longReader.read(name, args, owner));
   }
 
   #refuseWhenClosed(): void {
@@ -334,11 +347,14 @@ class SqliteStore implements Store {
 
   // The writer goes last: a connection that may write checkpoints as the last one to leave, and takes -wal and
   // -shm with it; a read-only one leaves them behind.
-  async #close(): Promise<void> {
-    await this.#commit.stop();
-    await this.#longReader.close();
-    this.#reader.close();
-    await this.#commit.close();
+  #close(): Promise<void> {
+    return everyStep([
+      () => this.#commit.stop(),
+      () => this.#longReader.close(),
+      () => this.#guard.close(),
+      () => this.#reader.close(),
+      () => this.#commit.close(),
+    ]);
   }
 }
 
@@ -361,26 +377,4 @@ function toRef(attempt: AttemptRef): AttemptRef {
 
 function pagesOf(...texts: readonly string[]): number {
   return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
-}
-
-type Reads = ReturnType<typeof allReads>;
-
-function allReads(reader: Connection) {
-  return {
-    ...accountReads(reader),
-    ...accessRequestReads(reader),
-    ...taskReads(reader),
-    ...taskQueueReads(reader),
-    ...leaseReads(reader),
-    ...workerReads(reader),
-    ...sessionReads(reader),
-    ...idempotencyReads(reader),
-    ...attemptClaimReads(reader),
-    ...deliveryReads(reader),
-    ...operatorReads(reader),
-    ...redeliveryOrderReads(reader),
-    ...taskCountReads(reader),
-    ...accountWaitingReads(reader),
-    ...upkeepReads(reader),
-  };
 }

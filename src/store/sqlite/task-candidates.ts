@@ -92,9 +92,10 @@ export const LISTED_BY = {
   readyOfAccount: `
     SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_ready
     WHERE t.account_seq = @accountSeq AND t.ready = 1 ${LIMITED}`,
-  queued: `
+  waiting: `
     SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
-    UNION ALL
+    ${LIMITED}`,
+  delayed: `
     SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
     ${LIMITED}`,
   running: `
@@ -201,6 +202,7 @@ function wantedStates(states: TaskSearch["states"]): Readonly<Record<string, num
 /** The states of the table in which tasks are that are shown as this one. */
 export function storedStates(state: SearchedState): readonly (typeof STATES)[number][] {
   if (state === "queued") return ["queued", "delayed"];
+  if (state === "waiting") return ["queued"];
   return state === "ready" ? ["completed", "failed"] : [state];
 }
 
@@ -211,7 +213,8 @@ function candidateLister(connection: Connection): (of: AccountSearch) => Candida
     id: select(LISTED_BY.id),
     ready: select(LISTED_BY.ready),
     readyOfAccount: select(LISTED_BY.readyOfAccount),
-    queued: select(LISTED_BY.queued),
+    waiting: select(LISTED_BY.waiting),
+    delayed: select(LISTED_BY.delayed),
     running: select(LISTED_BY.running),
     tag: select(LISTED_BY.tag),
     states: select(LISTED_BY.states),
@@ -258,14 +261,25 @@ function listsOfAll({
   createdBefore,
 }: TaskSearch): readonly ListOrder[] | null {
   if (tag !== null) return [{ name: "tag" }];
-  if (states !== null) return states.map(listOfState);
+  if (states !== null) return states.flatMap(listsOfState);
   const isTimed = createdAfter !== null || createdBefore !== null;
   return isTimed ? [{ name: "states", states: STATES }] : null;
 }
 
-function listOfState(state: SearchedState): ListOrder {
-  if (state === "queued" || state === "running" || state === "ready") return { name: state };
-  return { name: "states", states: storedStates(state) };
+function listsOfState(state: SearchedState): readonly ListOrder[] {
+  switch (state) {
+    case "queued":
+      return [{ name: "waiting" }, { name: "delayed" }];
+    case "waiting":
+    case "delayed":
+    case "running":
+    case "ready":
+      return [{ name: state }];
+    case "completed":
+    case "failed":
+    case "cancelled":
+      return [{ name: "states", states: [state] }];
+  }
 }
 
 function toListed(
@@ -275,7 +289,7 @@ function toListed(
   const isByTime = accountSeq !== null;
   const order = (a: PlaceRow, b: PlaceRow) => (isByTime ? b[0] - a[0] : 0) || b[1] - a[1];
   const left = rows.filter((row) => after === null || order([after.createdAt, after.seq], row) < 0);
-  // A ready task that has failed is in two lists.
+  // A ready task that has failed is in two lists, and so is a waiting one that is asked for as queued too.
   const seqs = [...new Set(left.toSorted(order).map(([, seq]) => seq))];
   return { kind: "listed", params: { listText: JSON.stringify(seqs) }, isShared: false };
 }

@@ -1,4 +1,4 @@
-import { TASK_STATES, type TaskState } from "../../domain/task.ts";
+import type { TaskState } from "../../domain/task.ts";
 import type { FirstSteps, WorkCounts } from "../store.ts";
 import type { ChangedAccounts } from "./changed-accounts.ts";
 import type { Connection } from "./connection.ts";
@@ -16,14 +16,14 @@ export const SELECT_COUNTS = `SELECT state, count FROM task_counts WHERE account
 // Some rows for each account that ever posted.
 export const SUM_COUNTS = `SELECT state, sum(count) AS count FROM task_counts GROUP BY state`;
 
-/** A task's state as its row has it: `delayed` is shown, and counted, as queued. */
+/** A task's state as its row has it: clients are shown `delayed` as queued. */
 export type StoredState = TaskState | "delayed";
 
 /**
- * What is counted of an account: its tasks in each state as clients see it; of them those that are ready; deliveries
- * that are tried again, and those that were given up or refused.
+ * What is counted of an account: its tasks in each state of their rows; of them those that are ready; deliveries that
+ * are tried again, and those that were given up or refused.
  */
-type CountedWord = TaskState | WebhookWord | "ready";
+type CountedWord = StoredState | WebhookWord | "ready";
 
 type WebhookWord = "retrying" | "undelivered";
 
@@ -33,7 +33,7 @@ type EverWord = "ever_webhook" | "ever_delivered" | "ever_collected";
 /** What every write that changes what is counted tells, in the operation that changes it. */
 export interface CountChanges {
   /** That an account has so many of something more; fewer, when it is negative. */
-  add(accountSeq: number, word: CountedWord | "delayed", count: number): void;
+  add(accountSeq: number, word: CountedWord, count: number): void;
   /** That one of its tasks went from one state to the other. */
   move(accountSeq: number, from: StoredState, to: StoredState): void;
   /** That an account has done this; whether for the first time need not be known. */
@@ -65,9 +65,9 @@ export class TaskCounts implements CountChanges {
     this.#noteEver = connection.prepare<[number, EverWord]>(NOTE_EVER);
   }
 
-  add(accountSeq: number, word: CountedWord | "delayed", count: number): void {
+  add(accountSeq: number, word: CountedWord, count: number): void {
     if (count === 0) return;
-    this.#open.push({ accountSeq, word: word === "delayed" ? "queued" : word, delta: count });
+    this.#open.push({ accountSeq, word, delta: count });
   }
 
   move(accountSeq: number, from: StoredState, to: StoredState): void {
@@ -134,13 +134,11 @@ export function taskCountReads(connection: Connection) {
   const select = connection.prepare<[number], CountRow>(SELECT_COUNTS);
 
   return {
-    /** How many of the account's tasks are in each state. */
+    /** How many of the account's tasks are in each state as clients see it. */
     countTasks(accountSeq: number): Readonly<Record<TaskState, number>> {
-      const counts = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
-      for (const { state, count } of select.all(accountSeq)) {
-        if (isTaskState(state)) counts[state] = count;
-      }
-      return counts;
+      const work = toWorkCounts(select.all(accountSeq));
+      const { queued, delayed, running, completed, failed, cancelled } = work;
+      return { queued: queued + delayed, running, completed, failed, cancelled };
     },
 
     countAccountWork(accountSeq: number): WorkCounts {
@@ -169,26 +167,41 @@ export function allCountReads(connection: Connection) {
 }
 
 function toWorkCounts(rows: readonly CountRow[]): WorkCounts {
-  const counts = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
-  const all = { ...counts, ready: 0, retrying: 0, undelivered: 0 };
-  for (const { state, count } of rows) if (!isEverWord(state)) all[state] = count;
-  return all;
+  const counts = {
+    queued: 0,
+    delayed: 0,
+    running: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    ready: 0,
+    retrying: 0,
+    undelivered: 0,
+  };
+  for (const { state, count } of rows) if (!isEverWord(state)) counts[state] = count;
+  return counts;
 }
+
+// Every accepted task has been counted as one of these, and no refused one: those are `failed` from the first.
+const ACCEPTED_WORDS: readonly CountedWord[] = [
+  "queued",
+  "delayed",
+  "running",
+  "completed",
+  "cancelled",
+  "ready",
+];
 
 // A row stays when what it counts is erased.
 function toFirstSteps(rows: readonly CountRow[]): FirstSteps {
   const words = new Set(rows.map(({ state }) => state));
   return {
-    hasPosted: TASK_STATES.some((state) => words.has(state)),
+    hasPosted: ACCEPTED_WORDS.some((word) => words.has(word)),
     hasCompleted: words.has("completed"),
     hasWebhook: words.has("ever_webhook"),
     hasDelivered: words.has("ever_delivered"),
     hasCollected: words.has("ever_collected"),
   };
-}
-
-function isTaskState(word: CountRow["state"]): word is TaskState {
-  return (TASK_STATES as readonly CountRow["state"][]).includes(word);
 }
 
 function isEverWord(word: CountRow["state"]): word is EverWord {

@@ -11,7 +11,8 @@ export const FIND_RUNNING = `
 
 export const FINISH_TASK = `
   UPDATE tasks
-  SET state = @state, status_code = @code, completed_at = @endedAt, expires_at = @expiresAt, ready = 1
+  SET state = @state, status_code = @code, completed_at = @endedAt, expires_at = @expiresAt,
+      erase_at = @eraseAt, ready = 1
   WHERE seq = @seq`;
 
 export const WAITING_DELIVERIES = `
@@ -45,7 +46,8 @@ export const RELEASE_DELAYED = `
   UPDATE tasks SET state = 'queued'
   WHERE seq IN (
     SELECT seq FROM tasks WHERE state = 'delayed' AND start_at <= @now ORDER BY start_at LIMIT @max
-  )`;
+  )
+  RETURNING account_seq`;
 
 /**
  * A loose index scan: of each account that waits, the first task of each priority, a seek or two for each. Beyond the
@@ -104,7 +106,7 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
   const findRunning = connection.prepare<[number], Run>(FIND_RUNNING);
   const { finish, retry, requeue } = runEnds(connection, changes);
   const requeueAll = connection.prepare<[], number>(REQUEUE_ALL).pluck();
-  const release = connection.prepare(RELEASE_DELAYED);
+  const release = connection.prepare<[object], number>(RELEASE_DELAYED).pluck();
 
   function requeueOne(seq: number): number {
     const run = findRunning.get(seq);
@@ -135,9 +137,10 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
       return accountSeqs.length;
     },
 
-    // A delayed task is shown and counted as queued already.
     releaseDelayed(due: { now: number; max: number }): number {
-      return release.run(due).changes;
+      const accountSeqs = release.all(due);
+      for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "delayed", "queued");
+      return accountSeqs.length;
     },
   };
 }
@@ -171,8 +174,8 @@ export function runEnds(connection: Connection, { counts, traffic }: BatchChange
   return {
     /** Answers the hosts that now have an attempt due. */
     finish({ seq, accountSeq }: Run, end: RunEnd): readonly string[] {
-      const { state, code, resultText, errorText, endedAt, expiresAt } = end;
-      finish.run({ seq, state, code, endedAt, expiresAt });
+      const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;
+      finish.run({ seq, state, code, endedAt, expiresAt, eraseAt });
       counts.move(accountSeq, "running", state);
       counts.add(accountSeq, "ready", 1);
       traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
@@ -182,7 +185,7 @@ export function runEnds(connection: Connection, { counts, traffic }: BatchChange
 
     retry({ seq, accountSeq }: Run, startAt: number): void {
       retry.run({ seq, startAt });
-      counts.move(accountSeq, "running", "queued");
+      counts.move(accountSeq, "running", "delayed");
     },
 
     requeue({ seq, accountSeq }: Run, { isRunCounted }: { readonly isRunCounted: boolean }): void {

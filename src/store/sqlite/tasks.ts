@@ -31,9 +31,11 @@ const INSERT_ACCEPTED = `
 
 const INSERT_REFUSED = `
   INSERT INTO tasks
-    (id, account_seq, state, status_code, status_message, type, tag, created_at, completed_at, expires_at, data_text)
+    (id, account_seq, state, status_code, status_message, type, tag, created_at, completed_at, expires_at, erase_at,
+     data_text)
   VALUES
-    (@id, @accountId, 'failed', @code, @message, @type, @tag, @createdAt, @createdAt, @expiresAt, @dataText)`;
+    (@id, @accountId, 'failed', @code, @message, @type, @tag, @createdAt, @createdAt, @expiresAt, @eraseAt,
+     @dataText)`;
 
 const INSERT_INPUT = `INSERT INTO task_inputs (task_seq, input_text) VALUES (?, ?)`;
 
@@ -51,7 +53,8 @@ export const FIND_STATE = `
 
 export const CANCEL_TASK = `
   UPDATE tasks
-  SET state = 'cancelled', status_code = 40901, completed_at = @cancelledAt, expires_at = @expiresAt
+  SET state = 'cancelled', status_code = 40901, completed_at = @cancelledAt, expires_at = @expiresAt,
+      erase_at = @eraseAt
   WHERE seq = @seq`;
 
 /** Whoever holds its lease, or comes late with one that ran out, is told so. */
@@ -132,9 +135,8 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
 
   function insertTask(task: NewTask, post: TaskPost): void {
     const { accountId, createdAt } = post;
-    const isDelayed = task.startAt !== null && task.startAt > createdAt;
     const { id, type, tag, marketplace, priority, startAt, dataText } = task;
-    const state = isDelayed ? "delayed" : "queued";
+    const state = isDelayed(task, post) ? "delayed" : "queued";
     const row = { id, type, tag, marketplace, priority, startAt, dataText, state };
     const { lastInsertRowid: seq } = insertAccepted.run({ ...row, accountId, createdAt });
     if (task.inputText !== null) insertInput.run(seq, task.inputText);
@@ -144,20 +146,19 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
   }
 
   function insertRefusal(task: RefusedTask, post: TaskPost): void {
-    const { accountId, createdAt, refusedExpireAt: expiresAt } = post;
-    const { lastInsertRowid: seq } = insertRefused.run({
-      ...task,
-      accountId,
-      createdAt,
-      expiresAt,
-    });
+    const { accountId, createdAt, refusedUntil } = post;
+    const row = { ...task, ...refusedUntil, accountId, createdAt };
+    const { lastInsertRowid: seq } = insertRefused.run(row);
     if (task.inputText !== null) insertInput.run(seq, task.inputText);
     insertResult.run(seq, null, task.errorText);
   }
 
-  function countPost({ accountId, createdAt, accepted, refused }: TaskPost): void {
+  function countPost(post: TaskPost): void {
+    const { accountId, createdAt, accepted, refused } = post;
     const failed = refused.length;
-    counts.add(accountId, "queued", accepted.length);
+    const delayed = accepted.filter((task) => isDelayed(task, post)).length;
+    counts.add(accountId, "queued", accepted.length - delayed);
+    counts.add(accountId, "delayed", delayed);
     counts.add(accountId, "failed", failed);
     const posted = accepted.length + failed;
     traffic.addTasks({ accountSeq: accountId, at: createdAt, posted, failed });
@@ -177,6 +178,10 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
   };
 }
 
+function isDelayed({ startAt }: NewTask, { createdAt }: TaskPost): boolean {
+  return startAt !== null && startAt > createdAt;
+}
+
 function changeWrites(connection: Connection, { counts, traffic }: BatchChanges) {
   const collect = connection.prepare(COLLECT_TASK);
   const findState = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
@@ -191,13 +196,13 @@ function changeWrites(connection: Connection, { counts, traffic }: BatchChanges)
     },
 
     cancelTask(order: TaskCancel): CancelOutcome {
-      const { accountId, id, cancelledAt, expiresAt } = order;
+      const { accountId, id, cancelledAt, expiresAt, eraseAt } = order;
       const found = findState.get({ accountId, id });
       if (found === undefined) return "unknown";
       const { seq, state } = found;
       if (state === "cancelled") return "cancelled before";
       if (!canMove(toState(state), "cancelled")) return "finished";
-      cancel.run({ seq, cancelledAt, expiresAt });
+      cancel.run({ seq, cancelledAt, expiresAt, eraseAt });
       cancelLease.run(seq);
       counts.move(accountId, state, "cancelled");
       traffic.addTasks({ accountSeq: accountId, at: cancelledAt, cancelled: 1 });

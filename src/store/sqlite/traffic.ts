@@ -1,11 +1,4 @@
-import type {
-  DurationCount,
-  Scope,
-  StaleBefore,
-  Traffic,
-  TrafficQuery,
-  TrafficStep,
-} from "../store.ts";
+import type { DurationCount, Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { addDurations, parseDurations, toDurationText, type Durations } from "./durations.ts";
 import { additions, ALL_ACCOUNTS, HOUR_MS, MINUTE_MS, TRAFFIC_COLUMNS } from "./traffic-tally.ts";
@@ -42,7 +35,7 @@ export const ERASE_FOLDED = `DELETE FROM traffic WHERE ${WITHIN}`;
 /** Steps that were over before a time. */
 export const OLD_TRAFFIC = `
   SELECT account_seq, at FROM traffic INDEXED BY traffic_by_age
-  WHERE step_ms = @stepMs AND at <= @trafficBefore - @stepMs
+  WHERE step_ms = @stepMs AND at > @from AND at <= @to - @stepMs
   ORDER BY at
   LIMIT @max`;
 
@@ -53,7 +46,7 @@ export const ERASE_HOST_TRAFFIC = `
   DELETE FROM host_traffic
   WHERE (account_seq, at, host) IN (
     SELECT account_seq, at, host FROM host_traffic INDEXED BY host_traffic_by_age
-    WHERE at <= @trafficBefore - ${HOUR_MS}
+    WHERE at > @from AND at <= @to - ${HOUR_MS}
     ORDER BY at
     LIMIT @max
   )`;
@@ -62,7 +55,7 @@ export const ERASE_HOST_FAILURES = `
   DELETE FROM host_failures
   WHERE (account_seq, host) IN (
     SELECT account_seq, host FROM host_failures INDEXED BY host_failures_by_age
-    WHERE ended_at < @trafficBefore
+    WHERE ended_at > @from AND ended_at < @to
     ORDER BY ended_at
     LIMIT @max
   )`;
@@ -107,16 +100,14 @@ export function trafficFoldWrites(connection: Connection) {
   };
 }
 
-/** Erases steps of traffic, of the same for hosts, and their failures, from before a time: up to `max` of each. */
-export function trafficErasure(
-  connection: Connection,
-): (due: Pick<StaleBefore, "trafficBefore"> & { max: number }) => number {
+/** Erases steps of traffic, of the same for hosts, and their failures, that lie in a span of time: up to `max` of each. */
+export function trafficErasure(connection: Connection): (due: ErasedSpan) => number {
   const oldSteps = connection.prepare<[object], { account_seq: number; at: number }>(OLD_TRAFFIC);
   const eraseStep = connection.prepare<[number, number, number]>(ERASE_STEP);
   const hosts = connection.prepare<[object]>(ERASE_HOST_TRAFFIC);
   const failures = connection.prepare<[object]>(ERASE_HOST_FAILURES);
 
-  function eraseSteps(due: { trafficBefore: number; max: number }, stepMs: number): number {
+  function eraseSteps(due: ErasedSpan, stepMs: number): number {
     const steps = oldSteps.all({ ...due, stepMs });
     for (const { account_seq: accountSeq, at } of steps) eraseStep.run(accountSeq, stepMs, at);
     return steps.length;
@@ -127,6 +118,13 @@ export function trafficErasure(
     eraseSteps(due, HOUR_MS) +
     hosts.run(due).changes +
     failures.run(due).changes;
+}
+
+/** What one step erases of the records between two times, both outside. */
+export interface ErasedSpan {
+  readonly from: number;
+  readonly to: number;
+  readonly max: number;
 }
 
 /** A step as {@link toTraffic} takes it. */

@@ -1,65 +1,59 @@
+import { OPEN_DELIVERY_MS } from "../../domain/retention.ts";
 import type { StaleBefore } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import type { StoredState } from "./task-counts.ts";
 import { trafficErasure } from "./traffic.ts";
 
-export const ERASE_EXPIRED = `
-  DELETE FROM tasks
-  WHERE seq IN (
-    SELECT seq FROM tasks
-    WHERE expires_at IS NOT NULL AND expires_at <= @now
-    ORDER BY expires_at
-    LIMIT @max
-  )
-  RETURNING account_seq, state, ready`;
-
-const EXPIRED = `
-  SELECT seq, account_seq FROM tasks
-  WHERE expires_at IS NOT NULL AND expires_at <= @now
-  ORDER BY expires_at
+/** The next tasks to be looked at: nothing behind them is read, however many of them have to be kept. */
+const DUE = `
+  SELECT seq FROM tasks
+  WHERE erase_at IS NOT NULL AND erase_at <= @now
+  ORDER BY erase_at
   LIMIT @max`;
 
-/** The deliveries that go with what {@link ERASE_EXPIRED} erases, and would have been tried again. */
-export const COUNT_RETRYING = `
-  SELECT t.account_seq, count(*) AS count
-  FROM (${EXPIRED}) AS t
-  CROSS JOIN attempts AS a INDEXED BY attempts_by_delivery ON a.task_seq = t.seq
-  WHERE a.ended_at IS NULL AND a.retry > 0
-  GROUP BY t.account_seq`;
+/** Those that have a webhook still to be sent. They are due no more. */
+export const KEEP_UNDELIVERED = `
+  UPDATE tasks SET erase_at = @now + ${OPEN_DELIVERY_MS}
+  WHERE seq IN (${DUE})
+    AND EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open')`;
 
-/** Those that go with it, and were given up or refused. */
+export const ERASE_EXPIRED = `
+  DELETE FROM tasks WHERE seq IN (${DUE}) RETURNING account_seq, state, ready`;
+
+/** The deliveries that go with what {@link ERASE_EXPIRED} erases, and were given up or refused. */
 export const COUNT_UNDELIVERED = `
   SELECT t.account_seq, count(*) AS count
-  FROM (${EXPIRED}) AS t
-  CROSS JOIN deliveries AS d INDEXED BY deliveries_failed ON d.task_seq = t.seq
+  FROM (${DUE}) AS due
+  CROSS JOIN tasks AS t ON t.seq = due.seq
+  CROSS JOIN deliveries AS d INDEXED BY deliveries_failed ON d.task_seq = due.seq
   WHERE d.state IN ('given_up', 'refused')
   GROUP BY t.account_seq`;
 
-/** How large what {@link ERASE_EXPIRED} would erase is, task by task. */
+/** How large the next tasks to be looked at are, task by task. */
 export const SIZE_EXPIRED = `
   SELECT octet_length(t.data_text) + coalesce(octet_length(i.input_text), 0)
     + coalesce(octet_length(r.result_text), 0) + coalesce(octet_length(r.error_text), 0)
   FROM tasks AS t
   LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
   LEFT JOIN task_results AS r ON r.task_seq = t.seq
-  WHERE t.expires_at IS NOT NULL AND t.expires_at <= @now
-  ORDER BY t.expires_at
+  WHERE t.erase_at IS NOT NULL AND t.erase_at <= @now
+  ORDER BY t.erase_at
   LIMIT @max`;
 
 /** How large what {@link ERASE_ANSWERS} would erase is, answer by answer. */
 export const SIZE_ANSWERS = `
   SELECT octet_length(answer_text) FROM idempotency_keys
-  WHERE created_at < @answersBefore
-  ORDER BY created_at
+  WHERE erase_at < @answersBefore
+  ORDER BY erase_at
   LIMIT @max`;
 
 export const ERASE_ANSWERS = `
   DELETE FROM idempotency_keys
   WHERE seq IN (
     SELECT seq FROM idempotency_keys
-    WHERE created_at < @answersBefore
-    ORDER BY created_at
+    WHERE erase_at < @answersBefore
+    ORDER BY erase_at
     LIMIT @max
   )`;
 
@@ -67,7 +61,7 @@ export const ERASE_REQUESTS = `
   DELETE FROM access_requests
   WHERE seq IN (
     SELECT seq FROM access_requests
-    WHERE decision IS NOT NULL AND decided_at < @decidedBefore
+    WHERE decision IS NOT NULL AND decided_at > @from AND decided_at < @to
     ORDER BY decided_at
     LIMIT @max
   )`;
@@ -76,7 +70,7 @@ export const ERASE_ORDERS = `
   DELETE FROM redelivery_orders
   WHERE seq IN (
     SELECT seq FROM redelivery_orders
-    WHERE ended_at IS NOT NULL AND ended_at < @decidedBefore
+    WHERE ended_at IS NOT NULL AND ended_at > @from AND ended_at < @to
     ORDER BY ended_at
     LIMIT @max
   )`;
@@ -113,10 +107,8 @@ interface CountRow {
 /** The writes that keep the file's size in bounds. Each runs inside the transaction of its batch. */
 export function upkeepWrites(connection: Connection, { counts }: BatchChanges) {
   const erase = connection.prepare<[object], ErasedRow>(ERASE_EXPIRED);
-  const erasedWebhooks = [
-    ["retrying", connection.prepare<[object], CountRow>(COUNT_RETRYING)],
-    ["undelivered", connection.prepare<[object], CountRow>(COUNT_UNDELIVERED)],
-  ] as const;
+  const keepUndelivered = connection.prepare(KEEP_UNDELIVERED);
+  const countUndelivered = connection.prepare<[object], CountRow>(COUNT_UNDELIVERED);
   const sizeExpired = connection.prepare<[object], number>(SIZE_EXPIRED).pluck();
   const eraseAnswers = connection.prepare(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], number>(SIZE_ANSWERS).pluck();
@@ -130,25 +122,32 @@ export function upkeepWrites(connection: Connection, { counts }: BatchChanges) {
   return {
     // Inputs, results, deliveries and attempts go with their task, by ON DELETE CASCADE.
     eraseExpired(due: { now: number; max: number }): number {
-      const bounds = { ...due, max: countWithin(sizeExpired.iterate(due)) };
-      for (const [word, select] of erasedWebhooks) {
-        for (const { account_seq, count } of select.all(bounds))
-          counts.add(account_seq, word, -count);
+      const looked = { ...due, max: countWithin(sizeExpired.iterate(due)) };
+      const kept = keepUndelivered.run(looked).changes;
+      const bounds = { ...due, max: looked.max - kept };
+      for (const { account_seq: accountSeq, count } of countUndelivered.all(bounds)) {
+        counts.add(accountSeq, "undelivered", -count);
       }
       const erased = erase.all(bounds);
       for (const { account_seq: accountSeq, state, ready } of erased) {
         counts.add(accountSeq, state, -1);
         if (ready === 1) counts.add(accountSeq, "ready", -1);
       }
-      return erased.length;
+      return erased.length + kept;
     },
 
     eraseStale(due: StaleBefore & { max: number }): number {
+      const { decidedBefore, trafficBefore, recordsAfter, max } = due;
+      const future = { from: recordsAfter, to: Number.MAX_SAFE_INTEGER, max };
+      const decided = [{ from: 0, to: decidedBefore, max }, future];
+      const traffic = [{ from: 0, to: trafficBefore, max }, future];
+      const erased = [
+        ...decided.map((span) => eraseRequests.run(span).changes + eraseOrders.run(span).changes),
+        ...traffic.map((span) => eraseTraffic(span)),
+        eraseSessions.run(due).changes,
+        eraseLinks.run(due).changes,
+      ].reduce((sum, changes) => sum + changes, 0);
       const answers = countWithin(sizeAnswers.iterate(due));
-      const others = [eraseRequests, eraseOrders, eraseSessions, eraseLinks].map(
-        (erase) => erase.run(due).changes,
-      );
-      const erased = others.reduce((sum, changes) => sum + changes, eraseTraffic(due));
       return eraseAnswers.run({ ...due, max: answers }).changes + erased;
     },
 

@@ -3,23 +3,29 @@ import { parentPort, workerData } from "node:worker_threads";
 import { schemaSql } from "../../assets.ts";
 import { BatchRunner, type Operation } from "./batch.ts";
 import { openWriter } from "./connection.ts";
+import { refuseOtherSchema } from "./file-check.ts";
 import { MIGRATIONS, SCHEMA_VERSION, migrate, type MigrationStart } from "./migrate.ts";
+import { OpenFiles } from "./open-files.ts";
 
 /**
  * Entry of the writer thread: the only thread of the daemon that writes. fsync, checkpoints, deletes and
  * vacuum happen here and never hold up a request on the main thread.
  */
 
-/** What the thread says: `migrating` at most once, `ready` or `unusable` once, then one reply for each batch, in order. */
+/** What the thread says: `migrating` at most once, `ready` or `unusable` once, then one reply for each batch, with its id. */
 export type WriterMessage =
   | ({ readonly kind: "migrating" } & MigrationStart)
   | { readonly kind: "ready" }
   | { readonly kind: "unusable"; readonly message: string }
-  | { readonly kind: "reply"; readonly reply: ReturnType<BatchRunner["run"]> };
+  | {
+      readonly kind: "reply";
+      readonly id: number;
+      readonly reply: ReturnType<BatchRunner["run"]>;
+    };
 
 /** What the thread is told: batches to run, then `close`. */
 export type WriterOrder =
-  | { readonly kind: "batch"; readonly operations: readonly Operation[] }
+  | { readonly kind: "batch"; readonly id: number; readonly operations: readonly Operation[] }
   | { readonly kind: "close" };
 
 const port = parentPort;
@@ -35,10 +41,12 @@ try {
   const connection = openWriter(file);
   const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
   migrate(connection, plan, (start) => say({ kind: "migrating", ...start }));
-  const runner = new BatchRunner(connection);
+  refuseOtherSchema(connection, schemaSql);
+  const files = new OpenFiles(file);
+  const runner = new BatchRunner(connection, { fileTrouble: () => files.trouble() });
   port.on("message", (order: WriterOrder) => {
     if (order.kind === "batch") {
-      say({ kind: "reply", reply: runner.run(order.operations) });
+      say({ kind: "reply", id: order.id, reply: runner.run(order.operations) });
       return;
     }
     connection.close();

@@ -3,9 +3,11 @@ import { Worker } from "node:worker_threads";
 import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
 import { BatchRunner, type BatchReply } from "./batch.ts";
 import { openWriter, type Connection } from "./connection.ts";
+import { refuseOtherSchema } from "./file-check.ts";
 import type { BatchTransport } from "./group-commit.ts";
 import { InstanceLock } from "./instance-lock.ts";
 import { isOutdated, MIGRATIONS, SCHEMA_VERSION, migrate, type MigrationStart } from "./migrate.ts";
+import { messageOf } from "./write-failure.ts";
 import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 
 /**
@@ -25,24 +27,39 @@ export async function startWriterThread(
   return thread;
 }
 
-class WriterThread implements BatchTransport {
-  readonly #worker: Worker;
-  readonly #waiting: ((reply: BatchReply) => void)[] = [];
+/** What a {@link WriterThread} needs of a worker thread. */
+export interface WriterWorker {
+  on(event: "message", listener: (message: WriterMessage) => void): unknown;
+  on(event: "messageerror" | "error", listener: (error: unknown) => void): unknown;
+  once(event: "exit", listener: () => void): unknown;
+  postMessage(order: WriterOrder): void;
+}
+
+/**
+ * The main thread's end of the writer thread. Each batch has an id, and a reply counts for the batch whose id it
+ * carries. When the thread dies, or says what cannot be understood, nobody knows how its last batches ended: they may
+ * be on disk.
+ */
+export class WriterThread implements BatchTransport {
+  readonly #worker: WriterWorker;
+  readonly #waiting = new Map<number, (reply: BatchReply) => void>();
   readonly #ended: Promise<void>;
-  #lost: BatchReply | null = null;
+  #lastId = 0;
+  #lost: Extract<BatchReply, { kind: "failed" }> | null = null;
   readonly ready: Promise<void>;
 
-  constructor(worker: Worker, migrating?: (start: MigrationStart) => void) {
+  constructor(worker: WriterWorker, migrating?: (start: MigrationStart) => void) {
     this.#worker = worker;
     this.ready = new Promise((resolve, reject) => {
       worker.on("message", (message: WriterMessage) => {
         if (message.kind === "ready") resolve();
         else if (message.kind === "unusable") reject(new Error(message.message));
         else if (message.kind === "migrating") migrating?.(message);
-        else this.#waiting.shift()?.(message.reply);
+        else this.#settle(message);
       });
+      worker.on("messageerror", (error) => this.#lose(`a reply was lost: ${messageOf(error)}`));
       worker.on("error", (error) => {
-        this.#lose(error instanceof Error ? error.message : String(error));
+        this.#lose(messageOf(error));
         reject(error);
       });
     });
@@ -54,16 +71,24 @@ class WriterThread implements BatchTransport {
     });
   }
 
-  send(batch: Parameters<BatchTransport["send"]>[0]): Promise<BatchReply> {
+  send(operations: Parameters<BatchTransport["send"]>[0]): Promise<BatchReply> {
     if (this.#lost !== null) return Promise.resolve(this.#lost);
+    const id = ++this.#lastId;
     return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-      this.#tell({ kind: "batch", operations: batch });
+      this.#waiting.set(id, resolve);
+      try {
+        this.#tell({ kind: "batch", id, operations });
+      } catch (error) {
+        // The thread never saw it.
+        this.#waiting.delete(id);
+        resolve({ kind: "failed", message: messageOf(error) });
+      }
     });
   }
 
   async close(): Promise<void> {
-    if (this.#lost === null) this.#tell({ kind: "close" });
+    // A thread that has ended does not mind.
+    this.#tell({ kind: "close" });
     await this.#ended;
   }
 
@@ -71,10 +96,21 @@ class WriterThread implements BatchTransport {
     this.#worker.postMessage(order);
   }
 
-  // Whether its last batches were committed nobody knows any more, so they count as failed.
+  #settle({ id, reply }: Extract<WriterMessage, { kind: "reply" }>): void {
+    const resolve = this.#waiting.get(id);
+    if (resolve === undefined) {
+      this.#lose(`a reply came to batch ${id}, which waits for none`);
+      return;
+    }
+    this.#waiting.delete(id);
+    resolve(reply);
+  }
+
   #lose(message: string): void {
     this.#lost ??= { kind: "failed", message };
-    for (const tell of this.#waiting.splice(0)) tell(this.#lost);
+    const lost = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const resolve of lost) resolve({ kind: "unknown", message });
   }
 }
 
@@ -97,6 +133,7 @@ export function openInlineWriter(file: string): BatchTransport {
 function startRunner(connection: Connection, file: string): BatchRunner {
   try {
     migrateAlone(connection, file);
+    refuseOtherSchema(connection, schemaSql);
     return new BatchRunner(connection);
   } catch (error) {
     connection.close();

@@ -1,0 +1,47 @@
+import { decideResumption, readClocks } from "./domain/clock-reading.ts";
+import type { Clock } from "./domain/clock.ts";
+import type { Logger } from "./domain/log.ts";
+import { ClockWatch } from "./engine/clock-watch.ts";
+import { StoreError, type Store } from "./store/store.ts";
+
+/** The part of the composition root that takes up the time where an earlier daemon left it. */
+
+export interface ClockParts {
+  /** The machine's clock, or a virtual one. */
+  readonly machine: Clock;
+  readonly store: Pick<Store, "findClockReading" | "resumeClock">;
+  readonly log: Logger;
+}
+
+/**
+ * Opens the daemon's clock, and moves what waits in the store by what the machine's clock was set since the last reading.
+ * To be called before anything else reads or writes times.
+ */
+export async function openClock({ machine, store, log }: ClockParts): Promise<ClockWatch> {
+  const clock = new ClockWatch(machine);
+  const last = await store.findClockReading();
+  const { steadyAt, ...resumption } = decideResumption(last, readClocks(clock));
+  clock.resumeSteady(steadyAt);
+  const { stepMs, isElapsedKnown } = resumption;
+  try {
+    await store.resumeClock({ ...resumption, reading: readClocks(clock) });
+  } catch (error) {
+    // A full disk must not keep a daemon from serving what there is. But nothing may start before what waits has moved.
+    if (!(error instanceof StoreError) || !error.isPassing || stepMs !== 0) throw error;
+    log.warn({ kind: error.kind }, `what the clocks show was not kept: ${error.message}`);
+  }
+  if (stepMs !== 0) {
+    log.warn(
+      { byMs: stepMs },
+      "the clock of the machine was set since the last stop; what is scheduled moves with it",
+    );
+  }
+  if (!isElapsedKnown) {
+    log.info(
+      {},
+      "the machine was started anew since the last stop, and nothing proves how long it was off: " +
+        "results are kept for as much longer, and sign-ins have ended",
+    );
+  }
+  return clock;
+}

@@ -1,0 +1,87 @@
+import type { Clock, Timer } from "./domain/clock.ts";
+import type { Logger } from "./domain/log.ts";
+import { FileFault, type Store } from "./store/store.ts";
+
+export interface FileWatchDeps {
+  readonly store: Pick<Store, "checkFile" | "fault" | "lookAtFile">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The database file. */
+  readonly file: string;
+}
+
+// Until then tasks are acknowledged that are lost with the file. A look costs three calls of stat.
+const LOOK_MS = 1000;
+// A start has other things to do, and what runs for less is a test.
+const CHECK_AFTER_MS = 60_000;
+const CHECK_EVERY_MS = 24 * 3_600_000;
+const PAUSE_MS_MIN = 1000;
+// Of the time, the check takes a tenth.
+const PAUSES_PER_CHECK = 9;
+
+/**
+ * Looks after the database file while it is served, also when no request comes: every second whether it is still where it
+ * was and what it was; a minute after a start, and then once a day, whether it is damaged.
+ */
+export class FileWatch {
+  readonly #deps: FileWatchDeps;
+  #isStopped = false;
+  #lookTimer: Timer | null = null;
+  #checkTimer: Timer | null = null;
+
+  constructor(deps: FileWatchDeps) {
+    this.#deps = deps;
+  }
+
+  /** Looks until `stop`, or until something is wrong: that is so for good. */
+  start(): void {
+    this.#planLook();
+    this.#planCheck(CHECK_AFTER_MS);
+  }
+
+  /** No look after this. Safe to call twice. */
+  stop(): void {
+    this.#lookTimer?.cancel();
+    this.#checkTimer?.cancel();
+    this.#isStopped = true;
+  }
+
+  #planLook(): void {
+    this.#lookTimer = this.#deps.clock.setTimer(LOOK_MS, () => this.#look());
+  }
+
+  #look(): void {
+    this.#deps.store.lookAtFile();
+    if (!this.#reportFault()) this.#planLook();
+  }
+
+  #reportFault(): boolean {
+    const { store, log, file } = this.#deps;
+    const fault = store.fault();
+    if (this.#isStopped || !(fault instanceof FileFault)) return this.#isStopped;
+    log.error({ file }, `nothing is acknowledged any more (50300): ${fault.message}`);
+    this.stop();
+    return true;
+  }
+
+  #planCheck(afterMs: number): void {
+    if (this.#isStopped) return;
+    this.#checkTimer = this.#deps.clock.setTimer(afterMs, () => void this.#check());
+  }
+
+  async #check(): Promise<void> {
+    const { store, clock, log } = this.#deps;
+    const startedAt = clock.monotonic();
+    try {
+      const step = await store.checkFile();
+      if (this.#reportFault()) return;
+      const tookMs = clock.monotonic() - startedAt;
+      const pauseMs = Math.max(PAUSE_MS_MIN, PAUSES_PER_CHECK * tookMs);
+      this.#planCheck(step === "more" ? pauseMs : CHECK_EVERY_MS);
+    } catch (error) {
+      if (this.#reportFault()) return;
+      log.warn({ err: error }, "the database file could not be checked for damage");
+      this.#planCheck(CHECK_EVERY_MS);
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import type { StoreError } from "../store/store.ts";
+
+const EVERY_MS = 60_000;
+
+/**
+ * Says in the log that steps wait for the store: one line when the first of them begins to wait, one a minute with how
+ * many there are while any waits, and one when the last has been done. What begins again within the minute is not told
+ * anew.
+ */
+export class HeldUpSteps {
+  readonly #deps: { readonly clock: Clock; readonly log: Logger };
+  #waiting = 0;
+  /** When it was told last; monotonic. */
+  #toldAt = Number.NEGATIVE_INFINITY;
+  #isTold = false;
+
+  constructor(deps: { readonly clock: Clock; readonly log: Logger }) {
+    this.#deps = deps;
+  }
+
+  /** A step begins to wait. */
+  begin(): void {
+    this.#waiting++;
+  }
+
+  /** A step that waits was tried in vain. */
+  tried({ kind, message }: StoreError): void {
+    const { clock, log } = this.#deps;
+    const now = clock.monotonic();
+    if (now - this.#toldAt < EVERY_MS) return;
+    this.#toldAt = now;
+    this.#isTold = true;
+    log.warn(
+      { kind, waiting: this.#waiting },
+      `${message}; what waits for it is tried again every second`,
+    );
+  }
+
+  /** A step waits no more: it was done, or given up. */
+  end({ isDone }: { readonly isDone: boolean }): void {
+    this.#waiting--;
+    if (this.#waiting > 0 || !this.#isTold) return;
+    this.#isTold = false;
+    if (isDone) this.#deps.log.info({}, "the database is written again: no step waits any more");
+  }
+}

@@ -1,0 +1,81 @@
+import type { ClockReading } from "../../domain/clock-reading.ts";
+import type { ClockResumption } from "../store.ts";
+import { attemptScheduleWrites } from "./attempt-schedule.ts";
+import type { Connection } from "./connection.ts";
+
+const FIND_READING = `SELECT wall_at, steady_at, uptime_ms, boot_id FROM clock_readings`;
+
+const KEEP_READING = `
+  INSERT INTO clock_readings (one, wall_at, steady_at, uptime_ms, boot_id)
+  VALUES (1, @wallAt, @steadyAt, @uptimeMs, @bootId)
+  ON CONFLICT (one) DO UPDATE
+  SET wall_at = excluded.wall_at, steady_at = excluded.steady_at,
+      uptime_ms = excluded.uptime_ms, boot_id = excluded.boot_id`;
+
+/** A step that has moved what waits is no step for the next start. */
+const SHIFT_READING = `UPDATE clock_readings SET wall_at = wall_at + @by`;
+
+export const SHIFT_LINKS = `UPDATE sign_in_links SET expires_at = expires_at + @by`;
+
+const END_SESSIONS = `DELETE FROM sessions`;
+const END_LINKS = `DELETE FROM sign_in_links`;
+
+interface ReadingRow {
+  wall_at: number;
+  steady_at: number;
+  uptime_ms: number;
+  boot_id: string | null;
+}
+
+/** The writes that follow the machine's clock. Each runs inside the transaction of its batch. */
+export function clockWrites(connection: Connection) {
+  const keep = connection.prepare(KEEP_READING);
+  const shiftReading = connection.prepare(SHIFT_READING);
+  const shiftLinks = connection.prepare(SHIFT_LINKS);
+  const endSessions = connection.prepare(END_SESSIONS);
+  const endLinks = connection.prepare(END_LINKS);
+  const { shiftSchedule, hastenAttempts } = attemptScheduleWrites(connection);
+
+  function shiftTimes({ after, by }: { after: number; by: number }): number {
+    // A part of a millisecond has no place in the columns.
+    const step = { after, by: Math.round(by) };
+    shiftReading.run(step);
+    shiftLinks.run(step);
+    return shiftSchedule(step);
+  }
+
+  return {
+    shiftTimes,
+    hastenAttempts,
+
+    resumeClock({ reading, stepMs, isElapsedKnown }: ClockResumption): number {
+      // What was overdue moves back with the clock too: it would lie ahead else, and move on when the clock is set right.
+      const after = Math.min(reading.wallAt, reading.wallAt - stepMs);
+      const moved = stepMs === 0 ? 0 : shiftTimes({ after, by: stepMs });
+      if (!isElapsedKnown) {
+        endSessions.run();
+        endLinks.run();
+      }
+      keep.run(reading);
+      return moved;
+    },
+
+    keepClockReading(reading: ClockReading): void {
+      keep.run(reading);
+    },
+  };
+}
+
+/** The read on what the clocks showed last. */
+export function clockReads(connection: Connection) {
+  const find = connection.prepare<[], ReadingRow>(FIND_READING);
+
+  return {
+    findClockReading(): ClockReading | null {
+      const row = find.get();
+      if (row === undefined) return null;
+      const { wall_at: wallAt, steady_at: steadyAt, uptime_ms: uptimeMs, boot_id: bootId } = row;
+      return { wallAt, steadyAt, uptimeMs, bootId };
+    },
+  };
+}

@@ -1,0 +1,52 @@
+import { damage, FileFault } from "../store.ts";
+import { BackgroundCheck } from "./background-check.ts";
+import type { GroupCommit } from "./group-commit.ts";
+import { OpenFiles } from "./open-files.ts";
+
+/** Ends all writing once the file is not, or no longer, what can be written to. */
+export class FileGuard {
+  readonly #commit: Pick<GroupCommit, "condemn">;
+  readonly #files: OpenFiles;
+  readonly #check: BackgroundCheck;
+
+  /** To be made once the file is open. */
+  constructor(file: string, commit: Pick<GroupCommit, "condemn">) {
+    this.#commit = commit;
+    this.#files = new OpenFiles(file);
+    this.#check = new BackgroundCheck(file);
+  }
+
+  /** Looks whether the files are still the ones that were opened. */
+  look(): void {
+    const trouble = this.#files.trouble();
+    if (trouble !== null) this.#commit.condemn(trouble);
+  }
+
+  /** Looks for damage in the next table. */
+  async check(): Promise<"more" | "done"> {
+    const step = await this.reading(this.#check.step());
+    if (step.kind !== "damaged") return step.kind;
+    this.#commit.condemn(damage(step.detail));
+    return "done";
+  }
+
+  /** A read that may come upon damage. */
+  async reading<Value>(read: Promise<Value>): Promise<Value> {
+    try {
+      return await read;
+    } catch (error) {
+      throw this.noted(error);
+    }
+  }
+
+  /** What a read threw, once it is known what it says of the file. */
+  noted(error: unknown): unknown {
+    if (error instanceof FileFault) this.#commit.condemn(error.trouble);
+    return error;
+  }
+
+  /** Waits for what is being read. */
+  close(): Promise<void> {
+    return this.#check.close();
+  }
+}

@@ -1,0 +1,171 @@
+import { readFileSync, realpathSync, statSync, type BigIntStats } from "node:fs";
+
+import type { FileTrouble } from "../store.ts";
+
+/** The database file and what SQLite keeps beside it as long as it is open. */
+const SUFFIXES = ["", "-wal", "-shm"] as const;
+
+interface NotedFile {
+  readonly path: string;
+  readonly name: string;
+  readonly stats: BigIntStats;
+}
+
+/**
+ * The files that were open when this was made, by device and inode. SQLite goes on with files that were removed or
+ * replaced: what is committed then lands where no restart finds it.
+ */
+export class OpenFiles {
+  readonly #noted: readonly NotedFile[];
+
+  /** To be made once the database is open: SQLite then keeps all of its files until it is closed. */
+  constructor(file: string) {
+    // SQLite follows symbolic links, and keeps -wal and -shm beside what they lead to.
+    const real = realpathSync(file);
+    this.#noted = SUFFIXES.flatMap((suffix) => {
+      const stats = look(real + suffix);
+      if (typeof stats === "string") return [];
+      const name = suffix === "" ? "the database file" : `the ${suffix} file of the database`;
+      return [{ path: suffix === "" ? file : real + suffix, name, stats }];
+    });
+  }
+
+  /** What was done to one of them; null while each is where and what it was. */
+  trouble(): FileTrouble | null {
+    for (const noted of this.#noted) {
+      const trouble = troubleOf(noted);
+      if (trouble !== null) return trouble;
+    }
+    return null;
+  }
+}
+
+const PUT_BACK =
+  "stop the daemon, put the file back together with the -wal that belongs to it, or restore a copy, then start again";
+
+function troubleOf({ path, name, stats }: NotedFile): FileTrouble | null {
+  const now = look(path);
+  // A disk that cannot be asked has not lost the file.
+  if (now === "unknown") return null;
+  if (now === "missing") {
+    return { reason: `${name} was removed while it was served`, remedy: PUT_BACK };
+  }
+  if (now.dev !== stats.dev || now.ino !== stats.ino) {
+    return { reason: `${name} was replaced while it was served`, remedy: PUT_BACK };
+  }
+  if (now.nlink <= 1n) return null;
+  return {
+    reason: `${name} was given a second name (a hard link) while it was served`,
+    remedy: "stop the daemon, remove the other name, then start again",
+  };
+}
+
+function look(path: string): BigIntStats | "missing" | "unknown" {
+  try {
+    return statSync(path, { bigint: true });
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : "";
+    return code === "ENOENT" || code === "ENOTDIR" ? "missing" : "unknown";
+  }
+}
+
+/**
+ * Refuses a file that could be served a second time under another name. `-wal`, `-shm` and the lock file are found by
+ * path, in the file's own folder: a second name would have others, and both together destroy the file. Where this lets a
+ * file pass, its folder and its name say which file it is, whatever the path and the mount by which the folder is reached.
+ */
+export function refuseSecondName(file: string): void {
+  const stats = look(file);
+  if (typeof stats === "string") return;
+  if (stats.isFile() && stats.nlink > 1n) {
+    throw new Error(
+      `${file} has a second name (a hard link), under which it could be served twice at once and be destroyed: ` +
+        `remove the other name (find it with: find FOLDER -inum ${stats.ino}), or serve a copy`,
+    );
+  }
+  if (mountPoints().has(realpathSync(file))) {
+    throw new Error(
+      `${file} is mounted by itself, so that its -wal and its lock lie outside the mount, where others do not see them ` +
+        "and what was acknowledged can be lost: mount the folder that holds the file",
+    );
+  }
+}
+
+/** Where something is mounted, as this process sees it; nothing where the system does not tell. */
+function mountPoints(): ReadonlySet<string> {
+  const lines = readProc("/proc/self/mountinfo");
+  return new Set(lines.map((line) => unescapeOctal(line.split(" ")[4] ?? "")));
+}
+
+// Spaces and the like are written as \040; the text was read byte by byte.
+function unescapeOctal(text: string): string {
+  const bytes = text.replace(/\\([0-7]{3})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  );
+  return Buffer.from(bytes, "latin1").toString();
+}
+
+const TRIES = 25;
+const PAUSE_MS = 20;
+
+/**
+ * Refuses a file that another process has open under another name, which it has when it was renamed since. Every process
+ * that has a database open in WAL mode keeps a lock on it and one on its -shm; whoever locks the first and not the -shm
+ * beside this path has another one. The kernel knows locks by inode; it tells of processes that this one can see.
+ */
+export function refuseOpenElsewhere(file: string): void {
+  for (let triesLeft = TRIES; ; triesLeft--) {
+    const [pid] = pidsElsewhere(file);
+    if (pid === undefined) return;
+    if (triesLeft === 0) {
+      throw new Error(
+        `${file} is open in process ${pid} under another name, and served twice it would be destroyed: stop that process, ` +
+          "move the file back together with its -wal, or name another file with --db",
+      );
+    }
+    // An admin command that is just opening or closing it.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS);
+  }
+}
+
+function pidsElsewhere(file: string): readonly number[] {
+  const stats = look(file);
+  if (typeof stats === "string") return [];
+  const locks = readProc("/proc/locks");
+  const real = realpathSync(file);
+  const shm = look(`${real}-shm`);
+  const here = new Set(typeof shm === "string" ? [] : holdersOf(shm, locks));
+  return holdersOf(stats, locks).filter((pid) => pid !== process.pid && !here.has(pid));
+}
+
+/** The processes that hold a POSIX lock on a file. */
+function holdersOf({ dev, ino }: BigIntStats, locks: readonly string[]): readonly number[] {
+  const name = `${hex(majorOf(dev))}:${hex(minorOf(dev))}:${ino}`;
+  return locks.flatMap((line) => {
+    // "1: POSIX  ADVISORY  READ 16712 fe:00:2146473 1073741826 1073742335"; "->" for those who wait.
+    const [, kind, , , pid, where] = line.split(/ +/);
+    return kind === "POSIX" && where === name ? [Number(pid)] : [];
+  });
+}
+
+// As the C library takes a device number apart.
+function majorOf(dev: bigint): bigint {
+  return ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn);
+}
+
+function minorOf(dev: bigint): bigint {
+  return (dev & 0xffn) | ((dev >> 12n) & ~0xffn);
+}
+
+function hex(number: bigint): string {
+  return number.toString(16).padStart(2, "0");
+}
+
+function readProc(path: string): readonly string[] {
+  try {
+    return readFileSync(path, "latin1").split("\n");
+  } catch {
+    // Another system, or one that hides it.
+    return [];
+  }
+}

@@ -1,0 +1,42 @@
+import { accessRequestReads } from "./access-requests.ts";
+import { accountReads } from "./accounts.ts";
+import { attemptClaimReads } from "./attempt-claims.ts";
+import { clockReads } from "./clock-readings.ts";
+import type { Connection } from "./connection.ts";
+import { deliveryReads } from "./deliveries.ts";
+import { operatorReads } from "./delivery-log.ts";
+import { idempotencyReads } from "./idempotency-keys.ts";
+import { leaseReads } from "./leases.ts";
+import { accountWaitingReads } from "./queue-sample.ts";
+import { redeliveryOrderReads } from "./redelivery-orders.ts";
+import { sessionReads } from "./sessions.ts";
+import { taskCountReads } from "./task-counts.ts";
+import { taskQueueReads } from "./task-runs.ts";
+import { taskReads } from "./tasks.ts";
+import { upkeepReads } from "./upkeep.ts";
+import { workerReads } from "./workers.ts";
+
+/** Every read there is that is answered at once. */
+export type Reads = ReturnType<typeof allReads>;
+
+/** The reads of a connection, by name. */
+export function allReads(reader: Connection) {
+  return {
+    ...accountReads(reader),
+    ...accessRequestReads(reader),
+    ...taskReads(reader),
+    ...taskQueueReads(reader),
+    ...leaseReads(reader),
+    ...workerReads(reader),
+    ...sessionReads(reader),
+    ...idempotencyReads(reader),
+    ...attemptClaimReads(reader),
+    ...deliveryReads(reader),
+    ...operatorReads(reader),
+    ...redeliveryOrderReads(reader),
+    ...taskCountReads(reader),
+    ...accountWaitingReads(reader),
+    ...clockReads(reader),
+    ...upkeepReads(reader),
+  };
+}

@@ -1,0 +1,18 @@
+import type { Connection } from "./connection.ts";
+
+const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`;
+
+const FIND_SECRET = `SELECT value FROM secrets WHERE name = ?`;
+
+/** The write on what daemons keep for themselves. It runs inside the transaction of its batch. */
+export function secretWrites(connection: Connection) {
+  const insert = connection.prepare<[string, string]>(INSERT_SECRET);
+  const find = connection.prepare<[string], string>(FIND_SECRET).pluck();
+
+  return {
+    keepSecret({ name, fresh }: { name: string; fresh: string }): string {
+      insert.run(name, fresh);
+      return find.get(name) ?? fresh;
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import { damage, type FileTrouble } from "../store.ts";
+import { codeOf, isDamage } from "./connection.ts";
+
+/** Why SQLite could not write: nothing has happened, and what may be tried after it. */
+export interface WriteFailure {
+  /** After `full` and `busy` the same may succeed later, after `failed` nothing may be written any more. */
+  readonly kind: "full" | "busy" | "failed";
+  readonly message: string;
+  /** Where it is the file itself that is wrong. */
+  readonly trouble?: FileTrouble;
+}
+
+/*
+ * What is lost when SQLite reports an error (found in its source, and tried with each of these errors):
+ *
+ * - A write that was not taken: SQLITE_FULL for ENOSPC, SQLITE_IOERR_WRITE for every other error, such as EDQUOT, EFBIG
+ *   and EROFS; it does not say which. A write() that fails takes none of its bytes. In a COMMIT the frame that makes the
+ *   batch valid, or its checksum, is the last that is written: with any write refused the batch is undone, for every
+ *   reader and for the recovery at the next start. What was committed before was synced by itself. In a checkpoint the
+ *   WAL counts as copied only after the database file is written and synced: until then it stays the good copy, and the
+ *   next checkpoint copies the same pages again. SQLITE_IOERR_TRUNCATE comes there only, before the sync. So nothing is
+ *   lost, whatever the error was, and the next write may be tried.
+ * - SQLITE_IOERR_SHMSIZE, no room for the WAL's index: COMMIT grows the index after the batch is written and synced. See
+ *   leftByCommit.
+ * - SQLITE_IOERR_FSYNC: the kernel may drop what it could not write and report the next sync as done. What was
+ *   acknowledged later would stand on that (measured with injected faults: the second commit "succeeds").
+ * - All others say that the file or the memory cannot be trusted.
+ */
+const NOT_TAKEN = /^SQLITE_(FULL|IOERR_(WRITE|TRUNCATE|SHMSIZE))/;
+const BUSY = /^SQLITE_(BUSY|LOCKED)/;
+const FATAL = /^SQLITE_(IOERR|CORRUPT|NOTADB|CANTOPEN|READONLY|NOMEM|PROTOCOL|AUTH|PERM)/;
+
+/** True for an error that concerns the whole batch, not the one operation that met it. */
+export function isBatchError(error: unknown): boolean {
+  const code = codeOf(error);
+  return NOT_TAKEN.test(code) || BUSY.test(code) || FATAL.test(code);
+}
+
+/** What an error means that came before a COMMIT, or in a checkpoint. */
+export function toWriteFailure(error: unknown): WriteFailure {
+  const code = codeOf(error);
+  const message = `${code} ${messageOf(error)}`.trim();
+  if (NOT_TAKEN.test(code)) return { kind: "full", message: `${message}${HINTS[code] ?? ""}` };
+  if (BUSY.test(code)) return { kind: "busy", message };
+  return { kind: "failed", message, ...(isDamage(error) ? { trouble: damage(message) } : {}) };
+}
+
+// SQLite says no more than "disk I/O error" for it.
+const HINTS: Readonly<Record<string, string>> = {
+  SQLITE_IOERR_WRITE:
+    ": the file system takes no writes; a quota or a file-size limit is reached, or it is read-only",
+};
+
+/**
+ * What a COMMIT left behind that ended with this error: `nothing`; a whole batch `on disk`, that is undone for this
+ * process and would be found by the next start; or what is `unknown`.
+ */
+export function leftByCommit(error: unknown): "nothing" | "on disk" | "unknown" {
+  const code = codeOf(error);
+  if (code === "SQLITE_IOERR_SHMSIZE") return "on disk";
+  // A COMMIT is refused as busy before it writes.
+  return NOT_TAKEN.test(code) || BUSY.test(code) ? "nothing" : "unknown";
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import Database from "better-sqlite3";
+
+import { runProgram, temporaryFolder } from "../helpers/program.ts";
+
+async function newFile(t: TestContext): Promise<string> {
+  const file = join(temporaryFolder(t), "a.db");
+  assert.equal((await runProgram(t, ["admin", "account", "create", "ada", "--db", file])).code, 0);
+  return file;
+}
+
+const COMMANDS = ["start --port 0", "admin account create bob", "admin account list"];
+
+/** Neither the daemon nor a command opens the file, each says why, and it stays as it is. */
+async function assertRefused(t: TestContext, file: string, reason: RegExp): Promise<void> {
+  const before = readFileSync(file);
+  for (const command of COMMANDS) {
+    const { code, stderr } = await runProgram(t, [...command.split(" "), "--db", file]);
+    assert.equal(code, 1, command);
+    assert.match(stderr, reason);
+    assert.match(stderr, /restore a (whole )?copy/);
+  }
+  assert.deepEqual(readFileSync(file), before);
+}
+
+test("a file that is cut short is refused with what to do", async (t) => {
+  const file = await newFile(t);
+  truncateSync(file, readFileSync(file).length - 4096);
+
+  await assertRefused(t, file, /a\.db is damaged \(it is shorter than/);
+});
+
+test("a -wal that stayed beside a restored copy is refused with what to do, and left alone", async (t) => {
+  const file = await newFile(t);
+  const whole = `${file}.whole`;
+  const connection = new Database(file);
+  connection.prepare("VACUUM INTO ?").run(whole);
+  connection.exec("CREATE TABLE IF NOT EXISTS other (a); DROP TABLE other");
+  const wal = readFileSync(`${file}-wal`);
+  connection.close();
+  writeFileSync(file, readFileSync(whole));
+  writeFileSync(`${file}-wal`, wal);
+
+  await assertRefused(t, file, /a\.db-wal does not belong to .*a\.db /);
+  assert.deepEqual(readFileSync(`${file}-wal`), wal);
+  assert.equal(existsSync(`${file}-shm`), false);
+});

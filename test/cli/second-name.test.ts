@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, linkSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+
+/** Starts a daemon on a file and waits until it serves. */
+async function serve(t: TestContext, db: string) {
+  const program = startProgram(t, ["start", "--port", "0", "--db", db]);
+  await program.ready;
+  return program;
+}
+
+test("a file with a second name is served under neither, and no command opens it", async (t) => {
+  const folder = temporaryFolder(t);
+  const [file, twin] = [join(folder, "a.db"), join(folder, "b.db")];
+  assert.equal((await runProgram(t, ["admin", "account", "create", "ada", "--db", file])).code, 0);
+  linkSync(file, twin);
+
+  for (const db of [file, twin]) {
+    for (const command of ["start --port 0", "admin account create bob", "admin account list"]) {
+      const { code, stderr } = await runProgram(t, [...command.split(" "), "--db", db]);
+      assert.equal(code, 1, command);
+      assert.ok(stderr.includes(`${db} has a second name (a hard link)`), stderr);
+      assert.match(stderr, /find FOLDER -inum \d+/);
+    }
+    assert.equal(existsSync(`${db}.lock`), false);
+  }
+});
+
+test("a second daemon on a file that was renamed under the first one is refused, and told by which process", async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, "a.db");
+  const first = await serve(t, file);
+  renameSync(file, `${file}.old`);
+
+  const { code, stderr } = await runProgram(t, ["start", "--port", "0", "--db", `${file}.old`]);
+
+  assert.equal(code, 1);
+  assert.ok(stderr.includes(`is open in process ${first.pid} under another name`), stderr);
+  first.kill("SIGKILL");
+  await first.exit;
+  await serve(t, `${file}.old`);
+});
+
+test("a file that only others read beside the daemon is served", async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, "a.db");
+  const first = await serve(t, file);
+  const script = `
+    import Database from "better-sqlite3";
+    const reader = new Database(process.argv[1], { readonly: true });
+    reader.exec("BEGIN");
+    reader.prepare("SELECT count(*) FROM tasks").get();
+    console.log(JSON.stringify({ event: "ready" }));
+    setInterval(() => {}, 1000);`;
+  const command = [process.execPath, "--input-type=module", "-e", script] as const;
+  const reader = startProgram(t, [file], { command, cwd: process.cwd() });
+  await reader.ready;
+  assert.equal((await first.stop()).code, 0);
+
+  await serve(t, file);
+});
+
+/** Why nothing can be mounted here; null when it can. */
+function whyNoMount(): string | null {
+  const { status, stderr } = unshared("true");
+  return status === 0 ? null : `no mount namespace: ${stderr}`;
+}
+
+/** Runs a script of the shell where mounts are its own. */
+function unshared(script: string, cwd?: string) {
+  const args = ["--mount", "--map-root-user", "sh", "-ec", script];
+  const own = Object.entries(process.env).filter(([name]) => !name.startsWith("POSTBACKD_"));
+  const env = Object.fromEntries(own);
+  return spawnSync("unshare", args, { encoding: "utf8", cwd, env, timeout: 20_000 });
+}
+
+const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+const RUN = `exec "${process.execPath}" --import "${import.meta.resolve("tsx")}" "${MAIN}"`;
+
+test("a file that is mounted by itself is refused: its -wal would lie outside the mount", (t) => {
+  const reason = whyNoMount();
+  if (reason !== null) return t.skip(reason);
+  const folder = temporaryFolder(t);
+  mkdirSync(join(folder, "my data"));
+  writeFileSync(join(folder, "real.db"), "");
+  writeFileSync(join(folder, "my data/a.db"), "");
+
+  const mounted = 'mount --bind real.db "my data/a.db"';
+  const { status, stderr } = unshared(
+    `${mounted}; ${RUN} start --port 0 --db "my data/a.db"`,
+    folder,
+  );
+
+  assert.equal(status, 1, stderr);
+  assert.match(stderr, /my data\/a\.db is mounted by itself.*mount the folder/);
+  assert.equal(existsSync(join(folder, "my data/a.db.lock")), false);
+});
+
+test("a folder that is mounted twice has one lock", async (t) => {
+  const reason = whyNoMount();
+  if (reason !== null) return t.skip(reason);
+  const folder = temporaryFolder(t);
+  for (const name of ["real", "again"]) mkdirSync(join(folder, name));
+  symlinkSync("real", join(folder, "link"));
+  const first = await serve(t, join(folder, "real/a.db"));
+
+  for (const db of ["again/a.db", "link/a.db"]) {
+    const script = `mount --bind real again; ${RUN} start --port 0 --db ${db}`;
+    const { status, stderr } = unshared(script, folder);
+    assert.equal(status, 1, stderr);
+    assert.ok(stderr.includes(`is already served by process ${first.pid}`), stderr);
+  }
+});

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { decideResumption, type ClockReading } from "../../src/domain/clock-reading.ts";
+
+const MINUTE = 60_000;
+const DAY = 1440 * MINUTE;
+const YEAR = 365 * DAY;
+const WALL = Date.parse("2030-01-31T09:00:00.000Z");
+
+const LAST: ClockReading = { wallAt: WALL, steadyAt: 5000, uptimeMs: 10 * MINUTE, bootId: "a" };
+
+/** A minute later, in the same boot, by a clock that was not set. */
+const LATER = { wallAt: WALL + MINUTE, uptimeMs: 11 * MINUTE, bootId: "a" };
+
+test("a file without a reading begins its steady time with the wall clock", () => {
+  const resumption = decideResumption(null, LATER);
+
+  assert.deepEqual(resumption, { steadyAt: LATER.wallAt, stepMs: 0, isElapsedKnown: true });
+});
+
+test("within one boot the uptime says how much time has passed, and the rest of the wall clock is a step", () => {
+  for (const stepMs of [0, DAY, -DAY, 5 * YEAR, -5 * YEAR, -WALL]) {
+    const now = { ...LATER, wallAt: LATER.wallAt + stepMs };
+
+    const resumption = decideResumption(LAST, now);
+
+    assert.deepEqual(resumption, { steadyAt: 5000 + MINUTE, stepMs, isElapsedKnown: true });
+  }
+});
+
+test("what a coarse uptime and a slewed clock differ by is no step", () => {
+  for (const byMs of [-999, -10, 10, 999]) {
+    const now = { ...LATER, wallAt: LATER.wallAt + byMs };
+    assert.equal(decideResumption(LAST, now).stepMs, 0, String(byMs));
+  }
+});
+
+const REBOOTS = {
+  "another boot": { bootId: "b", uptimeMs: 20 * MINUTE },
+  "a boot that nobody names": { bootId: null, uptimeMs: 20 * MINUTE },
+  "an uptime that began anew": { bootId: "a", uptimeMs: MINUTE },
+};
+
+for (const [what, boot] of Object.entries(REBOOTS)) {
+  test(`after ${what} the steady clock goes on from where it was, and only a wall clock that went back was set`, () => {
+    const cases = [
+      [MINUTE, 0],
+      [DAY, 0],
+      [5 * YEAR, 0],
+      [-DAY, -DAY],
+      [-5 * YEAR, -5 * YEAR],
+      [-WALL, -WALL],
+    ] as const;
+    for (const [aheadMs, stepMs] of cases) {
+      const now = { ...boot, wallAt: WALL + aheadMs };
+
+      const resumption = decideResumption(LAST, now);
+
+      assert.deepEqual(resumption, { steadyAt: 5000, stepMs, isElapsedKnown: false });
+    }
+  });
+}
+
+test("two boots that nobody names are not taken for one", () => {
+  const { isElapsedKnown } = decideResumption(
+    { ...LAST, bootId: null },
+    { ...LATER, bootId: null },
+  );
+
+  assert.equal(isElapsedKnown, false);
+});

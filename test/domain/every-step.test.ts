@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { everyStep } from "../../src/domain/every-step.ts";
+
+test("each step is done in its order, also after one that throws or rejects", async () => {
+  const done: string[] = [];
+  const error = new Error("boom");
+
+  const all = everyStep([
+    () => void done.push("a"),
+    () => {
+      done.push("b");
+      throw error;
+    },
+    () => void done.push("c"),
+    async () => void done.push("d"),
+    () => void done.push("e"),
+  ]);
+  // Up to the first that has to be waited for.
+  assert.deepEqual(done, ["a", "b", "c", "d"]);
+
+  await assert.rejects(all, error);
+  assert.deepEqual(done, ["a", "b", "c", "d", "e"]);
+});
+
+test("all that was thrown is told where several steps failed", async () => {
+  const [first, second] = [new Error("first"), new Error("second")];
+
+  await assert.rejects(
+    everyStep([() => Promise.reject(first), () => {}, () => Promise.reject(second)]),
+    { name: "AggregateError", errors: [first, second] },
+  );
+});

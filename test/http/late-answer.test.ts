@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { newSessionSecret, sessionHash, SESSIONS_MAX } from "../../src/domain/session.ts";
+import type { Store } from "../../src/store/store.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { headerLines, headerOf, openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
+import { revokeKeysOf } from "./account.ts";
+import { ask, bearer, posting, taskGet, toAnswer } from "./answer.ts";
+import { atStore, cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
+
+/** What a request is told that was let in, and whose credentials were refused before its answer. */
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+
+async function start(t: TestContext) {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  const { tasks } = await daemon.post({ input: 1, start_at: "2030-01-31T10:00:00Z" });
+  return { clock, daemon, id: tasks[0]?.id ?? "" };
+}
+
+type Setup = Awaited<ReturnType<typeof start>>;
+
+/** A request for the task that is held until it has ended, taken up when this settles. */
+async function startWaiting(
+  t: TestContext,
+  { clock, daemon, id }: Setup,
+  headers: readonly string[],
+) {
+  const asked: RawRequest = { target: taskGet(id), headers: [...headers, "Prefer: wait=60"] };
+  // The use of credentials is written a minute after the first one: that timer is not the one to wait for.
+  await ask(daemon.url, { target: taskGet(id), headers });
+  const timers = clock.pending().length;
+  const connection = await openRaw(t, daemon.url);
+  connection.send(toBytes(asked));
+  await clock.whenPending(timers + 1);
+  return { answered: async () => toAnswer(await connection.next()) };
+}
+
+/** The task runs and ends. */
+async function runOut({ clock, daemon }: Setup): Promise<void> {
+  clock.jump(3_600_000);
+  await daemon.daemon.idle();
+  clock.advance(1000);
+  await daemon.daemon.idle();
+}
+
+async function isReady({ daemon, id }: Setup): Promise<boolean> {
+  const found = await atStore(daemon.file, async (store) => {
+    const account = await store.findAccount(daemon.account.login);
+    return store.findTask({ accountId: account?.accountId ?? 0, id });
+  });
+  return found?.isReady ?? false;
+}
+
+const REFUSALS: Readonly<
+  Record<string, readonly [40101 | 40102, (store: Store) => Promise<unknown>]>
+> = {
+  "key was revoked": [40101, (store) => revokeKeysOf(store, "tester")],
+  "account was disabled": [
+    40102,
+    (store) => store.setAccountDisabled({ login: "tester", disabledAt: NOW }),
+  ],
+};
+
+for (const [what, [code, refuse]] of Object.entries(REFUSALS)) {
+  test(`a wait whose ${what} meanwhile is answered like the next request, and collects nothing`, async (t) => {
+    const setup = await start(t);
+    const waiting = await startWaiting(t, setup, [bearer(setup.daemon)]);
+    await atStore(setup.daemon.file, refuse);
+    await runOut(setup);
+
+    const late = await waiting.answered();
+
+    assert.equal(late.code, code);
+    assert.equal(headerLines(late.response, "www-authenticate").length, 2);
+    assert.equal(await isReady(setup), true);
+  });
+
+  test(`a wait in vain whose ${what} meanwhile is refused too`, async (t) => {
+    const setup = await start(t);
+    const waiting = await startWaiting(t, setup, [bearer(setup.daemon)]);
+    await atStore(setup.daemon.file, refuse);
+    setup.clock.advance(60_000);
+
+    assert.equal((await waiting.answered()).code, code);
+  });
+}
+
+test("a wait whose session ended meanwhile is 40100, and takes the cookie away", async (t) => {
+  const setup = await start(t);
+  const { url, file } = setup.daemon;
+  const { secret, hash } = newSessionSecret();
+  await atStore(file, async (store) => {
+    const [key] = (await store.listKeys("tester")) ?? [];
+    const keyId = key?.keyId ?? "";
+    await store.createSession({ hash, keyId, createdAt: NOW, sessionsMax: SESSIONS_MAX });
+  });
+  const waiting = await startWaiting(t, setup, [...FROM_PAGE, cookieLine(url, secret)]);
+  await atStore(file, (store) => store.endSession(hash));
+  setup.clock.advance(60_000);
+
+  const late = await waiting.answered();
+
+  assert.equal(late.code, 40100);
+  assert.match(headerOf(late.response, "set-cookie") ?? "", /Max-Age=0/);
+});
+
+test("a wait of the operator whose session ended meanwhile is 40100", async (t) => {
+  const setup = await start(t);
+  const { url, file } = setup.daemon;
+  const secret = await createOperatorSession(file, NOW);
+  const headers = [...FROM_PAGE, cookieLine(url, secret), "X-Account: tester"];
+  const waiting = await startWaiting(t, setup, headers);
+  await atStore(file, (store) => store.endSession(sessionHash(secret) ?? ""));
+  setup.clock.advance(60_000);
+
+  assert.equal((await waiting.answered()).code, 40100);
+});
+
+test("a body that takes its time counts only if its key is still good when it is whole", async (t) => {
+  const { clock, daemon } = await start(t);
+  const whole = toBytes(posting(daemon, '{"input":"late"}'));
+  const connection = await openRaw(t, daemon.url);
+  connection.send(whole.subarray(0, -1));
+  // By the third answer the daemon has taken up what came on other connections before.
+  for (let i = 0; i < 3; i++) await ask(daemon.url, {});
+  await atStore(daemon.file, (store) => revokeKeysOf(store, "tester"));
+  clock.advance(2000);
+  connection.send(whole.subarray(-1));
+
+  assert.equal(toAnswer(await connection.next()).code, 40101);
+});

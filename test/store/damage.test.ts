@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { test, type TestContext } from "node:test";
+
+import Database from "better-sqlite3";
+
+import { refuseDamagedFile } from "../../src/store/sqlite/file-check.ts";
+import { FileFault, type Store } from "../../src/store/store.ts";
+import {
+  newAccount,
+  newDatabaseFile,
+  newTask,
+  openTestStore,
+  seedAccount,
+  seedFinished,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+
+const PAGE = 4096;
+const TASKS = 300;
+
+/** A file of some hundred pages, at rest: its bytes. */
+async function newContent(t: TestContext): Promise<Buffer> {
+  const file = newDatabaseFile(t);
+  const store = await openTestStore(t, { file });
+  const accountId = await seedAccount(store);
+  const inputText = JSON.stringify("x".repeat(300));
+  const tasks = Array.from({ length: TASKS }, () =>
+    newTask({ inputText, tag: "a", postback: webhook("a.example") }),
+  );
+  await seedFinished(store, accountId, { tasks });
+  await store.close();
+  return readFileSync(file);
+}
+
+/** How a damaged file is found out. */
+async function verdictOn(t: TestContext, content: Buffer): Promise<"start" | "check" | "never"> {
+  const file = newDatabaseFile(t);
+  writeFileSync(file, content);
+  let store: Store;
+  try {
+    refuseDamagedFile(file);
+    store = await openTestStore(t, { file, writer: "thread" });
+  } catch {
+    return "start";
+  }
+  try {
+    while ((await store.checkFile()) === "more");
+  } catch (error) {
+    assert(error instanceof FileFault, String(error));
+  }
+  const fault = store.fault();
+  if (fault === null) return "never";
+  assert(fault instanceof FileFault);
+  assert.equal(fault.trouble.reason, "the database file is damaged");
+  assert.match(fault.message, /stop the daemon, .* restore a copy/);
+  await assert.rejects(store.createAccount(newAccount({ login: "late" })), fault);
+  return "check";
+}
+
+/** The same numbers at every run. */
+function newRandom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+test("a page that is zeroed is found, whichever it is", async (t) => {
+  const content = await newContent(t);
+  const [pages, random] = [content.length / PAGE, newRandom(7)];
+  // Page 2 says whose pages the others are.
+  const chosen = [0, 1, ...Array.from({ length: 20 }, () => random(pages))];
+  for (const page of chosen) {
+    const damaged = Buffer.from(content).fill(0, page * PAGE, (page + 1) * PAGE);
+    assert.notEqual(await verdictOn(t, damaged), "never", `page ${page} of ${pages}`);
+  }
+});
+
+test("a byte that is flipped in the head of a page is found, whichever it is", async (t) => {
+  const content = await newContent(t);
+  const [pages, random] = [content.length / PAGE, newRandom(8)];
+  for (let i = 0; i < 15; i++) {
+    // The kind of the page, or how many cells it has.
+    const at = (2 + random(pages - 2)) * PAGE + (random(2) === 0 ? 0 : 4);
+    const damaged = Buffer.from(content);
+    damaged.writeUInt8(damaged.readUInt8(at) ^ 0x50, at);
+    assert.notEqual(await verdictOn(t, damaged), "never", `byte ${at}`);
+  }
+});
+
+test("a sound file is found sound, also while it is written, and its thread ends with the check", async (t) => {
+  assert.equal(await verdictOn(t, await newContent(t)), "never");
+  const store = await openTestStore(t, { writer: "thread" });
+  const accountId = await seedAccount(store);
+  const tasks = Array.from({ length: 50 }, () => newTask());
+
+  const written = seedFinished(store, accountId, { tasks });
+  while ((await store.checkFile()) === "more");
+  await written;
+
+  assert.equal(store.fault(), null);
+});
+
+const PAGE_OF_ACCOUNTS = { part: null, after: null, limit: 10, now: T0 };
+for (const [what, meet] of [
+  ["read", (store: Store) => store.listAccounts()],
+  ["long read", (store: Store) => store.listAccountOverviews(PAGE_OF_ACCOUNTS)],
+  ["write", (store: Store) => store.createAccount(newAccount({ login: "bob" }))],
+] as const) {
+  test(`damage that a ${what} comes upon ends all acknowledging, and says what to do`, async (t) => {
+    const file = newDatabaseFile(t);
+    await (await openTestStore(t, { file })).close();
+    const before = new Database(file, { readonly: true });
+    const find = "SELECT rootpage FROM sqlite_schema WHERE tbl_name = 'accounts'";
+    const roots = before.prepare<[], number>(find).pluck().all();
+    before.close();
+    const content = readFileSync(file);
+    for (const root of roots) content.fill(0xff, (root - 1) * PAGE, root * PAGE);
+    writeFileSync(file, content);
+    const store = await openTestStore(t, { file, writer: "thread" });
+
+    await assert.rejects(meet(store), FileFault);
+
+    assert.match(store.fault()?.message ?? "", /is damaged \(.*restore a copy/);
+  });
+}

@@ -1,0 +1,23 @@
+import { parentPort, workerData } from "node:worker_threads";
+
+import { schemaSql } from "../../src/assets.ts";
+import { BatchRunner } from "../../src/store/sqlite/batch.ts";
+import { openWriter } from "../../src/store/sqlite/connection.ts";
+import { MIGRATIONS, SCHEMA_VERSION, migrate } from "../../src/store/sqlite/migrate.ts";
+import type { WriterMessage, WriterOrder } from "../../src/store/sqlite/writer-thread.ts";
+
+/** A writer thread that commits its first batch and ends before it says so. */
+
+const port = parentPort;
+if (port === null) throw new Error("dying-writer-thread.ts runs as a worker thread only");
+
+const { file } = workerData as { readonly file: string };
+const connection = openWriter(file);
+migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+const runner = new BatchRunner(connection);
+port.on("message", (order: WriterOrder) => {
+  if (order.kind === "batch") runner.run(order.operations);
+  connection.close();
+  process.exit();
+});
+port.postMessage({ kind: "ready" } satisfies WriterMessage);

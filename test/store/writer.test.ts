@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
+import { test, type TestContext } from "node:test";
+import { Worker } from "node:worker_threads";
+
+import type { BatchReply } from "../../src/store/sqlite/batch.ts";
+import { openReader } from "../../src/store/sqlite/connection.ts";
+import { GroupCommit } from "../../src/store/sqlite/group-commit.ts";
+import type { WriterOrder } from "../../src/store/sqlite/writer-thread.ts";
+import { WriterThread } from "../../src/store/sqlite/writer.ts";
+import { StoreError } from "../../src/store/store.ts";
+import { newAccount, newDatabaseFile } from "../helpers/store.ts";
+
+/** A writer thread whose words are the test's. */
+class FakeThread extends EventEmitter {
+  readonly orders: WriterOrder[] = [];
+
+  postMessage(order: WriterOrder): void {
+    this.orders.push(order);
+    if (order.kind === "close") this.emit("exit");
+  }
+
+  /** The ids of the batches it was told, in their order. */
+  get ids(): readonly number[] {
+    return this.orders.flatMap((order) => (order.kind === "batch" ? [order.id] : []));
+  }
+
+  reply(id: number | undefined, reply: BatchReply): void {
+    this.emit("message", { kind: "reply", id, reply });
+  }
+}
+
+const BATCH = [{ name: "rewritePage", args: undefined }] as const;
+
+function committed(value: unknown): BatchReply {
+  return { kind: "committed", replies: [{ kind: "done", value }], changed: [], hasWritten: true };
+}
+
+function setUp() {
+  const thread = new FakeThread();
+  return { thread, writer: new WriterThread(thread) };
+}
+
+test("a reply settles the batch it was made for, in whatever order replies come", async () => {
+  const { thread, writer } = setUp();
+  const first = writer.send(BATCH);
+  const second = writer.send(BATCH);
+  const [firstId, secondId] = thread.ids;
+
+  thread.reply(secondId, committed("second"));
+  thread.reply(firstId, committed("first"));
+
+  assert.deepEqual(await first, committed("first"));
+  assert.deepEqual(await second, committed("second"));
+});
+
+const breaks = {
+  "a reply that belongs to no batch": (thread: FakeThread) => thread.reply(99, committed(1)),
+  "a second reply to one batch": (thread: FakeThread) => {
+    for (let i = 0; i < 2; i++) thread.reply(thread.ids[0], committed(1));
+  },
+  "a reply that cannot be read": (thread: FakeThread) =>
+    thread.emit("messageerror", new Error("could not be deserialized")),
+  "a thread that throws": (thread: FakeThread) => thread.emit("error", new Error("bug")),
+  "a thread that ends": (thread: FakeThread) => thread.emit("exit"),
+};
+for (const [what, breakIt] of Object.entries(breaks)) {
+  test(`after ${what} the fate of what is in flight is unknown, and nothing more is sent`, async () => {
+    const { thread, writer } = setUp();
+    writer.ready.catch(() => null);
+    const answered = writer.send(BATCH);
+    const inFlight = [writer.send(BATCH), writer.send(BATCH)];
+
+    thread.reply(thread.ids[0], committed(0));
+    await answered;
+    breakIt(thread);
+
+    for (const { kind } of await Promise.all(inFlight)) assert.equal(kind, "unknown");
+    assert.equal((await writer.send(BATCH)).kind, "failed");
+    assert.equal(thread.ids.length, 3);
+    await writer.close();
+  });
+}
+
+test("a batch that cannot be handed to the thread has not happened", async () => {
+  const { thread, writer } = setUp();
+  thread.postMessage = () => {
+    throw new Error("could not be cloned");
+  };
+
+  assert.equal((await writer.send(BATCH)).kind, "failed");
+});
+
+/** A writer thread that ends after the commit of its first batch, before it tells of it. */
+async function startDyingThread(t: TestContext, file: string): Promise<WriterThread> {
+  const entry = new URL("./dying-writer-thread.ts", import.meta.url);
+  const worker = new Worker(entry, { workerData: { role: "writer", file } });
+  t.after(() => worker.terminate());
+  const writer = new WriterThread(worker);
+  await writer.ready;
+  return writer;
+}
+
+test("a thread that dies between its commit and its reply leaves nothing told as undone that is on disk", async (t) => {
+  const file = newDatabaseFile(t);
+  const thread = await startDyingThread(t, file);
+  const group = new GroupCommit(thread, { batchWeightMax: 1, backlogWeightMax: 100 });
+  const create = (login: string): Promise<string> =>
+    group
+      .submit("createAccount", newAccount({ login }), { weight: 1, mayShed: false })
+      .catch((error: unknown) => (error instanceof StoreError ? error.kind : String(error)));
+
+  const outcomes = await Promise.all(["ada", "bob", "carol", "dave"].map(create));
+
+  const reader = openReader(file);
+  t.after(() => reader.close());
+  assert.deepEqual(reader.prepare("SELECT login FROM accounts").pluck().all(), ["ada"]);
+  // Of what was not with the thread yet it is certain that nothing has happened.
+  assert.deepEqual(outcomes, ["unknown", "failed", "failed", "failed"]);
+  assert.equal(group.fault?.kind, "failed");
+  await group.close();
+});
+
+test("a thread whose words are not understood any more still lets go of the file at a close", async (t) => {
+  const file = newDatabaseFile(t);
+  const worker = new Worker(new URL("../../src/store/sqlite/writer-thread.ts", import.meta.url), {
+    workerData: { role: "writer", file },
+  });
+  t.after(() => worker.terminate());
+  const writer = new WriterThread(worker);
+  await writer.ready;
+  worker.emit("messageerror", new Error("could not be deserialized"));
+  const ended = once(worker, "exit");
+
+  await writer.close();
+
+  await ended;
+});
