@@ -22,6 +22,8 @@ export interface PageOptions {
   readonly theme?: Theme;
   /** In CSS pixels; 1280 × 900 unless told. */
   readonly size?: { readonly width: number; readonly height: number };
+  /** Where the reader is; UTC unless told. */
+  readonly timeZone?: string;
 }
 
 /** A page of a browser profile of its own, with what went wrong in it. */
@@ -49,7 +51,7 @@ export async function openPage(
   origin: string,
   options: PageOptions = {},
 ): Promise<TestPage> {
-  const { theme = "light", size = { width: 1280, height: 900 } } = options;
+  const { theme = "light", size = { width: 1280, height: 900 }, timeZone = "UTC" } = options;
   browser ??= launch();
   const context = await (
     await browser
@@ -58,7 +60,7 @@ export async function openPage(
     colorScheme: theme,
     viewport: size,
     locale: "en-GB",
-    timezoneId: "UTC",
+    timezoneId: timeZone,
     reducedMotion: "reduce",
   });
   // What does not appear by then is a fault; the test says which before the runner's own time is over.

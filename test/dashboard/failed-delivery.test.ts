@@ -17,6 +17,8 @@ test("a failed delivery", (t) =>
     {
       "is found, understood, sent again and seen to arrive by keyboard alone": isMendedByKeyboard,
       "is sent again from the list, after a question, by keyboard alone": isRedeliveredFromList,
+      "is sent again from the list without the webhook that arrived": isSentWithoutArrived,
+      "and what arrived is sent again from the list by a choice of its own": isArrivedSentByChoice,
       "is recovered with all others of its host, counted before they are sent": isRecovered,
     },
     { toml: TOML },
@@ -104,6 +106,65 @@ async function isRedeliveredFromList(t: TestContext, daemon: TestDaemon): Promis
   assert.equal((await receiver.waitFor(3)).length, 3);
   // And what was read stays where it was.
   assert.equal(await row.getAttribute("aria-current"), "true");
+}
+
+/** A task whose postback fails for good and whose pingback arrives, each at a receiver of its own. */
+async function failPostback(t: TestContext, daemon: TestDaemon, tag: string) {
+  const failing = await startReceiver(t, { reply: { kind: "status", status: 503 } });
+  const fine = await startReceiver(t);
+  const urls = { postback_url: failing.url("/post"), pingback_url: fine.url("/ping") };
+  await daemon.post([{ tag, ...urls }]);
+  await daemon.daemon.idle();
+  failing.answer({ kind: "status", status: 204 });
+  return { failing, fine };
+}
+
+async function openList(t: TestContext, daemon: TestDaemon, q: string) {
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await page.goto(`/dashboard/tasks?q=${q}`);
+  const row = page.getByRole("row").filter({ hasText: q.split(":")[1] ?? "" });
+  await row.getByText("delivered", { exact: true }).waitFor();
+  return { page, row };
+}
+
+async function isSentWithoutArrived(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { failing, fine } = await failPostback(t, daemon, "order-half");
+  const { page, row } = await openList(t, daemon, "tag:order-half");
+
+  await press(page, "j", "r");
+  const asked = page.getByRole("dialog", { name: "Redeliver 1 task?" });
+  await asked.getByRole("button", { name: "Redeliver 1" }).click();
+  await row.getByText("given up").waitFor({ state: "detached" });
+  await daemon.daemon.idle();
+
+  assert.equal(failing.requests.length, 2);
+  assert.equal(fine.requests.length, 1);
+}
+
+async function isArrivedSentByChoice(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { failing, fine } = await failPostback(t, daemon, "order-whole");
+  const { page, row } = await openList(t, daemon, "tag:order-whole");
+
+  await row.getByRole("checkbox").check();
+  await page.getByRole("button", { name: "Redeliver 1", exact: true }).click();
+  await page.getByLabel("Also send again what arrived").check();
+  const asked = page.getByRole("dialog", { name: "Send everything of 1 task again?" });
+  await asked.getByRole("button", { name: "Send 1 again" }).click();
+  await row.getByText("given up").waitFor({ state: "detached" });
+  await daemon.daemon.idle();
+  assert.deepEqual([failing.requests.length, fine.requests.length], [2, 2]);
+
+  // Nothing of it failed any more: nothing is sent unless that is chosen.
+  await page.getByRole("button", { name: "Redeliver…", exact: true }).click();
+  const none = page.getByRole("dialog", { name: "Nothing was given up or refused" });
+  await none.getByText("1 selected task left out").waitFor();
+  assert(await none.getByRole("button", { name: "Redeliver 0" }).isDisabled());
+  await page.getByLabel("Also send again what arrived").check();
+  await asked.getByRole("button", { name: "Send 1 again" }).click();
+  await Promise.all([failing.waitFor(3), fine.waitFor(3)]);
+  await daemon.daemon.idle();
+  assert.deepEqual([failing.requests.length, fine.requests.length], [3, 3]);
 }
 
 /** Goes by Tab to the button of this name. */

@@ -77,13 +77,14 @@ async function isDone(page: Page, title: string): Promise<void> {
   await step.getByText(": done").waitFor({ state: "attached" });
 }
 
-/** Does what the page says, in a shell that knows the key. */
-async function paste(command: string, { account }: TestDaemon): Promise<void> {
+/** Does what the page says, in a shell that knows the key; gives the answer. */
+async function paste(command: string, { account }: TestDaemon): Promise<string> {
   const env = { ...process.env, POSTBACKD_KEY: account.key };
   const child = spawn("sh", ["-ec", command], { env, stdio: ["ignore", "pipe", "pipe"] });
   const [out, err] = [text(child.stdout), text(child.stderr)];
   await once(child, "close");
   assert.match(await out, /"status_code":20000/, `${command}\n${await out}\n${await err}`);
+  return out;
 }
 
 /** Checks the signature of what the receiver printed: headers, an empty line, and the body. */
@@ -92,6 +93,58 @@ async function assertVerifies(heard: string, { account }: TestDaemon): Promise<v
   const [, body = ""] = /\n\n (.*)\n$/s.exec(heard) ?? [];
   assert.match(body, /"hello": *"world"/);
   assert(await verifyPostback(body, signature, account.secret), heard);
+}
+
+const SEVERAL_TYPES = `
+[types.transcode]
+runner = "worker"
+[types.copy]
+runner = "echo"
+${TOML}`;
+
+test("the first steps of an account on a daemon with several types", (t) =>
+  takeSteps(
+    t,
+    {
+      "a task that task_post refuses ticks off none, and the shown command names a type":
+        postsNamedType,
+      "an account is told to ask the operator for what only the operator can do": asksOperator,
+    },
+    { toml: SEVERAL_TYPES },
+  ));
+
+async function postsNamedType(t: TestContext, daemon: TestDaemon): Promise<void> {
+  if (!areAtHand(t, [{ program: "curl", debianPackage: "curl" }])) return;
+  const refused = await daemon.post([{ input: { hello: "world" } }]);
+  assert.equal(refused.tasks[0]?.status_code, 40501);
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const steps = page.getByRole("region", { name: "First steps" });
+  await steps.getByText("0 of 5 done").waitFor();
+
+  const command = await shown(page, "task_post");
+  assert.match(command, /-d '\{"type": "copy", "input"/);
+  await steps.getByText("This daemon also has transcode.").waitFor();
+  assert.match(await paste(command, daemon), /"status_code":20100/);
+  await isDone(page, "1. Post a task");
+  await isDone(page, "2. It runs");
+  await steps.getByText("2 of 5 done").waitFor();
+  assert.match(await shown(page, "postback_url"), /-d '\{"type": "copy", "input"/);
+  await page.close();
+}
+
+async function asksOperator(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const steps = page.getByRole("region", { name: "First steps" });
+  await steps.getByText("ask the operator to allow").waitFor();
+  await steps.locator("summary", { hasText: "It runs" }).click();
+  await steps.getByText("The operator of this daemon decides").waitFor();
+
+  const advice = (await steps.textContent()) ?? "";
+
+  assert.doesNotMatch(advice, /postbackd start|--allow-target|config init/);
+  await page.close();
 }
 
 test("for the operator the first steps begin with an account, that the shown command makes", async (t) => {
@@ -104,6 +157,8 @@ test("for the operator the first steps begin with an account, that the shown com
   await steps.getByText("0 of 6 done").waitFor();
   const [name, ...args] = (await shown(page, "account create")).split(" ");
   assert.deepEqual([name, args.at(-1)], ["postbackd", "LOGIN"]);
+  await steps.locator("summary", { hasText: "Start a receiver" }).click();
+  assert.match(await shown(page, "--allow-target"), /^postbackd start /);
   const { code, stderr } = await runProgram(t, [...args.slice(0, -1), "ada"], { cwd: program.cwd });
   assert.equal(code, 0, stderr);
   await isDone(page, "1. Make an account");

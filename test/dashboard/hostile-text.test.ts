@@ -158,7 +158,9 @@ async function showsErrors(t: TestContext, daemon: TestDaemon): Promise<void> {
     const region = page.getByRole("region", { name: "Error" });
     await region.waitFor();
     const text = (await region.textContent()) ?? "";
-    assert(text.includes(String(message)) && text.includes(JSON.stringify(message)), text);
+    assert(text.includes(JSON.stringify(message)), text);
+    const verdict = page.getByRole("region", { name: "Where it stands" });
+    assert(((await verdict.textContent()) ?? "").includes(String(message)));
     await assertOurs(page);
   }
 }
@@ -218,7 +220,7 @@ async function searchesFor(t: TestContext, daemon: TestDaemon): Promise<void> {
   for (const text of TEXTS) {
     const query = new URLSearchParams({ q: `tag:${JSON.stringify(text)} type:${text}` });
     await page.goto(`/dashboard/tasks?${query.toString()}`);
-    const field = page.getByRole("searchbox");
+    const field = page.getByLabel("Search tasks");
     assert.equal(await field.inputValue(), query.get("q"));
     const nothing = page.getByText(/No task fits|Nothing found/);
     await page.getByRole("alert").or(nothing).first().waitFor();

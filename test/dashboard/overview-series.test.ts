@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 
 import type { ChartSpec } from "../../src/dashboard/overview/chart-spec.ts";
 import { newestStep } from "../../src/dashboard/overview/chart-spec.ts";
+import type { Bucket, Series } from "../../src/dashboard/overview/overview-envelope.ts";
 import { overviewCharts } from "../../src/dashboard/overview/overview-series.ts";
-import type { Bucket, Series } from "../../src/dashboard/shell/envelope.ts";
 
 const MINUTE_MS = 60_000;
 const START = Date.parse("2026-03-04T05:06:00Z");

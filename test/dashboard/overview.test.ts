@@ -54,7 +54,7 @@ describe("the overview", () => {
         links.map((link) => new URL(link.href).searchParams.get("q")),
       );
       assert.deepEqual(searches, [
-        ...["state:queued", "state:running", "state:ready"],
+        ...["state:waiting", "state:running", "state:ready"],
         ...["delivery:delivered", "delivery:retrying", "delivery:given_up,refused"],
       ]);
     }));
@@ -64,6 +64,15 @@ describe("the overview", () => {
       await number(page, "Ready").getByText("3", { exact: true }).waitFor();
       await daemon.post([{}, {}]);
       await number(page, "Ready").getByText("5", { exact: true }).waitFor();
+    }));
+
+  test("tasks that start later are counted apart from those that wait", (t) =>
+    withOverview(t, async ({ page, daemon }) => {
+      const later = { start_at: new Date(Date.now() + 3_600_000).toISOString() };
+      await daemon.post([later, later, later]);
+      const waiting = number(page, "Waiting");
+      await waiting.getByText("3 start later").waitFor();
+      assert.equal(await waiting.locator("b").textContent(), "0");
     }));
 
   test("what is undelivered is counted until it is sent again", async (t) => {
@@ -161,6 +170,8 @@ describe("the overview", () => {
     withOverview(t, async ({ page, daemon }) => {
       const steps = page.locator(".setup");
       await steps.getByText("4 of 5 done").waitFor();
+      // Until then the command names no task.
+      await steps.getByText("This is the newest task that is ready.").waitFor();
       const command = steps.locator("details[open] pre", { hasText: "task_get" });
       const text = await command.textContent();
       const id = /task_get\/(\S+)/.exec(text ?? "")?.[1];

@@ -89,7 +89,7 @@ const COLUMNS: readonly Column<TypeRow>[] = [
   {
     ...{ name: "Waiting", title: "Queued tasks that may start now", isNumber: true },
     cell: ({ name, waiting, waiting_is_more: isMore = false }) => (
-      <Count count={waiting} what="waiting" href={tasksOf(name, "queued")} isMore={isMore} />
+      <Count count={waiting} what="waiting" href={tasksOf(name, "waiting")} isMore={isMore} />
     ),
   },
   { name: "Oldest", isNumber: true, cell: (row) => durationText(row.oldest_waiting_ms) },
@@ -102,7 +102,7 @@ const COLUMNS: readonly Column<TypeRow>[] = [
   { name: "Retries", isNumber: true, cell: ({ retries }) => countText(retries) },
 ];
 
-function tasksOf(type: string, state: "running" | "queued"): string {
+function tasksOf(type: string, state: "running" | "waiting"): string {
   const text = formatTaskSearch({ ...ANY_TASK, type, states: [state] });
   return hrefOf(`/tasks?${new URLSearchParams({ q: text }).toString()}`);
 }

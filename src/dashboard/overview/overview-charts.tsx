@@ -4,11 +4,11 @@ import { Problem } from "../part/notice.tsx";
 import { Segments } from "../part/segments.tsx";
 import { call } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
-import type { Series } from "../shell/envelope.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
 import { hrefOf, route } from "../shell/route.ts";
 import { Chart } from "./chart.tsx";
+import type { Series } from "./overview-envelope.ts";
 import { overviewCharts, type SeriesShown } from "./overview-series.ts";
 import { spanText } from "./span.ts";
 import {

@@ -1,7 +1,7 @@
-import type { Overview } from "../shell/envelope.ts";
 import { countText, durationText, percentText } from "../shell/format.ts";
 import { liveCounts } from "../shell/live.ts";
 import { hrefOf } from "../shell/route.ts";
+import type { Overview } from "./overview-envelope.ts";
 
 interface NumberShown {
   readonly name: string;
@@ -40,18 +40,24 @@ function NumberLink({ name, value, note, search, isOfDay = false, tone = null }:
 }
 
 function runNumbers(overview: Overview): readonly NumberShown[] {
-  const { waiting, running, ready } = liveCounts.value ?? overview.tasks;
+  const { waiting, delayed, running, ready } = liveCounts.value ?? overview.tasks;
   const { oldest_waiting_ms: oldestMs } = overview;
+  const oldest =
+    waiting === 0 || oldestMs === null ? "to run now" : `oldest ${durationText(oldestMs)}`;
   return [
     {
       name: "Waiting",
       value: countText(waiting),
-      note: waiting === 0 || oldestMs === null ? "to be run" : `oldest ${durationText(oldestMs)}`,
-      search: "state:queued",
+      note: delayed === 0 ? oldest : `${oldest} · ${laterText(delayed)}`,
+      search: "state:waiting",
     },
     { name: "Running", value: countText(running), note: "at this moment", search: "state:running" },
     { name: "Ready", value: countText(ready), note: "to be collected", search: "state:ready" },
   ];
+}
+
+function laterText(delayed: number): string {
+  return delayed === 1 ? "1 starts later" : `${countText(delayed)} start later`;
 }
 
 function deliveryNumbers({ day, tasks }: Overview): readonly NumberShown[] {

@@ -1,6 +1,6 @@
-import type { Bucket, Series } from "../shell/envelope.ts";
 import { countOf, countText, durationText, percentText } from "../shell/format.ts";
 import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./chart-spec.ts";
+import type { Bucket, Series } from "./overview-envelope.ts";
 
 /** What the overview's charts show, made from the numbers of GET /v1/stats/series. */
 

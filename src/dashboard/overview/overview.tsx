@@ -2,11 +2,11 @@ import { useEffect, useState } from "preact/hooks";
 
 import { Loaded } from "../part/notice.tsx";
 import { call } from "../shell/api.ts";
-import type { Overview } from "../shell/envelope.ts";
 import { useResource } from "../shell/resource.ts";
 import { shownAccount } from "../shell/session.ts";
 import { AttentionList } from "./attention-list.tsx";
 import { OverviewCharts } from "./overview-charts.tsx";
+import type { Overview } from "./overview-envelope.ts";
 import { OverviewNumbers } from "./overview-numbers.tsx";
 import { SetupChecklist, useSetup } from "./setup-checklist.tsx";
 

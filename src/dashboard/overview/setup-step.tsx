@@ -4,10 +4,11 @@ import { useState } from "preact/hooks";
 import { Command } from "../part/command.tsx";
 import { Segments } from "../part/segments.tsx";
 import { call } from "../shell/api.ts";
-import type { SearchEnvelope, Setup } from "../shell/envelope.ts";
+import type { SearchEnvelope } from "../shell/envelope.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
-import { shownAccount } from "../shell/session.ts";
+import { isOperator, shownAccount } from "../shell/session.ts";
+import type { Setup } from "./overview-envelope.ts";
 
 /** One of the first steps. */
 export interface SetupStep {
@@ -59,7 +60,7 @@ function MakeAccount() {
   );
 }
 
-function PostTask() {
+function PostTask({ setup }: { readonly setup: Setup }) {
   return (
     <>
       <p>
@@ -67,39 +68,69 @@ function PostTask() {
         post a task with it:
       </p>
       <Command text="export POSTBACKD_KEY=pbd_live_…" />
-      <Command text={postCommand('{"input": {"hello": "world"}}')} />
+      <Command text={postCommand(setup)} />
+      <TypeHint types={setup.types} />
       <p class="hint">
-        Where several types of task are configured, name one: <code>"type": "…"</code>. The answer
-        lists them when it is missing.
+        This step is ticked off once a task has been accepted: its <code>status_code</code> is
+        20100.
       </p>
     </>
   );
 }
+
+/** Which type the command names, and which others there are. */
+function TypeHint({ types }: Pick<Setup, "types">) {
+  const [first, ...others] = types;
+  if (first === undefined || others.length === 0) return null;
+  const named = others.slice(0, TYPES_NAMED_MAX).join(", ");
+  const more = others.length - TYPES_NAMED_MAX;
+  return (
+    <p class="hint">
+      The command names the type <code>{first}</code>. This daemon also has <code>{named}</code>
+      {more > 0 && ` and ${more} more`}. Each type expects an input of its own.
+    </p>
+  );
+}
+
+const TYPES_NAMED_MAX = 10;
 
 function RunTask() {
   return (
     <>
       <p>
         There is nothing to do: the task runs as soon as it is its turn, and this step is ticked off
-        when one has completed. <a href={searchHref("")}>Look at the tasks</a>
+        when one has completed. If it fails, its page says why.{" "}
+        <a href={searchHref("")}>Look at the tasks</a>
       </p>
-      <p class="hint">
-        Without a configuration there is one type, <code>echo</code>, whose result is its input.{" "}
-        <code>postbackd config init</code> writes a configuration in which you say what your tasks
-        run.
-      </p>
+      {isOperator.value ? (
+        <p class="hint">
+          Without a configuration there is one type, <code>echo</code>, whose result is its input.{" "}
+          <code>postbackd config init</code> writes a configuration in which you say what your tasks
+          run.
+        </p>
+      ) : (
+        <p class="hint">The operator of this daemon decides what the tasks of each type run.</p>
+      )}
     </>
   );
 }
 
 type Language = "python" | "node";
 
-function SendWebhook() {
+function SendWebhook({ setup }: { readonly setup: Setup }) {
   const [language, setLanguage] = useState<Language>("python");
   return (
     <>
       <div class="row">
-        <p>Start a receiver, on the daemon's machine. It prints what it gets:</p>
+        {isOperator.value ? (
+          <p>Start a receiver on the daemon's machine. It prints what it gets:</p>
+        ) : (
+          <p>
+            Any URL of yours on the Internet that answers a POST with 2xx is a receiver: put it into
+            the last command of this step. If you can run programs on the daemon's machine, this one
+            prints what it gets:
+          </p>
+        )}
         <Segments
           label="Language of the receiver"
           options={[
@@ -111,16 +142,31 @@ function SendWebhook() {
         />
       </div>
       <Command text={language === "python" ? PYTHON_RECEIVER : NODE_RECEIVER} what="receiver" />
+      {isOperator.value ? <AllowReceiver /> : <AskForReceiver />}
+      <p>Then post a task that is to be reported to it:</p>
+      <Command text={postCommand(setup, RECEIVER_URL)} />
+    </>
+  );
+}
+
+function AllowReceiver() {
+  return (
+    <>
       <p>
         Webhooks to local addresses are refused unless they are allowed: add this flag to the
         command that starts the daemon, and start it again.
       </p>
       <Command text={`postbackd start --allow-target 127.0.0.1:${RECEIVER_PORT}`} />
-      <p>Then post a task that is to be reported to it:</p>
-      <Command
-        text={postCommand(`{"input": {"hello": "world"}, "postback_url": "${RECEIVER_URL}"}`)}
-      />
     </>
+  );
+}
+
+function AskForReceiver() {
+  return (
+    <p>
+      Webhooks to local addresses are refused unless they are allowed. For this receiver, ask the
+      operator to allow <code>{`127.0.0.1:${RECEIVER_PORT}`}</code>.
+    </p>
   );
 }
 
@@ -175,7 +221,15 @@ function searchHref(search: string): string {
   return hrefOf(search === "" ? "/tasks" : `/tasks?q=${encodeURIComponent(search)}`);
 }
 
-function postCommand(body: string): string {
+/** Posts a task that task_post accepts: where there are several types, it has to name one. */
+function postCommand({ types }: Setup, postbackUrl: string | null = null): string {
+  const [first] = types;
+  const fields = [
+    ...(types.length > 1 && first !== undefined ? [`"type": ${JSON.stringify(first)}`] : []),
+    '"input": {"hello": "world"}',
+    ...(postbackUrl === null ? [] : [`"postback_url": "${postbackUrl}"`]),
+  ];
+  const body = `{${fields.join(", ")}}`;
   return [
     `curl ${globalThis.location.origin}/v1/tasks/task_post \\`,
     '  -H "Authorization: Bearer $POSTBACKD_KEY" \\',

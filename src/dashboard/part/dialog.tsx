@@ -56,6 +56,8 @@ interface ConfirmProps {
   /** The verb on the button. */
   readonly verb: string;
   readonly isDanger?: boolean;
+  /** False where there is nothing to do. */
+  readonly mayConfirm?: boolean;
   /** Told on the button while it is true. */
   readonly isBusy?: boolean;
   /** Why it could not be done; null: no trouble. */
@@ -70,7 +72,7 @@ interface ConfirmProps {
 /** Asks before something that cannot be undone. */
 export function Confirm(props: ConfirmProps) {
   const { title, verb, isDanger = false, isBusy = false, confirm, close, children } = props;
-  const { problem = null, otherwise = "Keep" } = props;
+  const { problem = null, otherwise = "Keep", mayConfirm = true } = props;
   return (
     <Dialog title={title} close={close}>
       {children}
@@ -82,7 +84,7 @@ export function Confirm(props: ConfirmProps) {
         <button
           type="button"
           class={isDanger ? "button button-danger" : "button button-primary"}
-          disabled={isBusy}
+          disabled={isBusy || !mayConfirm}
           onClick={confirm}
         >
           {verb}

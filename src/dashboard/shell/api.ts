@@ -41,8 +41,14 @@ export function headersFor({ body, isAutomatic, account }: CallOptions = {}): He
   if (body !== undefined) headers.set("Content-Type", "application/json");
   if (isAutomatic === true) headers.set("X-Refresh", "automatic");
   const login = account === undefined ? actsFor.value : account;
-  if (login !== null) headers.set("X-Account", login);
+  if (login !== null) headers.set("X-Account", accountHeader(login));
   return headers;
+}
+
+// A header takes neither control characters nor what is beyond Latin-1, and loses white space at its ends. A login has
+// nothing of that; what has it came from the URL, and escaped it is the name of no account either.
+function accountHeader(login: string): string {
+  return /^[!-~]+$/.test(login) ? login : encodeURIComponent(login);
 }
 
 /** Calls an operation and gives its envelope. Throws an {@link ApiError}; an abort goes through as it is. */

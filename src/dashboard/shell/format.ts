@@ -1,7 +1,8 @@
 /** Numbers, sizes and times as people read them. */
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const dates = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+// The long style ends with the time zone.
+const dates = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
 /** `1,234`. */
 export function countText(count: number): string {
@@ -83,7 +84,7 @@ export function countdownText(ms: number): string {
   return shown.map((part, i) => (i === 0 ? String(part) : String(part).padStart(2, "0"))).join(":");
 }
 
-/** Date and time in the reader's own zone and manner. */
+/** Date and time in the reader's own zone and manner, with the name of the zone. */
 export function absoluteText(at: number): string {
   return dates.format(at);
 }

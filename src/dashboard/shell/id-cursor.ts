@@ -4,7 +4,7 @@ import type { KeyBinding } from "./keyboard.ts";
 
 /** Where one is in a list that is walked through by keys. */
 export interface IdCursor {
-  /** The id of the row; null before the first key. */
+  /** The id of the row; null before the first key, unless it begins at one. */
   readonly current: string | null;
   readonly moveTo: (id: string) => void;
   /** j and k. */
@@ -12,8 +12,12 @@ export interface IdCursor {
 }
 
 /** A cursor over rows with these ids. It stays on its row when others come and go; keys bring the row into view and the focus to its link. */
-export function useIdCursor(ids: readonly string[], noun: string): IdCursor {
-  const [current, setCurrent] = useState<string | null>(null);
+export function useIdCursor(
+  ids: readonly string[],
+  noun: string,
+  first: string | null = null,
+): IdCursor {
+  const [current, setCurrent] = useState(first);
   const isByKey = useRef(false);
   useEffect(() => {
     if (!isByKey.current) return;

@@ -4,6 +4,7 @@ import { countText } from "./format.ts";
 import { liveCounts, liveState } from "./live.ts";
 import { actsFor, go, hrefOf, pathParts } from "./route.ts";
 import { isOperator, session, signOut } from "./session.ts";
+import { timeZone } from "./time-zone.ts";
 
 interface Place {
   readonly path: string;
@@ -54,6 +55,9 @@ export function Navigation() {
       </nav>
       <div class="side-foot">
         <Live />
+        <p class="who-scope" title="All times are in your time zone">
+          Times: {timeZone()}
+        </p>
         <Who />
       </div>
     </header>

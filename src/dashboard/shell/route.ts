@@ -37,6 +37,21 @@ function currentRoute(): Route {
   return { path: path === "" ? "/" : path, query: new URLSearchParams(search) };
 }
 
+/** How one came to where one is. */
+interface Move {
+  /** The path before. */
+  readonly from: string;
+  /** By the browser's buttons. */
+  readonly isByHistory: boolean;
+}
+
+let move: Move = { from: "", isByHistory: false };
+
+/** How one came to where one is. */
+export function lastMove(): Move {
+  return move;
+}
+
 /** The URL of a place in the dashboard. The account that is looked at stays, unless the place names one itself (`?account=` is none). */
 export function hrefOf(path: string): string {
   const url = new URL(`${BASE}${path}`, globalThis.location.origin);
@@ -71,6 +86,7 @@ function goTo(href: string, { replaces }: { readonly replaces: boolean }): void 
   if (replaces) history.replaceState(null, "", href);
   else history.pushState(null, "", href);
   const before = route.value.path;
+  move = { from: before, isByHistory: false };
   route.value = currentRoute();
   if (!replaces && before !== route.value.path) globalThis.scrollTo(0, 0);
 }
@@ -78,6 +94,7 @@ function goTo(href: string, { replaces }: { readonly replaces: boolean }): void 
 /** Follows the browser's buttons, and links within the dashboard without loading the page again. */
 export function watchRoute(): void {
   globalThis.addEventListener("popstate", () => {
+    move = { from: route.value.path, isByHistory: true };
     route.value = currentRoute();
   });
   document.addEventListener("click", (event) => {

@@ -15,12 +15,11 @@ const AT_ONCE_BYTES_MAX = 65_536;
 
 /** What came in, and what came out. */
 export function TaskContent({ task }: { readonly task: TaskShown }) {
-  const { input_bytes: input, result_bytes: result, state, error, data } = task;
+  const { input_bytes: input, result_bytes: result, state, data } = task;
   const bytes = (input ?? 0) + (result ?? 0);
   const [isWanted, setWanted] = useState(bytes <= AT_ONCE_BYTES_MAX);
   return (
     <>
-      {error !== null && <TaskErrorView error={error} />}
       {bytes > 0 && !isWanted && (
         <section class="panel panel-body row" aria-label="Input and result">
           <span>
@@ -104,16 +103,17 @@ function Json({ title, content, value, bytes }: JsonProps) {
   );
 }
 
-function TaskErrorView({ error }: { readonly error: NonNullable<TaskShown["error"]> }) {
-  const detail = toSource(error.detail);
+/** What the runner told of a failure, beyond its message. */
+export function ErrorDetail({ task: { error } }: { readonly task: TaskShown }) {
+  const detail = toSource(error?.detail);
+  if (detail === null || detail === undefined) return null;
   return (
     <section class="panel" aria-label="Error">
       <div class="panel-head">
         <h2>Error</h2>
       </div>
-      <div class="panel-body stack">
-        <p class="error-message">{error.message}</p>
-        {detail !== null && detail !== undefined && <JsonView value={detail} />}
+      <div class="panel-body">
+        <JsonView value={detail} />
       </div>
     </section>
   );

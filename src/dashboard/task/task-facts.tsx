@@ -5,6 +5,7 @@ import type { Timeline } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
+import { isRefused } from "./run-verdict.ts";
 import { runnerText } from "./timeline-lane.ts";
 
 /** What there is to know of a task in words and numbers. */
@@ -39,7 +40,8 @@ export function TaskFacts({ timeline: { task, run } }: { readonly timeline: Time
         </Fact>
       )}
       <Fact name="Status">
-        {task.status_code} {task.status_message}
+        {/* Why it was refused stands above. */}
+        {task.status_code} {isRefused({ task }) ? null : task.status_message}
       </Fact>
       <Fact name="Runs">
         {countText(task.runs)}

@@ -3,17 +3,19 @@ import { useState } from "preact/hooks";
 import { Badge } from "../part/badge.tsx";
 import { CopyButton, copyAndTell } from "../part/copy-button.tsx";
 import { Empty, Loaded, Problem } from "../part/notice.tsx";
-import { ApiError, call } from "../shell/api.ts";
+import { ApiError } from "../shell/api.ts";
 import { tellTime } from "../shell/clock.ts";
 import type { DeliveryShown, Timeline } from "../shell/envelope.ts";
 import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { go, hrefOf } from "../shell/route.ts";
+import { callInZone } from "../shell/time-zone.ts";
 import { listPath } from "../tasks/list-path.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
+import { isRefused, runVerdict } from "./run-verdict.ts";
 import { sentence } from "./sentence.ts";
-import { TaskContent } from "./task-content.tsx";
+import { ErrorDetail, TaskContent } from "./task-content.tsx";
 import { DeedQuestion, redeliveryText, type TaskDeeds, useTaskDeeds } from "./task-deed.tsx";
 import { TaskFacts } from "./task-facts.tsx";
 import { TimelineChart } from "./timeline-chart.tsx";
@@ -64,7 +66,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
 /** The task with all that happened to it; a sentence where there is none. */
 async function readTimeline(id: string, load: Load): Promise<Timeline | string> {
   try {
-    return await call<Timeline>(`/v1/tasks/timeline/${encodeURIComponent(id)}`, load);
+    return await callInZone<Timeline>(`/v1/tasks/timeline/${encodeURIComponent(id)}`, load);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.code === 40401) return "There is no task with this id.";
@@ -98,10 +100,12 @@ function TaskView({ timeline, reload }: TaskViewProps) {
       {problem !== null && deeds.asked === null && <Problem text={problem} />}
       <div class="stack">
         <section class="panel panel-body stack" aria-label="Where it stands">
-          <Story timeline={timeline} />
+          <Verdict timeline={timeline} />
           <RunProgress task={task} />
+          <Story timeline={timeline} />
           <TaskFacts timeline={timeline} />
         </section>
+        <ErrorDetail task={task} />
         <TimelineChart
           timeline={timeline}
           current={attempts.cursor.current}
@@ -173,14 +177,28 @@ function Deliveries({ timeline: { task, deliveries }, deeds, attempts }: Deliver
   );
 }
 
+/** Whether the task itself succeeded, before anything is said of its webhooks. */
+function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
+  const isFailed = timeline.task.state === "failed";
+  return (
+    <p class={isFailed ? "story error-message" : "story"}>
+      <span class="none">Task: </span>
+      {sentence(runVerdict(timeline))}
+    </p>
+  );
+}
+
 /** Why nothing was sent, or what became of what was. */
-function Story({ timeline: { story, deliveries } }: Pick<TaskViewProps, "timeline">) {
+function Story({ timeline }: Pick<TaskViewProps, "timeline">) {
+  const { story, deliveries } = timeline;
+  // The verdict has said so.
+  if (isRefused(timeline)) return null;
   if (story !== null) return <p class="story">{sentence(story)}</p>;
   return (
     <>
       {deliveries.map(({ kind, story: told }) => (
         <p key={kind} class="story">
-          {deliveries.length > 1 && <span class="none">{sentence(kind)} </span>}
+          <span class="none">{kind === "postback" ? "Postback" : "Pingback"}: </span>
           {told !== null && sentence(told)}
         </p>
       ))}

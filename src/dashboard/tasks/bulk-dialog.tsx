@@ -4,14 +4,19 @@ import { announce } from "../part/announcer.tsx";
 import { Confirm, Dialog } from "../part/dialog.tsx";
 import type { TaskRow } from "../shell/envelope.ts";
 import { countOf, countText } from "../shell/format.ts";
-import { type BulkDeed, type BulkFailure, doToTasks } from "./bulk.ts";
+import {
+  type BulkDeed,
+  type BulkFailure,
+  doToTasks,
+  hasUndelivered,
+  ONLY_UNDELIVERED,
+  tasksFor,
+} from "./bulk.ts";
 
 interface BulkDialogProps {
   readonly deed: BulkDeed;
-  /** Those that something is done to. */
-  readonly rows: readonly TaskRow[];
-  /** How many were selected. */
-  readonly chosen: number;
+  /** Those that are selected. */
+  readonly selected: readonly TaskRow[];
   readonly close: () => void;
 }
 
@@ -22,16 +27,24 @@ interface BulkRun {
 }
 
 /** Asks, does it, and says what came of it. */
-export function BulkDialog({ deed, rows: given, chosen, close }: BulkDialogProps) {
+export function BulkDialog({ deed, selected: given, close }: BulkDialogProps) {
   // What was asked about is what is done, however the list goes on.
-  const [rows] = useState(given);
+  const [selected] = useState(given);
+  const [mode, setMode] = useState<BulkMode>(deed === "redeliver" ? "undelivered" : deed);
   const [run, setRun] = useState<BulkRun | null>(null);
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
+  const { title, verb, explained, leftOut } = WORDS[mode];
+  const possible = tasksFor(deed, selected);
+  const rows = mode === "undelivered" ? possible.filter(hasUndelivered) : possible;
   async function start(): Promise<void> {
     setRun({ done: 0, failures: null });
-    const tell = (done: number): void => setRun({ done, failures: null });
-    const failures = await doToTasks(deed, rows, { tell, stop: stop.current.signal });
+    const failures = await doToTasks(rows, {
+      deed,
+      body: mode === "undelivered" ? ONLY_UNDELIVERED : {},
+      tell: (done) => setRun({ done, failures: null }),
+      stop: stop.current.signal,
+    });
     if (stop.current.signal.aborted) return;
     setRun({ done: rows.length, failures });
     if (failures.length > 0) return;
@@ -39,38 +52,84 @@ export function BulkDialog({ deed, rows: given, chosen, close }: BulkDialogProps
     close();
   }
   if (run !== null) return <Progress {...{ deed, run, close }} count={rows.length} />;
-  const verb = deed === "redeliver" ? "Redeliver" : "Cancel";
   return (
     <Confirm
-      title={`${verb} ${countOf(rows.length, "task")}?`}
-      verb={`${verb} ${countText(rows.length)}`}
+      title={rows.length === 0 ? NOTHING_FAILED : title(countOf(rows.length, "task"))}
+      verb={verb(countText(rows.length))}
       isDanger={deed === "cancel"}
+      mayConfirm={rows.length > 0}
       otherwise="Leave them"
       confirm={() => void start()}
       close={close}
     >
-      <p>{EXPLAINED[deed]}</p>
-      {chosen > rows.length && (
+      <p>{explained}</p>
+      {deed === "redeliver" && <WithArrived mode={mode} change={setMode} />}
+      {selected.length > rows.length && (
         <p class="hint">
-          {countOf(chosen - rows.length, "selected task")} {LEFT_OUT[deed]}
+          {countOf(selected.length - rows.length, "selected task")} left out: {leftOut}
         </p>
       )}
     </Confirm>
   );
 }
 
+/** What is asked for: of webhooks those that did not arrive, unless everything is chosen. */
+type BulkMode = "undelivered" | "everything" | "cancel";
+
+interface BulkWords {
+  readonly title: (tasks: string) => string;
+  readonly verb: (count: string) => string;
+  readonly explained: string;
+  readonly leftOut: string;
+}
+
+const WORDS: Readonly<Record<BulkMode, BulkWords>> = {
+  undelivered: {
+    title: (tasks) => `Redeliver ${tasks}?`,
+    verb: (count) => `Redeliver ${count}`,
+    explained:
+      "Webhooks that were given up or refused are sent again with a fresh series of attempts. The others stay as they are.",
+    leftOut: "no webhook was given up or refused.",
+  },
+  everything: {
+    title: (tasks) => `Send everything of ${tasks} again?`,
+    verb: (count) => `Send ${count} again`,
+    explained:
+      "All webhooks are sent again with a fresh series of attempts. Receivers get once more what they have already. What is scheduled is sent at once.",
+    leftOut: "without webhooks, or not ended yet.",
+  },
+  cancel: {
+    title: (tasks) => `Cancel ${tasks}?`,
+    verb: (count) => `Cancel ${count}`,
+    explained:
+      "Queued ones never run, running ones are told to stop. Cancelled tasks send no webhooks.",
+    leftOut: "ended already.",
+  },
+};
+
+const NOTHING_FAILED = "Nothing was given up or refused";
+
 const DONE: Readonly<Record<BulkDeed, string>> = { redeliver: "Redelivered", cancel: "Cancelled" };
 
-const EXPLAINED: Readonly<Record<BulkDeed, string>> = {
-  redeliver:
-    "Their webhooks are sent again with a fresh series of attempts, those that were delivered before too. What is scheduled is sent at once.",
-  cancel: "Queued ones never run, running ones are told to stop. Cancelled tasks send no webhooks.",
-};
+interface WithArrivedProps {
+  readonly mode: BulkMode;
+  readonly change: (mode: BulkMode) => void;
+}
 
-const LEFT_OUT: Readonly<Record<BulkDeed, string>> = {
-  redeliver: "left out: without webhooks, or not ended yet.",
-  cancel: "left out: ended already.",
-};
+function WithArrived({ mode, change }: WithArrivedProps) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={mode === "everything"}
+        onChange={({ currentTarget }) =>
+          change(currentTarget.checked ? "everything" : "undelivered")
+        }
+      />
+      Also send again what arrived
+    </label>
+  );
+}
 
 interface ProgressProps {
   readonly deed: BulkDeed;

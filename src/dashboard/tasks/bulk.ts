@@ -1,3 +1,4 @@
+import { UNDELIVERED_STATES } from "../../domain/delivery.ts";
 import { call, errorText } from "../shell/api.ts";
 import type { TaskRow } from "../shell/envelope.ts";
 import { isOperator } from "../shell/session.ts";
@@ -20,12 +21,17 @@ export function canRedeliver({ state, deliveries }: Sendable): boolean {
   return hasEnded && deliveries.some((each) => each.state !== "waiting");
 }
 
+/** True for a task with a webhook that was given up or refused. */
+export function hasUndelivered({ deliveries }: Pick<Sendable, "deliveries">): boolean {
+  return deliveries.some(({ state }) => UNDELIVERED_STATES.some((each) => each === state));
+}
+
 /** True for a task that has not ended. */
 export function canCancel({ state }: Pick<TaskRow, "state">): boolean {
   return state === "queued" || state === "running";
 }
 
-/** The tasks among these that a deed does something to. */
+/** The tasks among these that a deed can be done to: of those to redeliver, also those with nothing but what arrived. */
 export function tasksFor(deed: BulkDeed, rows: readonly TaskRow[]): readonly TaskRow[] {
   return rows.filter(deed === "redeliver" ? canRedeliver : canCancel);
 }
@@ -46,11 +52,21 @@ export interface BulkFailure {
   readonly reason: string;
 }
 
+/** The body that asks for what did not arrive and for nothing else. */
+export const ONLY_UNDELIVERED = { states: UNDELIVERED_STATES };
+
+interface BulkOrder {
+  readonly deed: BulkDeed;
+  /** Of each request. */
+  readonly body: object;
+  readonly tell: (done: number) => void;
+  readonly stop: AbortSignal;
+}
+
 /** Does it to each, four at a time; tells after each how many are done. Gives those that failed. */
 export async function doToTasks(
-  deed: BulkDeed,
   rows: readonly TaskRow[],
-  { tell, stop }: { readonly tell: (done: number) => void; readonly stop: AbortSignal },
+  { deed, body, tell, stop }: BulkOrder,
 ): Promise<readonly BulkFailure[]> {
   const rest = [...rows];
   const failures: BulkFailure[] = [];
@@ -58,7 +74,7 @@ export async function doToTasks(
   async function work(): Promise<void> {
     for (let row = rest.shift(); row !== undefined && !stop.aborted; row = rest.shift()) {
       try {
-        await doToTask(deed, row);
+        await doToTask(deed, row, body);
       } catch (error) {
         failures.push({ id: row.id, reason: errorText(error) });
       }

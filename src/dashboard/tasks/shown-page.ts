@@ -2,7 +2,8 @@ import { useState } from "preact/hooks";
 
 import { followPage, freshPage, type ShownPage, type TaskPage } from "./task-page.ts";
 
-interface Kept {
+/** A page as it is shown at a place. */
+export interface KeptPage {
   readonly place: string;
   /** What was read last. */
   readonly fresh: TaskPage;
@@ -10,14 +11,14 @@ interface Kept {
 }
 
 /**
- * The page as it is shown while newer states of it are read: tasks stay where they are. Another place begins anew. Gives
- * what shows the tasks that came since, too.
+ * The page as it is shown while newer states of it are read: tasks stay where they are. Another place begins anew; the
+ * first begins with `found`, where it was kept. Gives what shows the tasks that came since, too.
  */
 export function useShownPage(
   place: string,
-  fresh: TaskPage | null,
-): readonly [page: ShownPage | null, showArrived: () => void] {
-  const [kept, setKept] = useState<Kept | null>(null);
+  { fresh, found }: { readonly fresh: TaskPage | null; readonly found: KeptPage | null },
+): readonly [kept: KeptPage | null, showArrived: () => void] {
+  const [kept, setKept] = useState(found);
   const before = kept?.place === place ? kept : null;
   let now = before;
   if (fresh !== null && fresh !== before?.fresh) {
@@ -30,5 +31,5 @@ export function useShownPage(
     setKept({ ...now, page: freshPage(now.fresh) });
     globalThis.scrollTo(0, 0);
   }
-  return [now?.page ?? null, showArrived];
+  return [now, showArrived];
 }

@@ -1,6 +1,7 @@
 import { call } from "../shell/api.ts";
 import type { SearchEnvelope } from "../shell/envelope.ts";
 import type { Load } from "../shell/resource.ts";
+import { withExactDays } from "./reader-day.ts";
 import { PAGE_SIZE, type TaskPage } from "./task-page.ts";
 
 const PAGE_SIZE_MAX = 200;
@@ -42,7 +43,7 @@ async function readPage(
   load: Load,
 ): Promise<TaskPage> {
   const query = new URLSearchParams({ limit: String(limit) });
-  if (q !== "") query.set("q", q);
+  if (q !== "") query.set("q", withExactDays(q));
   if (cursor !== null) query.set("cursor", cursor);
   const envelope = await call<SearchEnvelope>(`/v1/tasks/search?${query.toString()}`, load);
   const { tasks, next_cursor: next, examined_until: examinedUntil } = envelope;

@@ -44,7 +44,9 @@ export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
       <div class="task-search-line">
         <input
           id={FIELD_ID}
-          type="search"
+          // Not "search": browsers empty such a field at Escape and by a button of their own, and the list stays.
+          type="text"
+          enterkeyhint="search"
           aria-label="Search tasks"
           aria-describedby={hintId}
           aria-invalid={fault !== null}

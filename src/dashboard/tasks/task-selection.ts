@@ -10,9 +10,12 @@ export interface Selection {
   readonly clear: () => void;
 }
 
-/** A selection among these ids. */
-export function useSelection(ids: readonly string[]): Selection {
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+/** A selection among these ids; `first` is what it begins with. */
+export function useSelection(
+  ids: readonly string[],
+  first: ReadonlySet<string> = new Set(),
+): Selection {
+  const [chosen, setChosen] = useState(first);
   const [anchor, setAnchor] = useState<string | null>(null);
   function toggle(id: string): void {
     const next = new Set(chosen);

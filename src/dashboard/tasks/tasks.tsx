@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
 import { parseTaskSearch } from "../../domain/task-search.ts";
 import { Problem } from "../part/notice.tsx";
@@ -7,13 +7,14 @@ import { ApiError, errorText } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
 import type { TaskRow } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
-import { useIdCursor } from "../shell/id-cursor.ts";
+import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
 import { go, route, setQuery } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
 import { BulkDialog } from "./bulk-dialog.tsx";
-import { type BulkDeed, tasksFor } from "./bulk.ts";
+import { type BulkDeed, hasUndelivered, tasksFor } from "./bulk.ts";
+import { keepMarks, keepShown, type LeftList, returnToList, watchScroll } from "./left-list.ts";
 import { keepListPath } from "./list-path.ts";
 import { useShownPage } from "./shown-page.ts";
 import { readTaskPage } from "./task-list.ts";
@@ -49,8 +50,12 @@ export function TasksScreen() {
   const { data, problem, reload } = pages;
   const fault = data !== null && "fault" in data ? data.fault : null;
   const fresh = data !== null && "rows" in data ? data : null;
-  const [page, showArrived] = useShownPage(place, fresh);
+  const found = useMemo(() => returnToList(place), [place]);
+  const [kept, showArrived] = useShownPage(place, { fresh, found: found?.shown ?? null });
+  const page = kept?.page ?? null;
   keepListPath(route.value.query);
+  if (kept !== null) keepShown(place, kept);
+  useEffect(watchScroll, []);
   const arrived = page?.arrived.length ?? 0;
   if (arrived !== waiting) setWaiting(arrived);
   return (
@@ -65,7 +70,7 @@ export function TasksScreen() {
           {page === null ? (
             problem === null && <p class="loading">Loading…</p>
           ) : (
-            <FoundTasks key={place} {...{ q, cursor, page, showArrived, reload }} />
+            <FoundTasks key={place} {...{ q, cursor, page, found, showArrived, reload }} />
           )}
         </section>
       )}
@@ -77,15 +82,16 @@ interface FoundTasksProps {
   readonly q: string;
   readonly cursor: string | null;
   readonly page: ShownPage;
+  /** As it was left; null for a list that is gone to anew. */
+  readonly found: LeftList | null;
   readonly showArrived: () => void;
   readonly reload: () => void;
 }
 
-function FoundTasks({ q, cursor, page, showArrived, reload }: FoundTasksProps) {
+function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksProps) {
   const { rows, arrived } = page;
   const ids = rows.map(({ id }) => id);
-  const { current, moveTo, keys } = useIdCursor(ids, "task");
-  const selection = useSelection(ids);
+  const { current, moveTo, keys, selection } = useMarks(ids, found);
   const [deed, setDeed] = useState<BulkDeed | null>(null);
   const chosen = rows.filter(({ id }) => selection.has(id));
   const target = chosen.length > 0 ? chosen : rows.filter(({ id }) => id === current);
@@ -124,8 +130,7 @@ function FoundTasks({ q, cursor, page, showArrived, reload }: FoundTasksProps) {
       {deed !== null && (
         <BulkDialog
           deed={deed}
-          rows={tasksFor(deed, target)}
-          chosen={target.length}
+          selected={target}
           close={() => {
             setDeed(null);
             reload();
@@ -134,6 +139,27 @@ function FoundTasks({ q, cursor, page, showArrived, reload }: FoundTasksProps) {
       )}
     </>
   );
+}
+
+interface Marks extends IdCursor {
+  readonly selection: Selection;
+}
+
+/** Where one is in the list and what is selected, kept for whoever comes back; it begins as it was left. */
+function useMarks(ids: readonly string[], found: LeftList | null): Marks {
+  const cursor = useIdCursor(ids, "task", found?.current);
+  const selection = useSelection(ids, found?.selected);
+  const { current } = cursor;
+  useLayoutEffect(() => {
+    if (found !== null) globalThis.scrollTo(0, found.scrollY);
+  }, []);
+  useLayoutEffect(() => keepMarks({ selected: new Set(ids.filter(selection.has)), current }));
+  function moveTo(id: string): void {
+    // A click on its link leaves the list before it is drawn again.
+    keepMarks({ current: id });
+    cursor.moveTo(id);
+  }
+  return { ...cursor, moveTo, selection };
 }
 
 interface DeedButtonsProps {
@@ -147,11 +173,12 @@ function DeedButtons({ chosen, selection, start }: DeedButtonsProps) {
   return (
     <>
       {DEEDS.map(({ deed, verb }) => {
-        const count = tasksFor(deed, chosen).length;
-        if (count === 0) return null;
+        const possible = tasksFor(deed, chosen);
+        if (possible.length === 0) return null;
+        const meant = deed === "redeliver" ? possible.filter(hasUndelivered) : possible;
         return (
           <button key={deed} type="button" class="button button-small" onClick={() => start(deed)}>
-            {verb} {countText(count)}
+            {meant.length === 0 ? `${verb}…` : `${verb} ${countText(meant.length)}`}
           </button>
         );
       })}

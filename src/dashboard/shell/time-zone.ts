@@ -1,0 +1,18 @@
+import { ApiError, call, type CallOptions } from "./api.ts";
+
+/** The reader's time zone, by its name in the IANA database. */
+export function timeZone(): string {
+  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+/** Calls an operation that writes times into sentences, for them to be in the reader's time zone. */
+export async function callInZone<Envelope>(path: string, options: CallOptions): Promise<Envelope> {
+  const query = new URLSearchParams({ time_zone: timeZone() });
+  try {
+    return await call<Envelope>(`${path}?${query.toString()}`, options);
+  } catch (error) {
+    // A browser may know a zone that is newer than the daemon: then they are in UTC, and say so.
+    if (!(error instanceof ApiError) || error.code !== 40000) throw error;
+    return call<Envelope>(path, options);
+  }
+}

@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { withExactDays } from "../../src/dashboard/tasks/reader-day.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { openPage, signIn } from "./browser.ts";
+import { takeSteps } from "./visit.ts";
+
+// Without summer time and not whole hours from UTC.
+const TIME_ZONE = "Asia/Tehran";
+
+test("the dashboard in the reader's time zone", (t) =>
+  takeSteps(t, {
+    "writes the times of a task's sentences as its other times, and says in which zone":
+      writesOneZone,
+    "sends UTC's sentences to a browser whose zone the daemon does not know": fallsBackToUtc,
+    "searches for a day of the reader": searchesReadersDay,
+  }));
+
+async function writesOneZone(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const id = await deliverOne(t, daemon);
+  const { page } = await openPage(t, daemon.url, { timeZone: TIME_ZONE });
+  await signIn(page, daemon.account);
+  await page.getByText(`Times: ${TIME_ZONE}`).waitFor();
+  await page.goto(`/dashboard/tasks/${id}`);
+  const stands = page.getByRole("region", { name: "Where it stands" });
+  await stands.getByText("Delivered:").waitFor();
+
+  const told = (await stands.textContent()) ?? "";
+  assert.match(told, / answered 204 at \d{4}-\d\d-\d\d [\d:]{8} UTC\+3:30 \(/);
+  const exact = await stands.locator("time").first().getAttribute("title");
+  assert.match(exact ?? "", /[\d:]{8} GMT\+3:30 \(/);
+}
+
+async function fallsBackToUtc(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const id = await deliverOne(t, daemon);
+  const opened = await openPage(t, daemon.url);
+  const { page } = opened;
+  await signIn(page, daemon.account);
+  // As a browser with a newer list of time zones would.
+  await page.addInitScript(`
+    const { resolvedOptions } = Intl.DateTimeFormat.prototype;
+    Intl.DateTimeFormat.prototype.resolvedOptions = function () {
+      return { ...resolvedOptions.call(this), timeZone: "Europe/Atlantis" };
+    };`);
+  await page.goto(`/dashboard/tasks/${id}`);
+  await page
+    .getByText(/answered 204 at [-\d]+ [\d:]{8} UTC \(/)
+    .first()
+    .waitFor();
+  for (const complaint of opened.complaints.splice(0)) assert.match(complaint, /status of 400/);
+}
+
+async function searchesReadersDay(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url, { timeZone: TIME_ZONE });
+  await signIn(page, daemon.account);
+  // The first steps search too, for a task that is ready.
+  const asked = page.waitForRequest(
+    (request) => request.url().includes("/v1/tasks/search?") && request.url().includes("after"),
+  );
+  await page.goto("/dashboard/tasks?q=after%3A2026-01-31+before%3A2026-02-01");
+
+  const sent = new URL((await asked).url()).searchParams.get("q");
+
+  assert.equal(sent, "after:2026-01-30T20:30:00.000Z before:2026-01-31T20:30:00.000Z");
+  const field = page.getByRole("textbox", { name: "Search tasks" });
+  assert.equal(await field.inputValue(), "after:2026-01-31 before:2026-02-01");
+}
+
+/** The id of a task whose postback has arrived. */
+async function deliverOne(t: TestContext, daemon: TestDaemon): Promise<string> {
+  const receiver = await startReceiver(t);
+  const { tasks } = await daemon.post([{ postback_url: receiver.url() }]);
+  await receiver.waitFor(1);
+  await daemon.daemon.idle();
+  return tasks[0]?.id ?? assert.fail();
+}
+
+const midnight = (year: number, month: number, day: number): string =>
+  new Date(year, month - 1, day).toISOString();
+
+for (const [written, sent] of [
+  ["after:2030-01-31", `after:${midnight(2030, 1, 31)}`],
+  ['Before:"2030-01-31" tag:"a b"', `Before:${midnight(2030, 1, 31)} tag:"a b"`],
+  ["state:failed after:2h", "state:failed after:2h"],
+  ["after:2030-02-30", "after:2030-02-30"],
+  ["after:2030-1-31", "after:2030-1-31"],
+  ['tag:"x after:2030-01-31"', 'tag:"x after:2030-01-31"'],
+  ["after:2030-01-31T09:00:00Z  x", "after:2030-01-31T09:00:00Z  x"],
+] as const) {
+  test(`the search ${written} is sent with its days, and nothing else, as exact times`, () => {
+    assert.equal(withExactDays(written), sent);
+  });
+}
