@@ -1,0 +1,137 @@
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+
+import { Random } from "../soak/random.ts";
+import type { DiskChange, FileChange, NameChange, Sync } from "./disk-change.ts";
+import { FileContent } from "./file-content.ts";
+import { drawSurvival, survivingContent } from "./survivors.ts";
+
+/** The files that a power cut leaves, by name. */
+export type DiskImage = ReadonlyMap<string, Buffer>;
+
+/** A power cut. */
+export interface PowerCut {
+  /** Where on the time line: what began before it has happened, in whole or in part. */
+  readonly cut: number;
+  /** Seed of what is left of what was not synced. */
+  readonly seed: number;
+  /**
+   * Plants a fault, to see that it is found: the last sync of each file before the cut did nothing, as with a disk that says
+   * too early that it is done.
+   */
+  readonly forgetsSyncs: boolean;
+}
+
+/** What a power cut leaves on the disk: all that was synced, and a random part of the rest. */
+export function imageAt(changes: readonly DiskChange[], power: PowerCut): DiskImage {
+  const random = new Random(power.seed);
+  const before = changes.filter(({ begun }) => begun < power.cut);
+  const forgotten = power.forgetsSyncs ? lastSyncs(before, power.cut) : new Set<DiskChange>();
+  const disk = new Disk();
+  for (const change of before) {
+    if (change.kind !== "synced" && change.kind !== "folder-synced") disk.change(change);
+    // A sync that was not over has promised nothing.
+    else if (change.over < power.cut && !forgotten.has(change)) disk.sync(change);
+  }
+  const image = disk.afterPowerCut(random);
+  for (const name of [...image.keys()].filter((name) => name.endsWith("-wal"))) {
+    if (random.chance(0.5)) image.set(name.replace(/-wal$/, "-shm"), garbage(random));
+  }
+  return image;
+}
+
+const INDEX_BYTES = 32_768;
+
+/** An index of the WAL as no daemon has left it: nobody may trust one from before a power cut. */
+function garbage(random: Random): Buffer {
+  return Buffer.from(Array.from({ length: INDEX_BYTES }, () => random.between(0, 255)));
+}
+
+/** Writes the files, and what else a daemon needs to start on them, into a folder that it makes. */
+export function writeImage(
+  image: DiskImage,
+  { folder, configuration }: { readonly folder: string; readonly configuration: string },
+): void {
+  mkdirSync(folder, { recursive: true });
+  for (const [name, bytes] of image) writeFileSync(join(folder, name), bytes, { mode: 0o600 });
+  copyFileSync(configuration, join(folder, basename(configuration)));
+}
+
+function lastSyncs(changes: readonly DiskChange[], cut: number): ReadonlySet<DiskChange> {
+  const last = new Map<number, DiskChange>();
+  for (const change of changes)
+    if (change.kind === "synced" && change.over < cut) last.set(change.file, change);
+  return new Set(last.values());
+}
+
+/** Of each file what is on the disk for good, and the changes since. */
+class Disk {
+  readonly #synced = new Map<number, FileContent>();
+  readonly #unsynced = new Map<number, FileChange[]>();
+  readonly #names = new Map<string, number>();
+  #nameChanges: NameChange[] = [];
+
+  change(change: FileChange | NameChange): void {
+    if (change.kind === "written" || change.kind === "resized") {
+      const known = this.#unsynced.get(change.file);
+      if (known === undefined) this.#unsynced.set(change.file, [change]);
+      else known.push(change);
+    } else {
+      this.#nameChanges.push(change);
+    }
+  }
+
+  sync(sync: Sync): void {
+    const isCovered = ({ over }: FileChange | NameChange): boolean => over < sync.begun;
+    if (sync.kind === "folder-synced") {
+      for (const change of this.#nameChanges.filter(isCovered)) rename(this.#names, change);
+      this.#nameChanges = this.#nameChanges.filter((change) => !isCovered(change));
+      return;
+    }
+    const changes = this.#unsynced.get(sync.file) ?? [];
+    const content = this.#contentOf(sync.file);
+    for (const change of changes) if (isCovered(change)) content.apply(change);
+    this.#unsynced.set(
+      sync.file,
+      changes.filter((change) => !isCovered(change)),
+    );
+  }
+
+  afterPowerCut(random: Random): Map<string, Buffer> {
+    const names = new Map(this.#names);
+    const share = random.next();
+    for (const change of this.#nameChanges) if (random.chance(share)) rename(names, change);
+    const image = new Map<string, Buffer>();
+    for (const [name, file] of names) {
+      const unsynced = this.#unsynced.get(file) ?? [];
+      const survival = drawSurvival(random);
+      const synced = this.#contentOf(file).bytes;
+      image.set(name, survivingContent(synced, { unsynced, survival, random }));
+    }
+    return image;
+  }
+
+  #contentOf(file: number): FileContent {
+    const content = this.#synced.get(file) ?? new FileContent();
+    this.#synced.set(file, content);
+    return content;
+  }
+}
+
+function rename(names: Map<string, number>, change: NameChange): void {
+  switch (change.kind) {
+    case "made":
+      names.set(change.name, change.file);
+      break;
+    case "removed":
+      // Under that name there may be another file by now.
+      if (names.get(change.name) === change.file) names.delete(change.name);
+      break;
+    case "renamed": {
+      const file = names.get(change.from);
+      names.delete(change.from);
+      if (file !== undefined) names.set(change.name, file);
+      break;
+    }
+  }
+}

@@ -1,0 +1,250 @@
+import { readFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+
+import type { DiskChange, Moment } from "./disk-change.ts";
+import { FileContent } from "./file-content.ts";
+import { bytesOf, hexOf, readTrace, type TracedCall } from "./strace.ts";
+
+/** One process that wrote to the database. */
+export interface TracedLife {
+  readonly traceFile: string;
+  /** A copy of the database's files as the process left them. */
+  readonly snapshot: string;
+}
+
+// How the daemon's answers and webhooks are found in what it wrote: the receiver's and the client's names for them.
+const REQUEST_ID = hexOf("x-request-id: ");
+const WEBHOOK_ID = hexOf("webhook-id: ");
+const ATTEMPT = hexOf("x-attempt: ");
+const LINE_END = hexOf("\r\n");
+
+/** What was done to the disk and what the daemon said, on one time line. */
+export class DiskRecord {
+  readonly changes: readonly DiskChange[];
+  /** Where the daemon said what: answers by their X-Request-Id, webhooks by webhook-id and attempt. */
+  readonly said: ReadonlyMap<string, number>;
+  /** Where each life begins on the time line. */
+  readonly lifeStarts: readonly number[];
+  /** The end of the time line. */
+  readonly end: number;
+
+  private constructor(
+    reading: Pick<DiskReading, "changes" | "said">,
+    { lifeStarts, end }: Pick<DiskRecord, "lifeStarts" | "end">,
+  ) {
+    this.changes = reading.changes;
+    this.said = reading.said;
+    this.lifeStarts = lifeStarts;
+    this.end = end;
+  }
+
+  /**
+   * Reads the traces of all lives of a database, the first of which made it. Rejects when what they tell does not
+   * amount to the files as each life left them: then something wrote that strace was not asked about.
+   */
+  static async read(database: string, lives: readonly TracedLife[]): Promise<DiskRecord> {
+    const reading = new DiskReading(database);
+    const lifeStarts: number[] = [];
+    let line = 0;
+    for (const { traceFile, snapshot } of lives) {
+      lifeStarts.push(line);
+      line = await reading.readLife(traceFile, { firstLine: line, snapshot });
+    }
+    return new DiskRecord(reading, { lifeStarts, end: line });
+  }
+
+  /** When the power was cut, in epoch milliseconds. */
+  timeOf(cut: number): number {
+    const before = this.changes.filter(({ begun }) => begun < cut);
+    return Math.max(0, ...before.slice(-100).map(({ at }) => at));
+  }
+}
+
+/** Whether a file of that name is one of the database's that outlive a power cut: the WAL's index is made anew. */
+function isRecorded(name: string, database: string): boolean {
+  return name.startsWith(basename(database)) && !name.endsWith("-shm");
+}
+
+const OPEN_FLAGS = /, (O_[A-Z_|]+)/;
+const STRING = /"((?:\\x[0-9a-f]{2})*)"/g;
+const DESCRIPTOR = /^\d+<((?:\\x[0-9a-f]{2})*)>(\(deleted\))?/;
+
+class DiskReading {
+  readonly changes: DiskChange[] = [];
+  readonly said = new Map<string, number>();
+  readonly #database: string;
+  readonly #folder: string;
+  /** The files that there are, by name. */
+  readonly #files = new Map<string, number>();
+  readonly #contents = new Map<number, FileContent>();
+
+  constructor(database: string) {
+    this.#database = database;
+    this.#folder = dirname(database);
+  }
+
+  async readLife(
+    traceFile: string,
+    { firstLine, snapshot }: { readonly firstLine: number; readonly snapshot: string },
+  ): Promise<number> {
+    const calls = readTrace(traceFile, firstLine);
+    const found: DiskChange[] = [];
+    let next = await calls.next();
+    for (; !next.done; next = await calls.next()) found.push(...this.#changesOf(next.value));
+    const end = next.value;
+    // What the end of the process cut off was done or not: the files say it.
+    const whole = found.flatMap((change) => {
+      return change.over === Infinity ? seenOnDisk(change, { snapshot, end }) : [change];
+    });
+    whole.sort((a, b) => a.begun - b.begun);
+    for (const change of whole) this.#apply(change);
+    this.changes.push(...whole);
+    this.#compare(snapshot);
+    return end;
+  }
+
+  // In the order in which calls were over, which is that in which names came to stand for other files.
+  #changesOf(call: TracedCall): readonly DiskChange[] {
+    const { name, result } = call;
+    if (name === "write" || name === "writev") this.#noteSaid(call);
+    if (result !== null && result < 0) return [];
+    switch (name) {
+      case "openat":
+      case "open":
+      case "creat":
+        return result === null ? [] : this.#opened(call);
+      case "unlink":
+      case "unlinkat":
+        return result === null ? [] : this.#removed(call);
+      case "rename":
+      case "renameat":
+      case "renameat2":
+        return result === null ? [] : this.#renamed(call);
+      default:
+        return this.#changedByDescriptor(call);
+    }
+  }
+
+  #opened(call: TracedCall): readonly DiskChange[] {
+    const [name = null] = this.#names(call);
+    const flags = OPEN_FLAGS.exec(call.args)?.[1]?.split("|") ?? [];
+    if (name === null) return [];
+    const known = this.#files.get(name);
+    if (known === undefined) {
+      if (!flags.includes("O_CREAT") && call.name !== "creat") {
+        throw new Error(`${name} was there before the record began: begin with an empty folder`);
+      }
+      return [{ kind: "made", name, file: this.#newFile(name), ...momentOf(call) }];
+    }
+    if (!flags.includes("O_TRUNC") && call.name !== "creat") return [];
+    return [{ kind: "resized", file: known, name, size: 0, ...momentOf(call) }];
+  }
+
+  #removed(call: TracedCall): readonly DiskChange[] {
+    const [name = null] = this.#names(call);
+    const file = name === null ? undefined : this.#files.get(name);
+    if (name === null || file === undefined) return [];
+    this.#files.delete(name);
+    return [{ kind: "removed", name, file, ...momentOf(call) }];
+  }
+
+  #renamed(call: TracedCall): readonly DiskChange[] {
+    const [from = null, name = null] = this.#names(call);
+    if (from === null && name === null) return [];
+    const file = from === null ? undefined : this.#files.get(from);
+    if (from === null || name === null || file === undefined) {
+      throw new Error(`a file of the database was renamed from or to another name: ${call.args}`);
+    }
+    this.#files.delete(from);
+    this.#files.set(name, file);
+    return [{ kind: "renamed", from, name, ...momentOf(call) }];
+  }
+
+  #changedByDescriptor(call: TracedCall): readonly DiskChange[] {
+    const { args, name: callName, result } = call;
+    const [whole = "", hex = "", deleted] = DESCRIPTOR.exec(args) ?? [];
+    // A file without a name is gone with the power, whatever is written to it.
+    if (deleted !== undefined) return [];
+    const path = bytesOf(hex).toString();
+    const isSync = callName === "fsync" || callName === "fdatasync";
+    const moment = momentOf(call);
+    if (path === this.#folder)
+      return isSync && result !== null ? [{ kind: "folder-synced", ...moment }] : [];
+    const name = basename(path);
+    if (dirname(path) !== this.#folder || !isRecorded(name, this.#database)) return [];
+    const file = this.#files.get(name);
+    if (file === undefined) throw new Error(`${name} is written and was never made`);
+    if (isSync) return result === null ? [] : [{ kind: "synced", file, name, ...moment }];
+    const rest = args.slice(whole.length);
+    if (callName === "ftruncate" && result !== null) {
+      const size = Number(rest.split(", ")[1]);
+      return [{ kind: "resized", file, name, size, ...moment }];
+    }
+    if (callName !== "pwrite64") throw new Error(`${callName} of ${name} cannot be read`);
+    const offset = Number(rest.slice(rest.lastIndexOf(", ") + 2));
+    const data = bytesOf([...rest.matchAll(STRING)][0]?.[1] ?? "");
+    const bytes = result === null ? data : data.subarray(0, result);
+    return [{ kind: "written", file, name, offset, data: bytes, ...moment }];
+  }
+
+  #noteSaid({ args, begun }: TracedCall): void {
+    const requestId = valueOf(args, REQUEST_ID);
+    if (requestId !== null) this.said.set(requestId, begun);
+    const webhookId = valueOf(args, WEBHOOK_ID);
+    if (webhookId !== null) this.said.set(`${webhookId} ${valueOf(args, ATTEMPT)}`, begun);
+  }
+
+  /** The files of the database that a call names; null for another. */
+  #names({ args }: TracedCall): readonly (string | null)[] {
+    return [...args.matchAll(STRING)].map(([, hex = ""]) => {
+      const path = resolve(this.#folder, bytesOf(hex).toString());
+      const name = basename(path);
+      return dirname(path) === this.#folder && isRecorded(name, this.#database) ? name : null;
+    });
+  }
+
+  #newFile(name: string): number {
+    const file = this.#contents.size;
+    this.#files.set(name, file);
+    this.#contents.set(file, new FileContent());
+    return file;
+  }
+
+  #apply(change: DiskChange): void {
+    if (change.kind === "written" || change.kind === "resized")
+      this.#contents.get(change.file)?.apply(change);
+  }
+
+  #compare(snapshot: string): void {
+    for (const [name, file] of this.#files) {
+      const told = this.#contents.get(file)?.bytes ?? Buffer.alloc(0);
+      if (!told.equals(readFileSync(join(snapshot, name)))) {
+        throw new Error(`${name} is not what strace saw being written: see ${snapshot}`);
+      }
+    }
+  }
+}
+
+/** A write that the end of the process cut off, as far as it has got; nothing of any other call. */
+function seenOnDisk(
+  change: DiskChange,
+  { snapshot, end }: { readonly snapshot: string; readonly end: number },
+): readonly DiskChange[] {
+  if (change.kind !== "written") return [];
+  const bytes = readFileSync(join(snapshot, change.name));
+  const { offset, data } = change;
+  const found = bytes.subarray(offset, offset + data.length);
+  return found.length === 0 ? [] : [{ ...change, data: found, over: end }];
+}
+
+function momentOf({ begun, over, at }: TracedCall): Moment {
+  return { begun, over, at };
+}
+
+/** What follows `name` on its line, in what was written. */
+function valueOf(args: string, name: string): string | null {
+  const at = args.indexOf(name);
+  if (at === -1) return null;
+  const start = at + name.length;
+  return bytesOf(args.slice(start, args.indexOf(LINE_END, start))).toString();
+}
