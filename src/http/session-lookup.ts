@@ -20,11 +20,11 @@ export async function findLiveSession(
   { store, sessionUsage, clock }: SessionLookup,
 ): Promise<Session | null> {
   const hash = onlyHash(values);
+  // What was noted since it was last written counts too.
+  const lastUses = sessionUsage.lastUses();
   const session = hash === null ? null : await store.findSession(hash);
   if (session === null) return null;
-  // What was noted since it was last written counts too.
-  const lastSeenAt =
-    sessionUsage.lastUsedAt(session.sessionId, session.lastSeenAt) ?? session.lastSeenAt;
+  const lastSeenAt = lastUses(session.sessionId, session.lastSeenAt) ?? session.lastSeenAt;
   return isSessionOver({ ...session, lastSeenAt }, clock.steady()) ? null : session;
 }
 

@@ -12,6 +12,9 @@ export interface UsageNotesDeps<Id> {
   readonly log: Logger;
 }
 
+/** The later of what is stored and what was noted since; null when it was never used. */
+export type LastUses<Id> = (id: Id, stored: number | null) => number | null;
+
 const KEYS_WRITTEN_EVERY_MS = 60_000;
 const SESSIONS_WRITTEN_EVERY_MS = 60_000;
 // There are few, and who looks for one that is missing wants to know now.
@@ -38,10 +41,16 @@ export class UsageNotes<Id> {
     this.#writeLater();
   }
 
-  /** The later of what is stored and what was noted since; null when it was never used. */
-  lastUsedAt(id: Id, stored: number | null): number | null {
-    const noted = this.#unwritten.get(id);
-    return noted === undefined ? stored : Math.max(noted, stored ?? 0);
+  /**
+   * What is noted at this moment, to be laid over what the store says. Take it before the store is asked: a use that is
+   * written while the store answers would else be in neither, since a note goes once it is written.
+   */
+  lastUses(): LastUses<Id> {
+    const noted = new Map(this.#unwritten);
+    return (id, stored) => {
+      const usedAt = noted.get(id);
+      return usedAt === undefined ? stored : Math.max(usedAt, stored ?? 0);
+    };
   }
 
   /** Writes what was noted; what cannot be written is kept for the next time. */

@@ -9,7 +9,7 @@ import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope } from "../respond.ts";
-import type { UsageNotes } from "../usage-notes.ts";
+import type { LastUses, UsageNotes } from "../usage-notes.ts";
 
 export interface KeysDeps {
   readonly store: Pick<Store, "createKey" | "revokeKey">;
@@ -96,15 +96,16 @@ export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
     async handle({ holder, params, now }) {
       const keyId = params["key_id"] ?? "";
       const { accountId } = holder;
+      const lastUses = keyUsage.lastUses();
       const key = await store.revokeKey({ keyId, accountId, revokedAt: now });
       if (key === null) throw new StatusError(40400);
-      return { status: 200, text: envelope({ key: keyDocument(key, keyUsage) }) };
+      return { status: 200, text: envelope({ key: keyDocument(key, lastUses) }) };
     },
   });
 }
 
 /** A key as listings show it. */
-export function keyDocument(key: Key, keyUsage: UsageNotes<string>) {
+export function keyDocument(key: Key, lastUses: LastUses<string>) {
   const { keyId, lastFour, label, createdAt, revokedAt } = key;
   return {
     key_id: keyId,
@@ -112,7 +113,7 @@ export function keyDocument(key: Key, keyUsage: UsageNotes<string>) {
     last_four: lastFour,
     label,
     created_at: timeText(createdAt),
-    last_used_at: timeOrNull(keyUsage.lastUsedAt(keyId, key.lastUsedAt)),
+    last_used_at: timeOrNull(lastUses(keyId, key.lastUsedAt)),
     revoked_at: timeOrNull(revokedAt),
   };
 }

@@ -72,12 +72,13 @@ export async function typesWithoutWorker(
 async function lookAtTypes(deps: OperatorRunnersDeps, now: number) {
   const { store, runnerTypes, workerUsage } = deps;
   const names = runnerTypes.map(({ name }) => name);
+  const lastUses = workerUsage.lastUses();
   const [works, stored] = await Promise.all([
     store.listTypeWork({ types: names, waitingMax: WAITING_COUNTED_MAX }),
     store.listWorkers(),
   ]);
   const workers = stored.map((worker) => {
-    const lastSeenAt = workerUsage.lastUsedAt(worker.workerId, worker.lastSeenAt);
+    const lastSeenAt = lastUses(worker.workerId, worker.lastSeenAt);
     return { ...worker, lastSeenAt };
   });
   const types = runnerTypes.map((type) => {

@@ -46,6 +46,7 @@ export function userData(deps: UserDataDeps): Operation {
     body: NO_BODY,
     doc: DOC,
     async handle({ holder: { accountId } }) {
+      const lastUses = keyUsage.lastUses();
       const data = await store.findAccountData({ accountId, revokedMax: REVOKED_KEYS_SHOWN_MAX });
       if (data === null) throw new Error("an account that has authenticated is not there");
       const { taskCounts } = data;
@@ -53,7 +54,7 @@ export function userData(deps: UserDataDeps): Operation {
         login: data.login,
         webhook_secret: data.webhookSecret,
         webhook_secret_next: data.webhookSecretNext,
-        keys: data.keys.map((key) => keyDocument(key, keyUsage)),
+        keys: data.keys.map((key) => keyDocument(key, lastUses)),
         key_limit: ACTIVE_KEYS_MAX,
         limits: limitsDocument(limits),
         retention_days: retentionDays,
