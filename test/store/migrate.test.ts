@@ -19,13 +19,12 @@ import { IDEMPOTENCY_MS } from "../../src/domain/retention.ts";
 import type { TaskState } from "../../src/domain/task.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
 import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
+import { migrate, type MigrationPlan } from "../../src/store/sqlite/migrate.ts";
 import {
-  migrate,
   MIGRATIONS,
   SCHEMA_VERSION,
   type Migration,
-  type MigrationPlan,
-} from "../../src/store/sqlite/migrate.ts";
+} from "../../src/store/sqlite/migration-steps.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { newOrder, placeOrder } from "../helpers/delivery.ts";
 import {

@@ -2,7 +2,8 @@ import { parentPort } from "node:worker_threads";
 
 import { schemaSql } from "../../src/assets.ts";
 import { openWriter } from "../../src/store/sqlite/connection.ts";
-import { MIGRATIONS, SCHEMA_VERSION, migrate } from "../../src/store/sqlite/migrate.ts";
+import { migrate } from "../../src/store/sqlite/migrate.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
 
 /**
  * A thread that opens database files for a test: each one that it is told, for writing, as the daemon and the

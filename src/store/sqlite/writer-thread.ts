@@ -4,7 +4,8 @@ import { schemaSql } from "../../assets.ts";
 import { BatchRunner, type Operation } from "./batch.ts";
 import { openWriter } from "./connection.ts";
 import { refuseOtherSchema } from "./file-check.ts";
-import { MIGRATIONS, SCHEMA_VERSION, migrate, type MigrationStart } from "./migrate.ts";
+import { migrate, type MigrationStart } from "./migrate.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 import { OpenFiles } from "./open-files.ts";
 
 /**

@@ -6,7 +6,8 @@ import { openWriter, type Connection } from "./connection.ts";
 import { refuseOtherSchema } from "./file-check.ts";
 import type { BatchTransport } from "./group-commit.ts";
 import { InstanceLock } from "./instance-lock.ts";
-import { isOutdated, MIGRATIONS, SCHEMA_VERSION, migrate, type MigrationStart } from "./migrate.ts";
+import { isOutdated, migrate, type MigrationStart } from "./migrate.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 import { messageOf } from "./write-failure.ts";
 import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 

@@ -1,0 +1,229 @@
+/** How to bring a file from version `to - 1` to version `to`. */
+export interface Migration {
+  readonly to: number;
+  readonly sql: string;
+}
+
+/** The version that schema.sql describes. */
+export const SCHEMA_VERSION = 6;
+
+const TO_2 = `
+  DROP INDEX keys_by_account;
+  DROP INDEX attempts_by_delivery;
+  CREATE INDEX attempts_by_delivery ON attempts (task_seq, kind);
+  CREATE INDEX keys_active ON keys (account_seq) WHERE revoked_at IS NULL;
+  CREATE INDEX keys_revoked ON keys (account_seq, revoked_at) WHERE revoked_at IS NOT NULL;
+
+  CREATE TABLE access_requests (
+    seq         INTEGER PRIMARY KEY,
+    id          TEXT    NOT NULL UNIQUE,
+    email       TEXT    NOT NULL,
+    name        TEXT,
+    company     TEXT,
+    message     TEXT,
+    created_at  INTEGER NOT NULL,
+    decision    TEXT    CHECK (decision IN ('approved', 'denied')),
+    decided_at  INTEGER,
+    account_seq INTEGER REFERENCES accounts (seq)
+  ) STRICT;
+  CREATE INDEX access_requests_pending ON access_requests (seq) WHERE decision IS NULL;
+  CREATE INDEX access_requests_decided ON access_requests (decided_at) WHERE decision IS NOT NULL;
+
+  CREATE INDEX tasks_by_state ON tasks (account_seq, state, created_at);
+  CREATE INDEX tasks_by_type ON tasks (account_seq, type, created_at);
+  CREATE INDEX tasks_by_tag ON tasks (account_seq, tag, created_at) WHERE tag IS NOT NULL;
+
+  CREATE TABLE task_counts (
+    account_seq INTEGER NOT NULL REFERENCES accounts (seq),
+    state       TEXT    NOT NULL,
+    count       INTEGER NOT NULL,
+    PRIMARY KEY (account_seq, state)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT account_seq, CASE state WHEN 'delayed' THEN 'queued' ELSE state END AS shown, count(*)
+  FROM tasks
+  GROUP BY account_seq, shown;
+
+  CREATE TABLE idempotency_keys (
+    seq         INTEGER PRIMARY KEY,
+    account_seq INTEGER NOT NULL REFERENCES accounts (seq),
+    key         TEXT    NOT NULL,
+    body_hash   TEXT    NOT NULL,
+    answer_text TEXT    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    UNIQUE (account_seq, key)
+  ) STRICT;
+  CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);`;
+
+const TO_3 = `
+  ALTER TABLE attempts ADD COLUMN retry_after TEXT;
+
+  CREATE TABLE redelivery_orders (
+    seq              INTEGER PRIMARY KEY,
+    id               TEXT    NOT NULL UNIQUE,
+    filter_text      TEXT    NOT NULL,
+    per_second       INTEGER NOT NULL,
+    created_at       INTEGER NOT NULL,
+    last_attempt_seq INTEGER NOT NULL,
+    examined_seq     INTEGER NOT NULL DEFAULT 0,
+    redelivered      INTEGER NOT NULL DEFAULT 0,
+    ended_at         INTEGER,
+    cancelled        INTEGER NOT NULL DEFAULT 0 CHECK (cancelled IN (0, 1))
+  ) STRICT;
+  CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS NULL;
+  CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;`;
+
+const TO_4 = `
+  DROP INDEX tasks_queued;
+  CREATE INDEX tasks_queued ON tasks (type, account_seq, priority DESC, seq) WHERE state = 'queued';
+
+  CREATE TABLE workers (
+    seq          INTEGER PRIMARY KEY,
+    name         TEXT    NOT NULL,
+    hash         TEXT    NOT NULL UNIQUE,
+    last_four    TEXT    NOT NULL,
+    types_text   TEXT    NOT NULL,
+    created_at   INTEGER NOT NULL,
+    last_seen_at INTEGER,
+    revoked_at   INTEGER
+  ) STRICT;
+
+  CREATE UNIQUE INDEX workers_active ON workers (name) WHERE revoked_at IS NULL;
+
+  CREATE TABLE leases (
+    task_seq    INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+    lease_id    TEXT    NOT NULL,
+    worker_seq  INTEGER NOT NULL REFERENCES workers (seq),
+    claimed_at  INTEGER NOT NULL,
+    lease_ms    INTEGER NOT NULL,
+    deadline_at INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    ending      TEXT CHECK (ending IN ('completed', 'failed', 'released', 'expired', 'timed_out', 'cancelled')),
+    losses      INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+
+  CREATE INDEX leases_held ON leases (expires_at) WHERE ending IS NULL;`;
+
+const TO_5 = `
+  CREATE INDEX deliveries_failed ON deliveries (task_seq, host, state)
+    WHERE state IN ('given_up', 'refused');
+  CREATE INDEX attempts_retrying ON attempts (task_seq) WHERE started_at IS NULL AND retry > 0;
+
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT account_seq, 'ready', count(*) FROM tasks WHERE ready = 1 GROUP BY account_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT t.account_seq, 'retrying', count(*)
+  FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
+  WHERE a.ended_at IS NULL AND a.retry > 0
+  GROUP BY t.account_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT t.account_seq, 'undelivered', count(*)
+  FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+  WHERE d.state IN ('given_up', 'refused')
+  GROUP BY t.account_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT DISTINCT t.account_seq, 'ever_webhook', 1
+  FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq;
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT DISTINCT t.account_seq, 'ever_delivered', 1
+  FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+  WHERE d.state = 'delivered';
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT DISTINCT account_seq, 'ever_collected', 1
+  FROM tasks
+  WHERE state IN ('completed', 'failed') AND ready = 0 AND runs > 0;
+
+  CREATE TABLE sessions (
+    seq          INTEGER PRIMARY KEY,
+    hash         TEXT    NOT NULL UNIQUE,
+    key_seq      INTEGER REFERENCES keys (seq),
+    created_at   INTEGER NOT NULL,
+    last_seen_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX sessions_by_age ON sessions (created_at);
+  CREATE INDEX sessions_by_key ON sessions (key_seq, seq);
+  CREATE TABLE sign_in_links (
+    hash       TEXT    PRIMARY KEY,
+    expires_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE traffic (
+    account_seq     INTEGER NOT NULL,
+    step_ms         INTEGER NOT NULL CHECK (step_ms IN (60000, 3600000)),
+    at              INTEGER NOT NULL,
+    posted          INTEGER NOT NULL DEFAULT 0,
+    completed       INTEGER NOT NULL DEFAULT 0,
+    failed          INTEGER NOT NULL DEFAULT 0,
+    cancelled       INTEGER NOT NULL DEFAULT 0,
+    first_attempts  INTEGER NOT NULL DEFAULT 0,
+    first_delivered INTEGER NOT NULL DEFAULT 0,
+    delivered       INTEGER NOT NULL DEFAULT 0,
+    given_up        INTEGER NOT NULL DEFAULT 0,
+    refused         INTEGER NOT NULL DEFAULT 0,
+    queued          INTEGER NOT NULL DEFAULT 0,
+    oldest_ms       INTEGER NOT NULL DEFAULT 0,
+    durations_text  TEXT    NOT NULL DEFAULT '[]',
+    PRIMARY KEY (account_seq, step_ms, at)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX traffic_by_age ON traffic (step_ms, at);
+  CREATE TABLE host_traffic (
+    account_seq INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    host        TEXT    NOT NULL,
+    attempts    INTEGER NOT NULL DEFAULT 0,
+    succeeded   INTEGER NOT NULL DEFAULT 0,
+    durations_text TEXT NOT NULL DEFAULT '[]',
+    PRIMARY KEY (account_seq, at, host)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX host_traffic_by_age ON host_traffic (at);
+
+  CREATE TABLE host_failures (
+    account_seq INTEGER NOT NULL,
+    host        TEXT    NOT NULL,
+    ended_at    INTEGER NOT NULL,
+    error       TEXT,
+    http_status INTEGER,
+    task_seq    INTEGER NOT NULL,
+    PRIMARY KEY (account_seq, host)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX host_failures_by_age ON host_failures (ended_at);`;
+
+// What is kept goes by the steady clock from now on, which begins at the next start with the wall clock.
+const TO_6 = `
+  ALTER TABLE tasks ADD COLUMN erase_at INTEGER;
+  DROP INDEX tasks_expiring;
+  UPDATE tasks SET erase_at = expires_at WHERE expires_at IS NOT NULL;
+  CREATE INDEX tasks_expiring ON tasks (erase_at) WHERE erase_at IS NOT NULL;
+
+  ALTER TABLE idempotency_keys RENAME COLUMN created_at TO erase_at;
+  UPDATE idempotency_keys SET erase_at = erase_at + 86400000;
+
+  CREATE TABLE clock_readings (
+    one       INTEGER PRIMARY KEY CHECK (one = 1),
+    wall_at   INTEGER NOT NULL,
+    steady_at INTEGER NOT NULL,
+    uptime_ms REAL    NOT NULL,
+    boot_id   TEXT
+  ) STRICT;
+
+  CREATE TABLE secrets (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT account_seq, 'delayed', count(*) FROM tasks WHERE state = 'delayed' GROUP BY account_seq;
+  UPDATE task_counts
+  SET count = count - (
+    SELECT count(*) FROM tasks
+    WHERE tasks.account_seq = task_counts.account_seq AND tasks.state = 'delayed'
+  )
+  WHERE state = 'queued';`;
+
+/** Steps from older files to the current schema, oldest first. Released steps never change. */
+export const MIGRATIONS: readonly Migration[] = [
+  { to: 2, sql: TO_2 },
+  { to: 3, sql: TO_3 },
+  { to: 4, sql: TO_4 },
+  { to: 5, sql: TO_5 },
+  { to: 6, sql: TO_6 },
+];
