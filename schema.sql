@@ -1,4 +1,4 @@
--- The database of postbackd, version 6. One SQLite file in WAL mode; every table is STRICT.
+-- The database of postbackd, version 7. One SQLite file in WAL mode; every table is STRICT.
 -- Times are milliseconds since the epoch, UTC, by the machine's clock as it was; `erase_at` is one of the steady clock, which
 -- begins with them and goes on whatever the machine's clock is set to (clock_readings). Columns named *_text hold JSON text exactly as clients see it.
 -- `seq` numbers rows in the order they were made: it joins tables and pages through lists; ids are for the world.

@@ -5,7 +5,7 @@ export interface Migration {
 }
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 6;
+export const SCHEMA_VERSION = 7;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -219,6 +219,20 @@ const TO_6 = `
   )
   WHERE state = 'queued';`;
 
+// What an account may take up, and what it has taken up so far.
+const QUOTAS_TO_7 = ``;
+
+// How long a task may wait before it is started.
+const QUEUE_TO_7 = ``;
+
+// Disabled accounts, whose work is held.
+const HOLDS_TO_7 = ``;
+
+// A lane is of an account at a host.
+const LANES_TO_7 = ``;
+
+const TO_7 = [QUOTAS_TO_7, QUEUE_TO_7, HOLDS_TO_7, LANES_TO_7].join("\n");
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
@@ -226,4 +240,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { to: 4, sql: TO_4 },
   { to: 5, sql: TO_5 },
   { to: 6, sql: TO_6 },
+  { to: 7, sql: TO_7 },
 ];
