@@ -19,10 +19,18 @@ export type JsonDocument = { readonly kind: "json"; readonly value: unknown };
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Parses bytes as UTF-8 JSON at most `depthMax` levels deep, keeping every digit of every number. */
+/** How a document is read. */
+export interface JsonReading {
+  /** Levels; {@link JSON_DEPTH_MAX} unless told. */
+  readonly depthMax?: number;
+  /** False where no number is given back to anybody: each is a double then, which costs a fraction. */
+  readonly keepsDigits?: boolean;
+}
+
+/** Parses bytes as UTF-8 JSON, keeping every digit of every number unless told otherwise. */
 export function parseJsonBytes(
   bytes: Uint8Array,
-  depthMax = JSON_DEPTH_MAX,
+  reading: JsonReading = {},
 ): JsonDocument | JsonFault {
   let text: string;
   try {
@@ -31,16 +39,19 @@ export function parseJsonBytes(
   } catch {
     return { kind: "fault", reason: "not valid UTF-8" };
   }
-  return parseJsonText(text, depthMax);
+  return parseJsonText(text, reading);
 }
 
 /** As {@link parseJsonBytes}, from text. */
-export function parseJsonText(text: string, depthMax = JSON_DEPTH_MAX): JsonDocument | JsonFault {
+export function parseJsonText(
+  text: string,
+  { depthMax = JSON_DEPTH_MAX, keepsDigits = true }: JsonReading = {},
+): JsonDocument | JsonFault {
   const { isTooDeep, isForBuilder } = surveyJson(text, depthMax);
   if (isTooDeep) return { kind: "fault", reason: `nested deeper than ${depthMax} levels` };
   try {
     const value: unknown = JSON.parse(text);
-    return { kind: "json", value: isForBuilder ? buildJson(text) : value };
+    return { kind: "json", value: keepsDigits && isForBuilder ? buildJson(text) : value };
   } catch {
     // The parser's own message quotes the text, which may hold a secret.
     return { kind: "fault", reason: "not valid JSON" };

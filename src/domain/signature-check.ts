@@ -204,7 +204,7 @@ const RESERIALISED =
 const ENVELOPE_DEPTH_MAX = JSON_DEPTH_MAX + 4;
 
 function reserialised(bytes: Uint8Array): readonly Variant<Bytes>[] {
-  const parsed = parseJsonBytes(bytes, ENVELOPE_DEPTH_MAX);
+  const parsed = parseJsonBytes(bytes, { depthMax: ENVELOPE_DEPTH_MAX });
   if (parsed.kind === "fault") return [];
   const compact = toJsonText(parsed.value);
   const plain: unknown = JSON.parse(compact);

@@ -18,6 +18,8 @@ export interface BodyBounds {
   /** A body over this many bytes counts among the large ones, of which not all are read at once. */
   readonly largeFrom: number;
   readonly depthMax: number;
+  /** Numbers in it are given back, so their digits are kept. */
+  readonly keepsDigits: boolean;
 }
 
 /** What the large bodies hold that an app reads now. */
@@ -44,16 +46,38 @@ const BYTES_PER_RESULT_BYTE = 4;
 // A result that is too deep is to fail its own run only, so its neighbours have to be read too.
 const RESULT_BODY_DEPTH_MAX = 1000;
 
-/** How much of a body is read that follows this rule: of one with results the largest that there may be, in any spelling. */
+// Ten times what the fields of such a body need, as they are written. What anybody may send without a key is
+// among it, so it must cost nearly nothing.
+const SMALL_BODY_BYTES = 8 * 1024;
+// The longest message of an access request in any script, escaped to ASCII.
+const MESSAGE_BODY_BYTES = 32 * 1024;
+
+const INPUT = { holds: "input" } as const;
+
+/**
+ * How a body is read that follows this rule: of one with results as much as the largest that there may be takes in any
+ * spelling, of no other more than the operator's limit.
+ */
 export function bodyBounds(
   rule: Exclude<BodyRule, { kind: "none" }>,
   { bodyBytes, resultBytes }: BodyLimits,
 ): BodyBounds {
-  if (rule.kind !== "fields" || rule.hasResults !== true) {
-    return { bytesMax: bodyBytes, largeFrom: bodyBytes, depthMax: BODY_DEPTH_MAX };
+  const common = { bytesMax: bodyBytes, largeFrom: bodyBytes, depthMax: BODY_DEPTH_MAX };
+  const { holds = "little" } = rule.kind === "json" ? INPUT : rule;
+  switch (holds) {
+    case "little":
+      return { ...common, bytesMax: Math.min(bodyBytes, SMALL_BODY_BYTES), keepsDigits: false };
+    case "message":
+      return { ...common, bytesMax: Math.min(bodyBytes, MESSAGE_BODY_BYTES), keepsDigits: false };
+    case "leases":
+      return { ...common, keepsDigits: false };
+    case "input":
+      return { ...common, keepsDigits: true };
+    case "results": {
+      const bytesMax = Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes);
+      return { ...common, bytesMax, depthMax: RESULT_BODY_DEPTH_MAX, keepsDigits: true };
+    }
   }
-  const bytesMax = Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes);
-  return { bytesMax, largeFrom: bodyBytes, depthMax: RESULT_BODY_DEPTH_MAX };
 }
 
 /** The client went away while its body was read or its task waited for: there is nobody left to answer. */
@@ -86,7 +110,7 @@ export async function readJsonBody(
     if (isOptional) return EMPTY_OBJECT;
     throw new StatusError(40502);
   }
-  const parsed = parseJsonBytes(bytes, reading.depthMax);
+  const parsed = parseJsonBytes(bytes, reading);
   if (parsed.kind === "json") return { bytes, value: parsed.value };
   throw new StatusError(40503, { detail: `The body is ${parsed.reason}.` });
 }

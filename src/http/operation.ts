@@ -33,14 +33,17 @@ export type BodyRule =
   | { readonly kind: "none" }
   /** Any JSON within the limits, for an operation with a parser of its own. */
   | { readonly kind: "json"; readonly schema: JsonSchema }
-  /** An object of these fields. Where it is optional no body is the same as `{}`. */
-  | {
-      readonly kind: "fields";
-      readonly fields: FieldRules;
-      readonly isOptional: boolean;
-      /** It holds results of tasks, so more may be in it: see body.ts. */
-      readonly hasResults?: true;
-    };
+  | FieldsRule;
+
+/** An object of these fields, of none of which a number is given back but in results. */
+export interface FieldsRule {
+  readonly kind: "fields";
+  readonly fields: FieldRules;
+  /** No body is the same as `{}`. */
+  readonly isOptional: boolean;
+  /** What makes it large, see body.ts; without it a few KiB are all. */
+  readonly holds?: "message" | "leases" | "results";
+}
 
 /** For operations that take no body. */
 export const NO_BODY = { kind: "none" } as const satisfies BodyRule;

@@ -114,7 +114,7 @@ function passing(reason: string, retryAfterMs: number | null = null) {
 }
 
 function toObject(body: Uint8Array): JsonObject | null {
-  const parsed = parseJsonBytes(body, DEPTH_MAX);
+  const parsed = parseJsonBytes(body, { depthMax: DEPTH_MAX });
   return parsed.kind === "json" && isJsonObject(parsed.value) ? parsed.value : null;
 }
 

@@ -123,7 +123,7 @@ test("an e-mail address that is none is refused, and nothing is stored", async (
     "ada@example.com\ud800",
     `${"a".repeat(250)}@b.cd`,
     `${"𝒻".repeat(200)}@b.cd`,
-    "a".repeat(100_000),
+    "a".repeat(10_000),
     1,
     true,
     ["ada@example.com"],
@@ -308,4 +308,11 @@ test("who asks for access, and what for, is never logged", async (t) => {
   await ask(daemon.url, request({ ...fields, PRIVATE: 1 }));
   await daemon.daemon.stop();
   assert.doesNotMatch(daemon.logLines.join(""), /private/i);
+});
+
+test("the longest message is taken in any script, escaped to ASCII as well", async (t) => {
+  const { daemon } = await startAt9(t);
+  const message = String.raw`\u4e2d`.repeat(4000);
+  const body = `{"email":"ada@example.com","name":"${String.raw`\u4e2d`.repeat(255)}","message":"${message}"}`;
+  assert.equal((await ask(daemon.url, request(body))).code, 20000);
 });

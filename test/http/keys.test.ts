@@ -90,7 +90,7 @@ test("a bad label makes no key, and the answer says which field and what it must
   const labels = [
     `"${"x".repeat(101)}"`,
     `"${"𝒻".repeat(101)}"`,
-    `"${"x".repeat(100_000)}"`,
+    `"${"x".repeat(8000)}"`,
     '"a\\u0000b"',
     '"a\\nb"',
     '"\\t"',
@@ -154,7 +154,7 @@ test("every bad field is named, the first in the message, and never more than tw
   assert.deepEqual(pointers, ["/b", "/a", "/label"]);
   assert.match(fieldsOf<{ status_message: string }>(some).status_message, /^Invalid Field: 'b'\. /);
 
-  const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`f${i}`, i]));
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`f${i}`, i]));
   const answer = await ask(daemon.url, keyPost(daemon, JSON.stringify(many)));
   assert.equal(answer.body.errors?.length, 20);
 });

@@ -53,7 +53,7 @@ export function accessRequest(deps: AccessRequestDeps): Operation {
     path: "/v1/access_requests",
     access: "public",
     query: NO_QUERY,
-    body: { kind: "fields", fields: FIELDS, isOptional: false },
+    body: { kind: "fields", fields: FIELDS, isOptional: false, holds: "message" },
     doc: DOC,
     async handle({ body, clientKey, now }) {
       const { store, ids, accessRequests } = deps;

@@ -41,7 +41,7 @@ export function workerHeartbeat({ desk }: WorkerLeasesDeps): Operation {
     path: "/v1/worker/heartbeat",
     access: "worker",
     query: NO_QUERY,
-    body: { kind: "fields", fields: BEAT_FIELDS, isOptional: false },
+    body: { kind: "fields", fields: BEAT_FIELDS, isOptional: false, holds: "leases" },
     doc: {
       id: "heartbeatLeases",
       group: "Workers",
@@ -103,7 +103,7 @@ export function workerRelease({ desk }: WorkerLeasesDeps): Operation {
     path: "/v1/worker/release",
     access: "worker",
     query: NO_QUERY,
-    body: { kind: "fields", fields: RELEASE_FIELDS, isOptional: false },
+    body: { kind: "fields", fields: RELEASE_FIELDS, isOptional: false, holds: "leases" },
     doc: {
       id: "releaseLeases",
       group: "Workers",

@@ -79,7 +79,7 @@ export function workerFail({ desk, limits }: WorkerResultsDeps): Operation {
 function bodyOf(item: string, description: string) {
   const tasks = leaseList({ lengthMin: 1, lengthMax: LEASE_BATCH_MAX }, { item, description });
   return {
-    ...{ kind: "fields", fields: { tasks }, isOptional: false, hasResults: true },
+    ...{ kind: "fields", fields: { tasks }, isOptional: false, holds: "results" },
   } as const satisfies BodyRule;
 }
 
