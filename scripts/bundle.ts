@@ -23,6 +23,7 @@ const ENTRY = `
   else if (isMainThread) require("./main.ts");
   else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
   else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
+  else if (workerData.role === "parser") require("./parser/parser-thread.ts");
   else throw new Error("no thread has the role " + workerData.role);
 `;
 

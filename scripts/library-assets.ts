@@ -16,6 +16,7 @@ export const version: string = POSTBACKD_VERSION;
 
 export const writerThreadEntry: string | URL = new URL("./writer-thread.js", import.meta.url);
 export const readerThreadEntry: string | URL = new URL("./reader-thread.js", import.meta.url);
+export const parserThreadEntry: string | URL = new URL("./parser-thread.js", import.meta.url);
 
 export const commandHost: readonly [string, ...string[]] = [
   process.execPath,

@@ -23,6 +23,7 @@ const DAEMON_MODULES = {
   "daemon-embedded": "daemon-embedded.ts",
   "writer-thread": "store/sqlite/writer-thread.ts",
   "reader-thread": "store/sqlite/reader-thread.ts",
+  "parser-thread": "parser/parser-thread.ts",
   "command-host-main": "runners/command-host-main.ts",
 };
 

@@ -49,6 +49,7 @@ export const version: string = POSTBACKD_VERSION;
 // The bundle is the program and its threads: its entry looks which of them it is in.
 export const writerThreadEntry: string | URL = __filename;
 export const readerThreadEntry: string | URL = __filename;
+export const parserThreadEntry: string | URL = __filename;
 
 // And the process that runs commands, too.
 export const commandHost: readonly [string, ...string[]] = [process.execPath, "--command-host"];

@@ -54,6 +54,13 @@ export const RINGS: readonly Ring[] = [
     packages: ["h3", "listhen", "srvx"],
     node: ["crypto", "http", "https", "zlib", ...PLUMBING],
   },
+  // What may take long to parse, in a thread of its own: what the two rings parse, for both of them.
+  {
+    files: "parser/*",
+    imports: ["domain/*", "http/long-parses.ts", "runners/service-result.ts", "assets.ts"],
+    packages: [],
+    node: ["worker_threads", ...PLUMBING],
+  },
   // What runs in the browser: a client of the API.
   {
     files: "dashboard/*",
@@ -96,7 +103,7 @@ export const RINGS: readonly Ring[] = [
         "runners/*",
         "engine/*",
       ],
-      ...["http/*", "assets.ts", "log.ts"],
+      ...["http/*", "parser/*", "assets.ts", "log.ts"],
     ],
     packages: [],
     node: ["crypto", "perf_hooks", ...MACHINE, ...PLUMBING],

@@ -44,13 +44,19 @@ export const readerThreadEntry: string | URL = new URL(
   import.meta.url,
 );
 
+/** What `new Worker(…)` starts the parser's thread with. */
+export const parserThreadEntry: string | URL = new URL(
+  "./parser/parser-thread.ts",
+  import.meta.url,
+);
+
 /** What of Node's worker options is not the same everywhere. */
 export interface ThreadOptions {
   readonly execArgv?: string[];
   readonly env?: NodeJS.Dict<string>;
 }
 
-/** How both threads are started: here they read the sources as the main thread does, by its own options. */
+/** How all threads are started: here they read the sources as the main thread does, by its own options. */
 export const threadOptions: ThreadOptions = {};
 
 /** What starts the process that runs commands: bare Node, because a loader would make it larger. */

@@ -18,6 +18,7 @@ import { operations } from "./http/operations.ts";
 import { RateLimiter } from "./http/rate-limiter.ts";
 import type { TaskWaiters } from "./http/task-waiters.ts";
 import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "./http/usage-notes.ts";
+import type { Parser } from "./parser/parser.ts";
 import { FileFault, StoreError, type Store } from "./store/store.ts";
 
 /** The part of the composition root that makes the HTTP API. */
@@ -30,6 +31,7 @@ export interface ApiParts {
   readonly engine: Engine;
   readonly waiters: TaskWaiters;
   readonly urlPolicy: () => UrlPolicy;
+  readonly parser: Pick<Parser, "bodies">;
   /** The last lines of the log. */
   readonly recentLog?: () => readonly LogLine[];
 }
@@ -104,6 +106,7 @@ function configFacts(parts: ApiParts) {
   return {
     ...{ servesDashboard: config.dashboard, limits, retentionMs, retentionDays },
     ...{ rules: taskRules(parts), tasksMax: limits.tasksPerPost },
+    parser: parts.parser.bodies,
     ...{ workerTypes: workerTypes(config), webhookTimeoutMs: config.webhooks.timeoutMs },
     webhooks: config.webhooks,
     ...{ runnerTypes: runnerTypes(config), runnerOf: shownRunners(config) },

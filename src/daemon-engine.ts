@@ -10,6 +10,7 @@ import { Engine } from "./engine/engine.ts";
 import type { TaskType } from "./engine/task-dispatcher.ts";
 import type { WorkerType } from "./engine/worker-desk.ts";
 import { createSender } from "./net/send.ts";
+import type { Parser } from "./parser/parser.ts";
 import { CommandHost, type CommandHostOptions } from "./runners/command-host.ts";
 import { createCommandRunner } from "./runners/command.ts";
 import { createEchoRunner } from "./runners/echo.ts";
@@ -27,6 +28,7 @@ export interface EngineParts {
   readonly log: Logger;
   readonly store: Store;
   readonly urlPolicy: () => UrlPolicy;
+  readonly parser: Pick<Parser, "results">;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
   readonly commandHost?: CommandLine;
@@ -48,7 +50,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   for (const type of config.types.values()) {
     const { name, retries } = type;
     if (type.kind === "worker") workerTypes.set(name, type);
-    else types.set(name, { runner: toRunner(type, { config, clock, log, owner, host }), retries });
+    else types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
   await endOrphanedCommands(owner, log);
   for (const warning of await missingPrograms(config, process.env)) log.warn({}, warning);
@@ -59,7 +61,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   return new Engine({ ...common, types, workerTypes, sender, resources, limits, retryAfterMs });
 }
 
-interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log"> {
+interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser"> {
   /** See `commandOwner`. */
   readonly owner: string;
   /** Null where commands run in this process. */
@@ -69,7 +71,7 @@ interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log"> {
 /** The daemon's own runner of a type; external workers run the others. */
 function toRunner(
   type: Exclude<TypeConfig, { kind: "worker" }>,
-  { config, clock, log, owner, host }: RunnerParts,
+  { config, clock, log, parser, owner, host }: RunnerParts,
 ): Runner {
   const { resultBytes: resultBytesMax } = config.limits;
   switch (type.kind) {
@@ -82,6 +84,7 @@ function toRunner(
     case "http":
       return createHttpRunner({
         ...{ ...type, clock, resultBytesMax },
+        parsing: { parser: parser.results, owner: `type ${type.name}` },
         watch: new ServiceWatch({ type: type.name, clock, log }),
       });
     case "function":

@@ -13,6 +13,7 @@ import type { Logger, LogLine } from "./domain/log.ts";
 import type { Engine } from "./engine/engine.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
+import { newParser, type Parser } from "./parser/parser.ts";
 import type { InstanceLock } from "./store/sqlite/instance-lock.ts";
 import type { Store } from "./store/store.ts";
 
@@ -110,7 +111,8 @@ async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
   const hadAccounts = (await store.listAccounts()).length > 0;
   const waiters = new TaskWaiters(clock);
   const urlPolicy = policySource(config, { clock, log });
-  const common = { ...options, clock, store, urlPolicy };
+  const parser = newParser(clock);
+  const common = { ...options, clock, store, urlPolicy, parser };
   const engine = await createEngine({ ...common, taskEnded: (id) => waiters.tell(id) });
   clock.watch((byMs) => engine.clockWasSet(byMs));
   try {
@@ -120,7 +122,17 @@ async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
     fileWatch.start();
     api.open(server.url);
     const reload = (): void => reloadTls(server, options);
-    return toDaemon({ ...held, engine, api, server, clock, fileWatch, hadAccounts, reload });
+    return toDaemon({
+      ...held,
+      engine,
+      api,
+      server,
+      clock,
+      parser,
+      fileWatch,
+      hadAccounts,
+      reload,
+    });
   } catch (error) {
     await letGo(() => engine.close());
     throw error;
@@ -153,6 +165,7 @@ interface Parts extends Held {
   readonly api: Api;
   readonly server: HttpServer;
   readonly clock: Clock;
+  readonly parser: Parser;
   readonly fileWatch: FileWatch;
   readonly hadAccounts: boolean;
   readonly reload: () => void;
@@ -176,7 +189,7 @@ function toDaemon(parts: Parts): Daemon {
 }
 
 async function stop(parts: Parts, limit: DrainLimit): Promise<void> {
-  const { engine, api, server, fileWatch, store, lock } = parts;
+  const { engine, api, server, parser, fileWatch, store, lock } = parts;
   let isDrained = false;
   await everyStep([
     () => fileWatch.stop(),
@@ -188,6 +201,7 @@ async function stop(parts: Parts, limit: DrainLimit): Promise<void> {
     () => (isDrained ? null : server.abort()),
     () => (isDrained ? null : engine.abort()),
     () => engine.close(),
+    () => parser.close(),
     () => api.finish(),
     () => store.close(),
     () => lock.release(),

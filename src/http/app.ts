@@ -10,7 +10,9 @@ import {
   bodyBounds,
   ClientGoneError,
   newLargeBodies,
-  readJsonBody,
+  parseBody,
+  PLAIN_READING,
+  readBodyBytes,
   type BodyLimits,
   type LargeBodies,
 } from "./body.ts";
@@ -27,6 +29,7 @@ import {
 } from "./gate.ts";
 import {
   isKeptByNobody,
+  isParsedByOperation,
   type Answer,
   type BodyRule,
   type Call,
@@ -236,12 +239,11 @@ async function readBody(
 ): Promise<object> {
   if (rule.kind === "none") return NOTHING;
   const isOptional = rule.kind === "fields" && rule.isOptional;
-  const { bytes, value } = await readJsonBody(request, {
-    ...bodyBounds(rule, limits),
-    ...{ isOptional, largeBodies },
-  });
-  if (rule.kind === "json") return { body: value, bodyBytes: bytes };
-  return { body: parseFields(value, rule.fields) };
+  const bounds = bodyBounds(rule, limits);
+  const bytes = await readBodyBytes(request, { ...bounds, isOptional, largeBodies });
+  if (isParsedByOperation(rule)) return { bodyBytes: bytes };
+  if (rule.kind !== "fields") throw new Error("nobody reads this body");
+  return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), rule.fields) };
 }
 
 // RFC 9112 §3.2. Nothing here reads the host, but whatever stands in front may route by it, and by

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
 import { GrowingBytes } from "../domain/growing-bytes.ts";
-import { JSON_DEPTH_MAX, parseJsonBytes } from "../domain/json.ts";
+import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json.ts";
 import { StatusError } from "../domain/status.ts";
 import type { BodyRule } from "./operation.ts";
 import { headerValues } from "./raw-headers.ts";
@@ -17,9 +17,6 @@ export interface BodyBounds {
   readonly bytesMax: number;
   /** A body over this many bytes counts among the large ones, of which not all are read at once. */
   readonly largeFrom: number;
-  readonly depthMax: number;
-  /** Numbers in it are given back, so their digits are kept. */
-  readonly keepsDigits: boolean;
 }
 
 /** What the large bodies hold that an app reads now. */
@@ -52,33 +49,33 @@ const SMALL_BODY_BYTES = 8 * 1024;
 // The longest message of an access request in any script, escaped to ASCII.
 const MESSAGE_BODY_BYTES = 32 * 1024;
 
-const INPUT = { holds: "input" } as const;
+/** How the bodies are parsed that hold tasks to be posted. */
+export const TASKS_READING = { depthMax: BODY_DEPTH_MAX, keepsDigits: true } as const;
+/** How those are parsed of which no number is given back. */
+export const PLAIN_READING = { depthMax: BODY_DEPTH_MAX, keepsDigits: false } as const;
+/** How those are parsed that hold results. */
+export const RESULTS_READING = { depthMax: RESULT_BODY_DEPTH_MAX, keepsDigits: true } as const;
 
 /**
- * How a body is read that follows this rule: of one with results as much as the largest that there may be takes in any
- * spelling, of no other more than the operator's limit.
+ * How much of a body is read that follows this rule: of one with results as much as the largest that there may be takes
+ * in any spelling, of no other more than the operator's limit.
  */
 export function bodyBounds(
   rule: Exclude<BodyRule, { kind: "none" }>,
   { bodyBytes, resultBytes }: BodyLimits,
 ): BodyBounds {
-  const common = { bytesMax: bodyBytes, largeFrom: bodyBytes, depthMax: BODY_DEPTH_MAX };
-  const { holds = "little" } = rule.kind === "json" ? INPUT : rule;
-  switch (holds) {
-    case "little":
-      return { ...common, bytesMax: Math.min(bodyBytes, SMALL_BODY_BYTES), keepsDigits: false };
-    case "message":
-      return { ...common, bytesMax: Math.min(bodyBytes, MESSAGE_BODY_BYTES), keepsDigits: false };
-    case "leases":
-      return { ...common, keepsDigits: false };
-    case "input":
-      return { ...common, keepsDigits: true };
-    case "results": {
-      const bytesMax = Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes);
-      return { ...common, bytesMax, depthMax: RESULT_BODY_DEPTH_MAX, keepsDigits: true };
-    }
-  }
+  const { holds = "little" } = rule.kind === "json" ? TASKS : rule;
+  const bytesMax = {
+    little: Math.min(bodyBytes, SMALL_BODY_BYTES),
+    message: Math.min(bodyBytes, MESSAGE_BODY_BYTES),
+    leases: bodyBytes,
+    tasks: bodyBytes,
+    results: Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes),
+  };
+  return { bytesMax: bytesMax[holds], largeFrom: bodyBytes };
 }
+
+const TASKS = { holds: "tasks" } as const;
 
 /** The client went away while its body was read or its task waited for: there is nobody left to answer. */
 export class ClientGoneError extends Error {
@@ -87,35 +84,30 @@ export class ClientGoneError extends Error {
 
 const UTF_8 = /^(charset=("utf-8"|utf-8))?$/;
 
-/** A body as it came and as it was understood. */
-export interface JsonBody {
-  readonly bytes: Uint8Array;
-  readonly value: unknown;
-}
-
 /**
- * Reads and parses a JSON body: media type first, then size while reading (never more than the limit is
- * held), then UTF-8, depth and syntax. Throws a StatusError with the contract's code (§1). Where it is optional
- * no body is the same as `{}`, and needs no media type.
+ * Reads the bytes of a JSON body: media type first, then size while reading (never more than the limit is held).
+ * Throws a StatusError with the contract's code (§1). Null where it is optional and there is none: that needs no media
+ * type.
  */
-export async function readJsonBody(
+export async function readBodyBytes(
   request: IncomingMessage,
   { isOptional, ...reading }: BodyReading,
-): Promise<JsonBody> {
-  if (isOptional && hasNoBody(request)) return EMPTY_OBJECT;
+): Promise<Uint8Array | null> {
+  if (isOptional && hasNoBody(request)) return null;
   checkMediaType(request);
   const bytes = await readBounded(request, reading);
-  if (bytes.length === 0) {
-    // What comes in chunks shows only now that it was nothing.
-    if (isOptional) return EMPTY_OBJECT;
-    throw new StatusError(40502);
-  }
-  const parsed = parseJsonBytes(bytes, reading);
-  if (parsed.kind === "json") return { bytes, value: parsed.value };
-  throw new StatusError(40503, { detail: `The body is ${parsed.reason}.` });
+  if (bytes.length > 0) return bytes;
+  // What comes in chunks shows only now that it was nothing.
+  if (isOptional) return null;
+  throw new StatusError(40502);
 }
 
-const EMPTY_OBJECT: JsonBody = { bytes: new Uint8Array(), value: {} };
+/** The value of a body that has come. Throws 40503 for what is no UTF-8, no JSON, or too deep. */
+export function parseBody(bytes: Uint8Array, reading: JsonReading): unknown {
+  const parsed = parseJsonBytes(bytes, reading);
+  if (parsed.kind === "json") return parsed.value;
+  throw new StatusError(40503, { detail: `The body is ${parsed.reason}.` });
+}
 
 /** True when the request says that it has no body. */
 function hasNoBody({ headers }: IncomingMessage): boolean {

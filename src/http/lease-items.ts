@@ -38,21 +38,26 @@ export function leaseList(
   };
 }
 
+/** Reads a list of leases item by item. */
+export function readItems<Asked>(
+  items: readonly unknown[],
+  reader: ItemReader<Asked>,
+): readonly ReadItem<Asked>[] {
+  return items.map((item) => readItem(item, reader));
+}
+
 /** Asks the desk about what in a list can be a lease, and answers each item in its place. */
 export async function answerItems<Asked>(
-  items: readonly unknown[],
+  read: readonly ReadItem<Asked>[],
   {
-    reader,
     ask,
     fieldsText,
   }: {
-    readonly reader: ItemReader<Asked>;
     readonly ask: (asked: readonly Asked[]) => Promise<readonly LeaseOutcome[]>;
     /** What the operation adds to the envelope, once it has asked. */
     readonly fieldsText?: () => string;
   },
 ): Promise<Answer> {
-  const read = items.map((item) => readItem(item, reader));
   const asked = read.flatMap((item) => (item.kind === "lease" ? [item.asked] : []));
   const outcomes = asked.length === 0 ? [] : await ask(asked);
   if (outcomes.length !== asked.length) throw new Error("not every lease has an outcome");
@@ -64,7 +69,8 @@ export async function answerItems<Asked>(
   return { status: 200, text: tasksEnvelope(shown, fieldsText?.()) };
 }
 
-type ReadItem<Asked> = {
+/** An item of a list, as plain data. */
+export type ReadItem<Asked> = {
   /** As it was given, where it was text. */
   readonly id: string | null;
   /** What there is to say beside the outcome. */

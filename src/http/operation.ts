@@ -31,7 +31,7 @@ export interface Arrival {
 /** What body an operation takes. */
 export type BodyRule =
   | { readonly kind: "none" }
-  /** Any JSON within the limits, for an operation with a parser of its own. */
+  /** Any JSON within the limits, which the operation parses itself. */
   | { readonly kind: "json"; readonly schema: JsonSchema }
   | FieldsRule;
 
@@ -41,8 +41,20 @@ export interface FieldsRule {
   readonly fields: FieldRules;
   /** No body is the same as `{}`. */
   readonly isOptional: boolean;
-  /** What makes it large, see body.ts; without it a few KiB are all. */
+  /**
+   * What makes it large, see body.ts; without it a few KiB are all. Bodies of leases and results the operation parses
+   * itself: those may take long, see long-parses.ts.
+   */
   readonly holds?: "message" | "leases" | "results";
+}
+
+/** What is handed to the operation as it came. */
+type OwnParserRule = { readonly kind: "json" } | { readonly holds: "leases" | "results" };
+
+/** True where the operation parses the body itself. */
+export function isParsedByOperation(rule: BodyRule): boolean {
+  if (rule.kind !== "fields") return rule.kind === "json";
+  return rule.holds === "leases" || rule.holds === "results";
 }
 
 /** For operations that take no body. */
@@ -86,8 +98,8 @@ export type CallOf<Who extends Access, Query extends QueryRules, Body extends Bo
   (Who extends "worker" ? { readonly worker: WorkerHolder } : unknown) &
   BodyOf<Body>;
 
-type BodyOf<Body extends BodyRule> = Body extends { kind: "json" }
-  ? { readonly body: unknown; readonly bodyBytes: Uint8Array }
+type BodyOf<Body extends BodyRule> = Body extends OwnParserRule
+  ? { readonly bodyBytes: Uint8Array }
   : Body extends { kind: "fields"; fields: infer Fields extends FieldRules }
     ? { readonly body: FieldValues<Fields> }
     : unknown;

@@ -1,7 +1,6 @@
-import { parseJsonBytes } from "../domain/json.ts";
 import type { ServiceAnswer } from "../net/service-client.ts";
-import { parseCommandOutput } from "./command-output.ts";
 import type { RunOutcome } from "./runner.ts";
+import { parseServiceAnswer, type ServiceParsing } from "./service-result.ts";
 
 /** The last that came of a service in one run, as `error.detail` shows it. */
 export interface AnswerFacts {
@@ -25,14 +24,11 @@ const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 /**
  * Decides what an answer makes of a run. The body of a 2xx is the result by the rule for a command's stdout,
- * see {@link parseCommandOutput}, whatever its Content-Type says, with one exception: what is declared as
+ * whatever its Content-Type says, with one exception: what is declared as
  * JSON and is none fails the run, because it is no text that somebody meant to send. So does a compressed
  * one: it was asked for as it is.
  */
-export function judgeAnswer(
-  answer: ServiceAnswer,
-  options: { readonly facts: AnswerFacts; readonly bytesMax: number },
-): AnswerVerdict {
+export async function judgeAnswer(answer: ServiceAnswer, options: Judging): Promise<AnswerVerdict> {
   const { facts, bytesMax } = options;
   switch (answer.kind) {
     case "aborted":
@@ -50,12 +46,13 @@ export function judgeAnswer(
   }
 }
 
+interface Judging extends ServiceParsing {
+  readonly facts: AnswerFacts;
+}
+
 type Answered = Extract<ServiceAnswer, { kind: "answered" }>;
 
-function judgeStatus(
-  answer: Answered,
-  options: { readonly facts: AnswerFacts; readonly bytesMax: number },
-): AnswerVerdict {
+async function judgeStatus(answer: Answered, options: Judging): Promise<AnswerVerdict> {
   const { status, headers } = answer;
   if (status >= 200 && status <= 299) return judgeResult(answer, options);
   if (PASSING.has(status)) return { kind: "ask_again", retryAfter: headers["retry-after"] };
@@ -64,10 +61,10 @@ function judgeStatus(
   return failed(`The service answered ${status}${why}.`, options.facts);
 }
 
-function judgeResult(
+async function judgeResult(
   { headers, body }: Answered,
-  { facts, bytesMax }: { readonly facts: AnswerFacts; readonly bytesMax: number },
-): AnswerVerdict {
+  { facts, ...parsing }: Judging,
+): Promise<AnswerVerdict> {
   const { "content-encoding": encoding = "identity", "content-type": type = "" } = headers;
   if (body.length > 0 && encoding.toLowerCase() !== "identity") {
     return failed(
@@ -75,9 +72,8 @@ function judgeResult(
       facts,
     );
   }
-  const result = parseCommandOutput(body, { bytesMax });
+  const { result, isText } = await parseServiceAnswer(body, parsing);
   if (result.kind === "fault") return failed(`The service's answer ${result.reason}.`, facts);
-  const isText = result.resultText.startsWith('"') && !isJson(body);
   if (isText && isDeclaredJson(type)) {
     return failed("The service's answer is declared as JSON and is none.", facts);
   }
@@ -89,10 +85,6 @@ function judgeResult(
 
 function isDeclaredJson(contentType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(contentType);
-}
-
-function isJson(body: Buffer): boolean {
-  return parseJsonBytes(body).kind === "json";
 }
 
 function failed(message: string, facts: AnswerFacts): AnswerVerdict {

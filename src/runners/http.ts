@@ -8,6 +8,7 @@ import { judgeAnswer } from "./http-answer.ts";
 import type { AnswerFacts } from "./http-answer.ts";
 import { toRunInput } from "./run-input.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "./runner.ts";
+import type { ServiceParsing } from "./service-result.ts";
 import type { ServiceWatch } from "./service-watch.ts";
 
 /** What the operator configured for an http type, and the clock. */
@@ -22,6 +23,7 @@ export interface HttpRunnerOptions {
   /** The limit of an answer's body, and of the result as JSON text. */
   readonly resultBytesMax: number;
   readonly clock: Clock;
+  readonly parsing: Omit<ServiceParsing, "bytesMax">;
   /** Is told how each request went. */
   readonly watch?: Pick<ServiceWatch, "noteAnswer" | "noteFault">;
   /** From 0 to 1, without 1: spreads the waits of many runs. */
@@ -102,7 +104,8 @@ async function askUntilDecided(
     if (signal.aborted) return { kind: "aborted" };
     if (answer.kind !== "aborted") last = answer;
     const facts = answerFacts(last, { attempts, service });
-    const verdict = judgeAnswer(answer, { facts, bytesMax: resultBytesMax });
+    const parsing = { bytesMax: resultBytesMax, ...context.parsing };
+    const verdict = await judgeAnswer(answer, { facts, ...parsing });
     if (verdict.kind === "decided") {
       watch?.noteAnswer();
       return verdict.outcome;

@@ -6,12 +6,15 @@ import { createEngine } from "../../src/daemon-engine.ts";
 import { policySource } from "../../src/daemon-url.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
+import { BODY_PARSES } from "../../src/http/long-parses.ts";
 import { openServer } from "../../src/http/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
+import { RESULT_PARSES } from "../../src/runners/service-result.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
 import { loaded } from "../helpers/config.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { inlineOffload } from "../helpers/inline-parser.ts";
 import { headerOf, openRaw, type RawResponse } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { newDatabaseFile, openTestStore } from "../helpers/store.ts";
@@ -337,7 +340,8 @@ async function startApi(t: TestContext) {
     close: () => real.close(),
   };
   const urlPolicy = policySource(config, { clock, log: SILENT });
-  const parts = { config, clock, store, log: SILENT, urlPolicy };
+  const parser = { bodies: inlineOffload(BODY_PARSES), results: inlineOffload(RESULT_PARSES) };
+  const parts = { config, clock, store, log: SILENT, urlPolicy, parser };
   const engine = await createEngine({ ...parts, taskEnded() {} });
   const api = await createApi({ ...parts, engine, waiters: new TaskWaiters(clock) });
   const { limits } = config;

@@ -11,6 +11,7 @@ import type { Task } from "../../src/domain/task.ts";
 import { createApp } from "../../src/http/app.ts";
 import { toBrowserPolicy } from "../../src/http/browser-guard.ts";
 import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
+import { BODY_PARSES } from "../../src/http/long-parses.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
 import type { PageFiles } from "../../src/http/page-serve.ts";
 import { RateLimiter } from "../../src/http/rate-limiter.ts";
@@ -20,6 +21,7 @@ import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "../../src/ht
 import type { WorkerDesk } from "../../src/http/worker-desk.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { inlineOffload } from "../helpers/inline-parser.ts";
 import { cookieLine } from "./session-requests.ts";
 
 /** What of the store the ring uses. */
@@ -196,6 +198,7 @@ export async function startRing(
     ...{ desk: { ...SOUND_DESK, ...given.desk }, workerTypes: new Set(["print"]) },
     ...{
       clock: steadyClock,
+      parser: inlineOffload(BODY_PARSES),
       webhookTimeoutMs: 10_000,
       webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
       shortage: async () => null,

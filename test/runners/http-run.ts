@@ -4,8 +4,10 @@ import type { TestContext } from "node:test";
 import { createHttpRunner } from "../../src/runners/http.ts";
 import type { HttpRunnerOptions } from "../../src/runners/http.ts";
 import type { Runner, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
+import { RESULT_PARSES } from "../../src/runners/service-result.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";
+import { inlineOffload } from "../helpers/inline-parser.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Receiver, Reply } from "../helpers/receiver.ts";
 import { runOnce } from "./run-once.ts";
@@ -39,6 +41,7 @@ export async function startService(t: TestContext, reply?: Reply): Promise<HttpS
       concurrency: 4,
       resultBytesMax: 100_000,
       clock,
+      parsing: { parser: inlineOffload(RESULT_PARSES), owner: "resize" },
       random: () => 0,
       ...overrides,
     });

@@ -3,22 +3,18 @@ import { hash } from "node:crypto";
 import type { SteadyClock } from "../../domain/clock.ts";
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/envelope.ts";
 import type { IdGenerator } from "../../domain/id.ts";
-import { isJsonObject } from "../../domain/json.ts";
 import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/retention.ts";
-import { StatusError, type StatusDetail } from "../../domain/status.ts";
-import {
-  parseTask,
-  type JsonObject,
-  type ParsedTask,
-  type TaskRules,
-} from "../../domain/task-post.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { ParsedTask, TaskRules } from "../../domain/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task.ts";
 import type { Idempotency, KeptAnswer, Store, TaskPost } from "../../store/store.ts";
 import { tasksEnvelopeSchema } from "../api-schema.ts";
 import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
 import { schemaRef } from "../json-schema.ts";
+import { accountOwner, isLong, type BodyParser } from "../long-parses.ts";
 import { webhookCallbacks, type WebhookSchedule } from "../openapi-callback.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
+import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 import { NO_QUERY } from "../query.ts";
 import { POST_EXAMPLES } from "../task-example.ts";
 
@@ -27,6 +23,7 @@ export interface TaskPostDeps {
   readonly clock: Pick<SteadyClock, "steady">;
   readonly ids: IdGenerator;
   readonly rules: () => TaskRules;
+  readonly parser: BodyParser;
   readonly tasksMax: number;
   readonly retentionMs: number;
   readonly webhooks: WebhookSchedule;
@@ -48,17 +45,16 @@ export function taskPost(deps: TaskPostDeps): Operation {
     body: { kind: "json", schema: bodySchema(deps.tasksMax) },
     doc: { ...DOC, callbacks: webhookCallbacks(deps.webhooks) },
     async handle(call) {
-      const { holder, body, bodyBytes, now } = call;
+      const { holder, bodyBytes, now } = call;
       const { accountId } = holder;
       const steadyAt = deps.clock.steady();
+      const posted = await readPosted(deps, { accountId, bytes: bodyBytes, now });
       const promise = promiseOf(idempotencyKey(call), { bodyBytes, steadyAt });
       const kept =
         promise === null ? null : await deps.store.findKeptAnswer({ accountId, ...promise });
       if (promise !== null && kept !== null) return repeat(kept, promise.bodyHash);
-      const { post, answerText } = take(parsePosted(body, deps.tasksMax), {
-        deps,
-        moment: { at: now, steadyAt },
-      });
+      if (posted.kind === "refused") throw new StatusError(posted.code, posted.more);
+      const { post, answerText } = take(posted.tasks, { deps, moment: { at: now, steadyAt } });
       await refuseWhileUnable(deps);
       const idempotency = promise === null ? null : { ...promise, answerText };
       const outcome = await deps.store.insertTasks({ ...post, accountId, idempotency });
@@ -137,23 +133,21 @@ async function refuseWhileUnable({ isAccepting, hasRoom }: TaskPostDeps): Promis
   if (!(await hasRoom())) throw new StatusError(50700);
 }
 
-function parsePosted(body: unknown, tasksMax: number): readonly JsonObject[] {
-  const elements: readonly unknown[] = Array.isArray(body) ? body : [body];
-  if (elements.length === 0) throw new StatusError(40502);
-  if (elements.length > tasksMax) {
-    const detail = `At most ${tasksMax} tasks may be posted at once; these are ${elements.length}.`;
-    throw new StatusError(40006, { detail });
-  }
-  const objects = elements.filter(isJsonObject);
-  if (objects.length === elements.length) return objects;
-  throw new StatusError(40503, { details: notObjects(elements, Array.isArray(body)) });
-}
-
-function notObjects(elements: readonly unknown[], isArray: boolean): StatusDetail[] {
-  return elements.flatMap((element, i) => {
-    if (isJsonObject(element)) return [];
-    return [{ pointer: isArray ? `/${i}` : "", detail: "A task must be a JSON object." }];
-  });
+async function readPosted(
+  { parser, rules, ids, tasksMax }: TaskPostDeps,
+  {
+    accountId,
+    bytes,
+    now,
+  }: { readonly accountId: number; readonly bytes: Uint8Array; readonly now: number },
+): Promise<PostedTasks> {
+  const body = { bytes, rules: rules(), tasksMax };
+  const nextId = (): string => ids.next(now);
+  if (!isLong(bytes)) return parsePostedTasks(body, nextId);
+  const owner = accountOwner(accountId);
+  // As many as there may be tasks: another thread cannot ask for the next one.
+  const taskIds = Array.from({ length: tasksMax }, nextId);
+  return parser.run("postedTasks", { ...body, ids: taskIds }, { owner, bytes: bytes.length });
 }
 
 interface Taken {
@@ -162,12 +156,10 @@ interface Taken {
 }
 
 function take(
-  posted: readonly JsonObject[],
+  parsed: readonly ParsedTask[],
   { deps, moment }: { readonly deps: TaskPostDeps; readonly moment: Moment },
 ): Taken {
   const { at: now } = moment;
-  const rules = deps.rules();
-  const parsed = posted.map((task) => parseTask(task, { id: deps.ids.next(now), rules }));
   const refusedUntil = retentionEnd(moment, deps.retentionMs);
   const items = parsed.map((task) =>
     toItem(task, { createdAt: now, refusedExpireAt: refusedUntil.expiresAt }),

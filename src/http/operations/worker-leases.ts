@@ -1,10 +1,8 @@
-import type { JsonObject } from "../../domain/json.ts";
-import type { LeaseBeat, LeaseRef } from "../../domain/lease.ts";
-import { parseProgress, PROGRESS_RULE, type TaskProgress } from "../../domain/progress.ts";
 import { tasksEnvelopeSchema } from "../api-schema.ts";
-import type { FieldRule } from "../fields.ts";
-import { nullable, schemaRef } from "../json-schema.ts";
-import { answerItems, leaseList, type ItemReader } from "../lease-items.ts";
+import { schemaRef } from "../json-schema.ts";
+import { BEAT_FIELDS, RELEASE_FIELDS } from "../lease-bodies.ts";
+import { answerItems } from "../lease-items.ts";
+import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
@@ -12,30 +10,11 @@ import { EXAMPLE_LEASE } from "../worker-example.ts";
 
 export interface WorkerLeasesDeps {
   readonly desk: Pick<WorkerDesk, "heartbeat" | "release" | "isDraining">;
+  readonly parser: BodyParser;
 }
 
-const LEASES_MAX = 1000;
-
-const PROGRESS: FieldRule<TaskProgress | null> = {
-  parse(value) {
-    if (value === undefined || value === null) return { value: null };
-    const progress = parseProgress(value);
-    return progress === null ? { reason: `It must be ${PROGRESS_RULE}.` } : { value: progress };
-  },
-  schema: nullable(schemaRef("Progress")),
-  isRequired: false,
-};
-
-const BEAT_FIELDS = {
-  leases: leaseList(
-    { lengthMin: 0, lengthMax: LEASES_MAX },
-    { item: "LeaseBeat", description: "The leases that the worker holds; none only asks `drain`." },
-  ),
-  progress: PROGRESS,
-} as const;
-
 /** POST /v1/worker/heartbeat: extends leases, takes in progress, and tells what was lost or cancelled. */
-export function workerHeartbeat({ desk }: WorkerLeasesDeps): Operation {
+export function workerHeartbeat({ desk, parser }: WorkerLeasesDeps): Operation {
   return defineOperation({
     method: "POST",
     path: "/v1/worker/heartbeat",
@@ -64,40 +43,18 @@ export function workerHeartbeat({ desk }: WorkerLeasesDeps): Operation {
         none: { leases: [] },
       },
     },
-    handle: ({ worker: { workerId }, body: { leases, progress } }) =>
-      answerItems(leases, {
-        reader: beatReader(progress),
+    async handle({ worker: { workerId }, bodyBytes: bytes }) {
+      const read = await parseLong("beats", { bytes }, { parser, owner: workerOwner(workerId) });
+      return answerItems(read, {
         ask: (beats) => desk.heartbeat(workerId, beats),
         fieldsText: () => `"drain":${desk.isDraining}`,
-      }),
+      });
+    },
   });
 }
 
-function beatReader(common: TaskProgress | null): ItemReader<LeaseBeat> {
-  return {
-    members: ["progress"],
-    read(item: JsonObject, { ref, note }) {
-      const given = item["progress"] ?? null;
-      const progress = given === null ? common : parseProgress(given);
-      if (given !== null && progress === null) {
-        note(`The progress was passed over: it must be ${PROGRESS_RULE}.`);
-      }
-      return { ...ref, progress };
-    },
-  };
-}
-
-const RELEASE_FIELDS = {
-  tasks: leaseList(
-    { lengthMin: 1, lengthMax: LEASES_MAX },
-    { item: "LeaseRef", description: "The leases to give back." },
-  ),
-} as const;
-
-const REF_READER: ItemReader<LeaseRef> = { members: [], read: (_item, { ref }) => ref };
-
 /** POST /v1/worker/release: puts tasks back into the queue; their runs do not count. */
-export function workerRelease({ desk }: WorkerLeasesDeps): Operation {
+export function workerRelease({ desk, parser }: WorkerLeasesDeps): Operation {
   return defineOperation({
     method: "POST",
     path: "/v1/worker/release",
@@ -115,7 +72,9 @@ export function workerRelease({ desk }: WorkerLeasesDeps): Operation {
       codes: [50700],
       examples: { one: { tasks: [EXAMPLE_LEASE] } },
     },
-    handle: ({ worker: { workerId }, body: { tasks } }) =>
-      answerItems(tasks, { reader: REF_READER, ask: (leases) => desk.release(workerId, leases) }),
+    async handle({ worker: { workerId }, bodyBytes: bytes }) {
+      const read = await parseLong("releases", { bytes }, { parser, owner: workerOwner(workerId) });
+      return answerItems(read, { ask: (leases) => desk.release(workerId, leases) });
+    },
   });
 }

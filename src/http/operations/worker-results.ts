@@ -1,28 +1,29 @@
-import { isNestedDeeper, JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../../domain/json.ts";
-import { LEASE_BATCH_MAX } from "../../domain/lease.ts";
-import type { LeaseCompletion, LeaseFailure, LeaseOutcome } from "../../domain/lease.ts";
+import { JSON_DEPTH_MAX } from "../../domain/json.ts";
+import type { LeaseOutcome } from "../../domain/lease.ts";
 import { tasksEnvelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
-import { answerItems, leaseList, type ItemReader } from "../lease-items.ts";
-import { defineOperation, type BodyRule, type Operation } from "../operation.ts";
+import { COMPLETION_FIELDS, FAILURE_FIELDS, type Ending } from "../lease-bodies.ts";
+import { answerItems } from "../lease-items.ts";
+import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
 import { EXAMPLE_LEASE } from "../worker-example.ts";
-import { WORKER_MESSAGE_LENGTH_MAX } from "../worker-schema.ts";
 
 export interface WorkerResultsDeps {
   readonly desk: Pick<WorkerDesk, "complete" | "fail">;
   readonly limits: { readonly resultBytes: number };
+  readonly parser: BodyParser;
 }
 
 /** POST /v1/worker/complete: ends runs with their results, on disk before the answer. */
-export function workerComplete({ desk, limits }: WorkerResultsDeps): Operation {
+export function workerComplete({ desk, limits, parser }: WorkerResultsDeps): Operation {
   return defineOperation({
     method: "POST",
     path: "/v1/worker/complete",
     access: "worker",
     query: NO_QUERY,
-    body: bodyOf("LeaseCompletion", "The runs that have come to their result."),
+    body: { kind: "fields", fields: COMPLETION_FIELDS, isOptional: false, holds: "results" },
     doc: {
       id: "completeTasks",
       group: "Workers",
@@ -35,22 +36,22 @@ export function workerComplete({ desk, limits }: WorkerResultsDeps): Operation {
       codes: [50700],
       examples: { one: { tasks: [{ ...EXAMPLE_LEASE, result: { width: 200, height: 150 } }] } },
     },
-    handle: ({ worker: { workerId }, body: { tasks } }) =>
-      answerItems(tasks, {
-        reader: completionReader(limits.resultBytes),
-        ask: (endings) => endRuns(endings, { desk, workerId }),
-      }),
+    async handle({ worker: { workerId }, bodyBytes: bytes }) {
+      const body = { bytes, resultBytesMax: limits.resultBytes };
+      const read = await parseLong("completions", body, { parser, owner: workerOwner(workerId) });
+      return answerItems(read, { ask: (endings) => endRuns(endings, { desk, workerId }) });
+    },
   });
 }
 
 /** POST /v1/worker/fail: ends runs that came to nothing. */
-export function workerFail({ desk, limits }: WorkerResultsDeps): Operation {
+export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operation {
   return defineOperation({
     method: "POST",
     path: "/v1/worker/fail",
     access: "worker",
     query: NO_QUERY,
-    body: bodyOf("LeaseFailure", "The runs that came to nothing."),
+    body: { kind: "fields", fields: FAILURE_FIELDS, isOptional: false, holds: "results" },
     doc: {
       id: "failTasks",
       group: "Workers",
@@ -68,89 +69,12 @@ export function workerFail({ desk, limits }: WorkerResultsDeps): Operation {
         },
       },
     },
-    handle: ({ worker: { workerId }, body: { tasks } }) =>
-      answerItems(tasks, {
-        reader: failureReader(limits.resultBytes),
-        ask: (failures) => desk.fail(workerId, failures),
-      }),
+    async handle({ worker: { workerId }, bodyBytes: bytes }) {
+      const body = { bytes, resultBytesMax: limits.resultBytes };
+      const read = await parseLong("failures", body, { parser, owner: workerOwner(workerId) });
+      return answerItems(read, { ask: (failures) => desk.fail(workerId, failures) });
+    },
   });
-}
-
-function bodyOf(item: string, description: string) {
-  const tasks = leaseList({ lengthMin: 1, lengthMax: LEASE_BATCH_MAX }, { item, description });
-  return {
-    ...{ kind: "fields", fields: { tasks }, isOptional: false, holds: "results" },
-  } as const satisfies BodyRule;
-}
-
-/** How a worker's completion is taken: a result that cannot be kept is a failure. */
-type Ending =
-  | { readonly kind: "completion"; readonly completion: LeaseCompletion }
-  | { readonly kind: "failure"; readonly failure: LeaseFailure };
-
-function completionReader(resultBytesMax: number): ItemReader<Ending> {
-  return {
-    members: ["result"],
-    read(item: JsonObject, { ref, note }) {
-      const kept = toKeptJson(item["result"], resultBytesMax);
-      if (kept.kind === "text") {
-        return { kind: "completion", completion: { ...ref, resultText: kept.text } };
-      }
-      const message = `The worker's result ${kept.reason}.`;
-      note(`${message} So the run has failed.`);
-      return { kind: "failure", failure: { ...ref, message, detailText: "null", retry: null } };
-    },
-  };
-}
-
-function failureReader(detailBytesMax: number): ItemReader<LeaseFailure> {
-  return {
-    members: ["message", "detail", "retry"],
-    read(item: JsonObject, { ref, note }) {
-      const kept = toKeptJson(item["detail"], detailBytesMax);
-      if (kept.kind === "fault") note(`The detail was left out: it ${kept.reason}.`);
-      const retry = item["retry"] ?? null;
-      const isFlag = retry === null || typeof retry === "boolean";
-      if (!isFlag) note("The type decides on a retry: retry must be true or false.");
-      return {
-        ...{ ...ref, message: toMessage(item["message"], note) },
-        detailText: kept.kind === "text" ? kept.text : "null",
-        retry: isFlag ? retry : null,
-      };
-    },
-  };
-}
-
-type KeptJson =
-  | { readonly kind: "text"; readonly text: string }
-  /** `reason` completes "it …". */
-  | { readonly kind: "fault"; readonly reason: string };
-
-function toKeptJson(value: unknown, bytesMax: number): KeptJson {
-  if (isNestedDeeper(value, JSON_DEPTH_MAX)) {
-    return { kind: "fault", reason: `is nested deeper than ${JSON_DEPTH_MAX} levels` };
-  }
-  const text = toJsonText(value ?? null);
-  if (Buffer.byteLength(text) <= bytesMax) return { kind: "text", text };
-  return { kind: "fault", reason: `is over ${bytesMax} bytes, the limit of a result` };
-}
-
-const NO_MESSAGE = "The worker gave no reason.";
-// All control characters but tab and line feed, which messages of several lines have.
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]+/g;
-
-function toMessage(value: unknown, note: (sentence: string) => void): string {
-  const given = typeof value === "string" ? value : "";
-  const clean = given.toWellFormed().replaceAll(/\r\n?/g, "\n").replaceAll(CONTROL, " ").trim();
-  if (clean === "") {
-    note("There was no message: send what went wrong, as text.");
-    return NO_MESSAGE;
-  }
-  // A code point has at most two units, so the rest need not be looked at.
-  const points = [...clean.slice(0, 2 * WORKER_MESSAGE_LENGTH_MAX + 2)];
-  if (points.length <= WORKER_MESSAGE_LENGTH_MAX) return clean;
-  note(`The message was cut to ${WORKER_MESSAGE_LENGTH_MAX} characters: send the rest as detail.`);
-  return points.slice(0, WORKER_MESSAGE_LENGTH_MAX).join("");
 }
 
 /** In the order asked, though completions and failures go to the desk apart: a task may stand here twice. */

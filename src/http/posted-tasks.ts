@@ -1,0 +1,48 @@
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import type { StatusDetail } from "../domain/status.ts";
+import { parseTask, type ParsedTask, type TaskRules } from "../domain/task-post.ts";
+import { parseBody, TASKS_READING } from "./body.ts";
+
+/** A body of tasks as it came, and what is needed to judge them. */
+export interface PostedBody {
+  readonly bytes: Uint8Array;
+  readonly rules: TaskRules;
+  readonly tasksMax: number;
+}
+
+/** What a body of tasks holds; `refused` is told only after what else may be wrong with the request. */
+export type PostedTasks =
+  | { readonly kind: "tasks"; readonly tasks: readonly ParsedTask[] }
+  | {
+      readonly kind: "refused";
+      readonly code: 40006 | 40502 | 40503;
+      readonly more: { readonly detail?: string; readonly details?: readonly StatusDetail[] };
+    };
+
+/** Parses all tasks of a body, each with an id of its own. Throws 40503 for what is no JSON. */
+export function parsePostedTasks(
+  { bytes, rules, tasksMax }: PostedBody,
+  nextId: () => string,
+): PostedTasks {
+  const body = parseBody(bytes, TASKS_READING);
+  const elements: readonly unknown[] = Array.isArray(body) ? body : [body];
+  if (elements.length === 0) return { kind: "refused", code: 40502, more: {} };
+  if (elements.length > tasksMax) {
+    const detail = `At most ${tasksMax} tasks may be posted at once; these are ${elements.length}.`;
+    return { kind: "refused", code: 40006, more: { detail } };
+  }
+  const objects: readonly JsonObject[] = elements.filter(isJsonObject);
+  if (objects.length < elements.length) {
+    const details = notObjects(elements, Array.isArray(body));
+    return { kind: "refused", code: 40503, more: { details } };
+  }
+  const tasks = objects.map((task) => parseTask(task, { id: nextId(), rules }));
+  return { kind: "tasks", tasks };
+}
+
+function notObjects(elements: readonly unknown[], isArray: boolean): StatusDetail[] {
+  return elements.flatMap((element, i) => {
+    if (isJsonObject(element)) return [];
+    return [{ pointer: isArray ? `/${i}` : "", detail: "A task must be a JSON object." }];
+  });
+}

@@ -1,0 +1,39 @@
+import { parentPort } from "node:worker_threads";
+
+import { StatusError } from "../domain/status.ts";
+import { PARSES, type ParseName } from "./parses.ts";
+
+/** Entry of the parser's thread: what may take long to parse is parsed here, and never holds up a request. */
+
+/** What the thread is told: one thing after the other, each once the one before is answered. */
+export interface ParseOrder {
+  readonly name: ParseName;
+  readonly args: unknown;
+}
+
+/** What the thread says. `refused` is a StatusError, by what it is made of. */
+export type ParseOutcome =
+  | { readonly kind: "done"; readonly value: unknown }
+  | ({ readonly kind: "refused" } & Pick<StatusError, "code" | "message" | "details" | "headers">)
+  | { readonly kind: "error"; readonly message: string };
+
+const port = parentPort;
+if (port === null) throw new Error("parser-thread.ts runs as a worker thread only");
+
+port.on("message", (order: ParseOrder) => {
+  port.postMessage(run(order) satisfies ParseOutcome);
+});
+
+function run({ name, args }: ParseOrder): ParseOutcome {
+  // Arguments were checked where this was asked for: Offload.run ties each name to its own.
+  const parse = PARSES[name] as (args: unknown) => unknown;
+  try {
+    return { kind: "done", value: parse(args) };
+  } catch (error) {
+    if (error instanceof StatusError) {
+      const { code, message, details, headers } = error;
+      return { kind: "refused", code, message, details, headers };
+    }
+    return { kind: "error", message: error instanceof Error ? error.message : String(error) };
+  }
+}

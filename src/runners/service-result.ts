@@ -1,0 +1,51 @@
+import { parseJsonBytes } from "../domain/json.ts";
+import type { Offload } from "../domain/offload.ts";
+import { parseCommandOutput } from "./command-output.ts";
+import type { RunResult } from "./run-result.ts";
+
+/** What the body of a service's answer means. */
+export interface ServiceResult {
+  readonly result: RunResult;
+  /** It is no JSON, and was taken as text. */
+  readonly isText: boolean;
+}
+
+/** Reads the body of a service's answer by the rule for a command's stdout, see {@link parseCommandOutput}. */
+export function parseServiceBody({
+  body,
+  bytesMax,
+}: {
+  readonly body: Uint8Array;
+  readonly bytesMax: number;
+}): ServiceResult {
+  const result = parseCommandOutput(body, { bytesMax });
+  const mayBeText = result.kind === "result" && result.resultText.startsWith('"');
+  return { result, isText: mayBeText && parseJsonBytes(body).kind !== "json" };
+}
+
+/** Answers of services that may take long to parse: bytes in, plain data out. */
+export const RESULT_PARSES = { serviceBody: parseServiceBody };
+
+/** Where answers are parsed that may take long. */
+export type ResultParser = Offload<typeof RESULT_PARSES>;
+
+// As of bodies of requests, see http/long-parses.ts.
+const SHORT_BYTES_MAX = 64 * 1024;
+
+/** Reads a body here if it is short, else where it holds up nobody. */
+export async function parseServiceAnswer(
+  body: Uint8Array,
+  { bytesMax, parser, owner }: ServiceParsing,
+): Promise<ServiceResult> {
+  const args = { body, bytesMax };
+  if (body.length <= SHORT_BYTES_MAX) return parseServiceBody(args);
+  return parser.run("serviceBody", args, { owner, bytes: body.length, isPatient: true });
+}
+
+/** How the answers of a service are parsed. */
+export interface ServiceParsing {
+  readonly bytesMax: number;
+  readonly parser: ResultParser;
+  /** Whose turn it takes. */
+  readonly owner: string;
+}

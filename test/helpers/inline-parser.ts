@@ -1,0 +1,9 @@
+import type { Offload, WorkTable } from "../../src/domain/offload.ts";
+
+/** Does all work at once, where it is asked for. */
+export function inlineOffload<Table extends WorkTable>(table: Table): Offload<Table> {
+  return {
+    // The table's own function for this name, which takes what was given for it.
+    run: async (name, args) => (table[name] as (given: unknown) => never)(args),
+  };
+}
