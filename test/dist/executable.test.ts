@@ -138,6 +138,17 @@ test("a thread that starts after the unpacked addon was removed shares that copy
   assert.equal(new Set(addons.map((line) => line.split(/ +/)[4])).size, 1);
 });
 
+test("a body that takes long to parse is parsed by a thread of the executable", async (t) => {
+  const { url, key } = await startService(t, emptyPlace(t));
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const body = `{"input":[${"1.0,".repeat(20_000)}1e9]}`;
+
+  const response = await fetch(`${url}/v1/tasks/task_post`, { method: "POST", headers, body });
+
+  assert.equal(response.status, 200);
+  assert.match(await response.text(), /1\.0,1\.0,1e9\]/);
+});
+
 test("the executable replaces an unpacked addon that somebody has changed", async (t) => {
   const place = emptyPlace(t);
   const list = ["admin", "account", "list", "--json", "--db", "data.db"];

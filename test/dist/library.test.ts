@@ -226,23 +226,26 @@ test("a program with the packed package runs a function's tasks, to a signed pos
   assert.match(output, /^# fail 0$/m);
 });
 
-test("a program in CommonJS starts a daemon of the packed package, and its lists are read by a thread", (t) => {
+test("a program in CommonJS starts a daemon of the packed package, and threads read its lists and parse its long bodies", (t) => {
   const folder = installPacked(t);
   const script = `
     const { createDaemon } = require("postbackd");
     const main = async () => {
       const daemon = await createDaemon({ types: { double: ({ input }) => 2 * input } });
       const { key } = await daemon.account();
-      const answer = await fetch(daemon.url + "/v1/tasks", { headers: { authorization: "Bearer " + key } });
+      const headers = { authorization: "Bearer " + key, "content-type": "application/json" };
+      const post = { method: "POST", headers, body: "[" + " ".repeat(70000) + "{}]" };
+      const posted = await fetch(daemon.url + "/v1/tasks/task_post", post);
+      const answer = await fetch(daemon.url + "/v1/tasks", { headers });
       const { tasks_count } = await answer.json();
       await daemon.stop();
-      console.log(answer.status, tasks_count);
+      console.log(posted.status, answer.status, tasks_count);
     };
     void main();
   `;
   writeFileSync(join(folder, "main.cjs"), script);
 
-  assert.equal(run(process.execPath, ["main.cjs"], folder), "200 0\n");
+  assert.equal(run(process.execPath, ["main.cjs"], folder), "200 200 1\n");
 });
 
 test("the commands of the packed package's daemon are started by a process beside the program", (t) => {
