@@ -1,0 +1,63 @@
+import { StatusError } from "../domain/status.ts";
+
+// Of the connections that there may be: whoever waits holds one.
+const SHARE_OF_ONE = 1 / 4;
+const SHARE_OF_ALL = 1 / 2;
+const RETRY_AFTER_SECONDS = "5";
+
+/**
+ * Places for requests that are held until something happens: `Prefer: wait`, claims that wait, streams of events. One
+ * account or worker may have a quarter as many as there may be connections, all together half as many.
+ */
+export class WaitPlaces {
+  readonly ofOneMax: number;
+  readonly ofAllMax: number;
+  readonly #taken = new Map<string, number>();
+  #all = 0;
+
+  constructor(connections: number) {
+    this.ofOneMax = Math.max(1, Math.floor(connections * SHARE_OF_ONE));
+    this.ofAllMax = Math.max(1, Math.floor(connections * SHARE_OF_ALL));
+  }
+
+  /** How many are taken now, in all. */
+  get taken(): number {
+    return this.#all;
+  }
+
+  /** What a holder is to be refused with now; null where there is a place for him. */
+  refusal(holder: string): StatusError | null {
+    const isOwn = this.#takenBy(holder) >= this.ofOneMax;
+    if (!isOwn && this.#all < this.ofAllMax) return null;
+    const headers = { "retry-after": RETRY_AFTER_SECONDS };
+    if (isOwn) {
+      const detail = `One account or worker may have ${this.ofOneMax} requests wait at once, a quarter of limits.connections.`;
+      return new StatusError(42900, { detail, headers });
+    }
+    const detail = `${this.ofAllMax} requests wait, as many as may: half of limits.connections. Ask without waiting.`;
+    return new StatusError(42900, { detail, headers });
+  }
+
+  /** Takes a place, and gives back what lets go of it. Throws {@link refusal}. */
+  take(holder: string): () => void {
+    const refused = this.refusal(holder);
+    if (refused !== null) throw refused;
+    this.#change(holder, 1);
+    let isTaken = true;
+    return () => {
+      if (isTaken) this.#change(holder, -1);
+      isTaken = false;
+    };
+  }
+
+  #takenBy(holder: string): number {
+    return this.#taken.get(holder) ?? 0;
+  }
+
+  #change(holder: string, by: number): void {
+    const taken = this.#takenBy(holder) + by;
+    if (taken === 0) this.#taken.delete(holder);
+    else this.#taken.set(holder, taken);
+    this.#all += by;
+  }
+}

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { StatusError } from "../../src/domain/status.ts";
+import {
+  ByteBudget,
+  ROOM_WAIT_MS_MAX,
+  ROOM_WAITS_MAX,
+  ROOM_WAITS_PER_HOLDER_MAX,
+} from "../../src/http/byte-budget.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+const never = (): AbortSignal => new AbortController().signal;
+
+function budgetOf(bytes: number) {
+  const clock = createFakeClock({ now: 0 });
+  return { clock, budget: new ByteBudget({ bytes, clock }) };
+}
+
+/** Takes pieces of ten until there is no room for another one. */
+function fill(budget: ByteBudget, holder: string): number {
+  let taken = 0;
+  while (budget.open(holder).takeNow(10)) taken += 10;
+  return taken;
+}
+
+/** What a refused wait was answered. */
+async function refusalOf(waiting: Promise<void>): Promise<StatusError> {
+  const error: unknown = await waiting.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof StatusError, "it was not refused");
+  return error;
+}
+
+test("who is alone gets half, the next one half of the rest, and so on", () => {
+  const { budget } = budgetOf(1200);
+  assert.deepEqual(
+    ["a", "b", "c", "a"].map((holder) => fill(budget, holder)),
+    [600, 300, 150, 0],
+  );
+});
+
+test("who holds nothing gets room, whatever another one holds", () => {
+  const { budget } = budgetOf(100);
+  budget.open("a").set(390);
+  assert.ok(budget.open("b").takeNow(10));
+  assert.ok(!budget.open("b").takeNow(1));
+  assert.ok(!budget.open("c").takeNow(1), "four times the budget are held");
+});
+
+test("what is larger than the budget gets room when there is some", () => {
+  const { budget } = budgetOf(100);
+  const large = budget.open("a");
+  assert.ok(large.takeNow(1000));
+  assert.ok(!budget.open("a").takeNow(1));
+  large.end();
+  assert.equal(budget.bytes, 0);
+});
+
+test("room that is given back goes to those who wait, the holders in turn", async () => {
+  const { budget } = budgetOf(120);
+  const [full, other] = [budget.open("a"), budget.open("b")];
+  full.set(90);
+  other.set(30);
+  const got: string[] = [];
+  const waits = ["a", "a", "a", "b", "b"].map(async (holder, at) => {
+    await budget.open(holder).take(20, never);
+    got.push(`${holder}${at}`);
+  });
+  assert.equal(budget.waiting, 5);
+  full.end();
+  other.end();
+  // 120 bytes: each has 40, and 40 are left free.
+  await Promise.all([waits[0], waits[1], waits[3], waits[4]]);
+  assert.deepEqual(got, ["a0", "b3", "a1", "b4"]);
+  assert.equal(budget.waiting, 1);
+});
+
+test("who waits too long is told what he holds, and when to try again", async () => {
+  const { budget, clock } = budgetOf(100);
+  const held = budget.open("a");
+  held.set(50);
+  const waiting = refusalOf(budget.open("a").take(10, never));
+  clock.advance(ROOM_WAIT_MS_MAX - 1);
+  assert.equal(budget.waiting, 1);
+  clock.advance(1);
+  const { code, details, headers } = await waiting;
+  assert.equal(code, 42900);
+  assert.match(details[0]?.detail ?? "", /may take 50 bytes of .*: yours take 50/);
+  assert.equal(headers?.["retry-after"], "5");
+  assert.equal(budget.waiting, 0);
+  assert.deepEqual(clock.pending(), []);
+});
+
+test("who holds nothing and finds no room is told that the daemon is busy", async () => {
+  const { budget, clock } = budgetOf(100);
+  budget.open("a").set(400);
+  const waiting = refusalOf(budget.open("b").take(10, never));
+  clock.advance(ROOM_WAIT_MS_MAX);
+  assert.equal((await waiting).code, 50300);
+});
+
+test("as many wait as may, and one more is refused at once", async () => {
+  const { budget } = budgetOf(10);
+  const holds = Array.from({ length: 5 }, (_, at) => {
+    const hold = budget.open(`${at}`);
+    hold.set(10);
+    return hold;
+  });
+  const waits: Promise<void>[] = [];
+  for (const { holder } of holds) {
+    for (let i = 0; i < ROOM_WAITS_PER_HOLDER_MAX && budget.waiting < ROOM_WAITS_MAX; i++) {
+      waits.push(budget.open(holder).take(1, never));
+    }
+  }
+  assert.equal(budget.waiting, ROOM_WAITS_MAX);
+  assert.equal((await refusalOf(budget.open("0").take(1, never))).code, 42900);
+  assert.equal((await refusalOf(budget.open("4").take(1, never))).code, 42900);
+});
+
+test("a client that goes away waits no longer, and leaves nothing behind", async () => {
+  const { budget, clock } = budgetOf(10);
+  const held = budget.open("a");
+  held.set(10);
+  const gone = new AbortController();
+  const waiting = refusalOf(budget.open("a").take(10, () => gone.signal));
+  gone.abort();
+  await waiting;
+  assert.equal(budget.waiting, 0);
+  assert.deepEqual(clock.pending(), []);
+  held.end();
+  assert.equal(budget.bytes, 0);
+});
+
+test("what has ended holds nothing any more, whatever comes of it", () => {
+  const { budget } = budgetOf(10);
+  const hold = budget.open("a");
+  hold.set(5);
+  hold.end();
+  hold.set(7);
+  assert.equal(budget.bytes, 0);
+});
