@@ -10,7 +10,7 @@ import type { UrlPolicy } from "./domain/webhook-url.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createApp } from "./http/app.ts";
 import { toBrowserPolicy } from "./http/browser-guard.ts";
-import { toProxyPolicy } from "./http/client-address.ts";
+import { isTrustedProxy, toProxyPolicy } from "./http/client-address.ts";
 import type { GateDeps } from "./http/gate.ts";
 import { listCursors, newCursorKey } from "./http/list-cursor.ts";
 import { LiveFeed, newBootName } from "./http/live-feed.ts";
@@ -38,6 +38,8 @@ export interface ApiParts {
 
 export interface Api {
   readonly app: ReturnType<typeof createApp>;
+  /** Whether a peer is a proxy whose word about its clients counts. */
+  readonly isProxy: (address: string) => boolean;
   /** Takes in tasks from now on, at this URL. */
   open(url: string): void;
   /** Takes in no more tasks and lets go of the requests that wait for one. */
@@ -84,6 +86,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const pages = config.dashboard ? dashboardFiles : null;
   return {
     app: createApp({ operations: all, gate, clock, ids, log, limits, pages }),
+    isProxy: (address) => isTrustedProxy(address, gate.proxies),
     open(url) {
       state.url = url;
       state.isOpen = true;

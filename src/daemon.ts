@@ -144,7 +144,10 @@ async function openAndStart(
   { held, engine, config }: Pick<Parts, "engine"> & { held: Held; config: Config },
 ): Promise<HttpServer> {
   const { host, port, limits } = config;
-  const server = await openServer(api.app, { host, port, tls: held.tls, limits });
+  const server = await openServer(api.app, {
+    ...{ host, port, tls: held.tls, limits },
+    isProxy: api.isProxy,
+  });
   try {
     held.lock.announce(server.url);
     // Before the first task is taken in: what it finds running was running in an earlier process.

@@ -92,6 +92,12 @@ export function addressKey(address: string): string {
   return bytes.length === 4 ? addressText(parsed) : blockText({ bytes, prefixBits: 64 });
 }
 
+/** Whether a peer is one of the proxies whose headers are believed. */
+export function isTrustedProxy(address: string, policy: ProxyPolicy): boolean {
+  const peer = parseAddress(address);
+  return peer !== null && isTrusted(peer, policy);
+}
+
 const LOOPBACK = ["127.0.0.0/8", "::1/128"].flatMap((text) => parseBlock(text) ?? []);
 
 /** Whether a client came to a plain HTTP server that is meant for its proxies and this machine alone. */

@@ -5,9 +5,13 @@ import type { H3 } from "h3";
 import { toNodeHandler } from "h3/node";
 import { listen } from "listhen";
 
+import { systemClock } from "../domain/clock.ts";
+import { placeConnections, type ClientConnection } from "./client-connection.ts";
 import { followConnections } from "./connection-drain.ts";
+import { ConnectionPlaces } from "./connection-places.ts";
 import { refuseGarbage } from "./garbage.ts";
 import { takeTurns } from "./request-turns.ts";
+import { cutOffSlow } from "./send-pace.ts";
 import { createTlsServer, listenTls, replacePair, type TlsPair } from "./tls-server.ts";
 
 /** A server that listens. */
@@ -33,17 +37,19 @@ export interface ServerOptions {
   /** Null serves plain HTTP. */
   readonly tls: TlsPair | null;
   readonly limits: ConnectionLimits;
+  /** Whether a peer is a proxy that many clients come through; nobody is unless given. */
+  readonly isProxy?: (address: string) => boolean;
 }
 
 /** What connections may take up; config/setting.ts has the defaults. */
 export interface ConnectionLimits {
-  /** At once; one more is closed as soon as it is made. */
+  /** At once; who gives way to one more, see connection-places.ts. */
   readonly connections: number;
   /** For a request's headers, and for a TLS handshake. */
   readonly headerTimeoutMs: number;
   /** For a whole request, body included. */
   readonly requestTimeoutMs: number;
-  /** For an answer that its client does not read to make some way. */
+  /** For an answer that its client does not read, or hardly, see send-pace.ts. */
   readonly sendTimeoutMs: number;
 }
 
@@ -75,7 +81,7 @@ export async function openServer(app: H3, options: ServerOptions): Promise<HttpS
 
 async function openPlain(listener: RequestListener, options: ServerOptions): Promise<HttpServer> {
   const server = await listenPlain(listener, options);
-  harden(server, options.limits);
+  harden(server, options);
   // The interval of the checks is read when listening begins: it is told so again.
   server.emit("listening");
   return toHttpServer(server, {
@@ -93,11 +99,12 @@ async function openPlain(listener: RequestListener, options: ServerOptions): Pro
  */
 async function openTls(
   listener: RequestListener,
-  { host, port, tls, limits }: ServerOptions & { readonly tls: TlsPair },
+  options: ServerOptions & { readonly tls: TlsPair },
 ): Promise<HttpServer> {
+  const { host, port, tls, limits } = options;
   const handshakeTimeoutMs = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
   const server: TlsServer = createTlsServer(listener, { pair: tls, handshakeTimeoutMs });
-  harden(server, limits);
+  harden(server, options);
   try {
     await listenTls(server, { host, port });
   } catch (error) {
@@ -203,16 +210,13 @@ const QUIET = {
 
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1"]);
 
-function harden(server: Server, limits: ConnectionLimits): void {
+function harden(server: Server, { limits, isProxy = () => false }: ServerOptions): void {
   const requestTimeout = Math.min(limits.requestTimeoutMs, TIMEOUT_MS_MAX);
   // Node exchanges the two where a whole request has less time than its headers.
   const headersTimeout = Math.min(limits.headerTimeoutMs, requestTimeout);
   server.headersTimeout = headersTimeout;
   server.requestTimeout = requestTimeout;
-  // For what this is, see request-turns.ts: an answer that is only waited for is left alone.
-  server.timeout = Math.min(limits.sendTimeoutMs, TIMEOUT_MS_MAX);
   server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS;
-  server.maxConnections = limits.connections;
   server.maxHeadersCount = HEADERS_COUNT_MAX;
   // Options of createServer, which listhen calls. Without a Host, Node's own answer would have no
   // body: the app's has.
@@ -223,4 +227,9 @@ function harden(server: Server, limits: ConnectionLimits): void {
   // RFC 9110 §10.1.1 lets a server ignore expectations it does not know; Node answers without a body.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   refuseGarbage(server);
+  const { connections, sendTimeoutMs } = limits;
+  const now = (): number => systemClock.monotonic();
+  const places = new ConnectionPlaces<ClientConnection>({ connections, now });
+  placeConnections(server, { places, isProxy, now });
+  cutOffSlow(server, { places, sendTimeoutMs });
 }

@@ -1,0 +1,156 @@
+/** Places beyond the limit, for health checks and the operator alone. */
+export const RESERVE_PLACES = 16;
+
+// Of the places there are a quarter for one address, but never so few that one client could not work: for unread answers
+// the kernel holds up to some 650 KiB a connection, whatever this process does.
+const SHARE_OF_ADDRESS = 1 / 4;
+const ADDRESS_PLACES_MIN = 256;
+// Whose request has been arriving, or whose answer has been going out, for so long may lose its place to another one.
+const SLOW_FROM_MS = 1000;
+
+/** What a connection does. Of `serving` and `waiting` the daemon says how long they take, not the client. */
+export type Doing = "receiving" | "serving" | "waiting" | "sending" | "idle";
+
+/** A connection that has a place. */
+export interface Occupant {
+  /** What shares are counted by. */
+  readonly address: string;
+  readonly doing: Doing;
+  /** When it began the request under way, or ended the last one; by a clock that never steps. */
+  readonly since: number;
+  /** Closes it; what it has under way is broken off. */
+  close(): void;
+}
+
+export interface PlaceLimits {
+  /** Most at once, {@link RESERVE_PLACES} beside them. */
+  readonly connections: number;
+  /** By the clock of {@link Occupant.since}. */
+  readonly now: () => number;
+}
+
+/** What a new connection gets. */
+export type Admittance = "place" | "reserve" | "none";
+
+/**
+ * Who may have a connection when there are more than there is room for. The longest idle one of the address that has
+ * most is closed for a new one; where none is idle, the one of that address that receives or is sent to for longest, unless
+ * the new one's address has as many. What is left then is the reserve.
+ */
+export class ConnectionPlaces<One extends Occupant = Occupant> {
+  readonly ofAddressMax: number;
+  readonly #limits: PlaceLimits;
+  /** Of an address, the one whose state is oldest first. */
+  readonly #byAddress = new Map<string, Set<One>>();
+  readonly #reserve = new Set<One>();
+  #count = 0;
+
+  constructor(limits: PlaceLimits) {
+    this.#limits = limits;
+    const share = Math.floor(limits.connections * SHARE_OF_ADDRESS);
+    this.ofAddressMax = Math.max(ADDRESS_PLACES_MIN, share);
+  }
+
+  /** How many have a place, one of the reserve too. */
+  get size(): number {
+    return this.#count + this.#reserve.size;
+  }
+
+  /** Whether places have run out, so that somebody has to go for the next one. */
+  get isFull(): boolean {
+    return this.#count >= this.#limits.connections;
+  }
+
+  *all(): Iterable<One> {
+    for (const places of this.#byAddress.values()) yield* places;
+    yield* this.#reserve;
+  }
+
+  /** Gives a new connection a place, if need be that of another one, which is closed. */
+  enter(newcomer: One): Admittance {
+    const { address } = newcomer;
+    if (this.#makeRoom(address)) {
+      const own = this.#byAddress.get(address) ?? new Set();
+      this.#byAddress.set(address, own.add(newcomer));
+      this.#count += 1;
+      return "place";
+    }
+    if (this.#reserve.size >= RESERVE_PLACES && !this.#clearReserve()) return "none";
+    this.#reserve.add(newcomer);
+    return "reserve";
+  }
+
+  /** Its state has changed: it goes behind the others of its address. */
+  changed(occupant: One): void {
+    const own = this.#byAddress.get(occupant.address);
+    if (own?.delete(occupant) === true) own.add(occupant);
+  }
+
+  leave(occupant: One): void {
+    if (this.#reserve.delete(occupant)) return;
+    const own = this.#byAddress.get(occupant.address);
+    if (own?.delete(occupant) !== true) return;
+    this.#count -= 1;
+    if (own.size === 0) this.#byAddress.delete(occupant.address);
+  }
+
+  #makeRoom(address: string): boolean {
+    const own = this.#byAddress.get(address);
+    if (own !== undefined && own.size >= this.ofAddressMax) {
+      return this.#evict(oldestIdle(own) ?? this.#slowest(own));
+    }
+    if (!this.isFull) return true;
+    const ownSize = own?.size ?? 0;
+    const isGiving = (others: Set<One>): boolean => others.size > ownSize || others === own;
+    return this.#evict(
+      this.#ofLargest(oldestIdle, () => true) ??
+        this.#ofLargest((places) => this.#slowest(places), isGiving),
+    );
+  }
+
+  /** What is found at the address that has most of those at which anything is. */
+  #ofLargest(
+    find: (places: Set<One>) => One | null,
+    isMeant: (places: Set<One>) => boolean,
+  ): One | null {
+    let found: One | null = null;
+    let most = 0;
+    for (const places of this.#byAddress.values()) {
+      if (places.size <= most || !isMeant(places)) continue;
+      const one = find(places);
+      if (one === null) continue;
+      found = one;
+      most = places.size;
+    }
+    return found;
+  }
+
+  #slowest(places: Set<One>): One | null {
+    const before = this.#limits.now() - SLOW_FROM_MS;
+    for (const each of places) {
+      if (each.since > before) return null;
+      if (each.doing === "receiving" || each.doing === "sending") return each;
+    }
+    return null;
+  }
+
+  // Whoever asks at once is answered before the next one comes; the others have no business here.
+  #clearReserve(): boolean {
+    for (const each of this.#reserve) {
+      if (each.doing !== "serving" && each.doing !== "waiting") return this.#evict(each);
+    }
+    return false;
+  }
+
+  #evict(occupant: One | null): boolean {
+    if (occupant === null) return false;
+    this.leave(occupant);
+    occupant.close();
+    return true;
+  }
+}
+
+function oldestIdle<One extends Occupant>(places: Set<One>): One | null {
+  for (const each of places) if (each.doing === "idle") return each;
+  return null;
+}
