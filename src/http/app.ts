@@ -9,13 +9,14 @@ import { StatusError, type ResponseHeaders } from "../domain/status.ts";
 import {
   bodyBounds,
   ClientGoneError,
-  newLargeBodies,
+  largestBody,
   parseBody,
   PLAIN_READING,
   readBodyBytes,
   type BodyLimits,
-  type LargeBodies,
+  type BodyRoom,
 } from "./body.ts";
+import { ByteBudget } from "./byte-budget.ts";
 import { arrivalOf } from "./client-address.ts";
 import { parseFields } from "./fields.ts";
 import {
@@ -39,8 +40,11 @@ import {
 import { addPages, servePage, serveRoot, type PageFiles } from "./page-serve.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
 import { headerValues } from "./raw-headers.ts";
+import { RequestRoom, type SharedRoom } from "./request-room.ts";
+import { isOverReserve, noPlace, requireReserved } from "./reserve-gate.ts";
 import { NO_STORE, toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
 import { strictTransport } from "./strict-transport.ts";
+import { WaitPlaces } from "./wait-places.ts";
 
 export interface AppDeps {
   readonly operations: readonly Operation[];
@@ -48,7 +52,7 @@ export interface AppDeps {
   readonly clock: Clock;
   readonly ids: IdGenerator;
   readonly log: Logger;
-  readonly limits: BodyLimits;
+  readonly limits: BodyLimits & { readonly connections: number };
   /** The dashboard's files; null where it is not served. */
   readonly pages?: PageFiles | null;
 }
@@ -58,7 +62,7 @@ export interface AppDeps {
  * JSON, fields; whatever goes wrong is answered in the contract's shape, with a request id.
  */
 export function createApp(given: AppDeps): H3 {
-  const deps = { ...given, largeBodies: newLargeBodies() };
+  const deps = { ...given, shared: sharedRoom(given) };
   // Silent, because h3 prints a stack for every client that hangs up; `onError` logs what is worth it.
   const app = new H3({
     silent: true,
@@ -73,7 +77,19 @@ export function createApp(given: AppDeps): H3 {
 
 /** What {@link createApp} was given, and what it keeps of its own. */
 interface ServingDeps extends AppDeps {
-  readonly largeBodies: LargeBodies;
+  readonly shared: SharedRoom;
+}
+
+// Of bodies that are not finished and answers that are not read, in all; room for some of the largest in any case.
+const BYTES_MIN = 64 * 1024 ** 2;
+const LARGEST_AT_ONCE = 4;
+
+function sharedRoom({ limits, clock }: AppDeps): SharedRoom {
+  const bytes = Math.max(BYTES_MIN, LARGEST_AT_ONCE * largestBody(limits));
+  return {
+    budget: new ByteBudget({ bytes, clock }),
+    waits: new WaitPlaces(limits.connections),
+  };
 }
 
 /** What goes with a response whatever it says: its id, and what its headers say about HTTPS, caches and limits. */
@@ -131,18 +147,39 @@ async function callOperation(
   if (isKeptByNobody(operation)) reply.headers = { ...reply.headers, ...NO_STORE };
   checkHost(request);
   const { gate, clock } = deps;
+  const isReserve = isOverReserve(request);
+  if (isReserve) {
+    reply.headers = { ...reply.headers, connection: "close" };
+    requireReserved(request, operation);
+  }
   // Health checks come from machines that know nothing of certificates, and carry no key.
   if (operation.path.startsWith("/v1/")) requireHttps(request, gate);
   const came = clock.monotonic();
-  const call = toCall(event, { request, deps });
-  const { who, admitAgain } = await letIn(operation, request, { deps, reply });
+  const { who, holder, isOperator, admitAgain } = await letIn(operation, request, { deps, reply });
+  if (isReserve && !isOperator && operation.isHealthCheck !== true) throw noPlace();
   const query = parseQuery(queryOf(event), operation.query);
-  const body = await readBody(request, { rule: operation.body, ...deps });
+  const room = openRoom(event, { request, holder, deps });
+  const call = toCall(event, { request, deps, room });
+  const body = await readBody(request, { rule: operation.body, ...deps, room });
   // Else a key that is revoked would count for as long as its client draws out a body.
   if (clock.monotonic() - came > UNCHECKED_MS_MAX) await admitAgain();
   // A body may take its time, and a task is as old as its acceptance.
   const now = body === NOTHING ? call.now : clock.now();
-  return operation.handle({ ...call, now, admitAgain, ...who, query, ...body });
+  if (operation.method === "GET" && operation.isHealthCheck !== true) await room.forAnswer();
+  const answer = await operation.handle({ ...call, now, admitAgain, ...who, query, ...body });
+  room.answered(answer, call.isHead);
+  return answer;
+}
+
+function openRoom(
+  event: H3Event,
+  { request, holder, deps }: { request: IncomingMessage; holder: string; deps: ServingDeps },
+): RequestRoom {
+  const room = new RequestRoom(deps.shared, { request, holder, gone: () => closeSignal(request) });
+  const response = event.runtime?.node?.res;
+  if (response === undefined || response.closed) room.end();
+  else response.once("close", () => room.end());
+  return room;
 }
 
 // From the look at a request's credentials to the end of its body.
@@ -168,6 +205,9 @@ function servePages(app: H3, deps: AppDeps): void {
 interface Admitted extends Pick<Call, "admitAgain"> {
   /** What an operation is told of who calls it. */
   readonly who: object;
+  /** By whom what the request takes up is counted. */
+  readonly holder: string;
+  readonly isOperator: boolean;
 }
 
 async function letIn(
@@ -177,26 +217,41 @@ async function letIn(
 ): Promise<Admitted> {
   const knock = { deps: gate, now: clock.now() };
   if (isSignIn === true) guardSignIn(request, gate);
-  if (access === "public") return EVERYBODY;
+  if (access === "public") return { ...EVERYBODY, holder: `address ${clientKey(request, gate)}` };
   if (access === "worker") {
     const worker = await admitWorker(request, knock);
-    return { who: { worker }, admitAgain: () => admitWorkerAgain(request, gate) };
+    const holder = `worker ${worker.workerId}`;
+    return {
+      ...EVERYBODY,
+      holder,
+      who: { worker },
+      admitAgain: () => admitWorkerAgain(request, gate),
+    };
   }
   const { account, identity, headers } = await admit(request, { ...knock, access });
   reply.headers = { ...reply.headers, ...headers };
   const { credential, admitAgain } = identity;
-  if (access === "account") return { who: { holder: account }, admitAgain };
-  if (access === "operator") return { who: NOTHING, admitAgain };
   const isOperator = identity.account === null;
+  const holder = isOperator ? "operator" : `account ${identity.account?.accountId}`;
+  const admitted = { holder, isOperator, admitAgain };
+  if (access === "account") return { ...admitted, who: { holder: account } };
+  if (access === "operator") return { ...admitted, who: NOTHING };
   const who: Viewer = { scope: account, isOperator, credential };
-  return { who, admitAgain };
+  return { ...admitted, who };
 }
 
-const EVERYBODY: Admitted = { who: {}, admitAgain: async () => {} };
+const EVERYBODY: Omit<Admitted, "holder"> = {
+  ...{ who: {}, isOperator: false },
+  admitAgain: async () => {},
+};
 
 function toCall(
   event: H3Event,
-  { request, deps }: { readonly request: IncomingMessage; readonly deps: AppDeps },
+  {
+    request,
+    deps,
+    room,
+  }: { readonly request: IncomingMessage; readonly deps: AppDeps; readonly room: RequestRoom },
 ): Omit<Call, "admitAgain"> {
   return {
     params: event.context.params ?? {},
@@ -206,6 +261,9 @@ function toCall(
     clientKey: () => clientKey(request, deps.gate),
     arrival: () => arrivalOf(request, deps.gate.proxies),
     gone: () => closeSignal(request),
+    roomForAnswer: () => room.forAnswer(),
+    waitRefusal: () => room.waitRefusal(),
+    whileWaiting: (begin) => room.whileWaiting(begin),
   };
 }
 
@@ -235,12 +293,15 @@ const NOTHING = {};
 
 async function readBody(
   request: IncomingMessage,
-  { rule, limits, largeBodies }: { readonly rule: BodyRule } & ServingDeps,
+  {
+    rule,
+    limits,
+    room,
+  }: { readonly rule: BodyRule; readonly room: BodyRoom } & Pick<AppDeps, "limits">,
 ): Promise<object> {
   if (rule.kind === "none") return NOTHING;
   const isOptional = rule.kind === "fields" && rule.isOptional;
-  const bounds = bodyBounds(rule, limits);
-  const bytes = await readBodyBytes(request, { ...bounds, isOptional, largeBodies });
+  const bytes = await readBodyBytes(request, { ...bodyBounds(rule, limits), isOptional, room });
   if (isParsedByOperation(rule)) return { bodyBytes: bytes };
   if (rule.kind !== "fields") throw new Error("nobody reads this body");
   return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), rule.fields) };

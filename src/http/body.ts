@@ -15,25 +15,22 @@ export interface BodyLimits {
 /** What of a body is read. */
 export interface BodyBounds {
   readonly bytesMax: number;
-  /** A body over this many bytes counts among the large ones, of which not all are read at once. */
-  readonly largeFrom: number;
 }
 
-/** What the large bodies hold that an app reads now. */
-export interface LargeBodies {
-  bytes: number;
-}
-
-/** For an app that reads none yet. */
-export function newLargeBodies(): LargeBodies {
-  return { bytes: 0 };
+/** Where the bytes of a body are counted; see byte-budget.ts. */
+export interface BodyRoom {
+  /** Takes so many more if there is room now; else false. */
+  takeNow(bytes: number): boolean;
+  /** Takes so many more when there is room. Throws where there is none in time, or the client goes. */
+  take(bytes: number): Promise<void>;
+  /** Holds exactly so many from now on. */
+  set(bytes: number): void;
 }
 
 /** How a body is read. */
 export interface BodyReading extends BodyBounds {
   readonly isOptional: boolean;
-  /** Where it is counted, if it is large. */
-  readonly largeBodies: LargeBodies;
+  readonly room: BodyRoom;
 }
 
 // Around an input stand its task and the array of tasks.
@@ -70,9 +67,14 @@ export function bodyBounds(
     message: Math.min(bodyBytes, MESSAGE_BODY_BYTES),
     leases: bodyBytes,
     tasks: bodyBytes,
-    results: Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes),
+    results: largestBody({ bodyBytes, resultBytes }),
   };
-  return { bytesMax: bytesMax[holds], largeFrom: bodyBytes };
+  return { bytesMax: bytesMax[holds] };
+}
+
+/** The most bytes that any body may have. */
+export function largestBody({ bodyBytes, resultBytes }: BodyLimits): number {
+  return Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes);
 }
 
 const TASKS = { holds: "tasks" } as const;
@@ -149,41 +151,58 @@ function tooLarge(bytesMax: number): StatusError {
   });
 }
 
-// Else the connections of one worker's token could fill the memory with them: 4096 of 16 MiB are 64 GiB.
-const LARGEST_AT_ONCE = 16;
+// So much of a body that nobody reads Node keeps for its connection in any case: it is taken without asking for room.
+const UNASKED_BYTES = 64 * 1024;
 
-function tooMuchAtOnce(): StatusError {
-  const detail = "Too many large bodies are being sent at once.";
-  return new StatusError(50300, { detail, headers: { "retry-after": "1", connection: "close" } });
+async function readBounded(
+  request: IncomingMessage,
+  { bytesMax, room }: Omit<BodyReading, "isOptional">,
+): Promise<Uint8Array> {
+  // What comes in chunks does not say how long it is.
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared > bytesMax) throw tooLarge(bytesMax);
+  // Before anything is read: who has room for a part might wait for the rest for ever, and others for his part.
+  if (declared <= UNASKED_BYTES) room.set(declared === 0 ? UNASKED_BYTES : declared);
+  else if (!room.takeNow(declared)) await orClosing(room.take(declared));
+  const reserved = Math.max(declared, UNASKED_BYTES);
+  const bytes = await collect(request, { bytesMax, room, reserved });
+  room.set(bytes.length);
+  return bytes;
 }
 
-function readBounded(
+function collect(
   request: IncomingMessage,
-  { bytesMax, largeFrom, largeBodies }: Omit<BodyReading, "isOptional">,
+  {
+    bytesMax,
+    room,
+    reserved,
+  }: Pick<BodyReading, "bytesMax" | "room"> & { readonly reserved: number },
 ): Promise<Uint8Array> {
-  const declared = Number(request.headers["content-length"] ?? 0);
-  if (declared > bytesMax) return Promise.reject(tooLarge(bytesMax));
   return new Promise((resolve, reject) => {
     const bytes = new GrowingBytes(bytesMax);
     let size = 0;
-    let counted = 0;
+    let roomBytes = reserved;
     const settle = (error: Error | null): void => {
-      largeBodies.bytes -= counted;
       request.off("data", onData).off("end", onEnd).off("close", onGone).off("error", onGone);
       if (error !== null) reject(error);
       else resolve(bytes.bytes());
     };
+    const takeAll = (): void => {
+      const more = bytesMax - roomBytes;
+      roomBytes = bytesMax;
+      if (room.takeNow(more)) return;
+      request.pause();
+      orClosing(room.take(more)).then(() => request.resume(), settle);
+    };
     const onData = (chunk: Buffer): void => {
       size += chunk.length;
-      if (size > largeFrom) {
-        largeBodies.bytes += size - counted;
-        counted = size;
-      }
-      const isOver = counted > 0 && largeBodies.bytes > LARGEST_AT_ONCE * bytesMax;
-      if (size > bytesMax || isOver) {
+      if (size > bytesMax) {
         request.pause();
-        settle(isOver && size <= bytesMax ? tooMuchAtOnce() : tooLarge(bytesMax));
-      } else bytes.add(chunk);
+        settle(tooLarge(bytesMax));
+        return;
+      }
+      bytes.add(chunk);
+      if (size > roomBytes) takeAll();
     };
     const onEnd = (): void => settle(null);
     const onGone = (): void => settle(new ClientGoneError("the client closed the connection"));
@@ -191,4 +210,15 @@ function readBounded(
     // A request that ended before anybody listened tells no event any more.
     if (request.destroyed) onGone();
   });
+}
+
+/** What is refused for want of room is not read any further. */
+async function orClosing(taking: Promise<void>): Promise<void> {
+  try {
+    await taking;
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    const { code, details, headers } = error;
+    throw new StatusError(code, { details, headers: { ...headers, connection: "close" } });
+  }
 }

@@ -1,4 +1,4 @@
-import type { RequestStatusCode, ResponseHeaders } from "../domain/status.ts";
+import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
 import type { WorkerHolder } from "../store/store.ts";
 import type { FieldRules, FieldValues } from "./fields.ts";
 import type { JsonSchema } from "./json-schema.ts";
@@ -76,6 +76,12 @@ export interface Call {
   readonly arrival: () => Arrival;
   /** Aborted when the client hangs up. */
   readonly gone: () => AbortSignal;
+  /** To be awaited before what may be large is read for an answer that has waited, or is no GET's: 42900 or 50300. */
+  readonly roomForAnswer: () => Promise<void>;
+  /** What a request that wants to wait is to be refused with: 42900. Null where it may. */
+  readonly waitRefusal: () => StatusError | null;
+  /** Takes a place among those that wait while this does. Throws {@link waitRefusal}. */
+  readonly whileWaiting: <T>(begin: () => Promise<T>) => Promise<T>;
   /** To be asked before an answer that was held: throws what the same credentials are refused with by now. */
   readonly admitAgain: () => Promise<void>;
 }
@@ -193,6 +199,8 @@ export interface Operation<
   readonly body: Body;
   /** It is there while the dashboard is served only; what is for operators is so without saying. */
   readonly isDashboard?: true;
+  /** Machines ask it to know whether the daemon is well: it is answered when there is room for nothing else. */
+  readonly isHealthCheck?: true;
   /** It is about the session itself, so all that browsers are refused with a cookie they are refused here without one. */
   readonly isSignIn?: true;
   readonly doc: OperationDoc;

@@ -1,9 +1,22 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { RESERVE_PLACES } from "../../src/http/connection-places.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { headerOf, openRaw, toBytes, type RawConnection } from "../helpers/raw-http.ts";
-import { ask, askOn, bearer, complaints, JSON_TYPE, TASK_POST } from "./answer.ts";
+import {
+  ask,
+  askOn,
+  bearer,
+  complaints,
+  JSON_TYPE,
+  TASK_POST,
+  TASKS_READY,
+  taskGet,
+  toAnswer,
+} from "./answer.ts";
+import { startRing } from "./ring.ts";
+import { FROM_PAGE } from "./session-requests.ts";
 
 /** A daemon with these lines below `[limits]`. */
 function start(t: TestContext, ...limits: readonly string[]) {
@@ -17,7 +30,7 @@ async function textOf(connection: RawConnection): Promise<string> {
   return (await connection.closed()).toString();
 }
 
-test("closes one connection too many at once, and goes on with the others", async (t) => {
+test("closes the longest idle connection for a new one when places run out", async (t) => {
   const daemon = await start(t, "connections = 2");
   const [first, second] = [await openRaw(t, daemon.url), await openRaw(t, daemon.url)];
   assert.equal((await askOn(first, LIVEZ)).response.status, 200);
@@ -25,10 +38,59 @@ test("closes one connection too many at once, and goes on with the others", asyn
 
   const third = await openRaw(t, daemon.url);
 
-  assert.equal(await textOf(third), "");
-  assert.equal((await askOn(first, LIVEZ)).response.status, 200);
+  assert.equal((await askOn(third, LIVEZ)).response.status, 200);
+  assert.equal(await textOf(first), "");
   assert.equal((await askOn(second, LIVEZ)).response.status, 200);
   assert.deepEqual(complaints(daemon), []);
+});
+
+/** A ring with one place, which is taken by a request that is answered when told so. */
+async function startTaken(t: TestContext) {
+  const asked = Promise.withResolvers<void>();
+  const found = Promise.withResolvers<null>();
+  // The ring waits for its answers when it is closed.
+  t.after(() => found.resolve(null));
+  const findTask = (): Promise<null> => {
+    asked.resolve();
+    return found.promise;
+  };
+  const ring = await startRing(t, { limits: { connections: 1 }, store: { findTask } });
+  const taker = await openRaw(t, ring.url);
+  const target = taskGet("01890a5d-ac96-774b-bcce-b302099a8057");
+  taker.send(toBytes({ target, headers: [bearer(ring)] }));
+  await asked.promise;
+  return { ...ring, taker, answer: () => found.resolve(null) };
+}
+
+test("when nobody gives way, health checks and the operator are served, and nobody else", async (t) => {
+  const ring = await startTaken(t);
+
+  const live = await ask(ring.url, LIVEZ);
+  assert.equal(live.response.status, 200);
+  assert.equal(headerOf(live.response, "connection"), "close");
+  const accounts = { target: "/v1/operator/accounts", headers: [ring.cookie, ...FROM_PAGE] };
+  assert.equal((await ask(ring.url, accounts)).code, 20000);
+
+  const cookie = "Cookie: nothing=x";
+  for (const headers of [[], [bearer(ring)], [cookie, bearer(ring)]]) {
+    const refused = await ask(ring.url, { target: TASKS_READY, headers });
+    assert.equal(refused.code, 50300, headers.join());
+    assert.match(refused.body.errors?.[0]?.detail ?? "", /limits\.connections/);
+    assert.equal(headerOf(refused.response, "retry-after"), "5");
+    assert.equal(headerOf(refused.response, "connection"), "close");
+  }
+  ring.answer();
+  assert.equal(toAnswer(await ring.taker.next()).code, 40403);
+});
+
+test("the places that are left are not kept by those who ask nothing", async (t) => {
+  const ring = await startTaken(t);
+  const silent = [];
+  for (let i = 0; i < RESERVE_PLACES; i++) silent.push(await openRaw(t, ring.url));
+
+  assert.equal((await ask(ring.url, LIVEZ)).response.status, 200);
+  assert.equal(await Promise.race(silent.map(textOf)), "");
+  ring.answer();
 });
 
 test("takes another connection when one has gone", async (t) => {

@@ -8,7 +8,13 @@ const UNAVAILABLE = objectSchema({
   reason: { type: "string", description: "Why, in words." },
 });
 
-const PROBE = { method: "GET", access: "public", query: NO_QUERY, body: NO_BODY } as const;
+const PROBE = {
+  method: "GET",
+  access: "public",
+  query: NO_QUERY,
+  body: NO_BODY,
+  isHealthCheck: true,
+} as const;
 
 /** GET /livez: the process serves requests. Restarting it would not help when this answers. */
 export function livez(): Operation {

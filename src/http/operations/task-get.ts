@@ -114,10 +114,11 @@ async function findOrWait(
   try {
     const found = await deps.store.findTask(key);
     if (found === null || isFinished(found.task.state)) return found;
-    await ended;
+    await call.whileWaiting(() => ended);
     // Whoever hung up gets no 200: a task that ends at this moment must not be collected for nobody.
     if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
     await call.admitAgain();
+    await call.roomForAnswer();
     return await deps.store.findTask(key);
   } finally {
     stopped.abort();

@@ -19,6 +19,8 @@ export interface WorkerClaimDeps {
   readonly isAccepting: () => boolean;
 }
 
+type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
+
 const TYPES_MAX = 100;
 
 const TYPES: FieldRule<readonly string[]> = {
@@ -67,9 +69,10 @@ export function workerClaim(deps: WorkerClaimDeps): Operation {
       if (deps.desk.isDraining) return claimAnswer([]);
       // Not an empty answer: who asks again at once would do so without end.
       if (!deps.isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
+      await call.roomForAnswer();
+      const order = { workerId: worker.workerId, types: body.types, max: body.max };
       const waitMs = Math.round(body.wait_seconds * 1000);
-      const order = { workerId: worker.workerId, types: body.types, max: body.max, waitMs };
-      const tasks = await deps.desk.claim({ ...order, gone: call.gone() });
+      const tasks = await claim(call, { deps, order: { ...order, gone: call.gone(), waitMs } });
       if (tasks.length > 0) await checkTaker(call, { deps, tasks });
       return claimAnswer(tasks);
     },
@@ -93,6 +96,20 @@ const DOC: Operation["doc"] = {
     waiting: { types: [EXAMPLE_TYPE], max: 10, wait_seconds: 30 },
   },
 };
+
+/** Where there is no place to wait in, the worker gets what is there now, or 42900. */
+async function claim(
+  call: Call,
+  { deps, order }: { readonly deps: WorkerClaimDeps; readonly order: ClaimOrder },
+): Promise<readonly LeasedTask[]> {
+  if (order.waitMs === 0) return deps.desk.claim(order);
+  const refusal = call.waitRefusal();
+  if (refusal === null) return call.whileWaiting(() => deps.desk.claim(order));
+  const tasks = await deps.desk.claim({ ...order, waitMs: 0 });
+  // Not an empty answer: who asks again at once would do so without end.
+  if (tasks.length === 0) throw refusal;
+  return tasks;
+}
 
 function checkTypes(
   types: readonly string[],
