@@ -1,6 +1,7 @@
 import type { Config } from "./config.ts";
 import type { Clock } from "./domain/clock.ts";
 import { wait } from "./domain/wait.ts";
+import { CONNECTION_REFUSED } from "./net/failure.ts";
 import { probe } from "./net/health-probe.ts";
 import type { Probe } from "./net/health-probe.ts";
 import { readHolder } from "./store/sqlite/instance-lock.ts";
@@ -67,7 +68,7 @@ export async function findDaemonUrl(config: Config, clock: Clock): Promise<strin
 
 async function askOnce(question: HealthQuestion, limitMs: number): Promise<Health> {
   if (question.url !== null) {
-    const place = { url: question.url, isCertificateChecked: true, otherwise: "" };
+    const place = { url: question.url, isCertificateChecked: true, holder: null };
     return askAt(place, { clock: question.clock, limitMs });
   }
   const found = findDaemon(question.config);
@@ -78,8 +79,8 @@ async function askOnce(question: HealthQuestion, limitMs: number): Promise<Healt
 interface Place {
   readonly url: URL;
   readonly isCertificateChecked: boolean;
-  /** What silence means here, behind the reason. */
-  readonly otherwise: string;
+  /** Who serves there, or did; null where only the URL is known. */
+  readonly holder: { readonly pid: number; readonly database: string } | null;
 }
 
 /** Where the daemon of a database file serves, or why nobody can be asked. */
@@ -100,7 +101,7 @@ function findDaemon({ database }: Config): Place | string {
     // The lock file says that this machine's own daemon is there; its certificate names the public
     // host, not the loopback address that is asked here, and nothing secret is sent.
     isCertificateChecked: false,
-    otherwise: `; process ${pid}, the last to serve ${database}, is stopping or has ended`,
+    holder: { pid, database },
   };
 }
 
@@ -120,8 +121,34 @@ async function askAt(
   timer.cancel();
   const fault = faultOf(answer);
   if (fault === null) return { kind: "ready", url };
-  const otherwise = answer.kind === "failed" && !deadline.signal.aborted ? place.otherwise : "";
-  return { kind: "not ready", url, reason: `${url}: ${fault}${otherwise}` };
+  const isLate = deadline.signal.aborted;
+  const meaning = answer.kind === "failed" ? meaningOf(answer.error, { ...place, isLate }) : "";
+  return { kind: "not ready", url, reason: `${url}: ${fault}${meaning}` };
+}
+
+/** What it means that there was no answer, behind the reason. */
+function meaningOf(
+  error: string,
+  { holder, isLate }: Pick<Place, "holder"> & { readonly isLate: boolean },
+): string {
+  if (holder === null) return "";
+  const { pid, database } = holder;
+  // Who does not listen any more refuses; who listens and has no time or no place to answer lives.
+  if (error !== CONNECTION_REFUSED && isAlive(pid)) {
+    return `; process ${pid}, which serves ${database}, is busy: a restart would not help`;
+  }
+  // Nobody knows: it may be in a container of its own.
+  if (isLate) return "";
+  return `; process ${pid}, the last to serve ${database}, is stopping or has ended`;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // It is another user's.
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
 }
 
 /** A daemon that listens on every address is asked on loopback: the wildcard is no address to go to. */

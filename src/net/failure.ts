@@ -7,8 +7,11 @@
 export const CLOSED = "connection was closed without an answer";
 const UNTRUSTED = "certificate is not trusted";
 
+/** Nobody listens there. */
+export const CONNECTION_REFUSED = "connection was refused";
+
 const CONNECT_FAILURES: ReadonlyMap<string, string> = new Map([
-  ["ECONNREFUSED", "connection was refused"],
+  ["ECONNREFUSED", CONNECTION_REFUSED],
   ["ECONNRESET", "connection was closed while connecting"],
   ["ETIMEDOUT", "connecting took too long"],
   ["EHOSTUNREACH", "host cannot be reached"],

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import type { RequestListener, Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { createServer as createTcpServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
@@ -177,6 +177,27 @@ test("gives up a server that says nothing when the time is up", async (t) => {
   clock.advance(5_000);
 
   assert.match(reasonOf(await asking), /: no answer in time$/);
+});
+
+test("says of a daemon that lives and does not answer that it is busy", async (t) => {
+  const server = createTcpServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const db = announce(t, `http://127.0.0.1:${port}`);
+  const busy = `process ${process.pid}, which serves ${db}, is busy: a restart would not help`;
+
+  server.once("connection", (socket) => socket.destroy());
+  assert.ok(reasonOf(await ask({ db })).endsWith(`without an answer; ${busy}`));
+
+  const clock = createFakeClock({ now: 0 });
+  const connection = once(server, "connection");
+  const asking = ask({ db, clock, timeoutMs: 5_000 });
+  const [socket] = (await connection) as [Socket];
+  t.after(() => socket.destroy());
+  clock.advance(5_000);
+  assert.ok(reasonOf(await asking).endsWith(`: no answer in time; ${busy}`));
 });
 
 test("says of an answer that breaks off that it did", async (t) => {

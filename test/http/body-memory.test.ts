@@ -76,7 +76,10 @@ test("large bodies wait until there is room for all of them, and small ones do n
   // Those that are taken in come to their end, and make room again.
   for (const connection of connections) connection.send(request.subarray(1000));
   const codes = (await Promise.all(answers)).map(({ answer }) => answer.code);
-  assert.deepEqual(codes.sort(), [20000, 20000, 42900]);
+  assert.deepEqual(
+    codes.toSorted((a, b) => Number(a) - Number(b)),
+    [20000, 20000, 42900],
+  );
   const next = await openRaw(t, daemon.url);
   next.send(request);
   assert.equal(toAnswer(await next.next()).code, 20000);
