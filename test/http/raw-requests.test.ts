@@ -389,14 +389,13 @@ function connectionsOf(server: Server): Promise<number> {
   );
 }
 
-test("slow headers, slow requests and idle connections are ended, and connections counted", async (t) => {
+test("slow headers, slow requests and idle connections are ended", async (t) => {
   const daemon = await startTestDaemon(t);
   const server = await serverOf(t, daemon.url);
 
   assert.equal(server.headersTimeout, 10_000);
   assert.equal(server.requestTimeout, 30_000);
   assert.ok(server.keepAliveTimeout > 60_000 && server.keepAliveTimeout < 120_000);
-  assert.equal(server.maxConnections, 4096);
   assert.equal(server.maxHeadersCount, 100);
   assert.partialDeepStrictEqual(server, { connectionsCheckingInterval: 5000 });
 });

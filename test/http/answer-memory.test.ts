@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { test } from "node:test";
+
+import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { toBytes } from "../helpers/raw-http.ts";
+import { ask, bearer, complaints, posting, TASKS_READY, taskGet } from "./answer.ts";
+
+/** What answers hold in memory that nobody reads. */
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const CONNECTIONS = 14;
+// More than the kernel keeps of it for both ends of a connection.
+const SENT_AHEAD = 6;
+
+test("who does not read his answers gets no more of them, and nobody else is held up", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock });
+  const other = { account: await createTestAccount(daemon.file, "other") };
+  const { tasks } = await daemon.post([{ input: "x".repeat(900_000) }]);
+  await daemon.daemon.idle();
+  const large = { target: taskGet(tasks[0]?.id ?? ""), headers: [bearer(daemon)] };
+  const timers = clock.pending().length;
+  const asked = Buffer.concat(Array.from({ length: SENT_AHEAD }, () => toBytes(large)));
+  const sockets = Array.from({ length: CONNECTIONS }, () => {
+    const socket = connect({ host: "127.0.0.1", port: daemon.daemon.port });
+    t.after(() => socket.destroy());
+    socket.on("error", () => {});
+    socket.write(asked);
+    return socket;
+  });
+  // Half of the room is taken: an answer waits to be made.
+  await clock.whenPending(timers + 1);
+
+  assert.equal(
+    (await ask(daemon.url, { target: TASKS_READY, headers: [bearer(other)] })).code,
+    20000,
+  );
+  // What this account posts takes no room worth waiting for.
+  assert.equal((await ask(daemon.url, posting(daemon, '{"input":1}'))).code, 20000);
+
+  const closed = sockets.map((socket) => once(socket, "close"));
+  for (const socket of sockets) socket.destroy();
+  await Promise.all(closed);
+  // It waits until the server has seen that they are gone, and no longer.
+  assert.equal((await ask(daemon.url, large)).code, 20000);
+  assert.deepEqual(complaints(daemon), []);
+});
