@@ -1,11 +1,6 @@
-import { hash } from "node:crypto";
-
+import { entityTag } from "../domain/entity-tag.ts";
+import type { ResponseHeaders } from "../domain/status.ts";
 import type { Answer, AnswerHeaderDoc, Call } from "./operation.ts";
-
-/** A strong entity tag: the same for the same bytes, whichever release made them. */
-export function entityTag(text: string): string {
-  return `"${hash("sha256", text, "base64url").slice(0, 27)}"`;
-}
 
 /** How the document shows the headers of an answer with a tag that caches may keep. */
 export const CACHED_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
@@ -25,9 +20,25 @@ export function isKnownToClient(call: Pick<Call, "headers">, tag: string): boole
 export function withEntityTag(
   call: Pick<Call, "headers">,
   answer: Answer,
-  tag = entityTag(answer.text),
+  tag = entityTag(answer.bytes ?? answer.text),
 ): Answer {
   const headers = { ...answer.headers, etag: tag };
   if (isKnownToClient(call, tag)) return { status: 304, text: "", headers };
   return { ...answer, headers };
+}
+
+/** An answer that never changes: its bytes and its tag are made once, at the first request, and every answer shares them. */
+export function constantAnswer(
+  makeText: () => string,
+  headers: ResponseHeaders,
+): (call: Pick<Call, "headers">) => Answer {
+  let made: { readonly bytes: Uint8Array; readonly tag: string } | null = null;
+  const make = () => {
+    const bytes = Buffer.from(makeText());
+    return { bytes, tag: entityTag(bytes) };
+  };
+  return (call) => {
+    made ??= make();
+    return withEntityTag(call, { status: 200, text: "", bytes: made.bytes, headers }, made.tag);
+  };
 }

@@ -1,5 +1,5 @@
 import { version } from "../assets.ts";
-import { CACHED_HEADERS, entityTag, withEntityTag } from "./conditional.ts";
+import { CACHED_HEADERS, constantAnswer } from "./conditional.ts";
 import { openApiDocument } from "./openapi-document.ts";
 import { defineOperation, NO_BODY, type Operation } from "./operation.ts";
 import { NO_QUERY } from "./query.ts";
@@ -9,11 +9,7 @@ const HEADERS = { "cache-control": "public, max-age=300" };
 /** GET /openapi.json: the document of all these operations and of itself. */
 export function openApi(others: readonly Operation[]): Operation {
   // Made at the first request: most starts are never asked for it.
-  let made: { readonly text: string; readonly tag: string } | null = null;
-  const make = (): { readonly text: string; readonly tag: string } => {
-    const text = JSON.stringify(openApiDocument([...others, self], version));
-    return { text, tag: entityTag(text) };
-  };
+  const text = (): string => JSON.stringify(openApiDocument([...others, self], version));
   const self = defineOperation({
     method: "GET",
     path: "/openapi.json",
@@ -21,10 +17,7 @@ export function openApi(others: readonly Operation[]): Operation {
     query: NO_QUERY,
     body: NO_BODY,
     doc: DOC,
-    handle(call) {
-      made ??= make();
-      return withEntityTag(call, { status: 200, text: made.text, headers: HEADERS }, made.tag);
-    },
+    handle: constantAnswer(text, HEADERS),
   });
   return self;
 }

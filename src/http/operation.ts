@@ -110,10 +110,12 @@ type BodyOf<Body extends BodyRule> = Body extends OwnParserRule
     ? { readonly body: FieldValues<Fields> }
     : unknown;
 
-/** What a client is answered; `text` is JSON, or empty for 304 and beside a `stream`. */
+/** What a client is answered; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
+  /** Sent instead of the text and never copied: for what is large, or the same in many answers. */
+  readonly bytes?: Uint8Array;
   readonly headers?: ResponseHeaders;
   /** What is sent instead of the text. */
   readonly stream?: AnswerStream;

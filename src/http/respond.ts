@@ -24,12 +24,15 @@ export function toResponse(answer: Answer, reply: ReplyHeaders): Response {
     return new FastResponse(answer.stream.open(), { status, headers });
   // The constructor refuses 304 with any body, an empty one too.
   if (status === 304) return new FastResponse(null, { status, headers });
-  return new FastResponse(answer.text, { status, headers });
+  // A copy of the bytes would be made of anything else than a view of its own.
+  const body = (answer.bytes ?? answer.text) as Uint8Array<ArrayBuffer> | string;
+  return new FastResponse(body, { status, headers });
 }
 
 // h3 would leave out the length together with the body.
-function headOnly({ status, text, stream }: Answer, headers: [string, string][]): Response {
-  const length: [string, string] = ["content-length", String(Buffer.byteLength(text))];
+function headOnly(answer: Answer, headers: [string, string][]): Response {
+  const { status, text, bytes, stream } = answer;
+  const length: [string, string] = ["content-length", String(Buffer.byteLength(bytes ?? text))];
   const hasLength = status !== 304 && stream === undefined;
   return new FastResponse(null, { status, headers: hasLength ? [...headers, length] : headers });
 }

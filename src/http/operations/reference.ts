@@ -1,7 +1,7 @@
 import type { ServiceStatus } from "../../domain/service-status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import { envelopeSchema } from "../api-schema.ts";
-import { CACHED_HEADERS, withEntityTag } from "../conditional.ts";
+import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
 import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
@@ -14,7 +14,7 @@ const REFERENCE = { method: "GET", access: "public", query: NO_QUERY, body: NO_B
 
 /** GET /v1/appendix/marketplaces: what a task's `marketplace` may be. */
 export function marketplaces(configured: readonly MarketplaceDocument[]): Operation {
-  const text = envelope({ marketplaces: configured });
+  const text = (): string => envelope({ marketplaces: configured });
   return defineOperation({
     ...REFERENCE,
     path: "/v1/appendix/marketplaces",
@@ -27,7 +27,7 @@ export function marketplaces(configured: readonly MarketplaceDocument[]): Operat
       answerHeaders: CACHED_HEADERS,
       codes: [],
     },
-    handle: (call) => withEntityTag(call, cached(text, 300)),
+    handle: constantAnswer(text, keptFor(300)),
   });
 }
 
@@ -36,7 +36,7 @@ export function statusCodes(): Operation {
   const table = Object.entries(STATUS_TABLE).map(([code, { message, http }]) => {
     return { code: Number(code), message, http };
   });
-  const text = envelope({ status_codes: table });
+  const text = (): string => envelope({ status_codes: table });
   return defineOperation({
     ...REFERENCE,
     path: "/v1/appendix/status_codes",
@@ -50,7 +50,7 @@ export function statusCodes(): Operation {
       answerHeaders: CACHED_HEADERS,
       codes: [],
     },
-    handle: (call) => withEntityTag(call, cached(text, 3600)),
+    handle: constantAnswer(text, keptFor(3600)),
   });
 }
 
@@ -74,11 +74,12 @@ export function serviceStatus(current: () => Promise<ServiceStatus>): Operation 
     },
     async handle(call) {
       const { status, components } = await current();
-      return withEntityTag(call, cached(envelope({ status, components }), 1));
+      const text = envelope({ status, components });
+      return withEntityTag(call, { status: 200, text, headers: keptFor(1) });
     },
   });
 }
 
-function cached(text: string, seconds: number) {
-  return { status: 200, text, headers: { "cache-control": `public, max-age=${seconds}` } };
+function keptFor(seconds: number) {
+  return { "cache-control": `public, max-age=${seconds}` };
 }
