@@ -22,7 +22,20 @@ function stringJson(text: string | null): string {
  * it runs only.
  */
 export function taskEnvelope(task: Task, progress: TaskProgress | null = null): string {
-  return tasksEnvelope([{ code: task.statusCode, text: taskJson(task, { progress }) }]);
+  return taskEnvelopePieces(task, progress).join("");
+}
+
+/** A task whose long texts are JSON text, or the bytes of it. */
+export type TaskWith<Text> = TaskSummary &
+  Readonly<Record<"inputText" | "resultText" | "errorText", Text | null>>;
+
+/** The envelope of one task in pieces, the long texts as they were given: bytes need not become text and bytes again. */
+export function taskEnvelopePieces<Text>(
+  task: TaskWith<Text>,
+  progress: TaskProgress | null = null,
+): readonly (Text | string)[] {
+  const head = envelopeHead([task.statusCode]);
+  return [head, ...taskPieces(task, { progress }), ENVELOPE_END];
 }
 
 /** A task's JSON beside the code that decides whether it counts as an error. */
@@ -33,11 +46,18 @@ export interface TaskItem {
 
 /** An envelope around tasks; `fieldsText` is what the operation adds, as `"name":value` JSON text. */
 export function tasksEnvelope(items: readonly TaskItem[], fieldsText = ""): string {
-  const errors = items.reduce((count, item) => count + (isTaskError(item.code) ? 1 : 0), 0);
-  const fields = fieldsText === "" ? "" : `,${fieldsText}`;
   const tasks = items.map((item) => item.text).join(",");
-  return `{"status_code":20000,"status_message":"Ok.","tasks_count":${items.length},"tasks_error":${errors}${fields},"tasks":[${tasks}]}`;
+  const codes = items.map((item) => item.code);
+  return `${envelopeHead(codes, fieldsText)}${tasks}${ENVELOPE_END}`;
 }
+
+function envelopeHead(codes: readonly StatusCode[], fieldsText = ""): string {
+  const errors = codes.reduce((count, code) => count + (isTaskError(code) ? 1 : 0), 0);
+  const fields = fieldsText === "" ? "" : `,${fieldsText}`;
+  return `{"status_code":20000,"status_message":"Ok.","tasks_count":${codes.length},"tasks_error":${errors}${fields},"tasks":[`;
+}
+
+const ENVELOPE_END = "]}";
 
 /** What is shown of a task beside what is stored. */
 export interface TaskShown {
@@ -48,9 +68,14 @@ export interface TaskShown {
 
 /** A task with all its fields. */
 export function taskJson(task: Task, shown: TaskShown = {}): string {
-  const data = dataJson(task.dataText, task.inputText);
-  const result = `"result":${task.resultText ?? "null"},"error":${task.errorText ?? "null"}`;
-  return `{${headText(task, shown)},"data":${data},${result}}`;
+  return taskPieces(task, shown).join("");
+}
+
+function taskPieces<Text>(task: TaskWith<Text>, shown: TaskShown): readonly (Text | string)[] {
+  return [
+    ...[`{${headText(task, shown)},"data":`, ...dataPieces(task.dataText, task.inputText)],
+    ...[`,"result":`, task.resultText ?? "null", `,"error":`, task.errorText ?? "null", "}"],
+  ];
 }
 
 /** A task as listings show it: without `input`, `result` and `error`. */
@@ -100,8 +125,8 @@ function progressJson({ state }: TaskSummary, progress: TaskProgress | null = nu
 }
 
 // `dataText` is an object's JSON text without `input`; the input goes in as its last member.
-function dataJson(dataText: string, inputText: string | null): string {
-  if (inputText === null) return dataText;
+function dataPieces<Text>(dataText: string, input: Text | null): readonly (Text | string)[] {
+  if (input === null) return [dataText];
   const comma = dataText === "{}" ? "" : ",";
-  return `${dataText.slice(0, -1)}${comma}"input":${inputText}}`;
+  return [`${dataText.slice(0, -1)}${comma}"input":`, input, "}"];
 }

@@ -71,6 +71,7 @@ import type {
   ReadyPage,
   ReadyQuery,
   TaskCancel,
+  TaskLook,
   TaskPage,
   TaskPost,
   TaskPostOutcome,
@@ -167,8 +168,8 @@ export interface Store extends ClockStore, RoomStore, FileCare {
   insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
   /** The answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
   findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
-  /** An account's task; null for an unknown id and for another account's alike. */
-  findTask(key: TaskKey): Promise<FoundTask | null>;
+  /** An account's task, a large one as its envelope; null for an unknown id and for another account's alike. */
+  findTask(look: TaskLook): Promise<FoundTask | null>;
   /** Takes a task out of tasks_ready. */
   collectTask(key: TaskKey): Promise<void>;
   /**

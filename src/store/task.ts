@@ -1,5 +1,13 @@
+import type { TaskProgress } from "../domain/progress.ts";
 import type { RetentionEnd } from "../domain/retention.ts";
-import type { NewTask, RefusedTask, Task, TaskState, TaskSummary } from "../domain/task.ts";
+import type {
+  NewTask,
+  RefusedTask,
+  Task,
+  TaskKey,
+  TaskState,
+  TaskSummary,
+} from "../domain/task.ts";
 
 /** What the store takes and gives about tasks, for clients; re-exported by store.ts. */
 
@@ -76,10 +84,24 @@ export interface TaskPage {
   readonly next: TaskCursor | null;
 }
 
+/** Which task is wanted, and how far its run has come, which the store does not know. */
+export interface TaskLook extends TaskKey {
+  readonly progress?: TaskProgress | null;
+}
+
 export interface FoundTask {
+  /** Without `inputText`, `resultText` and `errorText` where there is an `envelope`. */
   readonly task: Task;
   /** True while the task stands in tasks_ready. */
   readonly isReady: boolean;
+  /** Of a large task only: made in another thread, because to make it takes milliseconds. */
+  readonly envelope?: EnvelopeBytes;
+}
+
+/** A task's envelope as UTF-8, and its entity tag. */
+export interface EnvelopeBytes {
+  readonly bytes: Uint8Array;
+  readonly tag: string;
 }
 
 /** A place in the list of ready tasks: the last row of the page before. */

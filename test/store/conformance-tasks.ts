@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Store } from "../../src/store/store.ts";
+import { entityTag } from "../../src/domain/entity-tag.ts";
+import { taskEnvelope } from "../../src/domain/envelope.ts";
+import type { FoundTask, Store } from "../../src/store/store.ts";
 import {
   claimOne,
   newFinish,
@@ -18,6 +20,11 @@ import {
   webhook,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
+
+/** What a client is answered of a task. */
+function envelopeOf({ task, envelope }: FoundTask): string {
+  return envelope === undefined ? taskEnvelope(task) : Buffer.from(envelope.bytes).toString();
+}
 
 /** The part of the conformance suite that is about taking tasks in and reading them. */
 export function exercisePosting(open: OpenStore): void {
@@ -131,14 +138,68 @@ export function exercisePosting(open: OpenStore): void {
       const claimed = await claimOne(store);
       await store.finishTask(newFinish(claimed, { resultText: text, errorText: text }));
 
-      const found = (await store.findTask({ accountId, id: task.id }))?.task;
+      const found = await store.findTask({ accountId, id: task.id });
+      assert(found !== null);
+      const texts = { inputText: text, resultText: text, errorText: text };
       // Compared here, because a failure would print a megabyte.
       assert(claimed.inputText === text, what);
-      assert(found?.inputText === text, what);
-      assert(found.resultText === text, what);
-      assert(found.errorText === text, what);
-      assert(found.dataText === `{"x":${text}}`, what);
+      const whole = taskEnvelope({ ...found.task, ...texts, dataText: `{"x":${text}}` });
+      assert(envelopeOf(found) === whole, what);
     }
+  });
+
+  test("gives a task of more than 64 KiB as the bytes of its envelope, the same as of a smaller one", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const [inputText, dataText, errorText] = ["1", `{"tag":"\u00e4"}`, "2"];
+    const start = '"\u00e4\u4e2d\u{1f600}';
+    const others = Buffer.byteLength(`${inputText}${dataText}${errorText}${start}"`);
+    for (const [bytes, isLarge] of [
+      [64 * 1024, false],
+      [64 * 1024 + 1, true],
+    ] as const) {
+      const resultText = `${start}${"x".repeat(bytes - others)}"`;
+      const task = newTask({ inputText, dataText });
+      await store.insertTasks(newPost(accountId, [task]));
+      const claimed = await claimOne(store);
+      await store.finishTask(newFinish(claimed, { resultText, errorText }));
+
+      const found = await store.findTask({ accountId, id: task.id });
+
+      assert(found !== null);
+      assert.equal(found.envelope !== undefined, isLarge);
+      const whole = taskEnvelope({ ...found.task, inputText, dataText, resultText, errorText });
+      assert(envelopeOf(found) === whole);
+      if (isLarge) assert.equal(found.envelope?.tag, entityTag(whole));
+      assert.equal(found.isReady, true);
+    }
+  });
+
+  test("shows in a large task that runs how far it has come", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const inputText = JSON.stringify("x".repeat(70_000));
+    const task = newTask({ inputText });
+    await store.insertTasks(newPost(accountId, [task]));
+    await claimOne(store);
+    const progress = { progress: 0.5, note: "halfway" };
+
+    const found = await store.findTask({ accountId, id: task.id, progress });
+
+    assert(found?.envelope !== undefined);
+    const whole = taskEnvelope({ ...found.task, inputText, dataText: task.dataText }, progress);
+    assert(envelopeOf(found) === whole);
+    assert.match(whole, /"note":"halfway"/);
+  });
+
+  test("finds no large task of another account", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store), await seedAccount(store, "bob")];
+    const task = newTask({ inputText: JSON.stringify("x".repeat(70_000)) });
+    await store.insertTasks(newPost(ada, [task]));
+
+    assert.equal(await store.findTask({ accountId: bob, id: task.id }), null);
+    assert.notEqual(await store.findTask({ accountId: ada, id: task.id }), null);
   });
 
   test("refuses posts while the backlog is full, and takes the engine's work all the same", async (t) => {

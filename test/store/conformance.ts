@@ -223,7 +223,8 @@ function exerciseUpkeep(open: OpenStore): void {
 
     assert(steps > 1 && steps < 50, `${steps} steps`);
     const found = await store.findTask({ accountId, id: kept.id });
-    assert.equal(found?.task.inputText, kept.inputText);
+    // Compared here, because a failure would print a megabyte.
+    assert(Buffer.from(found?.envelope?.bytes ?? []).includes(`"input":${kept.inputText}`));
   });
 }
 

@@ -14,6 +14,7 @@ import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
 import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
+import * as largeTasks from "../../src/store/sqlite/large-tasks.ts";
 import * as leases from "../../src/store/sqlite/leases.ts";
 import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
@@ -48,7 +49,7 @@ import {
 
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
-  ...statementsOf({ ...tasks, ...taskRuns, ...taskCounts, ...idempotencyKeys }),
+  ...statementsOf({ ...tasks, ...largeTasks, ...taskRuns, ...taskCounts, ...idempotencyKeys }),
   ...statementsOf({
     ...traffic,
     ...trafficTally,
@@ -182,6 +183,11 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   TOUCH_WORKER: ["SEARCH workers USING INTEGER PRIMARY KEY (rowid=?)"],
   COLLECT_TASK: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
+  FIND_LARGE_TASK: [
+    "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
+    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+  ],
   FIND_TASK: [
     "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",

@@ -1,5 +1,4 @@
 import type { SteadyClock } from "../../domain/clock.ts";
-import { taskEnvelope } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
 import { retentionEnd } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
@@ -8,7 +7,7 @@ import { schemaRef } from "../json-schema.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { CANCEL_EXAMPLES } from "../task-example.ts";
-import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
+import { envelopeAnswer, TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface TaskCancelDeps {
   readonly store: Pick<Store, "cancelTask" | "findTask">;
@@ -42,7 +41,7 @@ export function taskCancel(deps: TaskCancelDeps): Operation {
       if (outcome === "cancelled") deps.cancelled(key.id);
       const found = await deps.store.findTask(key);
       if (found === null) throw notFound();
-      return { status: 200, text: taskEnvelope(found.task) };
+      return envelopeAnswer(found);
     },
   });
 }

@@ -9,7 +9,7 @@ import { ID } from "../api-schema.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
 import { schemaRef } from "../json-schema.ts";
-import { defineOperation, NO_BODY, type Call, type Operation } from "../operation.ts";
+import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
 import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
 import { trueOrFalse } from "../query.ts";
 import { GET_EXAMPLES } from "../task-example.ts";
@@ -43,9 +43,9 @@ export function taskGet(deps: TaskGetDeps): Operation {
       const found = await findOrWait(key, { deps, call, waitMs: (wait ?? 0) * 1000 });
       if (found === null) throw taskNotFound(key.id, { ...deps, now: call.now });
       const applied = wait === null ? {} : { "preference-applied": `wait=${wait}` };
-      const text = taskEnvelope(found.task, deps.progressOf(key.id));
-      if (!isFinished(found.task.state)) return { status: 200, text, headers: applied };
-      const answer = withEntityTag(call, { status: 200, text, headers: applied });
+      const whole = { ...envelopeAnswer(found, deps.progressOf(key.id)), headers: applied };
+      if (!isFinished(found.task.state)) return whole;
+      const answer = withEntityTag(call, whole, found.envelope?.tag);
       const isCollecting = answer.status === 200 && !call.isHead && call.query.collect !== false;
       if (found.isReady && isCollecting) await collectIfPossible(deps.store, key);
       return answer;
@@ -89,6 +89,15 @@ const DOC: Operation["doc"] = {
   codes: [40401, 40403],
 };
 
+/** The envelope of a task, as it was found. */
+export function envelopeAnswer(
+  { task, envelope }: FoundTask,
+  progress: TaskProgress | null = null,
+): Answer {
+  if (envelope !== undefined) return { status: 200, text: "", bytes: envelope.bytes };
+  return { status: 200, text: taskEnvelope(task, progress) };
+}
+
 /** 40403 for an id from before the retention period, else 40401, for another account's task too. */
 export function taskNotFound(
   id: string,
@@ -106,20 +115,22 @@ async function findOrWait(
   }: { readonly deps: TaskGetDeps; readonly call: Call; readonly waitMs: number },
 ): Promise<FoundTask | null> {
   if (!isId(key.id)) return null;
-  if (waitMs === 0) return deps.store.findTask(key);
+  const find = (): Promise<FoundTask | null> =>
+    deps.store.findTask({ ...key, progress: deps.progressOf(key.id) });
+  if (waitMs === 0) return find();
   const stopped = new AbortController();
   const gone = AbortSignal.any([call.gone(), stopped.signal]);
   // Asked for before the look, so that an end in between is not missed.
   const ended = deps.waiters.wait(key.id, { ms: waitMs, gone });
   try {
-    const found = await deps.store.findTask(key);
+    const found = await find();
     if (found === null || isFinished(found.task.state)) return found;
     await call.whileWaiting(() => ended);
     // Whoever hung up gets no 200: a task that ends at this moment must not be collected for nobody.
     if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
     await call.admitAgain();
     await call.roomForAnswer();
-    return await deps.store.findTask(key);
+    return await find();
   } finally {
     stopped.abort();
   }

@@ -2,6 +2,7 @@ import { accountOverviewReads } from "./account-overviews.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
+import { largeTaskReads } from "./large-tasks.ts";
 import { allWaitingReads } from "./queue-sample.ts";
 import { tableCheckReads } from "./table-check.ts";
 import { allCountReads } from "./task-counts.ts";
@@ -17,6 +18,7 @@ export type LongReads = ReturnType<typeof longReads>;
 /** The reads that may take long: what holds them up must hold up nothing else. */
 export function longReads(connection: Connection) {
   return {
+    ...largeTaskReads(connection),
     ...taskListReads(connection),
     ...taskSearchReads(connection),
     ...timelineReads(connection),

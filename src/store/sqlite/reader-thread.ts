@@ -1,6 +1,12 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { FileFault, StoreError, type FileTrouble, type StoreErrorKind } from "../store.ts";
+import {
+  FileFault,
+  StoreError,
+  type FileTrouble,
+  type FoundTask,
+  type StoreErrorKind,
+} from "../store.ts";
 import { openReader, toReadError } from "./connection.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
 
@@ -46,12 +52,23 @@ const reads = longReads(connection);
 
 port.on("message", (order: ReaderOrder) => {
   if (order.kind === "read") {
-    port.postMessage({ id: order.id, outcome: run(order) } satisfies ReaderAnswer);
+    const outcome = run(order);
+    port.postMessage({ id: order.id, outcome } satisfies ReaderAnswer, givenAway(order, outcome));
     return;
   }
   connection.close();
   port.close();
 });
+
+// An envelope was made for this answer alone: it is handed over instead of copied. A small buffer would share its memory.
+function givenAway({ name }: { readonly name: string }, outcome: ReadOutcome): ArrayBuffer[] {
+  if (name !== LARGE_TASK || outcome.kind !== "done") return [];
+  const { buffer, byteLength } = (outcome.value as FoundTask | null)?.envelope?.bytes ?? NO_BYTES;
+  return buffer instanceof ArrayBuffer && byteLength === buffer.byteLength ? [buffer] : [];
+}
+
+const LARGE_TASK: keyof LongReads = "findLargeTask";
+const NO_BYTES = { buffer: null, byteLength: 0 };
 
 function run({ name, args }: Extract<ReaderOrder, { kind: "read" }>): ReadOutcome {
   // Arguments were checked where the read was asked for: LongReader.read ties each name to its own.

@@ -137,7 +137,10 @@ class SqliteStore implements Store {
 
   findKeptAnswer: Store["findKeptAnswer"] = (query) =>
     this.#read((reads) => reads.findKeptAnswer(query));
-  findTask: Store["findTask"] = (key) => this.#read((reads) => reads.findTask(key));
+  findTask: Store["findTask"] = async (look) => {
+    const found = await this.#read((reads) => reads.findTask(look));
+    return found === "large" ? this.#readLong("findLargeTask", look, look.accountId) : found;
+  };
   listReady: Store["listReady"] = (query) => this.#read((reads) => reads.listReady(query));
   listTasks: Store["listTasks"] = (query) => this.#readLong("listTasks", query, query.accountId);
   searchTasks: Store["searchTasks"] = (query) =>
