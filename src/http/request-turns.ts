@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Duplex } from "node:stream";
 
 import { connectionOf } from "./client-connection.ts";
+import { shareTurns } from "./loop-turns.ts";
 
 type Exchange = readonly [request: IncomingMessage, response: ServerResponse];
 
@@ -23,15 +24,17 @@ export const IN_LINE_MAX = 10_000;
  * answered. Node hands on whatever has arrived: a change could overtake the one before it (RFC 9112 §9.3.2),
  * and one connection could make thousands of requests wait, or as many large results be held for it. From a
  * connection with ten requests in line nothing more is read. A client that has gone has no more turns,
- * and one that sends ahead more than all connections of his address may have in line is cut off.
+ * and one that sends ahead more than all connections of his address may have in line is cut off. Of all connections
+ * together so many are begun in one turn of the event loop (see loop-turns.ts).
  */
 export function takeTurns(listener: RequestListener): RequestListener {
+  const begun = shareTurns(listener);
   const lines = new WeakMap<Duplex, Line>();
   const inLine = new InLine();
 
   function begin(socket: Duplex, [request, response]: Exchange): void {
     response.once("close", () => endTurn(socket));
-    listener(request, response);
+    begun(request, response);
   }
 
   function endTurn(socket: Duplex): void {

@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { test } from "node:test";
+
+import { shareTurns, type EventLoop } from "../../src/http/loop-turns.ts";
+import { TurnQueue } from "../../src/http/turn-queue.ts";
+
+/** A loop that goes round when it is told to. */
+class HandLoop implements EventLoop {
+  time = 0;
+  #calls: (() => void)[] = [];
+
+  now(): number {
+    return this.time;
+  }
+
+  goRound(callback: () => void): void {
+    this.#calls.push(callback);
+  }
+
+  /** False when nothing was asked for. */
+  round(): boolean {
+    const calls = this.#calls.splice(0);
+    for (const call of calls) call();
+    return calls.length > 0;
+  }
+}
+
+interface Sent {
+  readonly name: string;
+  readonly url?: string;
+  readonly address?: string;
+  readonly credential?: string;
+}
+
+/** A listener behind its turns; each request takes `costMs`. */
+function startTurns({ costMs }: { readonly costMs: number }) {
+  const loop = new HandLoop();
+  const begun: string[] = [];
+  const sockets = new Map<string, Socket>();
+  const listener = shareTurns((request) => {
+    begun.push(String(request.headers["x-name"]));
+    loop.time += costMs;
+  }, loop);
+
+  function send({ name, url = "/", address = "192.0.2.1", credential }: Sent): void {
+    const socket = new Socket();
+    Object.defineProperty(socket, "remoteAddress", { value: address });
+    sockets.set(name, socket);
+    const request = new IncomingMessage(socket);
+    request.url = url;
+    request.headers = { "x-name": name, ...(credential && { authorization: credential }) };
+    listener(request, new ServerResponse(request));
+  }
+
+  /** What is begun while the loop goes round once. */
+  function round(): readonly string[] {
+    const before = begun.length;
+    loop.round();
+    return begun.slice(before);
+  }
+
+  /** Everything that is begun until nothing waits. */
+  function rest(): readonly string[] {
+    const before = begun.length;
+    while (loop.round()) continue;
+    return begun.slice(before);
+  }
+
+  return { begun, loop, round, rest, send, sockets };
+}
+
+test("a request that comes alone is begun at once, and so is the next one a turn later", () => {
+  const { begun, round, send } = startTurns({ costMs: 1000 });
+  send({ name: "first" });
+  assert.deepEqual(begun, ["first"]);
+  round();
+  send({ name: "second" });
+  assert.deepEqual(begun, ["first", "second"]);
+});
+
+test("in one turn of the loop requests are begun for 5 ms, and no turn passes without one", () => {
+  const { begun, rest, round, send } = startTurns({ costMs: 1 });
+  for (let i = 1; i <= 12; i++) send({ name: String(i) });
+  assert.deepEqual(begun, ["1", "2", "3", "4", "5"]);
+  // The turn ends, and only then the next one begins.
+  assert.deepEqual(round(), []);
+  assert.deepEqual(round(), ["6", "7", "8", "9", "10"]);
+  assert.deepEqual(rest(), ["11", "12"]);
+
+  const slow = startTurns({ costMs: 60 });
+  for (let i = 1; i <= 3; i++) slow.send({ name: String(i) });
+  assert.deepEqual(slow.begun, ["1"]);
+  const turns = [1, 2, 3, 4].map(() => slow.round().length);
+  assert.deepEqual(turns, [0, 1, 0, 1]);
+});
+
+test("who comes while others wait waits behind nobody but one of each", () => {
+  const { rest, round, send } = startTurns({ costMs: 5 });
+  const flood = { address: "192.0.2.1" };
+  for (let i = 0; i < 50; i++) send({ ...flood, name: `flood ${i}` });
+  send({ name: "other address", address: "192.0.2.2" });
+  send({ ...flood, name: "other key", credential: "Bearer b" });
+  send({ ...flood, name: "health", url: "/livez" });
+  send({ ...flood, name: "health too", url: "/readyz?x" });
+  assert.deepEqual(round(), []);
+  const order = rest();
+  const places = ["health", "other address", "health too", "other key"].map((name) =>
+    order.indexOf(name),
+  );
+  assert.ok(
+    places.every((place) => place >= 0 && place <= 7),
+    String(places),
+  );
+  assert.equal(order.length, 53);
+});
+
+test("many addresses of one IPv6 network take the turns of one", () => {
+  const { rest, send } = startTurns({ costMs: 5 });
+  for (let i = 0; i < 50; i++) send({ name: `flood ${i}`, address: `2001:db8::${i}` });
+  send({ name: "other", address: "2001:db8:0:1::1" });
+  assert.ok(rest().indexOf("other") <= 1);
+});
+
+test("of a client that has gone while it waited nothing is begun, and the others have their turns", () => {
+  const { rest, send, sockets } = startTurns({ costMs: 5 });
+  for (const name of ["first", "gone", "last"]) send({ name });
+  sockets.get("gone")?.destroy();
+  assert.deepEqual(rest(), ["last"]);
+});
+
+test("more than are begun in one round are all begun in the end", () => {
+  const { begun, rest, send } = startTurns({ costMs: 0.01 });
+  for (let i = 0; i < 2000; i++) send({ name: String(i) });
+  const ahead = begun.length;
+  assert.ok(ahead >= 499 && ahead <= 501, String(ahead));
+  assert.equal(rest().length, 2000 - ahead);
+  assert.deepEqual(
+    begun,
+    [...begun].toSorted((a, b) => Number(a) - Number(b)),
+  );
+});
+
+test("a queue of turns gives out what was put in, in turn by every key", () => {
+  const queue = new TurnQueue<string>();
+  const put = (...names: readonly string[]) => {
+    for (const name of names) queue.push(name, [name[0] ?? "", name[1] ?? ""]);
+  };
+  put("ax1", "ax2", "ay1", "bx1", "ax3", "ay2");
+  assert.equal(queue.size, 6);
+  const taken = [queue.shift(), queue.shift()];
+  put("cz1");
+  while (queue.size > 0) taken.push(queue.shift());
+  assert.deepEqual(taken, ["ax1", "bx1", "ay1", "cz1", "ax2", "ay2", "ax3"]);
+  assert.equal(queue.shift(), undefined);
+});
