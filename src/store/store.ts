@@ -179,10 +179,11 @@ export interface Store extends ClockStore, RoomStore, FileCare {
   cancelTask(cancel: TaskCancel): Promise<CancelOutcome>;
   /**
    * Tasks of an account, newest first. May take its time without holding up anything else. A page that would be
-   * larger than some megabytes ends before `limit`, with the place where the next one begins.
+   * larger than a megabyte ends before `limit`, and so does one with several filters that found too little among many
+   * rows, empty even; either with the place where the next one begins.
    */
   listTasks(query: TaskQuery): Promise<TaskPage>;
-  /** Tasks that finished and were not collected, oldest completion first. */
+  /** Tasks that finished and were not collected, oldest completion first. Pages end as those of `listTasks`. */
   listReady(query: ReadyQuery): Promise<ReadyPage>;
 
   // Tasks, for the engine

@@ -55,9 +55,9 @@ export function exerciseListing(open: OpenStore): void {
   test("ends a page early that would be too large, but never without a task", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
-    const megabytes = [1, 3, 3, 6, 1, 1, 1, 1];
-    const refused = megabytes.map((size) =>
-      newRefusedTask({ dataText: `{"x":"${"é".repeat(size * 500_000)}"}` }),
+    const quarters = [1, 3, 3, 6, 1, 1, 1, 1];
+    const refused = quarters.map((size) =>
+      newRefusedTask({ dataText: `{"x":"${"é".repeat(size * 125_000)}"}` }),
     );
     for (const task of refused) {
       await store.insertTasks(newPost(accountId, [], { refused: [task] }));

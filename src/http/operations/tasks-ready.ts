@@ -16,7 +16,8 @@ const TYPE_LENGTH_MAX = 64;
 export const LIST_QUERY = {
   limit: wholeNumber(
     LIMIT,
-    "Most tasks on a page. A page of large tasks ends sooner: go on while `next_cursor` is not null.",
+    "Most tasks on a page. A page of large tasks ends sooner, and one with several filters that few tasks pass may be " +
+      "empty: go on while `next_cursor` is not null.",
   ),
   tag: textUpTo(TAG_LENGTH_MAX, "Only tasks with exactly this tag."),
   type: textUpTo(TYPE_LENGTH_MAX, "Only tasks of this type."),

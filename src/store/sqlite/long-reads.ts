@@ -4,6 +4,7 @@ import { deliveryLogReads } from "./delivery-log.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { largeTaskReads } from "./large-tasks.ts";
 import { allWaitingReads } from "./queue-sample.ts";
+import { readyListReads } from "./ready-list.ts";
 import { tableCheckReads } from "./table-check.ts";
 import { allCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
@@ -20,6 +21,7 @@ export function longReads(connection: Connection) {
   return {
     ...largeTaskReads(connection),
     ...taskListReads(connection),
+    ...readyListReads(connection),
     ...taskSearchReads(connection),
     ...timelineReads(connection),
     ...typeWorkReads(connection),

@@ -8,6 +8,7 @@ import { operatorReads } from "./delivery-log.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
 import { leaseReads } from "./leases.ts";
 import { accountWaitingReads } from "./queue-sample.ts";
+import { readyListReads } from "./ready-list.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { sessionReads } from "./sessions.ts";
 import { taskCountReads } from "./task-counts.ts";
@@ -25,6 +26,7 @@ export function allReads(reader: Connection) {
     ...accountReads(reader),
     ...accessRequestReads(reader),
     ...taskReads(reader),
+    ...readyListReads(reader),
     ...taskQueueReads(reader),
     ...leaseReads(reader),
     ...workerReads(reader),

@@ -11,11 +11,13 @@ import {
 import { openReader, toReadError, type Connection } from "./connection.ts";
 import { FileGuard } from "./file-guard.ts";
 import { GroupCommit } from "./group-commit.ts";
+import { listByTurns } from "./list-turns.ts";
 import type { LongReads } from "./long-reads.ts";
 import type { MigrationStart } from "./migrate.ts";
 import type { ReadOwner } from "./read-turns.ts";
 import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
 import { allReads, type Reads } from "./reads.ts";
+import { isShortRead } from "./ready-list.ts";
 import { searchByTurns } from "./task-search-turns.ts";
 import { toTraffic } from "./traffic.ts";
 import { TurnMemo } from "./turn-memo.ts";
@@ -141,8 +143,14 @@ class SqliteStore implements Store {
     const found = await this.#read((reads) => reads.findTask(look));
     return found === "large" ? this.#readLong("findLargeTask", look, look.accountId) : found;
   };
-  listReady: Store["listReady"] = (query) => this.#read((reads) => reads.listReady(query));
-  listTasks: Store["listTasks"] = (query) => this.#readLong("listTasks", query, query.accountId);
+  listReady: Store["listReady"] = (query) =>
+    listByTurns(query, (turn) =>
+      isShortRead(query)
+        ? this.#read((reads) => reads.listReady(turn))
+        : this.#readLong("listReady", turn, turn.accountId),
+    );
+  listTasks: Store["listTasks"] = (query) =>
+    listByTurns(query, (turn) => this.#readLong("listTasks", turn, turn.accountId));
   searchTasks: Store["searchTasks"] = (query) =>
     searchByTurns(query, (turn) => this.#readLong("searchTasks", turn, turn.scope));
   // Its texts are long, and to sign them takes the main thread as long again.

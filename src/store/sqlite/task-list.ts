@@ -1,133 +1,122 @@
-import type { TaskCursor, TaskPage, TaskQuery } from "../store.ts";
+import type { TaskCursor, TaskQuery } from "../store.ts";
 import type { Connection } from "./connection.ts";
+import { prepareWalk, walkOn, walkSql, type Walk } from "./filtered-walk.ts";
+import { takeRows, type ListPart, type ListTurn } from "./list-turns.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
-/** How a list may be narrowed by state. Clients' `queued` is two states of the table. */
-type StateFilter = "any" | "queued" | "one";
-
-/** Which filters a list has: one statement each. */
-interface ListFilters {
-  readonly state: StateFilter;
-  readonly type: boolean;
-  readonly tag: boolean;
-}
-
-// What one page may carry to the main thread; a page that would be larger ends earlier. A refused task keeps what
-// was posted, up to the size of a request: a thousand of them would be a gigabyte in one answer.
-const PAGE_BYTES_MAX = 4 * 1024 * 1024;
+/** What an index finds in the order of the list: all, or what passes one filter. Clients' `queued` is two states of the table. */
+type ListSource = "all" | ListFilter;
+type ListFilter = "queued" | "state" | "type" | "tag";
 
 const QUEUED_STATES = ["queued", "delayed"];
 const ALL_STATES = [...QUEUED_STATES, "running", "completed", "failed", "cancelled"];
 
-const STATE_FILTER = {
-  any: "",
-  queued: `AND t.state IN ('queued', 'delayed')`,
-  one: "AND t.state = @state",
-} as const satisfies Record<StateFilter, string>;
-
-/**
- * One statement per combination of filters, by {@link nameOf}. Each names its index, so that a page begins by a
- * seek and is read in order; a time that is not limited and a first page have bounds that exclude nothing.
- */
-export const LIST_TASKS_BY: Readonly<Record<string, string>> = Object.fromEntries(
-  (["any", "queued", "one"] as const).flatMap((state) =>
-    [false, true].flatMap((type) =>
-      [false, true].map((tag) => [nameOf({ state, type, tag }), listTasks({ state, type, tag })]),
-    ),
-  ),
-);
-
-function nameOf({ state, type, tag }: ListFilters): string {
-  return [`state_${state}`, ...(type ? ["type"] : []), ...(tag ? ["tag"] : [])].join("_");
-}
-
-function listTasks(filters: ListFilters): string {
-  return `
-    ${rangesOf(filters)
-      .map((state) => selectRange(state, filters))
-      .join(" UNION ALL ")}
-    ORDER BY created_at DESC, seq DESC
-    LIMIT @limit`;
-}
-
 // Where tasks_by_state is read for several states, each is a range of it, and SQLite merges them as it reads; one
 // range over all of them would be sorted. So a list of all tasks needs no index of its own, which every
 // insert would pay for.
-function rangesOf(filters: ListFilters): readonly string[] {
-  const { state } = filters;
-  if (indexOf(filters) !== "tasks_by_state" || state === "one") return [STATE_FILTER[state]];
-  const states = state === "queued" ? QUEUED_STATES : ALL_STATES;
-  return states.map((each) => `AND t.state = '${each}'`);
-}
+const RANGES: Readonly<Record<ListSource, readonly string[]>> = {
+  all: ALL_STATES.map((state) => rangeOf("tasks_by_state", `t.state = '${state}'`)),
+  queued: QUEUED_STATES.map((state) => rangeOf("tasks_by_state", `t.state = '${state}'`)),
+  state: [rangeOf("tasks_by_state", "t.state = @state")],
+  type: [rangeOf("tasks_by_type", "t.type = @type")],
+  tag: [rangeOf("tasks_by_tag", "t.tag IS NOT NULL AND t.tag = @tag")],
+};
 
 // COLLATE BINARY changes no comparison of numbers; without it SQLite seeks by created_at alone and reads past all
 // the rows of that time (the rowid has no collation of its own, so it is left out of the range).
-function selectRange(stateFilter: string, filters: ListFilters): string {
+function rangeOf(index: string, filter: string): string {
   return `
-    SELECT ${SUMMARY_COLUMNS}, t.seq
-    FROM tasks AS t INDEXED BY ${indexOf(filters)}
-    WHERE t.account_seq = @accountId ${stateFilter}
-      ${filters.type ? "AND t.type = @type" : ""}
-      ${filters.tag ? "AND t.tag IS NOT NULL AND t.tag = @tag" : ""}
+    FROM tasks AS t INDEXED BY ${index}
+    WHERE t.account_seq = @accountId AND ${filter}
       AND t.created_at >= @createdAfter AND (t.created_at, t.seq) < (@beforeTime, @beforeSeq COLLATE BINARY)`;
 }
 
-// A tag is nearly always the narrowest filter, then a state.
-function indexOf({ state, type, tag }: ListFilters): string {
-  if (tag) return "tasks_by_tag";
-  return state === "any" && type ? "tasks_by_type" : "tasks_by_state";
+function selectFrom(source: ListSource, columns: string): string {
+  return `
+    ${RANGES[source].map((range) => `SELECT ${columns} ${range}`).join(" UNION ALL ")}
+    ORDER BY created_at DESC, seq DESC`;
 }
 
-/** The reads on tasks that may take long: a filter that few tasks pass reads past all the others. */
-export function taskListReads(connection: Connection) {
-  const select = new Map(
-    Object.entries(LIST_TASKS_BY).map(([name, sql]) => [
-      name,
-      connection.prepare<[object], ListedRow>(sql),
-    ]),
-  );
+/**
+ * A list with one filter or none: each names its index, so that a page begins by a seek and is read in order; a time that
+ * is not limited and a first page have bounds that exclude nothing.
+ */
+export const LIST_TASKS_BY = { all: listTasks("all"), ...eachFilter(listTasks) };
 
-  return {
-    listTasks(query: TaskQuery): TaskPage {
-      const { accountId, state, type, tag, limit } = query;
-      const statement = select.get(nameOf(filtersOf(query)));
-      if (statement === undefined) throw new Error("no statement lists tasks by these filters");
-      const before = boundOf(query);
-      // One row more than asked for tells whether there is a next page.
-      const rows = statement.iterate({
-        ...{ accountId, state, type, tag, limit: limit + 1 },
-        ...{ createdAfter: query.createdAfter ?? 0 },
-        ...{ beforeTime: before.createdAt, beforeSeq: before.seq },
-      });
-      const { page, isLast } = takePage(rows, limit);
-      const last = isLast ? undefined : page.at(-1);
-      const next = last === undefined ? null : { createdAt: last.created_at, seq: last.seq };
-      return { tasks: page.map(toSummary), next };
-    },
-  };
+function listTasks(source: ListSource): string {
+  return `${selectFrom(source, `${SUMMARY_COLUMNS}, t.seq`)} LIMIT @limit`;
+}
+
+const PASSES = `
+  (@type IS NULL OR t.type = @type) AND (@tag IS NULL OR t.tag = @tag)
+  AND (@state IS NULL OR t.state = @state OR t.state = @stateToo)`;
+
+/** A list with several filters, along the index of one of them. */
+export const WALK_TASKS_BY = eachFilter((source) =>
+  walkSql({ candidates: selectFrom(source, "t.created_at, t.seq"), passes: PASSES }),
+);
+
+function eachFilter<Value>(make: (source: ListFilter) => Value): Record<ListFilter, Value> {
+  return { queued: make("queued"), state: make("state"), type: make("type"), tag: make("tag") };
 }
 
 type ListedRow = SummaryRow & { seq: number };
 
-/** The rows of one page: up to `limit` of them, and no more than its bytes admit, but one at least. */
-function takePage(
-  rows: Iterable<ListedRow>,
-  limit: number,
-): { readonly page: readonly ListedRow[]; readonly isLast: boolean } {
-  const page: ListedRow[] = [];
-  let bytes = 0;
-  for (const row of rows) {
-    bytes += Buffer.byteLength(row.data_text);
-    const isFull = page.length === limit || (page.length > 0 && bytes > PAGE_BYTES_MAX);
-    if (isFull) return { page, isLast: false };
-    page.push(row);
+/** The list of an account's tasks, read on the reader thread. */
+export function taskListReads(connection: Connection) {
+  const prepare = (by: ListSource) => connection.prepare<[object], ListedRow>(LIST_TASKS_BY[by]);
+  const select = { all: prepare("all"), ...eachFilter(prepare) };
+  const walks = eachFilter((by) => prepareWalk(connection, WALK_TASKS_BY[by]));
+
+  function list(turn: TaskQuery & ListTurn, source: ListSource): ListPart<TaskCursor> {
+    // One row more than asked for tells whether there is a next page.
+    const rows = select[source].iterate({ ...paramsOf(turn), limit: turn.limit + 1 });
+    const { taken, bytes, isFull } = takeRows(rows, turn);
+    return { tasks: taken.map(toSummary), bytes, next: isFull ? placeOf(taken) : null, isFull };
   }
-  return { page, isLast: true };
+
+  function walk(
+    turn: TaskQuery & ListTurn,
+    along: readonly [Walk, ...Walk[]],
+  ): ListPart<TaskCursor> {
+    const { taken, end, ...found } = walkOn(along, { ...turn, params: paramsOf(turn) });
+    const reached = end === undefined ? null : { createdAt: end[0], seq: end[1] };
+    const next = found.isFull ? (placeOf(taken) ?? turn.after) : reached;
+    return { tasks: taken.map(toSummary), next, ...found };
+  }
+
+  return {
+    /** A part of a page; a whole one unless there are several filters. */
+    listTasks: connection.transaction((turn: TaskQuery & ListTurn): ListPart<TaskCursor> => {
+      const [first, ...others] = filtersOf(turn);
+      if (first === undefined || others.length === 0) return list(turn, first ?? "all");
+      return walk(turn, [walks[first], ...others.map((each) => walks[each])]);
+    }),
+  };
 }
 
-function filtersOf({ state, type, tag }: TaskQuery): ListFilters {
-  const stateFilter = state === null ? "any" : state === "queued" ? "queued" : "one";
-  return { state: stateFilter, type: type !== null, tag: tag !== null };
+// A tag is nearly always the narrowest filter, then a state.
+function filtersOf({ state, type, tag }: TaskQuery): readonly ListFilter[] {
+  const filters: ListFilter[] = [];
+  if (tag !== null) filters.push("tag");
+  if (state !== null) filters.push(state === "queued" ? "queued" : "state");
+  if (type !== null) filters.push("type");
+  return filters;
+}
+
+function paramsOf(query: TaskQuery) {
+  const { accountId, state, type, tag } = query;
+  const before = boundOf(query);
+  return {
+    ...{ accountId, state, type, tag, createdAfter: query.createdAfter ?? 0 },
+    stateToo: state === "queued" ? "delayed" : state,
+    ...{ beforeTime: before.createdAt, beforeSeq: before.seq },
+  };
+}
+
+function placeOf(rows: readonly ListedRow[]): TaskCursor | null {
+  const last = rows.at(-1);
+  return last === undefined ? null : { createdAt: last.created_at, seq: last.seq };
 }
 
 /** The place before which a page begins: the cursor's, or the end of the time asked for when that is earlier. */

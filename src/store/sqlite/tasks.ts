@@ -9,15 +9,7 @@ import {
   type TaskState,
   type TaskSummary,
 } from "../../domain/task.ts";
-import type {
-  CancelOutcome,
-  FoundTask,
-  ReadyPage,
-  ReadyQuery,
-  TaskCancel,
-  TaskPost,
-  TaskPostOutcome,
-} from "../store.ts";
+import type { CancelOutcome, FoundTask, TaskCancel, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { idempotencyWrites } from "./idempotency-keys.ts";
@@ -93,29 +85,6 @@ export const FIND_TASK = `
   LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
   LEFT JOIN task_results AS r ON r.task_seq = t.seq
   WHERE t.id = @id AND t.account_seq = @accountId`;
-
-// One statement per filter, each written so that its partial index is used: the page begins by a seek.
-const LIST_READY = `
-  SELECT ${SUMMARY_COLUMNS}, t.seq
-  FROM tasks AS t INDEXED BY <index>
-  WHERE t.account_seq = @accountId AND t.ready = 1 <filter>
-    AND (t.completed_at, t.seq) > (@completedAt, @seq)
-  ORDER BY t.completed_at, t.seq
-  LIMIT @limit`;
-
-const TAG_FILTER = `AND t.tag IS NOT NULL AND t.tag = @tag`;
-
-export const LIST_READY_BY = {
-  all: listReady("tasks_ready", ""),
-  tag: listReady("tasks_ready_by_tag", TAG_FILTER),
-  type: listReady("tasks_ready_by_type", "AND t.type = @type"),
-  // A tag is nearly always the narrower of the two.
-  tagAndType: listReady("tasks_ready_by_tag", `${TAG_FILTER} AND t.type = @type`),
-} as const;
-
-function listReady(index: string, filter: string): string {
-  return LIST_READY.replace("<index>", index).replace("<filter>", filter);
-}
 
 export interface SummaryRow {
   id: string;
@@ -233,14 +202,6 @@ export function taskReads(connection: Connection) {
   const find = connection.prepare<[object], TaskRow & { ready: number; is_large: number }>(
     FIND_TASK,
   );
-  const select = {
-    all: connection.prepare<[object], SummaryRow & { seq: number }>(LIST_READY_BY.all),
-    tag: connection.prepare<[object], SummaryRow & { seq: number }>(LIST_READY_BY.tag),
-    type: connection.prepare<[object], SummaryRow & { seq: number }>(LIST_READY_BY.type),
-    tagAndType: connection.prepare<[object], SummaryRow & { seq: number }>(
-      LIST_READY_BY.tagAndType,
-    ),
-  };
 
   return {
     /** A task that is not large; `large` for one that is. */
@@ -250,27 +211,7 @@ export function taskReads(connection: Connection) {
       if (row.is_large === 1) return "large";
       return { task: toTask(row), isReady: row.ready === 1 };
     },
-
-    listReady(query: ReadyQuery): ReadyPage {
-      const { accountId, tag, type, limit } = query;
-      const after = query.after ?? { completedAt: -1, seq: -1 };
-      // One row more than asked for tells whether there is a next page.
-      const rows = select[readyFilter(query)].all({
-        ...{ accountId, tag, type, limit: limit + 1 },
-        ...{ completedAt: after.completedAt, seq: after.seq },
-      });
-      const page = rows.slice(0, limit);
-      const last = rows.length > limit ? page.at(-1) : undefined;
-      const next =
-        last === undefined ? null : { completedAt: last.completed_at ?? 0, seq: last.seq };
-      return { tasks: page.map(toSummary), next };
-    },
   };
-}
-
-function readyFilter(query: ReadyQuery): keyof typeof LIST_READY_BY {
-  if (query.tag === null) return query.type === null ? "all" : "type";
-  return query.type === null ? "tag" : "tagAndType";
 }
 
 /** A row of {@link TASK_COLUMNS} as the domain knows it. */
