@@ -1,5 +1,6 @@
 import { dashboardFiles } from "./assets.ts";
 import type { Config } from "./config.ts";
+import type { LoopDelay } from "./daemon-loop-watch.ts";
 import { StorageWatch } from "./daemon-storage.ts";
 import { runnerTypes, shownRunners, systemSource } from "./daemon-system.ts";
 import type { SteadyClock } from "./domain/clock.ts";
@@ -34,6 +35,7 @@ export interface ApiParts {
   readonly parser: Pick<Parser, "bodies">;
   /** The last lines of the log. */
   readonly recentLog?: () => readonly LogLine[];
+  readonly loopDelay?: () => LoopDelay;
 }
 
 export interface Api {
@@ -52,6 +54,9 @@ export interface Api {
 const REDELIVERIES_PER_MINUTE = 30;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
+
+// Of a daemon in somebody else's process.
+const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
 export async function createApi(parts: ApiParts): Promise<Api> {
@@ -80,7 +85,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     ...{ failedAuthentications: gate.failedAuthentications, isAccepting, hasRoom },
     shortage: () => storage.shortage(),
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
-    systemFacts: systemSource({ recentLog: () => [], ...parts, url: () => state.url }),
+    systemFacts: systemSource({ ...UNWATCHED, ...parts, url: () => state.url }),
     notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
   });
   const pages = config.dashboard ? dashboardFiles : null;

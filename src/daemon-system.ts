@@ -5,6 +5,7 @@ import { version } from "./assets.ts";
 import type { Config, TypeConfig } from "./config.ts";
 import { tomlText } from "./config/sample.ts";
 import { shownRows, typeKey } from "./config/shown-setting.ts";
+import type { LoopDelay } from "./daemon-loop-watch.ts";
 import type { Clock } from "./domain/clock.ts";
 import type { LogLine } from "./domain/log.ts";
 import type { RunnerType } from "./http/operations/operator-runners.ts";
@@ -22,6 +23,8 @@ export interface SystemParts {
   /** What the daemon listens on, once it does. */
   readonly url: () => string;
   readonly recentLog: () => readonly LogLine[];
+  /** Null where the event loop is not watched. */
+  readonly loopDelay: () => LoopDelay | null;
 }
 
 /** What the operator is shown; asks the machine anew each time. */
@@ -50,6 +53,7 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
       database: { path: file, bytes, walBytes, dataBytes },
       disk,
       memory: { rssBytes: rss, heapBytes: heapUsed },
+      eventLoop: parts.loopDelay(),
       log: parts.recentLog(),
     };
   };

@@ -3,6 +3,7 @@ import { createApi, type Api } from "./daemon-api.ts";
 import { openClock } from "./daemon-clock.ts";
 import { createEngine } from "./daemon-engine.ts";
 import { FileWatch } from "./daemon-file-watch.ts";
+import type { LoopDelay } from "./daemon-loop-watch.ts";
 import { acquireInstanceLock, openDaemonStore } from "./daemon-store.ts";
 import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./daemon-tls.ts";
 import { policySource } from "./daemon-url.ts";
@@ -28,6 +29,8 @@ export interface DaemonOptions {
   readonly log: Logger;
   /** The last lines of that log, newest last; without it the operator is shown none. */
   readonly recentLog?: () => readonly LogLine[];
+  /** How late this process's event loop is; without it the operator is not shown. */
+  readonly loopDelay?: () => LoopDelay;
   /**
    * What starts the process that runs commands on the machine's clock. Without it the daemon's own process
    * runs them, on the daemon's clock: see `CommandHost` for what that costs.

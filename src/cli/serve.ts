@@ -1,6 +1,7 @@
 import { commandHost, version } from "../assets.ts";
 import type { Config } from "../config.ts";
 import { createSignInLink, dashboardUrl } from "../daemon-link.ts";
+import { LoopWatch, type LoopDelay } from "../daemon-loop-watch.ts";
 import { warnOfRisks } from "../daemon-warnings.ts";
 import {
   DatabaseError,
@@ -53,8 +54,14 @@ export async function serve(config: Config): Promise<void> {
 
 async function start(config: Config, log: RecentLogger): Promise<Daemon> {
   const recentLog = log.recent;
+  const watch = new LoopWatch({ now: () => systemClock.monotonic(), log });
+  const loopDelay = (): LoopDelay => watch.delay();
   try {
-    return await startDaemon({ config, clock: systemClock, log, recentLog, commandHost });
+    const parts = { config, clock: systemClock, log, recentLog, loopDelay, commandHost };
+    const daemon = await startDaemon(parts);
+    // What a start takes is nobody's delay.
+    watch.start();
+    return daemon;
   } catch (error) {
     if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
     const isExpected = EXPECTED.some((kind) => error instanceof kind);

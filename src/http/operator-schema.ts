@@ -121,6 +121,10 @@ export const SYSTEM_FIELDS: Readonly<Record<string, JsonSchema>> = {
   }),
   disk: objectSchema({ free_bytes: nullable(BYTES), total_bytes: nullable(BYTES) }),
   memory: objectSchema({ rss_bytes: BYTES, heap_bytes: BYTES }),
+  event_loop: nullable({
+    ...objectSchema({ p99_delay_ms: COUNT, worst_delay_ms: COUNT }),
+    description: "How late it was in the last minute. Null where it is not watched.",
+  }),
   status: objectSchema({
     status: { type: "string", enum: ["operational", "degraded", "down"] },
     components: schemaRef("StatusComponents"),

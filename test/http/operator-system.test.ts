@@ -29,6 +29,8 @@ test("the system is shown as it is", async (t) => {
   assert.ok(Number(shown.disk["total_bytes"]) >= Number(shown.disk["free_bytes"]));
   assert.ok(Number(shown.memory["rss_bytes"]) > Number(shown.memory["heap_bytes"]));
   const components = { api: "operational", runners: "operational", webhooks: "operational" };
+  // It is not this daemon's alone: see the program's below.
+  assert.equal(shown["event_loop"], null);
   assert.deepEqual(shown["status"], { status: "operational", components });
 });
 
@@ -113,5 +115,7 @@ test("the program shows its own log, whatever its form, from its first line on",
     ],
   );
   assert.equal(fields.log[0]?.facts, "target=127.0.0.1");
+  const { event_loop: loop } = fields as unknown as { event_loop: Record<string, number> };
+  assert.ok(Number(loop["worst_delay_ms"]) >= Number(loop["p99_delay_ms"]));
   assert.equal((await program.stop()).code, 0);
 });

@@ -92,7 +92,7 @@ function Fact({ name, children }: FactProps) {
   );
 }
 
-function Storage({ facts: { database, disk, memory } }: FactsProps) {
+function Storage({ facts: { database, disk, memory, event_loop: loop } }: FactsProps) {
   return (
     <Panel title="Storage and memory">
       <dl class="facts panel-body">
@@ -114,6 +114,12 @@ function Storage({ facts: { database, disk, memory } }: FactsProps) {
           {bytesText(memory.rss_bytes)}{" "}
           <span class="hint">{bytesText(memory.heap_bytes)} of it JavaScript’s heap</span>
         </Fact>
+        {loop !== null && (
+          <Fact name="Delay">
+            {loop.p99_delay_ms} ms (p99), {loop.worst_delay_ms} ms at worst{" "}
+            <span class="hint">before the process gets to anything, in the last minute</span>
+          </Fact>
+        )}
       </dl>
     </Panel>
   );

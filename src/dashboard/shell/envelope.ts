@@ -317,6 +317,10 @@ export interface SystemEnvelope {
   };
   readonly disk: { readonly free_bytes: number | null; readonly total_bytes: number | null };
   readonly memory: { readonly rss_bytes: number; readonly heap_bytes: number };
+  readonly event_loop: {
+    readonly p99_delay_ms: number;
+    readonly worst_delay_ms: number;
+  } | null;
   readonly status: {
     readonly status: string;
     readonly components: Readonly<Record<string, string>>;

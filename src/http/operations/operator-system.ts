@@ -26,6 +26,8 @@ export interface SystemFacts {
   /** Null where the file system does not say. */
   readonly disk: { readonly freeBytes: number | null; readonly totalBytes: number | null };
   readonly memory: { readonly rssBytes: number; readonly heapBytes: number };
+  /** How late it was in the last minute; null where it is not watched. */
+  readonly eventLoop: { readonly p99Ms: number; readonly worstMs: number } | null;
   readonly settings: readonly SystemSetting[];
   /** Newest last. */
   readonly log: readonly LogLine[];
@@ -70,7 +72,7 @@ export function systemShow({ systemFacts, serviceStatus }: OperatorSystemDeps): 
 }
 
 function systemDocument(facts: SystemFacts, { status, components }: ServiceStatus) {
-  const { version, node, sqlite, platform, pid, url, database, disk, memory } = facts;
+  const { version, node, sqlite, platform, pid, url, database, disk, memory, eventLoop } = facts;
   return {
     ...{ version, node, sqlite, platform, pid },
     started_at: timeText(facts.startedAt),
@@ -82,6 +84,10 @@ function systemDocument(facts: SystemFacts, { status, components }: ServiceStatu
     },
     disk: { free_bytes: disk.freeBytes, total_bytes: disk.totalBytes },
     memory: { rss_bytes: memory.rssBytes, heap_bytes: memory.heapBytes },
+    event_loop: eventLoop && {
+      p99_delay_ms: eventLoop.p99Ms,
+      worst_delay_ms: eventLoop.worstMs,
+    },
     status: { status, components },
     settings: facts.settings.map(({ key, value, source, isDefault }) => {
       return { key, value, source, is_default: isDefault };

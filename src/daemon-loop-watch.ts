@@ -1,0 +1,79 @@
+import type { Logger } from "./domain/log.ts";
+
+/** How late the event loop was in the last minute, in milliseconds: what everybody waited for beside his own request. */
+export interface LoopDelay {
+  /** In 99 of 100 moments it was no later than this. */
+  readonly p99Ms: number;
+  readonly worstMs: number;
+}
+
+export interface LoopWatchDeps {
+  /** The machine's monotonic time in milliseconds: a loop is late by no other clock. */
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+// Ten a second cost nothing that can be measured.
+const LOOK_MS = 100;
+const MINUTE_MS = 60_000;
+const KEPT = MINUTE_MS / LOOK_MS;
+// Longer than anything here should take, shorter than what clients give up after.
+const LATE_MS = 200;
+
+/** Watches how late the event loop is, and says so in the log: a line a minute at most, at the end of the minute. */
+export class LoopWatch {
+  readonly #deps: LoopWatchDeps;
+  readonly #delays = new Float64Array(KEPT);
+  #count = 0;
+  #lookedAt: number;
+  #minuteAt: number;
+  #late = { times: 0, longestMs: 0 };
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(deps: LoopWatchDeps) {
+    this.#deps = deps;
+    this.#lookedAt = deps.now();
+    this.#minuteAt = this.#lookedAt;
+  }
+
+  /** Looks until `stop`; holds up no end of the process. */
+  start(): void {
+    this.#lookedAt = this.#deps.now();
+    this.#timer = setInterval(() => this.look(), LOOK_MS).unref();
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+  }
+
+  /** To be called when {@link LOOK_MS} have passed: how much later that is. */
+  look(): void {
+    const now = this.#deps.now();
+    const delayMs = Math.max(0, now - this.#lookedAt - LOOK_MS);
+    this.#lookedAt = now;
+    // The looks that were missed would have found it late too, each by less.
+    for (let left = delayMs, i = 0; left >= 0 && i < KEPT; left -= LOOK_MS, i++) {
+      this.#delays[this.#count++ % KEPT] = left;
+    }
+    if (delayMs > LATE_MS) {
+      const longestMs = Math.max(this.#late.longestMs, delayMs);
+      this.#late = { times: this.#late.times + 1, longestMs };
+    }
+    if (now - this.#minuteAt >= MINUTE_MS) this.#endMinute(now);
+  }
+
+  delay(): LoopDelay {
+    const sorted = this.#delays.slice(0, this.#count).sort();
+    const p99 = sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0;
+    return { p99Ms: Math.round(p99), worstMs: Math.round(sorted.at(-1) ?? 0) };
+  }
+
+  #endMinute(now: number): void {
+    const { times, longestMs } = this.#late;
+    this.#minuteAt = now;
+    this.#late = { times: 0, longestMs: 0 };
+    if (times === 0) return;
+    const facts = { longest_ms: Math.round(longestMs), times };
+    this.#deps.log.warn(facts, `everything stood still for more than ${LATE_MS} ms`);
+  }
+}
