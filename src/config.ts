@@ -13,6 +13,7 @@ import { parseTypes } from "./config/type.ts";
 import type { TypeConfig } from "./config/type.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList } from "./domain/allow-list.ts";
 import type { AllowList } from "./domain/allow-list.ts";
+import type { AccountLimits } from "./domain/quota.ts";
 
 export type { ConfigProblem } from "./config/layer.ts";
 export type { Marketplace } from "./config/marketplace.ts";
@@ -81,9 +82,9 @@ export interface LimitConfig {
   readonly resultBytes: number;
   /** Operations that may wait for the store's writer. */
   readonly writeBacklog: number;
-  /** Per account; 0 is no limit, as in the next two. */
-  readonly requestsPerMinute: number;
-  /** Per client address. */
+  /** Of each account that has none of its own. */
+  readonly account: AccountLimits;
+  /** Per client address; 0 is no limit, as in the next. */
   readonly failedAuthenticationsPerMinute: number;
   /** Per client address. */
   readonly accessRequestsPerHour: number;
@@ -230,7 +231,12 @@ function readLimits(read: SettingReader): LimitConfig {
     tasksPerPost: read(SETTINGS.limitsTasksPerPost),
     resultBytes: read(SETTINGS.limitsResult),
     writeBacklog: read(SETTINGS.limitsWriteBacklog),
-    requestsPerMinute: read(SETTINGS.limitsRequestsPerMinute),
+    account: Object.freeze({
+      bytes: read(SETTINGS.limitsAccountBytes),
+      openTasks: read(SETTINGS.limitsAccountOpenTasks),
+      requestsPerMinute: read(SETTINGS.limitsRequestsPerMinute),
+      tasksPerMinute: read(SETTINGS.limitsAccountTasksPerMinute),
+    }),
     failedAuthenticationsPerMinute: read(SETTINGS.limitsFailedAuthentications),
     accessRequestsPerHour: read(SETTINGS.limitsAccessRequests),
     connections: read(SETTINGS.limitsConnections),

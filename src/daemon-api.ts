@@ -165,7 +165,7 @@ function createGate(
       ...perMinute,
       limit: limits.failedAuthenticationsPerMinute,
     }),
-    requests: new RateLimiter({ ...perMinute, limit: limits.requestsPerMinute }),
+    requests: new RateLimiter({ ...perMinute, limit: limits.account.requestsPerMinute }),
   };
 }
 

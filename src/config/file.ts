@@ -108,11 +108,13 @@ function sortTable(
     if (FILE_KEYS.includes(key)) layer.set(key, { raw, source, folder });
     else report(key, unknownNameMessage(key, { what: "key", others: TABLES }));
   };
+  const placeOne = (key: string, value: unknown): void => {
+    if (!SETTING_SECTIONS.includes(key)) place(key, value);
+    else if (!isTable(value)) report(key, `${key} must be a table: [${key}]`);
+    else for (const [name, raw] of Object.entries(value)) placeOne(`${key}.${keyPart(name)}`, raw);
+  };
   for (const [name, value] of Object.entries(table)) {
-    if (OPEN_TABLES.includes(name)) continue;
-    if (!SETTING_SECTIONS.includes(name)) place(keyPart(name), value);
-    else if (!isTable(value)) report(name, `${name} must be a table: [${name}]`);
-    else for (const [key, raw] of Object.entries(value)) place(`${name}.${keyPart(key)}`, raw);
+    if (!OPEN_TABLES.includes(name)) placeOne(keyPart(name), value);
   }
   const given = (name: string): Given | undefined =>
     name in table ? { raw: table[name], source, folder } : undefined;

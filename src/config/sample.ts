@@ -1,4 +1,4 @@
-import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
+import { sectionOf, SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 import type { Setting } from "./setting.ts";
 
 /**
@@ -8,9 +8,9 @@ import type { Setting } from "./setting.ts";
 export function sampleFile(): string {
   const settings = SETTING_LIST.filter(({ inFile }) => inFile);
   // TOML has the keys without a section before the first section, or they would belong to it.
-  const plain = settings.filter(({ key }) => !key.includes("."));
+  const plain = settings.filter((setting) => sectionOf(setting) === "");
   const sections = SETTING_SECTIONS.map((section) => {
-    const own = settings.filter(({ key }) => key.startsWith(`${section}.`));
+    const own = settings.filter((setting) => sectionOf(setting) === section);
     return [`[${section}]`, "", ...own.map(settingText)].join("\n");
   });
   return [HEAD, ...plain.map(settingText), ...sections, EXAMPLES].join("\n");

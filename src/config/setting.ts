@@ -150,6 +150,19 @@ export const SETTINGS = {
     default: 0,
     description: "Requests of one account in a minute; 0 is no limit",
   }),
+  limitsAccountBytes: setting("limits.account.bytes", sizeBetween(0, 2 ** 50), {
+    default: "10GiB",
+    description: "Data of one account from which its posts are refused; 0 is no limit",
+  }),
+  limitsAccountOpenTasks: setting("limits.account.open_tasks", integerBetween(0, 1_000_000_000), {
+    default: 1_000_000,
+    description: "Tasks of one account that wait or run at once; 0 is no limit",
+  }),
+  limitsAccountTasksPerMinute: setting(
+    "limits.account.tasks_per_minute",
+    integerBetween(0, 1_000_000_000),
+    { default: 0, description: "Tasks that one account posts in a minute; 0 is no limit" },
+  ),
   limitsFailedAuthentications: setting(
     "limits.failed_authentications_per_minute",
     integerBetween(0, 1_000_000),
@@ -200,14 +213,15 @@ export const SETTINGS = {
 /** {@link SETTINGS} in the order of its rows, for help texts, checks and documents. */
 export const SETTING_LIST: readonly Setting[] = Object.freeze(Object.values(SETTINGS));
 
-/** Sections of the file that hold settings: `webhooks`, `limits`, `log`. */
+/** Sections of the file that hold settings: `webhooks`, `limits`, `limits.account`, `log`. */
 export const SETTING_SECTIONS: readonly string[] = Object.freeze([
-  ...new Set(
-    SETTING_LIST.filter(({ key }) => key.includes(".")).map(({ key }) =>
-      key.slice(0, key.indexOf(".")),
-    ),
-  ),
+  ...new Set(SETTING_LIST.map(sectionOf).filter((section) => section !== "")),
 ]);
+
+/** The section of the file that a setting stands in; empty for those above the first section. */
+export function sectionOf({ key }: Pick<Setting, "key">): string {
+  return key.slice(0, Math.max(0, key.lastIndexOf(".")));
+}
 
 /** The three ways to name a setting. */
 type Spelling = "key" | "flag" | "variable";

@@ -1,4 +1,5 @@
 import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
+import type { AccountLimits } from "../../domain/quota.ts";
 import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
@@ -10,18 +11,17 @@ import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 
 /** What an account may do, as user_data shows it. */
-export interface AccountLimits {
+export interface ShownLimits {
   readonly bodyBytes: number;
   readonly tasksPerPost: number;
   readonly resultBytes: number;
-  /** 0 is no limit. */
-  readonly requestsPerMinute: number;
+  readonly account: AccountLimits;
 }
 
 export interface UserDataDeps {
   readonly store: Pick<Store, "findAccountData">;
   readonly keyUsage: UsageNotes<string>;
-  readonly limits: AccountLimits;
+  readonly limits: ShownLimits;
   readonly retentionDays: number;
 }
 
@@ -88,11 +88,11 @@ const DOC: Operation["doc"] = {
   codes: [],
 };
 
-function limitsDocument(limits: AccountLimits) {
+function limitsDocument(limits: ShownLimits) {
   return {
     body_bytes: limits.bodyBytes,
     tasks_per_post: limits.tasksPerPost,
     result_bytes: limits.resultBytes,
-    requests_per_minute: limits.requestsPerMinute,
+    requests_per_minute: limits.account.requestsPerMinute,
   };
 }
