@@ -12,7 +12,12 @@ CREATE TABLE accounts (
   -- The secret that will sign after a rotation; NULL unless one is going on.
   webhook_secret_next TEXT,
   created_at          INTEGER NOT NULL,
-  disabled_at         INTEGER
+  disabled_at         INTEGER,
+  -- What it may take up; NULL: what the configuration says for all. 0 is no limit.
+  bytes_max           INTEGER,
+  open_tasks_max      INTEGER,
+  requests_per_minute INTEGER,
+  tasks_per_minute    INTEGER
 ) STRICT;
 
 CREATE TABLE keys (
@@ -106,8 +111,9 @@ CREATE INDEX tasks_expiring ON tasks (erase_at) WHERE erase_at IS NOT NULL;
 
 -- How many tasks an account has in each state of their rows (clients see `delayed` as queued); `ready` counts those in
 -- tasks_ready, `retrying` the deliveries that failed and will be tried again, `undelivered` those that are given up or
--- refused; `ever_webhook`, `ever_delivered` and `ever_collected` have a row, for good, once there was one. Kept up in the
--- transaction that changes a task: counting a million rows takes 60 ms.
+-- refused, `bytes` what all its tasks take (src/store/sqlite/task-bytes.ts); `ever_webhook`, `ever_delivered` and
+-- `ever_collected` have a row, for good, once there was one. Kept up in the transaction that changes a task: counting a
+-- million rows takes 60 ms.
 CREATE TABLE task_counts (
   account_seq INTEGER NOT NULL REFERENCES accounts (seq),
   state       TEXT    NOT NULL,

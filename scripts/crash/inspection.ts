@@ -1,3 +1,4 @@
+import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import { DatabaseView } from "../database-view.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -34,6 +35,11 @@ const WRONG_COUNTS = `
       SELECT t.account_seq, 'undelivered', -1
       FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
       WHERE d.state IN ('given_up', 'refused')
+      UNION ALL
+      SELECT t.account_seq, 'bytes', -(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES})
+      FROM tasks AS t
+      LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
+      LEFT JOIN task_results AS r ON r.task_seq = t.seq
     )
     GROUP BY account_seq, state
     HAVING sum(count) <> 0

@@ -5,7 +5,7 @@ import type { DeliveryKind } from "../domain/delivery.ts";
 /** Whose numbers: an account's, or (null) those of all accounts together. */
 export type Scope = number | null;
 
-/** How many tasks are in a state, or ready; how many deliveries are tried again, or will not be. */
+/** How many tasks are in a state, or ready; how many deliveries are tried again, or will not be; what all of it takes. */
 export interface WorkCounts {
   /** Those that may run now. */
   readonly queued: number;
@@ -20,6 +20,8 @@ export interface WorkCounts {
   readonly retrying: number;
   /** Deliveries that are given up or refused now: neither sent again since, nor erased. */
   readonly undelivered: number;
+  /** Of the texts of all tasks, in UTF-8, with what each takes beside. */
+  readonly bytes: number;
 }
 
 /** What was counted in a step of time. */

@@ -10,6 +10,9 @@ import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
 const SCHEMA = readFileSync(join(import.meta.dirname, "..", "..", "schema.sql"), "utf8");
 
+// Of `{}`, with what a task takes beside its texts.
+const BYTES = 2 + 512;
+
 /** A database with one task, `done` in that state, and one postback with one attempt; then what else is to be done to it. */
 function databaseWith(
   t: TestContext,
@@ -28,7 +31,8 @@ function databaseWith(
     INSERT INTO accounts (seq, login, webhook_secret, created_at) VALUES (1, 'a', 's', 0);
     INSERT INTO tasks (seq, id, account_seq, state, status_code, created_at, runs, data_text)
       VALUES (1, 'done', 1, '${taskState}', 20000, 0, 2, '{}');
-    INSERT INTO task_counts (account_seq, state, count) VALUES (1, '${taskState}', 1), (1, 'queued', 0);
+    INSERT INTO task_counts (account_seq, state, count) 
+      VALUES (1, '${taskState}', 1), (1, 'queued', 0), (1, 'bytes', ${BYTES});
     INSERT INTO traffic (account_seq, step_ms, at, posted, completed, cancelled)
       SELECT value, 60000, 0, 1, ${Number(taskState === "completed")}, ${Number(taskState === "cancelled")}
       FROM json_each('[0, 1]');
@@ -142,9 +146,8 @@ test("a state that is counted wrongly, or not at all, is a fault", (t) => {
   const wrong = databaseWith(t, { change: "UPDATE task_counts SET count = 2 WHERE count = 1;" });
   const none = databaseWith(t, { change: "DELETE FROM task_counts;" });
 
-  for (const file of [wrong, none]) {
-    assert.deepEqual(inspectAnytime(file, NOTHING), ["1 states of an account are counted wrongly"]);
-  }
+  assert.deepEqual(inspectAnytime(wrong, NOTHING), ["1 states of an account are counted wrongly"]);
+  assert.deepEqual(inspectAnytime(none, NOTHING), ["2 states of an account are counted wrongly"]);
 });
 
 test("a task that is to start later and is counted as one that waits is a fault", (t) => {
@@ -153,11 +156,28 @@ test("a task that is to start later and is counted as one that waits is a fault"
       UPDATE tasks SET state = 'delayed';
       UPDATE traffic SET completed = 0;
       DELETE FROM task_counts;
-      INSERT INTO task_counts VALUES (1, 'queued', 1);`,
+      INSERT INTO task_counts VALUES (1, 'queued', 1), (1, 'bytes', ${BYTES});`,
   });
 
   const faults = ["2 states of an account are counted wrongly"];
   assert.deepEqual(inspectAnytime(file, NOTHING), faults);
+});
+
+test("a byte too many or too few of any text of a task is a fault", (t) => {
+  const texts = (input: string, bytes: number) =>
+    databaseWith(t, {
+      change: `
+        INSERT INTO task_inputs VALUES (1, '${input}');
+        INSERT INTO task_results VALUES (1, '12', '345');
+        UPDATE task_counts SET count = ${bytes} WHERE state = 'bytes';`,
+    });
+
+  const bytes = BYTES + 4 + 2 + 3;
+  assert.deepEqual(inspectAnytime(texts('"ä"', bytes), NOTHING), []);
+  for (const wrong of [texts('"ä"', bytes - 1), texts('"a"', bytes)]) {
+    const faults = ["1 states of an account are counted wrongly"];
+    assert.deepEqual(inspectAnytime(wrong, NOTHING), faults);
+  }
 });
 
 test("what is ready, tried again or undelivered and counted wrongly is a fault; what was ever done is not counted again", (t) => {

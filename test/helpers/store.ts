@@ -13,6 +13,7 @@ import type { LeaseRef } from "../../src/domain/lease.ts";
 import type { RetentionEnd } from "../../src/domain/retention.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
+import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import type {
   AttemptRecord,
   ClaimedAttempt,
@@ -121,6 +122,9 @@ export function newTask(overrides: Partial<NewTask> = {}): NewTask {
     ...overrides,
   };
 }
+
+/** What {@link newTask} takes of its account's bytes. */
+export const NEW_TASK_BYTES = TASK_OVERHEAD_BYTES + newTask().dataText.length;
 
 /** A task that was refused for an unknown field. */
 export function newRefusedTask(overrides: Partial<RefusedTask> = {}): RefusedTask {

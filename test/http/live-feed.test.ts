@@ -15,7 +15,7 @@ import { EventReader, type StreamMessage } from "./event-stream.ts";
 
 const COUNTS: WorkCounts = {
   ...{ queued: 0, delayed: 0, running: 0, completed: 0, failed: 0, cancelled: 0 },
-  ...{ ready: 0, retrying: 0, undelivered: 0 },
+  ...{ ready: 0, retrying: 0, undelivered: 0, bytes: 0 },
 };
 
 /** A feed on a store of the test's making; `reads` are the scopes that were counted. */

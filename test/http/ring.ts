@@ -80,7 +80,7 @@ export const SOUND: UsedStore = {
   finishRotation: async () => "finished",
   countWork: async () => ({
     ...{ queued: 0, delayed: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
-    ...{ ready: 1, retrying: 0, undelivered: 0 },
+    ...{ ready: 1, retrying: 0, undelivered: 0, bytes: 0 },
   }),
   findTraffic: async () => ({ steps: [], durations: [] }),
   listHostTraffic: async () => ({ hosts: [], isWhole: true }),

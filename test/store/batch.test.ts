@@ -14,7 +14,7 @@ import { migrate } from "../../src/store/sqlite/migrate.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
 import { OpenFiles } from "../../src/store/sqlite/open-files.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
-import { newAccount, newDatabaseFile, newPost, newTask } from "../helpers/store.ts";
+import { NEW_TASK_BYTES, newAccount, newDatabaseFile, newPost, newTask } from "../helpers/store.ts";
 
 interface Runner {
   readonly runner: BatchRunner;
@@ -244,7 +244,9 @@ test("counts the tasks of a batch once, however often it was tried and whatever 
   assert.equal(runner.run(batch).kind, "committed");
 
   const sql = "SELECT state, count FROM task_counts WHERE count <> 0 ORDER BY state";
+  const texts = JSON.stringify("x".repeat(100_000)).length + 2;
   assert.deepEqual(openOther(t, file).prepare(sql).all(), [
+    { state: "bytes", count: 3 * NEW_TASK_BYTES + texts },
     { state: "queued", count: 2 },
     { state: "running", count: 1 },
   ]);

@@ -4,8 +4,10 @@ import { test } from "node:test";
 import fc from "fast-check";
 
 import { ANY_TASK } from "../../src/domain/task-search.ts";
-import type { Attempt, WorkCounts } from "../../src/store/store.ts";
+import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
+import type { Attempt, FoundTask, WorkCounts } from "../../src/store/store.ts";
 import {
+  NEW_TASK_BYTES,
   giveUpAll,
   retainedUntil,
   newFinish,
@@ -34,6 +36,7 @@ const NOTHING: WorkCounts = {
   ready: 0,
   retrying: 0,
   undelivered: 0,
+  bytes: 0,
 };
 
 /** The part of the conformance suite that is about how much there is of everything. */
@@ -79,8 +82,11 @@ export function exerciseCounts(open: OpenStore): void {
     assert.deepEqual(await Promise.all(accounts.map((id) => reopened.countWork(id))), before);
     await giveUpAll(reopened);
     while ((await reopened.eraseExpired({ now: T0 + 9 * RETENTION_MS, max: 100 })) > 0) continue;
-    const { ready, retrying, undelivered } = await reopened.countWork(null);
+    const { ready, retrying, undelivered, bytes } = await reopened.countWork(null);
     assert.deepEqual([ready, retrying, undelivered], [0, 0, 0]);
+    const after = { ...world, store: reopened };
+    const left = sumOf(await Promise.all(accounts.map((id) => recount(after, id))));
+    assert.equal(bytes, left.bytes);
   });
 
   test("counts a task that is to start later apart from those that wait, until its time has come", async (t) => {
@@ -101,15 +107,18 @@ export function exerciseCounts(open: OpenStore): void {
       queued: 1,
       delayed: 1,
       cancelled: 1,
+      bytes: 3 * NEW_TASK_BYTES,
     });
-    assert.deepEqual(await store.countWork(bob), { ...NOTHING, delayed: 1 });
+    const ofBob = { ...NOTHING, bytes: NEW_TASK_BYTES };
+    assert.deepEqual(await store.countWork(bob), { ...ofBob, delayed: 1 });
     const data = await store.findAccountData({ accountId: bob, revokedMax: 0 });
     assert.equal(data?.taskCounts.queued, 1);
     assert.equal((await store.findFirstSteps(bob)).hasPosted, true);
 
     assert.equal(await store.releaseDelayed({ now: T0 + 5000, max: 9 }), 2);
-    assert.deepEqual(await store.countWork(ada), { ...NOTHING, queued: 2, cancelled: 1 });
-    assert.deepEqual(await store.countWork(bob), { ...NOTHING, queued: 1 });
+    const ofAda = { ...NOTHING, bytes: 3 * NEW_TASK_BYTES };
+    assert.deepEqual(await store.countWork(ada), { ...ofAda, queued: 2, cancelled: 1 });
+    assert.deepEqual(await store.countWork(bob), { ...ofBob, queued: 1 });
 
     const [claimed] = await store.claimTasks({ type: "echo", max: 1, now: T0 + 5000 });
     assert(claimed !== undefined);
@@ -201,6 +210,8 @@ async function recount({ store, ids }: World, accountId: number): Promise<WorkCo
     }
   }
   const states: Partial<WorkCounts> = Object.fromEntries(await Promise.all(counted));
+  const all = await store.listTasks(taskQuery(accountId, { limit: 10_000 }));
+  const sizes = all.tasks.map(async ({ id }) => sizeOf(await store.findTask({ accountId, id })));
   return {
     ...NOTHING,
     ...states,
@@ -209,7 +220,15 @@ async function recount({ store, ids }: World, accountId: number): Promise<WorkCo
     ready: tasks.length,
     retrying,
     undelivered,
+    bytes: (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0),
   };
+}
+
+function sizeOf(found: FoundTask | null): number {
+  assert(found !== null);
+  const { dataText, inputText, resultText, errorText } = found.task;
+  const texts = [dataText, inputText ?? "", resultText ?? "", errorText ?? ""];
+  return TASK_OVERHEAD_BYTES + Buffer.byteLength(texts.join(""));
 }
 
 /** How many retries of its series an attempt had used up when it started: interrupted ones use none. */

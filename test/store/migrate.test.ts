@@ -26,8 +26,10 @@ import {
   type Migration,
 } from "../../src/store/sqlite/migration-steps.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import { newOrder, placeOrder } from "../helpers/delivery.ts";
 import {
+  NEW_TASK_BYTES,
   newAccount,
   newDatabaseFile,
   newLeaseClaim,
@@ -356,7 +358,15 @@ test("brings a file of the fourth version to the schema of a new one, with all t
   await assertLikeNew(t, file);
   assert.equal(existsSync(`${file}.v4.bak`), true);
   const none = { queued: 0, delayed: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
-  const ada = { ...none, completed: 3, failed: 2, ready: 3, retrying: 2, undelivered: 2 };
+  const ada = {
+    ...none,
+    completed: 3,
+    failed: 2,
+    ready: 3,
+    retrying: 2,
+    undelivered: 2,
+    bytes: 5 * NEW_TASK_BYTES,
+  };
   const bob = {
     ...none,
     queued: 1,
@@ -365,10 +375,11 @@ test("brings a file of the fourth version to the schema of a new one, with all t
     ready: 1,
     retrying: 1,
     undelivered: 0,
+    bytes: 4 * NEW_TASK_BYTES,
   };
   assert.deepEqual(await store.countWork(1), ada);
   assert.deepEqual(await store.countWork(2), bob);
-  const eve = { ...none, delayed: 1, ready: 0, retrying: 0, undelivered: 0 };
+  const eve = { ...none, delayed: 1, ready: 0, retrying: 0, undelivered: 0, bytes: NEW_TASK_BYTES };
   assert.deepEqual(await store.countWork(3), eve);
   const data = await store.findAccountData({ accountId: 2, revokedMax: 0 });
   assert.equal(data?.taskCounts.queued, 3);
@@ -381,6 +392,7 @@ test("brings a file of the fourth version to the schema of a new one, with all t
     ready: 4,
     retrying: 3,
     undelivered: 2,
+    bytes: 10 * NEW_TASK_BYTES,
   };
   assert.deepEqual(await store.countWork(null), all);
   const done = { hasPosted: true, hasCompleted: true, hasWebhook: true };
@@ -419,6 +431,33 @@ test("brings a file of the fifth version to the schema of a new one, with what i
   assert.equal(await store.eraseExpired({ now: T0 + RETENTION_MS - 1, max: 9 }), 0);
   assert.equal(await store.eraseExpired({ now: T0 + RETENTION_MS, max: 9 }), 1);
   assert.equal(await store.findTask({ accountId: 1, id: "ended" }), null);
+});
+
+const SIXTH_SCHEMA = readFileSync(new URL("../fixtures/schema-v6.sql", import.meta.url), "utf8");
+
+test("brings a file of the sixth version to the schema of a new one, and counts what each account has in it", async (t) => {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: SIXTH_SCHEMA, version: 6, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at)
+    VALUES ('ada', 's', 1), ('bob', 's', 1), ('eve', 's', 1);
+    INSERT INTO tasks (id, account_seq, state, status_code, created_at, data_text)
+    VALUES
+      ('a', 1, 'completed', 20000, ${T0}, '{"tag":"ä"}'), ('b', 1, 'queued', 40602, ${T0}, '{}'),
+      ('c', 2, 'failed', 40501, ${T0}, '{}');
+    INSERT INTO task_inputs VALUES (1, '12345');
+    INSERT INTO task_results VALUES (1, '"ö"', NULL), (3, NULL, '1234');`);
+  connection.close();
+
+  const store = await openTestStore(t, { file });
+
+  await assertLikeNew(t, file);
+  const bytesOf = async (accountId: number) => (await store.countWork(accountId)).bytes;
+  assert.equal(await bytesOf(1), 2 * TASK_OVERHEAD_BYTES + 12 + 5 + 4 + 2);
+  assert.equal(await bytesOf(2), TASK_OVERHEAD_BYTES + 2 + 4);
+  assert.equal(await bytesOf(3), 0);
 });
 
 test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {

@@ -362,6 +362,15 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
   ],
   SUM_OF_WORD: ["SCAN task_counts"],
+  SELECT_USAGE: ["SEARCH task_counts USING PRIMARY KEY (account_seq=? AND state=?)"],
+  SUM_EXPIRED: [
+    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
+    "SCAN due",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
   COUNT_UNDELIVERED: [
     "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
     "SCAN due",

@@ -220,7 +220,21 @@ const TO_6 = `
   WHERE state = 'queued';`;
 
 // What an account may take up, and what it has taken up so far.
-const QUOTAS_TO_7 = ``;
+const QUOTAS_TO_7 = `
+  ALTER TABLE accounts ADD COLUMN bytes_max INTEGER;
+  ALTER TABLE accounts ADD COLUMN open_tasks_max INTEGER;
+  ALTER TABLE accounts ADD COLUMN requests_per_minute INTEGER;
+  ALTER TABLE accounts ADD COLUMN tasks_per_minute INTEGER;
+
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT t.account_seq, 'bytes', sum(
+    512 + octet_length(t.data_text) + coalesce(octet_length(i.input_text), 0)
+    + coalesce(octet_length(r.result_text), 0) + coalesce(octet_length(r.error_text), 0)
+  )
+  FROM tasks AS t
+  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
+  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  GROUP BY t.account_seq;`;
 
 // How long a task may wait before it is started.
 const QUEUE_TO_7 = ``;

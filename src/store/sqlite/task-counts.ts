@@ -1,3 +1,4 @@
+import type { AccountUsage } from "../../domain/quota.ts";
 import type { TaskState } from "../../domain/task.ts";
 import type { FirstSteps, WorkCounts } from "../store.ts";
 import type { ChangedAccounts } from "./changed-accounts.ts";
@@ -13,6 +14,10 @@ export const NOTE_EVER = `
 
 export const SELECT_COUNTS = `SELECT state, count FROM task_counts WHERE account_seq = ?`;
 
+export const SELECT_USAGE = `
+  SELECT state, count FROM task_counts
+  WHERE account_seq = ? AND state IN ('queued', 'delayed', 'running', 'bytes')`;
+
 // Some rows for each account that ever posted.
 export const SUM_COUNTS = `SELECT state, sum(count) AS count FROM task_counts GROUP BY state`;
 
@@ -21,9 +26,9 @@ export type StoredState = TaskState | "delayed";
 
 /**
  * What is counted of an account: its tasks in each state of their rows; of them those that are ready; deliveries that
- * are tried again, and those that were given up or refused.
+ * are tried again, and those that were given up or refused; the bytes that its tasks take (task-bytes.ts).
  */
-type CountedWord = StoredState | WebhookWord | "ready";
+type CountedWord = StoredState | WebhookWord | "ready" | "bytes";
 
 type WebhookWord = "retrying" | "undelivered";
 
@@ -38,6 +43,8 @@ export interface CountChanges {
   move(accountSeq: number, from: StoredState, to: StoredState): void;
   /** That an account has done this; whether for the first time need not be known. */
   noteEver(accountSeq: number, word: EverWord): void;
+  /** What an account has, as the operation that runs has found it: with all that its batch has changed before. */
+  usageOf(accountSeq: number): AccountUsage;
 }
 
 /**
@@ -46,6 +53,9 @@ export interface CountChanges {
  */
 export class TaskCounts implements CountChanges {
   readonly #addToCount;
+  readonly #selectUsage;
+  /** What accounts had when the batch began, of those that somebody asked for. */
+  readonly #usageBefore = new Map<number, AccountUsage>();
   /** Of the batch so far: the sums by account, then by word. */
   readonly #kept = new Map<number, Map<CountedWord, number>>();
   /** Of the operation that is running. */
@@ -62,6 +72,7 @@ export class TaskCounts implements CountChanges {
   constructor(connection: Connection, changed: ChangedAccounts) {
     this.#changed = changed;
     this.#addToCount = connection.prepare<[number, CountedWord, number]>(ADD_TO_COUNT);
+    this.#selectUsage = connection.prepare<[number], CountRow>(SELECT_USAGE);
     this.#noteEver = connection.prepare<[number, EverWord]>(NOTE_EVER);
   }
 
@@ -78,6 +89,18 @@ export class TaskCounts implements CountChanges {
   noteEver(accountSeq: number, word: EverWord): void {
     if (this.#everDone.get(word)?.has(accountSeq) === true) return;
     this.#everOpen.push({ accountSeq, word });
+  }
+
+  usageOf(accountSeq: number): AccountUsage {
+    const before = this.#usageBefore.get(accountSeq) ?? toUsage(this.#selectUsage.all(accountSeq));
+    this.#usageBefore.set(accountSeq, before);
+    const sums = this.#kept.get(accountSeq);
+    if (sums === undefined) return before;
+    const added = toUsage([...sums].map(([state, count]) => ({ state, count })));
+    return {
+      bytes: before.bytes + added.bytes,
+      openTasks: before.openTasks + added.openTasks,
+    };
   }
 
   /** The operation is part of the batch: its changes will be written with it. */
@@ -105,6 +128,7 @@ export class TaskCounts implements CountChanges {
       for (const [word, sum] of sums) if (sum !== 0) this.#addToCount.run(accountSeq, word, sum);
     }
     this.#kept.clear();
+    this.#usageBefore.clear();
     for (const { accountSeq, word } of this.#everKept.splice(0)) {
       const done = this.#everDone.get(word) ?? new Set();
       if (done.has(accountSeq)) continue;
@@ -117,6 +141,7 @@ export class TaskCounts implements CountChanges {
   reset(): void {
     this.drop();
     this.#kept.clear();
+    this.#usageBefore.clear();
     this.#everKept = [];
     // What was written last is gone; to write the rest once more does no harm.
     this.#everDone.clear();
@@ -145,6 +170,10 @@ export function taskCountReads(connection: Connection) {
       return toWorkCounts(select.all(accountSeq));
     },
 
+    findUsage(accountSeq: number): AccountUsage {
+      return toUsage(select.all(accountSeq));
+    },
+
     findAccountFirstSteps(accountSeq: number): FirstSteps {
       return toFirstSteps(select.all(accountSeq));
     },
@@ -166,6 +195,11 @@ export function allCountReads(connection: Connection) {
   };
 }
 
+function toUsage(rows: readonly CountRow[]): AccountUsage {
+  const { queued, delayed, running, bytes } = toWorkCounts(rows);
+  return { bytes, openTasks: queued + delayed + running };
+}
+
 function toWorkCounts(rows: readonly CountRow[]): WorkCounts {
   const counts = {
     queued: 0,
@@ -177,6 +211,7 @@ function toWorkCounts(rows: readonly CountRow[]): WorkCounts {
     ready: 0,
     retrying: 0,
     undelivered: 0,
+    bytes: 0,
   };
   for (const { state, count } of rows) if (!isEverWord(state)) counts[state] = count;
   return counts;

@@ -1,6 +1,7 @@
 import type { ClaimedTask, RunEnd, TaskClaim, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
+import { textBytes } from "./task-bytes.ts";
 import { taskClaims } from "./task-claims.ts";
 import { INSERT_RESULT } from "./tasks.ts";
 
@@ -178,6 +179,7 @@ export function runEnds(connection: Connection, { counts, traffic }: BatchChange
       finish.run({ seq, state, code, endedAt, expiresAt, eraseAt });
       counts.move(accountSeq, "running", state);
       counts.add(accountSeq, "ready", 1);
+      counts.add(accountSeq, "bytes", textBytes(resultText, errorText));
       traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
       insertResult.run(seq, resultText, errorText);
       return startDeliveries(seq, endedAt);

@@ -13,6 +13,7 @@ import type { CancelOutcome, FoundTask, TaskCancel, TaskPost, TaskPostOutcome } 
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { idempotencyWrites } from "./idempotency-keys.ts";
+import { TASK_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 import type { StoredState } from "./task-counts.ts";
 
 const INSERT_ACCEPTED = `
@@ -146,6 +147,7 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
     counts.add(accountId, "queued", accepted.length - delayed);
     counts.add(accountId, "delayed", delayed);
     counts.add(accountId, "failed", failed);
+    counts.add(accountId, "bytes", bytesOf(post));
     const posted = accepted.length + failed;
     traffic.addTasks({ accountSeq: accountId, at: createdAt, posted, failed });
     const hasWebhook = accepted.some(({ postback, pingback }) => (postback ?? pingback) !== null);
@@ -162,6 +164,14 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
       return { kind: "inserted" };
     },
   };
+}
+
+function bytesOf({ accepted, refused }: TaskPost): number {
+  const overhead = TASK_OVERHEAD_BYTES * (accepted.length + refused.length);
+  let texts = 0;
+  for (const { dataText, inputText } of accepted) texts += textBytes(dataText, inputText);
+  for (const task of refused) texts += textBytes(task.dataText, task.inputText, task.errorText);
+  return overhead + texts;
 }
 
 function isDelayed({ startAt }: NewTask, { createdAt }: TaskPost): boolean {

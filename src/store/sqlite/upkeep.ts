@@ -2,6 +2,7 @@ import { OPEN_DELIVERY_MS } from "../../domain/retention.ts";
 import type { StaleBefore } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
+import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 import type { StoredState } from "./task-counts.ts";
 import { trafficErasure } from "./traffic.ts";
 
@@ -30,10 +31,18 @@ export const COUNT_UNDELIVERED = `
   WHERE d.state IN ('given_up', 'refused')
   GROUP BY t.account_seq`;
 
+/** What {@link ERASE_EXPIRED} erases of each account's bytes. */
+export const SUM_EXPIRED = `
+  SELECT t.account_seq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES}) AS count
+  FROM (${DUE}) AS due
+  CROSS JOIN tasks AS t ON t.seq = due.seq
+  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
+  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  GROUP BY t.account_seq`;
+
 /** How large the next tasks to be looked at are, task by task. */
 export const SIZE_EXPIRED = `
-  SELECT octet_length(t.data_text) + coalesce(octet_length(i.input_text), 0)
-    + coalesce(octet_length(r.result_text), 0) + coalesce(octet_length(r.error_text), 0)
+  SELECT ${TASK_TEXT_BYTES}
   FROM tasks AS t
   LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
   LEFT JOIN task_results AS r ON r.task_seq = t.seq
@@ -109,6 +118,7 @@ export function upkeepWrites(connection: Connection, { counts }: BatchChanges) {
   const erase = connection.prepare<[object], ErasedRow>(ERASE_EXPIRED);
   const keepUndelivered = connection.prepare(KEEP_UNDELIVERED);
   const countUndelivered = connection.prepare<[object], CountRow>(COUNT_UNDELIVERED);
+  const sumExpired = connection.prepare<[object], CountRow>(SUM_EXPIRED);
   const sizeExpired = connection.prepare<[object], number>(SIZE_EXPIRED).pluck();
   const eraseAnswers = connection.prepare(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], number>(SIZE_ANSWERS).pluck();
@@ -127,6 +137,9 @@ export function upkeepWrites(connection: Connection, { counts }: BatchChanges) {
       const bounds = { ...due, max: looked.max - kept };
       for (const { account_seq: accountSeq, count } of countUndelivered.all(bounds)) {
         counts.add(accountSeq, "undelivered", -count);
+      }
+      for (const { account_seq: accountSeq, count } of sumExpired.all(bounds)) {
+        counts.add(accountSeq, "bytes", -count);
       }
       const erased = erase.all(bounds);
       for (const { account_seq: accountSeq, state, ready } of erased) {
