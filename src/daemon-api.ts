@@ -84,6 +84,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     ...{ store, clock, ids, cursors, waiters, liveFeed, keyUsage, workerUsage, sessionUsage },
     ...{ failedAuthentications: gate.failedAuthentications, isAccepting, hasRoom },
     shortage: () => storage.shortage(),
+    shareBytes: () => storage.shareBytes,
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
     systemFacts: systemSource({ ...UNWATCHED, ...parts, url: () => state.url }),
     notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
@@ -142,6 +143,9 @@ function engineCalls({ engine, waiters }: ApiParts) {
 
 function callLimits({ config: { limits }, clock }: ApiParts) {
   return {
+    postedTasks: new RateLimiter({
+      ...{ limit: limits.account.tasksPerMinute, windowMs: MINUTE_MS, clock },
+    }),
     redeliveries: new RateLimiter({
       ...{ limit: REDELIVERIES_PER_MINUTE, windowMs: MINUTE_MS, clock },
     }),
@@ -158,7 +162,7 @@ function createGate(
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock };
   return {
-    ...{ store, clock, ...usage },
+    ...{ store, clock, ...usage, accountLimits: limits.account },
     browsers: config.dashboard ? toBrowserPolicy(config) : null,
     proxies: toProxyPolicy({ trustedProxies, insecureHttp, servesTls: tls !== null }),
     failedAuthentications: new RateLimiter({

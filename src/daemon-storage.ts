@@ -6,7 +6,7 @@ import type { Logger } from "./domain/log.ts";
 import { StoreError, type Store } from "./store/store.ts";
 
 export interface StorageWatchDeps {
-  readonly store: Pick<Store, "usedBytes" | "shortage" | "tryWrite">;
+  readonly store: Pick<Store, "usedBytes" | "shortage" | "tryWrite" | "hasSeveralAccounts">;
   readonly clock: Clock;
   readonly log: Logger;
   /** The database file. */
@@ -35,6 +35,7 @@ export class StorageWatch {
   #look: Promise<void> | null = null;
   #isLooking = false;
   #shortage: string | null = null;
+  #shareBytes = 0;
   /** What was told last in the log, and when by the monotonic clock. */
   #toldOf: string | null = null;
   #toldAt = 0;
@@ -58,11 +59,20 @@ export class StorageWatch {
     return this.#shortage;
   }
 
+  /**
+   * What one account may take while there are others, in bytes: half of the room for data, so that whoever fills his half
+   * leaves the others theirs. 0: no limit. As of the last look.
+   */
+  get shareBytes(): number {
+    return this.#shareBytes;
+  }
+
   async #lookNow(): Promise<void> {
     this.#isLooking = true;
     try {
-      const shortage = this.#diskShortage() ?? (await this.#databaseShortage());
-      this.#note(shortage ?? (await this.#writeShortage()));
+      const room = { used: await this.#deps.store.usedBytes(), free: this.#freeBytes() };
+      this.#shareBytes = await this.#share(room);
+      this.#note(this.#roomShortage(room) ?? (await this.#writeShortage()));
     } catch (error) {
       // A store that cannot be read says so itself.
       if (!(error instanceof StoreError)) throw error;
@@ -89,19 +99,32 @@ export class StorageWatch {
     log.warn({}, `nothing new is taken in (50700): ${shortage}`);
   }
 
-  #diskShortage(): string | null {
-    const { file, diskFreeBytes } = this.#deps;
-    if (diskFreeBytes === 0 || this.#freeBytes(dirname(file)) >= diskFreeBytes) return null;
-    return "the disk has less free space than limits.disk_free";
+  #roomShortage({ used, free }: Room): string | null {
+    const { diskFreeBytes, databaseBytes } = this.#deps;
+    if (free < diskFreeBytes) return "the disk has less free space than limits.disk_free";
+    if (databaseBytes === 0 || used < databaseBytes) return null;
+    return "the database holds as much as limits.database_size";
   }
 
-  // A disk that cannot be asked is not known to be full.
-  #freeBytes(folder: string): number {
+  // Never 0 while there is a limit: that is none.
+  async #share({ used, free }: Room): Promise<number> {
+    const { store, diskFreeBytes, databaseBytes } = this.#deps;
+    const ofDisk = diskFreeBytes === 0 ? Number.POSITIVE_INFINITY : used + free - diskFreeBytes;
+    const ofDatabase = databaseBytes === 0 ? Number.POSITIVE_INFINITY : databaseBytes;
+    const room = Math.min(ofDisk, ofDatabase);
+    if (room === Number.POSITIVE_INFINITY || !(await store.hasSeveralAccounts())) return 0;
+    return Math.max(1, Math.floor(room / 2));
+  }
+
+  // A disk that cannot be asked is not known to be full; without a floor nobody needs to know.
+  #freeBytes(): number {
+    const { file, diskFreeBytes, log } = this.#deps;
+    if (diskFreeBytes === 0) return Number.POSITIVE_INFINITY;
     try {
-      const { bavail, bsize } = statfsSync(folder);
+      const { bavail, bsize } = statfsSync(dirname(file));
       return bavail * bsize;
     } catch (error) {
-      this.#deps.log.warn({ err: error }, "the disk's free space is unknown");
+      log.warn({ err: error }, "the disk's free space is unknown");
       return Number.POSITIVE_INFINITY;
     }
   }
@@ -117,10 +140,11 @@ export class StorageWatch {
     }
     return store.shortage() === null ? null : NO_WRITES;
   }
+}
 
-  async #databaseShortage(): Promise<string | null> {
-    const { store, databaseBytes } = this.#deps;
-    if (databaseBytes === 0 || (await store.usedBytes()) < databaseBytes) return null;
-    return "the database holds as much as limits.database_size";
-  }
+interface Room {
+  /** Bytes of data in the database. */
+  readonly used: number;
+  /** Bytes that are free on the disk; Infinity where that is not known. */
+  readonly free: number;
 }

@@ -106,7 +106,9 @@ class Filling {
 
   async #insert(accepted: readonly NewTask[], createdAt: number): Promise<void> {
     const none = { refused: [], refusedUntil: { expiresAt: 0, eraseAt: 0 }, idempotency: null };
-    await this.#store.insertTasks({ accountId: this.#accountId, createdAt, accepted, ...none });
+    const quota = { bytes: 0, openTasks: 0, shareBytes: 0 };
+    const post = { accountId: this.#accountId, createdAt, accepted, ...none, quota };
+    await this.#store.insertTasks(post);
   }
 
   #newTask(index: number, now: number): NewTask {

@@ -5,6 +5,7 @@ import type { Account, MintedAccount } from "../domain/account.ts";
 import { systemClock } from "../domain/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import { timeOrNull, timeText } from "../domain/time.ts";
+import { limit } from "./admin-account-limit.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
@@ -61,10 +62,10 @@ const enable = defineAdminCommand({
 export const accountCommand = defineCommand({
   meta: programMeta({
     name: NAME,
-    description: "Make, list, disable and enable accounts",
+    description: "Make, list, limit, disable and enable accounts",
     example: `${NAME} create alice`,
   }),
-  subCommands: { create, list, disable, enable },
+  subCommands: { create, list, limit, disable, enable },
 });
 
 /** An account to make now. */

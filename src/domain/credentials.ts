@@ -1,3 +1,5 @@
+import type { OwnLimits } from "./quota.ts";
+
 /** What an `Authorization` header says about who is calling. */
 export type Credentials =
   | { readonly kind: "basic"; readonly login: string; readonly key: string }
@@ -47,6 +49,7 @@ export interface KeyHolder {
   readonly keyId: string;
   readonly keyRevoked: boolean;
   readonly accountDisabled: boolean;
+  readonly ownLimits: OwnLimits;
 }
 
 /** Who is calling, or the code that refuses them. */

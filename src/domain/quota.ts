@@ -30,6 +30,15 @@ export interface AccountUsage {
   readonly openTasks: number;
 }
 
+/** Of an account's tasks, those that wait or run. */
+export function openTasksOf({
+  queued,
+  delayed,
+  running,
+}: Readonly<Record<"queued" | "delayed" | "running", number>>): number {
+  return queued + delayed + running;
+}
+
 /** Beyond what a post may not bring its account; of each 0 is no limit. */
 export interface PostQuota extends Pick<AccountLimits, "bytes" | "openTasks"> {
   /** The part of the room for everybody's data that one account may take. */

@@ -5,17 +5,17 @@ export interface RateRule {
   readonly windowMs: number;
 }
 
-/** The events that one key has counted since its window began. */
+/** The events of one key that were counted since its window began. */
 export interface RateWindow {
   /** Monotonic milliseconds of the first event. */
   readonly startedAt: number;
-  /** Never beyond the limit: what is refused is not counted. */
+  /** Never beyond the limit that there was: what is refused is not counted. */
   readonly count: number;
 }
 
 /** What a limit says. */
 export interface RateVerdict {
-  /** Whether the event was within the limit. */
+  /** Whether what was counted was within the limit. */
   readonly isAllowed: boolean;
   /** Events that the window has left; Infinity without a limit. */
   readonly remaining: number;
@@ -34,20 +34,22 @@ export interface RateMoment {
 }
 
 /**
- * Counts one event. A window begins with a key's first event and lasts the rule's time, however many
+ * Counts events, all of them or none. A window begins with a key's first event and lasts the rule's time, however many
  * follow; the next event after its end begins a new one.
  */
-export function countEvent(
+export function countEvents(
   window: RateWindow | null,
   moment: RateMoment,
+  events = 1,
 ): { readonly window: RateWindow; readonly verdict: RateVerdict } {
   const { now, rule } = moment;
   const current = currentWindow(window, moment);
-  const isAllowed = rule.limit === 0 || current.count < rule.limit;
-  const counted = isAllowed && rule.limit > 0 ? { ...current, count: current.count + 1 } : current;
+  const isAllowed = rule.limit === 0 || current.count + events <= rule.limit;
+  const count = isAllowed && rule.limit > 0 ? current.count + events : current.count;
+  const counted = { ...current, count };
   const verdict = {
     isAllowed,
-    remaining: rule.limit === 0 ? Number.POSITIVE_INFINITY : rule.limit - counted.count,
+    remaining: rule.limit === 0 ? Number.POSITIVE_INFINITY : Math.max(0, rule.limit - count),
     resetSeconds: Math.ceil((counted.startedAt + rule.windowMs - now) / 1000),
     limit: rule.limit,
     windowSeconds: Math.ceil(rule.windowMs / 1000),

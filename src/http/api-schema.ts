@@ -4,6 +4,7 @@ import { TASK_FIELD_SCHEMAS } from "../domain/task-post.ts";
 import { TASK_STATES } from "../domain/task.ts";
 import { nullable, objectSchema, schemaRef, type JsonSchema } from "./json-schema.ts";
 import { OPERATOR_SCHEMAS } from "./operator-schema.ts";
+import { LIMIT_FIELDS, USAGE_SCHEMA } from "./quota-document.ts";
 import { SEARCH_SCHEMAS, timelineSchemas } from "./search-schema.ts";
 import { SESSION_SCHEMAS } from "./session-schema.ts";
 import { STATS_SCHEMAS } from "./stats-schema.ts";
@@ -180,8 +181,9 @@ export const API_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     body_bytes: COUNT,
     tasks_per_post: COUNT,
     result_bytes: COUNT,
-    requests_per_minute: { ...COUNT, description: "0 is no limit." },
+    ...LIMIT_FIELDS,
   }),
+  Usage: USAGE_SCHEMA,
   TaskCounts: objectSchema(Object.fromEntries(TASK_STATES.map((state) => [state, COUNT]))),
   Marketplace: {
     type: "object",

@@ -15,7 +15,12 @@ import type { Access, AccountRef } from "./operation.ts";
 import { rateLimitHeaders, type RateLimiter } from "./rate-limiter.ts";
 import { headerValues } from "./raw-headers.ts";
 import { cookieValues, sessionCookie } from "./session-cookie.ts";
-import { identifySession, type Identity, type SessionGateDeps } from "./session-gate.ts";
+import {
+  identifySession,
+  toAccountRef,
+  type Identity,
+  type SessionGateDeps,
+} from "./session-gate.ts";
 import type { UsageNotes } from "./usage-notes.ts";
 
 export interface GateDeps extends SessionGateDeps {
@@ -118,10 +123,10 @@ const identifyCaller: Identify<Identity> = async (request, knock) => {
 };
 
 async function identifyKey(headers: readonly string[], { deps, now }: Knock): Promise<Identity> {
-  const { accountId, login, keyId } = await authenticate(headers, deps.store);
+  const { keyId, ...holder } = await authenticate(headers, deps.store);
   deps.keyUsage.note(keyId, now);
   return {
-    account: { accountId, login },
+    account: toAccountRef(holder, deps),
     credential: keyId,
     async admitAgain() {
       await authenticate(headers, deps.store);
@@ -152,25 +157,23 @@ export function refuseAfterMany(failedAuthentications: RateLimiter, clientKey: s
   throw tooManyRequests(verdict.resetSeconds, { detail });
 }
 
-async function namedAccount(
-  request: IncomingMessage,
-  { store }: GateDeps,
-): Promise<AccountRef | null> {
+async function namedAccount(request: IncomingMessage, deps: GateDeps): Promise<AccountRef | null> {
   const [login, ...others] = headerValues(request, "x-account");
   if (login === undefined) return null;
   if (others.length > 0) throw new StatusError(40000, { detail: "Send one X-Account header." });
-  const account = await store.findAccount(login);
-  if (account !== null) return { accountId: account.accountId, login };
+  const account = await deps.store.findAccount(login);
+  if (account !== null) return toAccountRef(account, deps);
   throw new StatusError(40400, { detail: "No account has the login that X-Account names." });
 }
 
-function countRequest({ accountId }: AccountRef, { requests }: GateDeps): ResponseHeaders {
-  if (requests.limit === 0) return {};
-  const verdict = requests.count(String(accountId));
+function countRequest({ accountId, limits }: AccountRef, { requests }: GateDeps): ResponseHeaders {
+  const limit = limits.requestsPerMinute;
+  if (limit === 0) return {};
+  const verdict = requests.count(String(accountId), { limit });
   const headers = rateLimitHeaders("requests", verdict);
   if (verdict.isAllowed) return headers;
   throw tooManyRequests(verdict.resetSeconds, {
-    detail: `This account may send ${requests.limit} requests a minute.`,
+    detail: `This account may send ${limit} requests a minute.`,
     headers,
   });
 }

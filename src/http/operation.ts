@@ -1,3 +1,4 @@
+import type { AccountLimits } from "../domain/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
 import type { WorkerHolder } from "../store/store.ts";
 import type { FieldRules, FieldValues } from "./fields.ts";
@@ -18,6 +19,7 @@ export type Access = "public" | "account" | "viewer" | "operator" | "worker";
 export interface AccountRef {
   readonly accountId: number;
   readonly login: string;
+  readonly limits: AccountLimits;
 }
 
 /** How a request came to this daemon. */

@@ -1,4 +1,5 @@
 import { nullable, objectSchema, schemaRef, type JsonSchema } from "./json-schema.ts";
+import { LIMIT_FIELDS } from "./quota-document.ts";
 
 /** What the operator's operations answer, as schemas by name; part of those in api-schema.ts. */
 
@@ -55,6 +56,8 @@ export const OPERATOR_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     keys_active: COUNT,
     is_rotating: { ...FLAG, description: "Its webhooks are signed with two secrets for now." },
     tasks: schemaRef("WorkCounts"),
+    limits: objectSchema(LIMIT_FIELDS, { description: "That count for this account now." }),
+    usage: schemaRef("Usage"),
     day: DAY,
   }),
   AccountState: objectSchema({ login: LOGIN, disabled_at: nullable(TIME), is_rotating: FLAG }),

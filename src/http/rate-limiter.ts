@@ -1,5 +1,5 @@
 import type { Clock } from "../domain/clock.ts";
-import { countEvent } from "../domain/rate-window.ts";
+import { countEvents } from "../domain/rate-window.ts";
 import type { RateMoment, RateRule, RateVerdict, RateWindow } from "../domain/rate-window.ts";
 import type { ResponseHeaders } from "../domain/status.ts";
 
@@ -33,12 +33,19 @@ export class RateLimiter {
     this.#entriesMax = entriesMax;
   }
 
-  /** Counts an event of this key. One that is refused does not count. */
-  count(key: string): RateVerdict {
-    const moment: RateMoment = { now: this.#clock.monotonic(), rule: this.#rule };
+  /**
+   * Counts events of this key, one unless told, by the limit that it has now, everybody's unless told. What is refused
+   * does not count.
+   */
+  count(
+    key: string,
+    { limit = this.limit, events = 1 }: { readonly limit?: number; readonly events?: number } = {},
+  ): RateVerdict {
+    const rule = { ...this.#rule, limit };
+    const moment: RateMoment = { now: this.#clock.monotonic(), rule };
     const known = this.#windows.get(key) ?? null;
-    const { window, verdict } = countEvent(known, moment);
-    if (this.limit > 0) this.#keep(key, { known, window });
+    const { window, verdict } = countEvents(known, moment, events);
+    if (limit > 0) this.#keep(key, { known, window });
     return verdict;
   }
 

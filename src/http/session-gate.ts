@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
+import { limitsOf, type AccountLimits, type OwnLimits } from "../domain/quota.ts";
 import { StatusError } from "../domain/status.ts";
 import { BEARER_CHALLENGE } from "./authenticate.ts";
 import { guardBrowser, guardSession, type BrowserPolicy } from "./browser-guard.ts";
@@ -14,6 +15,16 @@ export interface SessionGateDeps extends SessionLookup {
   readonly proxies: ProxyPolicy;
   /** By which names browsers may come; null where no dashboard is served: then cookies mean nothing. */
   readonly browsers: BrowserPolicy | null;
+  /** Of each account that has none of its own. */
+  readonly accountLimits: AccountLimits;
+}
+
+/** An account with the limits that count for it now. */
+export function toAccountRef(
+  { accountId, login, ownLimits }: Omit<AccountRef, "limits"> & { readonly ownLimits: OwnLimits },
+  { accountLimits }: Pick<SessionGateDeps, "accountLimits">,
+): AccountRef {
+  return { accountId, login, limits: limitsOf(ownLimits, accountLimits) };
 }
 
 /** Who calls: an account by its key or its session, or the operator. */
@@ -47,7 +58,7 @@ export async function identifySession(
     deps.sessionUsage.note(sessionId, deps.clock.steady());
   }
   return {
-    account: holder === null ? null : { accountId: holder.accountId, login: holder.login },
+    account: holder === null ? null : toAccountRef(holder, deps),
     credential: `session ${sessionId}`,
     async admitAgain() {
       if ((await findLiveSession(values, deps)) === null) throw sessionOver(takenCookie(cookie));

@@ -1,5 +1,6 @@
 import type { AccessRequestFields } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
+import type { AccountUsage, OwnLimits } from "../domain/quota.ts";
 import type { TaskState } from "../domain/task.ts";
 
 /** What the store takes and gives about accounts, keys and access requests; re-exported by store.ts. */
@@ -50,6 +51,13 @@ export interface AccountState extends Account {
   readonly accountId: number;
   /** True from the beginning of a rotation of its webhook secret to its end. */
   readonly isRotating: boolean;
+  readonly ownLimits: OwnLimits;
+}
+
+/** What the operator changes of an account's limits: null takes one back; what is not named stays. */
+export interface LimitChange {
+  readonly login: string;
+  readonly limits: Partial<OwnLimits>;
 }
 
 export interface WebhookSecrets {
@@ -63,6 +71,7 @@ export interface AccountData extends WebhookSecrets {
   readonly keys: readonly Key[];
   /** How many of the account's tasks are in each state. */
   readonly taskCounts: Readonly<Record<TaskState, number>>;
+  readonly usage: AccountUsage;
 }
 
 export type RotationStart = "rotating" | "already rotating" | "no account";

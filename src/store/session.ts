@@ -1,3 +1,5 @@
+import type { OwnLimits } from "../domain/quota.ts";
+
 /** What the store takes and gives about sign-ins of the dashboard; re-exported by store.ts. */
 
 /** A session to keep. Its secret's SHA-256 stands for it. */
@@ -18,6 +20,7 @@ export interface Session {
     readonly accountId: number;
     readonly login: string;
     readonly keyId: string;
+    readonly ownLimits: OwnLimits;
   } | null;
   readonly createdAt: number;
   readonly lastSeenAt: number;

@@ -3,6 +3,7 @@ import type { Account } from "../domain/account.ts";
 import type { KeyHolder } from "../domain/credentials.ts";
 import type { DeliveryFilter } from "../domain/delivery.ts";
 import type { LeaseOutcome } from "../domain/lease.ts";
+import type { OwnLimits } from "../domain/quota.ts";
 import type { TaskKey } from "../domain/task.ts";
 import type {
   AccessApproval,
@@ -11,6 +12,7 @@ import type {
   Key,
   KeyRevocation,
   KeyUse,
+  LimitChange,
   NewAccessRequest,
   NewAccount,
   NewKey,
@@ -116,6 +118,8 @@ export interface Store extends ClockStore, RoomStore, FileCare {
   createAccount(account: NewAccount): Promise<"created" | "exists">;
   /** All accounts, by login. */
   listAccounts(): Promise<readonly Account[]>;
+  /** True where there are two accounts or more. */
+  hasSeveralAccounts(): Promise<boolean>;
   /** The account of this login; null when there is none. */
   findAccount(login: string): Promise<AccountState | null>;
   /**
@@ -123,6 +127,8 @@ export interface Store extends ClockStore, RoomStore, FileCare {
    * sessions for good.
    */
   setAccountDisabled(change: { login: string; disabledAt: number | null }): Promise<Account | null>;
+  /** Changes the limits that an account has for itself. Answers all of them as they are then; null: no such account. */
+  changeLimits(change: LimitChange): Promise<OwnLimits | null>;
   /** Adds a key unless the account has `activeMax` active ones already; counted in the same step. */
   createKey(key: NewKey): Promise<"created" | "no account" | "limit reached">;
   /** An account's keys, oldest first; null when there is no such account. */
@@ -162,8 +168,9 @@ export interface Store extends ClockStore, RoomStore, FileCare {
 
   /**
    * Takes in posted tasks, refused ones included, and with them the answer to repeat for an idempotency key.
-   * A key that is kept until `steadyAt` or longer is answered with what was kept, and nothing is taken in. Rejects
-   * with `overloaded` when the backlog is full.
+   * A key that is kept until `steadyAt` or longer is answered with what was kept, and nothing is taken in; nor is it
+   * where the account would then have more than its quota: counted in the same step. Rejects with `overloaded` when the
+   * backlog is full.
    */
   insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
   /** The answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */

@@ -1,4 +1,5 @@
 import type { TaskProgress } from "../domain/progress.ts";
+import type { PostQuota, QuotaExcess } from "../domain/quota.ts";
 import type { RetentionEnd } from "../domain/retention.ts";
 import type {
   NewTask,
@@ -20,6 +21,7 @@ export interface TaskPost {
   readonly refusedUntil: RetentionEnd;
   /** Null when the client gave no idempotency key. */
   readonly idempotency: Idempotency | null;
+  readonly quota: PostQuota;
 }
 
 /** A client's promise that the same key is the same request, and the answer that is kept for it. */
@@ -48,7 +50,9 @@ export interface KeptAnswerQuery {
 export type TaskPostOutcome =
   | { readonly kind: "inserted" }
   /** Nothing was inserted: this key was used before, for a body with this hash. */
-  | ({ readonly kind: "kept" } & KeptAnswer);
+  | ({ readonly kind: "kept" } & KeptAnswer)
+  /** Nothing was inserted: the account would have more than it may. */
+  | ({ readonly kind: "over quota" } & QuotaExcess);
 
 export interface TaskCancel extends RetentionEnd {
   readonly accountId: number;

@@ -1,4 +1,5 @@
 import type { DeliveryKind } from "../domain/delivery.ts";
+import type { OwnLimits } from "../domain/quota.ts";
 
 /** What the store takes and gives about what happened over time; re-exported by store.ts. */
 
@@ -125,6 +126,7 @@ export interface AccountOverview {
   readonly disabledAt: number | null;
   readonly keysActive: number;
   readonly isRotating: boolean;
+  readonly ownLimits: OwnLimits;
   readonly counts: WorkCounts;
   /** Of the last 24 hours. */
   readonly day: Pick<TrafficCounts, "posted" | "delivered" | "givenUp" | "refused">;

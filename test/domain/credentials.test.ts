@@ -5,6 +5,7 @@ import fc from "fast-check";
 
 import { decideAuthentication, parseAuthorization } from "../../src/domain/credentials.ts";
 import type { Credentials, KeyHolder } from "../../src/domain/credentials.ts";
+import { NO_OWN_LIMITS } from "../helpers/store.ts";
 
 const KEY = `pbd_live_${"x".repeat(40)}`;
 
@@ -138,7 +139,7 @@ for (const [credentials, keyRevoked, accountDisabled, code] of verdicts) {
   test(`answers ${code ?? "yes"} to ${credentials.kind} with ${login}, ${state}`, () => {
     const holder: KeyHolder = {
       ...{ accountId: 1, login: "ada", keyId: "key_x" },
-      ...{ keyRevoked, accountDisabled },
+      ...{ keyRevoked, accountDisabled, ownLimits: NO_OWN_LIMITS },
     };
 
     const expected = code === null ? { kind: "authenticated", holder } : { kind: "refused", code };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countEvent, type RateWindow } from "../../src/domain/rate-window.ts";
+import { countEvents, type RateWindow } from "../../src/domain/rate-window.ts";
 
 const RULE = { limit: 3, windowMs: 60_000 };
 
@@ -9,7 +9,7 @@ test("begins a window with the first event and allows as many as the limit", () 
   let window: RateWindow | null = null;
   const seen = [];
   for (const now of [1000, 1000, 30_000, 30_001]) {
-    const counted = countEvent(window, { now, rule: RULE });
+    const counted = countEvents(window, { now, rule: RULE });
     ({ window } = counted);
     seen.push([counted.verdict.isAllowed, counted.verdict.remaining, counted.verdict.resetSeconds]);
   }
@@ -26,7 +26,7 @@ test("begins a window with the first event and allows as many as the limit", () 
 test("does not move the end of a window for whoever goes on knocking", () => {
   const full = { startedAt: 0, count: 3 };
 
-  const { window, verdict } = countEvent(full, { now: 59_999, rule: RULE });
+  const { window, verdict } = countEvents(full, { now: 59_999, rule: RULE });
 
   assert.equal(verdict.isAllowed, false);
   assert.equal(verdict.resetSeconds, 1);
@@ -36,7 +36,7 @@ test("does not move the end of a window for whoever goes on knocking", () => {
 test("begins a new window at the very end of the old one", () => {
   const full = { startedAt: 0, count: 3 };
 
-  const { window, verdict } = countEvent(full, { now: 60_000, rule: RULE });
+  const { window, verdict } = countEvents(full, { now: 60_000, rule: RULE });
 
   assert.deepEqual(window, { startedAt: 60_000, count: 1 });
   assert.equal(verdict.isAllowed, true);
@@ -46,6 +46,6 @@ test("begins a new window at the very end of the old one", () => {
 test("allows everything where the limit is 0", () => {
   const at = { now: 0, rule: { limit: 0, windowMs: 60_000 } };
 
-  assert.equal(countEvent({ startedAt: 0, count: 9 }, at).verdict.isAllowed, true);
-  assert.equal(countEvent(null, at).verdict.remaining, Infinity);
+  assert.equal(countEvents({ startedAt: 0, count: 9 }, at).verdict.isAllowed, true);
+  assert.equal(countEvents(null, at).verdict.remaining, Infinity);
 });

@@ -10,6 +10,7 @@ import type { AttemptResult } from "../../src/domain/delivery.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { hashKey, newKeyId } from "../../src/domain/key.ts";
 import type { LeaseRef } from "../../src/domain/lease.ts";
+import type { OwnLimits, PostQuota } from "../../src/domain/quota.ts";
 import type { RetentionEnd } from "../../src/domain/retention.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
@@ -141,6 +142,15 @@ export function newRefusedTask(overrides: Partial<RefusedTask> = {}): RefusedTas
   };
 }
 
+/** Of a post that may bring its account as much as it likes. */
+export const NO_QUOTA: PostQuota = { bytes: 0, openTasks: 0, shareBytes: 0 };
+
+/** The limits of an account that has none for itself. */
+export const NO_OWN_LIMITS: OwnLimits = {
+  ...{ bytes: null, openTasks: null },
+  ...{ requestsPerMinute: null, tasksPerMinute: null },
+};
+
 /** A post of accepted tasks at {@link T0}. */
 export function newPost(
   accountId: number,
@@ -154,6 +164,7 @@ export function newPost(
     refused: [],
     refusedUntil: retainedUntil(T0 + RETENTION_MS),
     idempotency: null,
+    quota: NO_QUOTA,
     ...overrides,
   };
 }

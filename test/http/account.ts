@@ -28,6 +28,7 @@ export interface UserData {
   readonly keys: readonly ShownKey[];
   readonly key_limit: number;
   readonly limits: Readonly<Record<string, number>>;
+  readonly usage: { readonly bytes: number; readonly open_tasks: number };
   readonly retention_days: number;
   readonly tasks: Readonly<Record<string, number>>;
 }

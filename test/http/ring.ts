@@ -22,6 +22,7 @@ import type { WorkerDesk } from "../../src/http/worker-desk.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { inlineOffload } from "../helpers/inline-parser.ts";
+import { NO_OWN_LIMITS } from "../helpers/store.ts";
 import { cookieLine } from "./session-requests.ts";
 
 /** What of the store the ring uses. */
@@ -50,7 +51,7 @@ export const FINISHED: Task = {
 export const SOUND: UsedStore = {
   findKeyHolder: async () => ({
     ...{ accountId: 1, login: "tester", keyId: "key_1" },
-    ...{ keyRevoked: false, accountDisabled: false },
+    ...{ keyRevoked: false, accountDisabled: false, ownLimits: NO_OWN_LIMITS },
   }),
   findWorkerHolder: async () => {
     return { workerId: 1, name: "press", types: ["print"], isRevoked: false };
@@ -71,7 +72,10 @@ export const SOUND: UsedStore = {
   approveAccessRequest: async () => "approved",
   denyAccessRequest: async () => "denied",
   findAccount: async (login) => {
-    return { accountId: 1, login, createdAt: 0, disabledAt: null, isRotating: false };
+    return {
+      ...{ accountId: 1, login, createdAt: 0, disabledAt: null, isRotating: false },
+      ownLimits: NO_OWN_LIMITS,
+    };
   },
   listAccountOverviews: async () => ({ accounts: [], next: null }),
   createAccount: async () => "created",
@@ -113,6 +117,7 @@ export const SOUND: UsedStore = {
   findAccountData: async () => ({
     ...{ login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null, keys: [] },
     taskCounts: { queued: 0, running: 0, completed: 1, failed: 0, cancelled: 0 },
+    usage: { bytes: 0, openTasks: 0 },
   }),
 };
 
@@ -194,6 +199,7 @@ export async function startRing(
       waiters: new TaskWaiters(clock),
       accessRequests: noLimit,
       redeliveries: noLimit,
+      postedTasks: noLimit,
       marketplaces: [],
     },
     ...{ desk: { ...SOUND_DESK, ...given.desk }, workerTypes: new Set(["print"]) },
@@ -211,6 +217,7 @@ export async function startRing(
     notReadyReason: async () => given.notReadyReason?.() ?? null,
     isAccepting: () => given.isAccepting ?? true,
     hasRoom: async () => given.hasRoom ?? true,
+    shareBytes: () => 0,
     wake: (types) => void woken.push(...types),
     cancelled: (id) => void woken.push(id),
     wakeDeliveries: (hosts) => void woken.push(...hosts),
@@ -222,7 +229,12 @@ export async function startRing(
   const proxies = { trusted: [], servesTls: false, insecureHttp: true };
   const browsers = toBrowserPolicy({ host: "127.0.0.1", publicUrl: null });
   const limiters = { failedAuthentications: noLimit, requests: noLimit };
-  const gate = { store, clock: steadyClock, proxies, browsers, ...usage, ...limiters };
+  const accountLimits = limits.account;
+  const gate = {
+    ...{ store, clock: steadyClock, proxies, browsers, accountLimits },
+    ...usage,
+    ...limiters,
+  };
   const pages = given.pages ?? null;
   const app = createApp({ operations: all, gate, clock, ids, log, limits, pages });
   const listening = { host: "127.0.0.1", port: 0, tls: null, limits };

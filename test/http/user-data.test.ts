@@ -21,6 +21,10 @@ body = "64KiB"
 tasks_per_post = 7
 result = "2MiB"
 requests_per_minute = 600
+[limits.account]
+bytes = "3MiB"
+open_tasks = 70
+tasks_per_minute = 80
 `;
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -67,8 +71,12 @@ test("shows the account with everything that the contract names, and nothing els
       body_bytes: 65_536,
       tasks_per_post: 7,
       result_bytes: 2_097_152,
+      bytes: 3_145_728,
+      open_tasks: 70,
       requests_per_minute: 600,
+      tasks_per_minute: 80,
     },
+    usage: { bytes: 0, open_tasks: 0 },
     retention_days: 7,
     tasks: { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 },
   });
@@ -84,6 +92,9 @@ test("shows the contract's defaults where nothing is configured", async (t) => {
   assert.equal(limits["body_bytes"], 1_048_576);
   assert.equal(limits["tasks_per_post"], 100);
   assert.equal(limits["requests_per_minute"], 0);
+  assert.equal(limits["bytes"], 10 * 1024 ** 3);
+  assert.equal(limits["open_tasks"], 1_000_000);
+  assert.equal(limits["tasks_per_minute"], 0);
 });
 
 test("shows an account only what is its own", async (t) => {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import type { Store } from "../../src/store/store.ts";
 import {
+  NO_OWN_LIMITS,
   claimAttempt,
   newAccount,
   newFinish,
@@ -32,6 +33,7 @@ export function exerciseAccounts(open: OpenStore): void {
       keyId: firstKey.keyId,
       keyRevoked: false,
       accountDisabled: false,
+      ownLimits: NO_OWN_LIMITS,
     });
     assert.deepEqual(await store.listKeys("ada@example"), [
       {
@@ -50,6 +52,7 @@ export function exerciseAccounts(open: OpenStore): void {
     const accountId = await seedAccount(store, "ada");
     const fresh = {
       ...{ accountId, login: "ada", createdAt: T0, disabledAt: null, isRotating: false },
+      ownLimits: NO_OWN_LIMITS,
     };
     assert.deepEqual(await store.findAccount("ada"), fresh);
     await store.rotateSecret({ login: "ada", next: "whsec_n" });
@@ -311,6 +314,7 @@ export function exerciseAccountData(open: OpenStore): void {
         },
       ],
       taskCounts: { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 },
+      usage: { bytes: 0, openTasks: 0 },
     });
     assert.equal(await store.findAccountData({ accountId: bob + 99, revokedMax: 10 }), null);
   });

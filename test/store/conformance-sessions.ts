@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { NewSession, Store } from "../../src/store/store.ts";
-import { newAccount, newKeyToStore, T0 } from "../helpers/store.ts";
+import { newAccount, newKeyToStore, NO_OWN_LIMITS, T0 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 let made = 0;
@@ -32,7 +32,10 @@ export function exerciseSessions(open: OpenStore): void {
       const found = await each.findSession(account.hash);
       assert.deepEqual(found, {
         sessionId: found?.sessionId,
-        holder: { accountId: found?.holder?.accountId, login: "ada", keyId },
+        holder: {
+          ...{ accountId: found?.holder?.accountId, login: "ada", keyId },
+          ownLimits: NO_OWN_LIMITS,
+        },
         createdAt: T0,
         lastSeenAt: T0,
       });

@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { bucketOf } from "../../src/domain/duration-histogram.ts";
 import type { Delivery, Scope, Store } from "../../src/store/store.ts";
 import {
+  NO_OWN_LIMITS,
   NEW_TASK_BYTES,
   claimAttempt,
   giveUpAll,
@@ -222,6 +223,7 @@ export function exerciseOverviews(open: OpenStore): void {
     const none = { queued: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
     assert.deepEqual(page.accounts[0], {
       ...{ login: "ada", createdAt: T0, disabledAt: null, keysActive: 1, isRotating: false },
+      ownLimits: NO_OWN_LIMITS,
       counts: {
         ...{ ...none, queued: 3, delayed: 0, ready: 0, retrying: 0, undelivered: 0 },
         bytes: 3 * NEW_TASK_BYTES,

@@ -42,6 +42,7 @@ import { exerciseIdempotency } from "./conformance-idempotency.ts";
 import { exerciseLeaseModel } from "./conformance-lease-model.ts";
 import { exerciseEndedLeases, exerciseHeldLeases, exerciseLeases } from "./conformance-leases.ts";
 import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
+import { exerciseQuotas } from "./conformance-quotas.ts";
 import { exerciseOrders, exerciseShift } from "./conformance-redelivery.ts";
 import { exerciseSearch } from "./conformance-search.ts";
 import { exerciseKeptSecrets } from "./conformance-secrets.ts";
@@ -78,6 +79,7 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: cancelling tasks`, () => exerciseCancelling(open));
   describe(`${name}: the queue`, () => exerciseQueue(open));
   describe(`${name}: counts of tasks`, () => exerciseCounts(open));
+  describe(`${name}: how much an account may have`, () => exerciseQuotas(open));
   describe(`${name}: ready tasks`, () => exerciseReady(open));
   describe(`${name}: running tasks`, () => exerciseRunning(open));
   describe(`${name}: whose turn it is`, () => exerciseFairness(open));
@@ -353,6 +355,8 @@ const CALLS = {
   createAccount: (store) => store.createAccount(newAccount()),
   listAccounts: (store) => store.listAccounts(),
   setAccountDisabled: (store) => store.setAccountDisabled({ login: "ada", disabledAt: null }),
+  hasSeveralAccounts: (store) => store.hasSeveralAccounts(),
+  changeLimits: (store) => store.changeLimits({ login: "ada", limits: {} }),
   createKey: (store) =>
     store.createKey({ ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 1 }),
   findAccount: (store) => store.findAccount("x"),

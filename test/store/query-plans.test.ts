@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
 import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
+import * as accountLimits from "../../src/store/sqlite/account-limits.ts";
 import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
@@ -59,7 +60,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...accountOverviews,
   }),
   ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
-  ...statementsOf({ ...attemptClaims, ...deliveries, ...accounts, ...upkeep }),
+  ...statementsOf({ ...attemptClaims, ...deliveries, ...accounts, ...accountLimits, ...upkeep }),
   ...statementsOf({
     ...attemptSchedule,
     ...clockReadings,
@@ -298,6 +299,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   SELECT_DECISION: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
   SELECT_REVOKED_KEYS: ["SEARCH keys USING INDEX keys_revoked (account_seq=? AND revoked_at>?)"],
   TOUCH_KEY: ["SEARCH keys USING INDEX sqlite_autoindex_keys_1 (key_id=?)"],
+  SELECT_LIMITS: ["SEARCH accounts USING INDEX sqlite_autoindex_accounts_1 (login=?)"],
   SELECT_KEY_HOLDER: [
     "SEARCH k USING INDEX sqlite_autoindex_keys_2 (hash=?)",
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",

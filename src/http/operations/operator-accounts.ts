@@ -1,5 +1,6 @@
 import { isLogin, LOGIN_RULE, mintAccount, type MintedAccount } from "../../domain/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
+import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/quota.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
 import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
@@ -8,12 +9,17 @@ import { schemaRef, type JsonSchema } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
 import { LOGIN } from "../operator-schema.ts";
 import { NO_QUERY, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
+import { limitsDocument, usageDocument } from "../quota-document.ts";
 import { envelope } from "../respond.ts";
 import { workDocument } from "../work-document.ts";
 
 export interface OperatorAccountsDeps {
   readonly store: Pick<Store, "listAccountOverviews" | "createAccount">;
   readonly ids: IdGenerator;
+  readonly limits: {
+    /** Of each account that has none of its own. */
+    readonly account: AccountLimits;
+  };
 }
 
 const LOGIN_LENGTH_MAX = 64;
@@ -63,7 +69,7 @@ const LIST_QUERY = {
 } as const;
 
 /** GET /v1/operator/accounts: all accounts by login, with what they do. */
-export function accountList({ store }: OperatorAccountsDeps): Operation {
+export function accountList({ store, limits }: OperatorAccountsDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/operator/accounts",
@@ -81,12 +87,12 @@ export function accountList({ store }: OperatorAccountsDeps): Operation {
       }),
       codes: [],
     },
-    async handle({ query: { q, cursor, limit }, now }) {
+    async handle({ query: { q, cursor, limit: max }, now }) {
       const { accounts, next } = await store.listAccountOverviews({
         ...{ part: q === "" ? null : q, after: cursor, now },
-        limit: limit ?? LIST_LIMIT.standard,
+        limit: max ?? LIST_LIMIT.standard,
       });
-      const shown = accounts.map(accountDocument);
+      const shown = accounts.map((account) => accountDocument(account, limits.account));
       const text = envelope({
         accounts: shown,
         next_cursor: next === null ? null : toCursor(next),
@@ -121,7 +127,7 @@ export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
   });
 }
 
-function accountDocument(account: AccountOverview) {
+function accountDocument(account: AccountOverview, standard: AccountLimits) {
   const { counts, day } = account;
   const ended = day.delivered + day.givenUp + day.refused;
   return {
@@ -131,6 +137,8 @@ function accountDocument(account: AccountOverview) {
     keys_active: account.keysActive,
     is_rotating: account.isRotating,
     tasks: workDocument(counts),
+    limits: limitsDocument(limitsOf(account.ownLimits, standard)),
+    usage: usageDocument({ bytes: counts.bytes, openTasks: openTasksOf(counts) }),
     day: {
       ...{ posted: day.posted, delivered: day.delivered },
       ...{ given_up: day.givenUp, refused: day.refused },

@@ -15,10 +15,11 @@ import { accountOwner, isLong, type BodyParser } from "../long-parses.ts";
 import { webhookCallbacks, type WebhookSchedule } from "../openapi-callback.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
 import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
+import { countPosted, overQuota, quotaOf, type PostQuotaDeps } from "../post-quota.ts";
 import { NO_QUERY } from "../query.ts";
 import { POST_EXAMPLES } from "../task-example.ts";
 
-export interface TaskPostDeps {
+export interface TaskPostDeps extends PostQuotaDeps {
   readonly store: Pick<Store, "insertTasks" | "findKeptAnswer">;
   readonly clock: Pick<SteadyClock, "steady">;
   readonly ids: IdGenerator;
@@ -56,12 +57,15 @@ export function taskPost(deps: TaskPostDeps): Operation {
       if (posted.kind === "refused") throw new StatusError(posted.code, posted.more);
       const { post, answerText } = take(posted.tasks, { deps, moment: { at: now, steadyAt } });
       await refuseWhileUnable(deps);
+      const { accepted, refused } = post;
+      const headers = countPosted(holder, { ...deps, tasks: accepted.length + refused.length });
       const idempotency = promise === null ? null : { ...promise, answerText };
-      const outcome = await deps.store.insertTasks({ ...post, accountId, idempotency });
+      const quota = quotaOf(holder, deps);
+      const outcome = await deps.store.insertTasks({ ...post, accountId, idempotency, quota });
       if (outcome.kind === "kept") return repeat(outcome, promise?.bodyHash ?? "");
-      const { accepted } = post;
+      if (outcome.kind === "over quota") throw overQuota(outcome, { ...deps, holder });
       if (accepted.length > 0) deps.wake(new Set(accepted.map(({ type }) => type)));
-      return { status: 200, text: answerText };
+      return { status: 200, text: answerText, headers };
     },
   });
 }
@@ -151,7 +155,7 @@ async function readPosted(
 }
 
 interface Taken {
-  readonly post: Omit<TaskPost, "accountId" | "idempotency">;
+  readonly post: Omit<TaskPost, "accountId" | "idempotency" | "quota">;
   readonly answerText: string;
 }
 

@@ -1,21 +1,20 @@
 import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
-import type { AccountLimits } from "../../domain/quota.ts";
 import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { nullable, schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
+import { limitsDocument, usageDocument } from "../quota-document.ts";
 import { envelope } from "../respond.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 
-/** What an account may do, as user_data shows it. */
+/** What every account may send and get at once, as user_data shows it. */
 export interface ShownLimits {
   readonly bodyBytes: number;
   readonly tasksPerPost: number;
   readonly resultBytes: number;
-  readonly account: AccountLimits;
 }
 
 export interface UserDataDeps {
@@ -45,18 +44,19 @@ export function userData(deps: UserDataDeps): Operation {
     query: NO_QUERY,
     body: NO_BODY,
     doc: DOC,
-    async handle({ holder: { accountId } }) {
+    async handle({ holder: { accountId, limits: ofAccount } }) {
       const lastUses = keyUsage.lastUses();
       const data = await store.findAccountData({ accountId, revokedMax: REVOKED_KEYS_SHOWN_MAX });
       if (data === null) throw new Error("an account that has authenticated is not there");
-      const { taskCounts } = data;
+      const { taskCounts, usage } = data;
       const text = envelope({
         login: data.login,
         webhook_secret: data.webhookSecret,
         webhook_secret_next: data.webhookSecretNext,
         keys: data.keys.map((key) => keyDocument(key, lastUses)),
         key_limit: ACTIVE_KEYS_MAX,
-        limits: limitsDocument(limits),
+        limits: { ...postLimits(limits), ...limitsDocument(ofAccount) },
+        usage: usageDocument(usage),
         retention_days: retentionDays,
         tasks: Object.fromEntries(TASK_STATES.map((state) => [state, taskCounts[state]])),
       });
@@ -82,17 +82,17 @@ const DOC: Operation["doc"] = {
     keys: { type: "array", items: schemaRef("Key") },
     key_limit: { type: "integer", description: "How many keys may be active at once." },
     limits: schemaRef("Limits"),
+    usage: schemaRef("Usage"),
     retention_days: { type: "integer", description: "How long results are kept." },
     tasks: schemaRef("TaskCounts"),
   }),
   codes: [],
 };
 
-function limitsDocument(limits: ShownLimits) {
+function postLimits(limits: ShownLimits) {
   return {
     body_bytes: limits.bodyBytes,
     tasks_per_post: limits.tasksPerPost,
     result_bytes: limits.resultBytes,
-    requests_per_minute: limits.account.requestsPerMinute,
   };
 }

@@ -1,10 +1,12 @@
 import type { AccountOverview, AccountOverviewPage, AccountOverviewQuery } from "../store.ts";
+import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
 import type { Connection } from "./connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 import { MINUTE_MS } from "./traffic-tally.ts";
 
 export const LIST_OVERVIEWS = `
   SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating,
+    ${LIMIT_COLUMNS},
     (SELECT count(*) FROM keys WHERE account_seq = accounts.seq AND revoked_at IS NULL) AS keys_active
   FROM accounts
   WHERE login > @after AND instr(login, @part) > 0
@@ -19,7 +21,7 @@ export const SUM_DAY = `
 
 const DAY_MS = 24 * 3_600_000;
 
-interface OverviewRow {
+interface OverviewRow extends LimitsRow {
   seq: number;
   login: string;
   created_at: number;
@@ -42,6 +44,7 @@ export function accountOverviewReads(connection: Connection) {
       disabledAt: row.disabled_at,
       keysActive: row.keys_active,
       isRotating: row.is_rotating === 1,
+      ownLimits: toOwnLimits(row),
       counts: countAccountWork(row.seq),
       day: day ?? { posted: 0, delivered: 0, givenUp: 0, refused: 0 },
     };

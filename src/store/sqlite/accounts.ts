@@ -12,6 +12,7 @@ import type {
   RotationStart,
   WebhookSecrets,
 } from "../store.ts";
+import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
 import type { Connection } from "./connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 
@@ -66,8 +67,11 @@ export const END_ACCOUNT_SESSIONS = `
 
 const SELECT_ACCOUNTS = `SELECT login, created_at, disabled_at FROM accounts ORDER BY login`;
 
+const SELECT_SECOND = `SELECT 1 FROM accounts LIMIT 1 OFFSET 1`;
+
 const SELECT_ACCOUNT = `
-  SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating
+  SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating,
+    ${LIMIT_COLUMNS}
   FROM accounts WHERE login = ?`;
 
 const SELECT_SECRETS = `SELECT webhook_secret, webhook_secret_next FROM accounts WHERE login = ?`;
@@ -86,7 +90,7 @@ export const SELECT_REVOKED_KEYS = `
 
 /** Runs on every request: two index look-ups. */
 export const SELECT_KEY_HOLDER = `
-  SELECT a.seq, a.login, k.key_id, k.revoked_at, a.disabled_at
+  SELECT a.seq, a.login, k.key_id, k.revoked_at, a.disabled_at, ${LIMIT_COLUMNS}
   FROM keys AS k JOIN accounts AS a ON a.seq = k.account_seq
   WHERE k.hash = ?`;
 
@@ -96,7 +100,7 @@ interface AccountRow {
   disabled_at: number | null;
 }
 
-interface AccountStateRow extends AccountRow {
+interface AccountStateRow extends AccountRow, LimitsRow {
   seq: number;
   is_rotating: number;
 }
@@ -116,7 +120,7 @@ interface KeyRow {
   revoked_at: number | null;
 }
 
-interface KeyHolderRow {
+interface KeyHolderRow extends LimitsRow {
   seq: number;
   login: string;
   key_id: string;
@@ -189,6 +193,7 @@ const NO_LIMIT = -1;
 /** The reads on accounts, their secrets and keys. */
 export function accountReads(connection: Connection) {
   const selectAccounts = connection.prepare<[], AccountRow>(SELECT_ACCOUNTS);
+  const selectSecond = connection.prepare(SELECT_SECOND);
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
   const selectActive = connection.prepare<[number], KeyRow>(SELECT_ACTIVE_KEYS);
   const selectRevoked = connection.prepare<[number, number], KeyRow>(SELECT_REVOKED_KEYS);
@@ -198,7 +203,7 @@ export function accountReads(connection: Connection) {
   const selectData = connection.prepare<[number], SecretsRow & { login: string }>(
     SELECT_ACCOUNT_DATA,
   );
-  const { countTasks } = taskCountReads(connection);
+  const { countTasks, findUsage } = taskCountReads(connection);
 
   function keysOf(accountSeq: number, revokedMax: number): readonly Key[] {
     const rows = [...selectActive.all(accountSeq), ...selectRevoked.all(accountSeq, revokedMax)];
@@ -214,7 +219,8 @@ export function accountReads(connection: Connection) {
     const row = selectData.get(accountSeq);
     if (row === undefined) return null;
     const keys = keysOf(accountSeq, revokedMax);
-    return { login: row.login, ...toSecrets(row), keys, taskCounts: countTasks(accountSeq) };
+    const taskCounts = countTasks(accountSeq);
+    return { login: row.login, ...toSecrets(row), keys, taskCounts, usage: findUsage(accountSeq) };
   });
 
   return {
@@ -222,10 +228,15 @@ export function accountReads(connection: Connection) {
       return selectAccounts.all().map(toAccount);
     },
 
+    hasSeveralAccounts(): boolean {
+      return selectSecond.get() !== undefined;
+    },
+
     findAccount(login: string): AccountState | null {
       const row = selectAccount.get(login);
       if (row === undefined) return null;
-      return { ...toAccount(row), accountId: row.seq, isRotating: row.is_rotating === 1 };
+      const isRotating = row.is_rotating === 1;
+      return { ...toAccount(row), accountId: row.seq, isRotating, ownLimits: toOwnLimits(row) };
     },
 
     listKeys(login: string): readonly Key[] | null {
@@ -274,5 +285,6 @@ function toKeyHolder(row: KeyHolderRow): KeyHolder {
     keyId: row.key_id,
     keyRevoked: row.revoked_at !== null,
     accountDisabled: row.disabled_at !== null,
+    ownLimits: toOwnLimits(row),
   };
 }

@@ -2,6 +2,7 @@ import type Database from "better-sqlite3";
 
 import type { FileTrouble } from "../store.ts";
 import { accessRequestWrites } from "./access-requests.ts";
+import { accountLimitWrites } from "./account-limits.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
 import { GatheredChanges } from "./batch-changes.ts";
@@ -23,6 +24,7 @@ import { isBatchError, leftByCommit, messageOf, toWriteFailure } from "./write-f
 
 /** Every write there is, by name: what an operation may ask for. */
 export type Writes = ReturnType<typeof accountWrites> &
+  ReturnType<typeof accountLimitWrites> &
   ReturnType<typeof accessRequestWrites> &
   ReturnType<typeof taskWrites> &
   ReturnType<typeof taskRunWrites> &
@@ -140,6 +142,7 @@ export class BatchRunner {
     this.#changes = new GatheredChanges(connection);
     this.#writes = {
       ...accountWrites(connection),
+      ...accountLimitWrites(connection),
       ...accessRequestWrites(connection),
       ...taskWrites(connection, this.#changes),
       ...taskRunWrites(connection, this.#changes),

@@ -23,12 +23,14 @@ export function idempotencyWrites(connection: Connection) {
   const keep = connection.prepare(KEEP_ANSWER);
 
   return {
-    /** The answer that was kept for the post's key; when there is none, keeps the post's own and answers null. */
-    keep({ accountId, idempotency }: TaskPost): KeptAnswer | null {
-      if (idempotency === null) return null;
-      const kept = findKeptAnswer({ accountId, ...idempotency });
-      if (kept === null) keep.run({ ...idempotency, accountId });
-      return kept;
+    /** The answer that was kept for the post's key; null when there is none. */
+    find({ accountId, idempotency }: TaskPost): KeptAnswer | null {
+      return idempotency === null ? null : findKeptAnswer({ accountId, ...idempotency });
+    },
+
+    /** Keeps the post's own answer. */
+    keep({ accountId, idempotency }: TaskPost): void {
+      if (idempotency !== null) keep.run({ ...idempotency, accountId });
     },
   };
 }

@@ -1,5 +1,6 @@
 import { SIGN_IN_LINK_MS } from "../../domain/session.ts";
 import type { NewSession, NewSignInLink, Session, SessionUse, SignInLinkUse } from "../store.ts";
+import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
 import type { Connection } from "./connection.ts";
 
 const INSERT_OPERATOR_SESSION = `
@@ -37,7 +38,8 @@ const USE_LINK = `
 
 /** Runs on every request of a session: look-ups by index. Only a session without a key is the operator's. */
 export const FIND_SESSION = `
-  SELECT s.seq, s.created_at, s.last_seen_at, k.key_id, a.seq AS account_seq, a.login
+  SELECT s.seq, s.created_at, s.last_seen_at, k.key_id, a.seq AS account_seq, a.login,
+    ${LIMIT_COLUMNS}
   FROM sessions AS s
   LEFT JOIN keys AS k ON k.seq = s.key_seq
   LEFT JOIN accounts AS a ON a.seq = k.account_seq
@@ -46,7 +48,7 @@ export const FIND_SESSION = `
     OR (a.seq IS NOT NULL AND k.revoked_at IS NULL AND a.disabled_at IS NULL)
   )`;
 
-interface SessionRow {
+interface SessionRow extends LimitsRow {
   seq: number;
   created_at: number;
   last_seen_at: number;
@@ -111,7 +113,7 @@ function toSession(row: SessionRow): Session {
   const isAccount = keyId !== null && accountId !== null && login !== null;
   return {
     sessionId: row.seq,
-    holder: isAccount ? { accountId, login, keyId } : null,
+    holder: isAccount ? { accountId, login, keyId, ownLimits: toOwnLimits(row) } : null,
     createdAt: row.created_at,
     lastSeenAt: row.last_seen_at,
   };

@@ -94,6 +94,8 @@ class SqliteStore implements Store {
     this.#changeKeys(this.#commit.submit("createAccount", account, OPERATOR_WRITE));
   setAccountDisabled: Store["setAccountDisabled"] = (change) =>
     this.#changeKeys(this.#commit.submit("setAccountDisabled", change, OPERATOR_WRITE));
+  changeLimits: Store["changeLimits"] = (change) =>
+    this.#changeKeys(this.#commit.submit("changeLimits", change, OPERATOR_WRITE));
   createKey: Store["createKey"] = (key) =>
     this.#changeKeys(this.#commit.submit("createKey", key, OPERATOR_WRITE));
   revokeKey: Store["revokeKey"] = (change) =>
@@ -107,6 +109,8 @@ class SqliteStore implements Store {
     this.#commit.submit("finishRotation", login, OPERATOR_WRITE);
 
   listAccounts: Store["listAccounts"] = () => this.#read((reads) => reads.listAccounts());
+  hasSeveralAccounts: Store["hasSeveralAccounts"] = () =>
+    this.#read((reads) => reads.hasSeveralAccounts());
   findAccount: Store["findAccount"] = (login) => this.#read((reads) => reads.findAccount(login));
   listKeys: Store["listKeys"] = (login) => this.#read((reads) => reads.listKeys(login));
   findAccountData: Store["findAccountData"] = (query) =>

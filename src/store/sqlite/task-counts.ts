@@ -1,4 +1,4 @@
-import type { AccountUsage } from "../../domain/quota.ts";
+import { openTasksOf, type AccountUsage } from "../../domain/quota.ts";
 import type { TaskState } from "../../domain/task.ts";
 import type { FirstSteps, WorkCounts } from "../store.ts";
 import type { ChangedAccounts } from "./changed-accounts.ts";
@@ -196,8 +196,8 @@ export function allCountReads(connection: Connection) {
 }
 
 function toUsage(rows: readonly CountRow[]): AccountUsage {
-  const { queued, delayed, running, bytes } = toWorkCounts(rows);
-  return { bytes, openTasks: queued + delayed + running };
+  const counts = toWorkCounts(rows);
+  return { bytes: counts.bytes, openTasks: openTasksOf(counts) };
 }
 
 function toWorkCounts(rows: readonly CountRow[]): WorkCounts {

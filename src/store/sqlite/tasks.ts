@@ -1,3 +1,4 @@
+import { excessOf } from "../../domain/quota.ts";
 import type { StatusCode } from "../../domain/status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import {
@@ -140,14 +141,14 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
     insertResult.run(seq, null, task.errorText);
   }
 
-  function countPost(post: TaskPost): void {
+  function countPost(post: TaskPost, bytes: number): void {
     const { accountId, createdAt, accepted, refused } = post;
     const failed = refused.length;
     const delayed = accepted.filter((task) => isDelayed(task, post)).length;
     counts.add(accountId, "queued", accepted.length - delayed);
     counts.add(accountId, "delayed", delayed);
     counts.add(accountId, "failed", failed);
-    counts.add(accountId, "bytes", bytesOf(post));
+    counts.add(accountId, "bytes", bytes);
     const posted = accepted.length + failed;
     traffic.addTasks({ accountSeq: accountId, at: createdAt, posted, failed });
     const hasWebhook = accepted.some(({ postback, pingback }) => (postback ?? pingback) !== null);
@@ -156,11 +157,16 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
 
   return {
     insertTasks(post: TaskPost): TaskPostOutcome {
-      const kept = answers.keep(post);
+      const kept = answers.find(post);
       if (kept !== null) return { kind: "kept", ...kept };
+      const bytes = bytesOf(post);
+      const asked = { bytes, openTasks: post.accepted.length };
+      const excess = excessOf(asked, { used: counts.usageOf(post.accountId), quota: post.quota });
+      if (excess !== null) return { kind: "over quota", ...excess };
+      answers.keep(post);
       for (const task of post.accepted) insertTask(task, post);
       for (const task of post.refused) insertRefusal(task, post);
-      countPost(post);
+      countPost(post, bytes);
       return { kind: "inserted" };
     },
   };

@@ -1,0 +1,122 @@
+import type { ArgsDef } from "citty";
+
+import type { Config } from "../config.ts";
+import { SETTINGS } from "../config/setting.ts";
+import type { Setting } from "../config/setting.ts";
+import { quote } from "../config/value.ts";
+import { limitsOf, openTasksOf } from "../domain/quota.ts";
+import type { AccountLimits, AccountUsage, OwnLimits } from "../domain/quota.ts";
+import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { UsageError } from "./failure.ts";
+import { cellText, tableLines } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin account limit";
+
+interface LimitRow {
+  readonly name: keyof AccountLimits;
+  readonly flag: string;
+  /** What counts for accounts without a limit of their own, and what a limit may be. */
+  readonly setting: Setting<number>;
+}
+
+const ROWS: readonly LimitRow[] = [
+  { name: "bytes", flag: "bytes", setting: SETTINGS.limitsAccountBytes },
+  { name: "openTasks", flag: "open-tasks", setting: SETTINGS.limitsAccountOpenTasks },
+  {
+    name: "requestsPerMinute",
+    flag: "requests-per-minute",
+    setting: SETTINGS.limitsRequestsPerMinute,
+  },
+  {
+    name: "tasksPerMinute",
+    flag: "tasks-per-minute",
+    setting: SETTINGS.limitsAccountTasksPerMinute,
+  },
+];
+
+const DEFAULT = "default";
+
+const FLAGS = Object.fromEntries(
+  ROWS.map(({ flag, setting }) => [
+    flag,
+    {
+      type: "string",
+      valueHint: `${setting.kind.hint}|${DEFAULT}`,
+      description: `Its own ${setting.key}; 0 is no limit`,
+    },
+  ]),
+) satisfies ArgsDef;
+
+/** `postbackd admin account limit`. */
+export const limit = defineAdminCommand({
+  meta: programMeta({
+    name: NAME,
+    description: "Show what an account may take up and has, and change it",
+    example: `${NAME} alice --bytes 2GiB`,
+    notes:
+      "Counts from the account's next request on, without a restart. 'default' takes a limit of its own back; what " +
+      "counts then is read from the configuration at hand.",
+  }),
+  args: { ...LOGIN_ARG, ...FLAGS },
+  plan: (args) => limitAccount(loginOf(args), changesOf(args)),
+});
+
+function changesOf(args: Arguments): Partial<OwnLimits> {
+  const changes = ROWS.flatMap(({ name, flag, setting }) => {
+    const text = textOf(args, flag);
+    return text === undefined ? [] : [[name, valueOf(text, { flag, setting })] as const];
+  });
+  return Object.fromEntries(changes);
+}
+
+function valueOf(text: string, { flag, setting }: Omit<LimitRow, "name">): number | null {
+  if (text === DEFAULT) return null;
+  const isWhole = setting.kind.form === "integer" && /^\d{1,16}$/.test(text);
+  const parsed = setting.kind.parse(isWhole ? Number(text) : text, "");
+  if (parsed.kind === "value") return parsed.value;
+  throw new UsageError(`--${flag} ${parsed.reason}, or ${quote(DEFAULT)}`);
+}
+
+function limitAccount(login: string, limits: Partial<OwnLimits>): AdminStep {
+  return async (store, config) => {
+    const account = await store.findAccount(login);
+    if (account === null) throw noAccount(login);
+    const isChange = Object.keys(limits).length > 0;
+    const own = isChange ? await store.changeLimits({ login, limits }) : account.ownLimits;
+    if (own === null) throw noAccount(login);
+    const counts = await store.countWork(account.accountId);
+    const usage = { bytes: counts.bytes, openTasks: openTasksOf(counts) };
+    return limitAnswer({ login, own, usage }, config);
+  };
+}
+
+interface Limited {
+  readonly login: string;
+  readonly own: OwnLimits;
+  readonly usage: AccountUsage;
+}
+
+function limitAnswer({ login, own, usage }: Limited, { limits, sources }: Config): Answer {
+  const counting = limitsOf(own, limits.account);
+  const rows = ROWS.map(({ name, flag, setting }) => ({
+    limit: flag.replaceAll("-", "_"),
+    value: counting[name],
+    used: name === "bytes" || name === "openTasks" ? usage[name] : null,
+    source: own[name] === null ? (sources.get(setting.key) ?? "default") : "account",
+  }));
+  const cells = rows.map(({ limit: name, value, used, source }) => [
+    name,
+    value === 0 ? "none" : String(value),
+    cellText(used === null ? null : String(used)),
+    source,
+  ]);
+  return {
+    document: { login, limits: rows },
+    lines: tableLines(["LIMIT", "VALUE", "USED", "SOURCE"], cells),
+  };
+}

@@ -1,0 +1,80 @@
+import type { PostQuota, QuotaExcess } from "../domain/quota.ts";
+import { StatusError, type ResponseHeaders } from "../domain/status.ts";
+import { tooManyRequests } from "./gate.ts";
+import type { AccountRef } from "./operation.ts";
+import { rateLimitHeaders, type RateLimiter } from "./rate-limiter.ts";
+
+/** What a post may not go beyond. */
+export interface PostQuotaDeps {
+  /** By account. */
+  readonly postedTasks: RateLimiter;
+  /** The part of the room for everybody's data that one account may take, in bytes; 0 is no limit. */
+  readonly shareBytes: () => number;
+  readonly retentionDays: number;
+}
+
+/** Counts the tasks of a post; throws 42900 where they are too many for this minute. Answers what to say of the limit. */
+export function countPosted(
+  { accountId, limits }: AccountRef,
+  { postedTasks, tasks }: Pick<PostQuotaDeps, "postedTasks"> & { readonly tasks: number },
+): ResponseHeaders {
+  const limit = limits.tasksPerMinute;
+  if (limit === 0) return {};
+  const verdict = postedTasks.count(String(accountId), { limit, events: tasks });
+  const headers = rateLimitHeaders("tasks", verdict);
+  if (verdict.isAllowed) return headers;
+  const detail =
+    `This account may post ${limit} tasks a minute; ${verdict.remaining} are left of them, and this post has ` +
+    `${tasks}.`;
+  throw tooManyRequests(verdict.resetSeconds, { detail, headers });
+}
+
+/** What the store must not let a post of this account go beyond. */
+export function quotaOf(
+  { limits }: AccountRef,
+  { shareBytes }: Pick<PostQuotaDeps, "shareBytes">,
+): PostQuota {
+  return { bytes: limits.bytes, openTasks: limits.openTasks, shareBytes: shareBytes() };
+}
+
+// Tasks are erased days after they have finished, so nothing is won by asking more often.
+const BYTES_RETRY_SECONDS = "3600";
+// Tasks finish all the time.
+const OPEN_TASKS_RETRY_SECONDS = "10";
+
+/** 42900 or 50700, for the account that would have had more than it may. */
+export function overQuota(
+  excess: QuotaExcess,
+  {
+    holder: { login },
+    retentionDays,
+  }: { readonly holder: AccountRef } & Pick<PostQuotaDeps, "retentionDays">,
+): StatusError {
+  const { quota, limit, used, asked } = excess;
+  const raise = (flag: string): string =>
+    `the operator can raise the limit: postbackd admin account limit ${login} ${flag}`;
+  const kept = `To collect tasks frees nothing: they are kept for ${retentionDays} days after they have finished`;
+  switch (quota) {
+    case "openTasks":
+      return new StatusError(42900, {
+        detail:
+          `This account may have ${limit} open tasks, which wait or run (limits.account.open_tasks); it has ` +
+          `${used}, and this post has ${asked}. Post again when some have finished; ${raise("--open-tasks N")}.`,
+        headers: { "retry-after": OPEN_TASKS_RETRY_SECONDS },
+      });
+    case "bytes":
+      return new StatusError(50700, {
+        detail:
+          `This account may have ${limit} bytes of tasks in the store (limits.account.bytes); it has ${used}, and ` +
+          `this post adds ${asked}. ${kept}; ${raise("--bytes SIZE")}.`,
+        headers: { "retry-after": BYTES_RETRY_SECONDS },
+      });
+    case "shareBytes":
+      return new StatusError(50700, {
+        detail:
+          `While there are other accounts, one may take half of the room that there is for data, ${limit} bytes ` +
+          `now; this one has ${used}, and this post adds ${asked}. ${kept}; the operator can make more room.`,
+        headers: { "retry-after": BYTES_RETRY_SECONDS },
+      });
+  }
+}

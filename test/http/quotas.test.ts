@@ -1,0 +1,201 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { OwnLimits } from "../../src/domain/quota.ts";
+import {
+  createTestAccount,
+  startTestDaemon,
+  type TestAccount,
+  type TestDaemon,
+} from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { headerLines, headerOf } from "../helpers/raw-http.ts";
+import { openTestStore } from "../helpers/store.ts";
+import { userDataOf } from "./account.ts";
+import { ask, posting, type Answer } from "./answer.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const DAY_MS = 86_400_000;
+/** Posts of it stay open. */
+const LATER = { start_at: "2030-02-01T09:00:00.000Z" };
+
+async function startAt9(t: TestContext, toml = "") {
+  const clock = createFakeClock({ now: NOW });
+  return { clock, daemon: await startTestDaemon(t, { clock, toml }) };
+}
+
+function post(
+  { url }: TestDaemon,
+  { account, tasks, headers = [] }: { account: TestAccount; tasks: unknown; headers?: string[] },
+): Promise<Answer> {
+  const request = posting({ account }, JSON.stringify(tasks));
+  return ask(url, { ...request, headers: [...(request.headers ?? []), ...headers] });
+}
+
+/** Changes the limits of an account as another process does. */
+async function limit(t: TestContext, { file }: TestDaemon, limits: Partial<OwnLimits>) {
+  const beside = await openTestStore(t, { file });
+  assert.notEqual(await beside.changeLimits({ login: "tester", limits }), null);
+  await beside.close();
+}
+
+function detailOf({ body }: Answer): string {
+  return body.errors?.[0]?.detail ?? "";
+}
+
+test("an account with as many open tasks as it may have is 42900 for what is one more, and others are not", async (t) => {
+  const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 3\n");
+  const { account } = daemon;
+  const other = await createTestAccount(daemon.file, "other");
+  assert.equal((await post(daemon, { account, tasks: [LATER, LATER] })).code, 20000);
+
+  const refused = await post(daemon, { account, tasks: [LATER, LATER] });
+  assert.equal(refused.code, 42900);
+  assert.equal(headerOf(refused.response, "retry-after"), "10");
+  assert.equal(
+    detailOf(refused),
+    "This account may have 3 open tasks, which wait or run (limits.account.open_tasks); it has 2, and this post " +
+      "has 2. Post again when some have finished; the operator can raise the limit: postbackd admin account limit " +
+      "tester --open-tasks N.",
+  );
+  assert.equal((await userDataOf(daemon)).usage.open_tasks, 2, "nothing of it is stored");
+  assert.equal((await post(daemon, { account, tasks: LATER })).code, 20000);
+  assert.equal((await post(daemon, { account, tasks: LATER })).code, 42900);
+  assert.equal((await post(daemon, { account: other, tasks: LATER })).code, 20000);
+  assert.equal((await userDataOf(daemon)).usage.open_tasks, 3);
+});
+
+test("an account with as many bytes as it may have is 50700, results are kept, and retention makes room", async (t) => {
+  const { daemon, clock } = await startAt9(t, '[limits.account]\nbytes = "64KiB"\n');
+  const { account } = daemon;
+  const other = await createTestAccount(daemon.file, "other");
+  const large = { input: "x".repeat(40_000) };
+  // Its result is its input: both together are more than it may have.
+  const { tasks } = (await post(daemon, { account, tasks: large })).body;
+  await daemon.daemon.idle();
+
+  const finished = await daemon.get(tasks?.[0]?.id ?? "");
+  assert.equal(finished.result, large.input);
+  const { usage } = await userDataOf(daemon);
+  assert(usage.bytes > 80_000 && usage.bytes < 82_000, `${usage.bytes}`);
+  const refused = await post(daemon, { account, tasks: {} });
+  assert.equal(refused.code, 50700);
+  assert.equal(headerOf(refused.response, "retry-after"), "3600");
+  assert.match(
+    detailOf(refused),
+    new RegExp(
+      `65536 bytes of tasks in the store \\(limits\\.account\\.bytes\\); it has ${usage.bytes}, and this post adds ` +
+        "\\d+\\. To collect tasks frees nothing: they are kept for 30 days after they have finished; the operator " +
+        "can raise the limit: postbackd admin account limit tester --bytes SIZE\\.",
+    ),
+  );
+  assert.equal((await post(daemon, { account: other, tasks: {} })).code, 20000);
+  await daemon.daemon.idle();
+
+  clock.jump(31 * DAY_MS);
+  await daemon.daemon.idle();
+  assert.equal((await userDataOf(daemon)).usage.bytes, 0);
+  assert.equal((await post(daemon, { account, tasks: {} })).code, 20000);
+});
+
+test("a hundred posts at once bring an account to its limit and no further, over a restart too", async (t) => {
+  const toml = "[limits.account]\nopen_tasks = 30\n";
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock, toml });
+  const { account, folder } = daemon;
+  const codes = async (at: TestDaemon) => {
+    const posts = Array.from({ length: 100 }, () => post(at, { account, tasks: LATER }));
+    return (await Promise.all(posts)).map(({ code }) => code);
+  };
+
+  assert.equal((await codes(daemon)).filter((code) => code === 20000).length, 30);
+  await daemon.daemon.stop();
+  const next = await startTestDaemon(t, { clock, toml, folder, account });
+  assert.deepEqual([...new Set(await codes(next))], [42900]);
+  assert.equal((await userDataOf(next)).usage.open_tasks, 30);
+});
+
+test("a limit of an account's own counts from the next request on, and so does taking it back", async (t) => {
+  const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 1\n");
+  const { account } = daemon;
+  const codeOfOne = async () => (await post(daemon, { account, tasks: LATER })).code;
+  assert.deepEqual([await codeOfOne(), await codeOfOne()], [20000, 42900]);
+
+  await limit(t, daemon, { openTasks: 2 });
+  assert.equal((await userDataOf(daemon)).limits["open_tasks"], 2);
+  assert.deepEqual([await codeOfOne(), await codeOfOne()], [20000, 42900]);
+  await limit(t, daemon, { openTasks: 0 });
+  assert.equal(await codeOfOne(), 20000);
+  await limit(t, daemon, { openTasks: null });
+  assert.equal((await userDataOf(daemon)).limits["open_tasks"], 1);
+  assert.equal(await codeOfOne(), 42900);
+
+  await limit(t, daemon, { requestsPerMinute: 2 });
+  const asked = [await codeOfOne(), await codeOfOne()];
+  const third = await post(daemon, { account, tasks: LATER });
+  assert.deepEqual(asked, [42900, 42900]);
+  assert.match(detailOf(third), /2 requests a minute/);
+  await limit(t, daemon, { requestsPerMinute: null });
+  assert.match(detailOf(await post(daemon, { account, tasks: LATER })), /1 open tasks/);
+});
+
+test("an answer that was kept for an Idempotency-Key is repeated whatever the account has", async (t) => {
+  const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 1\ntasks_per_minute = 1\n");
+  const { account } = daemon;
+  const headers = ["Idempotency-Key: once"];
+  const first = await post(daemon, { account, tasks: LATER, headers });
+  assert.equal(first.code, 20000);
+
+  const again = await post(daemon, { account, tasks: LATER, headers });
+  assert.deepEqual(again.response.body, first.response.body);
+  assert.equal((await post(daemon, { account, tasks: LATER })).code, 42900);
+});
+
+test("posted tasks are counted by the minute, a whole post or nothing of it", async (t) => {
+  const { daemon, clock } = await startAt9(t, "[limits.account]\ntasks_per_minute = 5\n");
+  const { account } = daemon;
+  const other = await createTestAccount(daemon.file, "other");
+  const limitsOf = ({ response }: Answer) =>
+    ["ratelimit-policy", "ratelimit"].map((name) => headerLines(response, name));
+
+  const first = await post(daemon, { account, tasks: [{}, {}, { typo: 1 }] });
+  assert.equal(first.code, 20000);
+  assert.deepEqual(limitsOf(first), [['"tasks";q=5;w=60'], ['"tasks";r=2;t=60']]);
+  clock.advance(20_000);
+  const refused = await post(daemon, { account, tasks: [{}, {}, {}] });
+  assert.equal(refused.code, 42900);
+  assert.equal(headerOf(refused.response, "retry-after"), "40");
+  assert.deepEqual(limitsOf(refused), [['"tasks";q=5;w=60'], ['"tasks";r=2;t=40']]);
+  const detail = "This account may post 5 tasks a minute; 2 are left of them, and this post has 3.";
+  assert.equal(detailOf(refused), detail);
+  assert.equal((await post(daemon, { account, tasks: [{}, {}] })).code, 20000);
+  assert.equal((await post(daemon, { account, tasks: {} })).code, 42900);
+  assert.equal((await post(daemon, { account: other, tasks: [{}, {}, {}, {}, {}] })).code, 20000);
+
+  clock.advance(40_000);
+  assert.equal((await post(daemon, { account, tasks: [{}, {}, {}, {}, {}] })).code, 20000);
+  await limit(t, daemon, { tasksPerMinute: 6 });
+  assert.equal((await post(daemon, { account, tasks: [{}, {}] })).code, 42900);
+  assert.equal((await post(daemon, { account, tasks: {} })).code, 20000);
+  await limit(t, daemon, { tasksPerMinute: 0 });
+  const free = await post(daemon, { account, tasks: [{}, {}, {}, {}, {}, {}, {}] });
+  assert.equal(free.code, 20000);
+  assert.deepEqual(limitsOf(free), [[], []]);
+});
+
+test("an account may take half of the room for data while there is another, and all of it while there is none", async (t) => {
+  const { daemon, clock } = await startAt9(t, '[limits]\ndatabase_size = "2MiB"\n');
+  const { account } = daemon;
+  const large = { ...LATER, input: "x".repeat(600_000) };
+  assert.equal((await post(daemon, { account, tasks: large })).code, 20000);
+  clock.advance(1000);
+  assert.equal((await post(daemon, { account, tasks: large })).code, 20000, "it is alone");
+
+  const other = await createTestAccount(daemon.file, "other");
+  clock.advance(1000);
+  const refused = await post(daemon, { account, tasks: LATER });
+  assert.equal(refused.code, 50700);
+  assert.match(detailOf(refused), /half of the room that there is for data, 1048576 bytes now/);
+  assert.equal((await post(daemon, { account: other, tasks: large })).code, 20000);
+  assert.equal((await ask(daemon.url, { target: "/readyz" })).response.status, 200);
+});
