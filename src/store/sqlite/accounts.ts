@@ -187,13 +187,26 @@ export function accountWrites(connection: Connection) {
   };
 }
 
+function listReads(connection: Connection) {
+  const selectAccounts = connection.prepare<[], AccountRow>(SELECT_ACCOUNTS);
+  const selectSecond = connection.prepare(SELECT_SECOND);
+
+  return {
+    listAccounts(): readonly Account[] {
+      return selectAccounts.all().map(toAccount);
+    },
+
+    hasSeveralAccounts(): boolean {
+      return selectSecond.get() !== undefined;
+    },
+  };
+}
+
 /** To SQLite a negative LIMIT is none. */
 const NO_LIMIT = -1;
 
 /** The reads on accounts, their secrets and keys. */
 export function accountReads(connection: Connection) {
-  const selectAccounts = connection.prepare<[], AccountRow>(SELECT_ACCOUNTS);
-  const selectSecond = connection.prepare(SELECT_SECOND);
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
   const selectActive = connection.prepare<[number], KeyRow>(SELECT_ACTIVE_KEYS);
   const selectRevoked = connection.prepare<[number, number], KeyRow>(SELECT_REVOKED_KEYS);
@@ -224,13 +237,7 @@ export function accountReads(connection: Connection) {
   });
 
   return {
-    listAccounts(): readonly Account[] {
-      return selectAccounts.all().map(toAccount);
-    },
-
-    hasSeveralAccounts(): boolean {
-      return selectSecond.get() !== undefined;
-    },
+    ...listReads(connection),
 
     findAccount(login: string): AccountState | null {
       const row = selectAccount.get(login);

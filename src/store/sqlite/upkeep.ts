@@ -113,12 +113,26 @@ interface CountRow {
   count: number;
 }
 
+/** Takes out of the counts what goes with the tasks that are erased next. */
+function uncounting(connection: Connection, counts: BatchChanges["counts"]) {
+  const countUndelivered = connection.prepare<[object], CountRow>(COUNT_UNDELIVERED);
+  const sumExpired = connection.prepare<[object], CountRow>(SUM_EXPIRED);
+
+  return (bounds: { now: number; max: number }): void => {
+    for (const { account_seq: accountSeq, count } of countUndelivered.all(bounds)) {
+      counts.add(accountSeq, "undelivered", -count);
+    }
+    for (const { account_seq: accountSeq, count } of sumExpired.all(bounds)) {
+      counts.add(accountSeq, "bytes", -count);
+    }
+  };
+}
+
 /** The writes that keep the file's size in bounds. Each runs inside the transaction of its batch. */
 export function upkeepWrites(connection: Connection, { counts }: BatchChanges) {
   const erase = connection.prepare<[object], ErasedRow>(ERASE_EXPIRED);
   const keepUndelivered = connection.prepare(KEEP_UNDELIVERED);
-  const countUndelivered = connection.prepare<[object], CountRow>(COUNT_UNDELIVERED);
-  const sumExpired = connection.prepare<[object], CountRow>(SUM_EXPIRED);
+  const uncount = uncounting(connection, counts);
   const sizeExpired = connection.prepare<[object], number>(SIZE_EXPIRED).pluck();
   const eraseAnswers = connection.prepare(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], number>(SIZE_ANSWERS).pluck();
@@ -135,12 +149,7 @@ export function upkeepWrites(connection: Connection, { counts }: BatchChanges) {
       const looked = { ...due, max: countWithin(sizeExpired.iterate(due)) };
       const kept = keepUndelivered.run(looked).changes;
       const bounds = { ...due, max: looked.max - kept };
-      for (const { account_seq: accountSeq, count } of countUndelivered.all(bounds)) {
-        counts.add(accountSeq, "undelivered", -count);
-      }
-      for (const { account_seq: accountSeq, count } of sumExpired.all(bounds)) {
-        counts.add(accountSeq, "bytes", -count);
-      }
+      uncount(bounds);
       const erased = erase.all(bounds);
       for (const { account_seq: accountSeq, state, ready } of erased) {
         counts.add(accountSeq, state, -1);
