@@ -14,8 +14,11 @@ export const NOTE_EVER = `
 
 export const SELECT_COUNTS = `SELECT state, count FROM task_counts WHERE account_seq = ?`;
 
+// Of each account that posts, once in a batch: one row, so that it costs little more than the look-ups.
 export const SELECT_USAGE = `
-  SELECT state, count FROM task_counts
+  SELECT coalesce(sum(count) FILTER (WHERE state = 'bytes'), 0) AS bytes,
+    coalesce(sum(count) FILTER (WHERE state <> 'bytes'), 0) AS openTasks
+  FROM task_counts
   WHERE account_seq = ? AND state IN ('queued', 'delayed', 'running', 'bytes')`;
 
 // Some rows for each account that ever posted.
@@ -72,7 +75,7 @@ export class TaskCounts implements CountChanges {
   constructor(connection: Connection, changed: ChangedAccounts) {
     this.#changed = changed;
     this.#addToCount = connection.prepare<[number, CountedWord, number]>(ADD_TO_COUNT);
-    this.#selectUsage = connection.prepare<[number], CountRow>(SELECT_USAGE);
+    this.#selectUsage = connection.prepare<[number], AccountUsage>(SELECT_USAGE);
     this.#noteEver = connection.prepare<[number, EverWord]>(NOTE_EVER);
   }
 
@@ -92,15 +95,21 @@ export class TaskCounts implements CountChanges {
   }
 
   usageOf(accountSeq: number): AccountUsage {
-    const before = this.#usageBefore.get(accountSeq) ?? toUsage(this.#selectUsage.all(accountSeq));
-    this.#usageBefore.set(accountSeq, before);
+    const before = this.#usageBefore.get(accountSeq) ?? this.#readUsage(accountSeq);
     const sums = this.#kept.get(accountSeq);
     if (sums === undefined) return before;
-    const added = toUsage([...sums].map(([state, count]) => ({ state, count })));
-    return {
-      bytes: before.bytes + added.bytes,
-      openTasks: before.openTasks + added.openTasks,
-    };
+    let { bytes, openTasks } = before;
+    for (const [word, sum] of sums) {
+      if (word === "bytes") bytes += sum;
+      else if (word === "queued" || word === "delayed" || word === "running") openTasks += sum;
+    }
+    return { bytes, openTasks };
+  }
+
+  #readUsage(accountSeq: number): AccountUsage {
+    const usage = this.#selectUsage.get(accountSeq) ?? { bytes: 0, openTasks: 0 };
+    this.#usageBefore.set(accountSeq, usage);
+    return usage;
   }
 
   /** The operation is part of the batch: its changes will be written with it. */
@@ -171,7 +180,8 @@ export function taskCountReads(connection: Connection) {
     },
 
     findUsage(accountSeq: number): AccountUsage {
-      return toUsage(select.all(accountSeq));
+      const counts = toWorkCounts(select.all(accountSeq));
+      return { bytes: counts.bytes, openTasks: openTasksOf(counts) };
     },
 
     findAccountFirstSteps(accountSeq: number): FirstSteps {
@@ -193,11 +203,6 @@ export function allCountReads(connection: Connection) {
       return toFirstSteps(sum.all());
     },
   };
-}
-
-function toUsage(rows: readonly CountRow[]): AccountUsage {
-  const counts = toWorkCounts(rows);
-  return { bytes: counts.bytes, openTasks: openTasksOf(counts) };
 }
 
 function toWorkCounts(rows: readonly CountRow[]): WorkCounts {
