@@ -6,6 +6,7 @@ import { useResource } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
 import { shownAccount } from "../shell/session.ts";
 import { KeyPanel } from "./key-panel.tsx";
+import { LimitPanel } from "./limit-panel.tsx";
 import { WebhookSecret } from "./webhook-secret.tsx";
 
 // When a key was last used changes without anything else that would tell.
@@ -47,6 +48,7 @@ function AccountKeys() {
         <div class="stack">
           <KeyPanel account={data} reload={account.reload} />
           <WebhookSecret secret={data.webhook_secret} next={data.webhook_secret_next} />
+          <LimitPanel account={data} />
         </div>
       )}
     </Loaded>

@@ -6,11 +6,12 @@ import { Count } from "../part/count.tsx";
 import { FilterField } from "../part/filter-field.tsx";
 import { Empty, Loaded } from "../part/notice.tsx";
 import { ScreenHead } from "../part/panel.tsx";
+import { Quota } from "../part/quota.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
 import type { AccountRow, NewAccount } from "../shell/envelope.ts";
-import { percentText } from "../shell/format.ts";
+import { bytesText, countText, percentText } from "../shell/format.ts";
 import { useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
@@ -130,7 +131,10 @@ function Pages({ next }: { readonly next: string | null }) {
   const isFirst = route.value.query.get("cursor") === null;
   return (
     <div class="pages">
-      <p class="hint">Posted, delivered and success are of the last 24 hours.</p>
+      <p class="hint">
+        Posted, delivered and success are of the last 24 hours.{" "}
+        <code>postbackd admin account limit LOGIN</code> changes what an account may have.
+      </p>
       {!isFirst && <Button press={() => setQuery({ cursor: null })}>First page</Button>}
       {next !== null && <Button press={() => setQuery({ cursor: next })}>Next page</Button>}
     </div>
@@ -148,6 +152,18 @@ const COLUMNS: readonly Column<AccountRow>[] = [
   },
   { name: "State", cell: (row) => <State account={row} /> },
   counted("Keys", (row) => row.keys_active),
+  {
+    ...{ name: "Data", title: "Of its tasks in the database" },
+    cell: ({ usage, limits }) => (
+      <Quota used={usage.bytes} limit={limits.bytes} textOf={bytesText} />
+    ),
+  },
+  {
+    ...{ name: "Open", title: "Tasks that wait or run" },
+    cell: ({ usage, limits }) => (
+      <Quota used={usage.open_tasks} limit={limits.open_tasks} textOf={countText} />
+    ),
+  },
   counted("Waiting", ({ tasks }) => tasks.waiting),
   counted("Running", ({ tasks }) => tasks.running),
   counted("Ready", ({ tasks }) => tasks.ready),

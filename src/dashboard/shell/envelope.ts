@@ -217,7 +217,22 @@ export interface UserData {
   readonly webhook_secret_next: string | null;
   readonly keys: readonly KeyRow[];
   readonly key_limit: number;
+  readonly limits: AccountLimits;
+  readonly usage: AccountUsage;
   readonly retention_days: number;
+}
+
+/** What an account may take up; of each 0 is no limit. */
+export interface AccountLimits {
+  readonly bytes: number;
+  readonly open_tasks: number;
+  readonly requests_per_minute: number;
+  readonly tasks_per_minute: number;
+}
+
+export interface AccountUsage {
+  readonly bytes: number;
+  readonly open_tasks: number;
 }
 
 export interface KeyRow {
@@ -243,6 +258,8 @@ export interface AccountRow {
   readonly keys_active: number;
   readonly is_rotating: boolean;
   readonly tasks: WorkCounts;
+  readonly limits: AccountLimits;
+  readonly usage: AccountUsage;
   readonly day: {
     readonly posted: number;
     readonly delivered: number;

@@ -1,0 +1,35 @@
+import { Panel } from "../part/panel.tsx";
+import { Quota } from "../part/quota.tsx";
+import type { UserData } from "../shell/envelope.ts";
+import { bytesText, countText } from "../shell/format.ts";
+
+/** What the account may take up, and how much of it is left. */
+export function LimitPanel({ account }: { readonly account: UserData }) {
+  const { limits, usage, retention_days: days } = account;
+  return (
+    <Panel title="Limits">
+      <dl class="facts panel-body">
+        <dt>Data</dt>
+        <dd>
+          <Quota used={usage.bytes} limit={limits.bytes} textOf={bytesText} />
+        </dd>
+        <dt>Open tasks</dt>
+        <dd>
+          <Quota used={usage.open_tasks} limit={limits.open_tasks} textOf={countText} />
+        </dd>
+        <dt>Requests a minute</dt>
+        <dd>{rateText(limits.requests_per_minute)}</dd>
+        <dt>Tasks posted a minute</dt>
+        <dd>{rateText(limits.tasks_per_minute)}</dd>
+      </dl>
+      <p class="panel-body hint">
+        What goes beyond them is refused with 50700 (data) or 42900. To collect tasks frees nothing:
+        they are kept for {days} days after they have finished. The operator can raise a limit.
+      </p>
+    </Panel>
+  );
+}
+
+function rateText(limit: number): string {
+  return limit === 0 ? "no limit" : countText(limit);
+}
