@@ -59,8 +59,7 @@ export const limit = defineAdminCommand({
     description: "Show what an account may take up and has, and change it",
     example: `${NAME} alice --bytes 2GiB`,
     notes:
-      "Counts from the account's next request on, without a restart. 'default' takes a limit of its own back; what " +
-      "counts then is read from the configuration at hand.",
+      "Counts from the account's next request on. 'default' takes one back: then what the configuration says counts.",
   }),
   args: { ...LOGIN_ARG, ...FLAGS },
   plan: (args) => limitAccount(loginOf(args), changesOf(args)),

@@ -13,6 +13,8 @@ export interface ShownAccount {
   readonly keys_active: number;
   readonly is_rotating: boolean;
   readonly tasks: Readonly<Record<string, number>>;
+  readonly limits: Readonly<Record<string, number>>;
+  readonly usage: Readonly<Record<string, number>>;
   readonly day: Readonly<Record<string, number | null>>;
 }
 

@@ -12,7 +12,9 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerLines, headerOf } from "../helpers/raw-http.ts";
 import { openTestStore } from "../helpers/store.ts";
 import { userDataOf } from "./account.ts";
-import { ask, posting, type Answer } from "./answer.ts";
+import { ask, JSON_TYPE, posting, TASK_POST, type Answer } from "./answer.ts";
+import { signInOperator } from "./operator-requests.ts";
+import { cookieLine, FROM_PAGE, pagePost, SESSION, signedIn } from "./session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const DAY_MS = 86_400_000;
@@ -198,4 +200,43 @@ test("an account may take half of the room for data while there is another, and 
   assert.match(detailOf(refused), /half of the room that there is for data, 1048576 bytes now/);
   assert.equal((await post(daemon, { account: other, tasks: large })).code, 20000);
   assert.equal((await ask(daemon.url, { target: "/readyz" })).response.status, 200);
+});
+
+test("the operator's list and the account itself show the same limits and use, the account's own before all others'", async (t) => {
+  const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 5\n");
+  await createTestAccount(daemon.file, "other");
+  await daemon.post([LATER, LATER]);
+  await limit(t, daemon, { bytes: 4096, tasksPerMinute: 9 });
+  const standard = { open_tasks: 5, requests_per_minute: 0 };
+  const own = { ...standard, bytes: 4096, tasks_per_minute: 9 };
+
+  const { fields } = await (await signInOperator(daemon, NOW)).get("/accounts");
+  const [other, tester] = fields.accounts;
+  assert.deepEqual(other?.limits, { ...standard, bytes: 10 * 1024 ** 3, tasks_per_minute: 0 });
+  assert.deepEqual(other?.usage, { bytes: 0, open_tasks: 0 });
+  assert.deepEqual(tester?.limits, own);
+  const { limits, usage } = await userDataOf(daemon);
+  assert.deepEqual({ ...limits, ...own }, limits);
+  assert.deepEqual(tester?.usage, usage);
+  assert.equal(usage.open_tasks, 2);
+});
+
+test("a limit of an account's own counts for its sessions, and the operator posts for it within its quota", async (t) => {
+  const { daemon } = await startAt9(t);
+  const { url, account } = daemon;
+  const { login, key } = account;
+  await limit(t, daemon, { openTasks: 1, requestsPerMinute: 1 });
+  const { secret } = await signedIn(url, pagePost(SESSION, { login, key }));
+  const post = { method: "POST", target: TASK_POST, body: JSON.stringify(LATER) };
+  const codeWith = async (...headers: string[]) =>
+    (await ask(url, { ...post, headers: [JSON_TYPE, ...FROM_PAGE, ...headers] })).code;
+
+  const session = cookieLine(url, secret);
+  assert.deepEqual([await codeWith(session), await codeWith(session)], [20000, 42900]);
+  const { cookie } = await signInOperator(daemon, NOW);
+  const byOperator = await ask(url, {
+    ...post,
+    headers: [JSON_TYPE, ...FROM_PAGE, cookie, "X-Account: tester"],
+  });
+  assert.match(detailOf(byOperator), /1 open tasks/);
 });
