@@ -20,6 +20,17 @@ CREATE TABLE accounts (
   tasks_per_minute    INTEGER
 ) STRICT;
 
+-- Who is disabled, whose work is held; and the next who is not, for a claim that passes over those who are.
+CREATE INDEX accounts_disabled ON accounts (seq) WHERE disabled_at IS NOT NULL;
+CREATE INDEX accounts_enabled ON accounts (seq) WHERE disabled_at IS NULL;
+
+-- When each account was last disabled or enabled, in the order of these changes: by it the daemon knows what it has not
+-- heard of. AUTOINCREMENT, because a number that was seen must not come again when an account is erased.
+CREATE TABLE hold_changes (
+  seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+  account_seq INTEGER NOT NULL UNIQUE REFERENCES accounts (seq) ON DELETE CASCADE
+) STRICT;
+
 CREATE TABLE keys (
   seq          INTEGER PRIMARY KEY,
   key_id       TEXT    NOT NULL UNIQUE,

@@ -11,7 +11,7 @@ import type { TaskProgress } from "./progress.ts";
  *       │ └─ revived by a late heartbeat, while nobody else has claimed the task
  *       ├────→ expired                       no heartbeat in time: the task is queued again
  *       ├────→ timed_out                     the type's timeout, whatever the heartbeats
- *       └────→ cancelled                     by the client
+ *       └────→ cancelled                     by the client; or its account was disabled: the task is queued again
  */
 export type LeaseEnding =
   | "completed"

@@ -32,12 +32,13 @@ export class LeaseEnder {
     const results = await this.#deps.store.endLeases(ends);
     const news = ends.ends.filter((_, i) => results[i]?.isNew === true);
     const hosts = new Set(results.flatMap((result) => (result.isNew ? result.hosts : [])));
-    for (const end of news) this.#note(end);
+    for (const end of news) this.tell(end);
     if (hosts.size > 0) this.#deps.deliveriesDue([...hosts]);
     return results;
   }
 
-  #note(end: LeaseEnd): void {
+  /** Tells everybody of a lease that has ended in the store. */
+  tell(end: LeaseEnd): void {
     const { clock, held, progress, health, taskEnded, wake, freed } = this.#deps;
     const type = end.how === "expired" ? held.lapse(end) : held.free(end);
     progress.forget(end.id);

@@ -32,7 +32,8 @@ const STEPS_PER_SECOND = 250;
  * Works off the orders to send deliveries again: side by side, one step of each in turn, and each no faster than it
  * says. What is used up is counted by the second of the wall clock, so that ticks that come late or together make no
  * burst. How far an order is stands in the store: a restart goes on where the last step ended, and an order
- * that was cancelled, by whichever process, is not found again.
+ * that was cancelled, by whichever process, is not found again. One of an account that is disabled rests until it is
+ * enabled; what an order for all accounts begins for such a one waits until then.
  */
 export class Redeliverer {
   readonly #deps: RedelivererDeps;
@@ -127,7 +128,8 @@ export class Redeliverer {
   #note(orders: readonly RedeliveryOrder[]): void {
     const open = new Set(orders.map(({ id }) => id));
     for (const order of [...this.#underWay.values()]) {
-      if (!open.has(order.id)) this.#end(order, "redelivery order cancelled");
+      if (open.has(order.id)) continue;
+      this.#end(order, "redelivery order cancelled, or its account disabled");
     }
     for (const { id, redelivered, perSecond } of orders) {
       if (this.#underWay.has(id)) continue;

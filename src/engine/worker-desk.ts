@@ -152,7 +152,7 @@ export class WorkerDesk {
     return answered;
   }
 
-  /** Answers what {@link Store.extendLeases} does; what is told of progress is shown from now on. */
+  /** Makes the leases hold on; what is told of progress is shown from now on. Those of disabled accounts are lost. */
   heartbeat(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
     return this.#track(this.#extend(workerId, beats));
   }
@@ -247,13 +247,17 @@ export class WorkerDesk {
     try {
       const order = { leases: beats.map(toRef), workerId, now: clock.now() };
       const outcomes = beats.length === 0 ? [] : await store.extendLeases(order);
+      beats.forEach((beat, i) => {
+        if (outcomes[i] === "held") this.#ender.tell(toRelease(beat));
+      });
       const live = beats.filter((beat, i) => outcomes[i] === "ok" && !watch.saw(beat));
       await this.#holdAgain({ leases: live, workerId }, watch);
       for (const beat of live) {
         if (beat.progress !== null && this.#held.isHeld(beat))
           progress.note(beat.id, beat.progress);
       }
-      return outcomes;
+      // To the worker it is the same: somebody else decides about the task now.
+      return outcomes.map((outcome) => (outcome === "held" ? "lost" : outcome));
     } finally {
       watch.close();
     }

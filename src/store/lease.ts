@@ -123,6 +123,9 @@ export interface WorkerLeases {
   readonly workerId: number;
 }
 
+/** What came of a heartbeat: `held` ended the lease, because the account of its task is disabled. */
+export type BeatOutcome = LeaseOutcome | "held";
+
 /** What came of a {@link LeaseEnd}. */
 export interface LeaseEndResult {
   readonly outcome: LeaseOutcome;

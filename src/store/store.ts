@@ -2,7 +2,6 @@ import type { AccessRequest } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
 import type { KeyHolder } from "../domain/credentials.ts";
 import type { DeliveryFilter } from "../domain/delivery.ts";
-import type { LeaseOutcome } from "../domain/lease.ts";
 import type { OwnLimits } from "../domain/quota.ts";
 import type { TaskKey } from "../domain/task.ts";
 import type {
@@ -38,7 +37,9 @@ import type {
   RedeliveryStep,
   TaskDeliveries,
 } from "./delivery.ts";
+import type { HoldStore } from "./hold.ts";
 import type {
+  BeatOutcome,
   ClaimedTask,
   Lease,
   LeaseClaim,
@@ -97,6 +98,7 @@ export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./account.ts";
 export type * from "./clock.ts";
 export type * from "./delivery.ts";
+export type * from "./hold.ts";
 export type * from "./lease.ts";
 export type * from "./search.ts";
 export type * from "./session.ts";
@@ -111,7 +113,7 @@ export type * from "./upkeep.ts";
  *
  * Every method may reject with a {@link StoreError}; anything else it rejects with is a bug.
  */
-export interface Store extends ClockStore, RoomStore, FileCare {
+export interface Store extends ClockStore, HoldStore, RoomStore, FileCare {
   // Accounts and keys
 
   /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */
@@ -122,11 +124,6 @@ export interface Store extends ClockStore, RoomStore, FileCare {
   hasSeveralAccounts(): Promise<boolean>;
   /** The account of this login; null when there is none. */
   findAccount(login: string): Promise<AccountState | null>;
-  /**
-   * Disables (a time) or enables (null) an account; disabling twice keeps the first time. What is disabled loses its
-   * sessions for good.
-   */
-  setAccountDisabled(change: { login: string; disabledAt: number | null }): Promise<Account | null>;
   /** Changes the limits that an account has for itself. Answers all of them as they are then; null: no such account. */
   changeLimits(change: LimitChange): Promise<OwnLimits | null>;
   /** Adds a key unless the account has `activeMax` active ones already; counted in the same step. */
@@ -197,7 +194,7 @@ export interface Store extends ClockStore, RoomStore, FileCare {
 
   /**
    * Starts up to `max` queued tasks of a type, in the order of the accounts' turns; counts the run. Fewer, though more
-   * are queued, where their inputs reach {@link CLAIM_INPUT_MAX}.
+   * are queued, where their inputs reach {@link CLAIM_INPUT_MAX}. None of an account that is disabled.
    */
   claimTasks(claim: TaskClaim): Promise<readonly ClaimedTask[]>;
   /**
@@ -228,13 +225,15 @@ export interface Store extends ClockStore, RoomStore, FileCare {
   claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
   /**
    * Makes leases hold for their full time from `now` on, never beyond the timeout. One that has run out comes back to
-   * life while nobody has claimed its task. An outcome for each, in their order; a lease of another worker is lost.
+   * life while nobody has claimed its task. One of a disabled account ends as cancelled: its task is queued again as if
+   * it had not been started. An outcome for each, in their order; a lease of another worker is lost.
    */
-  extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly LeaseOutcome[]>;
+  extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly BeatOutcome[]>;
   /**
    * Ends leases, each with what becomes of its task: one after the other, and none spoils the others. What ended the
    * same way before is `ok` again and changes nothing; one that ran out may still be completed, failed or released
-   * while nobody has claimed its task. A result for each, in their order; a lease of another worker is lost.
+   * while nobody has claimed its task, and one that {@link extendLeases} ended may be completed. A result for each, in
+   * their order; a lease of another worker is lost.
    */
   endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
   /**
@@ -312,7 +311,7 @@ export interface Store extends ClockStore, RoomStore, FileCare {
     login: string | null;
     now: number;
   }): Promise<RedeliveryOrder | null>;
-  /** Orders that are not worked off, the oldest first. */
+  /** Orders that are not worked off, the oldest first; none whose filter names an account that is disabled. */
   listOpenRedeliveryOrders(query: { limit: number }): Promise<readonly RedeliveryOrder[]>;
   /**
    * Works on an order: looks at some attempts, from where it stopped the last time, and begins a fresh series for

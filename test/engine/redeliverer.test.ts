@@ -207,7 +207,7 @@ test("an order that was cancelled is left at the next step, and others go on", a
 
   assert.deepEqual(begun, { "a 0": 4, "b 0": 4, "b 1": 1 });
   assert.deepEqual(lines.slice(2), [
-    ["redelivery order cancelled", { id: "a", redelivered: 4 }],
+    ["redelivery order cancelled, or its account disabled", { id: "a", redelivered: 4 }],
     ["redelivery order ended", { id: "b", redelivered: 5 }],
   ]);
 });

@@ -224,7 +224,11 @@ async function seedQueues(store: Store, sizes: readonly number[]) {
   return { namesOf };
 }
 
-function takeTurns(queues: Map<number, string[]>, max: number, after: number): readonly string[] {
+export function takeTurns(
+  queues: Map<number, string[]>,
+  max: number,
+  after: number,
+): readonly string[] {
   const taken: string[] = [];
   const ids = [...queues.keys()].sort((a, b) => a - b);
   const order = [...ids.filter((id) => id > after), ...ids.filter((id) => id <= after)];

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease.ts";
+import type { LeaseRef } from "../../src/domain/lease.ts";
 import type { Task } from "../../src/domain/task.ts";
-import type { Lease, LeasedTask, LeaseEnd, Store } from "../../src/store/store.ts";
+import type { BeatOutcome, Lease, LeasedTask, LeaseEnd, Store } from "../../src/store/store.ts";
 import {
   claimLanes,
   endLease,
@@ -64,7 +64,7 @@ async function beat(
   { store, workerId }: Asker,
   lease: LeaseRef,
   now: number,
-): Promise<LeaseOutcome | undefined> {
+): Promise<BeatOutcome | undefined> {
   return (await store.extendLeases({ leases: [lease], workerId, now }))[0];
 }
 

@@ -37,6 +37,7 @@ import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
 import { exerciseFairness } from "./conformance-fairness.ts";
+import { exerciseHolds } from "./conformance-holds.ts";
 import { exerciseHostTraffic } from "./conformance-host-traffic.ts";
 import { exerciseIdempotency } from "./conformance-idempotency.ts";
 import { exerciseLeaseModel } from "./conformance-lease-model.ts";
@@ -86,6 +87,7 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: workers`, () => exerciseWorkers(open));
   describe(`${name}: sign-ins of the dashboard`, () => exerciseSessions(open));
   describe(`${name}: the machine's clock`, () => exerciseClock(open));
+  describe(`${name}: disabled accounts`, () => exerciseHolds(open));
   describe(`${name}: leases`, () => exerciseLeases(open));
   describe(`${name}: leases that are held`, () => exerciseHeldLeases(open));
   describe(`${name}: leases that ran out`, () => exerciseEndedLeases(open));
@@ -357,6 +359,9 @@ const CALLS = {
   setAccountDisabled: (store) => store.setAccountDisabled({ login: "ada", disabledAt: null }),
   hasSeveralAccounts: (store) => store.hasSeveralAccounts(),
   changeLimits: (store) => store.changeLimits({ login: "ada", limits: {} }),
+  listHoldChanges: (store) => store.listHoldChanges({ after: 0 }),
+  findHeldWork: (store) => store.findHeldWork({ accountId: 1 }),
+  releaseTask: (store) => store.releaseTask({ seq: 1 }),
   createKey: (store) =>
     store.createKey({ ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 1 }),
   findAccount: (store) => store.findAccount("x"),

@@ -77,11 +77,21 @@ test("gives a new file the whole schema and its version", async (t) => {
 
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.deepEqual(tables(connection), [
-    ...["access_requests", "accounts", "attempts", "clock_readings", "deliveries", "host_failures"],
-    ...["host_traffic", "idempotency_keys", "keys", "leases", "redelivery_orders", "secrets"],
+    ...["access_requests", "accounts", "attempts", "clock_readings", "deliveries"],
+    ...[
+      "hold_changes",
+      "host_failures",
+      "host_traffic",
+      "idempotency_keys",
+      "keys",
+      "leases",
+      "redelivery_orders",
+      "secrets",
+    ],
     ...[
       "sessions",
       "sign_in_links",
+      "sqlite_sequence",
       "task_counts",
       "task_inputs",
       "task_results",

@@ -13,6 +13,7 @@ import { openWriter, type Connection } from "../../src/store/sqlite/connection.t
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
+import * as holds from "../../src/store/sqlite/holds.ts";
 import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
 import * as largeTasks from "../../src/store/sqlite/large-tasks.ts";
@@ -60,7 +61,9 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...accountOverviews,
   }),
   ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
-  ...statementsOf({ ...attemptClaims, ...deliveries, ...accounts, ...accountLimits, ...upkeep }),
+  ...statementsOf({
+    ...{ ...attemptClaims, ...deliveries, ...accounts, ...accountLimits, ...holds, ...upkeep },
+  }),
   ...statementsOf({
     ...attemptSchedule,
     ...clockReadings,
@@ -81,6 +84,8 @@ const WALK = [
   "SEARCH d USING PRIMARY KEY (task_seq=? AND kind=?)",
   "SCAN json_each VIRTUAL TABLE INDEX 1:",
 ];
+
+const IS_HELD = "SEARCH accounts USING INDEX accounts_disabled (seq=? AND rowid=?)";
 
 const LEASE_BY_TASK = [
   "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
@@ -122,7 +127,10 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   SELECT_ORDERED: [...WALK, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   STEP_END: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
   FIND_ORDER: ["SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)"],
-  LIST_OPEN_ORDERS: ["SCAN redelivery_orders USING INDEX redelivery_orders_open"],
+  LIST_OPEN_ORDERS: [
+    "SCAN redelivery_orders USING INDEX redelivery_orders_open",
+    "SEARCH accounts USING INDEX sqlite_autoindex_accounts_1 (login=?)",
+  ],
   COUNT_OPEN_ORDERS: ["SCAN redelivery_orders USING INDEX redelivery_orders_open"],
   LIST_ORDERS: ["SCAN redelivery_orders", "SCAN (subquery-1)"],
   NEWEST_SEQ_BEFORE: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid<?)"],
@@ -138,10 +146,35 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH redelivery_orders USING COVERING INDEX redelivery_orders_ended (ended_at>? AND ended_at<?)",
   ],
   WAITING_ACCOUNTS: [
-    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>? AND account_seq<?)",
     "SCAN waiting",
-    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>? AND account_seq<?)",
     "SCAN waiting",
+  ],
+  // From a disabled account to the next that is not.
+  WAITING_ENABLED: [
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>? AND account_seq<?)",
+    "SCAN waiting",
+    IS_HELD,
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>? AND account_seq<?)",
+    "SEARCH accounts USING INDEX accounts_enabled (seq>?)",
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>? AND account_seq<?)",
+    "SCAN waiting",
+    IS_HELD,
+  ],
+  // To the first of them.
+  ANY_HELD: ["SCAN CONSTANT ROW", "SCAN accounts USING INDEX accounts_disabled"],
+  LIST_HOLD_CHANGES: [
+    "SEARCH h USING INTEGER PRIMARY KEY (rowid>?)",
+    "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  // For the operator, who disables an account.
+  COUNT_OPEN_WEBHOOKS: [
+    "SCAN CONSTANT ROW",
+    "SCAN a USING INDEX attempts_due",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SCAN a USING INDEX attempts_in_flight",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
   ],
   NEXT_TASKS: [
     "SEARCH t USING INDEX tasks_queued (type=? AND account_seq=?)",
@@ -151,7 +184,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
     "SCAN json_each VIRTUAL TABLE INDEX 1:",
   ],
-  FIND_NEWEST_LEASE: LEASE_BY_TASK,
+  FIND_NEWEST_LEASE: [...LEASE_BY_TASK, IS_HELD],
   FIND_LEASE: LEASE_BY_TASK,
   EXTEND_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
   END_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
@@ -217,8 +250,12 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SCAN heads",
     "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq=? AND priority<?)",
+    IS_HELD,
     "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)",
+    IS_HELD,
+    "SEARCH accounts USING INDEX accounts_enabled (seq>?)",
     "SEARCH heads",
+    IS_HELD,
   ],
   QUEUED_TYPES: [
     "SEARCH tasks USING COVERING INDEX tasks_queued",
@@ -328,7 +365,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
 const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   SUM_COUNTS: ["SCAN task_counts", "USE TEMP B-TREE FOR GROUP BY"],
   SUM_WAITING: ["SCAN task_counts"],
-  WAITING_MOST: ["SCAN task_counts", "USE TEMP B-TREE FOR ORDER BY"],
+  WAITING_MOST: ["SCAN task_counts", IS_HELD, "USE TEMP B-TREE FOR ORDER BY"],
   LONGEST_QUEUED: ["SEARCH tasks USING INDEX tasks_by_state (account_seq=? AND state=?)"],
   FIND_DURATIONS: ["SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)"],
   FIND_HOST_DURATIONS: [
@@ -611,6 +648,7 @@ test("erasing a task finds each row that goes with it by an index", (t) => {
   assert.deepEqual(cascades, [
     { child: "attempts", columns: "task_seq,kind" },
     { child: "deliveries", columns: "task_seq" },
+    { child: "hold_changes", columns: "account_seq" },
     { child: "leases", columns: "task_seq" },
     { child: "task_inputs", columns: "task_seq" },
     { child: "task_results", columns: "task_seq" },

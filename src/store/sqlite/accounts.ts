@@ -23,14 +23,6 @@ const INSERT_ACCOUNT = `
 
 const SELECT_ACCOUNT_SEQ = `SELECT seq FROM accounts WHERE login = ?`;
 
-const DISABLE_ACCOUNT = `
-  UPDATE accounts SET disabled_at = coalesce(disabled_at, @disabledAt) WHERE login = @login
-  RETURNING login, created_at, disabled_at`;
-
-const ENABLE_ACCOUNT = `
-  UPDATE accounts SET disabled_at = NULL WHERE login = @login
-  RETURNING login, created_at, disabled_at`;
-
 const INSERT_KEY = `
   INSERT INTO keys (key_id, account_seq, hash, last_four, label, created_at)
   VALUES (@keyId, @accountSeq, @hash, @lastFour, @label, @createdAt)`;
@@ -56,14 +48,6 @@ const ROTATE_SECRET = `
 const FINISH_ROTATION = `
   UPDATE accounts SET webhook_secret = webhook_secret_next, webhook_secret_next = NULL
   WHERE login = ? AND webhook_secret_next IS NOT NULL`;
-
-/** Of its active keys: those of revoked ones are over already. */
-export const END_ACCOUNT_SESSIONS = `
-  DELETE FROM sessions
-  WHERE key_seq IN (
-    SELECT seq FROM keys
-    WHERE account_seq = (SELECT seq FROM accounts WHERE login = ?) AND revoked_at IS NULL
-  )`;
 
 const SELECT_ACCOUNTS = `SELECT login, created_at, disabled_at FROM accounts ORDER BY login`;
 
@@ -132,12 +116,9 @@ interface KeyHolderRow extends LimitsRow {
 export function accountWrites(connection: Connection) {
   const insertAccount = connection.prepare(INSERT_ACCOUNT);
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
-  const disable = connection.prepare<[object], AccountRow>(DISABLE_ACCOUNT);
-  const enable = connection.prepare<[object], AccountRow>(ENABLE_ACCOUNT);
   const insertKey = connection.prepare(INSERT_KEY);
   const countActive = connection.prepare<[number], number>(COUNT_ACTIVE_KEYS).pluck();
   const revoke = connection.prepare<[object], KeyRow>(REVOKE_KEY);
-  const endSessions = connection.prepare<[string]>(END_ACCOUNT_SESSIONS);
   const touch = connection.prepare<[KeyUse]>(TOUCH_KEY);
   const rotate = connection.prepare(ROTATE_SECRET);
   const finish = connection.prepare<[string]>(FINISH_ROTATION);
@@ -149,13 +130,6 @@ export function accountWrites(connection: Connection) {
       if (changes === 0) return "exists";
       insertKey.run({ ...firstKey, accountSeq: lastInsertRowid, createdAt: account.createdAt });
       return "created";
-    },
-
-    setAccountDisabled(change: { login: string; disabledAt: number | null }): Account | null {
-      const isDisabled = change.disabledAt !== null;
-      const row = isDisabled ? disable.get(change) : enable.get(change);
-      if (isDisabled) endSessions.run(change.login);
-      return row === undefined ? null : toAccount(row);
     },
 
     createKey(key: NewKey): "created" | "no account" | "limit reached" {

@@ -9,6 +9,7 @@ import { GatheredChanges } from "./batch-changes.ts";
 import { clockWrites } from "./clock-readings.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryWrites } from "./deliveries.ts";
+import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
 import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
@@ -25,6 +26,7 @@ import { isBatchError, leftByCommit, messageOf, toWriteFailure } from "./write-f
 /** Every write there is, by name: what an operation may ask for. */
 export type Writes = ReturnType<typeof accountWrites> &
   ReturnType<typeof accountLimitWrites> &
+  ReturnType<typeof holdWrites> &
   ReturnType<typeof accessRequestWrites> &
   ReturnType<typeof taskWrites> &
   ReturnType<typeof taskRunWrites> &
@@ -143,6 +145,7 @@ export class BatchRunner {
     this.#writes = {
       ...accountWrites(connection),
       ...accountLimitWrites(connection),
+      ...holdWrites(connection),
       ...accessRequestWrites(connection),
       ...taskWrites(connection, this.#changes),
       ...taskRunWrites(connection, this.#changes),

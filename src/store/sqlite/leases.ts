@@ -1,5 +1,6 @@
-import { newLeaseId, type LeaseOutcome, type LeaseRef } from "../../domain/lease.ts";
+import { newLeaseId, type LeaseRef } from "../../domain/lease.ts";
 import type {
+  BeatOutcome,
   Lease,
   LeaseClaim,
   LeasedTask,
@@ -11,6 +12,7 @@ import type {
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
+import { isHeld as isAccountHeld } from "./holds.ts";
 import { taskClaims } from "./task-claims.ts";
 import { runEnds, type Run } from "./task-runs.ts";
 
@@ -31,7 +33,8 @@ const IS_OF_WORKER = `l.lease_id = @leaseId AND (@workerId IS NULL OR l.worker_s
 
 /** By the task's id, never by its seq: what was erased leaves its seq to another task. */
 export const FIND_NEWEST_LEASE = `
-  SELECT t.seq, t.account_seq, t.state, l.claimed_at, l.deadline_at, l.expires_at, l.ending
+  SELECT t.seq, t.account_seq, t.state, l.claimed_at, l.deadline_at, l.expires_at, l.ending,
+    ${isAccountHeld("t.account_seq")} AS is_account_held
   FROM tasks AS t CROSS JOIN leases AS l ON l.task_seq = t.seq
   WHERE t.id = @id AND ${IS_OF_WORKER}`;
 
@@ -48,9 +51,10 @@ export const END_LEASE = `
 export const REVIVE_LEASE = `
   UPDATE leases SET ending = NULL, losses = losses - 1 WHERE task_seq = ? AND ending = 'expired'`;
 
-/** A run that its worker has gone on with began when it was claimed. */
+/** A run that its worker has gone on with began when it was claimed; one that was not counted any more is again. */
 export const REVIVE_TASK = `
-  UPDATE tasks SET state = 'running', status_code = 40601, started_at = @startedAt
+  UPDATE tasks
+  SET state = 'running', status_code = 40601, started_at = @startedAt, runs = runs + @uncounted
   WHERE seq = @seq AND state = 'queued'`;
 
 // What is left of the timeout, which is never more than the whole of it; but time enough for a worker to bring what it
@@ -103,6 +107,7 @@ interface NewestLease {
   deadline_at: number;
   expires_at: number;
   ending: string | null;
+  is_account_held: 0 | 1;
 }
 
 interface LeaseRow {
@@ -124,7 +129,7 @@ export function leaseWrites(connection: Connection, changes: BatchChanges) {
 
   return {
     ...claimWrites(connection, changes),
-    ...extendWrites(connection, revive),
+    ...extendWrites(connection, { changes, revive }),
     ...endWrites(connection, { changes, revive }),
 
     resumeLeases(start: { now: number }): readonly Lease[] {
@@ -166,28 +171,44 @@ function claimWrites(connection: Connection, changes: BatchChanges) {
   };
 }
 
-/** Gives the task of a lease that ran out, and that is still queued, back to the lease: its run goes on. */
+/** Gives the task of a lease that is over, and that is still queued, back to the lease: its run goes on. */
 type Revive = (lease: NewestLease) => void;
 
 function leaseRevival(connection: Connection, { counts }: BatchChanges): Revive {
   const reviveLease = connection.prepare<[number]>(REVIVE_LEASE);
   const reviveTask = connection.prepare<[object]>(REVIVE_TASK);
 
-  return ({ seq, account_seq: accountSeq, claimed_at: startedAt }) => {
+  return ({ seq, account_seq: accountSeq, claimed_at: startedAt, ending }) => {
     reviveLease.run(seq);
-    reviveTask.run({ seq, startedAt });
+    reviveTask.run({ seq, startedAt, uncounted: ending === "cancelled" ? 1 : 0 });
     counts.move(accountSeq, "queued", "running");
   };
 }
 
-function extendWrites(connection: Connection, revive: Revive) {
+/** What the writes on leases share. */
+interface LeaseChanges {
+  readonly changes: BatchChanges;
+  readonly revive: Revive;
+}
+
+function extendWrites(connection: Connection, { changes, revive }: LeaseChanges) {
   const find = connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE);
   const extend = connection.prepare<[object]>(EXTEND_LEASE);
+  const endLease = connection.prepare<[object]>(END_LEASE);
+  const { requeue } = runEnds(connection, changes);
 
-  function beat(named: NamedLease, now: number): LeaseOutcome {
+  /** Its worker hears of it now: until then it may have been enabled again, and the run gone on. */
+  function hold({ seq, account_seq: accountSeq }: NewestLease): BeatOutcome {
+    endLease.run({ seq, how: "cancelled" });
+    requeue({ seq, accountSeq }, { isRunCounted: false });
+    return "held";
+  }
+
+  function beat(named: NamedLease, now: number): BeatOutcome {
     const lease = find.get(named);
     if (lease === undefined) return "lost";
     if (lease.state === "cancelled") return "cancelled";
+    if (lease.is_account_held === 1) return isHeld(lease) ? hold(lease) : "lost";
     // Past its timeout it would come back to life only to end at once.
     if (isWaiting(lease) && lease.deadline_at > now) revive(lease);
     else if (!isHeld(lease)) return "lost";
@@ -200,7 +221,7 @@ function extendWrites(connection: Connection, revive: Revive) {
       leases,
       workerId,
       now,
-    }: WorkerLeases & { now: number }): readonly LeaseOutcome[] {
+    }: WorkerLeases & { now: number }): readonly BeatOutcome[] {
       return leases.map(({ id, leaseId }) => beat({ id, leaseId, workerId }, now));
     },
   };
@@ -210,10 +231,7 @@ const LOST: LeaseEndResult = { outcome: "lost", isNew: false, hosts: [] };
 const CANCELLED: LeaseEndResult = { outcome: "cancelled", isNew: false, hosts: [] };
 const ENDED_BEFORE: LeaseEndResult = { outcome: "ok", isNew: false, hosts: [] };
 
-function endWrites(
-  connection: Connection,
-  { changes, revive }: { readonly changes: BatchChanges; readonly revive: Revive },
-) {
+function endWrites(connection: Connection, { changes, revive }: LeaseChanges) {
   const find = connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE);
   const endLease = connection.prepare<[object]>(END_LEASE);
   const { finish, retry, requeue } = runEnds(connection, changes);
@@ -241,7 +259,7 @@ function endWrites(
     const { seq, account_seq: accountSeq } = lease;
     // What ran out and is released is in the queue already.
     const isInPlace = isWaiting(lease) && how === "released";
-    if (isWaiting(lease) && !isInPlace) revive(lease);
+    if (lease.state === "queued" && !isInPlace) revive(lease);
     endLease.run({ seq, how });
     return {
       outcome: "ok",
@@ -260,7 +278,7 @@ function endWrites(
 function mayEnd(lease: NewestLease, how: LeaseEnd["how"], now: number): boolean {
   const isByDaemon = how === "expired" || how === "timed_out";
   if (isByDaemon) return isHeld(lease) && lease.expires_at <= now;
-  return isHeld(lease) || isWaiting(lease);
+  return isHeld(lease) || isWaiting(lease) || (isStopped(lease) && how === "completed");
 }
 
 function isHeld({ ending, state }: NewestLease): boolean {
@@ -270,6 +288,14 @@ function isHeld({ ending, state }: NewestLease): boolean {
 /** True for a lease that ran out while nobody has claimed its task again. */
 function isWaiting({ ending, state }: NewestLease): boolean {
   return ending === "expired" && state === "queued";
+}
+
+/**
+ * True for a lease that ended because its account was disabled, while nobody has claimed its task again. Its worker may
+ * have been about to bring the result, or not have heard of it.
+ */
+function isStopped({ ending, state }: NewestLease): boolean {
+  return ending === "cancelled" && state === "queued";
 }
 
 /** The reads on leases. */

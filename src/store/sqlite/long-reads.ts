@@ -1,6 +1,7 @@
 import { accountOverviewReads } from "./account-overviews.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
+import { heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { largeTaskReads } from "./large-tasks.ts";
 import { allWaitingReads } from "./queue-sample.ts";
@@ -31,6 +32,7 @@ export function longReads(connection: Connection) {
     ...trafficReads(connection),
     ...hostTrafficReads(connection),
     ...accountOverviewReads(connection),
+    ...heldWorkReads(connection),
     ...tableCheckReads(connection),
   };
 }

@@ -240,7 +240,15 @@ const QUOTAS_TO_7 = `
 const QUEUE_TO_7 = ``;
 
 // Disabled accounts, whose work is held.
-const HOLDS_TO_7 = ``;
+const HOLDS_TO_7 = `
+  CREATE INDEX accounts_disabled ON accounts (seq) WHERE disabled_at IS NOT NULL;
+  CREATE INDEX accounts_enabled ON accounts (seq) WHERE disabled_at IS NULL;
+
+  CREATE TABLE hold_changes (
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+    account_seq INTEGER NOT NULL UNIQUE REFERENCES accounts (seq) ON DELETE CASCADE
+  ) STRICT;
+  INSERT INTO hold_changes (account_seq) SELECT seq FROM accounts WHERE disabled_at IS NOT NULL;`;
 
 // A lane is of an account at a host.
 const LANES_TO_7 = ``;

@@ -1,9 +1,10 @@
 import type { Connection } from "./connection.ts";
+import { isHeld } from "./holds.ts";
 import { ALL_ACCOUNTS, MINUTE_MS } from "./traffic-tally.ts";
 
 // Some rows for each account that ever posted. What is to start later is counted apart. Of very many those are sampled that have the most waiting.
 export const WAITING_MOST = `
-  SELECT account_seq, count FROM task_counts
+  SELECT account_seq, count, ${isHeld("account_seq")} AS is_held FROM task_counts
   WHERE state = 'queued' AND count > 0
   ORDER BY count DESC
   LIMIT 1000`;
@@ -24,6 +25,12 @@ export const RAISE_QUEUED = `
 // Tasks that were queued after others that were made later, because they were to start later.
 const EXAMINED_MAX = 100;
 
+interface WaitingRow {
+  account_seq: number;
+  count: number;
+  is_held: 0 | 1;
+}
+
 /** The write that notes how much waits. Runs inside the transaction of its batch. */
 export function queueSampleWrites(connection: Connection) {
   const reads = waitingReader(connection);
@@ -33,9 +40,10 @@ export function queueSampleWrites(connection: Connection) {
     sampleQueues({ now }: { now: number }): void {
       const at = now - (now % MINUTE_MS);
       let oldest: number | null = null;
-      for (const { account_seq: accountSeq, count: queued } of reads.waitingMost()) {
+      for (const { account_seq: accountSeq, count: queued, is_held } of reads.waitingMost()) {
         const since = reads.oldestOf(accountSeq);
-        oldest = earlier(oldest, since);
+        // Nobody makes it wait but the operator.
+        if (is_held === 0) oldest = earlier(oldest, since);
         raise.run({ accountSeq, at, queued, oldestMs: ageOf(since, now) });
       }
       const queued = reads.sum();
@@ -58,14 +66,14 @@ export function allWaitingReads(connection: Connection) {
 
   return {
     findAnyOldestWaiting(_scope: null): number | null {
-      const accounts = waitingMost().map(({ account_seq: accountSeq }) => accountSeq);
-      return accounts.map(oldestOf).reduce(earlier, null);
+      const accounts = waitingMost().filter(({ is_held }) => is_held === 0);
+      return accounts.map(({ account_seq: seq }) => oldestOf(seq)).reduce(earlier, null);
     },
   };
 }
 
 function waitingReader(connection: Connection) {
-  const waitingMost = connection.prepare<[], { account_seq: number; count: number }>(WAITING_MOST);
+  const waitingMost = connection.prepare<[], WaitingRow>(WAITING_MOST);
   const sum = connection.prepare<[], number>(SUM_WAITING).pluck();
   const longestQueued = connection.prepare<
     [number],

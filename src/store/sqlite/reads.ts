@@ -5,6 +5,7 @@ import { clockReads } from "./clock-readings.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryReads } from "./deliveries.ts";
 import { operatorReads } from "./delivery-log.ts";
+import { holdReads } from "./holds.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
 import { leaseReads } from "./leases.ts";
 import { accountWaitingReads } from "./queue-sample.ts";
@@ -24,6 +25,7 @@ export type Reads = ReturnType<typeof allReads>;
 export function allReads(reader: Connection) {
   return {
     ...accountReads(reader),
+    ...holdReads(reader),
     ...accessRequestReads(reader),
     ...taskReads(reader),
     ...readyListReads(reader),

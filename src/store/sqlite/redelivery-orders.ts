@@ -16,8 +16,14 @@ export const FIND_ORDER = `SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE 
 
 const OF_LOGIN = `(@login IS NULL OR filter_text ->> '$.login' = @login)`;
 
+// One of a disabled account rests: what it began would be held, and come all at once when the account is enabled.
 export const LIST_OPEN_ORDERS = `
-  SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE ended_at IS NULL ORDER BY seq LIMIT @limit`;
+  SELECT ${ORDER_COLUMNS} FROM redelivery_orders
+  WHERE ended_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM accounts WHERE login = filter_text ->> '$.login' AND disabled_at IS NOT NULL
+  )
+  ORDER BY seq
+  LIMIT @limit`;
 
 export const COUNT_OPEN_ORDERS = `
   SELECT count(*) FROM redelivery_orders WHERE ended_at IS NULL AND filter_text ->> '$.login' = ?`;

@@ -112,6 +112,10 @@ class SqliteStore implements Store {
   hasSeveralAccounts: Store["hasSeveralAccounts"] = () =>
     this.#read((reads) => reads.hasSeveralAccounts());
   findAccount: Store["findAccount"] = (login) => this.#read((reads) => reads.findAccount(login));
+  listHoldChanges: Store["listHoldChanges"] = (query) =>
+    this.#read((reads) => reads.listHoldChanges(query));
+  findHeldWork: Store["findHeldWork"] = (query) =>
+    this.#readLong("findHeldWork", query, query.accountId);
   listKeys: Store["listKeys"] = (login) => this.#read((reads) => reads.listKeys(login));
   findAccountData: Store["findAccountData"] = (query) =>
     this.#read((reads) => reads.findAccountData(query));
@@ -168,6 +172,8 @@ class SqliteStore implements Store {
   retryTask: Store["retryTask"] = (retry) => this.#commit.submit("retryTask", retry, ENGINE_WRITE);
   requeueTasks: Store["requeueTasks"] = (which) =>
     this.#commit.submit("requeueTasks", which, ENGINE_WRITE);
+  releaseTask: Store["releaseTask"] = (which) =>
+    this.#commit.submit("releaseTask", which, ENGINE_WRITE);
   releaseDelayed: Store["releaseDelayed"] = (due) =>
     this.#commit.submit("releaseDelayed", due, { weight: due.max, mayShed: false });
 

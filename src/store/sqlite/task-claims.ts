@@ -1,21 +1,49 @@
 import { CLAIM_INPUT_MAX, type ClaimedTask, type TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
+import { isHeld, nextEnabled } from "./holds.ts";
+
+/** The first account that waits for the type, of those that the condition names. */
+function firstWaiting(condition: string): string {
+  return `
+    SELECT min(account_seq) FROM tasks INDEXED BY tasks_queued
+    WHERE state = 'queued' AND type = @type AND account_seq ${condition} AND account_seq <= @upTo`;
+}
 
 /** A loose index scan: one seek for each account that waits, however many tasks it has. */
 export const WAITING_ACCOUNTS = `
   WITH RECURSIVE waiting (account_seq) AS (
-    SELECT min(account_seq) FROM tasks INDEXED BY tasks_queued
-    WHERE state = 'queued' AND type = @type AND account_seq > @after
+    ${firstWaiting("> @after")}
     UNION ALL
-    SELECT (
-      SELECT min(account_seq) FROM tasks INDEXED BY tasks_queued
-      WHERE state = 'queued' AND type = @type AND account_seq > waiting.account_seq
-    )
+    SELECT (${firstWaiting("> waiting.account_seq")})
     FROM waiting WHERE waiting.account_seq IS NOT NULL
     LIMIT @max
   )
   SELECT account_seq FROM waiting WHERE account_seq IS NOT NULL`;
+
+/**
+ * The same where anybody is disabled. From a disabled account it goes on with the next that is not, so that however many
+ * of them follow each other cost one look. Measured with 5,000 of them that wait: 35 µs where they were made one after the
+ * other; 5.7 ms, the worst, where as many that are not disabled and have nothing to do lie between them.
+ */
+export const WAITING_ENABLED = `
+  WITH RECURSIVE waiting (account_seq) AS (
+    ${firstWaiting("> @after")}
+    UNION ALL
+    SELECT CASE
+      WHEN ${isHeld("waiting.account_seq")}
+      THEN (${firstWaiting(`>= ${nextEnabled("waiting.account_seq")}`)})
+      ELSE (${firstWaiting("> waiting.account_seq")})
+    END
+    FROM waiting WHERE waiting.account_seq IS NOT NULL
+  )
+  SELECT account_seq FROM waiting
+  WHERE account_seq IS NOT NULL AND NOT ${isHeld("waiting.account_seq")}
+  LIMIT @max`;
+
+/** Asked at each claim, because it is a tenth of what the scan that passes over disabled accounts costs more. */
+export const ANY_HELD = `
+  SELECT EXISTS (SELECT 1 FROM accounts INDEXED BY accounts_disabled WHERE disabled_at IS NOT NULL)`;
 
 export const NEXT_TASKS = `
   SELECT t.seq, t.id, t.account_seq, t.type, t.tag, t.marketplace, t.runs, t.failures,
@@ -123,22 +151,27 @@ function isFull({ inputLength }: OpenClaim): boolean {
   return inputLength >= CLAIM_INPUT_MAX;
 }
 
-/** Up to `max` accounts that wait for a type: those after one of them, then from the first on. */
+/**
+ * Up to `max` accounts that wait for a type and are not disabled, by their rows in this transaction: those after one of
+ * them, then from the first on.
+ */
 function accountLister(connection: Connection) {
-  const waiting = connection.prepare<[object], number>(WAITING_ACCOUNTS).pluck();
+  const anyHeld = connection.prepare<[], 0 | 1>(ANY_HELD).pluck();
+  const all = connection.prepare<[object], number>(WAITING_ACCOUNTS).pluck();
+  const enabled = connection.prepare<[object], number>(WAITING_ENABLED).pluck();
 
   return ({ type, max }: TaskClaim, after: number): readonly number[] => {
-    const accounts = waiting.all({ type, after, max });
+    const waiting = anyHeld.get() === 1 ? enabled : all;
+    const accounts = waiting.all({ type, after, upTo: LAST_ACCOUNT, max });
     const left = max - accounts.length;
     if (left === 0 || after === NO_ACCOUNT) return accounts;
-    // With fewer than `max` behind it, all that wait up to it and it itself are the rest.
-    const others = waiting.all({ type, after: NO_ACCOUNT, max: left });
-    return accounts.concat(others.filter((accountSeq) => accountSeq <= after));
+    return accounts.concat(waiting.all({ type, after: NO_ACCOUNT, upTo: after, max: left }));
   };
 }
 
-/** Before every account's. */
+/** Before every account's, and after. */
 const NO_ACCOUNT = 0;
+const LAST_ACCOUNT = Number.MAX_SAFE_INTEGER;
 
 /** One row of each, then another of each, until none is left. */
 function inTurn(turns: readonly Turn[]): readonly QueuedRow[] {

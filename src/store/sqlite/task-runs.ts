@@ -2,6 +2,7 @@ import type { ClaimedTask, RunEnd, TaskClaim, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { textBytes } from "./task-bytes.ts";
+import { isHeld, nextEnabled } from "./holds.ts";
 import { taskClaims } from "./task-claims.ts";
 import { INSERT_RESULT } from "./tasks.ts";
 
@@ -51,7 +52,8 @@ export const RELEASE_DELAYED = `
   RETURNING account_seq`;
 
 /**
- * A loose index scan: of each account that waits, the first task of each priority, a seek or two for each. Beyond the
+ * A loose index scan: of each account that waits and is not disabled, the first task of each priority, a seek or two for
+ * each, and one for those that are disabled and follow each other. Beyond the
  * first 1,000 of them (1 ms, measured) it is an estimate, which is good enough for what it is: accounts take turns, so
  * what one has waiting at the head of its queue has waited no longer than another's by much.
  */
@@ -73,19 +75,22 @@ export const OLDEST_QUEUED = `
         SELECT seq FROM tasks INDEXED BY tasks_queued
         WHERE state = 'queued' AND type = @type
           AND account_seq = heads.account_seq AND priority < heads.priority
+          AND NOT ${isHeld("heads.account_seq")}
         ORDER BY priority DESC, seq
         LIMIT 1
       ),
       (
         SELECT seq FROM tasks INDEXED BY tasks_queued
-        WHERE state = 'queued' AND type = @type AND account_seq > heads.account_seq
+        WHERE state = 'queued' AND type = @type AND account_seq > iif(
+          ${isHeld("heads.account_seq")}, ${nextEnabled("heads.account_seq")} - 1, heads.account_seq
+        )
         ORDER BY account_seq, priority DESC, seq
         LIMIT 1
       )
     )
     LIMIT 1000
   )
-  SELECT min(since) FROM heads`;
+  SELECT min(since) FROM heads WHERE NOT ${isHeld("heads.account_seq")}`;
 
 // A loose index scan: one seek for each type, however many tasks wait.
 export const QUEUED_TYPES = `
@@ -136,6 +141,11 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
       const accountSeqs = requeueAll.all();
       for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "running", "queued");
       return accountSeqs.length;
+    },
+
+    releaseTask({ seq }: { seq: number }): void {
+      const run = findRunning.get(seq);
+      if (run !== undefined) requeue(run, { isRunCounted: false });
     },
 
     releaseDelayed(due: { now: number; max: number }): number {
