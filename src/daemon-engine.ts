@@ -31,12 +31,14 @@ export interface EngineParts {
   readonly parser: Pick<Parser, "results">;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
+  /** These accounts are disabled. */
+  readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
   readonly commandHost?: CommandLine;
 }
 
 /** Makes the engine; nothing of it works before its `start`. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
-  const { config, clock, log, store, urlPolicy, taskEnded } = parts;
+  const { config, clock, log, store, urlPolicy, taskEnded, accountsDisabled } = parts;
   const { webhooks, retentionMs } = config;
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
@@ -56,7 +58,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   for (const warning of await missingPrograms(config, process.env)) log.warn({}, warning);
   await warnOfOrphans(parts);
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
-  const common = { store, clock, log, urlPolicy, retentionMs, taskEnded };
+  const told = { taskEnded, accountsDisabled };
+  const common = { store, clock, log, urlPolicy, retentionMs, ...told };
   const resources = [resolver, ...(host === null ? [] : [host])];
   return new Engine({ ...common, types, workerTypes, sender, resources, limits, retryAfterMs });
 }

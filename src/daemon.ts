@@ -116,7 +116,11 @@ async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
   const urlPolicy = policySource(config, { clock, log });
   const parser = newParser(clock);
   const common = { ...options, clock, store, urlPolicy, parser };
-  const engine = await createEngine({ ...common, taskEnded: (id) => waiters.tell(id) });
+  const engine = await createEngine({
+    ...common,
+    taskEnded: (id) => waiters.tell(id),
+    accountsDisabled: (accountIds) => waiters.tellAccounts(accountIds),
+  });
   clock.watch((byMs) => engine.clockWasSet(byMs));
   try {
     const api = await createApi({ ...common, engine, waiters });

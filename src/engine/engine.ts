@@ -3,6 +3,7 @@ import { everyStep } from "../domain/every-step.ts";
 import type { Logger } from "../domain/log.ts";
 import type { TaskProgress } from "../domain/progress.ts";
 import type { Store } from "../store/store.ts";
+import { AccountWatch } from "./account-watch.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
 import { HealthRecord } from "./health-record.ts";
 import { HeldUpSteps } from "./held-up-steps.ts";
@@ -30,6 +31,8 @@ export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
   readonly retentionMs: number;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
+  /** These accounts are disabled: what waits for their tasks has to be let in again. */
+  readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
 };
 
 const EVERY_SECOND = "* * * * * *";
@@ -47,6 +50,7 @@ export class Engine {
   readonly #deps: EngineDeps & { readonly giveUp: AbortSignal; readonly heldUp: HeldUpSteps };
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
+  readonly #accounts: AccountWatch;
   readonly #tasks: TaskDispatcher;
   readonly #progress = new ProgressBoard();
   readonly #deliveries: DeliveryDispatcher;
@@ -76,6 +80,12 @@ export class Engine {
     this.#tasks = new TaskDispatcher(runs);
     const wake = (type?: string): void => this.#wakeType(type);
     this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake });
+    const atOwnRuns = {
+      disabled: (accountIds: ReadonlySet<number>): void => this.#tasks.hold(accountIds),
+      enabled: (): void => wake(),
+    };
+    const atWaiters = { disabled: deps.accountsDisabled, enabled(): void {} };
+    this.#accounts = new AccountWatch({ ...deps, failed, listeners: [atOwnRuns, atWaiters] });
     this.#redeliverer = new Redeliverer({ ...deps, failed, deliveriesDue });
     this.#sweeper = new Sweeper({ ...deps, failed });
     this.#traffic = new TrafficKeeper({ ...deps, failed });
@@ -83,6 +93,7 @@ export class Engine {
 
   /** Takes up what an earlier process left, then begins to work. */
   async start(): Promise<void> {
+    await this.#accounts.start();
     const requeued = await this.#deps.store.requeueTasks({ seq: "all" });
     const { interrupted } = await this.#deliveries.recover();
     this.#isRecovered = true;
@@ -114,6 +125,11 @@ export class Engine {
     this.#progress.forget(id);
   }
 
+  /** Tells that this process disabled or enabled an account; of another's changes the engine hears by itself. */
+  accountsChanged(): void {
+    this.#accounts.tick();
+  }
+
   /** How far a task has come that runs now; null where it does not run, or nobody said. */
   progressOf(id: string): TaskProgress | null {
     return this.#progress.of(id);
@@ -143,6 +159,7 @@ export class Engine {
   async idle(): Promise<void> {
     do {
       await this.#releasing;
+      await this.#accounts.quiet();
       await this.#redeliverer.quiet();
       await this.#tasks.quiet();
       await this.desk.quiet();
@@ -157,11 +174,12 @@ export class Engine {
   async drain(): Promise<void> {
     this.#isDraining = true;
     this.#scheduler.stop();
+    this.#accounts.drain();
     this.#tasks.drain();
     this.desk.drain();
     this.#redeliverer.drain();
     this.#deliveries.drain();
-    await Promise.all([this.#releasing, this.#redeliverer.quiet()]);
+    await Promise.all([this.#releasing, this.#accounts.quiet(), this.#redeliverer.quiet()]);
     await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet()]);
     await Promise.all([this.#sweeper.stop(), this.#traffic.stop()]);
     await this.desk.quiet();
@@ -186,6 +204,7 @@ export class Engine {
 
   #isIdle(): boolean {
     const isTicking = this.#releasing !== null || !this.#redeliverer.isIdle();
+    if (!this.#accounts.isIdle()) return false;
     return !isTicking && this.#tasks.isIdle() && this.desk.isIdle() && this.#deliveries.isIdle();
   }
 
@@ -196,6 +215,7 @@ export class Engine {
   }
 
   #tick(): void {
+    this.#accounts.tick();
     this.#isReleaseDue = true;
     this.#beginRelease();
     this.#redeliverer.tick();
@@ -233,6 +253,7 @@ export class Engine {
     if (this.#isHalted || this.#giveUp.signal.aborted) return;
     this.#isHalted = true;
     this.#scheduler.stop();
+    this.#accounts.drain();
     this.#tasks.drain();
     this.desk.halt();
     this.#redeliverer.drain();

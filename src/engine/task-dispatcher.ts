@@ -9,7 +9,10 @@ import type { ProgressBoard } from "./progress-board.ts";
 import { runMoment, toRunEnd } from "./run-end.ts";
 
 /** What of the store this dispatcher uses. */
-export type TaskQueue = Pick<Store, "claimTasks" | "finishTask" | "retryTask" | "requeueTasks">;
+export type TaskQueue = Pick<
+  Store,
+  "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
+>;
 
 /** A type of task: what runs it, and how often a failed run is tried again. */
 export interface TaskType {
@@ -33,6 +36,24 @@ export interface TaskDispatcherDeps extends PersistDeps {
   readonly failed: (error: unknown) => void;
 }
 
+/** What became of tasks since a claim began, which it may have claimed just before. */
+interface ClaimUnderWay {
+  /** Their ids. */
+  readonly cancelled: Set<string>;
+  /** Accounts whose work is held. */
+  readonly held: Set<number>;
+}
+
+interface RunUnderWay {
+  readonly lane: Lane;
+  readonly task: ClaimedTask;
+  readonly stopped: AbortController;
+  /** True when it was stopped because its account is disabled: then it counts as not started. */
+  isHeld: boolean;
+}
+
+type EndedRun = Exclude<RunOutcome, { kind: "aborted" }>;
+
 interface Lane extends TaskType {
   readonly type: string;
   running: number;
@@ -42,8 +63,7 @@ interface Lane extends TaskType {
   mayHaveWork: boolean;
   /** True while the last claim brought all that it asked for: then the next one need not wait for its answer. */
   isDeep: boolean;
-  /** The claims under way: of each what was cancelled since it began, which it may have claimed just before. */
-  readonly claims: Set<Set<string>>;
+  readonly claims: Set<ClaimUnderWay>;
   /** Places that the claims under way may fill. */
   reserved: number;
   /** How often it was woken, to tell what a claim that brought less says. */
@@ -61,8 +81,8 @@ export class TaskDispatcher {
   readonly #deps: TaskDispatcherDeps;
   readonly #failed: FailedRuns;
   readonly #lanes: readonly Lane[];
-  /** What ends a run, by the task's id. */
-  readonly #runs = new Map<string, AbortController>();
+  /** By the task's id. */
+  readonly #runs = new Map<string, RunUnderWay>();
   #stopping = false;
   #isAborted = false;
   #waiters: (() => void)[] = [];
@@ -73,7 +93,7 @@ export class TaskDispatcher {
     this.#lanes = [...deps.types].map(([type, { runner, retries }]) => {
       const idle = { running: 0, recording: 0, reserved: 0, wakes: 0 };
       const unknown = { mayHaveWork: false, isDeep: false };
-      return { type, runner, retries, ...idle, ...unknown, claims: new Set<Set<string>>() };
+      return { type, runner, retries, ...idle, ...unknown, claims: new Set<ClaimUnderWay>() };
     });
   }
 
@@ -89,8 +109,23 @@ export class TaskDispatcher {
 
   /** Stops the run of a task that has been cancelled; what comes of the run is not kept. */
   cancel(id: string): void {
-    this.#runs.get(id)?.abort();
-    for (const { claims } of this.#lanes) for (const cancelled of claims) cancelled.add(id);
+    this.#runs.get(id)?.stopped.abort();
+    for (const { claims } of this.#lanes) for (const { cancelled } of claims) cancelled.add(id);
+  }
+
+  /**
+   * Stops the runs of accounts that have been disabled: what comes to an end all the same counts, the rest goes back to
+   * the queue as if it had not been started.
+   */
+  hold(accountIds: ReadonlySet<number>): void {
+    for (const run of this.#runs.values()) {
+      if (!accountIds.has(run.task.accountId)) continue;
+      run.isHeld = true;
+      run.stopped.abort();
+    }
+    for (const { claims } of this.#lanes) {
+      for (const { held } of claims) for (const accountId of accountIds) held.add(accountId);
+    }
   }
 
   /** True when nothing runs and nothing is left to claim. */
@@ -114,7 +149,7 @@ export class TaskDispatcher {
   async stop(): Promise<void> {
     this.drain();
     this.#isAborted = true;
-    for (const run of this.#runs.values()) run.abort();
+    for (const { stopped } of this.#runs.values()) stopped.abort();
     await this.quiet();
   }
 
@@ -132,8 +167,8 @@ export class TaskDispatcher {
   async #claim(lane: Lane, max: number): Promise<void> {
     const { store, clock } = this.#deps;
     const { wakes } = lane;
-    const cancelled = new Set<string>();
-    lane.claims.add(cancelled);
+    const underWay: ClaimUnderWay = { cancelled: new Set(), held: new Set() };
+    lane.claims.add(underWay);
     lane.reserved += max;
     try {
       const order = { type: lane.type, max };
@@ -142,18 +177,25 @@ export class TaskDispatcher {
       const tasks = await persist(claim, this.#deps);
       lane.isDeep = tasks.length === max || isCutShort(tasks);
       lane.mayHaveWork = lane.isDeep || lane.wakes !== wakes;
-      for (const task of tasks) if (!cancelled.has(task.id)) this.#start(lane, task);
+      for (const task of tasks) {
+        const isHeld = underWay.held.has(task.accountId);
+        if (!underWay.cancelled.has(task.id)) this.#start({ lane, task, isHeld });
+      }
     } finally {
       lane.reserved -= max;
-      lane.claims.delete(cancelled);
+      lane.claims.delete(underWay);
       this.#settled();
     }
     this.#pump(lane);
   }
 
-  #start(lane: Lane, task: ClaimedTask): void {
-    this.#run(lane, task)
-      .then((outcome) => this.#end(lane, task, outcome))
+  #start(begun: Pick<RunUnderWay, "lane" | "task" | "isHeld">): void {
+    const run = { ...begun, stopped: new AbortController() };
+    const { lane } = run;
+    // What a claim brought in after the stop, or after its account was disabled.
+    if (this.#isAborted || run.isHeld) run.stopped.abort();
+    this.#run(run)
+      .then((outcome) => this.#end(run, outcome))
       .catch(this.#deps.failed)
       .finally(() => {
         lane.recording--;
@@ -162,15 +204,13 @@ export class TaskDispatcher {
       });
   }
 
-  async #run(lane: Lane, task: ClaimedTask): Promise<RunOutcome> {
+  async #run(run: RunUnderWay): Promise<RunOutcome> {
+    const { lane, task, stopped } = run;
     const { id, type, tag, marketplace } = task;
     const request = { id, type, tag, marketplace, inputText: task.inputText ?? "null" };
-    const run = new AbortController();
     this.#runs.set(id, run);
     lane.running++;
-    // What a claim brought in after the stop.
-    if (this.#isAborted) run.abort();
-    const { signal } = run;
+    const { signal } = stopped;
     const { progress } = this.#deps;
     // A runner may go on to report what nobody asks for any more.
     const report: RunOptions["report"] = (said) => {
@@ -187,21 +227,23 @@ export class TaskDispatcher {
   }
 
   // The place is free while the end is written, and who gets it is claimed in the same commit: a run pays for one.
-  async #end(lane: Lane, task: ClaimedTask, outcome: RunOutcome): Promise<void> {
-    const recorded = this.#record(lane, task, outcome);
-    this.#pump(lane);
+  async #end(run: RunUnderWay, outcome: RunOutcome): Promise<void> {
+    const recorded = outcome.kind === "aborted" ? this.#putBack(run) : this.#record(run, outcome);
+    this.#pump(run.lane);
     await recorded;
   }
 
+  async #putBack({ lane, task: { seq }, isHeld }: RunUnderWay): Promise<void> {
+    const { store } = this.#deps;
+    if (isHeld) await persist(() => store.releaseTask({ seq }), this.#deps);
+    else await persist(() => store.requeueTasks({ seq }), this.#deps);
+    this.wake(lane.type);
+  }
+
   // To a task that was cancelled meanwhile the store does none of this.
-  async #record(lane: Lane, task: ClaimedTask, outcome: RunOutcome): Promise<void> {
+  async #record({ lane, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
     const { id, seq, failures } = task;
     const { store, clock, retentionMs } = this.#deps;
-    if (outcome.kind === "aborted") {
-      await persist(() => store.requeueTasks({ seq }), this.#deps);
-      this.wake(lane.type);
-      return;
-    }
     const moment = runMoment(clock, retentionMs);
     const { endedAt } = moment;
     this.#deps.health.noteRun(outcome.kind === "completed", clock.monotonic());

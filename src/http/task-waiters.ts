@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock.ts";
+import type { TaskKey } from "../domain/task.ts";
 
 /**
  * Requests that wait for a task to end. Whoever ends one tells; nothing is polled, and a waiter costs a timer
@@ -7,6 +8,8 @@ import type { Clock } from "../domain/clock.ts";
 export class TaskWaiters {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** The same, by the account that asks. */
+  readonly #byAccount = new Map<number, Set<() => void>>();
   #isReleased = false;
 
   constructor(clock: Clock) {
@@ -14,26 +17,26 @@ export class TaskWaiters {
   }
 
   /**
-   * Settles when the task has ended, when `ms` are over, when `gone` is aborted or when all are released,
-   * whichever comes first. To be called before the task is looked at, so that no end is missed.
+   * Settles when the task has ended, when its account is disabled, when `ms` are over, when `gone` is aborted or when all
+   * are released, whichever comes first. To be called before the task is looked at, so that no end is missed.
    */
   wait(
-    id: string,
+    { id, accountId }: TaskKey,
     { ms, gone }: { readonly ms: number; readonly gone: AbortSignal },
   ): Promise<void> {
     if (this.#isReleased || gone.aborted || ms <= 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const others = this.#waiting.get(id) ?? new Set();
       const end = (): void => {
         timer.cancel();
         gone.removeEventListener("abort", end);
-        others.delete(end);
-        if (others.size === 0) this.#waiting.delete(id);
+        leave(this.#waiting, id, end);
+        leave(this.#byAccount, accountId, end);
         resolve();
       };
       const timer = this.#clock.setTimer(ms, end);
       gone.addEventListener("abort", end);
-      this.#waiting.set(id, others.add(end));
+      join(this.#waiting, id, end);
+      join(this.#byAccount, accountId, end);
     });
   }
 
@@ -42,9 +45,29 @@ export class TaskWaiters {
     for (const end of this.#waiting.get(id) ?? []) end();
   }
 
+  /** Tells that accounts are disabled: whoever waits for their tasks has to be let in again. */
+  tellAccounts(accountIds: ReadonlySet<number>): void {
+    for (const accountId of accountIds) {
+      for (const end of this.#byAccount.get(accountId) ?? []) end();
+    }
+  }
+
   /** Lets go of all that wait, now and later: the daemon stops. */
   release(): void {
     this.#isReleased = true;
     for (const id of [...this.#waiting.keys()]) this.tell(id);
   }
+}
+
+type Ends<Key> = Map<Key, Set<() => void>>;
+
+function join<Key>(waiting: Ends<Key>, key: Key, end: () => void): void {
+  const others = waiting.get(key) ?? new Set();
+  waiting.set(key, others.add(end));
+}
+
+function leave<Key>(waiting: Ends<Key>, key: Key, end: () => void): void {
+  const others = waiting.get(key);
+  others?.delete(end);
+  if (others?.size === 0) waiting.delete(key);
 }

@@ -60,6 +60,7 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
         written.push(`requeue ${seq}`);
         return 0;
       },
+      releaseTask: async ({ seq }) => void written.push(`release ${seq}`),
     },
   });
   const claim = async (...tasks: readonly ClaimedTask[]): Promise<void> => {

@@ -37,6 +37,7 @@ async function startRun() {
       finishTask: async () => [],
       retryTask: async () => {},
       requeueTasks: async () => 0,
+      releaseTask: async () => {},
     },
   });
   dispatcher.wake();

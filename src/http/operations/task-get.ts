@@ -121,7 +121,7 @@ async function findOrWait(
   const stopped = new AbortController();
   const gone = AbortSignal.any([call.gone(), stopped.signal]);
   // Asked for before the look, so that an end in between is not missed.
-  const ended = deps.waiters.wait(key.id, { ms: waitMs, gone });
+  const ended = deps.waiters.wait(key, { ms: waitMs, gone });
   try {
     const found = await find();
     if (found === null || isFinished(found.task.state)) return found;
