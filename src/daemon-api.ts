@@ -132,6 +132,7 @@ function engineCalls({ engine, waiters }: ApiParts) {
     desk: engine.desk,
     progressOf: (id: string) => engine.progressOf(id),
     wake: (types: ReadonlySet<string>) => engine.wake(types),
+    accountsChanged: () => engine.accountsChanged(),
     wakeDeliveries: (hosts: readonly string[]) => engine.wakeDeliveries(hosts),
     workersWaiting: (type: string) => engine.desk.waitingFor(type),
     cancelled(id: string) {

@@ -3,9 +3,11 @@ import { defineCommand } from "citty";
 import { mintAccount } from "../domain/account.ts";
 import type { Account, MintedAccount } from "../domain/account.ts";
 import { systemClock } from "../domain/clock.ts";
+import { heldText, stoppedText, type HeldWork } from "../domain/held-work.ts";
 import { IdGenerator } from "../domain/id.ts";
 import { timeOrNull, timeText } from "../domain/time.ts";
 import { limit } from "./admin-account-limit.ts";
+import type { Store } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
@@ -40,22 +42,23 @@ const list = defineAdminCommand({
 const disable = defineAdminCommand({
   meta: programMeta({
     name: `${NAME} disable`,
-    description: "Refuse an account's requests from now on",
+    description: "Refuse an account's requests, and hold its tasks and webhooks, from now on",
     example: `${NAME} disable alice`,
-    notes: "Its tasks go on, and its webhooks are still sent. A second time changes nothing.",
+    notes:
+      "What runs is told to stop and waits as if it had not been started. A second time changes nothing.",
   }),
   args: LOGIN_ARG,
-  plan: (args) => setDisabled(loginOf(args), systemClock.now()),
+  plan: (args) => disableAccount(loginOf(args), systemClock.now()),
 });
 
 const enable = defineAdminCommand({
   meta: programMeta({
     name: `${NAME} enable`,
-    description: "Accept an account's requests again",
+    description: "Accept an account's requests again, and go on with what was held",
     example: `${NAME} enable alice`,
   }),
   args: LOGIN_ARG,
-  plan: (args) => setDisabled(loginOf(args), null),
+  plan: (args) => enableAccount(loginOf(args)),
 });
 
 /** `postbackd admin account …`. */
@@ -106,34 +109,77 @@ function createAccount(login: string): AdminStep {
 }
 
 const listAccounts: AdminStep = async (store) => {
-  const accounts = await store.listAccounts();
+  const accounts: ListedAccount[] = [];
+  for (const account of await store.listAccounts()) {
+    const held = account.disabledAt === null ? null : await heldWork(store, account.login);
+    accounts.push({ ...account, held });
+  }
   return {
-    document: { accounts: accounts.map(accountDocument) },
+    document: { accounts: accounts.map(listedDocument) },
     lines: accounts.length === 0 ? NO_ACCOUNT : accountLines(accounts),
   };
 };
 
+interface ListedAccount extends Account {
+  /** Null where it is not disabled. */
+  readonly held: HeldWork | null;
+}
+
 const NO_ACCOUNT = [`There is no account yet; make one with '${NAME} create LOGIN'.`];
 
-function setDisabled(login: string, disabledAt: number | null): AdminStep {
+function disableAccount(login: string, now: number): AdminStep {
   return async (store) => {
-    const account = await store.setAccountDisabled({ login, disabledAt });
+    const account = await store.setAccountDisabled({ login, disabledAt: now });
     if (account === null) throw noAccount(login);
-    const since = timeOrNull(account.disabledAt);
-    const state = since === null ? "enabled" : `disabled since ${since}`;
-    return { document: accountDocument(account), lines: [`Account ${login} is ${state}.`] };
+    const held = await heldWork(store, login);
+    const stopped = stoppedText(held);
+    return {
+      document: { ...accountDocument(account), held },
+      lines: [
+        `Account ${login} is disabled since ${timeOrNull(account.disabledAt)}.`,
+        `held: ${heldText(held)}${stopped === null ? "" : `; ${stopped}`}`,
+        `'${NAME} enable ${login}' resumes.`,
+      ],
+    };
   };
+}
+
+function enableAccount(login: string): AdminStep {
+  return async (store) => {
+    const before = await store.findAccount(login);
+    const account = await store.setAccountDisabled({ login, disabledAt: null });
+    if (account === null || before === null) throw noAccount(login);
+    const resumed = before.disabledAt === null ? null : await heldWork(store, login);
+    return {
+      document: { ...accountDocument(account), resumed },
+      lines: [
+        `Account ${login} is enabled.`,
+        ...(resumed === null ? [] : [`resumed: ${heldText(resumed)}`]),
+      ],
+    };
+  };
+}
+
+async function heldWork(store: Store, login: string): Promise<HeldWork> {
+  const account = await store.findAccount(login);
+  if (account === null) throw noAccount(login);
+  return store.findHeldWork({ accountId: account.accountId });
 }
 
 function accountDocument({ login, createdAt, disabledAt }: Account): Answer["document"] {
   return { login, created_at: timeText(createdAt), disabled_at: timeOrNull(disabledAt) };
 }
 
-function accountLines(accounts: readonly Account[]): readonly string[] {
-  const rows = accounts.map(({ login, createdAt, disabledAt }) => [
+function listedDocument(account: ListedAccount): Answer["document"] {
+  return { ...accountDocument(account), held: account.held };
+}
+
+function accountLines(accounts: readonly ListedAccount[]): readonly string[] {
+  const rows = accounts.map(({ login, createdAt, disabledAt, held }) => [
     login,
     timeText(createdAt),
     cellText(timeOrNull(disabledAt)),
+    cellText(held === null ? null : heldText(held)),
   ]);
-  return tableLines(["LOGIN", "CREATED", "DISABLED"], rows);
+  return tableLines(["LOGIN", "CREATED", "DISABLED", "HELD"], rows);
 }

@@ -41,6 +41,13 @@ const SETTING = objectSchema({
   is_default: FLAG,
 });
 
+const HELD: JsonSchema = nullable({
+  ...objectSchema({ queued: COUNT, running: COUNT, webhooks: COUNT }),
+  description:
+    "What waits until the account is enabled: queued tasks, those that run and are told to stop, and webhooks that are to " +
+    "be sent. Null where it is not disabled.",
+});
+
 const LOG_LINE = objectSchema({
   time: TEXT,
   level: { type: "string", enum: ["info", "warn", "error"] },
@@ -55,12 +62,15 @@ export const OPERATOR_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     disabled_at: nullable(TIME),
     keys_active: COUNT,
     is_rotating: { ...FLAG, description: "Its webhooks are signed with two secrets for now." },
+    held: HELD,
     tasks: schemaRef("WorkCounts"),
     limits: objectSchema(LIMIT_FIELDS, { description: "That count for this account now." }),
     usage: schemaRef("Usage"),
     day: DAY,
   }),
-  AccountState: objectSchema({ login: LOGIN, disabled_at: nullable(TIME), is_rotating: FLAG }),
+  AccountState: objectSchema({
+    ...{ login: LOGIN, disabled_at: nullable(TIME), is_rotating: FLAG, held: HELD },
+  }),
   AccessRequest: objectSchema({
     id: { type: "string", format: "uuid" },
     email: TEXT,

@@ -10,7 +10,8 @@ export const STATUS_REASONS = {
   40100:
     "The header is missing or malformed, the key is unknown, login and key do not belong together, or the session is over.",
   40101: "The key, or the worker's token, was revoked.",
-  40102: "The operator has disabled the account.",
+  40102:
+    "The operator has disabled the account: its tasks and webhooks are held until it is enabled.",
   40300: "The request came over plain HTTP where HTTPS is served.",
   40301:
     "A worker's token asks for a type that it is not for; an account asks for what is the operator's; or a browser's " +

@@ -1,4 +1,7 @@
 import type { Account } from "../domain/account.ts";
+import type { HeldWork } from "../domain/held-work.ts";
+
+export type { HeldWork } from "../domain/held-work.ts";
 
 /** An account that was disabled or enabled, as it is now. */
 export interface HoldChange {
@@ -10,16 +13,6 @@ export interface HoldChanges {
   readonly accounts: readonly HoldChange[];
   /** Names the last of these changes, to ask for what comes after it. */
   readonly last: number;
-}
-
-/** What an account has to do that is held while it is disabled. */
-export interface HeldWork {
-  /** Tasks that wait, those that may not start yet among them. */
-  readonly queued: number;
-  /** Tasks that run now: they are told to stop. */
-  readonly running: number;
-  /** Webhooks that are to be sent, now or later. */
-  readonly webhooks: number;
 }
 
 /** The part of the store about accounts whose work is held. */

@@ -1,5 +1,6 @@
 import type { DeliveryKind } from "../domain/delivery.ts";
 import type { OwnLimits } from "../domain/quota.ts";
+import type { HeldWork } from "../domain/held-work.ts";
 
 /** What the store takes and gives about what happened over time; re-exported by store.ts. */
 
@@ -127,6 +128,8 @@ export interface AccountOverview {
   readonly keysActive: number;
   readonly isRotating: boolean;
   readonly ownLimits: OwnLimits;
+  /** Null where it is not disabled. */
+  readonly held: HeldWork | null;
   readonly counts: WorkCounts;
   /** Of the last 24 hours. */
   readonly day: Pick<TrafficCounts, "posted" | "delivered" | "givenUp" | "refused">;

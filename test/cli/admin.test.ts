@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
+import type { HeldWork } from "../../src/domain/held-work.ts";
 import { ACTIVE_KEYS_MAX, isWellFormedKey } from "../../src/domain/key.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 
@@ -29,7 +30,12 @@ interface AdminDocument {
   readonly database_created?: string;
   readonly key: KeyDocument;
   readonly keys: readonly KeyDocument[];
-  readonly accounts: readonly Pick<AdminDocument, "login" | "created_at" | "disabled_at">[];
+  readonly accounts: readonly Pick<
+    AdminDocument,
+    "login" | "created_at" | "disabled_at" | "held"
+  >[];
+  readonly held?: HeldWork | null;
+  readonly resumed?: HeldWork | null;
 }
 
 /** Runs `admin … --json` in a folder, where it is expected to succeed. */
@@ -101,7 +107,10 @@ test("lists accounts and keys without their secrets", async (t) => {
   const keys = await runAdmin(t, cwd, "key list alice");
   const documents = await admin(t, cwd, "key list alice");
 
-  assert.match(accounts.stdout, /^LOGIN  CREATED {19}DISABLED\nalice  \S{24}  -\n$/);
+  assert.match(
+    accounts.stdout,
+    /^LOGIN  CREATED {19}DISABLED  HELD\nalice  \S{24}  -         -\n$/,
+  );
   const [head, first, second] = keys.stdout.split("\n");
   assert.match(head ?? "", /^KEY_ID +KEY +LABEL +CREATED +LAST USED +REVOKED$/);
   assert.ok(first?.startsWith(`${key.key_id}  pbd_live_…${key.last_four}  -      `));

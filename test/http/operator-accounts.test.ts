@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { startTestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { ask, bearer, type Answer } from "./answer.ts";
 import { OPERATOR, operatorPost, signInOperator } from "./operator-requests.ts";
 import { cookieLine, FROM_PAGE, pagePost, SESSION, signedIn } from "./session-requests.ts";
+import { openHeldTasks } from "./task-requests.ts";
 
 const USER_DATA = "/v1/appendix/user_data";
 
@@ -158,14 +160,43 @@ test("an account that is disabled is refused from its next request on, and its s
 
   const first = await operator.post("/accounts/disable/tester");
   assert.ok(first.fields.account.disabled_at !== null);
+  assert.deepEqual(first.fields.account.held, { queued: 0, running: 0, webhooks: 0 });
   assert.equal((await withKey(url, key)).code, 40102);
   assert.equal(await asSession(), 40100);
   const again = await operator.post("/accounts/disable/tester");
   assert.deepEqual(again.fields.account, first.fields.account);
 
   const enabled = await operator.post("/accounts/enable/tester");
-  assert.deepEqual(enabled.fields.account, { login, disabled_at: null, is_rotating: false });
+  assert.deepEqual(enabled.fields.account, {
+    ...{ login, disabled_at: null, is_rotating: false, held: null },
+  });
   assert.equal((await withKey(url, key)).code, 20000);
+});
+
+test("an account that is disabled says what it holds, in the answer and in the list, and goes on when it is enabled", async (t) => {
+  const held = await openHeldTasks(t);
+  // It stands still: what happens, the operation itself has told.
+  const clock = createFakeClock({ now: Date.now() });
+  const daemon = await startTestDaemon(t, { clock, toml: held.toml });
+  const operator = await signInOperator(daemon);
+  const { tasks } = await daemon.post([{ type: "hold" }, { type: "hold" }]);
+  const first = await held.next();
+
+  const disabled = await operator.post("/accounts/disable/tester");
+  await first.ended;
+  await daemon.daemon.idle();
+  const { fields } = await operator.get("/accounts");
+  const enabled = await operator.post("/accounts/enable/tester");
+
+  assert.deepEqual(disabled.fields.account.held, { queued: 1, running: 1, webhooks: 0 });
+  assert.deepEqual(fields.accounts[0]?.held, { queued: 2, running: 0, webhooks: 0 });
+  assert.equal(enabled.fields.account.held, null);
+  for (let i = 0; i < tasks.length; i++) (await held.next()).socket.end();
+  await daemon.daemon.idle();
+  for (const { id } of tasks) {
+    const { state, runs } = await daemon.get(id);
+    assert.deepEqual([state, runs], ["completed", 1]);
+  }
 });
 
 test("a secret is rotated once at a time and the rotation finished once; the account sees both secrets meanwhile", async (t) => {
@@ -181,7 +212,7 @@ test("a secret is rotated once at a time and the rotation finished once; the acc
 
   const rotating = await operator.post("/accounts/rotate/tester");
   assert.deepEqual(rotating.fields.account, {
-    ...{ login: "tester", disabled_at: null, is_rotating: true },
+    ...{ login: "tester", disabled_at: null, is_rotating: true, held: null },
   });
   const [current, next] = await secrets();
   assert.equal(current, daemon.account.secret);

@@ -1,3 +1,4 @@
+import type { HeldWork } from "../../src/domain/held-work.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
@@ -12,6 +13,7 @@ export interface ShownAccount {
   readonly disabled_at: string | null;
   readonly keys_active: number;
   readonly is_rotating: boolean;
+  readonly held: HeldWork | null;
   readonly tasks: Readonly<Record<string, number>>;
   readonly limits: Readonly<Record<string, number>>;
   readonly usage: Readonly<Record<string, number>>;
@@ -65,7 +67,7 @@ export interface ShownSetting {
 /** What the operations answer: each some of it. */
 export interface OperatorFields {
   readonly accounts: readonly ShownAccount[];
-  readonly account: Pick<ShownAccount, "login" | "disabled_at" | "is_rotating">;
+  readonly account: Pick<ShownAccount, "login" | "disabled_at" | "is_rotating" | "held">;
   readonly next_cursor: string | null;
   readonly login: string;
   readonly key: string;

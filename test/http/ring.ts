@@ -71,6 +71,7 @@ export const SOUND: UsedStore = {
   listAccessRequests: async () => [],
   approveAccessRequest: async () => "approved",
   denyAccessRequest: async () => "denied",
+  findHeldWork: async () => ({ queued: 0, running: 0, webhooks: 0 }),
   findAccount: async (login) => {
     return {
       ...{ accountId: 1, login, createdAt: 0, disabledAt: null, isRotating: false },
@@ -220,6 +221,7 @@ export async function startRing(
     shareBytes: () => 0,
     wake: (types) => void woken.push(...types),
     cancelled: (id) => void woken.push(id),
+    accountsChanged() {},
     wakeDeliveries: (hosts) => void woken.push(...hosts),
     serviceStatus: () => assert.fail("nobody asks for it"),
     runnerTypes: [],

@@ -26,7 +26,8 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
       <>
         <p>Its keys stop at once: every request is refused, and its sessions here are over.</p>
         <p>
-          Tasks that it posted go on, and their webhooks are still sent. You can enable it again.
+          What it has queued and its webhooks are held, and what runs is told to stop. Enable it
+          again, and all of it goes on where it was.
         </p>
       </>
     ),
@@ -37,7 +38,12 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     otherwise: "Keep it disabled",
     isDanger: false,
     said: (login) => `${login} is enabled.`,
-    text: <p>Its keys work again at once, as they did before.</p>,
+    text: (
+      <p>
+        Its keys work again at once, as they did before. What is held goes on: its queued tasks run,
+        and its webhooks are sent.
+      </p>
+    ),
   },
   rotate: {
     title: (login) => `Rotate the webhook secret of ${login}?`,

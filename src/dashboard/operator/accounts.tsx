@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 
+import { heldText } from "../../domain/held-work.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Count } from "../part/count.tsx";
@@ -178,7 +179,7 @@ function counted(name: string, countOf: (row: AccountRow) => number): Column<Acc
 }
 
 function State({ account }: { readonly account: AccountRow }) {
-  const { disabled_at: disabledAt, is_rotating: isRotating } = account;
+  const { disabled_at: disabledAt, is_rotating: isRotating, held } = account;
   return (
     <>
       {disabledAt !== null && (
@@ -186,6 +187,7 @@ function State({ account }: { readonly account: AccountRow }) {
           <Badge state="disabled" /> <Time at={disabledAt} />{" "}
         </>
       )}
+      {held !== null && <span class="hint">held: {heldText(held)} </span>}
       {isRotating && (
         <Badge state="rotating" title="Its webhooks are signed with two secrets for now" />
       )}

@@ -1,4 +1,5 @@
 import type { AttemptOutcome, DeliveryKind, DeliveryState } from "../../domain/delivery.ts";
+import type { HeldWork } from "../../domain/held-work.ts";
 import type { TaskState } from "../../domain/task.ts";
 
 /** What the API's operations answer, as far as the dashboard reads it. Times are RFC 3339. */
@@ -257,6 +258,8 @@ export interface AccountRow {
   readonly disabled_at: string | null;
   readonly keys_active: number;
   readonly is_rotating: boolean;
+  /** Null where it is not disabled. */
+  readonly held: HeldWork | null;
   readonly tasks: WorkCounts;
   readonly limits: AccountLimits;
   readonly usage: AccountUsage;

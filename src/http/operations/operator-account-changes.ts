@@ -12,8 +12,10 @@ import { envelope } from "../respond.ts";
 export interface OperatorAccountChangesDeps {
   readonly store: Pick<
     Store,
-    "findAccount" | "setAccountDisabled" | "rotateSecret" | "finishRotation"
+    "findAccount" | "findHeldWork" | "setAccountDisabled" | "rotateSecret" | "finishRotation"
   >;
+  /** Tells that an account was disabled or enabled, and that is on disk. */
+  readonly accountsChanged: () => void;
 }
 
 type ChangeStore = OperatorAccountChangesDeps["store"];
@@ -22,13 +24,16 @@ type ChangeStore = OperatorAccountChangesDeps["store"];
 interface Change {
   readonly name: "disable" | "enable" | "rotate" | "finish";
   readonly doc: Pick<OperationDoc, "id" | "summary" | "description">;
+  /** True where what the account has to do is held by it, or goes on. */
+  readonly isOfHold?: true;
   /** Throws a StatusError where it cannot be done. */
   readonly make: (store: ChangeStore, change: { login: string; now: number }) => Promise<unknown>;
 }
 
 /** POST /v1/operator/accounts/{disable,enable,rotate,finish}/{login}. */
-export function accountChanges({ store }: OperatorAccountChangesDeps): readonly Operation[] {
-  return CHANGES.map(({ name, doc, make }) =>
+export function accountChanges(deps: OperatorAccountChangesDeps): readonly Operation[] {
+  const { store, accountsChanged } = deps;
+  return CHANGES.map(({ name, doc, isOfHold, make }) =>
     defineOperation({
       method: "POST",
       path: `/v1/operator/accounts/${name}/:login`,
@@ -49,8 +54,12 @@ export function accountChanges({ store }: OperatorAccountChangesDeps): readonly 
         await make(store, { login, now });
         const account = await store.findAccount(login);
         if (account === null) throw new StatusError(40400);
-        const { disabledAt, isRotating } = account;
-        const shown = { login, disabled_at: timeOrNull(disabledAt), is_rotating: isRotating };
+        const { accountId, disabledAt, isRotating } = account;
+        // Counted before what runs is told to stop: then it is queued.
+        const held = disabledAt === null ? null : await store.findHeldWork({ accountId });
+        if (isOfHold === true) accountsChanged();
+        const state = { disabled_at: timeOrNull(disabledAt), is_rotating: isRotating };
+        const shown = { login, ...state, held };
         return { status: 200, text: envelope({ account: shown }) };
       },
     }),
@@ -64,9 +73,11 @@ const CHANGES: readonly Change[] = [
       id: "disableAccount",
       summary: "Disable an account",
       description:
-        "Its requests are refused from now on and its sessions are over. Its tasks go on, and its webhooks are still sent. " +
-        "A second time changes nothing.",
+        "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
+        "not sent, and what runs is told to stop, all until it is enabled: then each task that was stopped runs again as if " +
+        "it had not been started. `held` says how much that is. A second time changes nothing.",
     },
+    isOfHold: true,
     make: (store, { login, now }) => store.setAccountDisabled({ login, disabledAt: now }),
   },
   {
@@ -74,8 +85,10 @@ const CHANGES: readonly Change[] = [
     doc: {
       id: "enableAccount",
       summary: "Enable an account",
-      description: "Its requests are accepted again.",
+      description:
+        "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
     },
+    isOfHold: true,
     make: (store, { login }) => store.setAccountDisabled({ login, disabledAt: null }),
   },
   {

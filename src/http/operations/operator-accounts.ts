@@ -136,6 +136,7 @@ function accountDocument(account: AccountOverview, standard: AccountLimits) {
     disabled_at: timeOrNull(account.disabledAt),
     keys_active: account.keysActive,
     is_rotating: account.isRotating,
+    held: account.held,
     tasks: workDocument(counts),
     limits: limitsDocument(limitsOf(account.ownLimits, standard)),
     usage: usageDocument({ bytes: counts.bytes, openTasks: openTasksOf(counts) }),

@@ -1,6 +1,7 @@
 import type { AccountOverview, AccountOverviewPage, AccountOverviewQuery } from "../store.ts";
 import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
 import type { Connection } from "./connection.ts";
+import { heldWorkReads } from "./holds.ts";
 import { taskCountReads } from "./task-counts.ts";
 import { MINUTE_MS } from "./traffic-tally.ts";
 
@@ -35,6 +36,7 @@ export function accountOverviewReads(connection: Connection) {
   const list = connection.prepare<[object], OverviewRow>(LIST_OVERVIEWS);
   const sumDay = connection.prepare<[object], AccountOverview["day"]>(SUM_DAY);
   const { countAccountWork } = taskCountReads(connection);
+  const { findHeldWork } = heldWorkReads(connection);
 
   function toOverview(row: OverviewRow, now: number): AccountOverview {
     const day = sumDay.get({ accountSeq: row.seq, after: now - DAY_MS, now });
@@ -45,6 +47,7 @@ export function accountOverviewReads(connection: Connection) {
       keysActive: row.keys_active,
       isRotating: row.is_rotating === 1,
       ownLimits: toOwnLimits(row),
+      held: row.disabled_at === null ? null : findHeldWork({ accountId: row.seq }),
       counts: countAccountWork(row.seq),
       day: day ?? { posted: 0, delivered: 0, givenUp: 0, refused: 0 },
     };

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import type { HeldWork } from "../../src/domain/held-work.ts";
+import { createTestAccount } from "../helpers/daemon.ts";
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { taskClient } from "../helpers/task-client.ts";
+import { node } from "../runners/command-run.ts";
+import { openHeldProcesses } from "../runners/held-process.ts";
+
+/** What the command line says of an account that it disables while the real program serves it. */
+
+const CONCURRENCY = 8;
+const TASKS = 22;
+
+async function account(t: TestContext, cwd: string, words: string): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(t, ["admin", "account", ...words.split(" ")], {
+    cwd,
+  });
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+  return stdout;
+}
+
+async function heldOf(t: TestContext, cwd: string): Promise<HeldWork | null> {
+  const said = JSON.parse(await account(t, cwd, "list --json")) as {
+    readonly accounts: readonly { readonly held: HeldWork | null }[];
+  };
+  return said.accounts[0]?.held ?? null;
+}
+
+test("'admin account disable' stops the commands of a program that serves, and says what it holds; 'enable' runs each once", async (t) => {
+  const held = await openHeldProcesses(t);
+  const cwd = temporaryFolder(t);
+  const command = JSON.stringify(node("hold.mjs", held.socketPath));
+  writeFileSync(
+    join(cwd, "postbackd.toml"),
+    `[types.hold]\ncommand = ${command}\nconcurrency = ${CONCURRENCY}\n`,
+  );
+  const { key } = await createTestAccount(join(cwd, "postbackd.db"), "ada");
+  const { url } = await startProgram(t, ["start", "--port", "0"], { cwd }).ready;
+  const ada = taskClient({ url, key });
+  const ids: string[] = [];
+  for (let i = 0; i < TASKS; i++) ids.push(await ada.post({ type: "hold" }));
+  const running = [];
+  for (let i = 0; i < CONCURRENCY; i++) running.push(await held.next());
+
+  const disabled = await account(t, cwd, "disable ada");
+  await Promise.all(running.map(({ ended }) => ended));
+
+  assert.match(
+    disabled,
+    /^Account ada is disabled since \S+Z\.\nheld: 14 queued tasks; 8 running tasks are told to stop\n'postbackd admin account enable ada' resumes\.\n$/,
+  );
+  // A process is gone before its task is back in the queue.
+  const queued = { queued: TASKS, running: 0, webhooks: 0 };
+  let waits = await heldOf(t, cwd);
+  while (waits?.running !== 0) waits = await heldOf(t, cwd);
+  assert.deepEqual(waits, queued);
+  assert.match(await account(t, cwd, "list"), /HELD\nada .* 22 queued tasks\n$/);
+
+  const enabled = await account(t, cwd, "enable ada");
+  for (let i = 0; i < TASKS; i++) (await held.next()).socket.end();
+
+  assert.equal(enabled, "Account ada is enabled.\nresumed: 22 queued tasks\n");
+  for (const id of ids) {
+    const { state, runs } = await ada.ended(id);
+    assert.deepEqual([state, runs], ["completed", 1]);
+  }
+  assert.equal(await heldOf(t, cwd), null);
+});
