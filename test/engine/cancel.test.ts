@@ -101,6 +101,39 @@ test("a claim that brings nothing but a cancelled task leaves its place to the n
   );
 });
 
+test("an account that is disabled while it is claimed gets its tasks back not started, and its neighbours run", async () => {
+  const { dispatcher, runs, written, claim } = startDispatcher({ concurrency: 3 });
+  dispatcher.wake();
+  dispatcher.hold(new Set([2]));
+  await claim(newTask(1), { ...newTask(2), accountId: 2 });
+
+  const stopped = runs.find(({ id }) => id === "task-2");
+  assert.deepEqual(
+    runs.map(({ id, signal }) => [id, signal.aborted]),
+    [
+      ["task-1", false],
+      ["task-2", true],
+    ],
+  );
+  stopped?.end({ kind: "aborted" });
+  await turn();
+  assert.deepEqual(written, ["release 2"]);
+  // A later claim may bring it again: it has been enabled then.
+  await claim({ ...newTask(2), accountId: 2 });
+  assert.equal(runs.at(-1)?.signal.aborted, false);
+});
+
+test("a run of a disabled account that ends by itself counts all the same", async () => {
+  const { dispatcher, runs, written, claim } = startDispatcher();
+  dispatcher.wake();
+  await claim(newTask(1));
+  dispatcher.hold(new Set([1]));
+  assert.equal(runs[0]?.signal.aborted, true);
+  runs[0]?.end(COMPLETED);
+  await turn();
+  assert.deepEqual(written, ["completed 1", "ended task-1"]);
+});
+
 test("a cancel is remembered no longer than the claim that it met", async () => {
   const { dispatcher, runs, claim } = startDispatcher();
   dispatcher.wake();

@@ -5,8 +5,8 @@ import { test, type TestContext } from "node:test";
 import { createDaemon, createVirtualClock } from "postbackd";
 import type { EmbeddedDaemon, TypeSettings, VirtualClock } from "postbackd";
 
-import { createGate, type Gate } from "../helpers/receiver.ts";
 import { tempFolder } from "../helpers/daemon.ts";
+import { createGate, type Gate } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { atStore } from "../http/session-requests.ts";
 import { KINDS, functionKind, type Kind } from "./run-kinds.ts";

@@ -5,6 +5,7 @@ import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
 import { ask, askOn, bearer, taskGet, TASKS_READY } from "./answer.ts";
+import { atStore } from "./session-requests.ts";
 import { openHeldTasks, request, toPlainAnswer, type PlainAnswer } from "./task-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
@@ -289,4 +290,25 @@ test("a run that fails and is to be tried again ends no wait; the last one does"
     await settle(daemon);
   }
   assert.match((await waiting.answer).text, /"state":"failed".*"runs":4/);
+});
+
+test("a wait ends with 40102 within a second of its account being disabled, by whichever process", async (t) => {
+  const setup = await start(t);
+  const { clock, daemon, id } = setup;
+  const other = await createTestAccount(daemon.file, "other");
+  const waiting = await startWaiting(setup, waitFor(id, "wait=60"));
+
+  await atStore(daemon.file, async (store) => {
+    await store.setAccountDisabled({ login: other.login, disabledAt: NOW });
+  });
+  clock.advance(1000);
+  await daemon.daemon.idle();
+  await settle(daemon);
+  assert.equal(waiting.isAnswered(), false);
+
+  await atStore(daemon.file, async (store) => {
+    await store.setAccountDisabled({ login: daemon.account.login, disabledAt: NOW });
+  });
+  clock.advance(1000);
+  assert.equal((await waiting.answer).code, 40102);
 });
