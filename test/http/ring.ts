@@ -73,8 +73,9 @@ export const SOUND: UsedStore = {
   denyAccessRequest: async () => "denied",
   findHeldWork: async () => ({ queued: 0, running: 0, webhooks: 0 }),
   findAccount: async (login) => {
+    const disabledAt = login === "disabled" ? 0 : null;
     return {
-      ...{ accountId: 1, login, createdAt: 0, disabledAt: null, isRotating: false },
+      ...{ accountId: 1, login, createdAt: 0, disabledAt, isRotating: false },
       ownLimits: NO_OWN_LIMITS,
     };
   },

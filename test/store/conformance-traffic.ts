@@ -224,6 +224,7 @@ export function exerciseOverviews(open: OpenStore): void {
     assert.deepEqual(page.accounts[0], {
       ...{ login: "ada", createdAt: T0, disabledAt: null, keysActive: 1, isRotating: false },
       ownLimits: NO_OWN_LIMITS,
+      held: null,
       counts: {
         ...{ ...none, queued: 3, delayed: 0, ready: 0, retrying: 0, undelivered: 0 },
         bytes: 3 * NEW_TASK_BYTES,
@@ -232,11 +233,11 @@ export function exerciseOverviews(open: OpenStore): void {
       day: { posted: 2, delivered: 0, givenUp: 0, refused: 0 },
     });
     assert.deepEqual(
-      page.accounts.map(({ login, disabledAt }) => [login, disabledAt]),
+      page.accounts.map(({ login, disabledAt, held }) => [login, disabledAt, held]),
       [
-        ["ada", null],
-        ["bob_%", null],
-        ["eve", T0 + 1],
+        ["ada", null, null],
+        ["bob_%", null, null],
+        ["eve", T0 + 1, { queued: 0, running: 0, webhooks: 0 }],
       ],
     );
     assert.equal(page.next, "eve");
