@@ -204,7 +204,7 @@ CREATE TABLE deliveries (
   task_seq INTEGER NOT NULL REFERENCES tasks (seq) ON DELETE CASCADE,
   kind     TEXT    NOT NULL CHECK (kind IN ('postback', 'pingback')),
   url      TEXT    NOT NULL,
-  -- The lane: attempts are limited per host.
+  -- With the task's account, the lane: attempts are limited per host.
   host     TEXT    NOT NULL,
   -- `waiting` until its task finishes; `open` while an attempt is scheduled or in flight; then how it ended.
   state    TEXT    NOT NULL DEFAULT 'waiting'
@@ -243,11 +243,13 @@ CREATE TABLE attempts (
   refusal_text     TEXT,
   -- The receiver's Retry-After, as it sent it.
   retry_after      TEXT,
+  -- Its task's: a lane is of an account at a host.
+  account_seq      INTEGER NOT NULL DEFAULT 0,
   FOREIGN KEY (task_seq, kind) REFERENCES deliveries (task_seq, kind) ON DELETE CASCADE
 ) STRICT;
 
 -- Claiming what is due in one lane, fresh deliveries before retries, whatever the backlog of other lanes.
-CREATE INDEX attempts_due ON attempts (host, retry, due_at) WHERE started_at IS NULL;
+CREATE INDEX attempts_due ON attempts (account_seq, host, retry, due_at) WHERE started_at IS NULL;
 -- A start after a crash records what was in flight as interrupted.
 CREATE INDEX attempts_in_flight ON attempts (seq) WHERE started_at IS NOT NULL AND ended_at IS NULL;
 -- A task's attempts in the order they were made, for the record and for the retention sweep.

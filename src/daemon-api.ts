@@ -20,7 +20,7 @@ import { RateLimiter } from "./http/rate-limiter.ts";
 import type { TaskWaiters } from "./http/task-waiters.ts";
 import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "./http/usage-notes.ts";
 import type { Parser } from "./parser/parser.ts";
-import { FileFault, StoreError, type Store } from "./store/store.ts";
+import { FileFault, StoreError, type LaneRef, type Store } from "./store/store.ts";
 
 /** The part of the composition root that makes the HTTP API. */
 
@@ -133,7 +133,7 @@ function engineCalls({ engine, waiters }: ApiParts) {
     progressOf: (id: string) => engine.progressOf(id),
     wake: (types: ReadonlySet<string>) => engine.wake(types),
     accountsChanged: () => engine.accountsChanged(),
-    wakeDeliveries: (hosts: readonly string[]) => engine.wakeDeliveries(hosts),
+    wakeDeliveries: (lanes: readonly LaneRef[]) => engine.wakeDeliveries(lanes),
     workersWaiting: (type: string) => engine.desk.waitingFor(type),
     cancelled(id: string) {
       engine.cancel(id);

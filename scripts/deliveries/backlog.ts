@@ -94,7 +94,9 @@ class Filling {
         store.finishTask({ ...finish, seq, resultText: inputText, ...until }),
       ),
     );
-    const lanes = this.#backlog.hosts.map((host) => ({ host, fresh: count, retries: 0 }));
+    const accountId = this.#accountId;
+    const each = { accountId, fresh: count, retries: 0 };
+    const lanes = this.#backlog.hosts.map((host) => ({ ...each, host }));
     let failed = 0;
     while (failed < count) {
       const { attempts } = await store.claimAttempts({ lanes, now });

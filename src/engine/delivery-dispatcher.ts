@@ -3,16 +3,39 @@ import { decideDelivery, type AttemptResult, type DeliveryDecision } from "../do
 import { webhookRequest } from "../domain/webhook-request.ts";
 import { judgeWebhookUrl, type UrlPolicy, type UrlRefusal } from "../domain/webhook-url.ts";
 import type { Sender } from "../net/send.ts";
-import type { AttemptRef, ClaimedAttempt, Lane, LaneShare, Store } from "../store/store.ts";
+import type {
+  AttemptRef,
+  ClaimedAttempt,
+  Lane,
+  LaneRef,
+  LaneShare,
+  Store,
+} from "../store/store.ts";
+import {
+  bytesOf,
+  classOf,
+  keyOf,
+  loadByLane,
+  movedLane,
+  NO_LOAD,
+  nothingLeft,
+} from "./claimed-load.ts";
 import type { HealthRecord } from "./health-record.ts";
-import type { AttemptClass, LaneLimits, Load } from "./lane-places.ts";
+import type { AttemptClass, LaneLimits } from "./lane-places.ts";
 import { Lanes, type Pace } from "./lanes.ts";
 import { persist, type PersistDeps } from "./persist.ts";
+import { PROVEN_MAX } from "./proven-lanes.ts";
 
 /** What of the store this dispatcher uses. */
 export type DeliveryQueue = Pick<
   Store,
-  "claimAttempts" | "recordAttempt" | "listLanes" | "listInFlight" | "shiftTimes" | "hastenAttempts"
+  | "claimAttempts"
+  | "recordAttempt"
+  | "listLanes"
+  | "listProvenLanes"
+  | "listInFlight"
+  | "shiftTimes"
+  | "hastenAttempts"
 >;
 
 export interface DeliveryDispatcherDeps extends PersistDeps {
@@ -27,6 +50,9 @@ export interface DeliveryDispatcherDeps extends PersistDeps {
   readonly failed: (error: unknown) => void;
 }
 
+// Who delivered within this time before a start, and was answered since, counts as proven after it.
+const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
+
 /**
  * Claims due attempts lane by lane, sends them, and records each with what follows from it.
  *
@@ -40,8 +66,12 @@ export class DeliveryDispatcher {
   readonly #lanes: Lanes;
   #isClaiming = false;
   #shifts = 0;
+  /** Settles when what was last set is on disk. */
+  #shifted: Promise<void> = Promise.resolve();
   /** By how much the wall clock was set since the start, in all. */
   #setMs = 0;
+  /** Accounts that were resumed since the last claim began: what it says of them is not true any more. */
+  #resumed = new Set<number>();
   /** Attempts that were started and are not recorded yet. */
   #underWay = 0;
   #stopping = false;
@@ -52,26 +82,54 @@ export class DeliveryDispatcher {
     this.#lanes = new Lanes(deps.limits);
   }
 
-  /** Records what an earlier process left in flight as interrupted, and learns what is scheduled. */
+  /**
+   * Records what an earlier process left in flight as interrupted, and learns what is scheduled and who answered lately.
+   */
   async recover(): Promise<{ readonly interrupted: number }> {
-    const { store } = this.#deps;
+    const { store, clock } = this.#deps;
     const attempts = await store.listInFlight();
     await Promise.all(attempts.map((attempt) => this.#record(attempt, INTERRUPTED)));
     await this.#hasten();
-    for (const lane of await store.listLanes()) this.#lanes.note(lane);
+    const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };
+    for (const lane of await store.listProvenLanes(proven)) this.#lanes.noteProven(lane);
+    for (const lane of await store.listLanes({ accountId: "all" })) this.#lanes.note(lane);
     return { interrupted: attempts.length };
   }
 
-  /** Tells that these hosts have a first attempt due now. */
-  wake(hosts: readonly string[]): void {
-    this.#noteDue(hosts, "fresh");
+  /** Tells that these lanes have a first attempt due now. */
+  wake(lanes: readonly LaneRef[]): void {
+    this.#noteDue(lanes, "fresh");
     this.pump();
   }
 
-  /** Tells that these hosts have an attempt due now, a first one or a retry. */
-  wakeAny(hosts: readonly string[]): void {
-    this.#noteDue(hosts, "retries");
-    this.wake(hosts);
+  /** Tells that these lanes have an attempt due now, a first one or a retry. */
+  wakeAny(lanes: readonly LaneRef[]): void {
+    this.#noteDue(lanes, "retries");
+    this.wake(lanes);
+  }
+
+  /**
+   * Starts nothing of these accounts, which are disabled, until {@link resume}. What is in flight goes to its end. An
+   * account that the store calls disabled at a claim is held as well.
+   */
+  hold(accountIds: readonly number[]): void {
+    for (const accountId of accountIds) this.#lanes.hold(accountId);
+  }
+
+  /** The accounts that are held: whoever finds one of them enabled calls {@link resume}. */
+  get held(): ReadonlySet<number> {
+    return this.#lanes.held;
+  }
+
+  /** Takes up again what these accounts have scheduled; they were held and are enabled. */
+  async resume(accountIds: readonly number[]): Promise<void> {
+    for (const accountId of accountIds) {
+      // What comes from now on is noted; what came before is read.
+      this.#lanes.release(accountId);
+      this.#resumed.add(accountId);
+      for (const lane of await this.#readLanes(accountId)) this.#lanes.note(lane);
+      this.pump();
+    }
   }
 
   /**
@@ -80,11 +138,17 @@ export class DeliveryDispatcher {
    * until that is on disk; then this settles.
    */
   clockWasSet(byMs: number): Promise<void> {
-    const { store, clock, log } = this.#deps;
+    const { log } = this.#deps;
     log.warn({ byMs }, "the clock of the machine was set; what is scheduled moves with it");
     this.#lanes.shift(byMs);
     this.#setMs += byMs;
     this.#shifts++;
+    this.#shifted = this.#writeShift(byMs);
+    return this.#shifted;
+  }
+
+  #writeShift(byMs: number): Promise<void> {
+    const { store, clock } = this.#deps;
     const now = clock.now();
     const shift = { after: Math.min(now, now - byMs), by: byMs };
     // While that has to wait for room on the disk, what is written meanwhile may come before it and be moved too.
@@ -145,6 +209,8 @@ export class DeliveryDispatcher {
 
   async #claim(shares: readonly LaneShare[]): Promise<void> {
     const { store, clock } = this.#deps;
+    const resumed = new Set<number>();
+    this.#resumed = resumed;
     try {
       let setMs = 0;
       const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> => {
@@ -152,13 +218,14 @@ export class DeliveryDispatcher {
         setMs = this.#setMs;
         return store.claimAttempts({ lanes: shares, now });
       };
-      const { attempts, lanes } = await persist(claim, this.#deps);
+      const { attempts, lanes, held } = await persist(claim, this.#deps);
       const started = loadByLane(attempts);
       for (const [index, share] of shares.entries()) {
         // The store answered in the time of the clock as it was then.
-        const left = movedLane(lanes[index] ?? nothingLeft(share.host), this.#setMs - setMs);
-        this.#lanes.claimed(share, { ...(started.get(share.host) ?? NO_LOAD), left });
+        const left = movedLane(lanes[index] ?? nothingLeft(share), this.#setMs - setMs);
+        this.#lanes.claimed(share, { ...(started.get(keyOf(share)) ?? NO_LOAD), left });
       }
+      this.hold(held.filter((accountId) => !resumed.has(accountId)));
       for (const attempt of attempts) this.#start(attempt);
     } finally {
       // Also after a claim that failed for good, which is the end of all work: a stop waits for it.
@@ -186,7 +253,7 @@ export class DeliveryDispatcher {
     const pace = toPace(result.outcome, clock.monotonic() - startedAt);
     const recorded = this.#record(attempt, result);
     this.#lanes.ended({
-      host: attempt.host,
+      ...{ accountId: attempt.accountId, host: attempt.host },
       class: classOf(attempt),
       bytes: bytesOf(attempt),
       pace,
@@ -231,7 +298,7 @@ export class DeliveryDispatcher {
     const decision = decide();
     if (decision.state === "scheduled") {
       const { dueAt } = decision;
-      this.#lanes.noteDue(attempt.host, { class: classOf(decision), dueAt });
+      this.#lanes.noteDue(attempt, { class: classOf(decision), dueAt });
     }
     if (result.outcome === "delivered") return;
     const { taskId, kind, host, number } = attempt;
@@ -248,9 +315,20 @@ export class DeliveryDispatcher {
     this.#deps.health.noteAttempt(host, outcome === "delivered", this.#deps.clock.monotonic());
   }
 
-  #noteDue(hosts: readonly string[], of: AttemptClass): void {
+  #noteDue(lanes: readonly LaneRef[], of: AttemptClass): void {
     const dueAt = this.#deps.clock.now();
-    for (const host of hosts) this.#lanes.noteDue(host, { class: of, dueAt });
+    for (const lane of lanes) this.#lanes.noteDue(lane, { class: of, dueAt });
+  }
+
+  // By the clock as it is when they are noted: what is read while it is set may be of before or after.
+  async #readLanes(accountId: number): Promise<readonly Lane[]> {
+    const { store } = this.#deps;
+    for (;;) {
+      const shifted = this.#shifted;
+      await shifted;
+      const lanes = await persist(() => store.listLanes({ accountId }), this.#deps);
+      if (this.#shifted === shifted) return lanes;
+    }
   }
 
   #settled(): void {
@@ -290,14 +368,6 @@ function toRefused(host: string, { rule, reason }: UrlRefusal): AttemptResult {
   return { ...NOTHING_HAPPENED, outcome: "refused", error: reason, refusal };
 }
 
-function bytesOf({ task }: ClaimedAttempt): number {
-  return (task.inputText?.length ?? 0) + (task.resultText?.length ?? 0);
-}
-
-function classOf({ retry }: { readonly retry: number }): AttemptClass {
-  return retry === 0 ? "fresh" : "retries";
-}
-
 // Who takes longer than this holds places that others could use. To take one's time and deliver is welcome, for a while.
 const SLOW_FAILURE_MS = 1000;
 const SLOW_DELIVERY_MS = 5000;
@@ -314,26 +384,4 @@ function toPace(outcome: AttemptResult["outcome"], tookMs: number): Pace {
     case "interrupted":
       return "unknown";
   }
-}
-
-const NO_LOAD: Load = { fresh: 0, retries: 0, bytes: 0 };
-
-function loadByLane(attempts: readonly ClaimedAttempt[]): ReadonlyMap<string, Load> {
-  const loads = new Map<string, Load>();
-  for (const attempt of attempts) {
-    const load = loads.get(attempt.host) ?? NO_LOAD;
-    const of = classOf(attempt);
-    const bytes = load.bytes + bytesOf(attempt);
-    loads.set(attempt.host, { ...load, [of]: load[of] + 1, bytes });
-  }
-  return loads;
-}
-
-function nothingLeft(host: string): Lane {
-  return { host, freshDueAt: null, retryDueAt: null };
-}
-
-function movedLane({ host, freshDueAt, retryDueAt }: Lane, byMs: number): Lane {
-  const moved = (dueAt: number | null): number | null => (dueAt === null ? null : dueAt + byMs);
-  return { host, freshDueAt: moved(freshDueAt), retryDueAt: moved(retryDueAt) };
 }

@@ -2,7 +2,7 @@ import type { SteadyClock } from "../domain/clock.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger } from "../domain/log.ts";
 import type { TaskProgress } from "../domain/progress.ts";
-import type { Store } from "../store/store.ts";
+import type { LaneRef, Store } from "../store/store.ts";
 import { AccountWatch } from "./account-watch.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
 import { HealthRecord } from "./health-record.ts";
@@ -73,8 +73,8 @@ export class Engine {
     this.#scheduler = new Scheduler(deps.clock);
     const health = this.#health;
     this.#deliveries = new DeliveryDispatcher({ ...deps, health, failed });
-    const deliveriesDue = (hosts: readonly string[]): void => {
-      if (this.#isRecovered) this.#deliveries.wake(hosts);
+    const deliveriesDue = (lanes: readonly LaneRef[]): void => {
+      if (this.#isRecovered) this.#deliveries.wake(lanes);
     };
     const runs = { ...deps, health, failed, deliveriesDue, progress: this.#progress };
     this.#tasks = new TaskDispatcher(runs);
@@ -135,9 +135,9 @@ export class Engine {
     return this.#progress.of(id);
   }
 
-  /** Tells that these hosts have an attempt due now, a first one or a retry. */
-  wakeDeliveries(hosts: readonly string[]): void {
-    if (this.#isRecovered) this.#deliveries.wakeAny(hosts);
+  /** Tells that these lanes have an attempt due now, a first one or a retry. */
+  wakeDeliveries(lanes: readonly LaneRef[]): void {
+    if (this.#isRecovered) this.#deliveries.wakeAny(lanes);
   }
 
   /** Tells that the wall clock was set forward (or back) by so many milliseconds. */

@@ -13,7 +13,7 @@ export const ATTEMPT_CLASSES: readonly AttemptClass[] = ["fresh", "retries"];
 export interface LaneStanding {
   /** Nothing of it is in flight. */
   readonly isIdle: boolean;
-  /** Its host has answered, or failed soon, the last time. */
+  /** Its host has answered its account, or failed soon, the last time. */
   readonly isProven: boolean;
 }
 
@@ -22,6 +22,34 @@ export interface Load {
   readonly fresh: number;
   readonly retries: number;
   readonly bytes: number;
+}
+
+/** What is held, in all and of that by lanes that are not proven: by one account, or by all. */
+export class Holding {
+  fresh = 0;
+  retries = 0;
+  bytes = 0;
+  readonly unproven = { fresh: 0, retries: 0, bytes: 0 };
+
+  /** Takes places, or gives them back with numbers below zero. */
+  add(load: Load, { isProven }: Pick<LaneStanding, "isProven">): void {
+    this.fresh += load.fresh;
+    this.retries += load.retries;
+    this.bytes += load.bytes;
+    if (!isProven) this.addUnproven(load);
+  }
+
+  /** What is held already now counts as that of an unproven lane; below zero, no longer. */
+  addUnproven({ fresh, retries, bytes }: Load): void {
+    this.unproven.fresh += fresh;
+    this.unproven.retries += retries;
+    this.unproven.bytes += bytes;
+  }
+
+  /** The places that count where an account's share is looked at. */
+  placesOf(of: AttemptClass, { isProven }: Pick<LaneStanding, "isProven">): number {
+    return isProven ? this[of] : this.unproven[of];
+  }
 }
 
 // Beyond three quarters places are kept for lanes with nothing in flight, one each: many hosts that hang together
@@ -39,67 +67,100 @@ const UNPROVEN_RETRIES_PART = 3 / 16;
 const UNPROVEN_PART = 1 / 2;
 const UNPROVEN_IDLE_PART = 5 / 8;
 
+// An account may hold so many times what it leaves: what hangs holds its place for 10 s, and another account that comes
+// meanwhile must find one. Where hosts answer, one that is alone leaves an eighth, where they do not a quarter: it keeps
+// what it needs to be as fast as if nothing were left, and a second one finds 4 places at a host at once.
+const PROVEN_TIMES = 7;
+const UNPROVEN_TIMES = 3;
+
 // Bodies held for sending; more are claimed when these have gone out. Large results must not fill the memory.
 const BYTES_MAX = 64 * 1024 * 1024;
 const UNPROVEN_BYTES_MAX = BYTES_MAX / 2;
+// Of one account. One claim brings it 8 MiB, one host may hold as much.
+const ACCOUNT_BYTES_MAX = BYTES_MAX / 2;
+const ACCOUNT_UNPROVEN_BYTES_MAX = UNPROVEN_BYTES_MAX / 4;
+
+/** How many more an account may take of `left` places where it holds `held` already; some are left to others. */
+export function shareOfPlaces(
+  left: number,
+  { held, isProven }: { readonly held: number; readonly isProven: boolean },
+): number {
+  const times = isProven ? PROVEN_TIMES : UNPROVEN_TIMES;
+  return Math.max(0, Math.ceil((times * left - held) / (times + 1)));
+}
+
+/** True while an account's bodies in flight keep it from starting more. */
+export function isFullOfBytes(account: Holding, { isProven }: { readonly isProven: boolean }) {
+  const isUnprovenFull = !isProven && account.unproven.bytes >= ACCOUNT_UNPROVEN_BYTES_MAX;
+  return isUnprovenFull || account.bytes >= ACCOUNT_BYTES_MAX;
+}
+
+/** Places that are left: to lanes in general, and to those with nothing in flight, one each. */
+interface PlacesLeft {
+  readonly wide: number;
+  readonly idle: number;
+}
 
 /** The places of all lanes together: how many are taken, and how many more a lane may have. */
 export class LanePlaces {
   readonly #max: number;
-  readonly #taken = { fresh: 0, retries: 0, bytes: 0 };
-  readonly #unproven = { places: 0, bytes: 0 };
+  /** What all accounts hold. */
+  readonly taken = new Holding();
 
   constructor(max: number) {
     this.#max = max;
   }
 
   get inFlight(): number {
-    return this.#taken.fresh + this.#taken.retries;
+    return this.taken.fresh + this.taken.retries;
   }
 
-  /** How many more attempts of a class a lane may start, as far as all lanes together go; 0 for none. */
-  room(of: AttemptClass, lane: LaneStanding): number {
-    const isFull = this.#taken.bytes >= BYTES_MAX;
-    const isUnprovenFull = !lane.isProven && this.#unproven.bytes >= UNPROVEN_BYTES_MAX;
-    if (isFull || isUnprovenFull) return 0;
-    const room = of === "fresh" ? this.#freshRoom(lane) : this.#retryRoom(lane);
-    return Math.max(0, Math.min(room, this.#max - this.inFlight));
+  /**
+   * How many more attempts of a class a lane may start, as far as all lanes together and those of its account go; 0 for
+   * none. Of two lanes of the same standing never less for the account that holds less.
+   */
+  room(of: AttemptClass, lane: LaneStanding, account: Holding): number {
+    const { bytes, unproven } = this.taken;
+    const isUnprovenFull = !lane.isProven && unproven.bytes >= UNPROVEN_BYTES_MAX;
+    if (bytes >= BYTES_MAX || isUnprovenFull) return 0;
+    const held = account.placesOf(of, lane);
+    const left = of === "fresh" ? this.#freshLeft(lane) : this.#retriesLeft(lane);
+    const share = this.#share(left.wide, { held, isProven: lane.isProven });
+    if (share > 0 || !lane.isIdle) return share;
+    return Math.min(1, this.#share(left.idle, { held, isProven: lane.isProven }));
   }
 
-  /** Takes places, or gives them back with numbers below zero. */
-  add(load: Load, { isProven }: Pick<LaneStanding, "isProven">): void {
-    this.#taken.fresh += load.fresh;
-    this.#taken.retries += load.retries;
-    this.#taken.bytes += load.bytes;
-    if (!isProven) this.addUnproven({ places: load.fresh + load.retries, bytes: load.bytes });
+  #share(left: number, account: Parameters<typeof shareOfPlaces>[1]): number {
+    return shareOfPlaces(Math.min(left, this.#max - this.inFlight), account);
   }
 
-  /** What is taken already now counts as that of an unproven lane; below zero, no longer. */
-  addUnproven({ places, bytes }: { readonly places: number; readonly bytes: number }): void {
-    this.#unproven.places += places;
-    this.#unproven.bytes += bytes;
-  }
-
-  #freshRoom({ isIdle, isProven }: LaneStanding): number {
-    const { fresh } = this.#taken;
+  #freshLeft({ isProven }: LaneStanding): PlacesLeft {
+    const { fresh } = this.taken;
     const max = Math.max(1, this.#max - this.#part(RETRIES_KEPT_PART));
     const wideMax = Math.min(max, this.#part(SHARED_PART - RETRIES_KEPT_PART));
     const wide = Math.min(this.#sharedRoom(isProven), wideMax - fresh);
-    if (wide > 0 || !isIdle || fresh >= max) return wide;
-    return isProven || this.#unproven.places < this.#part(UNPROVEN_IDLE_PART) ? 1 : 0;
+    const idleMax = isProven ? Infinity : this.#part(UNPROVEN_IDLE_PART) - this.#unprovenPlaces;
+    return { wide, idle: Math.min(idleMax, max - fresh) };
   }
 
-  #retryRoom({ isProven }: LaneStanding): number {
-    const { retries } = this.#taken;
+  #retriesLeft({ isProven }: LaneStanding): PlacesLeft {
+    const { retries, unproven } = this.taken;
     const kept = this.#part(RETRIES_KEPT_PART) - retries;
-    const max = this.#part(isProven ? RETRIES_PART : UNPROVEN_RETRIES_PART) - retries;
-    return Math.min(Math.max(this.#sharedRoom(isProven), kept), max);
+    const unprovenMax = isProven ? Infinity : this.#part(UNPROVEN_RETRIES_PART) - unproven.retries;
+    const max = Math.min(this.#part(RETRIES_PART) - retries, unprovenMax);
+    const idleMax = isProven ? Infinity : this.#part(SHARED_PART) - this.#unprovenPlaces;
+    const wide = Math.min(Math.max(this.#sharedRoom(isProven), kept), max);
+    return { wide, idle: Math.min(idleMax, max) };
   }
 
   #sharedRoom(isProven: boolean): number {
     const shared = this.#part(SHARED_PART) - this.inFlight;
     if (isProven) return shared;
-    return Math.min(shared, this.#part(UNPROVEN_PART) - this.#unproven.places);
+    return Math.min(shared, this.#part(UNPROVEN_PART) - this.#unprovenPlaces);
+  }
+
+  get #unprovenPlaces(): number {
+    return this.taken.unproven.fresh + this.taken.unproven.retries;
   }
 
   #part(part: number): number {

@@ -1,13 +1,26 @@
-import type { Lane, LaneShare } from "../store/store.ts";
+import type { Lane, LaneRef, LaneShare } from "../store/store.ts";
 import {
   ATTEMPT_CLASSES,
   LanePlaces,
+  shareOfPlaces,
   type AttemptClass,
   type LaneLimits,
   type LaneStanding,
   type Load,
 } from "./lane-places.ts";
-import { RankHeap, type HeapEntry } from "./rank-heap.ts";
+import {
+  HostState,
+  LaneState,
+  move,
+  newAccount,
+  newDueGroups,
+  type AccountState,
+  type AccountTurn,
+  type DueGroup,
+  type LaneQueue,
+} from "./lane-turns.ts";
+import { ProvenLanes } from "./proven-lanes.ts";
+import { RankHeap } from "./rank-heap.ts";
 
 /** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` says nothing. */
 export type Pace = "quick" | "slow" | "unknown";
@@ -18,37 +31,16 @@ export interface ShareOutcome extends Load {
 }
 
 /** An attempt that has ended and is recorded. */
-export interface EndedAttempt {
-  readonly host: string;
+export interface EndedAttempt extends LaneRef {
   readonly class: AttemptClass;
   readonly bytes: number;
   readonly pace: Pace;
 }
 
-interface LaneState {
-  readonly host: string;
-  readonly fresh: LaneQueue;
-  readonly retries: LaneQueue;
-  inFlight: number;
-  /** Of the bodies in flight. */
-  bytes: number;
-  /** Places given while both classes were due: every fourth is for a retry. */
-  turns: number;
-}
-
-/** What a lane has of one class. Its rank is its due time while it is later, its turn while it is due. */
-interface LaneQueue extends HeapEntry {
-  readonly host: string;
-  readonly class: AttemptClass;
-  /** When its earliest is due; null when none is known. */
-  dueAt: number | null;
-  heap: RankHeap<LaneQueue> | null;
-}
-
-/** Due queues that the same rule gives places: none of them can go when its first cannot. */
-interface DueGroup extends LaneStanding {
-  readonly class: AttemptClass;
-  readonly queues: RankHeap<LaneQueue>;
+/** A claim that is put together. */
+interface OpenTake {
+  readonly shares: Map<LaneState, LaneShare>;
+  readonly lanesMax: number;
 }
 
 // Lanes asked for in one claim: it bounds the length of a claim's transaction. Retries are left some: where
@@ -56,33 +48,42 @@ interface DueGroup extends LaneStanding {
 const LANES_PER_CLAIM_MAX = 64;
 const FRESH_LANES_PER_CLAIM_MAX = 48;
 const RETRY_TURN = 4;
-// What a host that has not answered yet, or not in time, may take of its lane. A dead host so holds 4 connections
+// What a lane whose host has not answered yet, or not in time, may take of it. A dead host so holds 4 connections
 // open for 10 s, not 32.
 const UNPROVEN_IN_FLIGHT_MAX = 4;
-// Bodies in flight to one host, beyond which its lane is full: a host that hangs must not hold all the memory that
+// Bodies in flight in one lane, beyond which it is full: a host that hangs must not hold all the memory that
 // bodies may have.
 const LANE_BYTES_MAX = 8 * 1024 * 1024;
-// Hosts that are remembered as proven; one that is forgotten has to prove itself again.
-const PROVEN_MAX = 10_000;
+// Queues that are tried again for a place that came free at a host that many accounts wait for. More than one, because
+// the first may have to wait for its account; each take tries as many more.
+const TRIED_PER_HOST_MAX = 8;
 
 /**
- * One lane for each host with something to send: how many of its attempts are in flight and when its next first
- * attempt and its next retry are due. Each of these two queues is in exactly one place:
+ * A lane for each account and host with something to send: how many of its attempts are in flight and when its next
+ * first attempt and its next retry are due. Each of these two queues is in exactly one place:
  *
- *     empty → later (by due time) → due (by turn) ⇄ held (its lane is full)
+ *     empty → later (by due time) → due (by account, then by turn) ⇄ held (its lane is full)
+ *                                                                  ⇄ waiting (its host is full)
  *
- * Due lanes take turns, first attempts before retries, so that a host with a million attempts waiting gets no more
- * than one with ten. A host that hangs fills a narrow lane of its own and nothing else. Attempts that are not due cost
- * nothing: what waits is in the store, and a queue remembers only its earliest. Nothing is looked at that cannot go.
+ * First attempts go before retries. Of the accounts with something due the one that holds least goes first, of equal
+ * ones the one whose turn was longest ago, and its lanes in turn: an account with a million attempts, or with thousands
+ * of hosts, gets no more places than one with a few. Nobody may take all that is left, neither of the places nor of a
+ * host's, so that an account that comes while another's attempts hang finds one. Attempts that are not due cost nothing:
+ * what waits is in the store, and a queue remembers only its earliest. What cannot go is not looked at, but for the few
+ * queues that find their host taken when it is their turn.
  */
 export class Lanes {
   readonly #limits: LaneLimits;
   readonly #places: LanePlaces;
-  readonly #lanes = new Map<string, LaneState>();
+  readonly #accounts = new Map<number, AccountState>();
+  readonly #hosts = new Map<string, HostState>();
   readonly #later = new RankHeap<LaneQueue>();
-  readonly #due: readonly DueGroup[] = newDueGroups();
-  /** Those that proved themselves longest ago first. */
-  readonly #proven = new Set<string>();
+  readonly #groups = newDueGroups();
+  readonly #proven = new ProvenLanes();
+  /** Hosts that have a place again for somebody who waits. */
+  readonly #freed = new Set<HostState>();
+  /** Accounts whose attempts stay where they are. */
+  readonly #held = new Set<number>();
   #lastTurn = 0;
 
   constructor(limits: LaneLimits) {
@@ -96,33 +97,60 @@ export class Lanes {
 
   /** Lanes that are remembered: those with something scheduled or in flight. */
   get size(): number {
-    return this.#lanes.size;
+    return [...this.#accounts.values()].reduce((sum, { lanes }) => sum + lanes.size, 0);
+  }
+
+  /** Accounts of which nothing is started. */
+  get held(): ReadonlySet<number> {
+    return this.#held;
   }
 
   /** True when nothing is in flight and nothing is due at `now`. */
   isIdle(now: number): boolean {
     this.#advance(now);
-    return this.inFlight === 0 && this.#due.every(({ queues }) => queues.first === undefined);
+    const isDue = this.#groups.some(({ accounts }) => accounts.first !== undefined);
+    return this.inFlight === 0 && !isDue && this.#freed.size === 0;
   }
 
-  /** Takes note that a host has an attempt due at a time. */
-  noteDue(host: string, due: { readonly class: AttemptClass; readonly dueAt: number }): void {
-    const lane = this.#laneOf(host);
-    const queue = lane[due.class];
+  /** Takes note that a lane has an attempt due at a time; of an account that is held it is forgotten. */
+  noteDue(ref: LaneRef, due: { readonly class: AttemptClass; readonly dueAt: number }): void {
+    if (this.#held.has(ref.accountId)) return;
+    const queue = this.#laneOf(ref)[due.class];
     if (queue.dueAt !== null && queue.dueAt <= due.dueAt) return;
     queue.dueAt = due.dueAt;
-    this.#place(queue, lane);
+    this.#place(queue);
   }
 
   /** Takes note of what a lane has scheduled. */
-  note({ host, freshDueAt, retryDueAt }: Lane): void {
-    if (freshDueAt !== null) this.noteDue(host, { class: "fresh", dueAt: freshDueAt });
-    if (retryDueAt !== null) this.noteDue(host, { class: "retries", dueAt: retryDueAt });
+  note({ freshDueAt, retryDueAt, ...ref }: Lane): void {
+    if (freshDueAt !== null) this.noteDue(ref, { class: "fresh", dueAt: freshDueAt });
+    if (retryDueAt !== null) this.noteDue(ref, { class: "retries", dueAt: retryDueAt });
+  }
+
+  /** Takes note that a host answered an account the last time, as far as is known. */
+  noteProven(ref: LaneRef): void {
+    this.#setProven(ref, true);
+  }
+
+  /** Forgets what an account has scheduled and takes no note of more until {@link release}. What is in flight goes on. */
+  hold(accountId: number): void {
+    this.#held.add(accountId);
+    for (const lane of [...(this.#accounts.get(accountId)?.lanes.values() ?? [])]) {
+      lane.fresh.dueAt = null;
+      lane.retries.dueAt = null;
+      this.#placeBoth(lane);
+      this.#dropEmpty(lane);
+    }
+  }
+
+  /** Ends {@link hold}; what the account has scheduled is to be noted afresh. */
+  release(accountId: number): void {
+    this.#held.delete(accountId);
   }
 
   /** Moves every due time by `by` milliseconds: the wall clock was set by as much. */
   shift(by: number): void {
-    const lanes = [...this.#lanes.values()];
+    const lanes = [...this.#accounts.values()].flatMap((account) => [...account.lanes.values()]);
     const queues = lanes.flatMap((lane) => [lane.fresh, lane.retries]);
     // All are taken out before the first is changed: a heap of old and new times is none.
     for (const queue of queues) move(queue, null);
@@ -136,7 +164,8 @@ export class Lanes {
    */
   take(now: number): LaneShare[] {
     this.#advance(now);
-    const shares = new Map<string, LaneShare>();
+    for (const host of this.#freed) this.#tryAgain(host);
+    const shares = new Map<LaneState, LaneShare>();
     this.#giveTurns("fresh", { shares, lanesMax: FRESH_LANES_PER_CLAIM_MAX });
     this.#giveTurns("retries", { shares, lanesMax: LANES_PER_CLAIM_MAX });
     return [...shares.values()];
@@ -145,7 +174,7 @@ export class Lanes {
   /** Takes note of what came of a share. */
   claimed(share: LaneShare, outcome: ShareOutcome): void {
     this.note(outcome.left);
-    this.#add(this.#laneOf(share.host), {
+    this.#add(this.#laneOf(share), {
       fresh: outcome.fresh - share.fresh,
       retries: outcome.retries - share.retries,
       bytes: outcome.bytes,
@@ -153,47 +182,48 @@ export class Lanes {
   }
 
   /** Gives back what an attempt held. */
-  ended({ host, class: of, bytes, pace }: EndedAttempt): void {
-    const lane = this.#laneOf(host);
-    if (pace !== "unknown") this.#setProven(lane, pace === "quick");
-    this.#add(lane, { fresh: 0, retries: 0, [of]: -1, bytes: -bytes });
+  ended({ class: of, bytes, pace, ...ref }: EndedAttempt): void {
+    if (pace !== "unknown") this.#setProven(ref, pace === "quick");
+    this.#add(this.#laneOf(ref), { fresh: 0, retries: 0, [of]: -1, bytes: -bytes });
   }
 
-  #giveTurns(
-    of: AttemptClass,
-    claim: { readonly shares: Map<string, LaneShare>; readonly lanesMax: number },
-  ): void {
-    while (claim.shares.size < claim.lanesMax) {
-      const queue = this.#nextTurn(of);
-      if (queue === undefined) return;
-      this.#giveTurn(queue, claim.shares);
+  #giveTurns(of: AttemptClass, take: OpenTake): void {
+    while (take.shares.size < take.lanesMax) {
+      const turn = this.#nextTurn(of);
+      const queue = turn?.first;
+      if (turn === undefined || queue === undefined) return;
+      if (this.#hostRoom(queue.lane) === 0) move(queue, queue.lane.host);
+      else this.#giveTurn(queue, { turn, shares: take.shares });
     }
   }
 
-  #nextTurn(of: AttemptClass): LaneQueue | undefined {
-    let next: LaneQueue | undefined;
-    for (const group of this.#due) {
-      const { first } = group.queues;
-      if (group.class !== of || first === undefined) continue;
-      const isSooner = next === undefined || first.rank < next.rank;
-      if (isSooner && this.#places.room(of, group) > 0) next = first;
+  #nextTurn(of: AttemptClass): AccountTurn | undefined {
+    let next: AccountTurn | undefined;
+    for (const group of this.#groups) {
+      const { first: turn } = group.accounts;
+      if (group.class !== of || turn === undefined) continue;
+      const isSooner = next === undefined || turn.isBefore(next);
+      if (isSooner && this.#places.room(of, group, turn.holding) > 0) next = turn;
     }
     return next;
   }
 
-  #giveTurn(queue: LaneQueue, shares: Map<string, LaneShare>): void {
-    const lane = this.#laneOf(queue.host);
-    const room = this.#places.room(queue.class, this.#standing(lane));
+  #giveTurn(
+    { lane, class: of }: LaneQueue,
+    to: { readonly turn: AccountTurn; readonly shares: Map<LaneState, LaneShare> },
+  ): void {
+    const room = this.#places.room(of, this.#standing(lane), lane.account.holding);
     // One at a time to a host that has not answered: those that never will must not go before one that is asked for
     // the first time.
-    const turn = this.#proven.has(lane.host) ? Infinity : 1;
-    const places = Math.min(room, this.#laneRoom(lane), turn);
-    const retries = queue.class === "retries" ? places : this.#retryTurns(lane, places);
+    const turn = lane.isProven ? Infinity : 1;
+    const places = Math.min(room, this.#laneRoom(lane), this.#hostRoom(lane), turn);
+    const retries = of === "retries" ? places : this.#retryTurns(lane, places);
     const given = { fresh: places - retries, retries };
-    for (const of of ATTEMPT_CLASSES) if (given[of] > 0) lane[of].dueAt = null;
-    const share = shares.get(lane.host) ?? { host: lane.host, fresh: 0, retries: 0 };
+    for (const each of ATTEMPT_CLASSES) if (given[each] > 0) lane[each].dueAt = null;
+    const share = to.shares.get(lane) ?? { ...refOf(lane), fresh: 0, retries: 0 };
     const fresh = share.fresh + given.fresh;
-    shares.set(lane.host, { ...share, fresh, retries: share.retries + retries });
+    to.shares.set(lane, { ...share, fresh, retries: share.retries + retries });
+    to.turn.taken(++this.#lastTurn);
     this.#add(lane, { ...given, bytes: 0 });
   }
 
@@ -202,113 +232,144 @@ export class Lanes {
     if (!this.#isDue(lane.retries)) return 0;
     const turns = lane.turns + places;
     lane.turns = turns % RETRY_TURN;
-    const room = this.#places.room("retries", this.#standing(lane));
+    const room = this.#places.room("retries", this.#standing(lane), lane.account.holding);
     return Math.min(Math.floor(turns / RETRY_TURN), room);
   }
 
   #laneRoom(lane: LaneState): number {
-    if (lane.bytes >= LANE_BYTES_MAX) return 0;
+    if (lane.load.bytes >= LANE_BYTES_MAX) return 0;
     const { inFlightPerHostMax } = this.#limits;
-    const max = this.#proven.has(lane.host)
+    const max = lane.isProven
       ? inFlightPerHostMax
       : Math.min(inFlightPerHostMax, UNPROVEN_IN_FLIGHT_MAX);
     return Math.max(0, max - lane.inFlight);
   }
 
-  #standing(lane: LaneState): LaneStanding {
-    return { isIdle: lane.inFlight === 0, isProven: this.#proven.has(lane.host) };
+  #hostRoom(lane: LaneState): number {
+    const left = this.#limits.inFlightPerHostMax - lane.host.inFlight;
+    return shareOfPlaces(left, { held: lane.inFlight, isProven: true });
   }
 
-  #laneOf(host: string): LaneState {
-    let lane = this.#lanes.get(host);
-    if (lane === undefined) {
-      const fresh = newQueue(host, "fresh");
-      const retries = newQueue(host, "retries");
-      lane = { host, fresh, retries, inFlight: 0, bytes: 0, turns: 0 };
-      this.#lanes.set(host, lane);
-    }
+  #standing({ inFlight, isProven }: LaneState): LaneStanding {
+    return { isIdle: inFlight === 0, isProven };
+  }
+
+  #laneOf({ accountId, host: name }: LaneRef): LaneState {
+    const account = this.#accounts.get(accountId) ?? newAccount(accountId, this.#groups);
+    const known = account.lanes.get(name);
+    if (known !== undefined) return known;
+    const host = this.#hosts.get(name) ?? new HostState(name);
+    const isProven = this.#proven.has({ accountId, host: name });
+    const lane = new LaneState({ account, host, isProven });
+    host.lanes++;
+    account.lanes.set(name, lane);
+    this.#hosts.set(name, host);
+    this.#accounts.set(accountId, account);
     return lane;
   }
 
   #add(lane: LaneState, load: Load): void {
-    lane.inFlight += load.fresh + load.retries;
-    lane.bytes += load.bytes;
-    this.#places.add(load, this.#standing(lane));
-    this.#placeBoth(lane);
-    const isEmpty = lane.fresh.dueAt === null && lane.retries.dueAt === null;
-    if (isEmpty && lane.inFlight === 0) this.#lanes.delete(lane.host);
+    const { account, host } = lane;
+    const standing = this.#standing(lane);
+    lane.load.fresh += load.fresh;
+    lane.load.retries += load.retries;
+    lane.load.bytes += load.bytes;
+    host.inFlight += load.fresh + load.retries;
+    this.#places.taken.add(load, standing);
+    account.holding.add(load, standing);
+    this.#refresh(lane);
+    if (load.fresh + load.retries < 0 && host.first !== undefined) this.#freed.add(host);
+    this.#dropEmpty(lane);
   }
 
-  #setProven({ host }: { readonly host: string }, isProven: boolean): void {
-    const wasProven = this.#proven.delete(host);
-    if (isProven) this.#proven.add(host);
-    if (wasProven !== isProven) this.#recount(host, isProven);
-    const [oldest] = this.#proven;
-    if (this.#proven.size <= PROVEN_MAX || oldest === undefined) return;
-    this.#proven.delete(oldest);
-    this.#recount(oldest, false);
+  #dropEmpty(lane: LaneState): void {
+    const { account, host } = lane;
+    if (!lane.isEmpty) return;
+    account.lanes.delete(host.host);
+    host.lanes--;
+    if (host.lanes === 0) this.#hosts.delete(host.host);
+    if (account.lanes.size === 0) this.#accounts.delete(account.id);
   }
 
-  #recount(host: string, isProven: boolean): void {
-    const lane = this.#lanes.get(host);
+  #setProven(ref: LaneRef, isProven: boolean): void {
+    const wasProven = this.#proven.has(ref);
+    const forgotten = isProven ? this.#proven.add(ref) : null;
+    if (!isProven) this.#proven.delete(ref);
+    if (wasProven !== isProven) this.#recount(ref, isProven);
+    if (forgotten !== null) this.#recount(forgotten, false);
+  }
+
+  #recount({ accountId, host }: LaneRef, isProven: boolean): void {
+    const lane = this.#accounts.get(accountId)?.lanes.get(host);
     if (lane === undefined) return;
+    lane.isProven = isProven;
     const sign = isProven ? -1 : 1;
-    this.#places.addUnproven({ places: sign * lane.inFlight, bytes: sign * lane.bytes });
+    const { fresh, retries, bytes } = lane.load;
+    const moved = { fresh: sign * fresh, retries: sign * retries, bytes: sign * bytes };
+    this.#places.taken.addUnproven(moved);
+    lane.account.holding.addUnproven(moved);
+    this.#refresh(lane);
+  }
+
+  /** Finds the places of a lane and of its account again, after what they hold has changed. */
+  #refresh(lane: LaneState): void {
     this.#placeBoth(lane);
+    for (const turn of lane.account.turns) turn.refresh();
   }
 
   #placeBoth(lane: LaneState): void {
-    this.#place(lane.fresh, lane);
-    this.#place(lane.retries, lane);
+    this.#place(lane.fresh);
+    this.#place(lane.retries);
   }
 
   // One that is due keeps its turn while its lane has room.
-  #place(queue: LaneQueue, lane: LaneState): void {
+  #place(queue: LaneQueue): void {
+    const { lane } = queue;
     if (queue.dueAt === null || this.#laneRoom(lane) === 0) return move(queue, null);
-    if (this.#isDue(queue)) return move(queue, this.#groupOf(queue, lane));
+    if (this.#isDue(queue)) return this.#placeDue(queue);
+    move(queue, null);
     queue.rank = queue.dueAt;
     move(queue, this.#later);
   }
 
-  #isDue({ heap }: LaneQueue): boolean {
-    return heap !== null && heap !== this.#later;
+  #placeDue(queue: LaneQueue): void {
+    const { lane } = queue;
+    move(queue, this.#hostRoom(lane) === 0 ? lane.host : this.#turnOf(queue));
   }
 
-  #groupOf(queue: LaneQueue, lane: LaneState): RankHeap<LaneQueue> | null {
+  #isDue({ place }: LaneQueue): boolean {
+    return place !== null && place !== this.#later;
+  }
+
+  #turnOf({ lane, class: of }: LaneQueue): AccountTurn | null {
     const { isIdle, isProven } = this.#standing(lane);
-    const group = this.#due.find(
-      (each) => each.class === queue.class && each.isIdle === isIdle && each.isProven === isProven,
-    );
-    return group?.queues ?? null;
+    const isIt = (group: DueGroup): boolean =>
+      group.class === of && group.isIdle === isIdle && group.isProven === isProven;
+    return lane.account.turns.find(({ group }) => isIt(group)) ?? null;
+  }
+
+  // Those that wait there hold less or more: where the first may not have a place, no other may.
+  #tryAgain(host: HostState): void {
+    for (let tried = 0; tried < TRIED_PER_HOST_MAX; tried++) {
+      const { first } = host;
+      if (first === undefined || this.#hostRoom(first.lane) === 0) {
+        this.#freed.delete(host);
+        return;
+      }
+      move(first, this.#turnOf(first));
+    }
   }
 
   #advance(now: number): void {
     for (let next = this.#later.first; next !== undefined; next = this.#later.first) {
       if (next.rank > now) return;
-      const group = this.#groupOf(next, this.#laneOf(next.host));
       move(next, null);
       next.rank = ++this.#lastTurn;
-      move(next, group);
+      this.#placeDue(next);
     }
   }
 }
 
-// The one function that moves a queue, or finds its place again where it is.
-function move(queue: LaneQueue, heap: RankHeap<LaneQueue> | null): void {
-  if (queue.heap !== heap) queue.heap?.remove(queue);
-  queue.heap = heap;
-  heap?.put(queue);
-}
-
-function newQueue(host: string, of: AttemptClass): LaneQueue {
-  return { host, class: of, dueAt: null, heap: null, rank: 0, heapIndex: -1 };
-}
-
-function newDueGroups(): DueGroup[] {
-  const standings = [true, false].flatMap((isIdle) =>
-    [true, false].map((isProven) => ({ isIdle, isProven })),
-  );
-  return ATTEMPT_CLASSES.flatMap((of) =>
-    standings.map((standing) => ({ ...standing, class: of, queues: new RankHeap<LaneQueue>() })),
-  );
+function refOf({ account, host }: LaneState): LaneRef {
+  return { accountId: account.id, host: host.host };
 }

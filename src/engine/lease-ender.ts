@@ -1,4 +1,4 @@
-import type { LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
+import type { LaneRef, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
 import type { HealthRecord } from "./health-record.ts";
 import type { HeldLeases } from "./held-leases.ts";
 import type { ProgressBoard } from "./progress-board.ts";
@@ -11,8 +11,8 @@ export interface LeaseEnderDeps {
   readonly health: Pick<HealthRecord, "noteRun">;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
-  /** Hosts that have an attempt due since a task finished. */
-  readonly deliveriesDue: (hosts: readonly string[]) => void;
+  /** Lanes that have an attempt due since a task finished. */
+  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   /** A task of this type is queued again, or of any. */
   readonly wake: (type?: string) => void;
   /** A lease of this type is held no more. */
@@ -31,9 +31,9 @@ export class LeaseEnder {
   async end(ends: LeaseEnds): Promise<readonly LeaseEndResult[]> {
     const results = await this.#deps.store.endLeases(ends);
     const news = ends.ends.filter((_, i) => results[i]?.isNew === true);
-    const hosts = new Set(results.flatMap((result) => (result.isNew ? result.hosts : [])));
+    const lanes = results.flatMap((result) => (result.isNew ? result.lanes : []));
     for (const end of news) this.tell(end);
-    if (hosts.size > 0) this.#deps.deliveriesDue([...hosts]);
+    if (lanes.length > 0) this.#deps.deliveriesDue(lanes);
     return results;
   }
 

@@ -1,12 +1,17 @@
-/** What can wait in a {@link RankHeap}: its rank, and its place in the heap. */
+/** What can wait in a {@link RankHeap}: where it belongs, and its place in the heap. */
 export interface HeapEntry {
-  /** Whoever changes it while the entry is in a heap calls `put` again. */
+  /** Counts before the rank. */
+  weight: number;
+  /** Whoever changes it, or the weight, while the entry is in a heap calls `put` again. */
   rank: number;
   /** The heap's own; -1 while it is in none. An entry is in one heap at a time. */
   heapIndex: number;
 }
 
-/** A binary heap, lowest rank first. Each entry knows its place, so that it is in it only once. */
+/**
+ * A binary heap, lowest weight first, of equal ones lowest rank. Each entry knows its place, so that it is in it only
+ * once.
+ */
 export class RankHeap<Entry extends HeapEntry> {
   readonly #entries: Entry[] = [];
 
@@ -38,14 +43,14 @@ export class RankHeap<Entry extends HeapEntry> {
 
   #sift(entry: Entry): void {
     const parent = this.#entries[(entry.heapIndex - 1) >> 1];
-    if (parent !== undefined && entry.rank < parent.rank) this.#siftUp(entry);
+    if (parent !== undefined && isBefore(entry, parent)) this.#siftUp(entry);
     else this.#siftDown(entry);
   }
 
   #siftUp(entry: Entry): void {
     while (entry.heapIndex > 0) {
       const parent = this.#entries[(entry.heapIndex - 1) >> 1];
-      if (parent === undefined || parent.rank <= entry.rank) return;
+      if (parent === undefined || !isBefore(entry, parent)) return;
       this.#swap(entry, parent);
     }
   }
@@ -54,8 +59,9 @@ export class RankHeap<Entry extends HeapEntry> {
     for (;;) {
       const left = this.#entries[2 * entry.heapIndex + 1];
       const right = this.#entries[2 * entry.heapIndex + 2];
-      const child = rankOf(right) < rankOf(left) ? right : left;
-      if (child === undefined || entry.rank <= child.rank) return;
+      const isRight = left !== undefined && right !== undefined && isBefore(right, left);
+      const child = isRight ? right : left;
+      if (child === undefined || !isBefore(child, entry)) return;
       this.#swap(entry, child);
     }
   }
@@ -67,6 +73,6 @@ export class RankHeap<Entry extends HeapEntry> {
   }
 }
 
-function rankOf(entry: HeapEntry | undefined): number {
-  return entry?.rank ?? Infinity;
+function isBefore(one: HeapEntry, other: HeapEntry): boolean {
+  return one.weight === other.weight ? one.rank < other.rank : one.weight < other.weight;
 }

@@ -1,4 +1,4 @@
-import type { RedeliveryOrder, Store } from "../store/store.ts";
+import type { LaneRef, RedeliveryOrder, Store } from "../store/store.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 
 /** What of the store this redeliverer uses. */
@@ -6,8 +6,8 @@ export type OrderedStore = Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliv
 
 export interface RedelivererDeps extends PersistDeps {
   readonly store: OrderedStore;
-  /** These hosts have an attempt due now, and that is on disk. */
-  readonly deliveriesDue: (hosts: readonly string[]) => void;
+  /** These lanes have an attempt due now, and that is on disk. */
+  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   /** The store can write no more. */
   readonly failed: (error: unknown) => void;
 }
@@ -114,14 +114,14 @@ export class Redeliverer {
   async #step(order: OrderUnderWay, perSecond: number): Promise<void> {
     const { store, clock, deliveriesDue } = this.#deps;
     const step = { id: order.id, max: perSecond - order.usedInSecond, now: clock.now() };
-    const { hosts, redelivered, isDone } = await persist(
+    const { lanes, redelivered, isDone } = await persist(
       () => store.stepRedeliveryOrder(step),
       this.#deps,
     );
     this.#stepsInSecond++;
     order.usedInSecond += redelivered;
     order.redelivered += redelivered;
-    if (redelivered > 0) deliveriesDue(hosts);
+    if (redelivered > 0) deliveriesDue(lanes);
     if (isDone) this.#end(order, "redelivery order ended");
   }
 

@@ -1,7 +1,7 @@
 import type { SteadyClock } from "../domain/clock.ts";
 import { decideRun } from "../domain/retry.ts";
 import type { RunOptions, RunOutcome, Runner } from "../runners/runner.ts";
-import { CLAIM_INPUT_MAX, type ClaimedTask, type Store } from "../store/store.ts";
+import { CLAIM_INPUT_MAX, type ClaimedTask, type LaneRef, type Store } from "../store/store.ts";
 import { FailedRuns } from "./failed-runs.ts";
 import type { HealthRecord } from "./health-record.ts";
 import { persist, type PersistDeps } from "./persist.ts";
@@ -30,8 +30,8 @@ export interface TaskDispatcherDeps extends PersistDeps {
   readonly progress: ProgressBoard;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
-  /** Hosts that have an attempt due since a task finished. */
-  readonly deliveriesDue: (hosts: readonly string[]) => void;
+  /** Lanes that have an attempt due since a task finished. */
+  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   /** The store can write no more: nothing that is run from now on could be kept. */
   readonly failed: (error: unknown) => void;
 }
@@ -257,9 +257,9 @@ export class TaskDispatcher {
       }
     }
     const finish = { seq, ...toRunEnd(outcome, moment) };
-    const hosts = await persist(() => store.finishTask(finish), this.#deps);
+    const lanes = await persist(() => store.finishTask(finish), this.#deps);
     this.#deps.taskEnded(id);
-    if (hosts.length > 0) this.#deps.deliveriesDue(hosts);
+    if (lanes.length > 0) this.#deps.deliveriesDue(lanes);
   }
 
   #settled(): void {

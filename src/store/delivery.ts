@@ -13,9 +13,14 @@ export type { Attempt, Delivery } from "../domain/delivery.ts";
 
 /** What the store takes and gives about deliveries; re-exported by store.ts. */
 
-/** A host's queue of scheduled attempts: first ones, and retries, which give way to them. */
-export interface Lane {
+/** An account's own way to a host. */
+export interface LaneRef {
+  readonly accountId: number;
   readonly host: string;
+}
+
+/** What is scheduled in a lane: first attempts, and retries, which give way to them. */
+export interface Lane extends LaneRef {
   /** When its earliest first attempt is due; null when none is scheduled. */
   readonly freshDueAt: number | null;
   /** When its earliest retry is due; null when none is scheduled. */
@@ -27,9 +32,8 @@ export interface LaneClaim {
   readonly now: number;
 }
 
-/** How many attempts of a host a claim may start. */
-export interface LaneShare {
-  readonly host: string;
+/** How many attempts of a lane a claim may start. */
+export interface LaneShare extends LaneRef {
   readonly fresh: number;
   readonly retries: number;
 }
@@ -59,8 +63,18 @@ export interface ClaimedAttempt extends AttemptRef {
 
 export interface ClaimedAttempts {
   readonly attempts: readonly ClaimedAttempt[];
-  /** What is left in each lane that was asked for. */
+  /** What is left in each lane that was asked for; in those of a disabled account nothing. */
   readonly lanes: readonly Lane[];
+  /** Accounts that were asked for and are disabled. */
+  readonly held: readonly number[];
+}
+
+/** Which lanes count as proven after a start. */
+export interface ProvenQuery {
+  /** They delivered something since then. */
+  readonly since: number;
+  /** Of all accounts together. */
+  readonly max: number;
 }
 
 export interface AttemptRecord {
@@ -146,8 +160,8 @@ export interface RedeliveryOrder extends NewRedeliveryOrder {
 }
 
 export interface RedeliveryStep {
-  /** Hosts that now have an attempt due. */
-  readonly hosts: readonly string[];
+  /** Lanes that now have an attempt due. */
+  readonly lanes: readonly LaneRef[];
   readonly redelivered: number;
   /** Nothing is left of this order. */
   readonly isDone: boolean;

@@ -1,6 +1,7 @@
 import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease.ts";
 import type { RetentionEnd } from "../domain/retention.ts";
 import type { StatusCode } from "../domain/status.ts";
+import type { LaneRef } from "./delivery.ts";
 
 /** What the store takes and gives about runs, leases and workers; re-exported by store.ts. */
 
@@ -131,8 +132,8 @@ export interface LeaseEndResult {
   readonly outcome: LeaseOutcome;
   /** True when this ended the lease; false when it had ended the same way before, or did not count. */
   readonly isNew: boolean;
-  /** Hosts that now have an attempt due. */
-  readonly hosts: readonly string[];
+  /** Lanes that now have an attempt due. */
+  readonly lanes: readonly LaneRef[];
 }
 
 /** What is stored of a new worker token: never the token itself. */

@@ -24,6 +24,8 @@ import type { ClockStore } from "./clock.ts";
 import type {
   Lane,
   LaneClaim,
+  LaneRef,
+  ProvenQuery,
   AttemptRef,
   ClaimedAttempts,
   AttemptRecord,
@@ -199,9 +201,9 @@ export interface Store extends ClockStore, HoldStore, RoomStore, FileCare {
   claimTasks(claim: TaskClaim): Promise<readonly ClaimedTask[]>;
   /**
    * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Does nothing to
-   * a task that is not running. Answers the hosts that now have an attempt due.
+   * a task that is not running. Answers the lanes that now have an attempt due.
    */
-  finishTask(finish: TaskFinish): Promise<readonly string[]>;
+  finishTask(finish: TaskFinish): Promise<readonly LaneRef[]>;
   /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
   retryTask(retry: { seq: number; startAt: number }): Promise<void>;
   /**
@@ -261,11 +263,19 @@ export interface Store extends ClockStore, HoldStore, RoomStore, FileCare {
 
   // Deliveries
 
-  /** Every host with a scheduled attempt, and when its earliest are due. */
-  listLanes(): Promise<readonly Lane[]>;
+  /**
+   * The lanes with something scheduled, of all accounts or of one, and when its earliest are due. Those of disabled
+   * accounts are not among them.
+   */
+  listLanes(of: { accountId: number | "all" }): Promise<readonly Lane[]>;
+  /**
+   * Lanes that delivered something lately and were answered since, the most used first, of each account its part of
+   * so many.
+   */
+  listProvenLanes(query: ProvenQuery): Promise<readonly LaneRef[]>;
   /**
    * Starts due attempts, in each lane up to its share of first attempts and of retries, those first that have
-   * waited longest. Stops short of the shares when the bodies are large.
+   * waited longest. Stops short of the shares when the bodies are large. Of an account that is disabled it starts none.
    */
   claimAttempts(claim: LaneClaim): Promise<ClaimedAttempts>;
   /** Attempts that were in flight when the process that sent them ended. */
@@ -280,9 +290,9 @@ export interface Store extends ClockStore, HoldStore, RoomStore, FileCare {
   /**
    * Sends a finished task's webhooks again, all or those of one kind: what has ended begins a fresh series, what
    * is scheduled becomes due now, what is in flight stays. With states, only what has ended so begins again, and what is
-   * scheduled stays too. Answers the hosts that now have an attempt due.
+   * scheduled stays too. Answers the lanes that now have an attempt due.
    */
-  redeliver(order: Redelivery): Promise<readonly string[]>;
+  redeliver(order: Redelivery): Promise<readonly LaneRef[]>;
 
   // Deliveries, for the operator
 

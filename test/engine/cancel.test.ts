@@ -46,7 +46,7 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     health: { noteRun() {} },
     progress: new ProgressBoard(),
     taskEnded: (id) => void written.push(`ended ${id}`),
-    deliveriesDue: (hosts) => void written.push(`due ${hosts.join()}`),
+    deliveriesDue: (lanes) => void written.push(`due ${lanes.map(({ host }) => host).join()}`),
     failed: (error) => assert.fail(String(error)),
     store: {
       claimTasks: () => new Promise((resolve) => claims.push(resolve)),

@@ -21,11 +21,12 @@ const SECOND = 1000;
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const HOST = "127.0.0.1";
-const EMPTY: ClaimedAttempts = { attempts: [], lanes: [lane()] };
+const LANE = { accountId: 1, host: HOST };
+const EMPTY: ClaimedAttempts = { attempts: [], lanes: [lane()], held: [] };
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 function lane(overrides: Partial<Lane> = {}): Lane {
-  return { host: HOST, freshDueAt: null, retryDueAt: null, ...overrides };
+  return { accountId: 1, host: HOST, freshDueAt: null, retryDueAt: null, ...overrides };
 }
 
 function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt {
@@ -68,6 +69,7 @@ function setUp() {
     shiftTimes: (shift) => shifts.call(shift),
     hastenAttempts: async (bounds) => hastened.push(bounds),
     listLanes: () => Promise.resolve([]),
+    listProvenLanes: () => Promise.resolve([]),
     listInFlight: () => Promise.resolve([]),
   };
   const allow = parseAllowList([HOST]);
@@ -123,11 +125,11 @@ function calls<Argument, Value>() {
 for (const byMs of [HOUR, -HOUR]) {
   test(`what a claim says is left is moved when the clock was set by ${byMs / MINUTE} min before it answered`, async () => {
     const { clock, watch, dispatcher, claims, shifts } = setUp();
-    dispatcher.wake([HOST]);
+    dispatcher.wake([LANE]);
     const claim = await claims.next();
     clock.step(byMs);
     watch.now();
-    claim.resolve({ attempts: [], lanes: [lane({ retryDueAt: NOW + MINUTE })] });
+    claim.resolve({ attempts: [], lanes: [lane({ retryDueAt: NOW + MINUTE })], held: [] });
     (await shifts.next()).resolve(1);
     await dispatcher.quiet();
 
@@ -143,8 +145,8 @@ for (const byMs of [HOUR, -HOUR]) {
 
   test(`an attempt that could not be recorded before the clock was set by ${byMs / MINUTE} min is tried again a minute after its end`, async () => {
     const { clock, dispatcher, claims, records, shifts, sends } = setUp();
-    dispatcher.wake([HOST]);
-    (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()] });
+    dispatcher.wake([LANE]);
+    (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], held: [] });
     (await sends.next()).resolve(newAttemptResult());
     (await records.next()).reject(new StoreError("full", "no space"));
     await clock.whenPending(1);
@@ -179,7 +181,7 @@ for (const [byMs, after] of [
   test(`nothing is claimed between the setting of the clock by ${byMs / MINUTE} min and its being on disk`, async () => {
     const { clock, dispatcher, claims, shifts } = setUp();
     clock.step(byMs);
-    dispatcher.wake([HOST]);
+    dispatcher.wake([LANE]);
     const shift = await shifts.next();
     dispatcher.pump();
 
@@ -195,7 +197,7 @@ for (const [byMs, after] of [
 test("what was written before the setting of the clock could be waits no longer than a retry does", async () => {
   const { clock, dispatcher, claims, shifts, hastened } = setUp();
   clock.step(HOUR);
-  dispatcher.wake([HOST]);
+  dispatcher.wake([LANE]);
   (await shifts.next()).reject(new StoreError("full", "no space"));
   await clock.whenPending(1);
   assert.deepEqual(hastened, []);
@@ -210,11 +212,11 @@ test("what was written before the setting of the clock could be waits no longer 
 
 test("an attempt whose request cannot be made has failed, and stops nothing else", async () => {
   const { dispatcher, claims, records, sends, faults } = setUp();
-  dispatcher.wake([HOST]);
+  dispatcher.wake([LANE]);
   const { task } = attempt();
   const bad = attempt({ kind: "postback", task: { ...task, expiresAt: Number.NaN } });
   const good = attempt({ seq: 2, number: 7 });
-  (await claims.next()).resolve({ attempts: [bad, good], lanes: [lane()] });
+  (await claims.next()).resolve({ attempts: [bad, good], lanes: [lane()], held: [] });
 
   const record = await records.next();
   assert.equal(record.argument.attempt.seq, 1);

@@ -26,7 +26,7 @@ function startReaper(leases: readonly Lease[], { type = {}, areRevived = false }
     end: async ({ ends }: LeaseEnds) => {
       ended.push(ends);
       if (!areRevived) due.splice(0, ends.length);
-      return ends.map(() => ({ outcome: "ok", isNew: !areRevived, hosts: [] }));
+      return ends.map(() => ({ outcome: "ok", isNew: !areRevived, lanes: [] }));
     },
     failed: (error) => void faults.push(error),
   });

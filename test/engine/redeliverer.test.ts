@@ -43,21 +43,22 @@ function start(orders: StoredOrder[]) {
       orders.slice(0, limit).map(toOpen),
     stepRedeliveryOrder: async (step: { id: string; max: number; now: number }) => {
       const order = orders.find(({ id }) => id === step.id);
-      if (order === undefined) return { hosts: [], redelivered: 0, isDone: true };
+      if (order === undefined) return { lanes: [], redelivered: 0, isDone: true };
       const redelivered = Math.min(STEP_MAX, step.max, order.left);
       order.left -= redelivered;
       const second = `${step.id} ${Math.floor((step.now - NOW + 500) / 1000)}`;
       begun[second] = (begun[second] ?? 0) + redelivered;
       const isDone = order.left === 0;
       if (isDone) orders.splice(orders.indexOf(order), 1);
-      const answer = { hosts: redelivered > 0 ? [`${step.id}.example`] : [], redelivered, isDone };
+      const lane = { accountId: 1, host: `${step.id}.example` };
+      const answer = { lanes: redelivered > 0 ? [lane] : [], redelivered, isDone };
       steps.push(answer);
       return answer;
     },
   };
   const redeliverer = new Redeliverer({
     ...{ store, clock, log, giveUp: stop.signal },
-    deliveriesDue: (hosts) => void woken.push(...hosts),
+    deliveriesDue: (lanes) => void woken.push(...lanes.map(({ host }) => host)),
     failed: (error) => void faults.push(error),
   });
   const tick = async (): Promise<void> => {
@@ -67,7 +68,7 @@ function start(orders: StoredOrder[]) {
   return { redeliverer, store, clock, stop, begun, steps, faults, woken, lines, tick };
 }
 
-test("an order is worked off at its rate, second by second, and its hosts are woken", async () => {
+test("an order is worked off at its rate, second by second, and its lanes are woken", async () => {
   const { clock, begun, woken, tick, redeliverer, faults } = start([
     { id: "a", perSecond: 10, left: 25 },
   ]);
@@ -124,7 +125,7 @@ test("orders that find little take turns, and together no more than the steps of
   store.listOpenRedeliveryOrders = async () => ids.map((id) => toOpen({ id, perSecond: 10 }));
   store.stepRedeliveryOrder = async ({ id }) => {
     asked[id] = (asked[id] ?? 0) + 1;
-    return { hosts: [], redelivered: 0, isDone: false };
+    return { lanes: [], redelivered: 0, isDone: false };
   };
 
   await tick();
@@ -160,7 +161,7 @@ test("a step that begins nothing wakes nobody, and the next follows in the same 
   let steps = 0;
   store.listOpenRedeliveryOrders = async () =>
     steps === 50 ? [] : [toOpen({ id: "a", perSecond: 10 })];
-  store.stepRedeliveryOrder = async () => ({ hosts: [], redelivered: 0, isDone: ++steps === 50 });
+  store.stepRedeliveryOrder = async () => ({ lanes: [], redelivered: 0, isDone: ++steps === 50 });
 
   await tick();
 

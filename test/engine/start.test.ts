@@ -72,7 +72,7 @@ test("what a worker completes before the start has recovered is sent after it, a
   assert.deepEqual(await engine.desk.complete(workerId, [{ id, leaseId, resultText: "1" }]), [
     "ok",
   ]);
-  engine.wakeDeliveries([HOST]);
+  engine.wakeDeliveries([{ accountId, host: HOST }]);
   await turn();
   assert.deepEqual(sent, []);
   await engine.start();

@@ -119,6 +119,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
     claimAttempts: () => Promise.reject(new StoreError("failed", "I/O error")),
     recordAttempt: unexpected,
     listLanes: unexpected,
+    listProvenLanes: unexpected,
     listInFlight: unexpected,
     shiftTimes: unexpected,
     hastenAttempts: unexpected,
@@ -137,7 +138,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
     },
   });
 
-  dispatcher.wake(["a.example", "b.example"]);
+  dispatcher.wake(["a.example", "b.example"].map((host) => ({ accountId: 1, host })));
   await dispatcher.quiet();
 
   assert.equal(faults.length, 1);

@@ -41,7 +41,7 @@ class Setup {
   /** Heartbeats are answered after this. */
   beatsHeld: Promise<void> = Promise.resolve();
   endOutcome = ({ ends }: LeaseEnds): readonly LeaseEndResult[] =>
-    ends.map(() => ({ outcome: "ok", isNew: true, hosts: [] }));
+    ends.map(() => ({ outcome: "ok", isNew: true, lanes: [] }));
   due: readonly Lease[] = [];
   duePolls = 0;
   resumed: readonly Lease[] = [];
@@ -54,7 +54,7 @@ class Setup {
       ...{ types: new Map(entries), retentionMs: 1000, progress: this.progress },
       health: { noteRun: (isFine) => void this.told.push(isFine ? "fine" : "not fine") },
       taskEnded: (id) => void this.told.push(`ended ${id}`),
-      deliveriesDue: (hosts) => void this.told.push(`due ${hosts.join()}`),
+      deliveriesDue: (lanes) => void this.told.push(`due ${lanes.map(({ host }) => host).join()}`),
       wake: (type) => {
         this.told.push(`wake ${type ?? "all"}`);
         this.desk.wake(type);
@@ -517,7 +517,11 @@ test("a failure of a type that is configured no more is the end, and one of a lo
   const setup = new Setup();
   setup.known.set("lease of a", lease("a", { type: "gone" }));
   setup.endOutcome = ({ ends }) =>
-    ends.map((_, i) => ({ outcome: i === 0 ? "ok" : "lost", isNew: i === 0, hosts: ["h"] }));
+    ends.map((_, i) => ({
+      outcome: i === 0 ? "ok" : "lost",
+      isNew: i === 0,
+      lanes: [{ accountId: 1, host: "h" }],
+    }));
   const failure = { message: "", detailText: "null", retry: null };
   const outcomes = await setup.desk.fail(WORKER, [
     { id: "a", leaseId: "lease of a", ...failure },

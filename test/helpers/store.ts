@@ -306,13 +306,16 @@ export async function seedDelivery(
   return task;
 }
 
-/** Starts attempts of lanes that may take `max` of each class. */
+/** Starts attempts to these hosts, whosever they are: in each lane up to `max` of each class. */
 export async function claimLanes(
   store: Store,
   hosts: readonly string[],
   { max = 100, now = T0 + 1000 }: { readonly max?: number; readonly now?: number } = {},
 ): Promise<readonly ClaimedAttempt[]> {
-  const lanes = hosts.map((host) => ({ host, fresh: max, retries: max }));
+  const all = await store.listLanes({ accountId: "all" });
+  const lanes = hosts
+    .flatMap((host) => all.filter((lane) => lane.host === host))
+    .map(({ accountId, host }) => ({ accountId, host, fresh: max, retries: max }));
   return (await store.claimAttempts({ lanes, now })).attempts;
 }
 
@@ -321,8 +324,8 @@ export async function giveUpAll(store: Store): Promise<void> {
   const now = Number.MAX_SAFE_INTEGER;
   const decision = { state: "given_up" } as const;
   for (;;) {
-    const hosts = (await store.listLanes()).map(({ host }) => host);
-    await claimLanes(store, hosts, { now });
+    const lanes = await store.listLanes({ accountId: "all" });
+    await claimLanes(store, [...new Set(lanes.map(({ host }) => host))], { now });
     const flying = await store.listInFlight();
     if (flying.length === 0) return;
     for (const attempt of flying) {

@@ -223,7 +223,7 @@ export async function startRing(
     wake: (types) => void woken.push(...types),
     cancelled: (id) => void woken.push(id),
     accountsChanged() {},
-    wakeDeliveries: (hosts) => void woken.push(...hosts),
+    wakeDeliveries: (lanes) => void woken.push(...lanes.map(({ host }) => host)),
     serviceStatus: () => assert.fail("nobody asks for it"),
     runnerTypes: [],
     workersWaiting: () => 0,

@@ -57,12 +57,12 @@ export function exerciseClock(open: OpenStore): void {
 
     assert.equal(await store.resumeClock({ ...start, stepMs: HOUR_MS }), 1);
 
-    const [lane] = await store.listLanes();
+    const [lane] = await store.listLanes({ accountId: "all" });
     assert.equal(lane?.freshDueAt, T0 + 1000 + HOUR_MS);
     assert.deepEqual(await store.findClockReading(), start.reading);
     // Again, as after a crash right behind it: the reading says that there was no step.
     assert.equal(await store.resumeClock({ ...start, stepMs: 0 }), 0);
-    assert.equal((await store.listLanes())[0]?.freshDueAt, T0 + 1000 + HOUR_MS);
+    assert.equal((await store.listLanes({ accountId: "all" }))[0]?.freshDueAt, T0 + 1000 + HOUR_MS);
   });
 
   test("what was overdue before a clock was set back is so again, and when that is set right", async (t) => {
@@ -77,7 +77,7 @@ export function exerciseClock(open: OpenStore): void {
     const start = { stepMs: byMs, isElapsedKnown: true };
 
     await store.resumeClock({ ...start, reading: newReading({ wallAt: now + byMs }) });
-    const dueAt = async () => (await store.listLanes())[0]?.freshDueAt;
+    const dueAt = async () => (await store.listLanes({ accountId: "all" }))[0]?.freshDueAt;
     assert.equal(await dueAt(), T0 + 1000 + byMs);
     await store.shiftTimes({ after: now + byMs, by: -byMs });
 

@@ -157,7 +157,7 @@ export function exerciseCounts(open: OpenStore): void {
     await store.collectTask({ accountId: ada, id: task.id });
     const collected = { ...posted, hasCompleted: true, hasCollected: true };
     assert.deepEqual(await store.findFirstSteps(ada), collected);
-    const lanes = [{ host: "a.example", fresh: 1, retries: 0 }];
+    const lanes = [{ accountId: ada, host: "a.example", fresh: 1, retries: 0 }];
     const { attempts } = await store.claimAttempts({ lanes, now: T0 + 1000 });
     for (const attempt of attempts) {
       const result = { ...RESULT, outcome: "delivered" as const };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { DeliveryDecision } from "../../src/domain/delivery.ts";
-import type { Delivery, Lane, LaneShare, Store } from "../../src/store/store.ts";
+import type { AttemptResult, DeliveryDecision } from "../../src/domain/delivery.ts";
+import type { Delivery, Lane, LaneRef, LaneShare, Store } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimLanes,
@@ -23,6 +23,8 @@ import {
 import type { OpenStore } from "./conformance.ts";
 
 const DUE = T0 + 1000;
+// The account that a test makes first.
+const FIRST = 1;
 
 async function theDelivery(store: Store, accountId: number, id: string): Promise<Delivery> {
   const [delivery, ...others] = (await store.listDeliveries({ accountId, id })) ?? [];
@@ -31,11 +33,15 @@ async function theDelivery(store: Store, accountId: number, id: string): Promise
 }
 
 function lane(overrides: Partial<Lane> = {}): Lane {
-  return { host: "a.example", freshDueAt: null, retryDueAt: null, ...overrides };
+  return { accountId: FIRST, host: "a.example", freshDueAt: null, retryDueAt: null, ...overrides };
+}
+
+function ref(host: string): LaneRef {
+  return { accountId: FIRST, host };
 }
 
 function share(host: string, overrides: Partial<LaneShare> = {}): LaneShare {
-  return { host, fresh: 0, retries: 0, ...overrides };
+  return { accountId: FIRST, host, fresh: 0, retries: 0, ...overrides };
 }
 
 /** The part of the conformance suite that is about lanes, attempts and what follows from them. */
@@ -45,10 +51,10 @@ export function exerciseDeliveries(open: OpenStore): void {
 }
 
 function exerciseClaims(open: OpenStore): void {
-  test("lists every host with a scheduled attempt and when its earliest is due", async (t) => {
+  test("lists every lane with a scheduled attempt and when its earliest is due", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
-    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
     for (const dueAt of [DUE + 500, DUE, DUE + 900]) {
       await seedDelivery(store, accountId, { host: "b.example", dueAt });
     }
@@ -57,11 +63,10 @@ function exerciseClaims(open: OpenStore): void {
     await claimAttempt(store, "busy.example");
 
     assert.deepEqual(
-      [...(await store.listLanes())].sort((x, y) => x.host.localeCompare(y.host)),
-      [
-        { host: "a.example", freshDueAt: DUE + 2000, retryDueAt: null },
-        { host: "b.example", freshDueAt: DUE, retryDueAt: null },
-      ],
+      [...(await store.listLanes({ accountId: "all" }))].sort((x, y) =>
+        x.host.localeCompare(y.host),
+      ),
+      [lane({ freshDueAt: DUE + 2000 }), lane({ host: "b.example", freshDueAt: DUE })],
     );
   });
 
@@ -76,10 +81,12 @@ function exerciseClaims(open: OpenStore): void {
     await seedDelivery(store, accountId);
     const decision = { state: "scheduled", dueAt: DUE + 3, retry: 2 } as const;
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
-    assert.deepEqual(await store.listLanes(), [lane({ retryDueAt: DUE + 3 })]);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), [lane({ retryDueAt: DUE + 3 })]);
     await seedDelivery(store, accountId, { dueAt: DUE + 9 });
 
-    assert.deepEqual(await store.listLanes(), [lane({ freshDueAt: DUE + 9, retryDueAt: DUE + 3 })]);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), [
+      lane({ freshDueAt: DUE + 9, retryDueAt: DUE + 3 }),
+    ]);
   });
 
   test("starts at least one attempt, and no more than a message can carry; the rest stays due", async (t) => {
@@ -242,23 +249,128 @@ function exerciseClaims(open: OpenStore): void {
     assert.deepEqual(await claim({ fresh: 9, retries: 9 }), [[1, 40]]);
   });
 
-  test("leaves what is large to a later claim, so that one lane does not take all the room of a claim", async (t) => {
+  test("leaves what is large to a later claim, so that one account does not take all the room of a claim", async (t) => {
     const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const hosts = ["large.example", "large.example", "large.example", "small.example"];
-    const tasks = hosts.map((host) => newTask({ postback: webhook(host) }));
-    await store.insertTasks(newPost(accountId, tasks));
+    const ada = await seedAccount(store);
+    const bob = await seedAccount(store, "bob");
+    const large = ["large.example", "large.example", "also.example"].map(
+      (host) => [ada, host] as const,
+    );
+    for (const [accountId, host] of [...large, [bob, "small.example"] as const]) {
+      await store.insertTasks(newPost(accountId, [newTask({ postback: webhook(host) })]));
+    }
     const resultText = JSON.stringify("x".repeat(5 * 1024 * 1024));
     for (const run of await store.claimTasks({ type: "echo", max: 4, now: T0 })) {
       await store.finishTask(newFinish(run, { resultText, endedAt: DUE }));
     }
-    const lanes = ["large.example", "small.example"].map((host) => share(host, { fresh: 9 }));
+    const lanes = [
+      ...["large.example", "also.example"].map((host) => share(host, { fresh: 9 })),
+      share("small.example", { accountId: bob, fresh: 9 }),
+    ];
 
     const claimed = await store.claimAttempts({ lanes, now: DUE });
 
     const started = claimed.attempts.map(({ host }) => host);
     assert.deepEqual(started, ["large.example", "small.example"]);
-    assert.equal(claimed.lanes[0]?.freshDueAt, DUE);
+    assert.deepEqual(
+      claimed.lanes.map(({ freshDueAt }) => freshDueAt),
+      [DUE, DUE, null],
+    );
+  });
+
+  test("keeps the lanes of two accounts at one host apart", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store);
+    const bob = await seedAccount(store, "bob");
+    await seedDelivery(store, ada, { dueAt: DUE + 700 });
+    await seedDelivery(store, bob);
+    const both = [lane({ freshDueAt: DUE + 700 }), lane({ accountId: bob, freshDueAt: DUE })];
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), both);
+    assert.deepEqual(await store.listLanes({ accountId: bob }), both.slice(1));
+
+    const lanes = [ada, bob].map((accountId) => share("a.example", { accountId, fresh: 9 }));
+    const claimed = await store.claimAttempts({ lanes, now: DUE });
+
+    assert.deepEqual(
+      claimed.attempts.map(({ accountId }) => accountId),
+      [bob],
+    );
+    assert.deepEqual(claimed.lanes, [both[0], lane({ accountId: bob })]);
+    const [attempt] = claimed.attempts;
+    await store.recordAttempt(newAttemptRecord(attempt ?? assert.fail()));
+    const retry = { freshDueAt: null, retryDueAt: T0 + 62_000 };
+    assert.deepEqual(await store.listLanes({ accountId: bob }), [
+      lane({ accountId: bob, ...retry }),
+    ]);
+  });
+
+  test("starts nothing of a disabled account and lists none of its lanes, until it is enabled", async (t) => {
+    const { store, again } = await open(t);
+    const ada = await seedAccount(store);
+    const bob = await seedAccount(store, "bob");
+    for (const accountId of [ada, bob]) await seedDelivery(store, accountId);
+    const other = await again();
+    const disable = (isDisabled: boolean) =>
+      other.setAccountDisabled({ login: "ada", disabledAt: isDisabled ? T0 : null });
+    const lanes = [ada, bob].map((accountId) => share("a.example", { accountId, fresh: 9 }));
+    await disable(true);
+
+    const claimed = await store.claimAttempts({ lanes, now: DUE });
+
+    assert.deepEqual(
+      claimed.attempts.map(({ accountId }) => accountId),
+      [bob],
+    );
+    assert.deepEqual(claimed.lanes, [lane(), lane({ accountId: bob })]);
+    assert.deepEqual(claimed.held, [ada]);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
+    assert.deepEqual(await store.listLanes({ accountId: ada }), []);
+    await disable(false);
+    assert.deepEqual(await store.listLanes({ accountId: ada }), [lane({ freshDueAt: DUE })]);
+    const later = await store.claimAttempts({ lanes, now: DUE });
+    assert.deepEqual([later.attempts.length, later.held], [1, []]);
+  });
+
+  test("lists as proven where an account delivered lately and was answered since", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store);
+    const bob = await seedAccount(store, "bob");
+    const hour = 3_600_000;
+    const end = async (accountId: number, host: string, ends: Partial<AttemptResult>[]) => {
+      for (const [index, result] of ends.entries()) {
+        await seedDelivery(store, accountId, { host });
+        const attempt = await claimAttempt(store, host);
+        const endedAt = T0 + index * hour;
+        const decision = {
+          state: result.outcome === "delivered" ? "delivered" : "given_up",
+        } as const;
+        const record = { result: newAttemptResult(result), endedAt, decision };
+        await store.recordAttempt(newAttemptRecord(attempt, record));
+      }
+    };
+    const delivered = { outcome: "delivered", httpStatus: 200, error: null } as const;
+    const unanswered = { outcome: "timed_out", error: "timed out" } as const;
+    const answered = { outcome: "failed", httpStatus: 500 } as const;
+    await end(ada, "good.example", [delivered]);
+    await end(ada, "busy.example", [delivered, delivered, answered]);
+    await end(ada, "silent.example", [delivered, unanswered]);
+    await end(ada, "again.example", [unanswered, delivered]);
+    await end(ada, "never.example", [answered]);
+    await end(bob, "silent.example", [delivered]);
+    const list = async (since: number, max: number) =>
+      (await store.listProvenLanes({ since, max })).map(
+        ({ accountId, host }) => `${accountId} ${host}`,
+      );
+
+    const ofAda = ["busy.example", "again.example", "good.example"].map((host) => `${ada} ${host}`);
+    assert.deepEqual(await list(T0, 100), [...ofAda, `${bob} silent.example`]);
+    assert.deepEqual(await list(T0, 4), [...ofAda.slice(0, 2), `${bob} silent.example`]);
+    assert.deepEqual(
+      await list(T0 + hour, 100),
+      ["again", "busy"].map((name) => `${ada} ${name}.example`),
+    );
+    await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
+    assert.deepEqual(await list(T0, 100), [`${bob} silent.example`]);
   });
 
   test("takes those due first when not all of a lane's attempts may start", async (t) => {
@@ -356,7 +468,7 @@ function exerciseRecords(open: OpenStore): void {
       assert.equal(delivery.state, state);
       assert.equal(delivery.attempts.length, 1);
       assert.equal(delivery.attempts[0]?.outcome, outcome);
-      assert.deepEqual(await store.listLanes(), []);
+      assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
       assert.deepEqual(await store.listInFlight(), []);
       assert.equal((await store.findTask({ accountId, id }))?.isReady, true);
     }
@@ -377,7 +489,7 @@ function exerciseRecords(open: OpenStore): void {
       const decision = { state: "scheduled", dueAt, retry } as const;
       const result = newAttemptResult({ outcome });
       await store.recordAttempt(newAttemptRecord(attempt, { result, decision }));
-      assert.deepEqual(await store.listLanes(), [lane({ retryDueAt: dueAt })]);
+      assert.deepEqual(await store.listLanes({ accountId: "all" }), [lane({ retryDueAt: dueAt })]);
     }
 
     const delivery = await theDelivery(store, accountId, id);
@@ -456,7 +568,7 @@ function exerciseRecords(open: OpenStore): void {
 
     await store.recordAttempt(newAttemptRecord(attempt));
 
-    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
     assert.deepEqual(await store.listInFlight(), []);
     assert.equal(await store.findTask({ accountId, id }), null);
   });
@@ -492,7 +604,7 @@ export function exerciseRedelivery(open: OpenStore): void {
       const first = await claimAttempt(store);
       await store.recordAttempt(newAttemptRecord(first, { decision: { state } }));
 
-      const hosts = await store.redeliver({
+      const due = await store.redeliver({
         accountId,
         id,
         kind: null,
@@ -500,8 +612,10 @@ export function exerciseRedelivery(open: OpenStore): void {
         now: T0 + 5000,
       });
 
-      assert.deepEqual(hosts, ["a.example"]);
-      assert.deepEqual(await store.listLanes(), [lane({ freshDueAt: T0 + 5000 })]);
+      assert.deepEqual(due, [ref("a.example")]);
+      assert.deepEqual(await store.listLanes({ accountId: "all" }), [
+        lane({ freshDueAt: T0 + 5000 }),
+      ]);
       const delivery = await theDelivery(store, accountId, id);
       assert.equal(delivery.state, "scheduled");
       assert.deepEqual(
@@ -524,11 +638,13 @@ export function exerciseRedelivery(open: OpenStore): void {
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
     const order = { accountId, id, kind: "postback", states: null } as const;
 
-    assert.deepEqual(await store.redeliver({ ...order, now: T0 + 5000 }), ["a.example"]);
+    assert.deepEqual(await store.redeliver({ ...order, now: T0 + 5000 }), [ref("a.example")]);
     // What is due already is not put off.
-    assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), ["a.example"]);
+    assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), [ref("a.example")]);
 
-    assert.deepEqual(await store.listLanes(), [lane({ retryDueAt: T0 + 5000 })]);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), [
+      lane({ retryDueAt: T0 + 5000 }),
+    ]);
     const retry = await claimAttempt(store, "a.example", T0 + 5000);
     assert.deepEqual([retry.number, retry.retry], [2, 1]);
     // It is in flight now, and stays.
@@ -552,9 +668,9 @@ export function exerciseRedelivery(open: OpenStore): void {
 
     assert.deepEqual(await store.redeliver({ ...order, accountId: stranger }), []);
     assert.deepEqual(await store.redeliver({ ...order, id: newTaskId() }), []);
-    assert.deepEqual(await store.redeliver({ ...order, kind: "pingback" }), ["b.example"]);
+    assert.deepEqual(await store.redeliver({ ...order, kind: "pingback" }), [ref("b.example")]);
 
-    const lanes = await store.listLanes();
+    const lanes = await store.listLanes({ accountId: "all" });
     assert.deepEqual(lanes, [lane({ host: "b.example", freshDueAt: T0 + 5000 })]);
   });
 
@@ -574,14 +690,16 @@ export function exerciseRedelivery(open: OpenStore): void {
 
     assert.deepEqual(await store.redeliver({ ...order, states: ["refused"] }), []);
     assert.deepEqual(await store.redeliver({ ...undelivered, kind: "pingback" }), []);
-    assert.deepEqual(await store.redeliver(undelivered), ["a.example"]);
+    assert.deepEqual(await store.redeliver(undelivered), [ref("a.example")]);
     // It is scheduled now, and has ended no more.
     assert.deepEqual(await store.redeliver({ ...undelivered, now: T0 + 3000 }), []);
-    assert.deepEqual(await store.redeliver({ ...order, states: ["delivered"] }), ["b.example"]);
+    assert.deepEqual(await store.redeliver({ ...order, states: ["delivered"] }), [
+      ref("b.example"),
+    ]);
 
     const due = { freshDueAt: T0 + 5000 };
     const lanes = [lane({ host: "a.example", ...due }), lane({ host: "b.example", ...due })];
-    assert.deepEqual(await store.listLanes(), lanes);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), lanes);
   });
 
   test("begins exactly one series after 20 orders at once", async (t) => {

@@ -74,7 +74,7 @@ async function answersTo(asker: Asker, lease: LeaseRef, now = T0 + 1000) {
   const ends = [];
   for (const kind of kinds) ends.push(await endLease(asker.store, newLeaseEnd(lease, kind), now));
   assert.deepEqual(
-    ends.map(({ isNew, hosts }) => [isNew, hosts.length]),
+    ends.map(({ isNew, lanes }) => [isNew, lanes.length]),
     ends.map(() => [false, 0]),
   );
   return [await beat(asker, lease, now), ...ends.map(({ outcome }) => outcome)];
@@ -120,12 +120,12 @@ export function exerciseLeases(open: OpenStore): void {
     const end = newLeaseEnd(lease, { sequel });
 
     assert.deepEqual(await endLease(store, end), {
-      ...{ outcome: "ok", isNew: true, hosts: ["a.example"] },
+      ...{ outcome: "ok", isNew: true, lanes: [{ accountId, host: "a.example" }] },
     });
     const other = newLeaseEnd(lease, { sequel: { ...sequel, resultText: "[3]", endedAt: T0 + 8 } });
     for (const again of [end, other]) {
       const result = await endLease(store, again);
-      assert.deepEqual(result, { outcome: "ok", isNew: false, hosts: [] });
+      assert.deepEqual(result, { outcome: "ok", isNew: false, lanes: [] });
     }
 
     const ended = await found();
@@ -278,7 +278,7 @@ export function exerciseLeases(open: OpenStore): void {
     const other = await seedWorker(store, "other");
     const ways: readonly Partial<LeaseEnd>[] = [{}, RETRIED, RELEASED, EXPIRED];
     const ends = ways.map((way) => newLeaseEnd(lease, way));
-    const lost = ways.map(() => ({ outcome: "lost", isNew: false, hosts: [] }));
+    const lost = ways.map(() => ({ outcome: "lost", isNew: false, lanes: [] }));
     const isUnknown = async (now: number): Promise<void> => {
       assert.deepEqual(await store.endLeases({ ends, workerId: other, now }), lost);
       assert.equal(await beat({ store, workerId: other }, lease, now), "lost");
@@ -449,7 +449,7 @@ export function exerciseEndedLeases(open: OpenStore): void {
   });
 
   test("counts how often a task's leases ran out, over all of them", async (t) => {
-    const { store, workerId } = await openWorld(t, open);
+    const { store, accountId, workerId } = await openWorld(t, open);
     for (let losses = 0; losses < 4; losses++) {
       const lease = await leaseOne(store, workerId);
       assert.equal((await findLease({ store, workerId }, lease)).losses, losses);
@@ -460,7 +460,11 @@ export function exerciseEndedLeases(open: OpenStore): void {
 
     const end = await endLease(store, newLeaseEnd(lease, { how: "expired", sequel }), LATE);
 
-    assert.deepEqual(end, { outcome: "ok", isNew: true, hosts: ["a.example"] });
+    assert.deepEqual(end, {
+      outcome: "ok",
+      isNew: true,
+      lanes: [{ accountId, host: "a.example" }],
+    });
     assert.deepEqual(await answersTo({ store, workerId }, lease, LATE), [
       "lost",
       "lost",
@@ -505,7 +509,11 @@ export function exerciseEndedLeases(open: OpenStore): void {
     // After the timeout too: the result is there, and a run anew would only cost.
     const result = await endLease(store, newLeaseEnd(lease), T0 + 2 * TIMEOUT_MS);
 
-    assert.deepEqual(result, { outcome: "ok", isNew: true, hosts: ["a.example"] });
+    assert.deepEqual(result, {
+      outcome: "ok",
+      isNew: true,
+      lanes: [{ accountId, host: "a.example" }],
+    });
     const { state, startedAt, runs } = await found();
     assert.deepEqual([state, startedAt, runs], ["completed", T0, 1]);
     assert.deepEqual(await store.claimLeases(newLeaseClaim(workerId)), []);

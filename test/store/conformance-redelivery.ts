@@ -148,7 +148,10 @@ export function exerciseOrders(open: OpenStore): void {
 
     const step = await store.stepRedeliveryOrder({ id: order.id, max: 100, now: NOW });
 
-    assert.deepEqual([...step.hosts].sort(), ["a.example", "b.example"]);
+    assert.deepEqual([...new Set(step.lanes.map(({ host }) => host))].sort(), [
+      "a.example",
+      "b.example",
+    ]);
     assert.deepEqual([step.redelivered, step.isDone], [4, true]);
     assert.deepEqual(
       await dues(store, ended),
@@ -175,7 +178,10 @@ export function exerciseOrders(open: OpenStore): void {
     const step = (from: Store) => from.stepRedeliveryOrder({ id: order.id, max: 3, now: NOW });
 
     const first = await step(store);
-    assert.deepEqual(first, { hosts: hosts.slice(0, 3), redelivered: 3, isDone: false });
+    assert.deepEqual(first, {
+      lanes: hosts.slice(0, 3).map((host) => ({ accountId, host })),
+      ...{ redelivered: 3, isDone: false },
+    });
     assert.equal((await firstOpen(store))?.redelivered, 3);
     // What was sent again may end, and be sent again by its account, while the order goes on.
     await endDue(store, hosts.slice(0, 3), { endedAt: NOW + 1, now: NOW });
@@ -210,7 +216,8 @@ export function exerciseOrders(open: OpenStore): void {
     const filter = deliveryFilter({ taskId: rare.id });
     const byTask = newOrder({ filter, createdAt: NOW });
     await placeOrder(store, byTask);
-    const found = { hosts: ["rare.example"], redelivered: 1, isDone: true };
+    const lanes = [{ accountId, host: "rare.example" }];
+    const found = { lanes, redelivered: 1, isDone: true };
     assert.deepEqual(await workOff(store, byTask.id), [found]);
   });
 
@@ -280,7 +287,7 @@ export function exerciseOrders(open: OpenStore): void {
     const expected = { ...order, redelivered: 1, endedAt: NOW + 1, isCancelled: true };
     assert.deepEqual(cancelled, expected);
     assert.equal((await firstOpen(store))?.id, next.id);
-    const nothing = { hosts: [], redelivered: 0, isDone: true };
+    const nothing = { lanes: [], redelivered: 0, isDone: true };
     const step = { max: 9, now: NOW + 2 };
     assert.deepEqual(await store.stepRedeliveryOrder({ ...step, id: order.id }), nothing);
     assert.deepEqual(await store.stepRedeliveryOrder({ ...step, id: newTaskId() }), nothing);
@@ -339,7 +346,7 @@ export function exerciseOrders(open: OpenStore): void {
 
     for (const max of [0, -1, -100]) {
       const step = await store.stepRedeliveryOrder({ id: order.id, max, now: NOW });
-      assert.deepEqual(step, { hosts: [], redelivered: 0, isDone: false });
+      assert.deepEqual(step, { lanes: [], redelivered: 0, isDone: false });
     }
 
     assert.equal(sum(await workOff(store, order.id)), 3);

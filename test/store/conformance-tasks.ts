@@ -511,10 +511,12 @@ export function exerciseRunning(open: OpenStore): void {
     const queued = await read();
     await touch();
     assert.deepEqual(await read(), queued);
-    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
 
     const claimed = await claimOne(store);
-    assert.deepEqual(await store.finishTask(newFinish(claimed)), ["a.example"]);
+    assert.deepEqual(await store.finishTask(newFinish(claimed)), [
+      { accountId, host: "a.example" },
+    ]);
     const finished = await read();
     const deliveries = await store.listDeliveries({ accountId, id: task.id });
     await touch();
@@ -529,12 +531,15 @@ export function exerciseRunning(open: OpenStore): void {
     const task = newTask(webhooks);
     await store.insertTasks(newPost(accountId, [task]));
     const claimed = await claimOne(store);
-    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
     assert.deepEqual(await store.listDeliveries({ accountId, id: task.id }), []);
 
-    const hosts = await store.finishTask(newFinish(claimed, { endedAt: T0 + 7000 }));
+    const lanes = await store.finishTask(newFinish(claimed, { endedAt: T0 + 7000 }));
 
-    assert.deepEqual([...hosts].sort(), ["a.example", "b.example"]);
+    assert.deepEqual(
+      lanes.map((lane) => `${lane.accountId} ${lane.host}`).toSorted(),
+      ["a.example", "b.example"].map((host) => `${accountId} ${host}`),
+    );
     const deliveries = await store.listDeliveries({ accountId, id: task.id });
     assert.deepEqual(
       deliveries?.map(({ kind, url, state, attempts }) => ({ kind, url, state, attempts })),
@@ -545,17 +550,17 @@ export function exerciseRunning(open: OpenStore): void {
     );
   });
 
-  test("names a host once that both webhooks of a task go to", async (t) => {
+  test("names a lane once that both webhooks of a task go to", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     const task = newTask({ postback: webhook("a.example"), pingback: webhook("a.example") });
     await store.insertTasks(newPost(accountId, [task]));
 
-    const hosts = await store.finishTask(newFinish(await claimOne(store)));
+    const lanes = await store.finishTask(newFinish(await claimOne(store)));
 
-    assert.deepEqual([...new Set(hosts)], ["a.example"]);
-    assert.deepEqual(await store.listLanes(), [
-      { host: "a.example", freshDueAt: T0 + 1000, retryDueAt: null },
+    assert.deepEqual([...new Set(lanes.map(({ host }) => host))], ["a.example"]);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), [
+      { accountId, host: "a.example", freshDueAt: T0 + 1000, retryDueAt: null },
     ]);
   });
 

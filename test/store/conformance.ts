@@ -130,7 +130,7 @@ function exerciseUpkeep(open: OpenStore): void {
       assert.equal(await store.findTask({ accountId, id }), null);
       assert.equal(await store.listDeliveries({ accountId, id }), null);
     }
-    assert.deepEqual(await store.listLanes(), []);
+    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
     assert.deepEqual(
       (await store.listReady(readyQuery(accountId))).tasks.map(({ id }) => id),
       [late.id],
@@ -249,14 +249,14 @@ function exerciseWhole(open: OpenStore): void {
         const { id } = run;
         assert.equal((await store.findTask({ accountId, id }))?.task.state, "completed");
       }
-      const lanes = [{ host: "a.example", fresh: 2, retries: 2 }];
+      const lanes = [{ accountId, host: "a.example", fresh: 2, retries: 2 }];
       const { attempts } = await store.claimAttempts({ lanes, now: T0 + 1000 });
       sent.push(...attempts.map(({ seq }) => seq));
     }
     await Promise.all(Array.from({ length: 200 }, call));
 
     const left = await store.claimAttempts({
-      lanes: [{ host: "a.example", fresh: 1000, retries: 0 }],
+      lanes: [{ accountId, host: "a.example", fresh: 1000, retries: 0 }],
       now: T0 + 1000,
     });
     sent.push(...left.attempts.map(({ seq }) => seq));
@@ -274,7 +274,7 @@ function exerciseWhole(open: OpenStore): void {
     const sent = await seedDelivery(store, accountId);
     await store.insertTasks(newPost(accountId, [queued, delayed]));
     await store.claimAttempts({
-      lanes: [{ host: "a.example", fresh: 1, retries: 0 }],
+      lanes: [{ accountId, host: "a.example", fresh: 1, retries: 0 }],
       now: T0 + 1000,
     });
     const read = async (from: Store) => ({
@@ -404,7 +404,8 @@ const CALLS = {
   revokeWorker: (store) => store.revokeWorker({ name: "w", revokedAt: T0 }),
   touchWorkers: (store) => store.touchWorkers([{ workerId: 1, seenAt: T0 }]),
   findWorkerHolder: (store) => store.findWorkerHolder("x"),
-  listLanes: (store) => store.listLanes(),
+  listLanes: (store) => store.listLanes({ accountId: "all" }),
+  listProvenLanes: (store) => store.listProvenLanes({ since: T0, max: 1 }),
   claimAttempts: (store) => store.claimAttempts({ lanes: [], now: T0 }),
   listInFlight: (store) => store.listInFlight(),
   recordAttempt: (store) =>

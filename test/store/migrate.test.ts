@@ -235,7 +235,11 @@ test("brings a file of the second version to the schema of a new one, its attemp
   const order = newOrder({ createdAt: 3 });
   await placeOrder(store, order);
   const step = await store.stepRedeliveryOrder({ id: order.id, max: 9, now: T0 });
-  assert.deepEqual(step, { hosts: ["a.example"], redelivered: 1, isDone: true });
+  assert.deepEqual(step, {
+    lanes: [{ accountId: 1, host: "a.example" }],
+    redelivered: 1,
+    isDone: true,
+  });
 });
 
 const THIRD_SCHEMA = readFileSync(new URL("../fixtures/schema-v3.sql", import.meta.url), "utf8");

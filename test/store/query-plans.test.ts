@@ -18,6 +18,7 @@ import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
 import * as largeTasks from "../../src/store/sqlite/large-tasks.ts";
 import * as leases from "../../src/store/sqlite/leases.ts";
+import * as provenLanes from "../../src/store/sqlite/proven-lanes.ts";
 import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
 import { LIST_READY_BY, WALK_READY_BY } from "../../src/store/sqlite/ready-list.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
@@ -58,6 +59,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...trafficTally,
     ...queueSample,
     ...hostTraffic,
+    ...provenLanes,
     ...accountOverviews,
   }),
   ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
@@ -124,7 +126,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
   ],
   COUNT_ENDED: [...WALK, "USE TEMP B-TREE FOR GROUP BY"],
-  SELECT_ORDERED: [...WALK, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  SELECT_ORDERED: WALK,
   STEP_END: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
   FIND_ORDER: ["SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)"],
   LIST_OPEN_ORDERS: [
@@ -285,24 +287,39 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH t USING INDEX tasks_ready_by_type (account_seq=? AND type=? AND completed_at>?)",
   ],
   SELECT_DUE: [
-    "SEARCH a USING INDEX attempts_due (host=? AND retry=? AND due_at<?)",
+    "SEARCH a USING INDEX attempts_due (account_seq=? AND host=? AND retry=? AND due_at<?)",
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
     "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
   START_ATTEMPT: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid=?)"],
   END_ATTEMPT: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid=?)"],
-  LANE_DUE_AT: ["SEARCH attempts USING INDEX attempts_due (host=? AND retry=?)"],
-  LIST_HOSTS: [
+  LANE_DUE_AT: ["SEARCH attempts USING INDEX attempts_due (account_seq=? AND host=? AND retry=?)"],
+  LIST_WAITING_ACCOUNTS: [
     "SEARCH attempts USING INDEX attempts_due",
+    "SCAN waiting",
+    "SEARCH attempts USING INDEX attempts_due (account_seq>?)",
+    "SCAN waiting",
+  ],
+  LIST_HOSTS: [
+    "SEARCH attempts USING INDEX attempts_due (account_seq=?)",
     "SCAN hosts",
-    "SEARCH attempts USING INDEX attempts_due (host>?)",
+    "SEARCH attempts USING INDEX attempts_due (account_seq=? AND host>?)",
     "SCAN hosts",
+  ],
+  IS_HELD: ["SEARCH accounts USING INTEGER PRIMARY KEY (rowid=?)"],
+  LIST_SENDING_ACCOUNTS: ["SCAN accounts"],
+  PROVEN_HOSTS: [
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
+    "SCAN t",
+    "SEARCH f USING PRIMARY KEY (account_seq=? AND host=?)",
+    "USE TEMP B-TREE FOR GROUP BY",
+    "USE TEMP B-TREE FOR ORDER BY",
   ],
   LIST_IN_FLIGHT: [
     "SCAN a USING INDEX attempts_in_flight",
     "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
   ],
-  NEXT_RETRY: ["SEARCH attempts USING INDEX attempts_due (host=? AND retry>?)"],
+  NEXT_RETRY: ["SEARCH attempts USING INDEX attempts_due (account_seq=? AND host=? AND retry>?)"],
   HASTEN_ATTEMPT: ["SEARCH attempts USING INDEX attempts_by_delivery (task_seq=? AND kind=?)"],
   SELECT_ATTEMPTS: ["SEARCH attempts USING INDEX attempts_by_delivery (task_seq=? AND kind=?)"],
   SELECT_STARTED: [
@@ -443,20 +460,15 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   SELECT_HOST_TRAFFIC: ["SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)"],
   RETRYING_HOSTS: [
-    "SEARCH attempts USING INDEX attempts_due",
+    "SEARCH attempts USING INDEX attempts_due (account_seq=?)",
     "SCAN hosts",
-    "SEARCH attempts USING INDEX attempts_due (host>?)",
+    "SEARCH attempts USING INDEX attempts_due (account_seq=? AND host>?)",
     "SCAN hosts",
-    "SEARCH attempts EXISTS USING INDEX attempts_due (host=? AND retry>?)",
+    "SEARCH attempts EXISTS USING INDEX attempts_due (account_seq=? AND host=? AND retry>?)",
   ],
   COUNT_RETRIES: [
-    "SEARCH attempts USING INDEX attempts_due (host=? AND retry>?)",
+    "SEARCH attempts USING INDEX attempts_due (account_seq=? AND host=? AND retry>?)",
     "SCAN (subquery-1)",
-  ],
-  COUNT_ACCOUNT_RETRIES: [
-    "SEARCH attempts USING INDEX attempts_due (host=? AND retry>?)",
-    "SCAN a",
-    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
   ],
   FIND_HOST_FAILURE: [
     "SEARCH f USING PRIMARY KEY (account_seq=? AND host=?)",

@@ -4,7 +4,7 @@ import { isId } from "../../domain/id.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task.ts";
 import { timeText } from "../../domain/time.ts";
-import type { Delivery, Store } from "../../store/store.ts";
+import type { Delivery, LaneRef, Store } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { optionalEndedStates } from "../ended-states.ts";
 import { invalidField, optionalWord } from "../fields.ts";
@@ -21,8 +21,8 @@ export interface DeliveriesDeps {
   readonly retentionMs: number;
   /** By account and task: each call may send the whole result to somebody else's receiver. */
   readonly redeliveries: RateLimiter;
-  /** Tells the engine that these hosts have an attempt due. */
-  readonly wakeDeliveries: (hosts: readonly string[]) => void;
+  /** Tells the engine that these lanes have an attempt due. */
+  readonly wakeDeliveries: (lanes: readonly LaneRef[]) => void;
 }
 
 const ANSWER = envelopeSchema({ deliveries: { type: "array", items: schemaRef("Delivery") } });
@@ -98,8 +98,8 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       const headers = rateLimitHeaders("redeliveries", verdict);
       if (!verdict.isAllowed)
         throw tooManyRequests(verdict.resetSeconds, { detail: TOO_OFTEN, headers });
-      const hosts = await deps.store.redeliver({ ...key, kind, states, now });
-      if (hosts.length > 0) deps.wakeDeliveries(hosts);
+      const lanes = await deps.store.redeliver({ ...key, kind, states, now });
+      if (lanes.length > 0) deps.wakeDeliveries(lanes);
       return { ...answer(key.id, await findDeliveries(key, { deps, now })), headers };
     },
   });

@@ -1,5 +1,5 @@
 import type { DeliveryKind } from "../../domain/delivery.ts";
-import type { AttemptRef, ClaimedAttempt, Lane, LaneClaim, LaneShare } from "../store.ts";
+import type { AttemptRef, ClaimedAttempt, Lane, LaneClaim, LaneRef, LaneShare } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
 
@@ -9,17 +9,20 @@ const RETRIES_MAX = 100;
 
 /** The smallest retry count above the last one that the lane has scheduled attempts for; 0 are first attempts. */
 export const NEXT_RETRY = `
-  SELECT min(retry) FROM attempts WHERE started_at IS NULL AND host = ? AND retry > ?`;
+  SELECT min(retry) FROM attempts
+  WHERE started_at IS NULL AND account_seq = ? AND host = ? AND retry > ?`;
 
 export const LANE_DUE_AT = `
-  SELECT min(due_at) FROM attempts WHERE started_at IS NULL AND host = ? AND retry = ?`;
+  SELECT min(due_at) FROM attempts
+  WHERE started_at IS NULL AND account_seq = ? AND host = ? AND retry = ?`;
 
 export const SELECT_DUE = `
   SELECT a.seq, coalesce(octet_length(i.input_text), 0) + coalesce(octet_length(r.result_text), 0) AS bytes
   FROM attempts AS a
   LEFT JOIN task_inputs AS i ON i.task_seq = a.task_seq AND a.kind = 'postback'
   LEFT JOIN task_results AS r ON r.task_seq = a.task_seq AND a.kind = 'postback'
-  WHERE a.started_at IS NULL AND a.host = @host AND a.retry = @retry AND a.due_at <= @now
+  WHERE a.started_at IS NULL AND a.account_seq = @accountId AND a.host = @host
+    AND a.retry = @retry AND a.due_at <= @now
   ORDER BY a.due_at
   LIMIT @max`;
 
@@ -27,8 +30,8 @@ export const START_ATTEMPT = `UPDATE attempts SET started_at = ? WHERE seq = ?`;
 
 // What one claim may bring into memory; beyond it attempts stay due. 512 results of 4 MiB took the process down.
 const CLAIM_BYTES_MAX = 32 * 1024 * 1024;
-// What one lane may have of that, its first attempt aside: others are claimed beside it.
-const LANE_BYTES_MAX = 8 * 1024 * 1024;
+// What one account may have of that, its first attempt aside: others are claimed beside it.
+const ACCOUNT_BYTES_MAX = 8 * 1024 * 1024;
 
 const ATTEMPT_REF_COLUMNS = `
   a.seq AS attempt_seq, a.task_seq, t.account_seq, t.id AS task_id, a.kind, a.number, a.retry, a.host, a.due_at,
@@ -45,15 +48,33 @@ export const SELECT_STARTED = `
   LEFT JOIN task_results AS r ON r.task_seq = t.seq AND a.kind = 'postback'
   WHERE a.seq = ? AND a.started_at IS NOT NULL`;
 
-// A loose index scan: one seek for each host, however many attempts wait there.
+// Loose index scans: one seek for each account, and for each of its hosts, however many attempts wait there.
+export const LIST_WAITING_ACCOUNTS = `
+  WITH RECURSIVE waiting (account_seq) AS (
+    SELECT min(account_seq) FROM attempts WHERE started_at IS NULL
+    UNION ALL
+    SELECT (
+      SELECT min(account_seq) FROM attempts
+      WHERE started_at IS NULL AND account_seq > waiting.account_seq
+    )
+    FROM waiting WHERE waiting.account_seq IS NOT NULL
+  )
+  SELECT account_seq FROM waiting WHERE account_seq IS NOT NULL`;
+
 export const LIST_HOSTS = `
   WITH RECURSIVE hosts (host) AS (
-    SELECT min(host) FROM attempts WHERE started_at IS NULL
+    SELECT min(host) FROM attempts WHERE started_at IS NULL AND account_seq = @accountId
     UNION ALL
-    SELECT (SELECT min(host) FROM attempts WHERE started_at IS NULL AND host > hosts.host)
+    SELECT (
+      SELECT min(host) FROM attempts
+      WHERE started_at IS NULL AND account_seq = @accountId AND host > hosts.host
+    )
     FROM hosts WHERE hosts.host IS NOT NULL
   )
   SELECT host FROM hosts WHERE host IS NOT NULL`;
+
+/** What is held: nothing of the account is sent until it is enabled. */
+export const IS_HELD = `SELECT disabled_at IS NOT NULL FROM accounts WHERE seq = ?`;
 
 export const LIST_IN_FLIGHT = `
   SELECT ${ATTEMPT_REF_COLUMNS}
@@ -85,8 +106,15 @@ interface StartedRow extends AttemptRefRow, TaskRow {
 interface OpenClaim {
   readonly now: number;
   bytes: number;
+  readonly bytesOf: Map<number, number>;
   /** The attempts by `seq`. */
   readonly started: number[];
+}
+
+/** Up to `max` attempts of one retry count. */
+interface DueOrder extends LaneRef {
+  readonly retry: number;
+  readonly max: number;
 }
 
 /** What a claim started, to be read by {@link attemptClaimReads} once it is committed. */
@@ -94,6 +122,7 @@ export interface StartedAttempts {
   readonly started: readonly number[];
   /** What is left in each lane that was asked for. */
   readonly lanes: readonly Lane[];
+  readonly held: readonly number[];
 }
 
 /** The write that starts attempts. Runs inside the transaction of its batch. */
@@ -101,15 +130,18 @@ export function attemptClaimWrites(connection: Connection) {
   const lanes = laneReader(connection);
   const selectDue = connection.prepare<[object], { seq: number; bytes: number }>(SELECT_DUE);
   const start = connection.prepare(START_ATTEMPT);
+  const isHeld = heldReader(connection);
 
-  /** Starts up to `max` attempts of one retry count; answers how many, short of `max` when no more are due. */
-  function claimDue(due: { host: string; retry: number; max: number }, claim: OpenClaim): number {
-    const { now, bytes: before } = claim;
+  /** Answers how many it started, short of `max` when no more are due. */
+  function claimDue({ accountId, ...due }: DueOrder, claim: OpenClaim): number {
+    const { now, bytesOf } = claim;
     let started = 0;
-    for (const { seq, bytes } of selectDue.all({ ...due, now })) {
-      const isOver = claim.bytes + bytes > before + LANE_BYTES_MAX;
-      if (!hasRoom(claim, bytes) || (started > 0 && isOver)) break;
+    for (const { seq, bytes } of selectDue.all({ accountId, ...due, now })) {
+      const before = bytesOf.get(accountId) ?? 0;
+      const isOver = before > 0 && before + bytes > ACCOUNT_BYTES_MAX;
+      if (!hasRoom(claim, bytes) || isOver) break;
       claim.bytes += bytes;
+      bytesOf.set(accountId, before + bytes);
       start.run(now, seq);
       claim.started.push(seq);
       started++;
@@ -117,36 +149,55 @@ export function attemptClaimWrites(connection: Connection) {
     return started;
   }
 
-  function claimLane({ host, fresh, retries }: LaneShare, claim: OpenClaim): void {
-    if (fresh > 0) claimDue({ host, retry: 0, max: fresh }, claim);
+  function claimLane({ accountId, host, fresh, retries }: LaneShare, claim: OpenClaim): void {
+    const lane = { accountId, host };
+    if (fresh > 0) claimDue({ ...lane, retry: 0, max: fresh }, claim);
     let left = retries;
-    for (const { retry } of retries === 0 ? [] : lanes.retries(host)) {
-      left -= claimDue({ host, retry, max: left }, claim);
+    for (const { retry } of retries === 0 ? [] : lanes.retries(lane)) {
+      left -= claimDue({ ...lane, retry, max: left }, claim);
       if (left === 0) return;
     }
   }
 
   return {
     claimAttempts(order: LaneClaim): StartedAttempts {
-      const claim: OpenClaim = { now: order.now, bytes: 0, started: [] };
-      for (const lane of order.lanes) claimLane(lane, claim);
-      return { started: claim.started, lanes: order.lanes.map(({ host }) => lanes.read(host)) };
+      const accounts = [...new Set(order.lanes.map(({ accountId }) => accountId))];
+      const held = new Set(accounts.filter(isHeld));
+      const claim: OpenClaim = { now: order.now, bytes: 0, bytesOf: new Map(), started: [] };
+      for (const lane of order.lanes) if (!held.has(lane.accountId)) claimLane(lane, claim);
+      const left = order.lanes.map((lane) =>
+        held.has(lane.accountId) ? nothingLeft(lane) : lanes.read(lane),
+      );
+      return { started: claim.started, lanes: left, held: [...held] };
     },
   };
 }
 
-/** The reads on what is scheduled and what is in flight. */
-export function attemptClaimReads(connection: Connection) {
+/** The read on what is scheduled: of all accounts at a start, of one by a thread of its own. */
+export function laneReads(connection: Connection) {
   const lanes = laneReader(connection);
-  const listHosts = connection.prepare<[], { host: string }>(LIST_HOSTS);
+  const listAccounts = connection.prepare<[], number>(LIST_WAITING_ACCOUNTS).pluck();
+  const listHosts = connection.prepare<[object], string>(LIST_HOSTS).pluck();
+  const isHeld = heldReader(connection);
+
+  return {
+    listLanes({ accountId: of }: { accountId: number | "all" }): readonly Lane[] {
+      const accounts = of === "all" ? listAccounts.all() : [of];
+      return accounts
+        .filter((accountId) => !isHeld(accountId))
+        .flatMap((accountId) =>
+          listHosts.all({ accountId }).map((host) => lanes.read({ accountId, host })),
+        );
+    },
+  };
+}
+
+/** The reads on what is in flight. */
+export function attemptClaimReads(connection: Connection) {
   const listInFlight = connection.prepare<[], AttemptRefRow>(LIST_IN_FLIGHT);
   const selectStarted = connection.prepare<[number], StartedRow>(SELECT_STARTED);
 
   return {
-    listLanes(): readonly Lane[] {
-      return listHosts.all().map(({ host }) => lanes.read(host));
-    },
-
     listInFlight(): readonly AttemptRef[] {
       return listInFlight.all().map(toAttemptRef);
     },
@@ -156,6 +207,15 @@ export function attemptClaimReads(connection: Connection) {
       return seqs.flatMap((seq) => selectStarted.all(seq).map(toClaimedAttempt));
     },
   };
+}
+
+function heldReader(connection: Connection): (accountId: number) => boolean {
+  const select = connection.prepare<[number], 0 | 1>(IS_HELD).pluck();
+  return (accountId) => select.get(accountId) === 1;
+}
+
+function nothingLeft({ accountId, host }: LaneRef): Lane {
+  return { accountId, host, freshDueAt: null, retryDueAt: null };
 }
 
 // One is always taken, however large: it would never be sent otherwise.
@@ -171,15 +231,15 @@ interface RetryQueue {
 
 /** Reads what is scheduled in one lane, by seeks only. */
 function laneReader(connection: Connection) {
-  const nextRetry = connection.prepare<[string, number], number | null>(NEXT_RETRY).pluck();
-  const dueAt = connection.prepare<[string, number], number | null>(LANE_DUE_AT).pluck();
+  const nextRetry = connection.prepare<[number, string, number], number | null>(NEXT_RETRY).pluck();
+  const dueAt = connection.prepare<[number, string, number], number | null>(LANE_DUE_AT).pluck();
 
-  function retries(host: string): readonly RetryQueue[] {
+  function retries({ accountId, host }: LaneRef): readonly RetryQueue[] {
     const found: RetryQueue[] = [];
     for (let last = 0; found.length <= RETRIES_MAX;) {
-      const retry = nextRetry.get(host, last) ?? null;
+      const retry = nextRetry.get(accountId, host, last) ?? null;
       if (retry === null) break;
-      found.push({ retry, dueAt: dueAt.get(host, retry) ?? Infinity });
+      found.push({ retry, dueAt: dueAt.get(accountId, host, retry) ?? Infinity });
       last = retry;
     }
     return found.toSorted((one, other) => one.dueAt - other.dueAt);
@@ -189,9 +249,11 @@ function laneReader(connection: Connection) {
     /** The retry counts from 1 that the lane has scheduled attempts for, the one that waits longest first. */
     retries,
 
-    read(host: string): Lane {
-      const [first] = retries(host);
-      return { host, freshDueAt: dueAt.get(host, 0) ?? null, retryDueAt: first?.dueAt ?? null };
+    read(lane: LaneRef): Lane {
+      const { accountId, host } = lane;
+      const [first] = retries(lane);
+      const freshDueAt = dueAt.get(accountId, host, 0) ?? null;
+      return { accountId, host, freshDueAt, retryDueAt: first?.dueAt ?? null };
     },
   };
 }

@@ -5,7 +5,7 @@ import type {
   Refusal,
 } from "../../domain/delivery.ts";
 import type { TaskKey } from "../../domain/task.ts";
-import type { Attempt, AttemptRecord, Delivery, Redelivery } from "../store.ts";
+import type { Attempt, AttemptRecord, Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 
@@ -21,8 +21,8 @@ export const END_ATTEMPT = `
     AND started_at IS NOT NULL AND ended_at IS NULL`;
 
 const INSERT_ATTEMPT = `
-  INSERT INTO attempts (task_seq, kind, number, retry, host, due_at)
-  VALUES (@taskSeq, @kind, @number, @retry, @host, @dueAt)`;
+  INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
+  VALUES (@accountSeq, @taskSeq, @kind, @number, @retry, @host, @dueAt)`;
 
 const SET_DELIVERY_STATE = `UPDATE deliveries SET state = @state WHERE task_seq = @taskSeq AND kind = @kind`;
 
@@ -101,7 +101,7 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
       const { attempt, result, decision, endedAt } = record;
       const { phases, refusal, ...columns } = result;
       const refusalText = refusal === null ? null : JSON.stringify(refusal);
-      const { seq, taskSeq, kind, host } = attempt;
+      const { seq, accountId: accountSeq, taskSeq, kind, host } = attempt;
       const which = { seq, taskSeq, kind, dueAt: attempt.dueAt };
       // An attempt that has ended already keeps its record, and nothing follows from it a second time.
       const row = { ...columns, ...phases, ...which, refusalText, endedAt };
@@ -112,7 +112,8 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
         return;
       }
       const { dueAt, retry } = decision;
-      insertAttempt.run({ taskSeq, kind, host, dueAt, retry, number: attempt.number + 1 });
+      const lane = { accountSeq, host };
+      insertAttempt.run({ ...lane, taskSeq, kind, dueAt, retry, number: attempt.number + 1 });
     },
 
     redeliver: redelivering(connection, changes),
@@ -122,7 +123,7 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
 function redelivering(
   connection: Connection,
   changes: BatchChanges,
-): (order: Redelivery) => readonly string[] {
+): (order: Redelivery) => readonly LaneRef[] {
   const findTaskSeq = connection.prepare<[object], number>(FIND_TASK_SEQ).pluck();
   const select = connection.prepare<[object], RedeliveredRow>(SELECT_TO_REDELIVER);
   const hasten = connection.prepare(HASTEN_ATTEMPT);
@@ -134,9 +135,10 @@ function redelivering(
     changes.changed.note(accountId);
     const statesText = states === null ? null : JSON.stringify(states);
     return select.all({ taskSeq, kind: wanted, statesText }).flatMap(({ kind, host, state }) => {
-      if (state === "open") return hasten.run({ taskSeq, kind, now }).changes > 0 ? [host] : [];
+      const lane = { accountId, host };
+      if (state === "open") return hasten.run({ taskSeq, kind, now }).changes > 0 ? [lane] : [];
       startSeries({ accountSeq: accountId, taskSeq, kind, host, state, now });
-      return [host];
+      return [lane];
     });
   };
 }
@@ -161,7 +163,7 @@ export function seriesStarter(
 
   return ({ accountSeq, taskSeq, kind, host, state, now }) => {
     setState.run({ taskSeq, kind, state: "open" });
-    insertAttempt.run({ taskSeq, kind, host, number: 1, retry: 0, dueAt: now });
+    insertAttempt.run({ accountSeq, taskSeq, kind, host, number: 1, retry: 0, dueAt: now });
     changed.note(accountSeq);
     if (isUndelivered(state)) counts.add(accountSeq, "undelivered", -1);
   };

@@ -1,4 +1,5 @@
 import type { HostFailure, HostTraffic, HostTrafficPage, HostTrafficQuery } from "../store.ts";
+import { LIST_WAITING_ACCOUNTS } from "./attempt-claims.ts";
 import type { Connection } from "./connection.ts";
 import { addDurations, parseDurations, type Durations } from "./durations.ts";
 import { ALL_ACCOUNTS, HOUR_MS } from "./traffic-tally.ts";
@@ -53,30 +54,31 @@ export const COUNT_ACCOUNT_UNDELIVERED_HOSTS = `
   )
   GROUP BY host`;
 
-// A loose index scan: a seek or two for each host, however many attempts wait there.
+// Loose index scans: a seek or two for each lane, however many attempts wait there.
 export const RETRYING_HOSTS = `
   WITH RECURSIVE hosts (host) AS (
-    SELECT min(host) FROM attempts WHERE started_at IS NULL
+    SELECT min(host) FROM attempts WHERE started_at IS NULL AND account_seq = @accountSeq
     UNION ALL
-    SELECT (SELECT min(host) FROM attempts WHERE started_at IS NULL AND host > hosts.host)
+    SELECT (
+      SELECT min(host) FROM attempts
+      WHERE started_at IS NULL AND account_seq = @accountSeq AND host > hosts.host
+    )
     FROM hosts WHERE hosts.host IS NOT NULL
-    LIMIT 1000
+    LIMIT @max
   )
   SELECT host FROM hosts
   WHERE host IS NOT NULL
-    AND EXISTS (SELECT 1 FROM attempts WHERE started_at IS NULL AND host = hosts.host AND retry > 0)`;
+    AND EXISTS (
+      SELECT 1 FROM attempts
+      WHERE started_at IS NULL AND account_seq = @accountSeq AND host = hosts.host AND retry > 0
+    )`;
 
 export const COUNT_RETRIES = `
   SELECT count(*) FROM (
-    SELECT 1 FROM attempts WHERE started_at IS NULL AND host = @host AND retry > 0 LIMIT @max
+    SELECT 1 FROM attempts
+    WHERE started_at IS NULL AND account_seq = @accountSeq AND host = @host AND retry > 0
+    LIMIT @max
   )`;
-
-/** Of the first retries of a host, how many are of an account. */
-export const COUNT_ACCOUNT_RETRIES = `
-  SELECT count(*) FROM (
-    SELECT task_seq FROM attempts WHERE started_at IS NULL AND host = @host AND retry > 0 LIMIT @max
-  ) AS a CROSS JOIN tasks AS t ON t.seq = a.task_seq
-  WHERE t.account_seq = @accountSeq`;
 
 /** The same by way of the account's tasks: some of them, in whatever order. */
 export const COUNT_UNDELIVERED_HOSTS_OF_TASKS = `
@@ -107,10 +109,9 @@ const DURATION_ROWS_MAX = 8000;
 const UNDELIVERED_MAX = 20_000;
 const OWN_UNDELIVERED_MAX = 10_000;
 const OWN_TASKS_MAX = 5000;
-// Of one host.
+// Of one host, in how many lanes.
 const RETRIES_MAX = 1000;
-// Of all together, where each is looked up with its task: up to 18 µs in a large file.
-const LOOKED_UP_MAX = 1500;
+const RETRYING_LANES_MAX = 1000;
 
 interface HostSums {
   readonly host: string;
@@ -153,7 +154,7 @@ export function hostTrafficReads(connection: Connection) {
     const within = toWithin(query);
     const { sums, isWhole: hasAllSums } = readSums(within);
     const hasAllUndelivered = query.skip === "undelivered" || readUndelivered(sums, within);
-    const hasAllRetries = readRetries(sums, within);
+    readRetries(sums, within);
     const shown = [...sums.values()].toSorted(byHarm).slice(0, limit);
     const { durations, isWhole: hasAllDurations } = readDurations(within, shown);
     const hosts = shown.map((sum): HostTraffic => {
@@ -164,7 +165,7 @@ export function hostTrafficReads(connection: Connection) {
         lastFailure: failure === undefined ? null : toFailure(failure),
       };
     });
-    const isRead = hasAllSums && hasAllUndelivered && hasAllRetries && hasAllDurations;
+    const isRead = hasAllSums && hasAllUndelivered && hasAllDurations;
     return { hosts, isWhole: isRead && sums.size <= limit };
   });
 
@@ -249,26 +250,26 @@ function wordReader(connection: Connection, word: "retrying" | "undelivered") {
   };
 }
 
-/** Fills in how many deliveries of each host are tried again; false when there were more than may be read. */
+/** Fills in how many deliveries of each host are tried again. */
 function retryReader(connection: Connection) {
-  const hosts = connection.prepare<[], string>(RETRYING_HOSTS).pluck();
+  const accounts = connection.prepare<[], number>(LIST_WAITING_ACCOUNTS).pluck();
+  const hosts = connection.prepare<[object], string>(RETRYING_HOSTS).pluck();
   const sumOfWord = wordReader(connection, "retrying");
-  const countAll = connection.prepare<[object], number>(COUNT_RETRIES).pluck();
-  const countOwn = connection.prepare<[object], number>(COUNT_ACCOUNT_RETRIES).pluck();
+  const count = connection.prepare<[object], number>(COUNT_RETRIES).pluck();
 
-  return (sums: ReadonlyMap<string, HostSums>, { accountSeq }: Within): boolean => {
-    const { own, isAll: isOfAll } = sumOfWord(accountSeq);
-    if (own === 0) return true;
-    const found = hosts.all().flatMap((host) => sums.get(host) ?? []);
-    const max = isOfAll ? RETRIES_MAX : Math.ceil(LOOKED_UP_MAX / Math.max(1, found.length));
-    let isWhole = true;
-    for (const sum of found) {
-      const { host } = sum;
-      const all = countAll.get({ host, max }) ?? 0;
-      if (!isOfAll && all === max) isWhole = false;
-      sum.retrying = isOfAll ? all : (countOwn.get({ host, max, accountSeq }) ?? 0);
+  return (sums: ReadonlyMap<string, HostSums>, { accountSeq: of }: Within): void => {
+    if (sumOfWord(of).own === 0) return;
+    let left = RETRYING_LANES_MAX;
+    for (const accountSeq of of === ALL_ACCOUNTS ? accounts.all() : [of]) {
+      if (left <= 0) return;
+      const found = hosts.all({ accountSeq, max: left });
+      left -= Math.max(1, found.length);
+      for (const host of found) {
+        const sum = sums.get(host);
+        const max = RETRIES_MAX - (sum?.retrying ?? 0);
+        if (sum !== undefined) sum.retrying += count.get({ accountSeq, host, max }) ?? 0;
+      }
     }
-    return isWhole;
   };
 }
 

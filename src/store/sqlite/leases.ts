@@ -1,6 +1,7 @@
 import { newLeaseId, type LeaseRef } from "../../domain/lease.ts";
 import type {
   BeatOutcome,
+  LaneRef,
   Lease,
   LeaseClaim,
   LeasedTask,
@@ -227,16 +228,16 @@ function extendWrites(connection: Connection, { changes, revive }: LeaseChanges)
   };
 }
 
-const LOST: LeaseEndResult = { outcome: "lost", isNew: false, hosts: [] };
-const CANCELLED: LeaseEndResult = { outcome: "cancelled", isNew: false, hosts: [] };
-const ENDED_BEFORE: LeaseEndResult = { outcome: "ok", isNew: false, hosts: [] };
+const LOST: LeaseEndResult = { outcome: "lost", isNew: false, lanes: [] };
+const CANCELLED: LeaseEndResult = { outcome: "cancelled", isNew: false, lanes: [] };
+const ENDED_BEFORE: LeaseEndResult = { outcome: "ok", isNew: false, lanes: [] };
 
 function endWrites(connection: Connection, { changes, revive }: LeaseChanges) {
   const find = connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE);
   const endLease = connection.prepare<[object]>(END_LEASE);
   const { finish, retry, requeue } = runEnds(connection, changes);
 
-  function endRun(run: Run, { sequel }: LeaseEnd): readonly string[] {
+  function endRun(run: Run, { sequel }: LeaseEnd): readonly LaneRef[] {
     switch (sequel.kind) {
       case "finish":
         return finish(run, sequel);
@@ -264,7 +265,7 @@ function endWrites(connection: Connection, { changes, revive }: LeaseChanges) {
     return {
       outcome: "ok",
       isNew: true,
-      hosts: isInPlace ? [] : endRun({ seq, accountSeq }, order),
+      lanes: isInPlace ? [] : endRun({ seq, accountSeq }, order),
     };
   }
 

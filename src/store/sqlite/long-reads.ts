@@ -1,4 +1,5 @@
 import { accountOverviewReads } from "./account-overviews.ts";
+import { laneReads } from "./attempt-claims.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { heldWorkReads } from "./holds.ts";
@@ -31,6 +32,7 @@ export function longReads(connection: Connection) {
     ...allWaitingReads(connection),
     ...trafficReads(connection),
     ...hostTrafficReads(connection),
+    ...laneReads(connection),
     ...accountOverviewReads(connection),
     ...heldWorkReads(connection),
     ...tableCheckReads(connection),

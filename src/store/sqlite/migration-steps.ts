@@ -251,7 +251,11 @@ const HOLDS_TO_7 = `
   INSERT INTO hold_changes (account_seq) SELECT seq FROM accounts WHERE disabled_at IS NOT NULL;`;
 
 // A lane is of an account at a host.
-const LANES_TO_7 = ``;
+const LANES_TO_7 = `
+  ALTER TABLE attempts ADD COLUMN account_seq INTEGER NOT NULL DEFAULT 0;
+  DROP INDEX attempts_due;
+  UPDATE attempts SET account_seq = coalesce((SELECT account_seq FROM tasks WHERE seq = task_seq), 0);
+  CREATE INDEX attempts_due ON attempts (account_seq, host, retry, due_at) WHERE started_at IS NULL;`;
 
 const TO_7 = [QUOTAS_TO_7, QUEUE_TO_7, HOLDS_TO_7, LANES_TO_7].join("\n");
 

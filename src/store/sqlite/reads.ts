@@ -1,6 +1,6 @@
 import { accessRequestReads } from "./access-requests.ts";
 import { accountReads } from "./accounts.ts";
-import { attemptClaimReads } from "./attempt-claims.ts";
+import { attemptClaimReads, laneReads } from "./attempt-claims.ts";
 import { clockReads } from "./clock-readings.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryReads } from "./deliveries.ts";
@@ -8,6 +8,7 @@ import { operatorReads } from "./delivery-log.ts";
 import { holdReads } from "./holds.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
 import { leaseReads } from "./leases.ts";
+import { provenLaneReads } from "./proven-lanes.ts";
 import { accountWaitingReads } from "./queue-sample.ts";
 import { readyListReads } from "./ready-list.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
@@ -35,6 +36,8 @@ export function allReads(reader: Connection) {
     ...sessionReads(reader),
     ...idempotencyReads(reader),
     ...attemptClaimReads(reader),
+    ...laneReads(reader),
+    ...provenLaneReads(reader),
     ...deliveryReads(reader),
     ...operatorReads(reader),
     ...redeliveryOrderReads(reader),

@@ -1,5 +1,5 @@
 import type { DeliveryFilter, DeliveryKind, EndedDeliveryState } from "../../domain/delivery.ts";
-import type { RedeliveryOrder, RedeliveryRequest, RedeliveryStep } from "../store.ts";
+import type { LaneRef, RedeliveryOrder, RedeliveryRequest, RedeliveryStep } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { seriesStarter } from "./deliveries.ts";
@@ -48,8 +48,7 @@ export const STEP_END = `
 
 /** What ended after the order was given is not part of it, also when its attempt began before. */
 export const SELECT_ORDERED = `
-  SELECT a.seq, a.task_seq, a.kind, a.host, d.state,
-    (SELECT account_seq FROM tasks WHERE seq = a.task_seq) AS account_seq
+  SELECT a.seq, a.task_seq, a.kind, a.host, d.state, a.account_seq
   FROM ${NEWEST_ATTEMPTS}
   WHERE a.ended_at <= @createdAt AND d.state <> 'open' AND ${passes("a")}
   ORDER BY a.seq
@@ -99,7 +98,7 @@ interface OrderCancel {
   readonly now: number;
 }
 
-const NOTHING_LEFT: RedeliveryStep = { hosts: [], redelivered: 0, isDone: true };
+const NOTHING_LEFT: RedeliveryStep = { lanes: [], redelivered: 0, isDone: true };
 
 /** The writes on redelivery orders. Each runs inside the transaction of its batch. */
 export function redeliveryOrderWrites(connection: Connection, changes: BatchChanges) {
@@ -137,9 +136,13 @@ export function redeliveryOrderWrites(connection: Connection, changes: BatchChan
       const isDone = examined >= order.last_attempt_seq;
       const redelivered = found.length;
       advance.run({ id, examined, redelivered, endedAt: isDone ? now : null });
-      return { hosts: [...new Set(found.map(({ host }) => host))], redelivered, isDone };
+      return { lanes: found.map(toLaneRef), redelivered, isDone };
     },
   };
+}
+
+function toLaneRef({ account_seq: accountId, host }: OrderedRow): LaneRef {
+  return { accountId, host };
 }
 
 function orderSearch(connection: Connection): (order: OrderRow, max: number) => StepFindings {

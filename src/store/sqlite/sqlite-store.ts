@@ -210,11 +210,11 @@ class SqliteStore implements Store {
   claimAttempts: Store["claimAttempts"] = async (claim) => {
     const weight = claim.lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0);
     const options = { weight, mayShed: false };
-    const { started, lanes } = await this.#commit.submit("claimAttempts", claim, options);
+    const { started, lanes, held } = await this.#commit.submit("claimAttempts", claim, options);
     const attempts = await this.#readStarted(started);
     // Whose they are the writer does not look up.
     this.#commit.tell([...new Set(attempts.map(({ accountId }) => accountId))]);
-    return { attempts, lanes };
+    return { attempts, lanes, held };
   };
   recordAttempt: Store["recordAttempt"] = (record) =>
     this.#commit.submit(
@@ -223,7 +223,12 @@ class SqliteStore implements Store {
       ENGINE_WRITE,
     );
 
-  listLanes: Store["listLanes"] = () => this.#read((reads) => reads.listLanes());
+  listLanes: Store["listLanes"] = (of) =>
+    of.accountId === "all"
+      ? this.#read((reads) => reads.listLanes(of))
+      : this.#readLong("listLanes", of);
+  listProvenLanes: Store["listProvenLanes"] = (query) =>
+    this.#read((reads) => reads.listProvenLanes(query));
   listInFlight: Store["listInFlight"] = () => this.#read((reads) => reads.listInFlight());
   redeliver: Store["redeliver"] = (order) =>
     this.#commit.submit("redeliver", order, { weight: 2, mayShed: true });

@@ -1,4 +1,4 @@
-import type { ClaimedTask, RunEnd, TaskClaim, TaskFinish } from "../store.ts";
+import type { ClaimedTask, LaneRef, RunEnd, TaskClaim, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { textBytes } from "./task-bytes.ts";
@@ -24,7 +24,8 @@ export const OPEN_DELIVERIES = `
   UPDATE deliveries SET state = 'open' WHERE task_seq = ? AND state = 'waiting'`;
 
 const INSERT_FIRST_ATTEMPT = `
-  INSERT INTO attempts (task_seq, kind, number, retry, host, due_at) VALUES (?, ?, 1, 0, ?, ?)`;
+  INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
+  VALUES (?, ?, ?, 1, 0, ?, ?)`;
 
 export const RETRY_TASK = `
   UPDATE tasks
@@ -126,7 +127,7 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
       return claimInTurn(claim);
     },
 
-    finishTask(end: TaskFinish): readonly string[] {
+    finishTask(end: TaskFinish): readonly LaneRef[] {
       const run = findRunning.get(end.seq);
       return run === undefined ? [] : finish(run, end);
     },
@@ -174,17 +175,18 @@ export function runEnds(connection: Connection, { counts, traffic }: BatchChange
   const retry = connection.prepare(RETRY_TASK);
   const requeue = connection.prepare(REQUEUE_TASK);
 
-  function startDeliveries(seq: number, dueAt: number): readonly string[] {
+  function startDeliveries({ seq, accountSeq }: Run, dueAt: number): readonly LaneRef[] {
     const waiting = waitingDeliveries.all(seq);
     if (waiting.length === 0) return [];
     openDeliveries.run(seq);
-    for (const { kind, host } of waiting) insertAttempt.run(seq, kind, host, dueAt);
-    return waiting.map(({ host }) => host);
+    for (const { kind, host } of waiting) insertAttempt.run(accountSeq, seq, kind, host, dueAt);
+    return waiting.map(({ host }) => ({ accountId: accountSeq, host }));
   }
 
   return {
-    /** Answers the hosts that now have an attempt due. */
-    finish({ seq, accountSeq }: Run, end: RunEnd): readonly string[] {
+    /** Answers the lanes that now have an attempt due. */
+    finish(run: Run, end: RunEnd): readonly LaneRef[] {
+      const { seq, accountSeq } = run;
       const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;
       finish.run({ seq, state, code, endedAt, expiresAt, eraseAt });
       counts.move(accountSeq, "running", state);
@@ -192,7 +194,7 @@ export function runEnds(connection: Connection, { counts, traffic }: BatchChange
       counts.add(accountSeq, "bytes", textBytes(resultText, errorText));
       traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
       insertResult.run(seq, resultText, errorText);
-      return startDeliveries(seq, endedAt);
+      return startDeliveries(run, endedAt);
     },
 
     retry({ seq, accountSeq }: Run, startAt: number): void {

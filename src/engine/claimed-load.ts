@@ -1,0 +1,45 @@
+import type { ClaimedAttempt, Lane, LaneRef } from "../store/store.ts";
+import type { AttemptClass, Load } from "./lane-places.ts";
+
+/** What claimed attempts hold, and what a claim says is left. */
+
+/** How large the body is, or more. */
+export function bytesOf({ task }: ClaimedAttempt): number {
+  return (task.inputText?.length ?? 0) + (task.resultText?.length ?? 0);
+}
+
+/** Whether it is a first attempt. */
+export function classOf({ retry }: { readonly retry: number }): AttemptClass {
+  return retry === 0 ? "fresh" : "retries";
+}
+
+/** Nothing. */
+export const NO_LOAD: Load = { fresh: 0, retries: 0, bytes: 0 };
+
+/** What attempts hold, by the name of their lane. */
+export function loadByLane(attempts: readonly ClaimedAttempt[]): ReadonlyMap<string, Load> {
+  const loads = new Map<string, Load>();
+  for (const attempt of attempts) {
+    const load = loads.get(keyOf(attempt)) ?? NO_LOAD;
+    const of = classOf(attempt);
+    const bytes = load.bytes + bytesOf(attempt);
+    loads.set(keyOf(attempt), { ...load, [of]: load[of] + 1, bytes });
+  }
+  return loads;
+}
+
+/** A name for a lane that no other has. */
+export function keyOf({ accountId, host }: LaneRef): string {
+  return `${accountId} ${host}`;
+}
+
+/** A lane with nothing scheduled. */
+export function nothingLeft({ accountId, host }: LaneRef): Lane {
+  return { accountId, host, freshDueAt: null, retryDueAt: null };
+}
+
+/** A lane after the wall clock was set by so many milliseconds. */
+export function movedLane({ freshDueAt, retryDueAt, ...lane }: Lane, byMs: number): Lane {
+  const moved = (dueAt: number | null): number | null => (dueAt === null ? null : dueAt + byMs);
+  return { ...lane, freshDueAt: moved(freshDueAt), retryDueAt: moved(retryDueAt) };
+}

@@ -1,0 +1,50 @@
+import type { LaneRef, ProvenQuery } from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { HOUR_MS } from "./traffic-tally.ts";
+
+export const LIST_SENDING_ACCOUNTS = `SELECT seq FROM accounts WHERE disabled_at IS NULL`;
+
+/**
+ * Where an account delivered something and was answered since: an attempt that nobody answered in the hour of the last
+ * delivery may have been after it. Of so many of the newest sums of an hour; the most used first.
+ */
+export const PROVEN_HOSTS = `
+  SELECT host
+  FROM (
+    SELECT host, at, succeeded FROM host_traffic
+    WHERE account_seq = @accountId AND at >= @from
+    ORDER BY at DESC
+    LIMIT @examined
+  ) AS t
+  WHERE succeeded > 0 AND NOT EXISTS (
+    SELECT 1 FROM host_failures AS f
+    WHERE f.account_seq = @accountId AND f.host = t.host
+      AND f.http_status IS NULL AND f.ended_at >= t.at
+  )
+  GROUP BY host
+  ORDER BY sum(succeeded) DESC, host
+  LIMIT @max`;
+
+// Sums that are read for each host that is asked for: most hosts have one in several hours.
+const EXAMINED_PER_HOST = 4;
+
+/** The read on which hosts answered before a start. */
+export function provenLaneReads(connection: Connection) {
+  const listAccounts = connection.prepare<[], number>(LIST_SENDING_ACCOUNTS).pluck();
+  const provenHosts = connection.prepare<[object], string>(PROVEN_HOSTS).pluck();
+
+  return {
+    listProvenLanes({ since, max }: ProvenQuery): readonly LaneRef[] {
+      const accounts = listAccounts.all();
+      const each = Math.ceil(max / Math.max(1, accounts.length));
+      const bounds = {
+        from: since - (since % HOUR_MS),
+        max: each,
+        examined: EXAMINED_PER_HOST * each,
+      };
+      return accounts.flatMap((accountId) =>
+        provenHosts.all({ accountId, ...bounds }).map((host) => ({ accountId, host })),
+      );
+    },
+  };
+}
