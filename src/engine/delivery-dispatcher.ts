@@ -270,7 +270,8 @@ export class DeliveryDispatcher {
       // Judged again at every attempt: the rules may be stricter now, and the row may have been tampered with.
       const verdict = judgeWebhookUrl(attempt.url, urlPolicy());
       if (verdict.kind === "refused") return toRefused(attempt.host, verdict);
-      return await sender.send({ ...webhookRequest(attempt), target: verdict.target });
+      const { accountId } = attempt;
+      return await sender.send({ ...webhookRequest(attempt), target: verdict.target, accountId });
     } catch (error) {
       // One task that cannot be put into a request must not keep all others from being sent.
       log.error({ err: error, host: attempt.host }, "an attempt could not be made");

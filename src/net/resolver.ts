@@ -4,6 +4,7 @@ import type { Clock } from "../domain/clock.ts";
 import { toDialOrder } from "./dial-order.ts";
 import { openHostsFile, watchFile } from "./hosts-file.ts";
 import type { HostsFile } from "./hosts-file.ts";
+import { LookUpTurns } from "./look-up-turns.ts";
 
 /** What a name resolves to. A failure is one of a few fixed phrases, safe to show. */
 export type Resolution =
@@ -14,11 +15,18 @@ export type Resolution =
 export interface Resolver {
   /**
    * Resolves `host` (lower case, punycode) to all its addresses, none twice, as {@link toDialOrder} has
-   * them. Never rejects. Settles as soon as `signal` is aborted; a look-up that others share goes on for them.
+   * them. Never rejects. Settles as soon as `signal` is aborted, also while it waits for its turn; a look-up that others
+   * share goes on for them.
    */
-  resolve(host: string, options: { readonly signal: AbortSignal }): Promise<Resolution>;
+  resolve(host: string, options: ResolveOptions): Promise<Resolution>;
   /** Ends what is under way; every later question fails. To be called when nothing is sent any more. */
   close(): void;
+}
+
+export interface ResolveOptions {
+  readonly signal: AbortSignal;
+  /** Whose turn it takes; the daemon's own unless told. */
+  readonly accountId?: number;
 }
 
 export interface ResolverOptions {
@@ -55,6 +63,8 @@ export function createResolver(options: ResolverOptions): Resolver {
 interface LookUp {
   readonly startedAt: number;
   readonly resolution: Promise<Resolution>;
+  /** Gives its place back. */
+  end: (() => void) | null;
 }
 
 class FreshResolver implements Resolver {
@@ -63,6 +73,7 @@ class FreshResolver implements Resolver {
   readonly #servers: readonly string[] | undefined;
   readonly #haveServersChanged: () => boolean;
   readonly #lookUps = new Map<string, LookUp>();
+  readonly #turns = new LookUpTurns();
   #dns: DnsResolver;
   #isClosed = false;
 
@@ -77,11 +88,22 @@ class FreshResolver implements Resolver {
     this.#dns = openDns(servers);
   }
 
-  async resolve(host: string, { signal }: { readonly signal: AbortSignal }): Promise<Resolution> {
+  async resolve(host: string, { signal, accountId }: ResolveOptions): Promise<Resolution> {
     if (this.#isClosed || signal.aborted) return CUT_SHORT;
     const listed = this.#listed(host);
     if (listed.length > 0) return toResolution(listed);
-    return await untilAborted(this.#lookUp(host), signal);
+    const young = this.#youngLookUp(host);
+    if (young !== null) return await untilAborted(young.resolution, signal);
+    const end = await this.#turns.take(accountId ?? null, signal);
+    if (end === null || signal.aborted || this.#isClosed) {
+      end?.();
+      return CUT_SHORT;
+    }
+    const lookUp = this.#youngLookUp(host) ?? this.#begin(host);
+    // Who joins one of another's gives its place back at once.
+    if (lookUp.end === null) lookUp.end = end;
+    else end();
+    return await untilAborted(lookUp.resolution, signal);
   }
 
   close(): void {
@@ -96,17 +118,24 @@ class FreshResolver implements Resolver {
     return ["127.0.0.1", "::1"];
   }
 
-  #lookUp(host: string): Promise<Resolution> {
-    const now = this.#clock.monotonic();
+  #youngLookUp(host: string): LookUp | null {
     const shared = this.#lookUps.get(host);
-    if (shared !== undefined && now - shared.startedAt < SHARED_MS_MAX) return shared.resolution;
+    const isYoung =
+      shared !== undefined && this.#clock.monotonic() - shared.startedAt < SHARED_MS_MAX;
+    return isYoung ? shared : null;
+  }
+
+  #begin(host: string): LookUp {
     if (this.#haveServersChanged()) this.#dns = openDns(this.#servers);
-    const lookUp: LookUp = { startedAt: now, resolution: lookUpBoth(host, this.#dns) };
+    const startedAt = this.#clock.monotonic();
+    const resolution = lookUpBoth(host, this.#dns);
+    const lookUp: LookUp = { startedAt, resolution, end: null };
     this.#lookUps.set(host, lookUp);
-    void lookUp.resolution.then(() => {
+    void resolution.then(() => {
+      lookUp.end?.();
       if (this.#lookUps.get(host) === lookUp) this.#lookUps.delete(host);
     });
-    return lookUp.resolution;
+    return lookUp;
   }
 }
 

@@ -23,6 +23,8 @@ export interface SendRequest {
   readonly method: "POST" | "GET";
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array | null;
+  /** Whose turn its look-up takes; the daemon's own unless told. */
+  readonly accountId?: number;
 }
 
 /** Sends webhooks: the only part of the program that opens connections for them. */
@@ -109,7 +111,7 @@ class WebhookSender implements Sender {
   }
 
   async #attempt(request: SendRequest, attempt: OpenAttempt): Promise<AttemptResult> {
-    const vetted = await this.#vet(request.target, attempt);
+    const vetted = await this.#vet(request, attempt);
     if (vetted.kind === "end") return vetted.result;
     const kept = this.#takeKept(request.target, vetted.value);
     if (kept !== null) {
@@ -127,10 +129,11 @@ class WebhookSender implements Sender {
 
   /** The addresses that this attempt may use, in the order to try them; at least one. */
   async #vet(
-    target: WebhookTarget,
+    request: SendRequest,
     attempt: OpenAttempt,
   ): Promise<Step<readonly [string, ...string[]]>> {
-    const resolved = target.isAddress ? [target.host] : await this.#resolve(target.host, attempt);
+    const { target } = request;
+    const resolved = target.isAddress ? [target.host] : await this.#resolve(request, attempt);
     if (!isList(resolved)) return { kind: "end", result: resolved };
     const verdict = judgeAddresses(target, resolved, this.#deps.policy());
     if (verdict.kind === "refused") {
@@ -142,10 +145,17 @@ class WebhookSender implements Sender {
     return { kind: "done", value: [first, ...others] };
   }
 
-  async #resolve(host: string, attempt: OpenAttempt): Promise<readonly string[] | AttemptResult> {
+  async #resolve(
+    { target, accountId }: SendRequest,
+    attempt: OpenAttempt,
+  ): Promise<readonly string[] | AttemptResult> {
     const { resolver } = this.#deps;
     const { signal } = attempt;
-    const resolution = await attempt.timed("dns", () => resolver.resolve(host, { signal }));
+    const owner = accountId === undefined ? {} : { accountId };
+    // The wait for a turn counts: a delivery is what is answered within the attempt's time, resolving the name included.
+    const resolution = await attempt.timed("dns", () =>
+      resolver.resolve(target.host, { signal, ...owner }),
+    );
     if (signal.aborted) return attempt.wasCut();
     return resolution.kind === "failed" ? attempt.failed(resolution.error) : resolution.addresses;
   }

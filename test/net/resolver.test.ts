@@ -251,6 +251,28 @@ test("localhost is loopback without a name server, unless the hosts file says ot
   assert.deepEqual(plain.dns.questions, []);
 });
 
+test("names of one account that nobody answers for do not hold up another's", async (t) => {
+  const { dns, resolver } = await setUp(t);
+  const stop = new AbortController();
+  const names = Array.from({ length: 200 }, (_, i) => `silent-${i}.example.com`);
+  for (const name of names) dns.script(name, { A: { kind: "silence" }, AAAA: { kind: "silence" } });
+  dns.script(NAME, { A: addresses("192.0.2.1") });
+  const hanging = names.map((name) =>
+    resolver.resolve(name, { signal: stop.signal, accountId: 1 }),
+  );
+
+  const answer = await resolver.resolve(NAME, {
+    signal: new AbortController().signal,
+    accountId: 2,
+  });
+
+  assert.deepEqual(answer, { kind: "addresses", addresses: ["192.0.2.1"] });
+  const asked = new Set(dns.questions.map(({ name }) => name));
+  assert.ok(asked.size <= 97, `${asked.size} names were asked for`);
+  stop.abort();
+  for (const each of await Promise.all(hanging)) assert.equal(each.kind, "failed");
+});
+
 test("closing ends what is under way and refuses what comes after", async (t) => {
   const { dns, resolver, resolve } = await setUp(t);
   dns.script(NAME, { A: { kind: "silence" }, AAAA: { kind: "silence" } });
