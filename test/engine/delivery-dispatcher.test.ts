@@ -12,6 +12,8 @@ import {
   type ClaimedAttempt,
   type ClaimedAttempts,
   type Lane,
+  type LaneRef,
+  type LaneShare,
 } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { newAttemptResult } from "../helpers/store.ts";
@@ -55,21 +57,26 @@ function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt {
 }
 
 /** A dispatcher whose store and sender answer when the test says so. */
-function setUp() {
+function setUp(proven: readonly LaneRef[] = []) {
   const clock = createFakeClock({ now: NOW });
   const watch = new ClockWatch(clock);
   const claims = calls<number, ClaimedAttempts>();
   const records = calls<AttemptRecord, void>();
   const shifts = calls<{ after: number; by: number }, number>();
   const sends = calls<string, AttemptResult>();
+  const shares: LaneShare[] = [];
+  const reads = calls<number | "all", readonly Lane[]>();
   const hastened: unknown[] = [];
   const store: DeliveryQueue = {
-    claimAttempts: ({ now }) => claims.call(now),
+    claimAttempts: ({ lanes, now }) => {
+      shares.push(...lanes);
+      return claims.call(now);
+    },
     recordAttempt: (record) => records.call(record),
     shiftTimes: (shift) => shifts.call(shift),
     hastenAttempts: async (bounds) => hastened.push(bounds),
-    listLanes: () => Promise.resolve([]),
-    listProvenLanes: () => Promise.resolve([]),
+    listLanes: ({ accountId }) => reads.call(accountId),
+    listProvenLanes: () => Promise.resolve(proven),
     listInFlight: () => Promise.resolve([]),
   };
   const allow = parseAllowList([HOST]);
@@ -84,12 +91,24 @@ function setUp() {
     },
     urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
     health: { noteAttempt() {} },
-    limits: { inFlightMax: 8, inFlightPerHostMax: 2 },
+    limits: { inFlightMax: 64, inFlightPerHostMax: 8 },
     retryAfterMs: [MINUTE],
     failed: (error) => faults.push(error),
   });
   watch.watch((byMs) => void dispatcher.clockWasSet(byMs));
-  return { clock, watch, dispatcher, claims, records, shifts, sends, hastened, faults };
+  return {
+    clock,
+    watch,
+    dispatcher,
+    claims,
+    records,
+    shifts,
+    sends,
+    reads,
+    shares,
+    hastened,
+    faults,
+  };
 }
 
 interface Call<Argument, Value> {
@@ -229,4 +248,101 @@ test("an attempt whose request cannot be made has failed, and stops nothing else
   (await records.next()).resolve();
   await dispatcher.quiet();
   assert.deepEqual(faults, []);
+});
+
+test("nothing of an account that is held is claimed, until it is resumed and its lanes are read again", async () => {
+  const { clock, dispatcher, claims, records, sends, reads } = setUp();
+  dispatcher.wake([LANE]);
+  (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], held: [] });
+  const send = await sends.next();
+  dispatcher.hold([1]);
+  dispatcher.wake([LANE]);
+  assert.deepEqual([...dispatcher.held], [1]);
+
+  // What is in flight goes to its end, and what follows from it waits as well.
+  send.resolve(newAttemptResult());
+  (await records.next()).resolve();
+  await dispatcher.quiet();
+  clock.advance(MINUTE);
+  dispatcher.pump();
+  assert.deepEqual([claims.waiting, dispatcher.isIdle()], [0, true]);
+
+  const resumed = dispatcher.resume([1]);
+  const read = await reads.next();
+  assert.equal(read.argument, 1);
+  read.resolve([lane({ retryDueAt: NOW + MINUTE })]);
+  await resumed;
+  assert.deepEqual([...dispatcher.held], []);
+  (await claims.next()).resolve(EMPTY);
+  await dispatcher.quiet();
+});
+
+test("an account that the store calls disabled at a claim is held, and the others go on", async () => {
+  const { dispatcher, claims } = setUp();
+  dispatcher.wake([LANE, { accountId: 2, host: HOST }]);
+  const left = [lane(), lane({ accountId: 2, freshDueAt: NOW })];
+  (await claims.next()).resolve({ attempts: [], lanes: left, held: [1] });
+
+  assert.equal(claims.waiting, 0);
+  (await claims.next()).resolve({ attempts: [], lanes: [lane({ accountId: 2 })], held: [] });
+  await dispatcher.quiet();
+  assert.deepEqual([...dispatcher.held], [1]);
+  dispatcher.wake([LANE]);
+  assert.equal(claims.waiting, 0);
+});
+
+test("a claim that called an account disabled does not hold it when it was resumed meanwhile", async () => {
+  const { dispatcher, claims, reads } = setUp();
+  dispatcher.wake([LANE]);
+  const claim = await claims.next();
+  const resumed = dispatcher.resume([1]);
+  (await reads.next()).resolve([lane({ freshDueAt: NOW })]);
+  await resumed;
+  claim.resolve({ attempts: [], lanes: [lane()], held: [1] });
+
+  (await claims.next()).resolve(EMPTY);
+  await dispatcher.quiet();
+  assert.deepEqual([...dispatcher.held], []);
+});
+
+test("lanes that were read while the clock was set are read again", async () => {
+  const { clock, watch, dispatcher, claims, reads, shifts } = setUp();
+  dispatcher.hold([1]);
+  const resumed = dispatcher.resume([1]);
+  const read = await reads.next();
+  clock.step(HOUR);
+  watch.now();
+  read.resolve([lane({ freshDueAt: NOW })]);
+  (await shifts.next()).resolve(1);
+  (await reads.next()).resolve([lane({ freshDueAt: NOW + HOUR })]);
+  await resumed;
+
+  (await claims.next()).resolve(EMPTY);
+  await dispatcher.quiet();
+});
+
+test("who answered before a start has a wide lane after it", async () => {
+  const { dispatcher, claims, reads, shares } = setUp([LANE]);
+  const recovered = dispatcher.recover();
+  (await reads.next()).resolve([
+    lane({ freshDueAt: NOW }),
+    lane({ accountId: 2, freshDueAt: NOW }),
+  ]);
+  await recovered;
+
+  dispatcher.pump();
+
+  (await claims.next()).resolve({
+    attempts: [],
+    lanes: [lane(), lane({ accountId: 2 })],
+    held: [],
+  });
+  await dispatcher.quiet();
+  assert.deepEqual(
+    shares.map(({ accountId, fresh }) => [accountId, fresh]),
+    [
+      [1, 7],
+      [2, 1],
+    ],
+  );
 });
