@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { createGate, startReceiver, type Receiver } from "../helpers/receiver.ts";
@@ -30,6 +30,18 @@ async function start(t: TestContext, webhooks = ""): Promise<Parts> {
 
 async function post({ daemon }: Parts, url: string, count: number): Promise<void> {
   await daemon.post(Array.from({ length: count }, () => ({ postback_url: url })));
+}
+
+/** As {@link post}, for an account that nobody has heard of before. */
+async function postAsOther({ daemon }: Parts, url: string, count: number): Promise<void> {
+  const { key } = await createTestAccount(daemon.file, "other");
+  const tasks = Array.from({ length: count }, () => ({ postback_url: url }));
+  const answer = await daemon.call("/v1/tasks/task_post", {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(tasks),
+  });
+  assert.equal(answer.status, 200);
 }
 
 /** Ends the daemon: what still hangs is broken off. */
@@ -91,6 +103,41 @@ test("many hosts that hang together leave places for one that answers", async (t
   await works.waitFor(51);
   const held = hanging.reduce((sum, { requests }) => sum + requests.length, 0);
   assert.ok(held <= 12, `${held} places are held of 16`);
+});
+
+test("many hosts of one account that hang leave places for another's first webhook to a new host", async (t) => {
+  const parts = await start(t, "max_in_flight = 16");
+  const hanging = await Promise.all(
+    Array.from({ length: 30 }, (_each, index) =>
+      startReceiver(t, { host: `127.0.1.${index + 1}`, reply: { kind: "hang" } }),
+    ),
+  );
+  await parts.daemon.post(hanging.map((each) => ({ postback_url: each.url() })));
+  await Promise.race(hanging.map((each) => each.waitFor(1)));
+  const works = await neighbour(t);
+
+  await postAsOther(parts, works.url(), 5);
+
+  await works.waitFor(5);
+  const held = hanging.reduce((sum, { requests }) => sum + requests.length, 0);
+  assert.ok(held <= 8, `${held} places are held of 16`);
+});
+
+test("what hangs of one account at a host does not hold up another's at the same host", async (t) => {
+  const parts = await start(t);
+  const shared = await startReceiver(t);
+  await post(parts, shared.url(), 1);
+  await parts.daemon.daemon.idle();
+  shared.answer({ kind: "hang" });
+  await post(parts, shared.url("/hangs"), 100);
+  await shared.waitFor(1 + 28);
+  shared.answer({ kind: "status", status: 200 });
+
+  await postAsOther(parts, shared.url("/works"), 50);
+
+  const requests = await shared.waitFor(1 + 28 + 50);
+  const hanging = requests.filter(({ url }) => url === "/hangs");
+  assert.equal(hanging.length, 28);
 });
 
 for (const [what, reply] of [
