@@ -474,6 +474,33 @@ test("brings a file of the sixth version to the schema of a new one, and counts 
   assert.equal(await bytesOf(3), 0);
 });
 
+test("what a file of the sixth version has scheduled stands in the lanes of its accounts", async (t) => {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: SIXTH_SCHEMA, version: 6, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1), ('bob', 's', 1);
+    INSERT INTO tasks (id, account_seq, state, status_code, created_at, completed_at, data_text)
+    VALUES ('a', 1, 'completed', 20000, ${T0}, ${T0}, '{}'), ('b', 2, 'completed', 20000, ${T0}, ${T0}, '{}');
+    INSERT INTO deliveries (task_seq, kind, url, host, state)
+    SELECT seq, 'postback', 'https://a.example/', 'a.example', 'open' FROM tasks;
+    INSERT INTO attempts (task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome)
+    VALUES
+      (1, 'postback', 1, 0, 'a.example', ${T0}, ${T0}, ${T0}, 'failed'),
+      (1, 'postback', 2, 1, 'a.example', ${T0 + 60_000}, NULL, NULL, NULL),
+      (2, 'postback', 1, 0, 'a.example', ${T0}, NULL, NULL, NULL);`);
+  connection.close();
+
+  const store = await openTestStore(t, { file });
+
+  await assertLikeNew(t, file);
+  assert.deepEqual(await store.listLanes({ accountId: "all" }), [
+    { accountId: 1, host: "a.example", freshDueAt: null, retryDueAt: T0 + 60_000 },
+    { accountId: 2, host: "a.example", freshDueAt: T0, retryDueAt: null },
+  ]);
+});
+
 test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {
   const file = seedFirstVersion(t);
   const told: unknown[] = [];
