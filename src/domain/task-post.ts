@@ -25,6 +25,10 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 /** A tag is at most this many code points (contract §3). */
 export const TAG_LENGTH_MAX = 255;
 
+/** So many days ahead `start_at` may lie: a year, whichever it is. */
+export const START_AHEAD_DAYS_MAX = 366;
+
+const START_AHEAD_MS_MAX = START_AHEAD_DAYS_MAX * 24 * 3600 * 1000;
 const PRIORITY_MAX = 9;
 const NAME_LENGTH_MAX = 64;
 // Without the flag `i`, which JSON Schema does not have.
@@ -56,7 +60,7 @@ export const TASK_FIELD_SCHEMAS = {
   start_at: {
     type: ["string", "null"],
     format: "date-time",
-    description: "Not to run before this time.",
+    description: `Not to run before this time, at most ${START_AHEAD_DAYS_MAX} days ahead.`,
   },
   postback_url: {
     type: ["string", "null"],
@@ -86,20 +90,26 @@ class FieldFault extends Error {
   }
 }
 
+/** What a task is parsed with. */
+export interface ParseOptions {
+  /** The id that it gets. */
+  readonly id: string;
+  /** When it was posted. */
+  readonly now: number;
+  readonly rules: TaskRules;
+}
+
 /** Parses one element of task_post's body. Optional fields that are null count as absent. */
-export function parseTask(
-  posted: JsonObject,
-  { id, rules }: { readonly id: string; readonly rules: TaskRules },
-): ParsedTask {
+export function parseTask(posted: JsonObject, options: ParseOptions): ParsedTask {
   try {
-    return { kind: "accepted", task: acceptTask(posted, id, rules) };
+    return { kind: "accepted", task: acceptTask(posted, options) };
   } catch (fault) {
     if (!(fault instanceof FieldFault)) throw fault;
-    return { kind: "refused", task: refuseTask(posted, id, fault) };
+    return { kind: "refused", task: refuseTask(posted, options.id, fault) };
   }
 }
 
-function acceptTask(posted: JsonObject, id: string, rules: TaskRules): NewTask {
+function acceptTask(posted: JsonObject, { id, now, rules }: ParseOptions): NewTask {
   for (const name of Object.keys(posted)) if (!KNOWN.has(name)) throw new FieldFault(name, null);
   const tag = parseTag(posted["tag"]);
   const values = { id, tag };
@@ -114,7 +124,7 @@ function acceptTask(posted: JsonObject, id: string, rules: TaskRules): NewTask {
     tag,
     marketplace: parseMarketplace(posted["marketplace"], rules.marketplaces),
     priority: parsePriority(posted["priority"]),
-    startAt: parseStartAt(posted["start_at"]),
+    startAt: parseStartAt(posted["start_at"], now),
     postback: postback === null ? null : toWebhook(postback),
     pingback: pingback === null ? null : toWebhook(pingback),
     dataText: dataText(posted, FIELDS, {
@@ -197,13 +207,21 @@ function parsePriority(value: unknown): number {
   throw new FieldFault("priority", `It must be a whole number from 0 to ${PRIORITY_MAX}.`);
 }
 
-function parseStartAt(value: unknown): number | null {
+function parseStartAt(value: unknown, now: number): number | null {
   if (value === undefined || value === null) return null;
   const timeMs = parseTime(value);
-  if (timeMs !== null) return timeMs;
+  if (timeMs === null) {
+    throw new FieldFault(
+      "start_at",
+      "It must be an RFC 3339 time, such as 2030-01-31T09:00:00.000Z.",
+    );
+  }
+  const latest = now + START_AHEAD_MS_MAX;
+  if (timeMs <= latest) return timeMs;
+  const until = timeText(latest);
   throw new FieldFault(
     "start_at",
-    "It must be an RFC 3339 time, such as 2030-01-31T09:00:00.000Z.",
+    `It may lie at most ${START_AHEAD_DAYS_MAX} days ahead: ${until} is the latest now.`,
   );
 }
 

@@ -7,6 +7,8 @@ import { parseBody, TASKS_READING } from "./body.ts";
 export interface PostedBody {
   readonly bytes: Uint8Array;
   readonly rules: TaskRules;
+  /** When it was posted. */
+  readonly now: number;
   readonly tasksMax: number;
 }
 
@@ -21,7 +23,7 @@ export type PostedTasks =
 
 /** Parses all tasks of a body, each with an id of its own. Throws 40503 for what is no JSON. */
 export function parsePostedTasks(
-  { bytes, rules, tasksMax }: PostedBody,
+  { bytes, rules, now, tasksMax }: PostedBody,
   nextId: () => string,
 ): PostedTasks {
   const body = parseBody(bytes, TASKS_READING);
@@ -36,7 +38,7 @@ export function parsePostedTasks(
     const details = notObjects(elements, Array.isArray(body));
     return { kind: "refused", code: 40503, more: { details } };
   }
-  const tasks = objects.map((task) => parseTask(task, { id: nextId(), rules }));
+  const tasks = objects.map((task) => parseTask(task, { id: nextId(), now, rules }));
   return { kind: "tasks", tasks };
 }
 

@@ -5,6 +5,7 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
+import { farStart } from "../helpers/far-start.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { makeCertificate } from "../net/certificate.ts";
@@ -73,7 +74,7 @@ async function flags(t: TestContext, subject: Subject): Promise<void> {
       const program = subject.launch(t, [...START, ...words]);
       const client = await clientOf(t, { subject, program });
       const codeOf = async (postback_url: string): Promise<number> =>
-        only(await client.post({ postback_url, start_at: "2999-01-01T00:00:00Z" })).status_code;
+        only(await client.post({ postback_url, start_at: farStart() })).status_code;
 
       await client.run({ postback_url: receiver.url("/sent") });
       assert.equal((await receiver.next()).url, "/sent");

@@ -10,6 +10,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { createTestAccount, startTestDaemon, tempFolder } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
 import { listen, startReceiver } from "../helpers/receiver.ts";
 
@@ -167,8 +168,8 @@ test("says of a task without deliveries why nothing is sent", async (t) => {
   const url = "http://127.0.0.1:9/";
   const plain = await postOne(daemon, {});
   await daemon.daemon.idle();
-  const later = await postOne(daemon, { postback_url: url, start_at: "2999-01-01T00:00:00Z" });
-  const cancelled = await postOne(daemon, { postback_url: url, start_at: "2999-01-01T00:00:00Z" });
+  const later = await postOne(daemon, { postback_url: url, start_at: farStart() });
+  const cancelled = await postOne(daemon, { postback_url: url, start_at: farStart() });
   await daemon.call(`/v1/tasks/task_cancel/${cancelled}`, { method: "POST" });
   const refused = await postOne(daemon, { postback_url: "ftp://x/" });
   const unknown = await postOne(daemon, { "\u001b[31m": 1 });

@@ -8,6 +8,7 @@ import { parseJsonText } from "../../src/domain/json.ts";
 import { parseTask, type JsonObject, type TaskRules } from "../../src/domain/task-post.ts";
 import type { NewTask, RefusedTask } from "../../src/domain/task.ts";
 
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const ID = "018e2f1c-0a00-7abc-8def-0123456789ab";
 
 const RULES: TaskRules = {
@@ -21,7 +22,7 @@ function parse(body: string | JsonObject, rules = RULES) {
   const document = parseJsonText(typeof body === "string" ? body : JSON.stringify(body));
   assert(document.kind === "json", "the body of the test is no JSON");
   // Elements that are no objects are refused before a task is parsed.
-  return parseTask(document.value as JsonObject, { id: ID, rules });
+  return parseTask(document.value as JsonObject, { id: ID, now: NOW, rules });
 }
 
 /** The task of a body that must be accepted; a type is given unless it names one. */
@@ -265,7 +266,9 @@ describe("start_at", () => {
     "2030-01-31T09:00:00-23:59": "2030-02-01T08:59:00.000Z",
     "2028-02-29T00:00:00Z": "2028-02-29T00:00:00.000Z",
     "2000-01-01T00:00:00Z": "2000-01-01T00:00:00.000Z",
-    "9999-12-31T23:59:59.999Z": "9999-12-31T23:59:59.999Z",
+    // 366 days after the post, to the millisecond.
+    "2031-02-01T09:00:00.000Z": "2031-02-01T09:00:00.000Z",
+    "2031-02-01T10:00:00.000999+01:00": "2031-02-01T09:00:00.000Z",
   };
   for (const [text, utc] of Object.entries(good)) {
     test(`may be ${text}, and is shown in UTC with milliseconds`, () => {
@@ -289,6 +292,14 @@ describe("start_at", () => {
   for (const text of bad) {
     test(`may not be ${JSON.stringify(text)}`, () => {
       assertNames(refused({ start_at: text }), "start_at", /RFC 3339 time, such as 2030-/);
+    });
+  }
+
+  for (const text of ["2031-02-01T09:00:00.001Z", "9999-12-31T23:59:59.999Z"]) {
+    test(`may not be more than 366 days ahead: ${text}`, () => {
+      const latest =
+        /It may lie at most 366 days ahead: 2031-02-01T09:00:00\.000Z is the latest now\.$/;
+      assertNames(refused({ start_at: text }), "start_at", latest);
     });
   }
 

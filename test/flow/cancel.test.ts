@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { createDaemon } from "postbackd";
 
+import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { KINDS } from "./run-kinds.ts";
@@ -23,7 +24,7 @@ for (const [name, makeKind] of Object.entries(KINDS)) {
     const running = await client.post(task);
     const run = await kind.next(daemon);
     const queued = await client.post(task);
-    const delayed = await client.post({ ...task, start_at: "2099-01-01T00:00:00Z" });
+    const delayed = await client.post({ ...task, start_at: farStart() });
     const last = await client.post(task);
     for (const id of [queued, delayed, running]) await client.cancel(id);
     await run.told("cancelled");

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { openDatabase } from "../../src/store/sqlite/connection.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
@@ -31,7 +32,7 @@ async function postGeneration(daemon: TestDaemon, receiverUrl: string): Promise<
     const rest = [
       { input, postback_url: receiverUrl, pingback_url: receiverUrl },
       { input, typo: 1 },
-      { input, start_at: "2099-01-01T00:00:00Z", postback_url: receiverUrl },
+      { input, start_at: farStart(NOW), postback_url: receiverUrl },
       { input, tag: "last" },
     ];
     const posted = await daemon.post([...tasks, ...rest]);
@@ -79,7 +80,7 @@ test("tasks that expire leave nothing behind, and the file stays as large as wha
 test("completed, failed, refused and cancelled tasks are kept to their expires_at and not past the next sweep", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: TOML });
-  const start = { start_at: "2099-01-01T00:00:00Z" };
+  const start = { start_at: farStart(NOW) };
   const { tasks } = await daemon.post([{ input: 1 }, { typo: 1 }, start, start]);
   const [done = "", refused = "", cancelled = "", waiting = ""] = tasks.map(({ id }) => id);
   await daemon.daemon.idle();

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { RESERVE_PLACES } from "../../src/http/connection-places.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { headerOf, openRaw, toBytes, type RawConnection } from "../helpers/raw-http.ts";
 import {
   ask,
@@ -160,7 +161,7 @@ test("does not count the time between two requests against the second", async (t
 
 test("does not end an answer that takes longer than the request may", async (t) => {
   const daemon = await start(t, 'header_timeout = "300ms"', 'request_timeout = "300ms"');
-  const { tasks } = await daemon.post([{ start_at: "2999-01-01T00:00:00.000Z" }]);
+  const { tasks } = await daemon.post([{ start_at: farStart() }]);
   const waiting = await openRaw(t, daemon.url);
   const target = `/v1/tasks/task_get/${tasks[0]?.id}`;
 

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
@@ -254,8 +255,8 @@ test("has nothing to list and nothing to send for a task that has not ended, was
   const receiver = await startReceiver(t);
   const daemon = await startTestDaemon(t);
   const postback_url = receiver.url();
-  const later = await postOne(daemon, { start_at: "9999-01-01T00:00:00Z", postback_url });
-  const cancelled = await postOne(daemon, { start_at: "9999-01-01T00:00:00Z", postback_url });
+  const later = await postOne(daemon, { start_at: farStart(), postback_url });
+  const cancelled = await postOne(daemon, { start_at: farStart(), postback_url });
   await daemon.call(`/v1/tasks/task_cancel/${cancelled}`, { method: "POST" });
   const refused = await postOne(daemon, { colour: "red", postback_url });
 

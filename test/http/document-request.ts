@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { newWebhookSecret } from "../../src/domain/account.ts";
 import { createTestAccount, type TestDaemon } from "../helpers/daemon.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { newTaskId } from "../helpers/store.ts";
 import type { DocumentedField, PlacedOperation } from "./api-document.ts";
 import { atStore } from "./session-requests.ts";
@@ -116,7 +117,7 @@ async function existing(
   if (name === "login") return newLogin(daemon, { isRotating: operationId === "finishRotation" });
   if (name === "request_id") return newRequestId(daemon);
   assert.equal(name, "id", "say here how to make one");
-  const later = { type: "echo", start_at: "9999-01-01T00:00:00Z" };
+  const later = { type: "echo", start_at: farStart() };
   // Nobody listens there, so that the record of its delivery has something to show.
   const ended = { type: "echo", postback_url: "http://127.0.0.1:9/hook" };
   const { tasks } = await daemon.post(state === "finished" ? ended : later);

@@ -12,6 +12,7 @@ import {
   registryRanges,
 } from "../domain/special-addresses.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import type { RawConnection, RawRequest } from "../helpers/raw-http.ts";
 import { ask, askOn, bearer, complaints, JSON_TYPE, posting } from "./answer.ts";
@@ -30,7 +31,7 @@ const SEED = 20_260_718;
 // In no URL but for its query, so that no line of the log may hold it.
 const QUERY_SECRET = "hook-query-s3cret";
 // A task that waits until then has its webhooks judged and stored, and none of them sent.
-const FAR = "9999-01-01T00:00:00Z";
+const FAR = farStart();
 
 /** A daemon that allows no target but public ones. */
 function startStrict(t: TestContext): Promise<TestDaemon> {

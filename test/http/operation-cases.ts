@@ -13,6 +13,7 @@ import {
   type TestDaemonOptions,
 } from "../helpers/daemon.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawConnection, RawRequest } from "../helpers/raw-http.ts";
 import { newTaskId } from "../helpers/store.ts";
@@ -62,7 +63,7 @@ const LEASE = { id: "01890a5d-ac96-774b-bcce-b302099a8057", lease_id: "x" };
  * account has all the keys that it may have, so createKey says that.
  */
 const SOUND: Readonly<Record<string, Sound>> = {
-  postTasks: { body: { type: "echo", input: 1, tag: "t", start_at: "9999-01-01T00:00:00Z" } },
+  postTasks: { body: { type: "echo", input: 1, tag: "t", start_at: farStart() } },
   getTask: {},
   listReadyTasks: {},
   listTasks: {},
@@ -227,7 +228,7 @@ function soundOf(name: string, { account: { login, key } }: Callers): Sound {
 }
 
 async function makeFixtures(daemon: TestDaemon): Promise<Made> {
-  const { tasks } = await daemon.post({ type: "echo", start_at: "9999-01-01T00:00:00Z" });
+  const { tasks } = await daemon.post({ type: "echo", start_at: farStart() });
   const id = tasks[0]?.id ?? "";
   // Cancelled, it may be cancelled again and again.
   await daemon.call(`/v1/tasks/task_cancel/${id}`, { method: "POST" });

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { ask, bearer, type Answer } from "./answer.ts";
 import { OPERATOR, operatorPost, signInOperator } from "./operator-requests.ts";
@@ -266,7 +267,7 @@ test("an account is listed with what it does", async (t) => {
   const { daemon, operator } = await start(t);
   await daemon.post([
     { type: "echo", input: 1 },
-    { type: "echo", start_at: "9999-01-01T00:00:00Z" },
+    { type: "echo", start_at: farStart() },
   ]);
   await daemon.daemon.idle();
   const { fields } = await operator.get("/accounts");

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
 import { signInOperator, type Operator, type ShownType } from "./operator-requests.ts";
 import { atStore } from "./session-requests.ts";
@@ -75,7 +76,7 @@ test("what waits and what runs is counted by type, with the age of what has wait
   const { clock, daemon, operator } = await start(t);
   const token = await createTestWorker(daemon.file, ["print"]);
   await daemon.post([{ type: "print" }, { type: "print" }, { type: "scan" }]);
-  await daemon.post({ type: "print", start_at: "9999-01-01T00:00:00Z" });
+  await daemon.post({ type: "print", start_at: farStart(NOW) });
   clock.advance(7000);
   await askAsWorker({ url: daemon.url, token }, "claim", { types: ["print"] });
   const counts = async (name: string) => {

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
 import { ask, askOn, bearer, complaints, posting, TASK_POST, taskGet, toAnswer } from "./answer.ts";
 
@@ -112,7 +113,7 @@ test("a client that reads nothing of its answers is cut off after limits.send_ti
 test("an answer that is waited for longer than limits.send_timeout is not cut off", async (t) => {
   const toml = '[limits]\nsend_timeout = "200ms"\n';
   const daemon = await startTestDaemon(t, { toml });
-  const { tasks } = await daemon.post([{ start_at: "2999-01-01T00:00:00.000Z" }]);
+  const { tasks } = await daemon.post([{ start_at: farStart() }]);
   const connection = await openRaw(t, daemon.url);
   connection.send(get(daemon, tasks[0]?.id ?? "", "Prefer: wait=1"));
   assert.equal((await connection.next()).status, 200);

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { JSON_TYPE, taskGet } from "./answer.ts";
 import { cancelPath, openHeldTasks, request, type PlainAnswer } from "./task-requests.ts";
@@ -144,7 +145,7 @@ test("a cancelled task sends nothing, not after a restart either, and is never r
   const ids = [
     await postOne(first, { type: "hold", ...urls("running") }),
     await postOne(first, { type: "hold", ...urls("queued") }),
-    await postOne(first, { type: "hold", start_at: "2099-01-01T00:00:00Z", ...urls("delayed") }),
+    await postOne(first, { type: "hold", start_at: farStart(), ...urls("delayed") }),
   ];
   const process = await held.next();
   for (const id of ids) assert.equal((await cancel(first, id)).status, 200);
@@ -191,7 +192,7 @@ test("a task that has completed, has failed or was refused is 40902 and stays as
 test("an unknown, a malformed and another account's id are answered alike, and nothing is cancelled", async (t) => {
   const daemon = await startTestDaemon(t);
   const account = await createTestAccount(daemon.file, "other");
-  const id = await postOne(daemon, { start_at: "2099-01-01T00:00:00Z" });
+  const id = await postOne(daemon, { start_at: farStart() });
   const unknown = id.replace(/.$/, (last) => (last === "0" ? "1" : "0"));
   const expected = '{"status_code":40401,"status_message":"Task Not Found."}';
   for (const each of [
@@ -315,7 +316,7 @@ test("a client that waits for the task is told of its cancellation at once", asy
 
 test("a body is optional and has no fields; whatever else is sent is refused, and nothing is cancelled", async (t) => {
   const daemon = await startTestDaemon(t);
-  const id = await postOne(daemon, { start_at: "2099-01-01T00:00:00Z" });
+  const id = await postOne(daemon, { start_at: farStart() });
   const post = { method: "POST", target: cancelPath(id) };
   const cases = [
     [40501, '{"reason":"x"}'],

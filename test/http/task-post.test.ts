@@ -72,6 +72,8 @@ test("unknown fields are told and kept whatever their name is made of", async (t
   assert.equal(long?.status_message, `Unknown Field: '${"x".repeat(64)}…'.`);
 });
 
+const later = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
+
 test("a field of the wrong type or out of its range is 40501 and names the field", async (t) => {
   const toml = TWO_TYPES + MARKETPLACE;
   const daemon = await startTestDaemon(t, { toml });
@@ -88,6 +90,7 @@ test("a field of the wrong type or out of its range is 40501 and names the field
     ["start_at", ['"2030-02-30T00:00:00Z"', '"2030-01-31T24:00:00Z"', '"2030-01-31 09:00:00Z"']],
     ["start_at", ['"+012030-01-31T09:00:00Z"', '"2030-01-31T09:00:00"', '"2030-13-01T00:00:00Z"']],
     ["start_at", ['"9999-12-31T23:59:59-00:01"', '"2030-01-31T09:00:00.0000000001Z"']],
+    ["start_at", ['"9999-12-31T23:59:59.999Z"', `"${later(367)}"`]],
     ["postback_url", url],
     ["pingback_url", url],
   ];
@@ -122,7 +125,7 @@ test("a field at the edge of its range is taken, and null counts as absent", asy
     ['"postback_url":null', '"pingback_url":null', '"marketplace":"amazon_de"'],
     ['"priority":0', '"priority":9', '"priority":-0', '"priority":5.0', '"priority":50e-1'],
     ['"start_at":"2020-02-29t00:00:00z"', '"start_at":"2020-01-31T09:00:00.123456789+23:59"'],
-    ['"start_at":"0001-01-01T00:00:00Z"', '"start_at":"9999-12-31T23:59:59.999Z"'],
+    [`"start_at":"${later(365)}"`, '"start_at":"0001-01-01T00:00:00Z"'],
   ].flat();
   const tasks = fields.map((field) => `{"type":"echo",${field}}`);
   const posted = await daemon.post(`[${tasks.join(",")}]`);

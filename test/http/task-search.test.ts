@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { ask, complaints } from "./answer.ts";
 import { byKey, byOperator, detailOf, search } from "./search-requests.ts";
 
-const LATER = "9999-01-01T00:00:00Z";
+const LATER = farStart();
 const ONE_ATTEMPT = "webhooks.retry_after = []\n";
 
 /** A daemon with two accounts: one has tasks of all sorts, the other one. */

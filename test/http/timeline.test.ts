@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { newTaskId } from "../helpers/store.ts";
 import { ask, complaints } from "./answer.ts";
@@ -151,7 +152,7 @@ test("a task in each state is told with its story and its run", async (t) => {
     t,
     '[types.echo]\nrunner = "echo"\n[types.gone]\nrunner = "worker"\n',
   );
-  const later = { start_at: "9999-01-01T00:00:00Z" };
+  const later = { start_at: farStart() };
   const queued = await postOne(daemon, {
     type: "echo",
     ...later,
@@ -185,7 +186,7 @@ test("a command is named by its program and a service by its origin, and nothing
       '[types.ask]\nurl = "http://127.0.0.1:9/SECRET/path?key=SECRET"\n',
     ].join("\n"),
   );
-  const later = { start_at: "9999-01-01T00:00:00Z" };
+  const later = { start_at: farStart() };
   const shown = async (type: string) => {
     const timeline = await timelineOf(daemon, await postOne(daemon, { type, ...later }));
     assert.doesNotMatch(JSON.stringify(timeline), /SECRET/);

@@ -8,10 +8,11 @@ import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
 import { LifeRecorder } from "../../scripts/power-cut/life-recorder.ts";
 import { sourceProgram } from "../../scripts/program.ts";
 import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 
 // A task that is left alone: the second daemon has nothing to write of its own.
-const BODY = JSON.stringify([{ type: "echo", start_at: "2099-01-01T00:00:00Z" }]);
+const BODY = JSON.stringify([{ type: "echo", start_at: farStart() }]);
 
 // It may have been killed between writing and syncing: what it has told nobody, the next daemon finds and tells.
 test("a daemon syncs what a killed one has left in the WAL before it answers with it", async (t) => {

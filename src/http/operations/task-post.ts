@@ -105,7 +105,7 @@ const DOC: Operation["doc"] = {
       {
         input: "later",
         tag: "order-17",
-        start_at: "2030-01-31T09:00:00.000Z",
+        start_at: "2027-01-31T09:00:00.000Z",
         postback_url: "https://example.com/done",
         pingback_url: "https://example.com/done?id=$id&tag=$tag",
       },
@@ -145,7 +145,7 @@ async function readPosted(
     now,
   }: { readonly accountId: number; readonly bytes: Uint8Array; readonly now: number },
 ): Promise<PostedTasks> {
-  const body = { bytes, rules: rules(), tasksMax };
+  const body = { bytes, rules: rules(), now, tasksMax };
   const nextId = (): string => ids.next(now);
   if (!isLong(bytes)) return parsePostedTasks(body, nextId);
   const owner = accountOwner(accountId);
