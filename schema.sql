@@ -98,7 +98,19 @@ CREATE TABLE tasks (
   -- The task as posted, without its input.
   data_text      TEXT    NOT NULL,
   -- When the sweep takes it: what was expires_at where the clock was never set.
-  erase_at       INTEGER
+  erase_at       INTEGER,
+  -- The newest of queue_marks when it came into the queue; NULL where it has been there since it was posted.
+  queued_mark    INTEGER
+) STRICT;
+
+-- How long what waits in the queue has waited, counted in the time for which the daemon ran: neither a clock that is set
+-- nor a pause is in it. A mark an hour or so: what had been posted and was in the queue by then has waited at least since.
+CREATE TABLE queue_marks (
+  seq       INTEGER PRIMARY KEY,
+  -- The newest task there was.
+  task_seq  INTEGER NOT NULL,
+  -- For how long the daemon has run from this mark on, until the next one.
+  served_ms INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Claiming: the accounts that wait for a type, and of each the next task by priority, then age.

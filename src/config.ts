@@ -80,6 +80,8 @@ export interface LimitConfig {
   readonly bodyBytes: number;
   readonly tasksPerPost: number;
   readonly resultBytes: number;
+  /** Days that a task may wait in the queue while the daemon runs. */
+  readonly queueDays: number;
   /** Operations that may wait for the store's writer. */
   readonly writeBacklog: number;
   /** Of each account that has none of its own. */
@@ -230,6 +232,7 @@ function readLimits(read: SettingReader): LimitConfig {
     bodyBytes: read(SETTINGS.limitsBody),
     tasksPerPost: read(SETTINGS.limitsTasksPerPost),
     resultBytes: read(SETTINGS.limitsResult),
+    queueDays: read(SETTINGS.limitsQueueDays),
     writeBacklog: read(SETTINGS.limitsWriteBacklog),
     account: Object.freeze({
       bytes: read(SETTINGS.limitsAccountBytes),

@@ -39,7 +39,11 @@ export interface EngineParts {
 /** Makes the engine; nothing of it works before its `start`. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { config, clock, log, store, urlPolicy, taskEnded, accountsDisabled } = parts;
-  const { webhooks, retentionMs } = config;
+  const {
+    webhooks,
+    retentionMs,
+    limits: { queueDays },
+  } = config;
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
   const sender = createSender({ clock, resolver, policy: urlPolicy, timeoutMs });
@@ -59,7 +63,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   await warnOfOrphans(parts);
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
   const told = { taskEnded, accountsDisabled };
-  const common = { store, clock, log, urlPolicy, retentionMs, ...told };
+  const common = { store, clock, log, urlPolicy, retentionMs, queueDays, ...told };
   const resources = [resolver, ...(host === null ? [] : [host])];
   return new Engine({ ...common, types, workerTypes, sender, resources, limits, retryAfterMs });
 }

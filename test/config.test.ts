@@ -25,6 +25,7 @@ test("serves one echo type on loopback where nothing is configured", () => {
     bodyBytes: 1024 ** 2,
     tasksPerPost: 100,
     resultBytes: 4 * 1024 ** 2,
+    queueDays: 30,
     writeBacklog: 10_000,
     account: {
       bytes: 10 * 1024 ** 3,
@@ -114,6 +115,7 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_LIMITS_BODY: "64KiB",
     POSTBACKD_LIMITS_TASKS_PER_POST: "5",
     POSTBACKD_LIMITS_RESULT: "4096",
+    POSTBACKD_LIMITS_QUEUE_DAYS: "7",
     POSTBACKD_LIMITS_WRITE_BACKLOG: "300",
     POSTBACKD_LIMITS_REQUESTS_PER_MINUTE: "600",
     POSTBACKD_LIMITS_ACCOUNT_BYTES: "2MiB",
@@ -160,6 +162,7 @@ test("takes every setting from its variable, which every setting has", () => {
     bodyBytes: 65_536,
     tasksPerPost: 5,
     resultBytes: 4096,
+    queueDays: 7,
     writeBacklog: 300,
     account: { bytes: 2 * 1024 ** 2, openTasks: 7, requestsPerMinute: 600, tasksPerMinute: 80 },
     failedAuthenticationsPerMinute: 0,

@@ -142,6 +142,10 @@ export const SETTINGS = {
     default: "4MiB",
     description: "Largest result of a task",
   }),
+  limitsQueueDays: setting("limits.queue_days", integerBetween(1, 36_500), {
+    default: 30,
+    description: "Days that a task may wait to be started while the daemon runs; then it fails",
+  }),
   limitsWriteBacklog: setting("limits.write_backlog", integerBetween(256, 1_000_000), {
     default: 10_000,
     description: "Writes that may wait for the disk; beyond it new tasks are answered 50300",

@@ -40,6 +40,7 @@ export const STATUS_TABLE = {
   50010: { message: "Task Execution Failed.", http: null },
   50300: { message: "Service Unavailable.", http: 503 },
   50401: { message: "Task Timed Out.", http: null },
+  50402: { message: "Task Expired.", http: null },
   50700: { message: "Insufficient Storage.", http: 507 },
 } as const satisfies Record<number, StatusRow>;
 

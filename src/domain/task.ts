@@ -6,7 +6,9 @@ import type { StatusCode } from "./status.ts";
  *     queued ──→ running ──→ completed
  *       │  ↑       │  ├────→ failed
  *       │  └───────┘  │         (lost by a crash, or to be run again)
- *       └─────────────┴────→ cancelled
+ *       ├─────────────┴────→ cancelled
+ *       └──────────────────→ failed
+ *                               (it waited for too long)
  */
 export type TaskState = (typeof TASK_STATES)[number];
 
@@ -20,7 +22,7 @@ export interface TaskKey {
 }
 
 const LEGAL_MOVES = {
-  queued: ["running", "cancelled"],
+  queued: ["running", "failed", "cancelled"],
   running: ["completed", "failed", "queued", "cancelled"],
   completed: [],
   failed: [],

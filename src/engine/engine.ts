@@ -29,6 +29,8 @@ export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
   /** Types whose tasks external workers claim. */
   readonly workerTypes: ReadonlyMap<string, WorkerType>;
   readonly retentionMs: number;
+  /** How long a task may wait to be started while the daemon runs. */
+  readonly queueDays: number;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
   /** These accounts are disabled: what waits for their tasks has to be let in again. */
@@ -87,7 +89,7 @@ export class Engine {
     const atWaiters = { disabled: deps.accountsDisabled, enabled(): void {} };
     this.#accounts = new AccountWatch({ ...deps, failed, listeners: [atOwnRuns, atWaiters] });
     this.#redeliverer = new Redeliverer({ ...deps, failed, deliveriesDue });
-    this.#sweeper = new Sweeper({ ...deps, failed });
+    this.#sweeper = new Sweeper({ ...deps, failed, deliveriesDue });
     this.#traffic = new TrafficKeeper({ ...deps, failed });
   }
 

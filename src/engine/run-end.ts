@@ -24,7 +24,7 @@ export function toCompletedEnd(resultText: string, moment: RunMoment): RunEnd {
 
 /** What a client is told of a failed run; `detailText` is JSON text. */
 export interface RunFailure {
-  readonly code: 50010 | 50401;
+  readonly code: 50010 | 50401 | 50402;
   /** One sentence; the code's own where it is empty. */
   readonly message: string;
   readonly detailText: string;

@@ -3,6 +3,7 @@ import type { SteadyClock } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { SESSION_AGE_MS } from "../domain/session.ts";
 import { StoreError, type Store } from "../store/store.ts";
+import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
 /** What of the store this sweeper uses. */
 export type SweptStore = Pick<
@@ -10,11 +11,8 @@ export type SweptStore = Pick<
   "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace"
 >;
 
-export interface SweeperDeps {
-  readonly store: SweptStore;
-  readonly clock: SteadyClock;
-  readonly log: Logger;
-  readonly retentionMs: number;
+export interface SweeperDeps extends QueueExpirerDeps {
+  readonly store: SweptStore & QueueExpirerDeps["store"];
   /** What a sweep ended by that no later one can mend. */
   readonly failed: (error: unknown) => void;
 }
@@ -23,7 +21,7 @@ export interface SweeperDeps {
 const BATCH_MAX = 100;
 
 /**
- * Erases tasks whose retention is over, and with them kept answers, decided access requests, ended redelivery
+ * Ends tasks that were not started in time. Erases tasks whose retention is over, and with them kept answers, decided access requests, ended redelivery
  * orders, sessions, sign-in links and traffic, in small batches until nothing is left, and then gives the space back.
  * Before that it keeps what the clocks show: the time for which things are kept goes on from there after a crash. One
  * sweep at a time; a sweep that finds the store unable stops and leaves the rest to the next tick.
@@ -34,6 +32,7 @@ export class Sweeper {
   readonly #log: Logger;
   readonly #retentionMs: number;
   readonly #failed: (error: unknown) => void;
+  readonly #queue: QueueExpirer;
   #sweep: Promise<void> | null = null;
   #stopping = false;
 
@@ -43,6 +42,7 @@ export class Sweeper {
     this.#log = deps.log;
     this.#retentionMs = deps.retentionMs;
     this.#failed = deps.failed;
+    this.#queue = new QueueExpirer(deps);
   }
 
   /** Begins a sweep unless one is going on. */
@@ -64,12 +64,16 @@ export class Sweeper {
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.quiet();
-    await this.#unlessUnable(() => this.#keepClock());
+    await this.#unlessUnable(async () => {
+      await this.#keepClock();
+      await this.#queue.count();
+    });
   }
 
   #run(): Promise<void> {
     return this.#unlessUnable(async () => {
       await this.#keepClock();
+      await this.#queue.expire(() => this.#stopping);
       const expired = await this.#untilNone(() =>
         this.#store.eraseExpired({ now: this.#clock.steady(), max: BATCH_MAX }),
       );

@@ -39,6 +39,7 @@ export const STATUS_REASONS = {
     "The daemon is stopping or has too much to read at once, or its database cannot be read or written. Nothing was " +
     "done, except where `errors` says that this is not known: then repeat a task_post with its Idempotency-Key.",
   50401: "On a task: it ran past its timeout.",
+  50402: "On a task: it waited in the queue for too long without being started.",
   50700:
     "The disk or the database is full, or takes no writes for now: a quota, a file-size limit, a read-only file " +
     "system. Nothing was done.",
@@ -58,6 +59,7 @@ const STATE_OF = {
   40901: "cancelled",
   50010: "failed",
   50401: "failed",
+  50402: "failed",
 } as const satisfies Record<TaskStatusCode, TaskState>;
 
 interface StatusDoc {

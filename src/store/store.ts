@@ -58,6 +58,7 @@ import type {
   WorkerLeases,
   WorkerUse,
 } from "./lease.ts";
+import type { QueueStore } from "./queue.ts";
 import type { RoomStore } from "./room.ts";
 import type {
   DeliveryCountPage,
@@ -102,6 +103,7 @@ export type * from "./clock.ts";
 export type * from "./delivery.ts";
 export type * from "./hold.ts";
 export type * from "./lease.ts";
+export type * from "./queue.ts";
 export type * from "./search.ts";
 export type * from "./session.ts";
 export type * from "./task.ts";
@@ -115,7 +117,7 @@ export type * from "./upkeep.ts";
  *
  * Every method may reject with a {@link StoreError}; anything else it rejects with is a bug.
  */
-export interface Store extends ClockStore, HoldStore, RoomStore, FileCare {
+export interface Store extends ClockStore, HoldStore, QueueStore, RoomStore, FileCare {
   // Accounts and keys
 
   /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */

@@ -38,6 +38,7 @@ const CODES: readonly (readonly [number, string, number | null])[] = [
   [50010, "Task Execution Failed.", null],
   [50300, "Service Unavailable.", 503],
   [50401, "Task Timed Out.", null],
+  [50402, "Task Expired.", null],
   [50700, "Insufficient Storage.", 507],
 ];
 

@@ -41,6 +41,7 @@ const ROWS = [
   [50010, "Task Execution Failed.", null],
   [50300, "Service Unavailable.", 503],
   [50401, "Task Timed Out.", null],
+  [50402, "Task Expired.", null],
   [50700, "Insufficient Storage.", 507],
 ] as const;
 

@@ -7,6 +7,7 @@ const STATES: readonly TaskState[] = ["queued", "running", "completed", "failed"
 
 const MOVES: ReadonlySet<string> = new Set([
   "queued → running",
+  "queued → failed",
   "queued → cancelled",
   "running → completed",
   "running → failed",

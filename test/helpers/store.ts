@@ -28,6 +28,7 @@ import type {
   NewAccessRequest,
   NewAccount,
   NewWorker,
+  QueueExpiry,
   ReadyQuery,
   RunEnd,
   StaleBefore,
@@ -200,6 +201,15 @@ export function newFinish(
     ...retainedUntil(endedAt + RETENTION_MS),
     ...overrides,
   };
+}
+
+/** A page of a walk through the queue, from its beginning. */
+export function newExpiry(mark: number, overrides: Partial<QueueExpiry> = {}): QueueExpiry {
+  const { seq: _seq, ...end } = newFinish(
+    { seq: 0 },
+    { state: "failed", code: 50402, resultText: null },
+  );
+  return { mark, after: null, max: 100, end, ...overrides };
 }
 
 /** Claims the one task that is queued. */

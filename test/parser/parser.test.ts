@@ -38,6 +38,7 @@ function posted(body: string) {
       marketplaces: new Set(["DE"]),
       urlPolicy: { allow: allowed.list, ownNames: ["me"], ownAddresses: ["192.0.2.1"] },
     },
+    now: 0,
     tasksMax: 2,
   };
 }

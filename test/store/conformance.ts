@@ -10,6 +10,7 @@ import {
   newAccessRequest,
   newAccount,
   newAttemptResult,
+  newExpiry,
   newFinish,
   newKeyToStore,
   newLeaseClaim,
@@ -44,6 +45,7 @@ import { exerciseLeaseModel } from "./conformance-lease-model.ts";
 import { exerciseEndedLeases, exerciseHeldLeases, exerciseLeases } from "./conformance-leases.ts";
 import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
 import { exerciseQuotas } from "./conformance-quotas.ts";
+import { exerciseQueueExpiry } from "./conformance-queue.ts";
 import { exerciseOrders, exerciseShift } from "./conformance-redelivery.ts";
 import { exerciseSearch } from "./conformance-search.ts";
 import { exerciseKeptSecrets } from "./conformance-secrets.ts";
@@ -72,6 +74,7 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: accounts and keys`, () => exerciseAccounts(open));
   describe(`${name}: what an account is shown`, () => exerciseAccountData(open));
   describe(`${name}: webhook secrets`, () => exerciseSecrets(open));
+  describe(`${name}: what waits for too long`, () => exerciseQueueExpiry(open));
   describe(`${name}: what daemons keep for themselves`, () => exerciseKeptSecrets(open));
   describe(`${name}: access requests`, () => exerciseAccess(open));
   describe(`${name}: posting and reading tasks`, () => exercisePosting(open));
@@ -389,6 +392,8 @@ const CALLS = {
   finishTask: (store) => store.finishTask(newFinish({ seq: 1 })),
   retryTask: (store) => store.retryTask({ seq: 1, startAt: T0 }),
   requeueTasks: (store) => store.requeueTasks({ seq: "all" }),
+  markQueue: (store) => store.markQueue({ servedMs: 1, everyMs: 1, queueMs: 1 }),
+  expireQueued: (store) => store.expireQueued(newExpiry(1)),
   releaseDelayed: (store) => store.releaseDelayed({ now: T0, max: 1 }),
   findOldestQueued: (store) => store.findOldestQueued(["echo"]),
   listTypeWork: (store) => store.listTypeWork({ types: ["echo"], waitingMax: 1 }),

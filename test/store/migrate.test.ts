@@ -85,10 +85,11 @@ test("gives a new file the whole schema and its version", async (t) => {
       "idempotency_keys",
       "keys",
       "leases",
+      "queue_marks",
       "redelivery_orders",
-      "secrets",
     ],
     ...[
+      "secrets",
       "sessions",
       "sign_in_links",
       "sqlite_sequence",

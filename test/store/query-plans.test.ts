@@ -19,6 +19,7 @@ import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
 import * as largeTasks from "../../src/store/sqlite/large-tasks.ts";
 import * as leases from "../../src/store/sqlite/leases.ts";
 import * as provenLanes from "../../src/store/sqlite/proven-lanes.ts";
+import * as queueExpiry from "../../src/store/sqlite/queue-expiry.ts";
 import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
 import { LIST_READY_BY, WALK_READY_BY } from "../../src/store/sqlite/ready-list.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
@@ -65,6 +66,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({
     ...{ ...attemptClaims, ...deliveries, ...accounts, ...accountLimits, ...holds, ...upkeep },
+    ...queueExpiry,
   }),
   ...statementsOf({
     ...attemptSchedule,
@@ -88,6 +90,8 @@ const WALK = [
 ];
 
 const IS_HELD = "SEARCH accounts USING INDEX accounts_disabled (seq=? AND rowid=?)";
+/** `max(seq)`, from its end. */
+const NEWEST_MARK = "SEARCH queue_marks";
 
 const LEASE_BY_TASK = [
   "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
@@ -98,7 +102,7 @@ const LEASE_BY_TASK = [
  * How each of them has to be run. Seeks only: in an index that fits, or by the key. The scans are of what runs
  * or is in flight, which the limits of the engine bound, of the leases that are held, of a recursion's own rows, of access requests, redelivery
  * orders and delayed tasks in the order of the answer, to a LIMIT, and of all that is scheduled when a clock was
- * set. What walks through the attempts does so in their order, between two of them, and sorts nothing but counts.
+ * set. The newest mark of the queue is the end of its table. What walks through the attempts does so in their order, between two of them, and sorts nothing but counts.
  */
 const PLANS: Readonly<Record<string, readonly string[]>> = {
   SHIFT_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],
@@ -237,12 +241,25 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   RELEASE_DELAYED: [
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH tasks USING COVERING INDEX tasks_delayed (start_at<?)",
+    NEWEST_MARK,
   ],
   REQUEUE_ALL: [
     "SCAN tasks USING COVERING INDEX tasks_running",
     "SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)",
+    NEWEST_MARK,
   ],
-  REQUEUE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  REQUEUE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)", NEWEST_MARK],
+  NEWEST_MARK: ["SCAN queue_marks"],
+  SERVE_MARK: ["SEARCH queue_marks USING INTEGER PRIMARY KEY (rowid=?)"],
+  OLD_TASKS: [
+    "SEARCH tasks USING INDEX tasks_queued (type=? AND account_seq=? AND priority=? AND seq>? AND seq<?)",
+    "SEARCH queue_marks USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  NEXT_PRIORITY: [
+    "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq=? AND priority<?)",
+  ],
+  NEXT_ACCOUNT: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)"],
+  NEXT_TYPE: ["SEARCH tasks USING COVERING INDEX tasks_queued (type>?)"],
   RETRY_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   FIND_STATE: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   CANCEL_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],

@@ -11,6 +11,7 @@ import type { Connection } from "./connection.ts";
 import { deliveryWrites } from "./deliveries.ts";
 import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
+import { queueExpiryWrites } from "./queue-expiry.ts";
 import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { roomWrites } from "./room.ts";
@@ -38,6 +39,7 @@ export type Writes = ReturnType<typeof accountWrites> &
   ReturnType<typeof deliveryWrites> &
   ReturnType<typeof clockWrites> &
   ReturnType<typeof redeliveryOrderWrites> &
+  ReturnType<typeof queueExpiryWrites> &
   ReturnType<typeof queueSampleWrites> &
   ReturnType<typeof trafficFoldWrites> &
   ReturnType<typeof upkeepWrites> &
@@ -157,6 +159,7 @@ export class BatchRunner {
       ...deliveryWrites(connection, this.#changes),
       ...clockWrites(connection),
       ...redeliveryOrderWrites(connection, this.#changes),
+      ...queueExpiryWrites(connection, this.#changes),
       ...queueSampleWrites(connection),
       ...trafficFoldWrites(connection),
       ...upkeepWrites(connection, this.#changes),

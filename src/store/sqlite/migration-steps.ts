@@ -237,7 +237,13 @@ const QUOTAS_TO_7 = `
   GROUP BY t.account_seq;`;
 
 // How long a task may wait before it is started.
-const QUEUE_TO_7 = ``;
+const QUEUE_TO_7 = `
+  ALTER TABLE tasks ADD COLUMN queued_mark INTEGER;
+  CREATE TABLE queue_marks (
+    seq       INTEGER PRIMARY KEY,
+    task_seq  INTEGER NOT NULL,
+    served_ms INTEGER NOT NULL DEFAULT 0
+  ) STRICT;`;
 
 // Disabled accounts, whose work is held.
 const HOLDS_TO_7 = `

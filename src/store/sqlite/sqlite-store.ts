@@ -302,6 +302,10 @@ class SqliteStore implements Store {
     this.#commit.submit("sampleQueues", sample, { weight: STEP_WEIGHT, mayShed: false });
   foldTraffic: Store["foldTraffic"] = (fold) =>
     this.#commit.submit("foldTraffic", fold, { weight: STEP_WEIGHT, mayShed: false });
+  markQueue: Store["markQueue"] = (served) =>
+    this.#commit.submit("markQueue", served, ENGINE_WRITE);
+  expireQueued: Store["expireQueued"] = (expiry) =>
+    this.#commit.submit("expireQueued", expiry, { weight: STEP_WEIGHT, mayShed: false });
   eraseExpired: Store["eraseExpired"] = (due) =>
     this.#commit.submit("eraseExpired", due, { weight: due.max, mayShed: false });
   eraseStale: Store["eraseStale"] = (due) =>

@@ -33,20 +33,23 @@ export const RETRY_TASK = `
       failures = failures + 1
   WHERE seq = @seq`;
 
+// What comes into the queue later than it was posted begins to wait then.
+const MARK = `queued_mark = (SELECT max(seq) FROM queue_marks)`;
+
 export const REQUEUE_TASK = `
   UPDATE tasks
-  SET state = 'queued', status_code = 40602, started_at = NULL, runs = runs - @uncounted
+  SET state = 'queued', status_code = 40602, started_at = NULL, runs = runs - @uncounted, ${MARK}
   WHERE seq = @seq`;
 
 // What a worker runs outlives the daemon.
 export const REQUEUE_ALL = `
-  UPDATE tasks SET state = 'queued', status_code = 40602, started_at = NULL
+  UPDATE tasks SET state = 'queued', status_code = 40602, started_at = NULL, ${MARK}
   WHERE state = 'running'
     AND NOT EXISTS (SELECT 1 FROM leases WHERE task_seq = tasks.seq AND ending IS NULL)
   RETURNING account_seq`;
 
 export const RELEASE_DELAYED = `
-  UPDATE tasks SET state = 'queued'
+  UPDATE tasks SET state = 'queued', ${MARK}
   WHERE seq IN (
     SELECT seq FROM tasks WHERE state = 'delayed' AND start_at <= @now ORDER BY start_at LIMIT @max
   )
@@ -184,12 +187,12 @@ export function runEnds(connection: Connection, { counts, traffic }: BatchChange
   }
 
   return {
-    /** Answers the lanes that now have an attempt due. */
-    finish(run: Run, end: RunEnd): readonly LaneRef[] {
+    /** Answers the lanes that now have an attempt due. `from`: the state that the task is in. */
+    finish(run: Run, end: RunEnd, from: "running" | "queued" = "running"): readonly LaneRef[] {
       const { seq, accountSeq } = run;
       const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;
       finish.run({ seq, state, code, endedAt, expiresAt, eraseAt });
-      counts.move(accountSeq, "running", state);
+      counts.move(accountSeq, from, state);
       counts.add(accountSeq, "ready", 1);
       counts.add(accountSeq, "bytes", textBytes(resultText, errorText));
       traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });

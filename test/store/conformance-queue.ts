@@ -1,0 +1,169 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { QueuePlace, Store } from "../../src/store/store.ts";
+import {
+  claimOne,
+  newExpiry,
+  newPost,
+  newTask,
+  retainedUntil,
+  RETENTION_MS,
+  seedAccount,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+import type { OpenStore } from "./conformance.ts";
+
+const HOUR = 3600 * 1000;
+
+/** Lets the queue be served for so many hours, with a mark each. Answers the newest that is old enough. */
+async function serve(store: Store, hours: number, queueHours = 24): Promise<number | null> {
+  let mark: number | null = null;
+  for (let i = 0; i < hours; i++) {
+    const served = { servedMs: HOUR, everyMs: HOUR, queueMs: queueHours * HOUR };
+    mark = await store.markQueue(served);
+  }
+  return mark;
+}
+
+async function firstMark(store: Store): Promise<void> {
+  assert.equal(await store.markQueue({ servedMs: 0, everyMs: HOUR, queueMs: HOUR }), null);
+}
+
+/** Goes through the whole queue; how many tasks each page ended, and the ids. */
+async function expireAll(store: Store, mark: number, max = 100) {
+  const ids: string[] = [];
+  const hosts: string[] = [];
+  const pages: number[] = [];
+  let after: QueuePlace | null = null;
+  do {
+    const page = await store.expireQueued(newExpiry(mark, { after, max }));
+    ids.push(...page.tasks.map(({ id }) => id));
+    hosts.push(...page.lanes.map(({ host }) => host));
+    pages.push(page.tasks.length);
+    after = page.next;
+  } while (after !== null);
+  return { ids, hosts, pages };
+}
+
+export function exerciseQueueExpiry(open: OpenStore): void {
+  test("a mark is old enough when the queue was served for long enough since, whatever was between", async (t) => {
+    const { store, again } = await open(t);
+    await firstMark(store);
+
+    assert.equal(await serve(store, 23), null);
+    const reopened = await again();
+    const mark = await serve(reopened, 1);
+    assert(mark !== null);
+    assert.equal(
+      await reopened.markQueue({ servedMs: 1, everyMs: HOUR, queueMs: 24 * HOUR }),
+      mark,
+    );
+    assert.notEqual(await serve(reopened, 1), mark);
+  });
+
+  test("ends what is in the queue since a mark, of every type, account and priority, page by page", async (t) => {
+    const { store } = await open(t);
+    const accounts = [await seedAccount(store, "a"), await seedAccount(store, "b")];
+    await firstMark(store);
+    const old: string[] = [];
+    for (const accountId of accounts) {
+      for (const type of ["echo", "hash"]) {
+        for (const priority of [0, 9]) {
+          const tasks = Array.from({ length: 7 }, () => newTask({ type, priority }));
+          await store.insertTasks(newPost(accountId, tasks));
+          old.push(...tasks.map(({ id }) => id));
+        }
+      }
+    }
+    await serve(store, 1);
+    const young = newTask({ priority: 9 });
+    await store.insertTasks(newPost(accounts[0] ?? 0, [young]));
+    const mark = (await serve(store, 24)) ?? assert.fail();
+
+    const { ids, pages } = await expireAll(store, mark, 5);
+
+    assert.deepEqual(ids.toSorted(), old.toSorted());
+    assert(
+      pages.every((count) => count <= 5),
+      pages.join(),
+    );
+    assert.equal((await claimOne(store)).id, young.id);
+  });
+
+  test("keeps what came into the queue after the mark, and looks past it", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await firstMark(store);
+    const delayed = Array.from({ length: 9 }, () => newTask({ startAt: T0 + HOUR }));
+    const [again, last] = [newTask(), newTask()];
+    await store.insertTasks(newPost(accountId, [...delayed, again]));
+    const { seq } = await claimOne(store);
+    await store.insertTasks(newPost(accountId, [last]));
+    await serve(store, 2);
+    await store.releaseDelayed({ now: T0 + HOUR, max: 10 });
+    await store.requeueTasks({ seq });
+    const mark = (await serve(store, 23)) ?? assert.fail();
+
+    assert.deepEqual((await expireAll(store, mark, 3)).ids, [last.id]);
+    const later = (await serve(store, 2)) ?? assert.fail();
+    const { ids } = await expireAll(store, later, 3);
+    assert.deepEqual(
+      ids,
+      [...delayed, again].map(({ id }) => id),
+    );
+  });
+
+  test("an expired task is as any that failed: kept, ready, counted, and its webhooks are due", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await firstMark(store);
+    const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
+    await store.insertTasks(newPost(accountId, [task]));
+    const mark = (await serve(store, 25)) ?? assert.fail();
+    const endedAt = T0 + 25 * HOUR;
+    const errorText = '{"message":"m","detail":null}';
+    const times = { endedAt, ...retainedUntil(endedAt + RETENTION_MS) };
+    const { end } = newExpiry(mark);
+
+    const page = await store.expireQueued(
+      newExpiry(mark, { end: { ...end, ...times, errorText } }),
+    );
+
+    assert.deepEqual(page.tasks, [{ id: task.id, type: "echo" }]);
+    assert.deepEqual(page.lanes.map(({ host }) => host).toSorted(), ["a.example", "b.example"]);
+    const found = await store.findTask({ accountId, id: task.id });
+    assert(found !== null);
+    const { state, statusCode, completedAt, startedAt, runs } = found.task;
+    assert.deepEqual(
+      [state, statusCode, completedAt, startedAt, runs],
+      ["failed", 50402, endedAt, null, 0],
+    );
+    assert.deepEqual([found.isReady, found.task.errorText], [true, errorText]);
+    const { queued, failed, ready } = await store.countWork(accountId);
+    assert.deepEqual([queued, failed, ready], [0, 1, 1]);
+    assert.deepEqual((await store.listLanes()).map(({ host }) => host).sort(), [
+      "a.example",
+      "b.example",
+    ]);
+    assert.equal(await store.eraseExpired({ now: T0 + 99 * RETENTION_MS, max: 9 }), 1);
+  });
+
+  test("leaves alone what runs, was cancelled, or waits for its start_at", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await firstMark(store);
+    const [runs, cancelled, delayed] = [newTask(), newTask(), newTask({ startAt: T0 + 99 * HOUR })];
+    await store.insertTasks(newPost(accountId, [runs]));
+    await claimOne(store);
+    await store.insertTasks(newPost(accountId, [cancelled, delayed]));
+    const cancel = { accountId, id: cancelled.id, cancelledAt: T0 };
+    await store.cancelTask({ ...cancel, ...retainedUntil(T0 + RETENTION_MS) });
+    const mark = (await serve(store, 25)) ?? assert.fail();
+
+    assert.deepEqual((await expireAll(store, mark)).ids, []);
+    const { running, delayed: waiting } = await store.countWork(accountId);
+    assert.deepEqual([running, waiting], [1, 1]);
+  });
+}
