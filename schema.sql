@@ -31,6 +31,12 @@ CREATE TABLE hold_changes (
   account_seq INTEGER NOT NULL UNIQUE REFERENCES accounts (seq) ON DELETE CASCADE
 ) STRICT;
 
+-- The highest seq that an erased account had: it is never given again.
+CREATE TABLE erased_accounts (
+  one      INTEGER PRIMARY KEY CHECK (one = 1),
+  last_seq INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE keys (
   seq          INTEGER PRIMARY KEY,
   key_id       TEXT    NOT NULL UNIQUE,

@@ -233,10 +233,10 @@ export class TaskDispatcher {
     await recorded;
   }
 
-  async #putBack({ lane, task: { seq }, isHeld }: RunUnderWay): Promise<void> {
+  async #putBack({ lane, task: { seq, id }, isHeld }: RunUnderWay): Promise<void> {
     const { store } = this.#deps;
-    if (isHeld) await persist(() => store.releaseTask({ seq }), this.#deps);
-    else await persist(() => store.requeueTasks({ seq }), this.#deps);
+    if (isHeld) await persist(() => store.releaseTask({ seq, id }), this.#deps);
+    else await persist(() => store.requeueTasks({ seq, id }), this.#deps);
     this.wake(lane.type);
   }
 
@@ -252,11 +252,11 @@ export class TaskDispatcher {
       this.#failed.note({ type, id, reason: outcome.message });
       const decision = decideRun({ failuresBefore: failures, retries, endedAt });
       if (decision.kind === "again") {
-        await persist(() => store.retryTask({ seq, startAt: decision.startAt }), this.#deps);
+        await persist(() => store.retryTask({ seq, id, startAt: decision.startAt }), this.#deps);
         return;
       }
     }
-    const finish = { seq, ...toRunEnd(outcome, moment) };
+    const finish = { seq, id, ...toRunEnd(outcome, moment) };
     const lanes = await persist(() => store.finishTask(finish), this.#deps);
     this.#deps.taskEnded(id);
     if (lanes.length > 0) this.#deps.deliveriesDue(lanes);

@@ -1,5 +1,6 @@
 import type { Account } from "../domain/account.ts";
 import type { HeldWork } from "../domain/held-work.ts";
+import type { RunRef } from "./lease.ts";
 
 export type { HeldWork } from "../domain/held-work.ts";
 
@@ -30,5 +31,5 @@ export interface HoldStore {
   /** What there is of an account to hold, or to go on with. May take its time without holding up anything else. */
   findHeldWork(query: { accountId: number }): Promise<HeldWork>;
   /** Puts a running task back into the queue as if it had not been started. Does nothing to one that is not running. */
-  releaseTask(which: { seq: number }): Promise<void>;
+  releaseTask(which: RunRef): Promise<void>;
 }

@@ -92,10 +92,15 @@ export interface RunEnd extends RetentionEnd {
   readonly endedAt: number;
 }
 
-/** The end of a run by the daemon's own runner. */
-export interface TaskFinish extends RunEnd {
+/** A task that was claimed. */
+export interface RunRef {
   readonly seq: number;
+  /** To be given where the task may have been erased since: its seq may be another task's by now. */
+  readonly id?: string;
 }
+
+/** The end of a run by the daemon's own runner. */
+export interface TaskFinish extends RunRef, RunEnd {}
 
 /** What becomes of the task when a lease ends. */
 export type LeaseSequel =

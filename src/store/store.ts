@@ -39,6 +39,7 @@ import type {
   RedeliveryStep,
   TaskDeliveries,
 } from "./delivery.ts";
+import type { ErasureStore } from "./erasure.ts";
 import type { HoldStore } from "./hold.ts";
 import type {
   BeatOutcome,
@@ -49,6 +50,7 @@ import type {
   LeaseEndResult,
   LeaseEnds,
   NewWorker,
+  RunRef,
   TaskClaim,
   TaskFinish,
   TypeWork,
@@ -101,6 +103,7 @@ export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./account.ts";
 export type * from "./clock.ts";
 export type * from "./delivery.ts";
+export type * from "./erasure.ts";
 export type * from "./hold.ts";
 export type * from "./lease.ts";
 export type * from "./queue.ts";
@@ -117,7 +120,8 @@ export type * from "./upkeep.ts";
  *
  * Every method may reject with a {@link StoreError}; anything else it rejects with is a bug.
  */
-export interface Store extends ClockStore, HoldStore, QueueStore, RoomStore, FileCare {
+export interface Store
+  extends ClockStore, ErasureStore, HoldStore, QueueStore, RoomStore, FileCare {
   // Accounts and keys
 
   /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */
@@ -207,12 +211,12 @@ export interface Store extends ClockStore, HoldStore, QueueStore, RoomStore, Fil
    */
   finishTask(finish: TaskFinish): Promise<readonly LaneRef[]>;
   /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
-  retryTask(retry: { seq: number; startAt: number }): Promise<void>;
+  retryTask(retry: RunRef & { startAt: number }): Promise<void>;
   /**
    * Puts running tasks back into the queue, all that the daemon itself ran or one; their runs stay counted. What a
    * worker holds a lease of stays with it. Answers how many.
    */
-  requeueTasks(which: { seq: number | "all" }): Promise<number>;
+  requeueTasks(which: RunRef | { seq: "all" }): Promise<number>;
   /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
   releaseDelayed(due: { now: number; max: number }): Promise<number>;
 

@@ -17,6 +17,7 @@ import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite
 import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import type {
   AttemptRecord,
+  BulkCancel,
   ClaimedAttempt,
   ClaimedTask,
   KeyToStore,
@@ -210,6 +211,13 @@ export function newExpiry(mark: number, overrides: Partial<QueueExpiry> = {}): Q
     { state: "failed", code: 50402, resultText: null },
   );
   return { mark, after: null, max: 100, end, ...overrides };
+}
+
+/** A page of cancelling all that waits of an account, from the beginning. */
+export function newBulkCancel(accountId: number, overrides: Partial<BulkCancel> = {}): BulkCancel {
+  const any = { type: null, tag: null, hasRunning: false, isDry: false, after: null };
+  const end = { cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) };
+  return { accountId, ...any, ...end, ...overrides };
 }
 
 /** Claims the one task that is queued. */

@@ -77,18 +77,18 @@ test("gives a new file the whole schema and its version", async (t) => {
 
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.deepEqual(tables(connection), [
-    ...["access_requests", "accounts", "attempts", "clock_readings", "deliveries"],
     ...[
-      "hold_changes",
-      "host_failures",
-      "host_traffic",
-      "idempotency_keys",
-      "keys",
-      "leases",
+      "access_requests",
+      "accounts",
+      "attempts",
+      "clock_readings",
+      "deliveries",
+      "erased_accounts",
+    ],
+    ...["hold_changes", "host_failures", "host_traffic", "idempotency_keys", "keys", "leases"],
+    ...[
       "queue_marks",
       "redelivery_orders",
-    ],
-    ...[
       "secrets",
       "sessions",
       "sign_in_links",

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
 import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
+import * as accountErasure from "../../src/store/sqlite/account-erasure.ts";
 import * as accountLimits from "../../src/store/sqlite/account-limits.ts";
 import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
@@ -24,8 +25,10 @@ import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
 import { LIST_READY_BY, WALK_READY_BY } from "../../src/store/sqlite/ready-list.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
 import * as sessions from "../../src/store/sqlite/sessions.ts";
+import * as taskCancels from "../../src/store/sqlite/task-cancels.ts";
 import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
+import * as taskErasure from "../../src/store/sqlite/task-erasure.ts";
 import { LIST_TASKS_BY, WALK_TASKS_BY } from "../../src/store/sqlite/task-list.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
@@ -75,6 +78,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...deliveryLog,
     ...redeliveryOrders,
   }),
+  ...statementsOf({ ...taskErasure, ...accountErasure, ...taskCancels }),
   ...statementsOf(prefixed("LIST_READY_BY", LIST_READY_BY)),
   ...statementsOf({ ...accessRequests, ...typeWork }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
@@ -92,6 +96,18 @@ const WALK = [
 const IS_HELD = "SEARCH accounts USING INDEX accounts_disabled (seq=? AND rowid=?)";
 /** `max(seq)`, from its end. */
 const NEWEST_MARK = "SEARCH queue_marks";
+
+/** What of a task is sized. */
+const TASK_PARTS = [
+  "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+  "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+];
+
+/** The tasks that one step erases. */
+const ERASED = [
+  "SCAN erased VIRTUAL TABLE INDEX 1:",
+  "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+];
 
 const LEASE_BY_TASK = [
   "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
@@ -249,6 +265,45 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     NEWEST_MARK,
   ],
   REQUEUE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)", NEWEST_MARK],
+  DUE_TASKS: ["SEARCH t USING INDEX tasks_expiring (erase_at>? AND erase_at<?)", ...TASK_PARTS],
+  KEEP_UNDELIVERED: [
+    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
+    "SCAN json_each VIRTUAL TABLE INDEX 1:",
+    "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
+  ],
+  ERASE_TASKS: [
+    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
+    "SCAN json_each VIRTUAL TABLE INDEX 1:",
+    "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
+    "SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH task_results USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  COUNT_UNDELIVERED: [
+    ...ERASED,
+    "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  COUNT_BYTES: [
+    ...ERASED,
+    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  COUNT_RETRYING: [
+    ...ERASED,
+    "SEARCH a USING INDEX attempts_by_delivery (task_seq=?)",
+    "USE TEMP B-TREE FOR GROUP BY",
+  ],
+  // Some hundred marks.
+  LOWER_MARKS: ["SCAN queue_marks", "SEARCH tasks", "SEARCH tasks"],
+  ACCOUNT_TASKS: ["SEARCH t USING INDEX tasks_by_state (account_seq=? AND state=?)", ...TASK_PARTS],
+  ACCOUNT_ANSWERS: [
+    "SEARCH idempotency_keys USING INDEX sqlite_autoindex_idempotency_keys_1 (account_seq=?)",
+  ],
+  OPEN_TASKS: [
+    "SEARCH tasks USING INDEX tasks_by_state (account_seq=? AND state=? AND created_at>?)",
+  ],
   NEWEST_MARK: ["SCAN queue_marks"],
   SERVE_MARK: ["SEARCH queue_marks USING INTEGER PRIMARY KEY (rowid=?)"],
   OLD_TASKS: [
@@ -375,24 +430,6 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH k USING INDEX sqlite_autoindex_keys_2 (hash=?)",
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
   ],
-  SIZE_EXPIRED: [
-    "SEARCH t USING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
-    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-  ],
-  KEEP_UNDELIVERED: [
-    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
-    "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
-  ],
-  ERASE_EXPIRED: [
-    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
-    "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
-    "SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH task_results USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
-  ],
 };
 
 /** Of counts and traffic. Whole tables are read that have some rows for each account; no row of a task's life is. */
@@ -436,21 +473,6 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   SUM_OF_WORD: ["SCAN task_counts"],
   SELECT_USAGE: ["SEARCH task_counts USING PRIMARY KEY (account_seq=? AND state=?)"],
-  SUM_EXPIRED: [
-    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
-    "SCAN due",
-    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
-  COUNT_UNDELIVERED: [
-    "SEARCH tasks USING COVERING INDEX tasks_expiring (erase_at>? AND erase_at<?)",
-    "SCAN due",
-    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
   // In the order of the index, to a LIMIT.
   COUNT_UNDELIVERED_HOSTS: [
     "SCAN deliveries USING COVERING INDEX deliveries_failed",

@@ -16,9 +16,16 @@ import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts"
 import type { Connection } from "./connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 
+// What a daemon remembers of an account that was erased must not come to another.
+const FRESH_SEQ = `
+  1 + max(
+    (SELECT coalesce(max(seq), 0) FROM accounts),
+    (SELECT coalesce(max(last_seq), 0) FROM erased_accounts)
+  )`;
+
 const INSERT_ACCOUNT = `
-  INSERT INTO accounts (login, webhook_secret, created_at)
-  VALUES (@login, @webhookSecret, @createdAt)
+  INSERT INTO accounts (seq, login, webhook_secret, created_at)
+  VALUES (${FRESH_SEQ}, @login, @webhookSecret, @createdAt)
   ON CONFLICT (login) DO NOTHING`;
 
 const SELECT_ACCOUNT_SEQ = `SELECT seq FROM accounts WHERE login = ?`;

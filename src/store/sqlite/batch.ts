@@ -3,6 +3,7 @@ import type Database from "better-sqlite3";
 import type { FileTrouble } from "../store.ts";
 import { accessRequestWrites } from "./access-requests.ts";
 import { accountLimitWrites } from "./account-limits.ts";
+import { accountErasureWrites } from "./account-erasure.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
 import { GatheredChanges } from "./batch-changes.ts";
@@ -17,6 +18,8 @@ import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { roomWrites } from "./room.ts";
 import { secretWrites } from "./secrets.ts";
 import { sessionWrites } from "./sessions.ts";
+import { taskCancelWrites } from "./task-cancels.ts";
+import { taskErasureWrites } from "./task-erasure.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
@@ -26,11 +29,14 @@ import { isBatchError, leftByCommit, messageOf, toWriteFailure } from "./write-f
 
 /** Every write there is, by name: what an operation may ask for. */
 export type Writes = ReturnType<typeof accountWrites> &
+  ReturnType<typeof accountErasureWrites> &
   ReturnType<typeof accountLimitWrites> &
   ReturnType<typeof holdWrites> &
   ReturnType<typeof accessRequestWrites> &
   ReturnType<typeof taskWrites> &
   ReturnType<typeof taskRunWrites> &
+  ReturnType<typeof taskCancelWrites> &
+  ReturnType<typeof taskErasureWrites> &
   ReturnType<typeof leaseWrites> &
   ReturnType<typeof workerWrites> &
   ReturnType<typeof secretWrites> &
@@ -146,11 +152,14 @@ export class BatchRunner {
     this.#changes = new GatheredChanges(connection);
     this.#writes = {
       ...accountWrites(connection),
+      ...accountErasureWrites(connection, this.#changes),
       ...accountLimitWrites(connection),
       ...holdWrites(connection),
       ...accessRequestWrites(connection),
       ...taskWrites(connection, this.#changes),
       ...taskRunWrites(connection, this.#changes),
+      ...taskCancelWrites(connection, this.#changes),
+      ...taskErasureWrites(connection, this.#changes),
       ...leaseWrites(connection, this.#changes),
       ...workerWrites(connection),
       ...secretWrites(connection),

@@ -243,6 +243,10 @@ const QUEUE_TO_7 = `
     seq       INTEGER PRIMARY KEY,
     task_seq  INTEGER NOT NULL,
     served_ms INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+  CREATE TABLE erased_accounts (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    last_seq INTEGER NOT NULL
   ) STRICT;`;
 
 // Disabled accounts, whose work is held.

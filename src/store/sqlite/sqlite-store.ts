@@ -145,6 +145,13 @@ class SqliteStore implements Store {
   cancelTask: Store["cancelTask"] = (cancel) =>
     this.#commit.submit("cancelTask", cancel, { weight: 1, mayShed: true });
 
+  cancelTasks: Store["cancelTasks"] = (order) =>
+    this.#commit.submit("cancelTasks", order, OPERATOR_WRITE);
+  eraseTask: Store["eraseTask"] = (order) =>
+    this.#commit.submit("eraseTask", order, OPERATOR_WRITE);
+  eraseAccountPart: Store["eraseAccountPart"] = (order) =>
+    this.#changeKeys(this.#commit.submit("eraseAccountPart", order, OPERATOR_WRITE));
+
   findKeptAnswer: Store["findKeptAnswer"] = (query) =>
     this.#read((reads) => reads.findKeptAnswer(query));
   findTask: Store["findTask"] = async (look) => {

@@ -1,4 +1,4 @@
-import type { ClaimedTask, LaneRef, RunEnd, TaskClaim, TaskFinish } from "../store.ts";
+import type { ClaimedTask, LaneRef, RunEnd, RunRef, TaskClaim, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
 import { textBytes } from "./task-bytes.ts";
@@ -9,7 +9,8 @@ import { INSERT_RESULT } from "./tasks.ts";
 // What runs once for each task asks first and writes then: RETURNING keeps its rows in a table of its own, which SQLite
 // makes and drops at each run of the statement (measured: 3 of the 10 µs of FINISH_TASK).
 export const FIND_RUNNING = `
-  SELECT seq, account_seq AS accountSeq FROM tasks WHERE seq = ? AND state = 'running'`;
+  SELECT seq, account_seq AS accountSeq FROM tasks
+  WHERE seq = @seq AND state = 'running' AND id = coalesce(@id, id)`;
 
 export const FINISH_TASK = `
   UPDATE tasks
@@ -113,13 +114,16 @@ export const DELAYED_TYPES = `
 /** The writes on tasks that the daemon itself runs. Each runs inside the transaction of its batch. */
 export function taskRunWrites(connection: Connection, changes: BatchChanges) {
   const claimInTurn = taskClaims(connection, changes);
-  const findRunning = connection.prepare<[number], Run>(FIND_RUNNING);
+  const findRunning = connection.prepare<[object], Run>(FIND_RUNNING);
   const { finish, retry, requeue } = runEnds(connection, changes);
   const requeueAll = connection.prepare<[], number>(REQUEUE_ALL).pluck();
   const release = connection.prepare<[object], number>(RELEASE_DELAYED).pluck();
 
-  function requeueOne(seq: number): number {
-    const run = findRunning.get(seq);
+  const find = ({ seq, id = null }: { seq: number; id?: string | null }): Run | undefined =>
+    findRunning.get({ seq, id });
+
+  function requeueOne(which: RunRef): number {
+    const run = find(which);
     if (run === undefined) return 0;
     requeue(run, { isRunCounted: true });
     return 1;
@@ -131,24 +135,24 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
     },
 
     finishTask(end: TaskFinish): readonly LaneRef[] {
-      const run = findRunning.get(end.seq);
+      const run = find(end);
       return run === undefined ? [] : finish(run, end);
     },
 
-    retryTask({ seq, startAt }: { seq: number; startAt: number }): void {
-      const run = findRunning.get(seq);
-      if (run !== undefined) retry(run, startAt);
+    retryTask(order: RunRef & { startAt: number }): void {
+      const run = find(order);
+      if (run !== undefined) retry(run, order.startAt);
     },
 
-    requeueTasks({ seq }: { seq: number | "all" }): number {
-      if (seq !== "all") return requeueOne(seq);
+    requeueTasks(which: RunRef | { seq: "all" }): number {
+      if (which.seq !== "all") return requeueOne(which);
       const accountSeqs = requeueAll.all();
       for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "running", "queued");
       return accountSeqs.length;
     },
 
-    releaseTask({ seq }: { seq: number }): void {
-      const run = findRunning.get(seq);
+    releaseTask(which: RunRef): void {
+      const run = find(which);
       if (run !== undefined) requeue(run, { isRunCounted: false });
     },
 

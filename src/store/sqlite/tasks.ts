@@ -1,4 +1,5 @@
 import { excessOf } from "../../domain/quota.ts";
+import type { RetentionEnd } from "../../domain/retention.ts";
 import type { StatusCode } from "../../domain/status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import {
@@ -184,11 +185,34 @@ function isDelayed({ startAt }: NewTask, { createdAt }: TaskPost): boolean {
   return startAt !== null && startAt > createdAt;
 }
 
-function changeWrites(connection: Connection, { counts, traffic }: BatchChanges) {
-  const collect = connection.prepare(COLLECT_TASK);
-  const findState = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
+/** A task that may be cancelled. */
+interface OpenTask {
+  readonly seq: number;
+  readonly accountSeq: number;
+  readonly state: StoredState;
+}
+
+/** Cancels a task that waits or runs. */
+export function taskCanceller(
+  connection: Connection,
+  { counts, traffic }: BatchChanges,
+): (task: OpenTask, order: RetentionEnd & Pick<TaskCancel, "cancelledAt">) => void {
   const cancel = connection.prepare(CANCEL_TASK);
   const cancelLease = connection.prepare(CANCEL_LEASE);
+
+  return ({ seq, accountSeq, state }, { cancelledAt, expiresAt, eraseAt }) => {
+    cancel.run({ seq, cancelledAt, expiresAt, eraseAt });
+    cancelLease.run(seq);
+    counts.move(accountSeq, state, "cancelled");
+    traffic.addTasks({ accountSeq, at: cancelledAt, cancelled: 1 });
+  };
+}
+
+function changeWrites(connection: Connection, changes: BatchChanges) {
+  const { counts } = changes;
+  const collect = connection.prepare(COLLECT_TASK);
+  const findState = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
+  const cancel = taskCanceller(connection, changes);
 
   return {
     collectTask(key: TaskKey): void {
@@ -198,16 +222,13 @@ function changeWrites(connection: Connection, { counts, traffic }: BatchChanges)
     },
 
     cancelTask(order: TaskCancel): CancelOutcome {
-      const { accountId, id, cancelledAt, expiresAt, eraseAt } = order;
+      const { accountId, id } = order;
       const found = findState.get({ accountId, id });
       if (found === undefined) return "unknown";
       const { seq, state } = found;
       if (state === "cancelled") return "cancelled before";
       if (!canMove(toState(state), "cancelled")) return "finished";
-      cancel.run({ seq, cancelledAt, expiresAt, eraseAt });
-      cancelLease.run(seq);
-      counts.move(accountId, state, "cancelled");
-      traffic.addTasks({ accountSeq: accountId, at: cancelledAt, cancelled: 1 });
+      cancel({ seq, accountSeq: accountId, state }, order);
       return "cancelled";
     },
   };

@@ -1,0 +1,117 @@
+import type { ErasedPart } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
+import type { Connection } from "./connection.ts";
+import { TASK_TEXT_BYTES } from "./task-bytes.ts";
+import type { StoredState } from "./task-counts.ts";
+import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
+
+const FIND_ACCOUNT = `SELECT seq, disabled_at FROM accounts WHERE login = ?`;
+
+const STATES: readonly StoredState[] = [
+  ...(["delayed", "queued", "running"] as const),
+  ...(["completed", "failed", "cancelled"] as const),
+];
+
+export const ACCOUNT_TASKS = `
+  SELECT t.seq, ${TASK_TEXT_BYTES} AS bytes
+  FROM ${TASK_PARTS.replace("tasks AS t", "tasks AS t INDEXED BY tasks_by_state")}
+  WHERE t.account_seq = @accountSeq AND t.state = @state
+  LIMIT @max`;
+
+export const ACCOUNT_ANSWERS = `
+  SELECT seq, octet_length(answer_text) AS bytes FROM idempotency_keys
+  WHERE account_seq = @accountSeq
+  LIMIT @max`;
+
+const ERASE_ANSWER = `DELETE FROM idempotency_keys WHERE seq = ?`;
+
+// By their keys: with account_seq as their first column a part is a range.
+const ERASE_TRAFFIC = `
+  DELETE FROM traffic
+  WHERE account_seq = @accountSeq AND (step_ms, at) IN (
+    SELECT step_ms, at FROM traffic WHERE account_seq = @accountSeq LIMIT @max
+  )`;
+
+const ERASE_HOST_TRAFFIC = `
+  DELETE FROM host_traffic
+  WHERE account_seq = @accountSeq AND (at, host) IN (
+    SELECT at, host FROM host_traffic WHERE account_seq = @accountSeq LIMIT @max
+  )`;
+
+const ERASE_HOST_FAILURES = `
+  DELETE FROM host_failures
+  WHERE account_seq = @accountSeq AND host IN (
+    SELECT host FROM host_failures WHERE account_seq = @accountSeq LIMIT @max
+  )`;
+
+const ERASE_SESSIONS = `
+  DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = @accountSeq)`;
+
+const ERASE_KEYS = `DELETE FROM keys WHERE account_seq = @accountSeq`;
+
+const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text ->> '$.login' = @login`;
+
+const ERASE_REQUESTS = `DELETE FROM access_requests WHERE account_seq = @accountSeq`;
+
+const ERASE_COUNTS = `DELETE FROM task_counts WHERE account_seq = @accountSeq`;
+
+const ERASE_ACCOUNT = `DELETE FROM accounts WHERE seq = @accountSeq`;
+
+const KEEP_SEQ = `
+  INSERT INTO erased_accounts (one, last_seq) VALUES (1, @accountSeq)
+  ON CONFLICT (one) DO UPDATE SET last_seq = max(last_seq, excluded.last_seq)`;
+
+const STATISTICS = [ERASE_TRAFFIC, ERASE_HOST_TRAFFIC, ERASE_HOST_FAILURES];
+const LAST = [ERASE_SESSIONS, ERASE_KEYS, ERASE_REQUESTS, ERASE_COUNTS, ERASE_ACCOUNT, KEEP_SEQ];
+
+const TASKS_MAX = 100;
+const ROWS_MAX = 1000;
+
+/** The write that erases an account, part by part. It runs inside the transaction of its batch. */
+export function accountErasureWrites(connection: Connection, changes: BatchChanges) {
+  const find = connection.prepare<[string], { seq: number; disabled_at: number | null }>(
+    FIND_ACCOUNT,
+  );
+  const listTasks = connection.prepare<[object], SizedRow>(ACCOUNT_TASKS);
+  const listAnswers = connection.prepare<[object], SizedRow>(ACCOUNT_ANSWERS);
+  const eraseAnswer = connection.prepare<[number]>(ERASE_ANSWER);
+  const statistics = STATISTICS.map((sql) => connection.prepare<[object]>(sql));
+  const last = LAST.map((sql) => connection.prepare<[object]>(sql));
+  const eraseOrders = connection.prepare<[object]>(ERASE_ORDERS);
+  const eraseTasks = taskEraser(connection, changes);
+
+  function eraseSomeTasks(accountSeq: number): number {
+    for (const state of STATES) {
+      const rows = takeWithin(listTasks.iterate({ accountSeq, state, max: TASKS_MAX }));
+      if (rows.length > 0)
+        return eraseTasks(
+          rows.map(({ seq }) => seq),
+          "has retries",
+        );
+    }
+    return 0;
+  }
+
+  function eraseSomeRows(accountSeq: number): number {
+    const part = { accountSeq, max: ROWS_MAX };
+    const answers = takeWithin(listAnswers.iterate(part));
+    for (const { seq } of answers) eraseAnswer.run(seq);
+    if (answers.length > 0) return answers.length;
+    return statistics.reduce((sum, erase) => (sum > 0 ? sum : erase.run(part).changes), 0);
+  }
+
+  return {
+    eraseAccountPart({ login }: { login: string }): ErasedPart {
+      const account = find.get(login);
+      if (account === undefined) return { kind: "unknown" };
+      if (account.disabled_at === null) return { kind: "enabled" };
+      const { seq: accountSeq } = account;
+      const tasks = eraseSomeTasks(accountSeq);
+      if (tasks > 0) return { kind: "more", tasks };
+      if (eraseSomeRows(accountSeq) > 0) return { kind: "more", tasks: 0 };
+      eraseOrders.run({ login });
+      for (const erase of last) erase.run({ accountSeq });
+      return { kind: "done" };
+    },
+  };
+}

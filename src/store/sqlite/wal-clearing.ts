@@ -1,0 +1,24 @@
+import { setTimeout as pause } from "node:timers/promises";
+
+import { openDatabase } from "./connection.ts";
+
+const TRIES = 20;
+const TRY_MS = 250;
+
+/**
+ * Copies what is in the WAL into the file and empties it: pages with what has been erased since stand there until others
+ * take their place. A daemon may go on meanwhile. False where somebody was reading from it all the while.
+ */
+export async function clearWal(file: string): Promise<boolean> {
+  const connection = openDatabase(file, { fileMustExist: true, timeout: TRY_MS });
+  try {
+    for (let left = TRIES; left > 0; left--) {
+      // The first column: 1 when somebody was in the way.
+      if (connection.pragma("wal_checkpoint(TRUNCATE)", { simple: true }) === 0) return true;
+      await pause(TRY_MS);
+    }
+    return false;
+  } finally {
+    connection.close();
+  }
+}
