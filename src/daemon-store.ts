@@ -7,7 +7,10 @@ import { refuseDamagedFile } from "./store/sqlite/file-check.ts";
 import { InstanceLock, InstanceLockError } from "./store/sqlite/instance-lock.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "./store/sqlite/open-files.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "./store/sqlite/sqlite-store.ts";
+import { clearWal } from "./store/sqlite/wal-clearing.ts";
 import type { Store } from "./store/store.ts";
+
+export { clearWal };
 
 /**
  * The part of the composition root that opens the database. Apart from daemon.ts because a command that

@@ -65,10 +65,13 @@ const enable = defineAdminCommand({
 export const accountCommand = defineCommand({
   meta: programMeta({
     name: NAME,
-    description: "Make, list, limit, disable and enable accounts",
+    description: "Make, list, limit, disable, enable and erase accounts",
     example: `${NAME} create alice`,
   }),
-  subCommands: { create, list, limit, disable, enable },
+  subCommands: {
+    ...{ create, list, limit, disable, enable },
+    erase: async () => (await import("./admin-account-erase.ts")).eraseCommand,
+  },
 });
 
 /** An account to make now. */

@@ -7,7 +7,7 @@ export const adminCommand = defineCommand({
   meta: programMeta({
     name: "postbackd admin",
     description:
-      "Manage accounts, keys, secrets, access, workers, deliveries and sign-ins, also while the daemon serves",
+      "Manage accounts, keys, secrets, access, workers, tasks, deliveries and sign-ins, also while the daemon serves",
     example: "postbackd admin account create alice",
   }),
   subCommands: {
@@ -16,6 +16,7 @@ export const adminCommand = defineCommand({
     secret: async () => (await import("./admin-secret.ts")).secretCommand,
     access: async () => (await import("./admin-access.ts")).accessCommand,
     worker: async () => (await import("./admin-worker.ts")).workerCommand,
+    task: async () => (await import("./admin-task.ts")).taskCommand,
     delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
     link: async () => (await import("./admin-link.ts")).linkCommand,
   },

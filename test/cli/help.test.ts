@@ -27,7 +27,7 @@ USAGE postbackd start|admin|worker|config|explain-url|verify|health|completion
 COMMANDS
 
         start    Serve: take in tasks, run them, send their webhooks
-        admin    Manage accounts, keys, secrets, access, workers, deliveries and sign-ins, also while the daemon serves
+        admin    Manage accounts, keys, secrets, access, workers, tasks, deliveries and sign-ins, also while the daemon serves
        worker    Claim tasks from a daemon over HTTP and run a command for each
        config    Check, show and begin a configuration
   explain-url    Say whether a webhook to a URL would be sent, and why not
@@ -208,7 +208,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin"],
-    "postbackd: no command given; there are account, key, secret, access, worker, delivery, link\nTry 'postbackd admin --help'.\n",
+    "postbackd: no command given; there are account, key, secret, access, worker, task, delivery, link\nTry 'postbackd admin --help'.\n",
   ],
   [
     ["--db", "x", "start"],

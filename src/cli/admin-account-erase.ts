@@ -1,0 +1,63 @@
+import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
+import { isSet } from "./arguments.ts";
+import { CommandFailure } from "./failure.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin account";
+
+/** `postbackd admin account erase`. */
+export const eraseCommand = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} erase`,
+    description: "Erase a disabled account with all that is its own, for good",
+    example: `${NAME} erase alice --yes`,
+    notes:
+      "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and the request that it\n" +
+      "was approved by. The numbers of all accounts together keep what it did. Safe to repeat when it was\n" +
+      "interrupted. Copies of the database are not touched.",
+  }),
+  args: {
+    ...LOGIN_ARG,
+    yes: { type: "boolean", description: "Do it; without, say how much there is" },
+  },
+  plan: (args) => eraseAccount(loginOf(args), isSet(args, "yes")),
+});
+
+function eraseAccount(login: string, isSure: boolean): AdminStep {
+  return async (store, config) => {
+    const account = await store.findAccount(login);
+    if (account === null) throw noAccount(login);
+    if (account.disabledAt === null) throw isEnabled(login);
+    const { queued, delayed, running, ...ended } = await store.countWork(account.accountId);
+    const { completed, failed, cancelled } = ended;
+    const total = queued + delayed + running + completed + failed + cancelled;
+    if (!isSure) {
+      throw new CommandFailure(
+        `this erases the account ${login} with ${tasksText(total)} for good; say --yes to do it`,
+      );
+    }
+    let erased = 0;
+    await bySteps(
+      async () => {
+        const part = await store.eraseAccountPart({ login });
+        if (part.kind === "enabled") throw isEnabled(login);
+        if (part.kind === "more") erased += part.tasks;
+        return part.kind === "more";
+      },
+      () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
+    );
+    const left = await giveRoomBack(store, config);
+    return {
+      document: { login, erased: true, tasks: erased },
+      lines: [`Account ${login} is erased, with ${tasksText(erased)}.`, ...left],
+    };
+  };
+}
+
+function isEnabled(login: string): CommandFailure {
+  return new CommandFailure(
+    `the account ${login} is enabled; disable it first: '${NAME} disable ${login}'`,
+  );
+}

@@ -1,0 +1,63 @@
+import { setTimeout as pause } from "node:timers/promises";
+
+import type { Config } from "../config.ts";
+import { decideResumption } from "../domain/clock-reading.ts";
+import { systemClock } from "../domain/clock.ts";
+import { retentionEnd, type RetentionEnd } from "../domain/retention.ts";
+import type { Store } from "../store/store.ts";
+import { printError } from "./print.ts";
+
+/** What commands share that write in many small steps beside a daemon. */
+
+const PAUSE_MS_MIN = 5;
+const TOLD_EVERY_MS = 2000;
+
+/**
+ * Does steps until one answers false. Between two of them it waits as long as the last one took: a daemon that serves the
+ * same file has its turn. Says on stderr how far it is, where it takes its time.
+ */
+export async function bySteps(
+  step: () => Promise<boolean>,
+  progressText: () => string,
+): Promise<void> {
+  let toldAt = performance.now();
+  for (;;) {
+    const begunAt = performance.now();
+    if (!(await step())) return;
+    const endedAt = performance.now();
+    if (endedAt - toldAt >= TOLD_EVERY_MS) {
+      printError(progressText());
+      toldAt = endedAt;
+    }
+    await pause(Math.max(PAUSE_MS_MIN, endedAt - begunAt));
+  }
+}
+
+/** Gives the room of what was erased back to the file system, and leaves none of it in the log of the database. */
+export async function giveRoomBack(store: Store, { database }: Config): Promise<readonly string[]> {
+  await bySteps(
+    async () => (await store.reclaimSpace()) === "more",
+    () => "giving the room back to the file system",
+  );
+  const { clearWal } = await import("../daemon-store.ts");
+  if (await clearWal(database)) return [];
+  return [
+    "The -wal beside the database still holds parts of it: somebody reads from it. They go with later writes.",
+  ];
+}
+
+/** How long what ends now is kept: by the steady clock of the daemon, as far as its last reading says it. */
+export async function endNow(
+  store: Store,
+  { retentionMs }: Config,
+): Promise<RetentionEnd & { readonly cancelledAt: number }> {
+  const at = systemClock.now();
+  const reading = { wallAt: at, uptimeMs: systemClock.uptime(), bootId: systemClock.bootId() };
+  const { steadyAt } = decideResumption(await store.findClockReading(), reading);
+  return { cancelledAt: at, ...retentionEnd({ at, steadyAt }, retentionMs) };
+}
+
+/** `1 task`, `12,000 tasks`. */
+export function tasksText(count: number): string {
+  return count === 1 ? "1 task" : `${count.toLocaleString("en")} tasks`;
+}

@@ -1,0 +1,170 @@
+import { defineCommand } from "citty";
+
+import { isId } from "../domain/id.ts";
+import { isTag } from "../domain/task-post.ts";
+import type { OpenTaskPlace } from "../store/store.ts";
+import { defineAdminCommand, loginOf, noAccount } from "./admin-command.ts";
+import type { AdminStep } from "./admin-command.ts";
+import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
+import { isSet, textOf } from "./arguments.ts";
+import type { Arguments } from "./arguments.ts";
+import { noTask } from "./delivery-filter.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { programMeta } from "./usage.ts";
+
+const NAME = "postbackd admin task";
+const BULK_FLAGS = ["account", "type", "tag", "running", "dry-run"] as const;
+
+const cancel = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} cancel`,
+    description: "Cancel a task, or all of an account that wait and pass a filter",
+    example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
+    notes:
+      "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
+      "what the daemon itself runs goes on to its end, and its result is not kept.",
+  }),
+  args: {
+    task_id: {
+      type: "positional",
+      required: false,
+      description: "Id of a task; else give --account",
+    },
+    account: { type: "string", valueHint: "LOGIN", description: "Account whose tasks are meant" },
+    type: { type: "string", valueHint: "NAME", description: "Only tasks of this type" },
+    tag: { type: "string", valueHint: "TAG", description: "Only tasks with this tag" },
+    running: { type: "boolean", description: "Those that run, too; else only those that wait" },
+    "dry-run": { type: "boolean", description: "Say how many there are, and cancel none" },
+  },
+  plan(args) {
+    const id = textOf(args, "task_id");
+    if (id === undefined) return cancelMany(bulkOf(args));
+    const other = BULK_FLAGS.find((flag) => args.has(flag));
+    if (other === undefined) return cancelOne(id);
+    throw new UsageError(`give the id of a task or --account, not both: --${other} is about many`);
+  },
+});
+
+const erase = defineAdminCommand({
+  meta: programMeta({
+    name: `${NAME} erase`,
+    description: "Erase a task with its input, result and webhooks, for good",
+    example: `${NAME} erase 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+    notes:
+      "A task that runs is to be cancelled first. A webhook that is still to be sent is lost with --with-webhooks\n" +
+      "only; one that is under way may still arrive.",
+  }),
+  args: {
+    task_id: { type: "positional", description: "Id of the task" },
+    "with-webhooks": {
+      type: "boolean",
+      description: "Also while a webhook of it is still to be sent",
+    },
+  },
+  plan: (args) => eraseTask(textOf(args, "task_id") ?? "", isSet(args, "with-webhooks")),
+});
+
+/** `postbackd admin task …`. */
+export const taskCommand = defineCommand({
+  meta: programMeta({
+    name: NAME,
+    description: "Cancel tasks, and erase them",
+    example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  }),
+  subCommands: { cancel, erase },
+});
+
+interface Bulk {
+  readonly login: string;
+  readonly type: string | null;
+  readonly tag: string | null;
+  readonly hasRunning: boolean;
+  readonly isDry: boolean;
+}
+
+function bulkOf(args: Arguments): Bulk {
+  const login = textOf(args, "account");
+  if (login === undefined) {
+    throw new UsageError(
+      "give the id of a task, or --account LOGIN for all of an account that wait",
+    );
+  }
+  const tag = textOf(args, "tag") ?? null;
+  if (tag !== null && !isTag(tag))
+    throw new UsageError("--tag takes a tag, and no task has this one");
+  return {
+    login: loginOf(new Map([["login", [login]]])),
+    type: textOf(args, "type") ?? null,
+    tag,
+    hasRunning: isSet(args, "running"),
+    isDry: isSet(args, "dry-run"),
+  };
+}
+
+function cancelMany({ login, ...filter }: Bulk): AdminStep {
+  return async (store, config) => {
+    const account = await store.findAccount(login);
+    if (account === null) throw noAccount(login);
+    const { accountId } = account;
+    const total = { queued: 0, running: 0 };
+    let after: OpenTaskPlace | null = null;
+    await bySteps(
+      async () => {
+        const end = await endNow(store, config);
+        const page = await store.cancelTasks({ ...filter, ...end, accountId, after });
+        total.queued += page.queued;
+        total.running += page.running;
+        after = page.next;
+        return after !== null;
+      },
+      () => `cancelled so far: ${tasksText(total.queued + total.running)}`,
+    );
+    const what = `${tasksText(total.queued)} in the queue${runningText(total.running, filter)}`;
+    return {
+      document: { login, dry_run: filter.isDry, ...total },
+      lines: [
+        filter.isDry ? `Would be cancelled: ${what}. Nothing was done.` : `Cancelled: ${what}.`,
+      ],
+    };
+  };
+}
+
+function runningText(running: number, { hasRunning }: Pick<Bulk, "hasRunning">): string {
+  return hasRunning ? `, and ${tasksText(running)} that ran` : "";
+}
+
+function cancelOne(id: string): AdminStep {
+  return async (store, config) => {
+    const found = isId(id) ? await store.findTaskDeliveries(id) : null;
+    const account = found === null ? null : await store.findAccount(found.login);
+    if (found === null || account === null) throw noTask();
+    const { accountId } = account;
+    const outcome = await store.cancelTask({ accountId, id, ...(await endNow(store, config)) });
+    if (outcome === "unknown") throw noTask();
+    if (outcome === "finished") {
+      throw new CommandFailure("the task has ended already; 'admin task erase' erases it");
+    }
+    const isNew = outcome === "cancelled";
+    return {
+      document: { task_id: id, login: found.login, cancelled: isNew },
+      lines: [isNew ? `Task ${id} is cancelled.` : `Task ${id} was cancelled before.`],
+    };
+  };
+}
+
+function eraseTask(id: string, hasWebhooks: boolean): AdminStep {
+  return async (store, config) => {
+    const outcome = isId(id) ? await store.eraseTask({ id, hasWebhooks }) : "unknown";
+    if (outcome === "unknown") throw noTask();
+    if (outcome === "running") {
+      throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
+    }
+    if (outcome === "to be sent") {
+      throw new CommandFailure(
+        "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
+      );
+    }
+    const left = await giveRoomBack(store, config);
+    return { document: { task_id: id, erased: true }, lines: [`Task ${id} is erased.`, ...left] };
+  };
+}
