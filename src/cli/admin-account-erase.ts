@@ -1,6 +1,6 @@
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
+import { bySteps, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { isSet } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { programMeta } from "./usage.ts";
@@ -48,10 +48,13 @@ function eraseAccount(login: string, isSure: boolean): AdminStep {
       },
       () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
     );
-    const left = await giveRoomBack(store, config);
+    const isWalEmpty = await giveRoomBack(store, config);
     return {
-      document: { login, erased: true, tasks: erased },
-      lines: [`Account ${login} is erased, with ${tasksText(erased)}.`, ...left],
+      document: { login, erased: true, tasks: erased, wal_emptied: isWalEmpty },
+      lines: [
+        `Account ${login} is erased, with ${tasksText(erased)}.`,
+        ...(isWalEmpty ? [] : [WAL_HOLDS]),
+      ],
     };
   };
 }

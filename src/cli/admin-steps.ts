@@ -1,5 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
-
 import type { Config } from "../config.ts";
 import { decideResumption } from "../domain/clock-reading.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -29,22 +27,31 @@ export async function bySteps(
       printError(progressText());
       toldAt = endedAt;
     }
-    await pause(Math.max(PAUSE_MS_MIN, endedAt - begunAt));
+    pause(Math.max(PAUSE_MS_MIN, endedAt - begunAt));
   }
 }
 
-/** Gives the room of what was erased back to the file system, and leaves none of it in the log of the database. */
-export async function giveRoomBack(store: Store, { database }: Config): Promise<readonly string[]> {
+// The process has nothing else to do, and timers of the clock would let it end.
+function pause(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/**
+ * Gives the room of what was erased back to the file system, and leaves none of it in the `-wal`. False where that could
+ * not be emptied, because somebody reads from it.
+ */
+export async function giveRoomBack(store: Store, { database }: Config): Promise<boolean> {
   await bySteps(
     async () => (await store.reclaimSpace()) === "more",
     () => "giving the room back to the file system",
   );
   const { clearWal } = await import("../daemon-store.ts");
-  if (await clearWal(database)) return [];
-  return [
-    "The -wal beside the database still holds parts of it: somebody reads from it. They go with later writes.",
-  ];
+  return clearWal(database);
 }
+
+/** What is to be said where {@link giveRoomBack} could not empty the `-wal`. */
+export const WAL_HOLDS =
+  "The -wal beside the database still holds parts of it, because somebody reads from it: they go with later writes.";
 
 /** How long what ends now is kept: by the steady clock of the daemon, as far as its last reading says it. */
 export async function endNow(

@@ -5,7 +5,7 @@ import { isTag } from "../domain/task-post.ts";
 import type { OpenTaskPlace } from "../store/store.ts";
 import { defineAdminCommand, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
+import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { isSet, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { noTask } from "./delivery-filter.ts";
@@ -164,7 +164,10 @@ function eraseTask(id: string, hasWebhooks: boolean): AdminStep {
         "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
       );
     }
-    const left = await giveRoomBack(store, config);
-    return { document: { task_id: id, erased: true }, lines: [`Task ${id} is erased.`, ...left] };
+    const isWalEmpty = await giveRoomBack(store, config);
+    return {
+      document: { task_id: id, erased: true, wal_emptied: isWalEmpty },
+      lines: [`Task ${id} is erased.`, ...(isWalEmpty ? [] : [WAL_HOLDS])],
+    };
   };
 }

@@ -7,7 +7,7 @@ export const adminCommand = defineCommand({
   meta: programMeta({
     name: "postbackd admin",
     description:
-      "Manage accounts, keys, secrets, access, workers, tasks, deliveries and sign-ins, also while the daemon serves",
+      "Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving",
     example: "postbackd admin account create alice",
   }),
   subCommands: {

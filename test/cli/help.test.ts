@@ -27,7 +27,7 @@ USAGE postbackd start|admin|worker|config|explain-url|verify|health|completion
 COMMANDS
 
         start    Serve: take in tasks, run them, send their webhooks
-        admin    Manage accounts, keys, secrets, access, workers, tasks, deliveries and sign-ins, also while the daemon serves
+        admin    Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving
        worker    Claim tasks from a daemon over HTTP and run a command for each
        config    Check, show and begin a configuration
   explain-url    Say whether a webhook to a URL would be sent, and why not

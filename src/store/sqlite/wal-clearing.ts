@@ -1,5 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
-
 import { openDatabase } from "./connection.ts";
 
 const TRIES = 20;
@@ -7,15 +5,16 @@ const TRY_MS = 250;
 
 /**
  * Copies what is in the WAL into the file and empties it: pages with what has been erased since stand there until others
- * take their place. A daemon may go on meanwhile. False where somebody was reading from it all the while.
+ * take their place. A daemon may go on meanwhile. False where
+ * somebody was reading from it all the while. Keeps its thread for some seconds: for a process that does nothing else.
  */
-export async function clearWal(file: string): Promise<boolean> {
+export function clearWal(file: string): boolean {
   const connection = openDatabase(file, { fileMustExist: true, timeout: TRY_MS });
   try {
     for (let left = TRIES; left > 0; left--) {
       // The first column: 1 when somebody was in the way.
       if (connection.pragma("wal_checkpoint(TRUNCATE)", { simple: true }) === 0) return true;
-      await pause(TRY_MS);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, TRY_MS);
     }
     return false;
   } finally {
