@@ -5,6 +5,7 @@ import type { QueuePlace, Store } from "../../src/store/store.ts";
 import {
   claimOne,
   newExpiry,
+  newFinish,
   newPost,
   newTask,
   retainedUntil,
@@ -165,5 +166,62 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.deepEqual((await expireAll(store, mark)).ids, []);
     const { running, delayed: waiting } = await store.countWork(accountId);
     assert.deepEqual([running, waiting], [1, 1]);
+  });
+
+  test("a task that has the seq of an erased one is neither as old as that, nor ended by its run", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await firstMark(store);
+    await store.insertTasks(newPost(accountId, [newTask()]));
+    const erased = await claimOne(store);
+    await serve(store, 24);
+    const cancel = { accountId, id: erased.id, cancelledAt: T0 };
+    await store.cancelTask({ ...cancel, ...retainedUntil(T0 + RETENTION_MS) });
+    assert.equal(await store.eraseTask({ id: erased.id, hasWebhooks: false }), "erased");
+    const next = newTask();
+    await store.insertTasks(newPost(accountId, [next]));
+    const mark = (await serve(store, 2)) ?? assert.fail();
+
+    assert.deepEqual((await expireAll(store, mark)).ids, []);
+    const { seq } = await claimOne(store);
+    assert.equal(seq, erased.seq);
+    const { id } = erased;
+    assert.deepEqual(await store.finishTask({ ...newFinish({ seq }), id }), []);
+    await store.retryTask({ seq, id, startAt: T0 });
+    assert.equal(await store.requeueTasks({ seq, id }), 0);
+    assert.equal((await store.findTask({ accountId, id: next.id }))?.task.state, "running");
+    assert.equal(await store.requeueTasks({ seq, id: next.id }), 1);
+  });
+
+  test("what is erased of an account part by part is all that it has, and nothing of another's", async (t) => {
+    const { store } = await open(t);
+    const [gone, kept] = [await seedAccount(store, "a"), await seedAccount(store, "b")];
+    for (const accountId of [gone, kept]) {
+      await store.insertTasks(newPost(accountId, [newTask({ postback: webhook("a.example") })]));
+      await store.finishTask(newFinish(await claimOne(store)));
+      await store.insertTasks(newPost(accountId, [newTask({ type: "hash", startAt: T0 + HOUR })]));
+    }
+    assert.deepEqual(await store.eraseAccountPart({ login: "c" }), { kind: "unknown" });
+    assert.deepEqual(await store.eraseAccountPart({ login: "a" }), { kind: "enabled" });
+    await store.setAccountDisabled({ login: "a", disabledAt: T0 });
+
+    let parts = 0;
+    let tasks = 0;
+    for (let part = await store.eraseAccountPart({ login: "a" }); part.kind === "more"; parts++) {
+      tasks += part.tasks;
+      part = await store.eraseAccountPart({ login: "a" });
+    }
+
+    assert.equal(tasks, 2);
+    assert(parts > 2, "not part by part");
+    assert.equal(await store.findAccount("a"), null);
+    const none = await store.countWork(gone);
+    assert.equal(
+      Object.values(none).every((count) => count === 0),
+      true,
+    );
+    const { completed, delayed, ready } = await store.countWork(kept);
+    assert.deepEqual([completed, delayed, ready], [1, 1, 1]);
+    assert.notEqual(await seedAccount(store, "a"), gone);
   });
 }
