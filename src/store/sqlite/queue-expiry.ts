@@ -53,7 +53,8 @@ export const NEXT_TYPE = `${GROUP}
   AND type > @type
   ORDER BY type, account_seq, priority DESC LIMIT 1`;
 
-// Every other write waits for a step: one that looks at so many and ends none takes 2 ms (measured).
+// Every other write waits for a step. Measured: one that looks at so many and ends none takes 0.4 ms, one that ends 100
+// takes 7 ms, and 100,000 tasks that are younger cost 7 ms in all.
 const EXAMINED_MAX = 1000;
 
 const BEGINNING: QueuePlace = { type: "", accountId: 0, priority: 0, seq: 0 };
