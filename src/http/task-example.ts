@@ -55,6 +55,16 @@ const TIMED_OUT: Task = {
   }),
 };
 
+const EXPIRED: Task = {
+  ...ended(QUEUED, 50402),
+  completedAt: CREATED_AT + 30 * DAY_MS,
+  expiresAt: CREATED_AT + 60 * DAY_MS,
+  errorText: JSON.stringify({
+    message: "The task expired in the queue: it waited there for 30 days and was not started.",
+    detail: { queue_days: 30 },
+  }),
+};
+
 const CANCELLED: Task = { ...ended(QUEUED, 40901), state: "cancelled" };
 
 const REFUSED_URL = refused(40501, {
@@ -82,6 +92,7 @@ export const GET_EXAMPLES = {
   completed: envelope(COMPLETED),
   failed: envelope(FAILED),
   timedOut: envelope(TIMED_OUT),
+  expired: envelope(EXPIRED),
   cancelled: envelope(CANCELLED),
 } satisfies Readonly<Record<string, unknown>>;
 
