@@ -1,0 +1,124 @@
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { HttpMessages, type HttpMessage } from "../http-messages.ts";
+import type { Attack } from "./attack-job.ts";
+
+const STATUS_CODE = /"status_code": ?(\d{5})/;
+const HTTP_STATUS = /^HTTP\/1\.1 (\d{3})/;
+// What is shut out tries again, and does not spin.
+const AGAIN_MS = 250;
+
+/** One connection of an attack, opened when it is needed and again after it was closed. */
+export class AttackLine {
+  readonly #attack: Attack;
+  readonly #index: number;
+  #socket: Socket | null = null;
+  #told: (what: string) => void = () => {};
+
+  constructor(attack: Attack, index: number) {
+    this.#attack = attack;
+    this.#index = index;
+  }
+
+  /** Sends bytes; answers the first status code that comes, `closed`, or `refused` where nobody lets it in. */
+  async ask(bytes: Buffer): Promise<string> {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.#told = resolve;
+    this.send(bytes);
+    return promise;
+  }
+
+  /** As {@link ask}, and counts what it was told; waits after it was shut out. */
+  async askAndCount(bytes: Buffer): Promise<void> {
+    const { tally, signal } = this.#attack;
+    const what = await this.ask(bytes);
+    tally(signal.aborted ? "unanswered" : what);
+    if (what === "closed" || what === "refused") await pause(AGAIN_MS, signal);
+  }
+
+  /** Sends bytes without waiting for anything. */
+  send(bytes: Buffer): void {
+    this.#socket ??= this.#open();
+    this.#socket.write(bytes);
+  }
+
+  /** The next thing that comes: a status code, `closed` or `refused`. */
+  next(): Promise<string> {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.#told = resolve;
+    if (this.#socket === null) resolve("closed");
+    return promise;
+  }
+
+  end(): void {
+    this.#socket?.destroy();
+  }
+
+  #open(): Socket {
+    const { job } = this.#attack;
+    const socket = openSocket(job, this.#index);
+    const messages = new HttpMessages();
+    let what = "refused";
+    socket.on("connect", () => (what = "closed"));
+    socket.on("data", (chunk: Buffer) => {
+      try {
+        messages.read(chunk, (message) => this.#told(statusOf(message)));
+      } catch {
+        this.#told("unreadable");
+      }
+    });
+    // "close" follows every error and says all that matters here.
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      if (this.#socket === socket) this.#socket = null;
+      this.#told(what);
+    });
+    return socket;
+  }
+}
+
+/** A socket to the daemon from the address whose turn it is. */
+function openSocket(job: Attack["job"], index: number): Socket {
+  const localAddress = addressOf(job, index);
+  return connect({ host: "127.0.0.1", port: job.port, localAddress, noDelay: true });
+}
+
+/** The address that a connection comes from. */
+export function addressOf({ from }: Attack["job"], index: number): string {
+  const [first] = from;
+  return from[index % from.length] ?? first;
+}
+
+/** Waits, but not beyond the end of the attack. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  // Rejects at the end of the attack, which who waits looks at anyway.
+  await sleep(ms, undefined, { signal }).catch(() => {});
+}
+
+/** Calls `begin` for each connection, not all of them in one moment: the listening queue is short. */
+export async function rampUp(
+  { job, signal }: Attack,
+  begin: (index: number) => void,
+): Promise<void> {
+  for (let index = 0; index < job.connections && !signal.aborted; index++) {
+    begin(index);
+    if (index % RAMP_STEP === RAMP_STEP - 1) await pause(RAMP_MS, signal);
+  }
+}
+
+const RAMP_STEP = 64;
+const RAMP_MS = 20;
+
+/** Settles when the attack is to end. */
+export async function ended(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+function statusOf({ head, body }: HttpMessage): string {
+  const code = STATUS_CODE.exec(body.toString("latin1", 0, 300))?.[1];
+  return code ?? HTTP_STATUS.exec(head)?.[1] ?? "unreadable";
+}
