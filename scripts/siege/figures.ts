@@ -1,0 +1,71 @@
+import type { AttackTally } from "./attack-job.ts";
+import type { Question, Sample } from "./other.ts";
+import type { Vitals } from "./vitals.ts";
+import type { WebhookLatencies } from "./webhooks.ts";
+
+/** Durations in milliseconds; what was never answered counts as long as it was waited for. */
+export interface Figures {
+  readonly count: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+  /** How often there was no good answer, by what came instead. */
+  readonly bad: AttackTally;
+}
+
+/** What the other was answered in a stretch of time. */
+export interface OthersFigures {
+  /** Over kept connections and over new ones together. */
+  readonly get: Figures;
+  readonly post: Figures;
+  readonly livez: Figures;
+}
+
+/** A row, measured. */
+export interface RowResult {
+  readonly name: string;
+  readonly who: string;
+  readonly what: string;
+  readonly alone: OthersFigures;
+  readonly during: OthersFigures;
+  /** The other's webhooks alone and meanwhile, from completion to arrival; null where they were not measured. */
+  readonly webhooks: { readonly alone: WebhookLatencies; readonly during: WebhookLatencies } | null;
+  /** What the attacker was answered. */
+  readonly attacker: AttackTally;
+  readonly vitals: Vitals;
+  /** Resident before, and when all was as before. */
+  readonly rssBytesBefore: number;
+  readonly rssBytesAfter: number;
+  /** From the end of the attack; null: not within the time that was waited. */
+  readonly settledMs: number | null;
+  /** The longest that this measuring process's own event loop stood. */
+  readonly ownDelayMs: number;
+  readonly notes: readonly string[];
+}
+
+export function othersFigures(samples: readonly Sample[], now: number): OthersFigures {
+  const of = (...questions: readonly Question[]): Figures =>
+    figures(
+      samples.filter(({ question }) => questions.includes(question)),
+      now,
+    );
+  return { get: of("get", "get anew"), post: of("post"), livez: of("livez") };
+}
+
+function figures(samples: readonly Sample[], now: number): Figures {
+  const bad: Record<string, number> = {};
+  for (const { outcome } of samples) {
+    const what = outcome ?? "unanswered";
+    if (what !== "ok") bad[what] = (bad[what] ?? 0) + 1;
+  }
+  // A refusal may be quick: it does not count as an answer.
+  const answered = samples.filter(({ outcome }) => outcome === "ok" || outcome === null);
+  return { ...spreadOf(answered.map(({ ms, at }) => ms ?? now - at)), bad };
+}
+
+/** Of as many durations as there are; 0 where there are none. */
+export function spreadOf(durations: readonly number[]): Omit<Figures, "bad"> {
+  const sorted = durations.toSorted((a, b) => a - b);
+  const at = (share: number): number => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+  return { count: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) };
+}

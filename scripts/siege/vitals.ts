@@ -1,0 +1,94 @@
+import { readFileSync } from "node:fs";
+
+import { descriptorCount } from "../process-usage.ts";
+
+const EVERY_MS = 100;
+const RSS_BYTES_MAX = 4e9;
+const AVAILABLE_BYTES_MIN = 1.5e9;
+const KIB = 1024;
+const PAGE_BYTES = 4096;
+
+/** The most that was seen since the last reset. Of the kernel: the memory of all TCP sockets of the machine. */
+export interface Vitals {
+  readonly rssBytesMax: number;
+  readonly kernelBytesMax: number;
+  readonly descriptorsMax: number;
+  /** What the daemon has resident now; 0 when it is gone. */
+  readonly rssBytes: number;
+}
+
+/** Looks at a daemon ten times a second, and tells when the machine's memory is in danger. */
+export class VitalsWatch {
+  readonly #timer: NodeJS.Timeout;
+  readonly #onDanger: (why: string) => void;
+  #pid: number;
+  #seen: Vitals = NOTHING_SEEN;
+
+  /** `onDanger` is called again and again while more than 4 GB are resident or less than 1.5 GB available. */
+  constructor(pid: number, onDanger: (why: string) => void) {
+    this.#pid = pid;
+    this.#onDanger = onDanger;
+    this.#timer = setInterval(() => this.#look(), EVERY_MS);
+  }
+
+  /** A daemon that was started again is another process. */
+  moveTo(pid: number): void {
+    this.#pid = pid;
+  }
+
+  get seen(): Vitals {
+    return this.#seen;
+  }
+
+  reset(): void {
+    this.#seen = NOTHING_SEEN;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    const rssBytes = residentBytes(this.#pid);
+    const before = this.#seen;
+    this.#seen = {
+      rssBytes,
+      rssBytesMax: Math.max(before.rssBytesMax, rssBytes),
+      kernelBytesMax: Math.max(before.kernelBytesMax, tcpBytes()),
+      descriptorsMax: Math.max(before.descriptorsMax, rssBytes === 0 ? 0 : descriptors(this.#pid)),
+    };
+    if (rssBytes > RSS_BYTES_MAX) this.#onDanger("4 GB resident");
+    else if (availableBytes() < AVAILABLE_BYTES_MIN) this.#onDanger("1.5 GB available");
+  }
+}
+
+const NOTHING_SEEN: Vitals = {
+  ...{ rssBytesMax: 0, kernelBytesMax: 0, descriptorsMax: 0, rssBytes: 0 },
+};
+
+function residentBytes(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "latin1");
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * KIB;
+  } catch {
+    return 0; // The daemon is gone, which is for others to tell.
+  }
+}
+
+function descriptors(pid: number): number {
+  try {
+    return descriptorCount(pid);
+  } catch {
+    return 0; // As above.
+  }
+}
+
+function tcpBytes(): number {
+  const text = readFileSync("/proc/net/sockstat", "latin1");
+  return Number(/^TCP:.* mem (\d+)$/m.exec(text)?.[1] ?? 0) * PAGE_BYTES;
+}
+
+function availableBytes(): number {
+  const text = readFileSync("/proc/meminfo", "latin1");
+  return Number(/^MemAvailable:\s+(\d+) kB$/m.exec(text)?.[1] ?? Infinity) * KIB;
+}
