@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { sourceProgram } from "../../scripts/program.ts";
+import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+import { siegeLines, siegeTable } from "../../scripts/siege/report.ts";
+import { SIEGE_ROWS, chooseRows } from "../../scripts/siege/rows.ts";
+import { runRow } from "../../scripts/siege/siege-run.ts";
+
+// What it measures is not asserted: only that it attacks, and that it looks at the other meanwhile.
+test("the siege attacks, asks as somebody else meanwhile, and reports a row for each attack", async (t) => {
+  const scratch = new ScratchFolder();
+  t.after(() => scratch[Symbol.dispose]());
+  const place = { program: sourceProgram(), folder: scratch.path };
+  const options = { place, seconds: 0.3, aloneSeconds: 0.2, settledSecondsMax: 0 };
+
+  const results = [];
+  for (const row of chooseRows("slow-json,fill-up")) {
+    results.push(await runRow(row, { ...options, accountBytes: null }));
+  }
+
+  for (const { name, alone, attacker, vitals } of results) {
+    assert(alone.get.count > 0, `nobody asked before ${name}`);
+    assert(Object.keys(attacker).length > 0, `${name} did nothing`);
+    assert(vitals.rssBytesMax > 10e6, `${name} had no daemon`);
+  }
+  assert.match(siegeTable(results), /^\| slow-json .*\n\| fill-up /m);
+  assert.match(
+    siegeLines(results),
+    /^- `slow-json`: .*attacker: \d+ × .*\n- `fill-up`: .*file \d+ MB/m,
+  );
+});
+
+test("every row of the siege has a name of its own, and an unknown one is refused", () => {
+  const names = SIEGE_ROWS.map(({ name }) => name);
+
+  assert.deepEqual(chooseRows(names.join(",")), SIEGE_ROWS);
+  assert.equal(new Set(names).size, names.length);
+  assert.throws(() => chooseRows("slow-json,none"), /--only knows slow-json, .*, not none/);
+});
