@@ -22,9 +22,9 @@ export class KeptConnection {
     socket.on("close", refuse);
   }
 
-  /** Rejects when nobody listens there. */
-  static async open(port: number): Promise<KeptConnection> {
-    const socket = connect({ host: "127.0.0.1", port, noDelay: true });
+  /** `from` is the loopback address that it comes from, where it matters. Rejects when nobody listens there. */
+  static async open(port: number, from?: string): Promise<KeptConnection> {
+    const socket = connect({ host: "127.0.0.1", port, localAddress: from, noDelay: true });
     await once(socket, "connect");
     return new KeptConnection(socket);
   }

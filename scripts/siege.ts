@@ -22,7 +22,7 @@ import { Target } from "./siege/target.ts";
 const HELP = `node --import tsx scripts/siege.ts [options]
   --seconds N        of each attack (10)
   --only a,b,…       rows: ${SIEGE_ROWS.map(({ name }) => name).join(", ")}
-  --account-bytes S  what an account may store in the row that fills the disk, where there is that setting (256MiB)
+  --account-bytes S  what an account may store in the row that fills the disk, where there is that setting (32MiB)
   --all-at-once      all rows together against one daemon, for --seconds (600), beside honest accounts
   --honest N         honest accounts, 10 requests a second each (100)
   --json FILE        writes all figures there
@@ -44,7 +44,7 @@ async function siege(): Promise<void> {
       "all-at-once": { type: "boolean", default: false },
       honest: { type: "string", default: "100" },
       only: { type: "string" },
-      "account-bytes": { type: "string", default: "256MiB" },
+      "account-bytes": { type: "string", default: "32MiB" },
       json: { type: "string" },
       program: { type: "string", default: "binary" },
       folder: { type: "string" },
@@ -68,10 +68,13 @@ async function siege(): Promise<void> {
     settledSecondsMax: SETTLED_SECONDS_MAX,
   };
   const honest = wholeNumber("honest", values.honest);
+  const save = (figures: object): void => {
+    if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(figures, null, 2));
+  };
   const { text, figures } = together
     ? await allAtOnce({ ...options, rows, honest, onNews })
-    : await oneByOne(rows, options);
-  if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(figures, null, 2));
+    : await oneByOne(rows, options, save);
+  save(figures);
   process.stdout.write(`${text}\n\n${place.program.name}; ${seconds} s each.\n${machine}\n`);
 }
 
@@ -85,13 +88,19 @@ async function allAtOnce(options: TogetherOptions): Promise<Report> {
   return { text: togetherText(figures), figures };
 }
 
-async function oneByOne(rows: readonly SiegeRow[], options: SiegeOptions): Promise<Report> {
+/** Calls `save` with what there is after each row: the rows before one that ends badly are not to be lost. */
+async function oneByOne(
+  rows: readonly SiegeRow[],
+  options: SiegeOptions,
+  save: (figures: object) => void,
+): Promise<Report> {
   const results: RowResult[] = [];
   const failed: string[] = [];
   for (const row of rows) {
     try {
       const result = await runRow(row, options);
       results.push(result);
+      save(results);
       onNews(`${siegeTable([result]).split("\n").at(-1)}\n${siegeLines([result])}`);
     } catch (error) {
       // The other rows are worth their time; this one is told of below.

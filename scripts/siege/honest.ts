@@ -59,6 +59,7 @@ export class Honest {
 }
 
 const TICK_MS = 5;
+const ADDRESSES = 20;
 const ENDED_MS_MAX = 10_000;
 const STATUS_CODE = /"status_code": ?(\d{5})/;
 const TASK_ID = /"id": ?"([0-9a-f-]{36})"/;
@@ -91,9 +92,17 @@ class Counts {
   }
 }
 
+interface HonestPlace {
+  readonly port: number;
+  /** Its own address. */
+  readonly from: string;
+  readonly counts: Counts;
+}
+
 /** One account on one kept connection: a request waits for the one before it, and that counts. */
 class HonestAccount {
   readonly #port: number;
+  readonly #from: string;
   readonly #key: string;
   readonly #counts: Counts;
   readonly #planned: number[] = [];
@@ -102,9 +111,10 @@ class HonestAccount {
   #turn = 0;
   #taskId = "";
 
-  constructor(key: string, { port, counts }: { readonly port: number; readonly counts: Counts }) {
+  constructor(key: string, { port, from, counts }: HonestPlace) {
     this.#key = key;
     this.#port = port;
+    this.#from = from;
     this.#counts = counts;
   }
 
@@ -126,7 +136,7 @@ class HonestAccount {
 
   async #ask(): Promise<string> {
     try {
-      this.#connection ??= await KeptConnection.open(this.#port);
+      this.#connection ??= await KeptConnection.open(this.#port, this.#from);
       return this.#read(await this.#connection.ask(this.#request()));
     } catch {
       this.#connection?.[Symbol.dispose]();
@@ -158,7 +168,10 @@ class HonestAccount {
 /** Plans the requests of all accounts evenly over each second, each account at its own moments. */
 function pace(job: z.infer<typeof begin>, counts: Counts): NodeJS.Timeout {
   const { port, keys, perSecond } = job;
-  const accounts = keys.map((key) => new HonestAccount(key, { port, counts }));
+  const accounts = keys.map((key, index) => {
+    const from = `127.0.5.${1 + (index % ADDRESSES)}`;
+    return new HonestAccount(key, { port, from, counts });
+  });
   const gapMs = 1000 / (perSecond * accounts.length);
   const from = performance.now();
   let planned = 0;

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
@@ -19,6 +20,7 @@ export const IN_CHUNKS = "/in-chunks";
 export const OF_NUMBERS = "/of-numbers";
 
 const SLOW_MS = 300;
+const LOOK_MS = 50;
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const JSON_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
 const CHUNKS = `${JSON_HEAD}Transfer-Encoding: chunked\r\n\r\n${chunked(numbers(1_000_000, "0,"))}`;
@@ -26,45 +28,57 @@ const NUMBERS = numbers(4_000_000, "1e9,");
 
 const order = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("open") }),
-  z.object({ kind: z.literal("wait"), taskIds: z.array(z.string()), msMax: z.number() }),
+  z.object({ kind: z.literal("arrived"), taskIds: z.array(z.string()).readonly() }),
   z.object({ kind: z.literal("count"), path: z.string() }),
 ]);
 
 const opened = z.object({ port: z.number(), namePort: z.number() });
-const waited = z.object({ latenciesMs: z.array(z.number().nullable()) });
+const arrived = z.object({ latenciesMs: z.array(z.number().nullable()) });
 const counted = z.object({ count: z.number() });
 
 /** Receivers on all loopback addresses, the name server that knows their names, and the services, in one process. */
 export class Hosts {
   readonly #helper = new HelperProcess(new URL(import.meta.url));
+  #last: Promise<unknown> = Promise.resolve();
 
   /** Opens the hosts' port and the name server's. */
   async open(): Promise<z.infer<typeof opened>> {
-    return opened.parse(await this.#helper.ask({ kind: "open" }));
+    return opened.parse(await this.#ask({ kind: "open" }));
   }
 
   /**
    * How long each of these tasks' webhooks took from completion to arrival, in milliseconds; null for one that has not
-   * come within `msMax` from now. One call at a time.
+   * come within `msMax` from now.
    */
   async latencies(taskIds: readonly string[], msMax: number): Promise<readonly (number | null)[]> {
-    return waited.parse(await this.#helper.ask({ kind: "wait", taskIds, msMax })).latenciesMs;
+    const until = performance.now() + msMax;
+    for (;;) {
+      const { latenciesMs } = arrived.parse(await this.#ask({ kind: "arrived", taskIds }));
+      if (!latenciesMs.includes(null) || performance.now() > until) return latenciesMs;
+      await sleep(LOOK_MS);
+    }
   }
 
   /** How many webhooks have come to a path. */
   async count(path: string): Promise<number> {
-    return counted.parse(await this.#helper.ask({ kind: "count", path })).count;
+    return counted.parse(await this.#ask({ kind: "count", path })).count;
   }
 
   [Symbol.dispose](): void {
     this.#helper[Symbol.dispose]();
+  }
+
+  /** One question after the other: answers do not say what they answer. */
+  #ask(message: z.infer<typeof order>): Promise<unknown> {
+    const answer = this.#last.then(() => this.#helper.ask(message));
+    this.#last = answer.catch(() => {});
+    return answer;
   }
 }
 
 class Inbox {
   readonly #latencies = new Map<string, number>();
   readonly #counts = new Map<string, number>();
-  #onArrival: () => void = () => {};
 
   take(socket: Socket, message: HttpMessage): void {
     const path = message.head.split(" ", 2)[1] ?? "";
@@ -80,24 +94,14 @@ class Inbox {
     if (webhook === null) return;
     const completedAt = readCompletedAt(webhook.body.toString("latin1"));
     this.#latencies.set(webhook.taskId, Date.now() - completedAt);
-    this.#onArrival();
   }
 
   count(path: string): number {
     return this.#counts.get(path) ?? 0;
   }
 
-  async wait(ids: readonly string[], msMax: number): Promise<z.infer<typeof waited>> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, msMax);
-      this.#onArrival = () => {
-        if (!ids.every((id) => this.#latencies.has(id))) return;
-        clearTimeout(timer);
-        resolve();
-      };
-      this.#onArrival();
-    });
-    return { latenciesMs: ids.map((id) => this.#latencies.get(id) ?? null) };
+  latencies(taskIds: readonly string[]): (number | null)[] {
+    return taskIds.map((id) => this.#latencies.get(id) ?? null);
   }
 }
 
@@ -128,8 +132,8 @@ function answerOrders(): void {
     switch (asked.kind) {
       case "open":
         return { port: await listen(inbox), namePort: await openNameServer() };
-      case "wait":
-        return inbox.wait(asked.taskIds, asked.msMax);
+      case "arrived":
+        return { latenciesMs: inbox.latencies(asked.taskIds) };
       case "count":
         return { count: inbox.count(asked.path) };
     }

@@ -59,12 +59,13 @@ export const ROWS_OF_ACCOUNTS: readonly SiegeRow[] = [
       const request = { head: `${line}\r\nPrefer: wait=60`, body: null };
       return job(target, { shape: "hold", from, connections: 4096, request });
     },
+    meanwhile: (target) => target.health(),
   },
   {
     name: "fill-up",
     who: "account",
-    what: "posts of 1 MiB from 4 connections, room for 1 GiB",
-    limits: ['database_size = "1GiB"'],
+    what: "posts of 1 MiB from 4 connections, room for 128 MiB",
+    limits: ['database_size = "128MiB"'],
     prepare: async (target) => {
       const { key: secret } = await target.account("filler");
       const text = { start: `[{"type":"${LEASED}","input":{"x":"`, element: "x", end: '"}}]' };

@@ -1,4 +1,12 @@
-import { MIB, NO_KEY_FROM, NUMBERS, head, job, posting, type SiegeRow } from "./row.ts";
+import {
+  MIB,
+  NO_KEY_FROM,
+  NUMBERS,
+  head as requestHead,
+  job,
+  posting,
+  type SiegeRow,
+} from "./row.ts";
 
 const ACCESS_REQUESTS = "/v1/access_requests";
 const BODY = { ...NUMBERS, bytes: MIB };
@@ -29,7 +37,9 @@ export const ROWS_WITHOUT_KEY: readonly SiegeRow[] = [
     who: "no key",
     what: "100 such bodies to the sign-in",
     prepare: async (target) => {
-      const request = posting("/v1/session", BODY);
+      const { head, body } = posting("/v1/session", BODY);
+      // Without it the sign-in is refused before its body is looked at.
+      const request = { head: `${head}\r\nSec-Fetch-Site: same-origin`, body };
       return job(target, { shape: "burst", from, connections: 100, request });
     },
   },
@@ -38,7 +48,7 @@ export const ROWS_WITHOUT_KEY: readonly SiegeRow[] = [
     who: "no key",
     what: "3,500 connections, each 20 pipelined GET /openapi.json, nothing read",
     prepare: async (target) => {
-      const request = { head: head("GET /openapi.json"), body: null };
+      const request = { head: requestHead("GET /openapi.json"), body: null };
       return job(target, { shape: "unread", from, connections: 3500, pipelined: 20, request });
     },
   },
@@ -56,8 +66,9 @@ export const ROWS_WITHOUT_KEY: readonly SiegeRow[] = [
     who: "no key",
     what: "4,096 kept connections after one GET /livez each",
     prepare: async (target) => {
-      const request = { head: head("GET /livez"), body: null };
+      const request = { head: requestHead("GET /livez"), body: null };
       return job(target, { shape: "hold", from, connections: 4096, request });
     },
+    meanwhile: (target) => target.health(),
   },
 ];

@@ -1,5 +1,6 @@
+import type { AttackJob } from "./attack-job.ts";
 import { ACCOUNT_FROM, MIB, NUMBERS, WORKER_FROM, job, posting, type SiegeRow } from "./row.ts";
-import { CHUNKY, NUMEROUS } from "./target.ts";
+import { CHUNKY, NUMEROUS, type Target } from "./target.ts";
 
 const COMPLETE = "/v1/worker/complete";
 const from = WORKER_FROM;
@@ -30,25 +31,24 @@ export const ROWS_OF_WORKERS: readonly SiegeRow[] = [
     name: "service-chunks",
     who: "service",
     what: "a service answers 32 requests at once with 1 MB in chunks of one byte",
-    prepare: (target) => served(target, CHUNKY),
+    prepare: (target) => served(target, { type: CHUNKY, tasks: 32 }),
   },
   {
     name: "service-json",
     who: "service",
     what: "a service answers 16 requests at once with 4 MB of `1e9,`",
-    prepare: (target) => served(target, NUMEROUS),
+    prepare: (target) => served(target, { type: NUMEROUS, tasks: 16 }),
   },
 ];
 
-/** An account that always has tasks for a service. */
+/** An account that posts as many tasks for a service as run at once. */
 async function served(
-  target: Parameters<SiegeRow["prepare"]>[0],
-  type: string,
-): ReturnType<SiegeRow["prepare"]> {
+  target: Target,
+  { type, tasks }: { readonly type: string; readonly tasks: number },
+): Promise<AttackJob> {
   const { key } = await target.account(`uses-${type}`);
   const { head } = posting("/v1/tasks/task_post", { ...NUMBERS, bytes: 0, secret: key });
-  const tasks = Array.from({ length: 100 }, () => ({ type, input: {} }));
-  const bodies = [JSON.stringify(tasks)];
+  const bodies = [JSON.stringify(Array<object>(tasks).fill({ type, input: {} }))];
   const request = { head, body: null };
   return job(target, { shape: "post", from: ACCOUNT_FROM, connections: 1, request, bodies });
 }

@@ -144,6 +144,18 @@ url = "${service(OF_NUMBERS)}"
     }
   }
 
+  /** What `postbackd health` says, in one line. */
+  async health(): Promise<string> {
+    const [file, ...args] = this.#place.program.command;
+    const all = [...args, "health", "--db", this.database, "--timeout", "5s"];
+    const { promise, resolve } = Promise.withResolvers<string>();
+    execFile(file, all, { cwd: this.#folder }, (error, stdout, stderr) => {
+      const said = `${stdout}${stderr}`.trim().split("\n", 1)[0] ?? "";
+      resolve(`health exits with ${error === null ? 0 : 1}: ${said}`);
+    });
+    return promise;
+  }
+
   /** Posts tasks as an account and answers their ids. Rejects unless all are taken. */
   async post(login: string, tasks: readonly object[]): Promise<readonly string[]> {
     const { key } = await this.account(login);
