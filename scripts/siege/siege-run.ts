@@ -113,8 +113,8 @@ class RowRun {
   }
 
   async #attack(job: Parameters<Attacker["begin"]>[0]): Promise<WebhookLatencies> {
-    const until = sleep(this.#options.seconds * 1000, undefined, { ref: false });
     await this.#attacker.begin(job);
+    const until = sleep(this.#options.seconds * 1000, undefined, { ref: false });
     if (this.#row.webhooks?.isRestarted === true) await this.#restart();
     const webhooks = this.#measure(this.#options.seconds);
     if (this.#row.meanwhile !== undefined) await this.#note(this.#row.meanwhile);

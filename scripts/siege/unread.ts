@@ -11,32 +11,47 @@ export async function unread(attack: Attack): Promise<void> {
   const { job, signal, request, tally, underWay } = attack;
   const bytes = Buffer.concat(Array.from({ length: job.pipelined }, () => request));
   const sockets: Socket[] = [];
-  const ports = new Set<number>();
+  const opened = new Set<string>();
+  let refused = 0;
+  const noteOne = (): void => {
+    if (opened.size + refused === job.connections) underWay();
+  };
   await rampUp(attack, (index) => {
     // Paused before it connects: it never reads a byte.
     const socket = new Socket().pause();
     const localAddress = addressOf(job, index);
     socket.on("connect", () => {
-      if (socket.localPort !== undefined) ports.add(socket.localPort);
+      opened.add(`${localAddress}:${socket.localPort}`);
       socket.write(bytes);
+      noteOne();
     });
-    socket.on("error", () => tally("refused"));
+    socket.on("error", () => {
+      refused++;
+      noteOne();
+    });
     socket.connect({ host: "127.0.0.1", port: job.port, localAddress });
     sockets.push(socket);
   });
-  underWay();
   await ended(signal);
-  const held = countEstablished(ports);
+  const held = countEstablished(opened);
   tally("held", held);
-  tally("closed", ports.size - held);
+  tally("closed", opened.size - held);
+  tally("refused", job.connections - opened.size);
   for (const socket of sockets) socket.destroy();
 }
 
 /** Who does not read is not told by Node that a connection was closed; the kernel knows. */
-function countEstablished(ports: ReadonlySet<number>): number {
+function countEstablished(opened: ReadonlySet<string>): number {
   const lines = readFileSync("/proc/net/tcp", "latin1").split("\n").slice(1);
   return lines.filter((line) => {
     const [, local = "", , state] = line.trim().split(/\s+/);
-    return state === ESTABLISHED && ports.has(Number.parseInt(local.split(":")[1] ?? "", 16));
+    return state === ESTABLISHED && opened.has(endpointText(local));
   }).length;
+}
+
+/** `0203007F:1F90`, as the kernel has it on a little-endian machine, is 127.0.3.2:8080. */
+function endpointText(local: string): string {
+  const [address = "", port = ""] = local.split(":");
+  const bytes = Buffer.from(address, "hex").toReversed();
+  return `${bytes.join(".")}:${Number.parseInt(port, 16)}`;
 }
