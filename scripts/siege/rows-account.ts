@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 
 import { fillReady } from "./fill-ready.ts";
 import { ACCOUNT_FROM, MIB, NUMBERS, head, job, posting, type SiegeRow } from "./row.ts";
-import { LEASED } from "./target.ts";
+import { UNCLAIMED } from "./target.ts";
 
 const TASK_POST = "/v1/tasks/task_post";
 const LIST_TASKS = 1000;
@@ -39,8 +39,10 @@ export const ROWS_OF_ACCOUNTS: readonly SiegeRow[] = [
     what: "GET /v1/tasks?limit=1000 over 3,500 connections, nothing read",
     prepare: async (target) => {
       const { key } = await target.account("lister");
-      // As long as a tag may be: 1,000 of them make a long list.
-      const task = { type: LEASED, tag: "t".repeat(255), input: {} };
+      // As long as they may nearly be: 1,000 of them make a list of megabytes. None is ever sent.
+      const url = target.hostUrl("127.0.0.1", `/${"u".repeat(1900)}`);
+      const urls = { postback_url: url, pingback_url: url };
+      const task = { type: UNCLAIMED, tag: "t".repeat(255), input: {}, ...urls };
       for (let posted = 0; posted < LIST_TASKS; posted += 100) {
         await target.post("lister", Array<object>(100).fill(task));
       }
@@ -54,7 +56,7 @@ export const ROWS_OF_ACCOUNTS: readonly SiegeRow[] = [
     what: "4,096 connections with Prefer: wait=60 for a queued task",
     prepare: async (target) => {
       const { key } = await target.account("waiter");
-      const [id = ""] = await target.post("waiter", [{ type: LEASED, input: {} }]);
+      const [id = ""] = await target.post("waiter", [{ type: UNCLAIMED, input: {} }]);
       const line = head(`GET /v1/tasks/task_get/${id}`, key);
       const request = { head: `${line}\r\nPrefer: wait=60`, body: null };
       return job(target, { shape: "hold", from, connections: 4096, request });
@@ -68,7 +70,7 @@ export const ROWS_OF_ACCOUNTS: readonly SiegeRow[] = [
     limits: ['database_size = "128MiB"'],
     prepare: async (target) => {
       const { key: secret } = await target.account("filler");
-      const text = { start: `[{"type":"${LEASED}","input":{"x":"`, element: "x", end: '"}}]' };
+      const text = { start: `[{"type":"${UNCLAIMED}","input":{"x":"`, element: "x", end: '"}}]' };
       const request = posting(TASK_POST, { ...text, bytes: MIB - 100, secret });
       return job(target, { shape: "repeat", from, connections: 4, request });
     },
@@ -88,7 +90,7 @@ export const ROWS_OF_ACCOUNTS: readonly SiegeRow[] = [
     fill: (target) => fillReady(target, { login: "stacker", tag: "bulk", tasks: READY_TASKS }),
     prepare: async (target) => {
       const { key } = await target.account("stacker");
-      const path = `/v1/tasks/tasks_ready?tag=bulk&type=${LEASED}`;
+      const path = `/v1/tasks/tasks_ready?tag=bulk&type=${UNCLAIMED}`;
       const request = { head: head(`GET ${path}`, key), body: null };
       return job(target, { shape: "repeat", from, connections: 4, request });
     },

@@ -13,8 +13,10 @@ import type { NewAccount } from "../daemon-process.ts";
 import { claimedTasks } from "../worker-request.ts";
 import { Hosts, IN_CHUNKS, OF_NUMBERS } from "./hosts.ts";
 
-/** The type whose tasks workers claim: without one they stay queued. */
-export const LEASED = "leased";
+/** The type whose tasks a worker claims, to give them results. */
+const LEASED = "leased";
+/** A type that no worker asks for: its tasks stay queued. */
+export const UNCLAIMED = "unclaimed";
 /** A command that tells of its start and takes a second. */
 export const TELLING = "telling";
 /** The types of services that answer a megabyte in chunks of one byte, and 4 MB of numbers. */
@@ -71,6 +73,8 @@ ${limits.join("\n")}
 [types.echo]
 runner = "echo"
 [types.${LEASED}]
+runner = "worker"
+[types.${UNCLAIMED}]
 runner = "worker"
 [types.${TELLING}]
 command = ["sh", "-c", "echo >> ${target.#startsFile}; exec sleep 1"]
