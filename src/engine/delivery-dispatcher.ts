@@ -116,7 +116,7 @@ export class DeliveryDispatcher {
     for (const accountId of accountIds) this.#lanes.hold(accountId);
   }
 
-  /** The accounts that are held: whoever finds one of them enabled calls {@link resume}. */
+  /** The accounts that are held. */
   get held(): ReadonlySet<number> {
     return this.#lanes.held;
   }

@@ -86,8 +86,14 @@ export class Engine {
       disabled: (accountIds: ReadonlySet<number>): void => this.#tasks.hold(accountIds),
       enabled: (): void => wake(),
     };
+    const atDeliveries = {
+      disabled: (accountIds: ReadonlySet<number>): void => this.#deliveries.hold([...accountIds]),
+      enabled: (accountIds: ReadonlySet<number>): void =>
+        void this.#deliveries.resume([...accountIds]).catch(failed),
+    };
     const atWaiters = { disabled: deps.accountsDisabled, enabled(): void {} };
-    this.#accounts = new AccountWatch({ ...deps, failed, listeners: [atOwnRuns, atWaiters] });
+    const listeners = [atOwnRuns, atDeliveries, atWaiters];
+    this.#accounts = new AccountWatch({ ...deps, failed, listeners });
     this.#redeliverer = new Redeliverer({ ...deps, failed, deliveriesDue });
     this.#sweeper = new Sweeper({ ...deps, failed, deliveriesDue });
     this.#traffic = new TrafficKeeper({ ...deps, failed });

@@ -31,8 +31,8 @@ function newEngine(store: Store) {
   assert(allow.kind === "allow-list");
   const engine = new Engine({
     ...{ store, clock: createFakeClock({ now: T0 }), log, resources: [] },
-      ...{ retentionMs: RETENTION_MS, queueDays: 30, retryAfterMs: [] },
-      ...{ taskEnded() {}, accountsDisabled() {} },
+    ...{ retentionMs: RETENTION_MS, queueDays: 30, retryAfterMs: [] },
+    ...{ taskEnded() {}, accountsDisabled() {} },
     types: new Map([["own", { retries: 0, runner: { concurrency: 9, run } }]]),
     workerTypes: new Map([["echo", WORKER_TYPE]]),
     sender: {

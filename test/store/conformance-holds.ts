@@ -192,8 +192,12 @@ function exerciseHeldLeases(open: OpenStore): void {
     const again = await endLease(store, newLeaseEnd(lease));
 
     assert.equal(failed.outcome, "lost");
-    assert.deepEqual(completed, { outcome: "ok", isNew: true, hosts: ["a.example"] });
-    assert.deepEqual(again, { outcome: "ok", isNew: false, hosts: [] });
+    assert.deepEqual(completed, {
+      outcome: "ok",
+      isNew: true,
+      lanes: [{ accountId: 1, host: "a.example" }],
+    });
+    assert.deepEqual(again, { outcome: "ok", isNew: false, lanes: [] });
     assert.deepEqual([(await found())?.state, (await found())?.runs], ["completed", 1]);
   });
 

@@ -224,4 +224,21 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.deepEqual([completed, delayed, ready], [1, 1, 1]);
     assert.notEqual(await seedAccount(store, "a"), gone);
   });
+
+  test("what a disabled account has waiting does not end, and does once it could have been started", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store, "ada");
+    await firstMark(store);
+    const task = newTask();
+    await store.insertTasks(newPost(accountId, [task]));
+    await serve(store, 1);
+    const mark = (await serve(store, 24)) ?? assert.fail();
+    const disable = (disabledAt: number | null) =>
+      store.setAccountDisabled({ login: "ada", disabledAt });
+
+    await disable(T0);
+    assert.deepEqual((await expireAll(store, mark)).ids, []);
+    await disable(null);
+    assert.deepEqual((await expireAll(store, mark)).ids, [task.id]);
+  });
 }

@@ -193,10 +193,8 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   // For the operator, who disables an account.
   COUNT_OPEN_WEBHOOKS: [
     "SCAN CONSTANT ROW",
-    "SCAN a USING INDEX attempts_due",
-    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-    "SCAN a USING INDEX attempts_in_flight",
-    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH attempts USING INDEX attempts_due (account_seq=?)",
+    "SCAN attempts USING INDEX attempts_in_flight",
   ],
   NEXT_TASKS: [
     "SEARCH t USING INDEX tasks_queued (type=? AND account_seq=?)",
@@ -309,6 +307,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   OLD_TASKS: [
     "SEARCH tasks USING INDEX tasks_queued (type=? AND account_seq=? AND priority=? AND seq>? AND seq<?)",
     "SEARCH queue_marks USING INTEGER PRIMARY KEY (rowid=?)",
+    IS_HELD,
   ],
   NEXT_PRIORITY: [
     "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq=? AND priority<?)",
@@ -379,7 +378,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SCAN hosts",
   ],
   IS_HELD: ["SEARCH accounts USING INTEGER PRIMARY KEY (rowid=?)"],
-  LIST_SENDING_ACCOUNTS: ["SCAN accounts"],
+  LIST_SENDING_ACCOUNTS: ["SCAN accounts USING INDEX accounts_enabled"],
   PROVEN_HOSTS: [
     "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
     "SCAN t",

@@ -14,8 +14,8 @@ import { schemaRef } from "../json-schema.ts";
 import { accountOwner, isLong, type BodyParser } from "../long-parses.ts";
 import { webhookCallbacks, type WebhookSchedule } from "../openapi-callback.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
-import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 import { countPosted, overQuota, quotaOf, type PostQuotaDeps } from "../post-quota.ts";
+import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 import { NO_QUERY } from "../query.ts";
 import { POST_EXAMPLES } from "../task-example.ts";
 

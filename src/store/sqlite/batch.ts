@@ -2,8 +2,8 @@ import type Database from "better-sqlite3";
 
 import type { FileTrouble } from "../store.ts";
 import { accessRequestWrites } from "./access-requests.ts";
-import { accountLimitWrites } from "./account-limits.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
+import { accountLimitWrites } from "./account-limits.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
 import { GatheredChanges } from "./batch-changes.ts";

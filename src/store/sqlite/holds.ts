@@ -31,17 +31,15 @@ export const LIST_HOLD_CHANGES = `
   WHERE h.seq > ?
   ORDER BY h.seq`;
 
-/** What is scheduled, whosever it is, and what is in flight: as far as the queue is long. */
+/** What is scheduled and what is in flight: as far as the account's queue is long. */
 export const COUNT_OPEN_WEBHOOKS = `
   SELECT
     (
-      SELECT count(*)
-      FROM attempts AS a INDEXED BY attempts_due CROSS JOIN tasks AS t ON t.seq = a.task_seq
-      WHERE a.started_at IS NULL AND t.account_seq = @accountId
+      SELECT count(*) FROM attempts INDEXED BY attempts_due
+      WHERE started_at IS NULL AND account_seq = @accountId
     ) + (
-      SELECT count(*)
-      FROM attempts AS a INDEXED BY attempts_in_flight CROSS JOIN tasks AS t ON t.seq = a.task_seq
-      WHERE a.started_at IS NOT NULL AND a.ended_at IS NULL AND t.account_seq = @accountId
+      SELECT count(*) FROM attempts INDEXED BY attempts_in_flight
+      WHERE started_at IS NOT NULL AND ended_at IS NULL AND account_seq = @accountId
     )`;
 
 /** True, in a statement, for the account of a seq that is disabled: a look into an index that is mostly empty. */

@@ -2,7 +2,8 @@ import type { LaneRef, ProvenQuery } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { HOUR_MS } from "./traffic-tally.ts";
 
-export const LIST_SENDING_ACCOUNTS = `SELECT seq FROM accounts WHERE disabled_at IS NULL`;
+export const LIST_SENDING_ACCOUNTS = `
+  SELECT seq FROM accounts INDEXED BY accounts_enabled WHERE disabled_at IS NULL`;
 
 /**
  * Where an account delivered something and was answered since: an attempt that nobody answered in the hour of the last

@@ -8,6 +8,7 @@ import type {
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
+import { isHeld } from "./holds.ts";
 import { runEnds } from "./task-runs.ts";
 
 export const NEWEST_MARK = `SELECT seq, served_ms FROM queue_marks ORDER BY seq DESC LIMIT 1`;
@@ -28,12 +29,16 @@ const OLD_MARK = `
 
 const FORGET_MARKS = `DELETE FROM queue_marks WHERE seq < ?`;
 
-/** Within type, account and priority tasks are in the order in which they were posted: the walk reads no younger one. */
+/**
+ * Within type, account and priority tasks are in the order in which they were posted: the walk reads no younger one. What a
+ * disabled account has waiting ends no sooner than it could be started again.
+ */
 export const OLD_TASKS = `
   SELECT seq, id, account_seq, type, queued_mark
   FROM tasks INDEXED BY tasks_queued
   WHERE state = 'queued' AND type = @type AND account_seq = @accountId AND priority = @priority
     AND seq > @seq AND seq <= (SELECT task_seq FROM queue_marks WHERE seq = @mark)
+    AND NOT ${isHeld("@accountId")}
   ORDER BY seq
   LIMIT @max`;
 

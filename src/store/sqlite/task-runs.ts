@@ -1,8 +1,8 @@
 import type { ClaimedTask, LaneRef, RunEnd, RunRef, TaskClaim, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";
-import { textBytes } from "./task-bytes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
+import { textBytes } from "./task-bytes.ts";
 import { taskClaims } from "./task-claims.ts";
 import { INSERT_RESULT } from "./tasks.ts";
 
