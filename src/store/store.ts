@@ -69,7 +69,7 @@ import type {
   TaskSearchQuery,
   TaskTimeline,
 } from "./search.ts";
-import type { NewSession, NewSignInLink, Session, SessionUse, SignInLinkUse } from "./session.ts";
+import type { SessionStore } from "./session.ts";
 import type { StoreError } from "./store-error.ts";
 import type {
   CancelOutcome,
@@ -121,7 +121,7 @@ export type * from "./upkeep.ts";
  * Every method may reject with a {@link StoreError}; anything else it rejects with is a bug.
  */
 export interface Store
-  extends ClockStore, ErasureStore, HoldStore, QueueStore, RoomStore, FileCare {
+  extends ClockStore, ErasureStore, HoldStore, QueueStore, RoomStore, SessionStore, FileCare {
   // Accounts and keys
 
   /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */
@@ -334,23 +334,6 @@ export interface Store
    * up to `max` deliveries; how far it got is kept in the same step. One that has ended does nothing.
    */
   stepRedeliveryOrder(step: { id: string; max: number; now: number }): Promise<RedeliveryStep>;
-
-  // Sign-ins of the dashboard
-
-  /** Keeps a session; `refused` when its key has been revoked or its account disabled meanwhile. */
-  createSession(session: NewSession): Promise<"created" | "refused">;
-  /**
-   * Whose session this is; null for an unknown one, and for one whose key is revoked or whose account is disabled. Reads
-   * what is committed now, by whichever process.
-   */
-  findSession(hash: string): Promise<Session | null>;
-  /** Notes when sessions were last used; never back to an earlier time. */
-  touchSessions(uses: readonly SessionUse[]): Promise<void>;
-  /** Ends a session; nothing when there is none. */
-  endSession(hash: string): Promise<void>;
-  createSignInLink(link: NewSignInLink): Promise<void>;
-  /** Uses a link up and keeps the session that it opens; `refused` for one that is unknown, used or expired. */
-  useSignInLink(use: SignInLinkUse): Promise<"created" | "refused">;
 
   // What is shown
 

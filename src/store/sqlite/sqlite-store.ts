@@ -4,7 +4,6 @@ import {
   StoreError,
   type AttemptRef,
   type ClaimedAttempt,
-  type LeaseEnd,
   type Store,
   type WorkerHolder,
 } from "../store.ts";
@@ -22,6 +21,15 @@ import { searchByTurns } from "./task-search-turns.ts";
 import { toTraffic } from "./traffic.ts";
 import { TurnMemo } from "./turn-memo.ts";
 import { messageOf } from "./write-failure.ts";
+import {
+  BATCH_WEIGHT_MAX,
+  ENGINE_WRITE,
+  OPERATOR_WRITE,
+  STEP_WEIGHT,
+  weightOfEnd,
+  weightOfPost,
+  WHOLE_TABLES,
+} from "./write-weight.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 
 /** How to open the store. */
@@ -35,8 +43,6 @@ export interface SqliteStoreOptions {
   /** Told before a file that an older program made is migrated, which may take a while; of a `thread` only. */
   readonly migrating?: (start: MigrationStart) => void;
 }
-
-const BATCH_WEIGHT_MAX = 256;
 
 /**
  * Opens the store in one SQLite file: all writes go through one writer with group commit, reads use a
@@ -57,13 +63,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     throw error;
   }
 }
-
-const ENGINE_WRITE = { weight: 1, mayShed: false };
-const OPERATOR_WRITE = { weight: 1, mayShed: false };
-// It holds up every other write, and comes at a start or when the machine's clock was set.
-const WHOLE_TABLES = { weight: BATCH_WEIGHT_MAX, mayShed: false };
-// What it writes, and what it reads before: as much as half a batch.
-const STEP_WEIGHT = BATCH_WEIGHT_MAX / 2;
 
 interface SqliteStoreParts {
   readonly reader: Connection;
@@ -134,10 +133,7 @@ class SqliteStore implements Store {
     this.#read((reads) => reads.listAccessRequests(query));
 
   insertTasks: Store["insertTasks"] = (post) => {
-    let weight = 0;
-    for (const task of post.accepted) weight += weightOf(task);
-    for (const task of post.refused) weight += weightOf(task);
-    if (post.idempotency !== null) weight += 1 + pagesOf(post.idempotency.answerText);
+    const weight = weightOfPost(post);
     return this.#commit.submit("insertTasks", post, { weight, mayShed: true });
   };
   collectTask: Store["collectTask"] = (key) =>
@@ -395,23 +391,8 @@ class SqliteStore implements Store {
   }
 }
 
-// A page of text weighs as much as a row, so that the limits of batch and backlog bound their bytes too.
-function weightOf(task: { readonly dataText: string; readonly inputText: string | null }): number {
-  return 1 + pagesOf(task.dataText, task.inputText ?? "");
-}
-
-function weightOfEnd({ sequel }: LeaseEnd): number {
-  return (
-    1 + (sequel.kind === "finish" ? pagesOf(sequel.resultText ?? "", sequel.errorText ?? "") : 0)
-  );
-}
-
 // What was claimed has the task with it, input and result: not to be copied to another thread for nothing.
 function toRef(attempt: AttemptRef): AttemptRef {
   const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
   return { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt };
-}
-
-function pagesOf(...texts: readonly string[]): number {
-  return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
 }

@@ -1,0 +1,37 @@
+import type { LeaseEnd, TaskPost } from "../store.ts";
+
+/** How much writes weigh in a batch and in the backlog: about the rows that they write. */
+
+/** What a batch holds at most. */
+export const BATCH_WEIGHT_MAX = 256;
+
+export const ENGINE_WRITE = { weight: 1, mayShed: false };
+export const OPERATOR_WRITE = { weight: 1, mayShed: false };
+// It holds up every other write, and comes at a start or when the machine's clock was set.
+export const WHOLE_TABLES = { weight: BATCH_WEIGHT_MAX, mayShed: false };
+// What it writes, and what it reads before: as much as half a batch.
+export const STEP_WEIGHT = BATCH_WEIGHT_MAX / 2;
+
+// A page of text weighs as much as a row, so that the limits of batch and backlog bound their bytes too.
+function weightOf(task: { readonly dataText: string; readonly inputText: string | null }): number {
+  return 1 + pagesOf(task.dataText, task.inputText ?? "");
+}
+
+/** How much a post weighs. */
+export function weightOfPost({ accepted, refused, idempotency }: TaskPost): number {
+  let weight = idempotency === null ? 0 : 1 + pagesOf(idempotency.answerText);
+  for (const task of accepted) weight += weightOf(task);
+  for (const task of refused) weight += weightOf(task);
+  return weight;
+}
+
+/** How much the end of a lease weighs. */
+export function weightOfEnd({ sequel }: LeaseEnd): number {
+  return (
+    1 + (sequel.kind === "finish" ? pagesOf(sequel.resultText ?? "", sequel.errorText ?? "") : 0)
+  );
+}
+
+function pagesOf(...texts: readonly string[]): number {
+  return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
+}
