@@ -24,8 +24,8 @@ export interface Roomed {
 
 /** What an answer counts as until it is there: most are far smaller, and lists of a thousand tasks are about that. */
 export const ANSWER_BYTES_GUESS = 1024 ** 2;
-// It is in memory twice while it is sent: as it was made, and as the bytes that the kernel has not taken yet.
-const COPIES = 2;
+// A text is in memory twice while it is sent: as it was made, and as the bytes that the kernel has not taken yet.
+const TEXT_COPIES = 2;
 
 /** What one request takes of the room there is for all, from the first byte of its body to the last of its answer. */
 export class RequestRoom implements BodyRoom {
@@ -59,8 +59,8 @@ export class RequestRoom implements BodyRoom {
   }
 
   /** The answer is there; a stream takes a place among those who wait. Throws 42900 where there is none. */
-  answered({ text, stream }: Answer, isHead: boolean): void {
-    this.set(text.length * COPIES);
+  answered({ text, bytes, stream }: Answer, isHead: boolean): void {
+    this.set(bytes?.length ?? text.length * TEXT_COPIES);
     if (stream !== undefined && !isHead && !this.#isEnded) this.#letGo = this.#beginWait();
   }
 

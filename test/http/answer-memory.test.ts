@@ -11,7 +11,7 @@ import { ask, bearer, complaints, posting, TASKS_READY, taskGet } from "./answer
 /** What answers hold in memory that nobody reads. */
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const CONNECTIONS = 14;
+const CONNECTIONS = 40;
 // More than the kernel keeps of it for both ends of a connection.
 const SENT_AHEAD = 6;
 
