@@ -12,7 +12,7 @@ test("the siege attacks, asks as somebody else meanwhile, and reports a row for 
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
   const place = { program: sourceProgram(), folder: scratch.path };
-  const options = { place, seconds: 0.3, aloneSeconds: 0.2, settledSecondsMax: 0 };
+  const options = { place, seconds: 1.5, aloneSeconds: 1, settledSecondsMax: 0 };
 
   const results = [];
   for (const row of chooseRows("slow-json,fill-up")) {
