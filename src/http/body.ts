@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { GrowingBytes } from "../domain/growing-bytes.ts";
+import { FINE_CHUNKS_MAX, GrowingBytes } from "../domain/growing-bytes.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json.ts";
 import { StatusError } from "../domain/status.ts";
 import type { BodyRule } from "./operation.ts";
@@ -151,6 +151,11 @@ function tooLarge(bytesMax: number): StatusError {
   });
 }
 
+function tooFine(): StatusError {
+  const detail = `The body comes in too many small chunks: at most ${FINE_CHUNKS_MAX}, and one for each 64 bytes. Send Content-Length, or larger ones.`;
+  return new StatusError(40000, { detail, headers: { connection: "close" } });
+}
+
 // So much of a body that nobody reads Node keeps for its connection in any case: it is taken without asking for room.
 const UNASKED_BYTES = 64 * 1024;
 
@@ -202,7 +207,11 @@ function collect(
         return;
       }
       bytes.add(chunk);
-      if (size > roomBytes) takeAll();
+      if (bytes.isTooFine) {
+        settle(tooFine());
+        // What has come already is dropped: kept, it would be too much as well.
+        request.resume();
+      } else if (size > roomBytes) takeAll();
     };
     const onEnd = (): void => settle(null);
     const onGone = (): void => settle(new ClientGoneError("the client closed the connection"));

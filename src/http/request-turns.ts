@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Duplex } from "node:stream";
 
 import { connectionOf } from "./client-connection.ts";
+import { cutOffFineChunks } from "./fine-chunks.ts";
 import { shareTurns } from "./loop-turns.ts";
 
 type Exchange = readonly [request: IncomingMessage, response: ServerResponse];
@@ -51,6 +52,7 @@ export function takeTurns(listener: RequestListener): RequestListener {
     const { socket } = request;
     // What was read together with a request too many.
     if (socket.destroyed) return;
+    cutOffFineChunks(request);
     const line = lines.get(socket);
     if (line === undefined) {
       lines.set(socket, { address: connectionOf(request)?.address ?? "", waiting: [] });

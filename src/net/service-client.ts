@@ -193,7 +193,13 @@ class OpenPost {
 
   #onData(chunk: Buffer): void {
     const response = this.#response;
-    if (response === null || this.#body?.add(chunk) !== false) return;
+    if (response === null || this.#body === null) return;
+    const isAll = this.#body.add(chunk);
+    if (isSuccess(response) && this.#body.isTooFine) {
+      this.#end({ kind: "malformed", error: "too many small chunks" });
+      return;
+    }
+    if (isAll) return;
     if (isSuccess(response)) this.#end({ kind: "too_long", status: response.statusCode ?? 0 });
     else this.#end(this.#wholeAnswer(response));
   }
