@@ -25,10 +25,11 @@ interface FileHeader {
 export function refuseDamagedFile(file: string): void {
   const real = existingPath(file);
   if (real === null) return;
-  // While it is served, the -wal begins anew between two looks; then both are looked at again.
+  // While it is served, the -wal begins anew between two looks, and a frame that is read half written, with a commit behind
+  // it by then, looks like damage. Then both are looked at again: what is damaged stays so.
   for (let triesLeft = TRIES; triesLeft > 0; triesLeft--) {
     const found = readWal(`${real}-wal`, () => readFileHeader(real));
-    if (found === null) continue;
+    if (found === null || (found.wal.kind === "damaged" && triesLeft > 1)) continue;
     refuse(file, { header: found.read, wal: found.wal });
     return;
   }
