@@ -6,7 +6,13 @@ import { UsageError } from "../../src/cli/failure.ts";
 import { allowsHost, parseAllowList } from "../../src/domain/allow-list.ts";
 import type { DeliveryFilter } from "../../src/domain/delivery.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook-url.ts";
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import {
+  createTestAccount,
+  startTestDaemon,
+  tempFolder,
+  testConfig,
+  type TestDaemon,
+} from "../helpers/daemon.ts";
 import { seedEnded } from "../helpers/delivery.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { runProgram } from "../helpers/program.ts";
@@ -75,16 +81,20 @@ const POLICY = { allow: ALLOWED.list, ownNames: [], ownAddresses: [] };
 
 const TAKES = /a host name or an address, without scheme, port or path/;
 
-/** A daemon with one given-up postback to each of the stored hosts. */
+/**
+ * A daemon with one given-up postback to each of the stored hosts. They are in the file before it starts: a daemon that
+ * serves the file may run the tasks and send the postbacks itself.
+ */
 async function startWithHosts(t: TestContext): Promise<TestDaemon> {
-  const clock = createFakeClock({ now: T0 });
-  const daemon = await startTestDaemon(t, { clock });
-  await atStore(daemon.file, async (store) => {
-    const secrets = await store.findAccount(daemon.account.login);
+  const folder = tempFolder(t);
+  const file = testConfig(folder).database;
+  const account = await createTestAccount(file);
+  await atStore(file, async (store) => {
+    const secrets = await store.findAccount(account.login);
     assert(secrets !== null);
     await seedEnded(store, secrets.accountId, { hosts: STORED });
   });
-  return daemon;
+  return startTestDaemon(t, { clock: createFakeClock({ now: T0 }), folder, account });
 }
 
 function onCommandLine(host: string): DeliveryFilter {
