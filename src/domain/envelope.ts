@@ -72,9 +72,16 @@ export function taskJson(task: Task, shown: TaskShown = {}): string {
 }
 
 function taskPieces<Text>(task: TaskWith<Text>, shown: TaskShown): readonly (Text | string)[] {
+  const { dataText, inputText, resultText, errorText } = task;
+  const [dataStart, dataEnd] = inputText === null ? [dataText, ""] : aroundInput(dataText);
   return [
-    ...[`{${headText(task, shown)},"data":`, ...dataPieces(task.dataText, task.inputText)],
-    ...[`,"result":`, task.resultText ?? "null", `,"error":`, task.errorText ?? "null", "}"],
+    `{${headText(task, shown)},"data":${dataStart}`,
+    inputText ?? "",
+    `${dataEnd},"result":`,
+    resultText ?? "null",
+    `,"error":`,
+    errorText ?? "null",
+    "}",
   ];
 }
 
@@ -125,8 +132,7 @@ function progressJson({ state }: TaskSummary, progress: TaskProgress | null = nu
 }
 
 // `dataText` is an object's JSON text without `input`; the input goes in as its last member.
-function dataPieces<Text>(dataText: string, input: Text | null): readonly (Text | string)[] {
-  if (input === null) return [dataText];
+function aroundInput(dataText: string): readonly [start: string, end: string] {
   const comma = dataText === "{}" ? "" : ",";
-  return [`${dataText.slice(0, -1)}${comma}"input":`, input, "}"];
+  return [`${dataText.slice(0, -1)}${comma}"input":`, "}"];
 }

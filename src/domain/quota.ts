@@ -55,18 +55,30 @@ export interface QuotaExcess {
   readonly asked: number;
 }
 
+/** What each limit of a post bounds. */
+const BOUNDED: readonly (readonly [keyof PostQuota, keyof AccountUsage])[] = [
+  ["bytes", "bytes"],
+  ["shareBytes", "bytes"],
+  ["openTasks", "openTasks"],
+];
+
 /** Whether what a post adds is more than its account may have; what it may have exactly is fine. Null: it is not. */
 export function excessOf(
   asked: AccountUsage,
   { used, quota }: { readonly used: AccountUsage; readonly quota: PostQuota },
 ): QuotaExcess | null {
-  const { bytes, openTasks } = asked;
-  const checks: readonly QuotaExcess[] = [
-    { quota: "bytes", limit: quota.bytes, used: used.bytes, asked: bytes },
-    { quota: "shareBytes", limit: quota.shareBytes, used: used.bytes, asked: bytes },
-    { quota: "openTasks", limit: quota.openTasks, used: used.openTasks, asked: openTasks },
-  ];
-  const isBeyond = (each: QuotaExcess): boolean =>
-    each.limit > 0 && each.asked > 0 && each.used + each.asked > each.limit;
-  return checks.find(isBeyond) ?? null;
+  for (const [name, measure] of BOUNDED) {
+    const excess = {
+      quota: name,
+      limit: quota[name],
+      used: used[measure],
+      asked: asked[measure],
+    };
+    if (isBeyond(excess)) return excess;
+  }
+  return null;
+}
+
+function isBeyond({ limit, used, asked }: QuotaExcess): boolean {
+  return limit > 0 && asked > 0 && used + asked > limit;
 }
