@@ -19,6 +19,14 @@ const LARGEST_PART = 1 / 4;
 const NEWCOMER_FACTOR = 4;
 const RETRY_AFTER_SECONDS = "5";
 
+/** Whose requests take room. */
+interface Holder {
+  readonly name: string;
+  bytes: number;
+  /** How many of its requests have a part. */
+  holds: number;
+}
+
 /** A request that waits for room. */
 interface RoomOrder {
   readonly hold: ByteHold;
@@ -36,9 +44,9 @@ interface RoomOrder {
 export class ByteBudget {
   readonly #bytes: number;
   readonly #clock: Clock;
-  readonly #held = new Map<string, number>();
+  readonly #holders = new Map<string, Holder>();
   /** By holder; the holder whose turn it is comes first. */
-  readonly #orders = new Map<string, Set<RoomOrder>>();
+  readonly #orders = new Map<Holder, Set<RoomOrder>>();
   #all = 0;
   #waiting = 0;
 
@@ -58,25 +66,31 @@ export class ByteBudget {
   }
 
   /** A part for one request, which holds nothing yet. */
-  open(holder: string): ByteHold {
+  open(name: string): ByteHold {
+    const holder = this.#holders.get(name) ?? { name, bytes: 0, holds: 0 };
+    if (holder.holds === 0) this.#holders.set(name, holder);
+    holder.holds += 1;
     return new ByteHold(this, holder);
   }
 
   /** For {@link ByteHold}. */
-  change(holder: string, by: number): void {
-    const held = this.#heldBy(holder) + by;
-    if (held === 0) this.#held.delete(holder);
-    else this.#held.set(holder, held);
+  change(holder: Holder, by: number): void {
+    holder.bytes += by;
     this.#all += by;
     if (by < 0 && this.#waiting > 0) this.#grant();
   }
 
+  /** For {@link ByteHold}. */
+  close(holder: Holder): void {
+    holder.holds -= 1;
+    if (holder.holds === 0) this.#holders.delete(holder.name);
+  }
+
   /** For {@link ByteHold}: false where there is no room for so many bytes now. */
-  hasRoom(holder: string, bytes: number): boolean {
-    const held = this.#heldBy(holder);
+  hasRoom(holder: Holder, bytes: number): boolean {
     const counted = Math.min(bytes, this.#bytes * LARGEST_PART);
-    if (held + counted <= this.#bytes - this.#all) return true;
-    return held === 0 && this.#all + counted <= this.#bytes * NEWCOMER_FACTOR;
+    if (holder.bytes + counted <= this.#bytes - this.#all) return true;
+    return holder.bytes === 0 && this.#all + counted <= this.#bytes * NEWCOMER_FACTOR;
   }
 
   /** For {@link ByteHold}: settles when the room is taken; rejects when there was none in time. */
@@ -110,10 +124,6 @@ export class ByteBudget {
     });
   }
 
-  #heldBy(holder: string): number {
-    return this.#held.get(holder) ?? 0;
-  }
-
   // One to a holder, then to the next, until nobody who waits has room.
   #grant(): void {
     for (let isGiving = true; isGiving;) {
@@ -131,10 +141,9 @@ export class ByteBudget {
     }
   }
 
-  #refusal(holder: string): StatusError {
+  #refusal({ bytes: held }: Holder): StatusError {
     const headers = { "retry-after": RETRY_AFTER_SECONDS };
     const share = Math.floor(this.#bytes / 2);
-    const held = this.#heldBy(holder);
     const limit = `Bodies that are not finished and answers that are not read may take ${share} bytes of one account or address`;
     if (held > 0) {
       const detail = `${limit}, and less while others hold some: yours take ${held}.`;
@@ -147,12 +156,12 @@ export class ByteBudget {
 
 /** What one request holds of a {@link ByteBudget}. */
 export class ByteHold {
-  readonly holder: string;
+  readonly holder: Holder;
   readonly #budget: ByteBudget;
   #bytes = 0;
   #isEnded = false;
 
-  constructor(budget: ByteBudget, holder: string) {
+  constructor(budget: ByteBudget, holder: Holder) {
     this.#budget = budget;
     this.holder = holder;
   }
@@ -186,7 +195,9 @@ export class ByteHold {
 
   /** Gives back everything, for good. */
   end(): void {
+    if (this.#isEnded) return;
     this.set(0);
     this.#isEnded = true;
+    this.#budget.close(this.holder);
   }
 }

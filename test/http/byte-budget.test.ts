@@ -110,9 +110,9 @@ test("as many wait as may, and one more is refused at once", async () => {
     return hold;
   });
   const waits: Promise<void>[] = [];
-  for (const { holder } of holds) {
+  for (const at of holds.keys()) {
     for (let i = 0; i < ROOM_WAITS_PER_HOLDER_MAX && budget.waiting < ROOM_WAITS_MAX; i++) {
-      waits.push(budget.open(holder).take(1, never));
+      waits.push(budget.open(`${at}`).take(1, never));
     }
   }
   assert.equal(budget.waiting, ROOM_WAITS_MAX);
