@@ -18,6 +18,7 @@ import {
 } from "./body.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { arrivalOf } from "./client-address.ts";
+import { whenAnswered } from "./client-connection.ts";
 import { parseFields } from "./fields.ts";
 import {
   admit,
@@ -159,14 +160,23 @@ async function callOperation(
   if (isReserve && !isOperator && operation.isHealthCheck !== true) throw noPlace();
   const query = parseQuery(queryOf(event), operation.query);
   const room = openRoom(event, { request, holder, deps });
-  const call = toCall(event, { request, deps, room });
-  const body = await readBody(request, { rule: operation.body, ...deps, room });
+  const body = await readBody(request, { rule: operation.body, limits: deps.limits, room });
   // Else a key that is revoked would count for as long as its client draws out a body.
   if (clock.monotonic() - came > UNCHECKED_MS_MAX) await admitAgain();
-  // A body may take its time, and a task is as old as its acceptance.
-  const now = body === NOTHING ? call.now : clock.now();
   if (operation.method === "GET" && operation.isHealthCheck !== true) await room.forAnswer();
-  const answer = await operation.handle({ ...call, now, admitAgain, ...who, query, ...body });
+  const call: Call = {
+    params: event.context.params ?? NOTHING,
+    // After the body, which may take its time: a task is as old as its acceptance.
+    now: clock.now(),
+    isHead: reply.isHead,
+    headers: (name) => headerValues(request, name),
+    clientKey: () => clientKey(request, gate),
+    arrival: () => arrivalOf(request, gate.proxies),
+    gone: () => closeSignal(request),
+    room,
+    admitAgain,
+  };
+  const answer = await operation.handle({ ...call, ...who, query, ...body });
   room.answered(answer, call.isHead);
   return answer;
 }
@@ -178,7 +188,7 @@ function openRoom(
   const room = new RequestRoom(deps.shared, { request, holder, gone: () => closeSignal(request) });
   const response = event.runtime?.node?.res;
   if (response === undefined || response.closed) room.end();
-  else response.once("close", () => room.end());
+  else whenAnswered(request, response, () => room.end());
   return room;
 }
 
@@ -244,28 +254,6 @@ const EVERYBODY: Omit<Admitted, "holder"> = {
   ...{ who: {}, isOperator: false },
   admitAgain: async () => {},
 };
-
-function toCall(
-  event: H3Event,
-  {
-    request,
-    deps,
-    room,
-  }: { readonly request: IncomingMessage; readonly deps: AppDeps; readonly room: RequestRoom },
-): Omit<Call, "admitAgain"> {
-  return {
-    params: event.context.params ?? {},
-    now: deps.clock.now(),
-    isHead: event.req.method === "HEAD",
-    headers: (name) => headerValues(request, name),
-    clientKey: () => clientKey(request, deps.gate),
-    arrival: () => arrivalOf(request, deps.gate.proxies),
-    gone: () => closeSignal(request),
-    roomForAnswer: () => room.forAnswer(),
-    waitRefusal: () => room.waitRefusal(),
-    whileWaiting: (begin) => room.whileWaiting(begin),
-  };
-}
 
 const NO_PARAMETERS = new URLSearchParams();
 

@@ -1,3 +1,4 @@
+import type { EventEmitter } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
@@ -6,6 +7,12 @@ import type { ConnectionPlaces, Doing, Occupant } from "./connection-places.ts";
 
 /** Of TCP or TLS. */
 export type Socket = IncomingMessage["socket"];
+
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly callbacks: (() => void)[];
+}
 
 /** A connection of a client, from its acceptance to its end. */
 export class ClientConnection implements Occupant {
@@ -17,7 +24,8 @@ export class ClientConnection implements Occupant {
   /** Its request is held by the daemon, until something happens. */
   isWaiting = false;
   readonly #now: () => number;
-  readonly #exchanges = new Map<ServerResponse, IncomingMessage>();
+  /** Nearly always one, and a client that sends ahead has a few. */
+  readonly #exchanges: Exchange[] = [];
   #hasAsked = false;
   #since: number;
 
@@ -39,21 +47,30 @@ export class ClientConnection implements Occupant {
     const [first] = this.#exchanges;
     if (first === undefined) return this.#hasAsked ? "idle" : "receiving";
     if (this.isWaiting) return "waiting";
-    const [response, request] = first;
+    const { request, response } = first;
     if (response.headersSent) return "sending";
     return request.complete ? "serving" : "receiving";
   }
 
   begin(request: IncomingMessage, response: ServerResponse): void {
     this.#hasAsked = true;
-    if (this.#exchanges.size === 0) this.#since = this.#now();
-    this.#exchanges.set(response, request);
+    if (this.#exchanges.length === 0) this.#since = this.#now();
+    this.#exchanges.push({ request, response, callbacks: [] });
   }
 
   end(response: ServerResponse): void {
-    this.#exchanges.delete(response);
+    const at = this.#exchanges.findIndex((each) => each.response === response);
+    const [ended] = at === -1 ? [] : this.#exchanges.splice(at, 1);
     this.#since = this.#now();
     this.isWaiting = false;
+    for (const callback of ended?.callbacks ?? []) callback();
+  }
+
+  /** Calls back when this answer has gone, or the client has; false where that is so already. */
+  whenAnswered(response: EventEmitter, callback: () => void): boolean {
+    const exchange = this.#exchanges.find((each) => each.response === response);
+    exchange?.callbacks.push(callback);
+    return exchange !== undefined;
   }
 
   /** An idle client may still read what was sent; of any other the kernel is to keep nothing. */
@@ -74,6 +91,19 @@ const connections = new WeakMap<Duplex, ClientConnection>();
 /** The connection that a request came over; null where nobody follows it. */
 export function connectionOf({ socket }: Pick<IncomingMessage, "socket">): ClientConnection | null {
   return connections.get(socket) ?? null;
+}
+
+/**
+ * Calls back once when an answer has gone, or its client has. One listener of a connection serves all who ask: one for each
+ * costs every request more than what it is there for.
+ */
+export function whenAnswered(
+  request: IncomingMessage,
+  response: EventEmitter,
+  callback: () => void,
+): void {
+  const connection = connectionOf(request);
+  if (connection?.whenAnswered(response, callback) !== true) response.once("close", callback);
 }
 
 export interface FollowOptions {
@@ -121,8 +151,8 @@ export function placeConnections(server: Server, options: FollowOptions): void {
     if (connection === null) return;
     connection.begin(request, response);
     response.once("close", () => {
-      connection.end(response);
       options.places.changed(connection);
+      connection.end(response);
     });
   });
 }

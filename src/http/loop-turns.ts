@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 
 import { addressKey } from "./client-address.ts";
+import { connectionOf } from "./client-connection.ts";
 import { TurnQueue } from "./turn-queue.ts";
 
 /** The event loop, as it is used here. */
@@ -64,8 +65,10 @@ export function shareTurns(listener: RequestListener, loop = EVENT_LOOP): Reques
 
 const HEALTH_CHECK = /^\/(?:livez|readyz)(?:\?|$)/;
 
-function turnKeys({ url = "", headers, socket }: IncomingMessage): readonly string[] {
+function turnKeys(request: IncomingMessage): readonly string[] {
+  const { url = "", headers, socket } = request;
   const kind = HEALTH_CHECK.test(url) ? "health" : "other";
   const credential = headers.authorization ?? headers.cookie ?? "";
-  return [kind, addressKey(socket.remoteAddress ?? ""), credential];
+  const address = connectionOf(request)?.address ?? addressKey(socket.remoteAddress ?? "");
+  return [kind, address, credential];
 }

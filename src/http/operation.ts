@@ -78,14 +78,19 @@ export interface Call {
   readonly arrival: () => Arrival;
   /** Aborted when the client hangs up. */
   readonly gone: () => AbortSignal;
-  /** To be awaited before what may be large is read for an answer that has waited, or is no GET's: 42900 or 50300. */
-  readonly roomForAnswer: () => Promise<void>;
-  /** What a request that wants to wait is to be refused with: 42900. Null where it may. */
-  readonly waitRefusal: () => StatusError | null;
-  /** Takes a place among those that wait while this does. Throws {@link waitRefusal}. */
-  readonly whileWaiting: <T>(begin: () => Promise<T>) => Promise<T>;
+  readonly room: CallRoom;
   /** To be asked before an answer that was held: throws what the same credentials are refused with by now. */
   readonly admitAgain: () => Promise<void>;
+}
+
+/** The room that a request takes up; see request-room.ts. */
+export interface CallRoom {
+  /** To be awaited before what may be large is read for an answer that has waited, or is no GET's: 42900 or 50300. */
+  forAnswer(): Promise<void>;
+  /** What a request that wants to wait is to be refused with: 42900. Null where it may. */
+  waitRefusal(): StatusError | null;
+  /** Takes a place among those that wait while this does. Throws {@link CallRoom.waitRefusal}. */
+  whileWaiting<T>(begin: () => Promise<T>): Promise<T>;
 }
 
 /** Who looks on, for as long as the answer takes. */

@@ -4,7 +4,7 @@ import type { StatusError } from "../domain/status.ts";
 import type { BodyRoom } from "./body.ts";
 import type { ByteBudget, ByteHold } from "./byte-budget.ts";
 import { connectionOf } from "./client-connection.ts";
-import type { Answer } from "./operation.ts";
+import type { Answer, CallRoom } from "./operation.ts";
 import type { WaitPlaces } from "./wait-places.ts";
 
 /** What the requests of an app share. */
@@ -28,11 +28,11 @@ export const ANSWER_BYTES_GUESS = 1024 ** 2;
 const TEXT_COPIES = 2;
 
 /** What one request takes of the room there is for all, from the first byte of its body to the last of its answer. */
-export class RequestRoom implements BodyRoom {
+export class RequestRoom implements BodyRoom, CallRoom {
   readonly #shared: SharedRoom;
   readonly #roomed: Roomed;
   readonly #hold: ByteHold;
-  #letGo: () => void = () => {};
+  #letGo: (() => void) | null = null;
   #isEnded = false;
 
   constructor(shared: SharedRoom, roomed: Roomed) {
@@ -83,7 +83,7 @@ export class RequestRoom implements BodyRoom {
   /** Gives back everything: the answer has gone, or the client has. */
   end(): void {
     this.#isEnded = true;
-    this.#letGo();
+    this.#letGo?.();
     this.#hold.end();
   }
 

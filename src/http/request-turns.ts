@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
-import { connectionOf } from "./client-connection.ts";
+import { connectionOf, whenAnswered } from "./client-connection.ts";
 import { cutOffFineChunks } from "./fine-chunks.ts";
 import { shareTurns } from "./loop-turns.ts";
 
@@ -34,7 +34,7 @@ export function takeTurns(listener: RequestListener): RequestListener {
   const inLine = new InLine();
 
   function begin(socket: Duplex, [request, response]: Exchange): void {
-    response.once("close", () => endTurn(socket));
+    whenAnswered(request, response, () => endTurn(socket));
     begun(request, response);
   }
 
@@ -42,7 +42,8 @@ export function takeTurns(listener: RequestListener): RequestListener {
     const line = lines.get(socket);
     if (line === undefined) return;
     const next = socket.destroyed ? undefined : line.waiting.shift();
-    inLine.change(line, next === undefined ? -line.waiting.length : -1);
+    const left = next === undefined ? line.waiting.length : 1;
+    if (left > 0) inLine.change(line, -left);
     if (next === undefined) lines.delete(socket);
     if (line.waiting.length === 0 && socket.isPaused()) socket.resume();
     if (next !== undefined) begin(socket, next);

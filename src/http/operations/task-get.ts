@@ -125,11 +125,11 @@ async function findOrWait(
   try {
     const found = await find();
     if (found === null || isFinished(found.task.state)) return found;
-    await call.whileWaiting(() => ended);
+    await call.room.whileWaiting(() => ended);
     // Whoever hung up gets no 200: a task that ends at this moment must not be collected for nobody.
     if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
     await call.admitAgain();
-    await call.roomForAnswer();
+    await call.room.forAnswer();
     return await find();
   } finally {
     stopped.abort();

@@ -137,14 +137,14 @@ async function refuseWhileUnable({ isAccepting, hasRoom }: TaskPostDeps): Promis
   if (!(await hasRoom())) throw new StatusError(50700);
 }
 
-async function readPosted(
+function readPosted(
   { parser, rules, ids, tasksMax }: TaskPostDeps,
   {
     accountId,
     bytes,
     now,
   }: { readonly accountId: number; readonly bytes: Uint8Array; readonly now: number },
-): Promise<PostedTasks> {
+): PostedTasks | Promise<PostedTasks> {
   const body = { bytes, rules: rules(), now, tasksMax };
   const nextId = (): string => ids.next(now);
   if (!isLong(bytes)) return parsePostedTasks(body, nextId);

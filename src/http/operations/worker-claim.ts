@@ -69,7 +69,7 @@ export function workerClaim(deps: WorkerClaimDeps): Operation {
       if (deps.desk.isDraining) return claimAnswer([]);
       // Not an empty answer: who asks again at once would do so without end.
       if (!deps.isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
-      await call.roomForAnswer();
+      await call.room.forAnswer();
       const order = { workerId: worker.workerId, types: body.types, max: body.max };
       const waitMs = Math.round(body.wait_seconds * 1000);
       const tasks = await claim(call, { deps, order: { ...order, gone: call.gone(), waitMs } });
@@ -103,8 +103,8 @@ async function claim(
   { deps, order }: { readonly deps: WorkerClaimDeps; readonly order: ClaimOrder },
 ): Promise<readonly LeasedTask[]> {
   if (order.waitMs === 0) return deps.desk.claim(order);
-  const refusal = call.waitRefusal();
-  if (refusal === null) return call.whileWaiting(() => deps.desk.claim(order));
+  const refusal = call.room.waitRefusal();
+  if (refusal === null) return call.room.whileWaiting(() => deps.desk.claim(order));
   const tasks = await deps.desk.claim({ ...order, waitMs: 0 });
   // Not an empty answer: who asks again at once would do so without end.
   if (tasks.length === 0) throw refusal;
