@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { statSync } from "node:fs";
+import { statfsSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { test, type TestContext } from "node:test";
 
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
@@ -167,6 +168,19 @@ test("a disk with too little room is said once, not for every request", async (t
   const [line, ...others] = roomLines(daemon);
   assert.match(line ?? "", /"level":"warn".*50700.*limits\.disk_free/);
   assert.deepEqual(others, []);
+});
+
+test("while more of the disk is free than limits.disk_free tasks are taken in, and while less is none", async (t) => {
+  const { bavail, bsize } = statfsSync(tmpdir());
+  // Others fill and empty the same disk meanwhile.
+  const free = bavail * bsize;
+  for (const [floor, code] of [
+    [Math.floor(free / 2), 20000],
+    [free * 2, 50700],
+  ] as const) {
+    const { daemon } = await startAt9(t, `[limits]\ndisk_free = ${floor}\n`);
+    assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, code, `${floor} of ${free}`);
+  }
 });
 
 test("without quota and floor nothing is too large", async (t) => {
