@@ -22,6 +22,11 @@ export interface AccessDecision {
   readonly login: string | null;
 }
 
+/** How much text a request holds. */
+export function lettersOf({ email, name, company, message }: AccessRequestFields): number {
+  return [email, name, company, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);
+}
+
 /** Requests that may wait at once: whoever floods the operator fills this and no more. */
 export const PENDING_REQUESTS_MAX = 10_000;
 

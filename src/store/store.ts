@@ -99,6 +99,7 @@ import type {
 import type { FileCare, StaleBefore } from "./upkeep.ts";
 
 export { damage, FileFault, type FileTrouble } from "./file-fault.ts";
+export { CLAIM_INPUT_MAX } from "./lease.ts";
 export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./account.ts";
 export type * from "./clock.ts";
@@ -160,11 +161,14 @@ export interface Store
 
   /** Keeps a request unless `pendingMax` others wait for a decision already. */
   insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
-  /** Requests, oldest first: those that wait, or all. At most `limit`. */
+  /** Requests, oldest first: those that wait, or all. At most `limit`, and none after the one that goes over `lettersMax`. */
   listAccessRequests(query: {
     which: "pending" | "all";
     limit: number;
+    lettersMax?: number;
   }): Promise<readonly AccessRequest[]>;
+  /** How many requests wait for a decision; `max` where it is more. */
+  countPendingRequests(max: number): Promise<number>;
   /** Makes the account and decides the request, both or neither. */
   approveAccessRequest(approval: AccessApproval): Promise<"approved" | "exists" | Undecidable>;
   denyAccessRequest(denial: { id: string; decidedAt: number }): Promise<"denied" | Undecidable>;
@@ -392,9 +396,3 @@ export interface Store
   /** Finishes what was asked for before, then lets go of the file. Safe to call twice. */
   close(): Promise<void>;
 }
-
-/**
- * A claim of tasks ends with the one whose input makes all of them together this long, in characters. So much comes from
- * the writer's thread and goes out to a worker for 5 ms of the main thread's time; 16 MiB took 75 (measured).
- */
-export const CLAIM_INPUT_MAX = 1024 * 1024;

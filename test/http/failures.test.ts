@@ -102,6 +102,7 @@ function operatorRequests(
     ["rotateSecret", post("/accounts/rotate/alice")],
     ["finishRotation", post("/accounts/finish/alice")],
     ["listAccessRequests", get("/access_requests")],
+    ["countPendingRequests", { target: "/v1/stats/overview", headers: credentials }],
     ["approveAccessRequest", post(`/access_requests/approve/${FINISHED.id}`, body)],
     ["denyAccessRequest", post(`/access_requests/deny/${FINISHED.id}`)],
     ["listTypeWork", get("/runners")],

@@ -56,6 +56,22 @@ test("requests are listed oldest first with exactly what was sent, those that wa
   }
 });
 
+test("a list of long requests is shorter and says that there are more, and they come when those are decided", async (t) => {
+  const { daemon, operator } = await start(t);
+  // A page holds 65 of them.
+  const message = "ш".repeat(4000);
+  const ids: string[] = [];
+  for (let i = 0; i < 67; i++) ids.push(await askFor(daemon, { message }));
+
+  const first = (await operator.get("/access_requests")).fields;
+  assert.deepEqual(idsOf(first.requests), ids.slice(0, 65));
+  assert.equal(first.more, true);
+  for (const id of ids.slice(0, 2)) await operator.post(`/access_requests/deny/${id}`);
+  const second = (await operator.get("/access_requests")).fields;
+  assert.deepEqual(idsOf(second.requests), ids.slice(2));
+  assert.equal(second.more, false);
+});
+
 test("an approval makes the account and shows its secrets once; a second one makes nothing", async (t) => {
   const { daemon, operator } = await start(t);
   const id = await askFor(daemon, {});

@@ -69,6 +69,7 @@ export const SOUND: UsedStore = {
   revokeKey: async () => null,
   insertAccessRequest: async () => "stored",
   listAccessRequests: async () => [],
+  countPendingRequests: async () => 0,
   approveAccessRequest: async () => "approved",
   denyAccessRequest: async () => "denied",
   findHeldWork: async () => ({ queued: 0, running: 0, webhooks: 0 }),

@@ -84,6 +84,18 @@ export function exerciseAccess(open: OpenStore): void {
       pending.map(({ id }) => id),
       [ids[0], ids[2]],
     );
+    assert.equal(await store.countPendingRequests(2), 2);
+    assert.equal(await store.countPendingRequests(100), 3);
+  });
+
+  test("lists no request after the one with which there are more letters than asked for", async (t) => {
+    const { store } = await open(t);
+    const fields = { email: "a@b", name: null, company: "ш", message: "ш".repeat(6) };
+    const listed = async (lettersMax: number): Promise<number> =>
+      (await store.listAccessRequests({ which: "all", limit: 10, lettersMax })).length;
+    for (let i = 0; i < 4; i++) await store.insertAccessRequest(newAccessRequest({ fields }));
+
+    assert.deepEqual(await Promise.all([9, 10, 20, 39, 40].map(listed)), [1, 2, 3, 4, 4]);
   });
 
   test("approves a request: its account is there with its key, and the request names it", async (t) => {

@@ -25,7 +25,7 @@ export interface StatsOverviewDeps extends Omit<OperatorRunnersDeps, "store"> {
     Pick<
       Store,
       | ("countWork" | "findTraffic" | "listHostTraffic" | "findFirstSteps" | "findOldestWaiting")
-      | ("findAccountData" | "listAccessRequests" | "listAccountOverviews")
+      | ("findAccountData" | "countPendingRequests" | "listAccountOverviews")
     >;
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly liveFeed: Pick<LiveFeed, "toldOf">;
@@ -38,7 +38,7 @@ const DAY_MS = 24 * HOUR_MS;
 const AGE_MS_MAX = 1000;
 const HOSTS_READ_MAX = 200;
 // More than anybody decides one by one.
-const ACCESS_REQUESTS_READ_MAX = 1000;
+const ACCESS_REQUESTS_COUNTED_MAX = 1000;
 
 /** GET /v1/stats/overview: how things are now, and what needs attention. */
 export function statsOverview(deps: StatsOverviewDeps): Operation {
@@ -162,9 +162,9 @@ async function ofOperator({ deps, now }: At): Promise<OwnFacts> {
   const [shortage, unworked, requests] = await Promise.all([
     deps.shortage(),
     typesWithoutWorker(deps, now),
-    deps.store.listAccessRequests({ which: "pending", limit: ACCESS_REQUESTS_READ_MAX }),
+    deps.store.countPendingRequests(ACCESS_REQUESTS_COUNTED_MAX),
   ]);
-  return { shortage, typesWithoutWorker: unworked, accessRequests: requests.length, keys: null };
+  return { shortage, typesWithoutWorker: unworked, accessRequests: requests, keys: null };
 }
 
 async function ofAccount(accountId: number, { store }: StatsOverviewDeps): Promise<OwnFacts> {

@@ -1,4 +1,4 @@
-import type { AccessDecision, AccessRequest } from "../../domain/access-request.ts";
+import { lettersOf, type AccessDecision, type AccessRequest } from "../../domain/access-request.ts";
 import type { AccessApproval, NewAccessRequest, Undecidable } from "../store.ts";
 import { accountWrites } from "./accounts.ts";
 import type { Connection } from "./connection.ts";
@@ -100,12 +100,26 @@ export function accessRequestReads(connection: Connection) {
     all: connection.prepare<[number], RequestRow>(LIST_REQUESTS.all),
   };
 
+  const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
+
   return {
+    countPendingRequests: (max: number): number => countPending.get(max) ?? 0,
+
     listAccessRequests(query: {
       which: "pending" | "all";
       limit: number;
+      lettersMax?: number;
     }): readonly AccessRequest[] {
-      return list[query.which].all(query.limit).map(toAccessRequest);
+      const { which, limit, lettersMax = Number.POSITIVE_INFINITY } = query;
+      const requests: AccessRequest[] = [];
+      let letters = 0;
+      for (const row of list[which].iterate(limit)) {
+        const request = toAccessRequest(row);
+        requests.push(request);
+        letters += lettersOf(request);
+        if (letters > lettersMax) break;
+      }
+      return requests;
     },
   };
 }

@@ -131,6 +131,8 @@ class SqliteStore implements Store {
 
   listAccessRequests: Store["listAccessRequests"] = (query) =>
     this.#read((reads) => reads.listAccessRequests(query));
+  countPendingRequests: Store["countPendingRequests"] = (max) =>
+    this.#read((reads) => reads.countPendingRequests(max));
 
   insertTasks: Store["insertTasks"] = (post) => {
     const weight = weightOfPost(post);
