@@ -1,9 +1,11 @@
-import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 
-import { createDaemonFile, startDaemon } from "./bench/bench-daemon.ts";
 import { machineDescription } from "./bench/machine.ts";
-import { CASES_TOML, prepareCases, type Case } from "./main-thread/cases.ts";
+import { BOUNDS, type BoundName } from "./main-thread/bounds.ts";
+import { prepareCases } from "./main-thread/cases.ts";
+import { measure } from "./main-thread/measure.ts";
+import { withWorld, type World } from "./main-thread/world.ts";
+import { median } from "./median.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";
@@ -13,14 +15,15 @@ const HELP = `node --import tsx scripts/main-thread-cost.ts [options]
 
 Sends each operation the worst input that the limits let through, one request at a time, and measures what it costs
 the daemon's main thread: the time that Linux gave the thread (schedstat), from before the request until its answer has
-been read. What waits, and what other threads do, is not in it.
+been read. What waits, and what other threads do, is not in it. scripts/main-thread/bounds.ts has what each may cost.
 
-  --repeat N      requests of each, after two that are not counted (20)
+  --repeat N      requests of each, after three that are not counted (20)
+  --only NAME     one row of bounds.ts alone, by its name there
   --program P     source, binary, or an executable (the binary, if it is newer than the sources)
   --folder DIR    where the database lies while it runs (the folder for temporary files)
 `;
 
-const UNCOUNTED = 2;
+const UNCOUNTED = 3;
 
 await runScript(mainThreadCost);
 
@@ -29,6 +32,7 @@ async function mainThreadCost(): Promise<void> {
     options: {
       help: { type: "boolean", default: false },
       repeat: { type: "string", default: "20" },
+      only: { type: "string" },
       program: { type: "string" },
       folder: { type: "string" },
     },
@@ -40,54 +44,35 @@ async function mainThreadCost(): Promise<void> {
   using scratch = new ScratchFolder(values.folder);
   const machine = machineDescription(scratch.path);
   const program = chooseProgram(values.program);
-  const file = await createDaemonFile({ program, folder: scratch.path }, { more: CASES_TOML });
-  await using daemon = await startDaemon(file);
-  const rows: (readonly string[])[] = [];
-  for (const each of await prepareCases(file, daemon)) {
-    const { status, costsMs } = await measure(each, {
-      url: daemon.url,
-      pid: daemon.pid,
-      repeat: Number(values.repeat),
-    });
-    const sorted = costsMs.toSorted((a, b) => a - b);
-    const figures = [sorted[Math.floor(sorted.length / 2)] ?? 0, sorted.at(-1) ?? 0];
-    rows.push([each.name, each.input, String(status), ...figures.map((ms) => ms.toFixed(2))]);
-  }
-  await daemon.stop();
+  const counted = Number(values.repeat);
+  const rows = await withWorld({ program, folder: scratch.path }, (world) =>
+    measureAll(world, { counted, only: values.only }),
+  );
   const right = { align: "right" } as const;
-  const numbers = ["status", "median ms", "worst ms"].map((name) => ({ name, ...right }));
-  const columns = [{ name: "operation" }, { name: "worst input" }, ...numbers];
+  const numbers = ["status", "may cost ms", "median ms", "worst ms"];
+  const columns = [
+    { name: "operation" },
+    { name: "worst input" },
+    ...numbers.map((name) => ({ name, ...right })),
+  ];
   process.stdout.write(`${textTable(columns, rows)}\n\n${program.name}. ${machine}\n`);
 }
 
-interface Measured {
-  readonly status: number;
-  readonly costsMs: readonly number[];
-}
-
-async function measure(
-  { method, path, body, key }: Case,
-  { url, pid, repeat }: { readonly url: string; readonly pid: number; readonly repeat: number },
-): Promise<Measured> {
-  const headers = {
-    ...(key !== undefined && { authorization: `Bearer ${key}` }),
-    ...(body !== undefined && { "content-type": "application/json" }),
-  };
-  const costsMs: number[] = [];
-  let status = 0;
-  for (let i = 0; i < UNCOUNTED + repeat; i++) {
-    const before = mainThreadMs(pid);
-    const answer = await fetch(`${url}${path}`, { method, headers, ...(body && { body }) });
-    await answer.arrayBuffer();
-    const costMs = mainThreadMs(pid) - before;
-    if (i >= UNCOUNTED) costsMs.push(costMs);
-    ({ status } = answer);
+async function measureAll(
+  world: World,
+  { counted, only }: { readonly counted: number; readonly only: string | undefined },
+): Promise<readonly (readonly string[])[]> {
+  const cases = await prepareCases(world);
+  const { anybody: caller, daemon } = world;
+  const rows: (readonly string[])[] = [];
+  for (const [name, bound] of Object.entries(BOUNDS)) {
+    if (only !== undefined && name !== only) continue;
+    // The compiler knows names of members as text alone.
+    const each = cases[name as BoundName];
+    const options = { caller, pid: daemon.pid, uncounted: UNCOUNTED, counted };
+    const { status, costsMs } = await measure(each, options);
+    const figures = [median(costsMs), Math.max(...costsMs)].map((ms) => ms.toFixed(2));
+    rows.push([bound.what, bound.worst, String(status), String(bound.ms), ...figures]);
   }
-  return { status, costsMs };
-}
-
-/** The time that Linux has given the main thread of a process, which has the process's id. */
-function mainThreadMs(pid: number): number {
-  const [nanos] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
-  return Number(nanos) / 1e6;
+  return rows;
 }

@@ -1,0 +1,104 @@
+import { z } from "zod";
+
+/** One request, as it is sent. */
+export interface Ask {
+  readonly method: "GET" | "POST" | "DELETE";
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+export interface Told {
+  readonly status: number;
+  readonly text: string;
+}
+
+const posted = z.object({ tasks: z.array(z.object({ id: z.string() })) });
+const leased = z.object({ tasks: z.array(z.object({ id: z.string(), lease_id: z.string() })) });
+const JSON_TYPE = { "content-type": "application/json" } as const;
+
+/** What a worker was given. */
+export type Lease = Readonly<z.infer<typeof leased>["tasks"][number]>;
+
+/** The leases that a claim was answered with. */
+export function leasesIn(text: string): readonly Lease[] {
+  return leased.parse(JSON.parse(text)).tasks;
+}
+
+/** Who asks a daemon, by headers that say who it is. */
+export class Caller {
+  readonly #url: string;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor(url: string, headers: Readonly<Record<string, string>> = {}) {
+    this.#url = url;
+    this.#headers = headers;
+  }
+
+  static withKey(url: string, key: string): Caller {
+    return new Caller(url, { authorization: `Bearer ${key}` });
+  }
+
+  get(path: string): Ask {
+    return { method: "GET", path, headers: this.#headers };
+  }
+
+  delete(path: string): Ask {
+    return { method: "DELETE", path, headers: this.#headers };
+  }
+
+  /** `body` as text goes as it is. */
+  post(path: string, body: string | object, headers: Readonly<Record<string, string>> = {}): Ask {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    return {
+      ...{ method: "POST", path, body: text },
+      headers: { ...this.#headers, ...JSON_TYPE, ...headers },
+    };
+  }
+
+  /** Sends it and reads the answer to its end. */
+  async send({ method, path, headers, body }: Ask): Promise<Told> {
+    const init = { method, ...(headers && { headers }), ...(body !== undefined && { body }) };
+    const answer = await fetch(`${this.#url}${path}`, init);
+    return { status: answer.status, text: Buffer.from(await answer.arrayBuffer()).toString() };
+  }
+
+  /** Sends it and reads the beginning of an answer that does not end. */
+  async peek({ path, headers }: Ask): Promise<Told> {
+    const gone = new AbortController();
+    const init = { signal: gone.signal, ...(headers && { headers }) };
+    const answer = await fetch(`${this.#url}${path}`, init);
+    const first = await answer.body?.getReader().read();
+    gone.abort();
+    return { status: answer.status, text: Buffer.from(first?.value ?? []).toString() };
+  }
+
+  /** As {@link send}, for what is to be answered 200. */
+  async done(ask: Ask): Promise<string> {
+    const { status, text } = await this.send(ask);
+    if (status !== 200) throw new Error(`${ask.path} answered ${status}: ${text.slice(0, 500)}`);
+    return text;
+  }
+
+  /** Posts so many tasks alike; gives their ids. */
+  async postTasks(task: object, count = 1): Promise<readonly string[]> {
+    const ids: string[] = [];
+    while (ids.length < count) {
+      const tasks = Array.from({ length: Math.min(100, count - ids.length) }, () => task);
+      const text = await this.done(this.post("/v1/tasks/task_post", tasks));
+      ids.push(...posted.parse(JSON.parse(text)).tasks.map(({ id }) => id));
+    }
+    return ids;
+  }
+
+  /** Claims so many tasks of a type, which must be there. */
+  async claim(type: string, count: number): Promise<readonly Lease[]> {
+    const leases: Lease[] = [];
+    while (leases.length < count) {
+      const order = { types: [type], max: Math.min(100, count - leases.length), wait_seconds: 10 };
+      const text = await this.done(this.post("/v1/worker/claim", order));
+      leases.push(...leasesIn(text));
+    }
+    return leases;
+  }
+}

@@ -1,0 +1,46 @@
+import { readFileSync } from "node:fs";
+
+import type { Caller } from "./caller.ts";
+import type { Case } from "./cases.ts";
+
+/** What a case cost the daemon's main thread, each time that it was measured. */
+export interface Measured {
+  readonly status: number;
+  readonly costsMs: readonly number[];
+}
+
+export interface MeasureOptions {
+  readonly caller: Caller;
+  readonly pid: number;
+  /** How often before it counts: code is compiled, threads are started. */
+  readonly uncounted: number;
+  readonly counted: number;
+}
+
+/** Sends it again and again, one after the other. Throws when it is not answered as it is to be. */
+export async function measure(each: Case, options: MeasureOptions): Promise<Measured> {
+  const { caller, pid, uncounted, counted } = options;
+  const costsMs: number[] = [];
+  for (let i = 0; i < uncounted + counted; i++) {
+    const ask = typeof each.ask === "function" ? await each.ask() : each.ask;
+    const before = mainThreadMs(pid);
+    const done = each.done?.();
+    const { status, text } = await (each.isStream ? caller.peek(ask) : caller.send(ask));
+    if (status !== (each.status ?? 200)) {
+      throw new Error(`${ask.method} ${ask.path} answered ${status}: ${text.slice(0, 500)}`);
+    }
+    await done;
+    if (i >= uncounted) costsMs.push(mainThreadMs(pid) - before);
+    await each.after?.(text);
+  }
+  return { status: each.status ?? 200, costsMs };
+}
+
+/**
+ * The time that Linux has given the main thread of a process, which has the process's id. Not how long anything took:
+ * what else the machine does is not in it, nor what waits for other threads.
+ */
+function mainThreadMs(pid: number): number {
+  const [nanos] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+  return Number(nanos) / 1e6;
+}

@@ -1,0 +1,69 @@
+import type { Caller } from "./caller.ts";
+import type { Case } from "./cases.ts";
+import type { World } from "./world.ts";
+
+const ACCOUNTS = 200;
+const REQUESTS = 501;
+const ORDERS = 50;
+const SINCE = new Date(Date.now() - 30 * 86_400_000).toISOString();
+
+/** What the operator asks. */
+export async function operatorCases({ operator, anybody, account }: World) {
+  let made = 0;
+  const login = (): string => `account-${String(++made).padStart(55, "0")}`;
+  const makeAccount = async (): Promise<string> => {
+    const name = login();
+    await operator.done(operator.post("/v1/operator/accounts", { login: name }));
+    return name;
+  };
+  for (let i = 0; i < ACCOUNTS; i += 50) await Promise.all(Array.from({ length: 50 }, makeAccount));
+  const filter = { since: SINCE, host: "nobody.example.com" };
+  const order = operator.post("/v1/redeliveries", filter);
+  await Promise.all(Array.from({ length: ORDERS }, () => operator.done(order)));
+  const requests = await fillRequests(anybody, operator);
+  const nextRequest = (): string => requests.pop() ?? "";
+  const change = (how: string, name: string) =>
+    operator.post(`/v1/operator/accounts/${how}/${name}`, "");
+  const requestsPath = "/v1/operator/access_requests";
+  return {
+    preview: { ask: operator.post("/v1/redeliveries/preview", { since: SINCE }) },
+    order: { ask: order },
+    orders: { ask: operator.get("/v1/redeliveries") },
+    orderCancel: {
+      ask: async () => {
+        const text = await operator.done(order);
+        return operator.delete(`/v1/redeliveries/${/"id":"([^"]+)"/.exec(text)?.[1] ?? ""}`);
+      },
+    },
+    accounts: { ask: operator.get("/v1/operator/accounts?limit=200") },
+    accountCreate: { ask: async () => operator.post("/v1/operator/accounts", { login: login() }) },
+    accountDisable: { ask: async () => change("disable", await makeAccount()) },
+    accountEnable: { ask: change("enable", account.login) },
+    rotateSecret: { ask: async () => change("rotate", await makeAccount()) },
+    finishRotation: {
+      ask: async () => {
+        const name = await makeAccount();
+        await operator.done(change("rotate", name));
+        return change("finish", name);
+      },
+    },
+    accessRequests: { ask: operator.get(`${requestsPath}?which=all`) },
+    approve: {
+      ask: async () =>
+        operator.post(`${requestsPath}/approve/${nextRequest()}`, { login: login() }),
+    },
+    deny: { ask: async () => operator.post(`${requestsPath}/deny/${nextRequest()}`, "") },
+    runners: { ask: operator.get("/v1/operator/runners") },
+    system: { ask: operator.get("/v1/operator/system") },
+  } as const satisfies Record<string, Case>;
+}
+
+async function fillRequests(anybody: Caller, operator: Caller): Promise<string[]> {
+  const body = { email: "a@example.com", name: "ш".repeat(255), message: "ш".repeat(4000) };
+  for (let left = REQUESTS; left > 0; left -= 50) {
+    const ask = anybody.post("/v1/access_requests", body);
+    await Promise.all(Array.from({ length: Math.min(50, left) }, () => anybody.done(ask)));
+  }
+  const text = await operator.done(operator.get("/v1/operator/access_requests"));
+  return [...text.matchAll(/"id":"([^"]+)"/g)].map(([, id = ""]) => id);
+}

@@ -1,0 +1,80 @@
+import type { Case } from "./cases.ts";
+import { LATER, TAG, type World } from "./world.ts";
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** What accounts and everybody send. */
+export async function postCases({ anybody, owner, account, peer, ids }: World) {
+  const path = "/v1/tasks/task_post";
+  const held = { type: "echo", start_at: LATER };
+  const url = `https://example.com/${"x".repeat(1900)}`;
+  const hundred = (task: object): readonly object[] => Array.from({ length: 100 }, () => task);
+  const megabyte = hundred({ ...held, input: "x".repeat(10 * KIB) });
+  const input = (text: string): string => `[{"type":"echo","start_at":"${LATER}","input":${text}}]`;
+  const used = { "idempotency-key": "used" };
+  await owner.done(owner.post(path, megabyte, used));
+  const message = "\\u0448".repeat(4000);
+  return {
+    taskPost: { ask: owner.post(path, megabyte) },
+    taskPostUrls: {
+      ask: owner.post(
+        path,
+        hundred({ ...held, tag: TAG, postback_url: url, pingback_url: `${url}?id=$id` }),
+      ),
+    },
+    taskPostDigits: { ask: owner.post(path, input(`[${"1e9,".repeat((MIB - 200) / 4)}1]`)) },
+    taskPostArray: { ask: owner.post(path, input(`[${"0,".repeat((MIB - 200) / 2)}1]`)) },
+    taskPostDeep: { ask: owner.post(path, "[".repeat(MIB - 10)), status: 400 },
+    taskPostShort: { ask: owner.post(path, input(names(64 * KIB - 200))) },
+    taskPostAgain: { ask: owner.post(path, megabyte, used) },
+    taskCancel: {
+      ask: async () => {
+        const [id = ""] = await owner.postTasks({ ...held, input: "ш".repeat(MIB / 2 - 200) });
+        return owner.post(`/v1/tasks/task_cancel/${id}`, {});
+      },
+    },
+    redeliver: {
+      ask: async () => {
+        const [id = ""] = await owner.postTasks({ ...held, postback_url: peer.url("/hook") });
+        return owner.post(`/v1/tasks/redeliver/${id}`, {});
+      },
+      status: 200,
+    },
+    keyCreate: { ask: owner.post("/v1/appendix/keys", { label: "ш".repeat(64) }) },
+    keyRevoke: { ask: owner.delete(`/v1/appendix/keys/${ids.ascii}`), status: 404 },
+    accessRequest: {
+      ask: anybody.post("/v1/access_requests", `{"email":"a@example.com","message":"${message}"}`),
+    },
+    accessRequestLarge: {
+      ask: anybody.post("/v1/access_requests", `[${"1e9,".repeat((MIB - 200) / 4)}1]`),
+      status: 413,
+    },
+    session: { ask: anybody.get("/v1/session") },
+    signIn: {
+      ask: fromPage(anybody.post("/v1/session", { login: account.login, key: `${account.key}x` })),
+      status: 401,
+    },
+    signInByLink: {
+      ask: fromPage(anybody.post("/v1/session/link", { token: `pbd_link_${"x".repeat(43)}` })),
+      status: 401,
+    },
+    signOut: { ask: fromPage(anybody.delete("/v1/session")) },
+  } as const satisfies Record<string, Case>;
+}
+
+function fromPage<Of extends { readonly headers?: Readonly<Record<string, string>> }>(ask: Of): Of {
+  const more = { "sec-fetch-site": "same-origin", "x-requested-with": "postbackd" };
+  return { ...ask, headers: { ...ask.headers, ...more } };
+}
+
+/** An object with as many different names as fit. */
+function names(bytes: number): string {
+  const members: string[] = [];
+  for (let i = 0, length = 2; length < bytes - 16; i++) {
+    const member = `"${i.toString(36)}":0`;
+    members.push(member);
+    length += member.length + 1;
+  }
+  return `{${members.join(",")}}`;
+}

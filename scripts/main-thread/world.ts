@@ -1,0 +1,163 @@
+import Database from "better-sqlite3";
+
+import { createDaemonFile, startDaemon, type DaemonFile } from "../bench/bench-daemon.ts";
+import { createWorker, type DaemonProcess } from "../daemon-process.ts";
+import { fillTraffic } from "../dashboards/fill-traffic.ts";
+import { pageHeaders, signInOperator } from "../dashboards/place.ts";
+import { DatabaseView } from "../database-view.ts";
+import type { Program } from "../program.ts";
+import { Caller } from "./caller.ts";
+import { Peer } from "./peer.ts";
+
+const MIB = 1024 * 1024;
+// Most attempts of a delivery that are shown.
+const ATTEMPTS = 100;
+const HOSTS = 200;
+const DONE_MS_MAX = 60_000;
+
+/** The longest tag that there may be, in letters that are not Latin-1. */
+export const TAG = "ш".repeat(255);
+/** Far enough for whatever is to stay queued. */
+export const LATER = new Date(Date.now() + 86_400_000).toISOString();
+
+/** What the daemon of these cases has beside the usual types. */
+function toml(peer: Peer): string {
+  return `
+[limits]
+access_requests_per_hour = 0
+
+[types.ascii]
+command = ["sh", "-c", 'printf "\\""; head -c 4190000 /dev/zero | tr "\\0" x; printf "\\""']
+
+[types.wide]
+command = ["sh", "-c", 'printf "\\""; yes ш | head -n 1390000 | tr -d "\\n"; printf "\\""']
+
+[types.service]
+url = "${peer.url("/service")}"
+
+[types.leased]
+runner = "worker"
+lease = "1h"
+
+[types.kept]
+runner = "worker"
+lease = "1h"
+
+[types.batch]
+runner = "worker"
+lease = "1h"
+
+[types.large]
+runner = "worker"
+lease = "1h"
+`;
+}
+
+/** A daemon with as much in its file as the dearest requests need, and who may ask it. */
+export interface World {
+  readonly daemon: DaemonProcess;
+  readonly peer: Peer;
+  /** Settles when nothing waits or runs. */
+  readonly view: DatabaseView;
+  readonly anybody: Caller;
+  readonly owner: Caller;
+  readonly worker: Caller;
+  readonly operator: Caller;
+  readonly account: DaemonFile["account"];
+  /** Ids of tasks with a large result or input. */
+  readonly ids: LargeTasks;
+}
+
+interface LargeTasks {
+  /** With a result of 4 MiB, and webhooks that arrived. */
+  readonly ascii: string;
+  /** With a result of 2.8 MB that is not Latin-1. */
+  readonly wide: string;
+  /** With an input of 1 MiB; queued. */
+  readonly parked: string;
+  /** With a result of 4 MiB, and two webhooks that were tried a hundred times. */
+  readonly tried: string;
+}
+
+/** Makes a daemon file, fills it, and gives what is done with the daemon that serves it. */
+export async function withWorld<Value>(
+  place: { readonly program: Program; readonly folder: string },
+  use: (world: World) => Promise<Value>,
+): Promise<Value> {
+  using peer = await Peer.start();
+  const file = await createDaemonFile(place, { more: toml(peer) });
+  const worker = await createWorker(
+    { name: "worker", types: ["leased", "kept", "batch", "large"] },
+    file,
+  );
+  const ids = await fill(file, peer);
+  fillTraffic(file.database);
+  multiply(file.database, ids.tried);
+  await using daemon = await startDaemon(file);
+  using view = new DatabaseView(file.database);
+  const cookie = await signInOperator({ file, daemon });
+  const { url } = daemon;
+  const value = await use({
+    ...{ daemon, peer, view, ids, account: file.account },
+    anybody: new Caller(url),
+    owner: Caller.withKey(url, file.account.key),
+    worker: Caller.withKey(url, worker),
+    operator: new Caller(url, pageHeaders(cookie)),
+  });
+  await daemon.stop();
+  return value;
+}
+
+async function fill(file: DaemonFile, peer: Peer): Promise<LargeTasks> {
+  await using daemon = await startDaemon(file);
+  const owner = Caller.withKey(daemon.url, file.account.key);
+  const hook = { postback_url: peer.url("/hook") };
+  const refusing = { postback_url: peer.url("/refusing"), pingback_url: peer.url("/refusing") };
+  const url = `https://example.com/${"x".repeat(1900)}`;
+  const [ascii = ""] = await owner.postTasks({ type: "ascii", ...hook });
+  const [wide = ""] = await owner.postTasks({ type: "wide" });
+  const [tried = ""] = await owner.postTasks({ type: "ascii", ...refusing });
+  const inputOfMiB = "ш".repeat(MIB / 2 - 200);
+  const [parked = ""] = await owner.postTasks({ type: "echo", start_at: LATER, input: inputOfMiB });
+  await owner.postTasks({ tag: TAG, type: "echo", start_at: LATER, postback_url: url }, 1000);
+  await owner.postTasks({ tag: TAG, type: "echo" }, 1000);
+  using view = new DatabaseView(file.database);
+  await untilNone(view, "tasks WHERE state IN ('queued', 'running')");
+  await untilNone(view, "attempts WHERE retry = 0 AND ended_at IS NULL");
+  await daemon.stop();
+  return { ascii, wide, parked, tried };
+}
+
+/** Settles when no row is left of what is named. */
+export async function untilNone(view: DatabaseView, what: string): Promise<void> {
+  const deadline = performance.now() + DONE_MS_MAX;
+  while (view.number(`SELECT count(*) FROM ${what}`) > 0) {
+    if (performance.now() > deadline) throw new Error(`there still are ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+// To make them one by one would take minutes of retries, and hosts that there are.
+function multiply(file: string, tried: string): void {
+  const database = new Database(file);
+  const columns = database.prepare("SELECT name FROM pragma_table_info('attempts')").pluck().all();
+  const copied = columns.filter((name) => name !== "seq" && name !== "number").join(", ");
+  database.transaction(() => {
+    database.exec("DELETE FROM attempts WHERE started_at IS NULL");
+    database
+      .prepare(
+        `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ${ATTEMPTS})
+        INSERT INTO attempts (number, ${copied}) SELECT n.i, ${copied}
+        FROM attempts, n WHERE task_seq = (SELECT seq FROM tasks WHERE id = ?)`,
+      )
+      .run(tried);
+    database.exec("UPDATE deliveries SET state = 'given_up' WHERE state = 'open'");
+    database.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${HOSTS})
+      INSERT OR IGNORE INTO host_traffic (account_seq, at, host, attempts, succeeded, durations_text)
+      SELECT account_seq, at, printf('%060d.%060d.example.com', n.i, n.i), attempts, succeeded, durations_text
+      FROM (SELECT * FROM host_traffic ORDER BY at DESC LIMIT 2), n`,
+    );
+  })();
+  database.close();
+}
