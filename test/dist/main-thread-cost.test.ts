@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { z } from "zod";
+
+import {
+  BOUNDS,
+  UNEXPLAINED_MS_MAX,
+  type Bound,
+  type BoundName,
+} from "../../scripts/main-thread/bounds.ts";
+import { prepareCases } from "../../scripts/main-thread/cases.ts";
+import { measure } from "../../scripts/main-thread/measure.ts";
+import { withWorld, type World } from "../../scripts/main-thread/world.ts";
+import { median } from "../../scripts/median.ts";
+import { chooseProgram } from "../../scripts/program.ts";
+import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+
+// What other processes take of a core is in no thread's time, but a busy machine has cold caches and a slow one is slow.
+const SLOW_MACHINE = 5;
+// Of so little the collection of garbage alone is as much.
+const LEAST_MS = 15;
+
+// Where other tests run beside it, it takes longer than most: what it measures does not.
+const PATIENT = { timeout: 300_000 };
+
+test(
+  "no operation takes more of the main thread's time than its bound, with the worst input that is let through",
+  PATIENT,
+  async (t) => {
+    const scratch = new ScratchFolder();
+    t.after(() => scratch[Symbol.dispose]());
+    const place = { program: chooseProgram("binary"), folder: scratch.path };
+    await withWorld(place, async (world) => {
+      const cases = await prepareCases(world);
+      const { anybody: caller, daemon } = world;
+      for (const [name, bound] of rows()) {
+        const each = cases[name];
+        if (each.pace === "very slow") continue;
+        const often =
+          each.pace === "slow" ? { uncounted: 0, counted: 1 } : { uncounted: 1, counted: 3 };
+        const { costsMs } = await measure(each, { caller, pid: daemon.pid, ...often });
+        const most = Math.max(LEAST_MS, SLOW_MACHINE * bound.ms);
+        const cost = median(costsMs);
+        assert(cost <= most, `${bound.what} (${bound.worst}) cost ${cost} ms, of ${bound.ms}`);
+      }
+      const named = await operationsOf(world);
+      const bounded = new Set(rows().map(([, { operation }]) => operation));
+      assert.deepEqual(
+        named.filter((id) => !bounded.has(id)),
+        [],
+        "without bound",
+      );
+      assert(named.length > 40, "the document names its operations otherwise");
+    });
+  },
+);
+
+test("what may cost more than a few milliseconds says why", () => {
+  const unexplained = rows().filter(
+    ([, { ms, why }]) => ms > UNEXPLAINED_MS_MAX && why === undefined,
+  );
+  assert.deepEqual(
+    unexplained.map(([name]) => name),
+    [],
+  );
+});
+
+const apiDocument = z.object({
+  paths: z.record(z.string(), z.record(z.string(), z.unknown())),
+});
+const operation = z.object({ operationId: z.string() });
+
+/** The names of all operations, by the daemon's own document. */
+async function operationsOf({ anybody }: World): Promise<readonly string[]> {
+  const text = await anybody.done(anybody.get("/openapi.json"));
+  const { paths } = apiDocument.parse(JSON.parse(text));
+  return Object.values(paths).flatMap((methods) =>
+    Object.values(methods).map((method) => operation.parse(method).operationId),
+  );
+}
+
+function rows(): readonly (readonly [BoundName, Bound])[] {
+  // The compiler knows names of members as text alone.
+  return Object.entries(BOUNDS) as unknown as readonly (readonly [BoundName, Bound])[];
+}
