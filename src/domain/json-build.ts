@@ -1,6 +1,5 @@
-/** JSON whose numbers keep every digit and whose names stay what they are, where the platform's parser would change some. */
+/** Values of compact JSON, whose numbers keep every digit where a double would change some. */
 
-const SPACE = 0x20;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
@@ -8,115 +7,112 @@ const MINUS = 0x2d;
 const ZERO = 0x30;
 const NINE = 0x39;
 const POINT = 0x2e;
-const COLON = 0x3a;
 const ARRAY_OPEN = 0x5b;
 const ARRAY_CLOSE = 0x5d;
 const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
+const LETTER_F = 0x66;
+const LETTER_T = 0x74;
 
-/** What one look at a text tells before it is parsed. */
-export interface JsonSurvey {
-  /** Brackets nest deeper than was asked. */
-  readonly isTooDeep: boolean;
-  /** The platform's parser would change a number, or might mistake a name: see {@link buildJson}. */
-  readonly isForBuilder: boolean;
-}
+// From so many units on V8 keeps the whole text for a part of it, for as long as somebody has the part.
+const SLICE_LENGTH_MIN = 13;
 
-/**
- * Looks at a text once, before it is parsed, because parsers are recursive: 100,000 levels would cost the stack. Of a
- * text that is no JSON it may tell anything; one that is too deep it leaves at the bracket that is.
- */
-export function surveyJson(text: string, depthMax: number): JsonSurvey {
-  let depth = 0;
-  let isForBuilder = false;
-  let escapeAt = -1;
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i);
-    if (unit === QUOTE) {
-      if (escapeAt < i) escapeAt = nextEscape(text, i);
-      // Nearly every string is without escapes: the platform finds its end faster than one look at each character.
-      const quoteAt = text.indexOf('"', i + 1);
-      const isPlain = quoteAt !== -1 && quoteAt < escapeAt;
-      const end = isPlain ? quoteAt : stringEnd(text, i);
-      isForBuilder ||= !isPlain && isName(text, end);
-      i = end;
-    } else if (unit === ARRAY_OPEN || unit === OBJECT_OPEN) {
-      if (++depth > depthMax) return { isTooDeep: true, isForBuilder };
-    } else if (unit === ARRAY_CLOSE || unit === OBJECT_CLOSE) depth--;
-    else if (isDigit(unit) || unit === MINUS) {
-      const end = numberEnd(text, i);
-      isForBuilder ||= isChanged(text, i, end);
-      i = end - 1;
-    }
-  }
-  return { isTooDeep: false, isForBuilder };
-}
-
-/**
- * The value of a text that `JSON.parse` has taken, as it should be: with `JSON.rawJSON` for each number that a double
- * would change, and with every name that is written with escapes. V8 up to 14.6 takes such a name for another, of an object
- * that it parsed before: after `{"a":1,"\\":1}`, `{"a":1,"\n":1}` has a backslash too.
- * As deep as the text; it never looks back, so a byte costs the same wherever it stands.
- */
-export function buildJson(text: string): unknown {
-  return new Builder(text).value();
-}
-
-/** Every text here is JSON for certain, so nothing is checked again. */
-class Builder {
-  readonly #text: string;
-  #at = 0;
+/** A list or an object that was not looked into: its JSON, written compactly. */
+export class JsonText {
+  readonly text: string;
 
   constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** What is made of a text. */
+export interface JsonBuild {
+  /** False: every number is a double. */
+  readonly keepsDigits: boolean;
+  /**
+   * So many objects deep, and in the lists that stand there, values are made; below them, and of lists in such lists,
+   * {@link JsonText}.
+   */
+  readonly opens: number;
+}
+
+/** Of a list with more the length alone is told: nobody takes as many values from outside one by one. */
+export const OPENED_ITEMS_MAX = 10_000;
+
+/** The value of a text that json-compact.ts has written. As deep as the text, and a character costs the same wherever it is. */
+export function buildJson(text: string, build: JsonBuild): unknown {
+  return new Builder(text, build).value(build.opens);
+}
+
+/** Every text here is JSON for certain, and compact, so nothing is checked again. */
+class Builder {
+  readonly #text: string;
+  readonly #keepsDigits: boolean;
+  #at = 0;
+
+  constructor(text: string, { keepsDigits }: JsonBuild) {
     this.#text = text;
+    this.#keepsDigits = keepsDigits;
   }
 
-  value(): unknown {
-    const unit = this.#next();
+  value(opens: number): unknown {
+    const unit = this.#text.charCodeAt(this.#at);
     if (unit === QUOTE) return this.#string();
-    if (unit === ARRAY_OPEN) return this.#array();
-    if (unit === OBJECT_OPEN) return this.#object();
+    if (unit === ARRAY_OPEN) return opens === 0 ? this.#unopened() : this.#array(opens);
+    if (unit === OBJECT_OPEN) return opens === 0 ? this.#unopened() : this.#object(opens);
     return unit === MINUS || isDigit(unit) ? this.#number() : this.#word(unit);
   }
 
-  /** The next character that is no white space. */
-  #next(): number {
-    let unit = this.#text.charCodeAt(this.#at);
-    while (unit <= SPACE) unit = this.#text.charCodeAt(++this.#at);
-    return unit;
-  }
-
-  #array(): unknown[] {
+  #array(opens: number): unknown[] {
     const values: unknown[] = [];
     this.#at++;
-    if (this.#next() !== ARRAY_CLOSE) {
-      do values.push(this.value());
-      while (this.#isFollowed());
-    } else this.#at++;
+    if (this.#isClosed(ARRAY_CLOSE)) return values;
+    const isBounded = opens !== Infinity;
+    let count = 0;
+    do {
+      count++;
+      if (isBounded && count > OPENED_ITEMS_MAX) this.#at = valueEnd(this.#text, this.#at);
+      else values.push(isBounded && this.#isList() ? this.#unopened() : this.value(opens));
+    } while (this.#isFollowed());
+    values.length = count;
     return values;
   }
 
-  #object(): object {
+  #isList(): boolean {
+    return this.#text.charCodeAt(this.#at) === ARRAY_OPEN;
+  }
+
+  #object(opens: number): object {
     const members: Record<string, unknown> = {};
     this.#at++;
-    if (this.#next() !== OBJECT_CLOSE) {
-      do {
-        this.#next();
-        const name = this.#string();
-        this.#next();
-        // The colon.
-        this.#at++;
-        setMember(members, name, this.value());
-      } while (this.#isFollowed());
-    } else this.#at++;
+    if (this.#isClosed(OBJECT_CLOSE)) return members;
+    do {
+      const name = this.#string();
+      // The colon.
+      this.#at++;
+      setMember(members, name, this.value(opens - 1));
+    } while (this.#isFollowed());
     return members;
+  }
+
+  /** Goes behind the bracket of what holds nothing; true if it did. */
+  #isClosed(bracket: number): boolean {
+    const isClosed = this.#text.charCodeAt(this.#at) === bracket;
+    if (isClosed) this.#at++;
+    return isClosed;
   }
 
   /** Goes behind the comma or the bracket: true for a comma. */
   #isFollowed(): boolean {
-    const unit = this.#next();
-    this.#at++;
-    return unit === COMMA;
+    return this.#text.charCodeAt(this.#at++) === COMMA;
+  }
+
+  /** Goes behind a value without making it. */
+  #unopened(): JsonText {
+    const start = this.#at;
+    this.#at = valueEnd(this.#text, start);
+    return new JsonText(this.#text.slice(start, this.#at));
   }
 
   #string(): string {
@@ -124,21 +120,22 @@ class Builder {
     const end = stringEnd(this.#text, start);
     this.#at = end + 1;
     const inner = this.#text.slice(start + 1, end);
-    // What an escape means the platform's parser knows.
-    return inner.includes("\\") ? (JSON.parse(`"${inner}"`) as string) : inner;
+    if (inner.length < SLICE_LENGTH_MIN && !inner.includes("\\")) return inner;
+    // What an escape means the platform's parser knows, and what it gives is no slice.
+    return JSON.parse(this.#text.slice(start, this.#at)) as string;
   }
 
   #number(): unknown {
     const start = this.#at;
     this.#at = numberEnd(this.#text, start);
     const source = this.#text.slice(start, this.#at);
-    return isChanged(this.#text, start, this.#at) ? JSON.rawJSON(source) : Number(source);
+    const isKept = this.#keepsDigits && isChanged(this.#text, start, this.#at);
+    return isKept ? JSON.rawJSON(source) : Number(source);
   }
 
   #word(unit: number): boolean | null {
-    const isFalse = unit === 0x66;
-    this.#at += isFalse ? 5 : 4;
-    return isFalse ? false : unit === 0x74 ? true : null;
+    this.#at = valueEnd(this.#text, this.#at);
+    return unit === LETTER_F ? false : unit === LETTER_T ? true : null;
   }
 }
 
@@ -150,17 +147,39 @@ function setMember(members: Record<string, unknown>, name: string, value: unknow
 
 const ORDINARY = { configurable: true, enumerable: true, writable: true };
 
-/** True for a string that ends here and that a colon follows. */
-function isName(text: string, end: number): boolean {
-  let next = end + 1;
-  while (text.charCodeAt(next) <= SPACE) next++;
-  return text.charCodeAt(next) === COLON;
+/** True when the brackets of such a text nest deeper than `depthMax`. */
+export function isDeeperThan(text: string, depthMax: number): boolean {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit === QUOTE) i = stringEnd(text, i);
+    else if (unit === ARRAY_OPEN || unit === OBJECT_OPEN) {
+      if (++depth > depthMax) return true;
+    } else if (unit === ARRAY_CLOSE || unit === OBJECT_CLOSE) depth--;
+  }
+  return false;
 }
 
-/** Where the next backslash stands, or the end of the text. */
-function nextEscape(text: string, start: number): number {
-  const at = text.indexOf("\\", start);
-  return at === -1 ? text.length : at;
+/** Behind the value that begins here. */
+function valueEnd(text: string, start: number): number {
+  const first = text.charCodeAt(start);
+  if (first === QUOTE) return stringEnd(text, start) + 1;
+  if (first === ARRAY_OPEN || first === OBJECT_OPEN) return bracketEnd(text, start);
+  if (first === MINUS || isDigit(first)) return numberEnd(text, start);
+  return start + (first === LETTER_F ? "false" : "true").length;
+}
+
+function bracketEnd(text: string, start: number): number {
+  let depth = 0;
+  let i = start;
+  do {
+    const unit = text.charCodeAt(i);
+    if (unit === QUOTE) i = stringEnd(text, i);
+    else if (unit === ARRAY_OPEN || unit === OBJECT_OPEN) depth++;
+    else if (unit === ARRAY_CLOSE || unit === OBJECT_CLOSE) depth--;
+    i++;
+  } while (depth > 0);
+  return i;
 }
 
 /** Where the closing quote stands, or the end of the text. */

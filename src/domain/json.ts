@@ -1,4 +1,5 @@
-import { buildJson, surveyJson } from "./json-build.ts";
+import { buildJson, JsonText } from "./json-build.ts";
+import { CompactFault, compactJsonBytes } from "./json-compact.ts";
 
 declare global {
   // In V8 since Node 21, not yet in TypeScript's library (ECMA proposal JSON.parse source text access).
@@ -23,44 +24,52 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 export interface JsonReading {
   /** Levels; {@link JSON_DEPTH_MAX} unless told. */
   readonly depthMax?: number;
-  /** False where no number is given back to anybody: each is a double then, which costs a fraction. */
+  /** False where no number is given back to anybody: each is a double then. */
   readonly keepsDigits?: boolean;
+  /** How many objects deep it is opened, see {@link JsonBuild}: where what stands deeper is only given back; all unless told. */
+  readonly opens?: number;
 }
 
 /** Parses bytes as UTF-8 JSON, keeping every digit of every number unless told otherwise. */
 export function parseJsonBytes(
   bytes: Uint8Array,
-  reading: JsonReading = {},
+  { depthMax = JSON_DEPTH_MAX, keepsDigits = true, opens = Infinity }: JsonReading = {},
 ): JsonDocument | JsonFault {
-  let text: string;
-  try {
-    // `ignoreBOM` stays false: a byte order mark is dropped, as RFC 8259 §8.1 allows a parser to.
-    text = utf8.decode(bytes);
-  } catch {
-    return { kind: "fault", reason: "not valid UTF-8" };
-  }
-  return parseJsonText(text, reading);
+  const compact = compactJson(bytes, depthMax);
+  if (compact.kind === "fault") return compact;
+  return { kind: "json", value: buildJson(compact.text, { keepsDigits, opens }) };
 }
 
-/** As {@link parseJsonBytes}, from text. */
-export function parseJsonText(
-  text: string,
-  { depthMax = JSON_DEPTH_MAX, keepsDigits = true }: JsonReading = {},
-): JsonDocument | JsonFault {
-  const { isTooDeep, isForBuilder } = surveyJson(text, depthMax);
-  if (isTooDeep) return { kind: "fault", reason: `nested deeper than ${depthMax} levels` };
+/** Bytes of UTF-8 JSON as compact text, with every digit: what {@link toJsonText} makes of it parsed. */
+export function compactJson(
+  bytes: Uint8Array,
+  depthMax = JSON_DEPTH_MAX,
+): { readonly kind: "text"; readonly text: string } | JsonFault {
   try {
-    const value: unknown = JSON.parse(text);
-    return { kind: "json", value: keepsDigits && isForBuilder ? buildJson(text) : value };
+    return { kind: "text", text: utf8.decode(compactJsonBytes(bytes, depthMax)) };
+  } catch (fault) {
+    if (!(fault instanceof CompactFault) || !isUtf8(bytes)) {
+      return { kind: "fault", reason: "not valid UTF-8" };
+    }
+    // The text is not quoted: it may hold a secret.
+    const reason = fault.isTooDeep ? `nested deeper than ${depthMax} levels` : "not valid JSON";
+    return { kind: "fault", reason };
+  }
+}
+
+function isUtf8(bytes: Uint8Array): boolean {
+  try {
+    utf8.decode(bytes);
+    return true;
   } catch {
-    // The parser's own message quotes the text, which may hold a secret.
-    return { kind: "fault", reason: "not valid JSON" };
+    // That is what was asked.
+    return false;
   }
 }
 
 /** JSON text for a parsed value; digits kept by the parser come out as they went in. */
 export function toJsonText(value: unknown): string {
-  return JSON.stringify(value);
+  return value instanceof JsonText ? value.text : JSON.stringify(value);
 }
 
 /** A JSON object as the parser made it. */
@@ -69,26 +78,11 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 /** True for a JSON object as the parser made it. */
 export function isJsonObject(value: unknown): value is JsonObject {
   // A number whose digits are kept is an object to JavaScript, and a number to the client.
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
-  );
-}
-
-/**
- * True when a parsed value nests deeper than `depthMax`: nothing, text and numbers are no level, an empty array is one.
- */
-export function isNestedDeeper(value: unknown, depthMax: number): boolean {
-  if (typeof value !== "object" || value === null || JSON.isRawJSON(value)) return false;
-  if (depthMax === 0) return true;
-  return Object.values(value).some((each) => isNestedDeeper(each, depthMax - 1));
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  return !JSON.isRawJSON(value) && !(value instanceof JsonText);
 }
 
 /** The plain number behind a parsed number, whichever way the parser kept it. */
 export function toPlainNumber(value: unknown): unknown {
   return JSON.isRawJSON(value) ? Number(value.rawJSON) : value;
-}
-
-/** True when brackets nest deeper than `depthMax`. */
-export function isDeeperThan(text: string, depthMax: number): boolean {
-  return surveyJson(text, depthMax).isTooDeep;
 }

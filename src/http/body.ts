@@ -46,12 +46,12 @@ const SMALL_BODY_BYTES = 8 * 1024;
 // The longest message of an access request in any script, escaped to ASCII.
 const MESSAGE_BODY_BYTES = 32 * 1024;
 
-/** How the bodies are parsed that hold tasks to be posted. */
-export const TASKS_READING = { depthMax: BODY_DEPTH_MAX, keepsDigits: true } as const;
+/** How the bodies are parsed that hold tasks to be posted; what is in their fields is no more than given back. */
+export const TASKS_READING = { depthMax: BODY_DEPTH_MAX, opens: 1 } as const;
 /** How those are parsed of which no number is given back. */
 export const PLAIN_READING = { depthMax: BODY_DEPTH_MAX, keepsDigits: false } as const;
-/** How those are parsed that hold results. */
-export const RESULTS_READING = { depthMax: RESULT_BODY_DEPTH_MAX, keepsDigits: true } as const;
+/** How those are parsed that hold results, each in an item of a list. */
+export const RESULTS_READING = { depthMax: RESULT_BODY_DEPTH_MAX, opens: 2 } as const;
 
 /**
  * How much of a body is read that follows this rule: of one with results as much as the largest that there may be takes

@@ -1,4 +1,5 @@
-import { isNestedDeeper, JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json.ts";
+import { isDeeperThan } from "../domain/json-build.ts";
+import { JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json.ts";
 import { LEASE_BATCH_MAX } from "../domain/lease.ts";
 import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease.ts";
 import { parseProgress, PROGRESS_RULE, type TaskProgress } from "../domain/progress.ts";
@@ -137,10 +138,10 @@ type KeptJson =
   | { readonly kind: "fault"; readonly reason: string };
 
 function toKeptJson(value: unknown, bytesMax: number): KeptJson {
-  if (isNestedDeeper(value, JSON_DEPTH_MAX)) {
+  const text = toJsonText(value ?? null);
+  if (isDeeperThan(text, JSON_DEPTH_MAX)) {
     return { kind: "fault", reason: `is nested deeper than ${JSON_DEPTH_MAX} levels` };
   }
-  const text = toJsonText(value ?? null);
   if (Buffer.byteLength(text) <= bytesMax) return { kind: "text", text };
   return { kind: "fault", reason: `is over ${bytesMax} bytes, the limit of a result` };
 }

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 
 import { GrowingBytes } from "../domain/growing-bytes.ts";
-import { parseJsonBytes, toJsonText } from "../domain/json.ts";
+import { compactJson, toJsonText } from "../domain/json.ts";
 import { type RunResult, toRunResult } from "./run-result.ts";
 
 /** All of a stream, up to a limit. */
@@ -101,8 +101,8 @@ export function parseCommandOutput(
   options: { readonly bytesMax: number },
 ): RunResult {
   if (stdout.length === 0) return { kind: "result", resultText: "null" };
-  const parsed = parseJsonBytes(stdout);
-  if (parsed.kind === "json") return toRunResult(toJsonText(parsed.value), options);
+  const json = compactJson(stdout);
+  if (json.kind === "text") return toRunResult(json.text, options);
 
   let text: string;
   try {
@@ -111,7 +111,7 @@ export function parseCommandOutput(
     return { kind: "fault", reason: "is not valid UTF-8" };
   }
   // JSON after all, so what was wrong with it is not its syntax.
-  if (isJson(text)) return { kind: "fault", reason: `is JSON ${parsed.reason}` };
+  if (isJson(text)) return { kind: "fault", reason: `is JSON ${json.reason}` };
   return toRunResult(toJsonText(text.replace(/\r?\n$/, "")), options);
 }
 

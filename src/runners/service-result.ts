@@ -1,4 +1,4 @@
-import { parseJsonBytes } from "../domain/json.ts";
+import { compactJson } from "../domain/json.ts";
 import type { Offload } from "../domain/offload.ts";
 import { parseCommandOutput } from "./command-output.ts";
 import type { RunResult } from "./run-result.ts";
@@ -20,7 +20,7 @@ export function parseServiceBody({
 }): ServiceResult {
   const result = parseCommandOutput(body, { bytesMax });
   const mayBeText = result.kind === "result" && result.resultText.startsWith('"');
-  return { result, isText: mayBeText && parseJsonBytes(body).kind !== "json" };
+  return { result, isText: mayBeText && compactJson(body).kind === "fault" };
 }
 
 /** Answers of services that may take long to parse: bytes in, plain data out. */

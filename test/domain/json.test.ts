@@ -4,14 +4,20 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
+import { isDeeperThan } from "../../src/domain/json-build.ts";
 import {
-  isNestedDeeper,
+  compactJson,
+  isJsonObject,
   JSON_DEPTH_MAX,
   parseJsonBytes,
-  parseJsonText,
   toJsonText,
   toPlainNumber,
+  type JsonReading,
 } from "../../src/domain/json.ts";
+
+function parseJsonText(text: string, reading?: JsonReading) {
+  return parseJsonBytes(Buffer.from(text), reading);
+}
 
 function parsed(text: string): unknown {
   const document = parseJsonText(text);
@@ -266,7 +272,7 @@ function numbersOf(text: string): readonly string[] {
   return text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d[\d.eE+-]*/g) ?? [];
 }
 
-test("a value nests as deep as its brackets do, and a number whose digits are kept is no level", () => {
+test("a text nests as deep as its brackets do", () => {
   const cases = [
     ["1", 0],
     ["1.0", 0],
@@ -279,9 +285,8 @@ test("a value nests as deep as its brackets do, and a number whose digits are ke
     ['{"__proto__":{"a":1}}', 2],
   ] as const;
   for (const [text, depth] of cases) {
-    const value = parsed(text);
-    assert.equal(isNestedDeeper(value, depth), false, text);
-    if (depth > 0) assert.equal(isNestedDeeper(value, depth - 1), true, text);
+    assert.equal(isDeeperThan(text, depth), false, text);
+    if (depth > 0) assert.equal(isDeeperThan(text, depth - 1), true, text);
   }
 });
 
@@ -349,6 +354,10 @@ function assertAsByReviver(text: string): void {
   }
   assert(document.kind === "json", text);
   assert.equal(toJsonText(document.value), JSON.stringify(expected));
+  assert.deepEqual(compactJson(Buffer.from(text)), {
+    kind: "text",
+    text: JSON.stringify(expected),
+  });
   assert.deepEqual(document.value, expected);
 }
 
@@ -385,6 +394,7 @@ describe("what the platform's own parser makes of a document, number by number,"
   // Without escapes: see above.
   const name = fc.oneof(
     fc.constantFrom(...["a", "b", "1", "0", "-0", "__proto__", "constructor", "", "é", "😀"]),
+    fc.constantFrom(...["10", "01", "4294967294", "4294967295", "9999999999", "1.0"]),
     fc.stringMatching(/^[a-z0-9 ]{0,3}$/),
   );
   const { document } = fc.letrec<{ document: string }>((tie) => {
@@ -412,7 +422,9 @@ describe("what the platform's own parser makes of a document, number by number,"
         const at = where % (text.length + 1);
         const piece = text.slice(at, at + length);
         const rest = text.slice(at + length);
-        assertAsByReviver(text.slice(0, at) + (isTwice ? piece + piece : "") + rest);
+        const cut = text.slice(0, at) + (isTwice ? piece + piece : "") + rest;
+        // Half of a character has no bytes.
+        assertAsByReviver(cut.toWellFormed());
       }),
       { numRuns: 3000 },
     );
@@ -422,10 +434,65 @@ describe("what the platform's own parser makes of a document, number by number,"
     const units = ["1e9,", "0,", "[],", "{},", '"",', "-0,", "1.0,", '"\\n",', '{"a":1.0,"a":-0},'];
     const many = units.map((unit) => `[${unit.repeat(5000)}1e9]`);
     const names = Array.from({ length: 5000 }, (_, i) => `"${(i * 7919) % 5000}":1.0`);
+    const twice = Array.from(
+      { length: 5000 },
+      (_, i) => `"n${(i * 7919) % 2500}":[${i},{"b":1,"1":2}]`,
+    );
     const nested = `${'[1.0,{"a":'.repeat(32)}1e9${"}]".repeat(32)}`;
     const blank = `[${" ".repeat(50_000)}1.0${"\n".repeat(50_000)}]`;
     const long = [`"${"x".repeat(50_000)}"`, "1".repeat(50_000), `0.${"0".repeat(50_000)}1`];
-    const others = [`{${names.join()}}`, nested, blank, ...long.map((each) => `[1.0,${each}]`)];
+    const others = [
+      `{${names.join()}}`,
+      `{${twice.join()}}`,
+      nested,
+      blank,
+      ...long.map((each) => `[1.0,${each}]`),
+    ];
     for (const text of [...many, ...others]) assertAsByReviver(text);
+  });
+});
+
+describe("a document that is opened only so far", () => {
+  const [list, object] = [["[1.0]"], ['{"b":{"c":1.0},"a":[]}']].map(([text = ""]) => text);
+
+  test("gives below that the text of what stands there, as if it had been parsed", () => {
+    const text = `[{"input": ${object} ,"n":1.0,"list":${list}},[{}]]`;
+    const document = parseJsonText(text, { opens: 1 });
+    assert(document.kind === "json" && Array.isArray(document.value));
+    const [task, inner] = document.value as unknown[];
+    assert(isJsonObject(task));
+
+    assert.deepEqual(
+      Object.entries(task).map(([name, value]) => [name, toJsonText(value)]),
+      [
+        ["input", object],
+        ["n", "1.0"],
+        ["list", list],
+      ],
+    );
+    assert.equal(toJsonText(inner), "[{}]");
+    for (const each of [task["input"], task["list"], inner])
+      assert.equal(isJsonObject(each), false);
+  });
+
+  test("tells of a list that nobody would take no more than its length", () => {
+    const items = ["1", "1.0", '"x]"', "[1,[2]]", '{"a":[]}', "null", "false", "true"];
+    const text = `{"tasks":[${Array.from({ length: 80_000 }, (_, i) => items[i % items.length]).join()}]}`;
+    const document = parseJsonText(text, { opens: 2 });
+    assert(document.kind === "json" && isJsonObject(document.value));
+    const { tasks } = document.value;
+    assert(Array.isArray(tasks));
+
+    assert.equal(tasks.length, 80_000);
+    assert.equal(Object.keys(tasks).length, 10_000);
+  });
+
+  test("is judged whole all the same", () => {
+    for (const text of ['[{"input":[01]}]', '[{"input":{"a":}}]', '[{"input":"\u0001"}]']) {
+      assert.equal(parseJsonText(text, { opens: 1 }).kind, "fault", text);
+    }
+    const deep = `[{"input":${"[".repeat(63)}${"]".repeat(63)}}]`;
+    assert.equal(parseJsonText(deep, { opens: 1 }).kind, "fault");
+    assert.equal(parseJsonText(deep, { opens: 1, depthMax: 65 }).kind, "json");
   });
 });

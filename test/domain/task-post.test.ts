@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 
 import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
-import { parseJsonText } from "../../src/domain/json.ts";
+import { parseJsonBytes } from "../../src/domain/json.ts";
 import { parseTask, type JsonObject, type TaskRules } from "../../src/domain/task-post.ts";
 import type { NewTask, RefusedTask } from "../../src/domain/task.ts";
 
@@ -19,7 +19,9 @@ const RULES: TaskRules = {
 
 /** Parses a task as it comes in: from the text of a body. */
 function parse(body: string | JsonObject, rules = RULES) {
-  const document = parseJsonText(typeof body === "string" ? body : JSON.stringify(body));
+  const document = parseJsonBytes(
+    Buffer.from(typeof body === "string" ? body : JSON.stringify(body)),
+  );
   assert(document.kind === "json", "the body of the test is no JSON");
   // Elements that are no objects are refused before a task is parsed.
   return parseTask(document.value as JsonObject, { id: ID, now: NOW, rules });

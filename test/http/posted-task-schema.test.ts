@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 
 import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
-import { parseJsonText } from "../../src/domain/json.ts";
+import { parseJsonBytes } from "../../src/domain/json.ts";
 import { parseTask, type JsonObject, type TaskRules } from "../../src/domain/task-post.ts";
 import { API_SCHEMAS } from "../../src/http/api-schema.ts";
 import { Judge } from "./api-document.ts";
@@ -25,7 +25,7 @@ const ID = "018e2f1c-0a00-7abc-8def-0123456789ab";
 
 /** The name of the field that the parser refuses; null where it takes the task in. */
 function refusedField(posted: JsonObject): string | null {
-  const document = parseJsonText(JSON.stringify(posted));
+  const document = parseJsonBytes(Buffer.from(JSON.stringify(posted)));
   assert(document.kind === "json");
   // A task is an object, and so is its JSON.
   const parsed = parseTask(document.value as JsonObject, { id: ID, now: NOW, rules: RULES });
