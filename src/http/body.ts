@@ -2,7 +2,9 @@ import type { IncomingMessage } from "node:http";
 
 import { FINE_CHUNKS_MAX, GrowingBytes } from "../domain/growing-bytes.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json.ts";
+import { TURN_CHUNKS_MAX } from "../domain/small-chunks.ts";
 import { StatusError } from "../domain/status.ts";
+import { isTooFine } from "./fine-chunks.ts";
 import type { BodyRule } from "./operation.ts";
 import { headerValues } from "./raw-headers.ts";
 
@@ -152,7 +154,8 @@ function tooLarge(bytesMax: number): StatusError {
 }
 
 function tooFine(): StatusError {
-  const detail = `The body comes in too many small chunks: at most ${FINE_CHUNKS_MAX}, and one for each 64 bytes. Send Content-Length, or larger ones.`;
+  const most = `at most ${FINE_CHUNKS_MAX}, and one for each 64 bytes, and ${TURN_CHUNKS_MAX} at once`;
+  const detail = `The body comes in too many small chunks: ${most}. Send Content-Length, or larger ones.`;
   return new StatusError(40000, { detail, headers: { connection: "close" } });
 }
 
@@ -207,13 +210,13 @@ function collect(
         return;
       }
       bytes.add(chunk);
-      if (bytes.isTooFine) {
+      if (bytes.isTooFine || isTooFine(request)) {
         settle(tooFine());
         // What has come already is dropped: kept, it would be too much as well.
         request.resume();
       } else if (size > roomBytes) takeAll();
     };
-    const onEnd = (): void => settle(null);
+    const onEnd = (): void => settle(isTooFine(request) ? tooFine() : null);
     const onGone = (): void => settle(new ClientGoneError("the client closed the connection"));
     request.on("data", onData).on("end", onEnd).on("close", onGone).on("error", onGone);
     // A request that ended before anybody listened tells no event any more.

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Duplex } from "node:stream";
 
 import { connectionOf, whenAnswered } from "./client-connection.ts";
-import { cutOffFineChunks } from "./fine-chunks.ts";
+import { boundFineChunks } from "./fine-chunks.ts";
 import { shareTurns } from "./loop-turns.ts";
 
 type Exchange = readonly [request: IncomingMessage, response: ServerResponse];
@@ -53,7 +53,7 @@ export function takeTurns(listener: RequestListener): RequestListener {
     const { socket } = request;
     // What was read together with a request too many.
     if (socket.destroyed) return;
-    cutOffFineChunks(request);
+    boundFineChunks(request);
     const line = lines.get(socket);
     if (line === undefined) {
       lines.set(socket, { address: connectionOf(request)?.address ?? "", waiting: [] });

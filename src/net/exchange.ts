@@ -3,6 +3,7 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
 import type { Clock, Timer } from "../domain/clock.ts";
+import { boundChunks, dropRest } from "../domain/small-chunks.ts";
 import { answerFailure } from "./failure.ts";
 
 /** One request, to be written as it stands. */
@@ -131,7 +132,8 @@ class OpenExchange {
     });
     // Without an agent node:http would close the connection after the answer.
     request.shouldKeepAlive = true;
-    request.on("response", (response) => this.#onResponse(response));
+    const sender = outgoing.hostHeader;
+    request.on("response", (response) => this.#onResponse(response, sender));
     request.on("information", () => this.#onInformation());
     request.on("upgrade", () => this.#break(SWITCHED, 101));
     request.on("error", (error) => this.#onEnd(answerFailure(error)));
@@ -146,7 +148,7 @@ class OpenExchange {
     if (this.#informational > INFORMATIONAL_MAX) this.#break("too many informational answers");
   }
 
-  #onResponse(response: IncomingMessage): void {
+  #onResponse(response: IncomingMessage, sender: string): void {
     if (this.#isSettled) return;
     if (response.statusCode === 101) {
       this.#break(SWITCHED, 101);
@@ -155,6 +157,7 @@ class OpenExchange {
     this.#response = response;
     this.#firstByteMs = this.#clock.monotonic() - this.#startedAt;
     this.#bodyTimer = this.#clock.setTimer(BODY_MS_MAX, () => this.#answer(false));
+    boundChunks(response, { sender, onTooMany: () => this.#answer(false) });
     response.on("data", (chunk: Buffer) => this.#onData(chunk));
     response.on("end", () => this.#onBodyEnd());
     // A body that breaks off changes nothing about the status; "close" follows.
@@ -212,6 +215,7 @@ class OpenExchange {
     this.#signal.removeEventListener("abort", this.#cut);
     const isReusable = end.kind === "answered" && end.isReusable;
     if (!isReusable) {
+      dropRest(this.#socket);
       this.#request?.destroy();
       this.#socket.destroy();
     }

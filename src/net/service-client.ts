@@ -5,6 +5,7 @@ import { createSecureContext, getCACertificates } from "node:tls";
 import type { SecureContext } from "node:tls";
 
 import { GrowingBytes } from "../domain/growing-bytes.ts";
+import { boundChunks, dropRest } from "../domain/small-chunks.ts";
 import { serviceFailure } from "./service-failure.ts";
 
 /** What came of one POST. Every `error` is one of a few fixed phrases and names no address. */
@@ -159,7 +160,7 @@ class OpenPost {
     this.#request = request;
     signal.addEventListener("abort", this.#abort);
     request.on("information", () => this.#onInformation());
-    request.on("response", (response) => this.#onResponse(response));
+    request.on("response", (response) => this.#onResponse(response, url));
     request.on("upgrade", (response) => this.#onSwitched(response));
     request.on("error", (error) => this.#onError(error));
     request.on("close", () => this.#onClose());
@@ -176,7 +177,7 @@ class OpenPost {
     this.#end({ kind: "answered", status: 101, headers, body: Buffer.alloc(0) });
   }
 
-  #onResponse(response: IncomingMessage): void {
+  #onResponse(response: IncomingMessage, { host: sender }: URL): void {
     if (response.statusCode === 101) {
       this.#onSwitched(response);
       return;
@@ -184,6 +185,7 @@ class OpenPost {
     this.#response = response;
     const isResult = isSuccess(response);
     this.#body = new GrowingBytes(isResult ? this.#post.bytesMax : OTHER_BODY_BYTES_MAX);
+    boundChunks(response, { sender, onTooMany: () => this.#onTooFine(response) });
     response.on("data", (chunk: Buffer) => this.#onData(chunk));
     response.on("end", () => this.#onEnd());
     // A body that broke off, with the same error that the request has; "close" follows.
@@ -195,13 +197,22 @@ class OpenPost {
     const response = this.#response;
     if (response === null || this.#body === null) return;
     const isAll = this.#body.add(chunk);
-    if (isSuccess(response) && this.#body.isTooFine) {
-      this.#end({ kind: "malformed", error: "too many small chunks" });
-      return;
-    }
-    if (isAll) return;
-    if (isSuccess(response)) this.#end({ kind: "too_long", status: response.statusCode ?? 0 });
+    if (this.#body.isTooFine) this.#onTooFine(response);
+    else if (isAll) return;
+    else if (isSuccess(response)) this.#end({ kind: "too_long", status: response.statusCode ?? 0 });
     else this.#end(this.#wholeAnswer(response));
+  }
+
+  #onTooFine(response: IncomingMessage): void {
+    if (isSuccess(response)) this.#end({ kind: "malformed", error: "too many small chunks" });
+    else this.#endEarly(response);
+  }
+
+  /** Ends with the part that has come. */
+  #endEarly(response: IncomingMessage): void {
+    // Some of it may not have been handed on yet.
+    response.read();
+    this.#end(this.#wholeAnswer(response));
   }
 
   #onEnd(): void {
@@ -217,11 +228,8 @@ class OpenPost {
     const response = this.#response;
     // What follows a whole answer is no part of it; "end" is still to come.
     if (response?.complete === true) return;
-    if (response !== null && !isSuccess(response)) {
-      // What came together with the fault has not been handed on yet.
-      response.read();
-      this.#end(this.#wholeAnswer(response));
-    } else this.#end(serviceFailure(error, { hasBegun: response !== null }));
+    if (response !== null && !isSuccess(response)) this.#endEarly(response);
+    else this.#end(serviceFailure(error, { hasBegun: response !== null }));
   }
 
   #onAbort(): void {
@@ -238,6 +246,8 @@ class OpenPost {
   /** Decides the answer and breaks the request off. */
   #end(answer: ServiceAnswer): void {
     this.#answer ??= answer;
+    const socket = this.#request?.socket ?? null;
+    if (socket !== null) dropRest(socket);
     this.#request?.destroy();
   }
 

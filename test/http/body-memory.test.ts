@@ -4,9 +4,10 @@ import { Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 
 import { FINE_CHUNKS_MAX } from "../../src/domain/growing-bytes.ts";
+import { TURN_CHUNKS_MAX } from "../../src/domain/small-chunks.ts";
 import { readBodyBytes, type BodyRoom } from "../../src/http/body.ts";
 import { ROOM_WAIT_MS_MAX } from "../../src/http/byte-budget.ts";
-import { cutOffFineChunks } from "../../src/http/fine-chunks.ts";
+import { boundFineChunks } from "../../src/http/fine-chunks.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
@@ -42,14 +43,15 @@ test("of chunks that nobody reads so many are kept for a connection", () => {
   const socket = new Socket();
   const request = new IncomingMessage(socket);
   request.headers["transfer-encoding"] = "chunked";
-  cutOffFineChunks(request);
+  boundFineChunks(request);
+  // Too large to count among those of one turn.
   const send = (count: number): void => {
-    for (let i = 0; i < count; i++) request.push(Buffer.from("1"));
+    for (let i = 0; i < count; i++) request.push(Buffer.alloc(512));
   };
 
   send(FINE_CHUNKS_MAX + 1);
   assert.equal(socket.destroyed, false);
-  assert.equal(request.read()?.length, FINE_CHUNKS_MAX + 1);
+  assert.equal(request.read()?.length, (FINE_CHUNKS_MAX + 1) * 512);
   send(FINE_CHUNKS_MAX + 1);
   assert.equal(socket.destroyed, false);
   send(1);
@@ -124,4 +126,26 @@ test("a body in chunks is read to its end as soon as there is room", async (t) =
   await clock.whenPending(timers + 2);
   for (const connection of others) connection.reset();
   assert.equal(toAnswer(await chunked.next()).code, 20000);
+});
+
+test("of chunks that come at once more are refused with 40000, and the parser that dropped them reads the next body", async (t) => {
+  const daemon = await startWithWorker(t);
+  const ask = async (chunks: number): Promise<number | null> => {
+    const { headers = [], ...asked } = workerPost(daemon, { operation: "complete", body: "" });
+    const head = toBytes({
+      ...{ ...asked, headers: [...headers, "Transfer-Encoding: chunked"] },
+      body: "",
+    });
+    const json = '{"tasks":[null]}';
+    const body = toChunks(json + " ".repeat(chunks - json.length), 1);
+    const connection = await openRaw(t, daemon.url);
+    connection.send(Buffer.concat([head, body]));
+    const { code } = toAnswer(await connection.next());
+    connection.reset();
+    return code;
+  };
+
+  assert.equal(await ask(TURN_CHUNKS_MAX), 20000);
+  assert.equal(await ask(TURN_CHUNKS_MAX * 4), 40000);
+  for (let i = 0; i < 3; i++) assert.equal(await ask(TURN_CHUNKS_MAX), 20000);
 });
