@@ -1,5 +1,7 @@
 /** How much of a service's answer a failed run shows. */
 const EXCERPT_BYTES_MAX = 4096;
+// How much of it is looked at: some is struck out.
+const LOOKED_AT_BYTES_MAX = 2 * EXCERPT_BYTES_MAX;
 
 // Shorter ones are words such as "1" or "all", and would be struck from every text.
 const SECRET_LENGTH_MIN = 4;
@@ -26,15 +28,18 @@ export function secretsOf(url: URL, headers: Readonly<Record<string, string>>): 
 
 /**
  * The beginning of a body as well-formed text of at most 4 KiB, for whoever posted the task. A service that
- * fails may show the request it got, as debug pages do: `secrets` are struck out. So that none is cut in
- * two by the limit, and shown in part, `body` should be longer than what is shown of it.
+ * fails may show the request it got, as debug pages do: `secrets`, the longest of them first, are struck out. So that none
+ * is cut in two by the limit, and shown in part, `body` should be longer than what is shown of it.
  */
 export function excerptWithout(secrets: readonly string[], body: Uint8Array): string {
-  let text = decodeStart(body);
+  let text = decodeStart(body.subarray(0, LOOKED_AT_BYTES_MAX));
   for (const secret of secrets) text = text.replaceAll(secret, "[hidden]");
+  // What the end may hold of a secret that goes on behind it.
+  const [longest = ""] = secrets;
+  if (body.length >= LOOKED_AT_BYTES_MAX) text = text.slice(0, -longest.length || undefined);
   const bytes = Buffer.from(text);
   return bytes.length <= EXCERPT_BYTES_MAX
-    ? text
+    ? text.toWellFormed()
     : decodeStart(bytes.subarray(0, EXCERPT_BYTES_MAX));
 }
 
