@@ -65,6 +65,11 @@ const HEADERS_COUNT_MAX = 100;
 const TIMEOUT_MS_MAX = 2_147_483_647;
 // Node looks for requests that take too long in this interval, and sooner where less time is given.
 const TIMEOUT_CHECK_MS_MAX = 5_000;
+/**
+ * Connections that the kernel holds until they are let in, where it allows so many (Linux: net.core.somaxconn). Those for which
+ * there is no room try again a second later, and two seconds after that.
+ */
+const QUEUE_LENGTH = 4096;
 // A free port is looked for and then listened on: in between somebody else may take it.
 const RANDOM_PORT_TRIES = 5;
 
@@ -81,6 +86,7 @@ export async function openServer(app: H3, options: ServerOptions): Promise<HttpS
 
 async function openPlain(listener: RequestListener, options: ServerOptions): Promise<HttpServer> {
   const server = await listenPlain(listener, options);
+  lengthenQueue(server);
   harden(server, options);
   // The interval of the checks is read when listening begins: it is told so again.
   server.emit("listening");
@@ -107,6 +113,7 @@ async function openTls(
   harden(server, options);
   try {
     await listenTls(server, { host, port });
+    lengthenQueue(server);
   } catch (error) {
     throw toListenError(error, { host, port });
   }
@@ -114,6 +121,14 @@ async function openTls(
     origin: `https://${urlHost(host)}`,
     reloadTls: (pair) => replacePair(server, pair),
   });
+}
+
+// Node takes the length as an option of listen, which listhen calls without it; a socket that listens can be told again.
+function lengthenQueue(server: Server): void {
+  const handle: unknown = Reflect.get(server, "_handle");
+  if (typeof handle !== "object" || handle === null) return;
+  const listenAgain: unknown = Reflect.get(handle, "listen");
+  if (typeof listenAgain === "function") Reflect.apply(listenAgain, handle, [QUEUE_LENGTH]);
 }
 
 function toHttpServer(
