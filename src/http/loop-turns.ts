@@ -1,21 +1,10 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 
+import type { Arrivals } from "./arrivals.ts";
 import { addressKey } from "./client-address.ts";
 import { connectionOf } from "./client-connection.ts";
+import { EVENT_LOOP, type EventLoop } from "./event-loop.ts";
 import { TurnQueue } from "./turn-queue.ts";
-
-/** The event loop, as it is used here. */
-export interface EventLoop {
-  /** In milliseconds; only differences mean something. */
-  now(): number;
-  /** Calls back when the loop goes round; what is asked for in such a call, the next time. */
-  goRound(callback: () => void): void;
-}
-
-const EVENT_LOOP: EventLoop = {
-  now: () => performance.now(),
-  goRound: (callback) => void setImmediate(callback),
-};
 
 /**
  * How long requests are begun in one turn of the event loop. A request takes a tenth of a millisecond, so a few busy
@@ -26,27 +15,47 @@ const TURN_MS = 5;
 // Each is begun by a call of its own, so that what follows at once from the one before counts too.
 const CALLS_MAX = 64;
 
+/** What a listener's turns depend on. */
+export interface TurnOptions {
+  readonly arrivals: Arrivals;
+  readonly loop?: EventLoop;
+}
+
 /**
  * The listener, which is given what arrives in one turn of the event loop for {@link TURN_MS}, and what is left in the
- * turns that follow. In between the loop goes round: whatever else is due has its time. Who waits takes turns: health
- * checks and all other requests, among either the addresses, among those of one address the credentials. A request that
- * comes alone does not wait.
+ * turns that follow, by turns with the connections that come in. In between the loop goes round: whatever else is due has
+ * its time. Who waits takes turns: health checks and all other requests, among either the addresses, among those of one
+ * address the credentials. A request that comes alone does not wait.
  */
-export function shareTurns(listener: RequestListener, loop = EVENT_LOOP): RequestListener {
+export function shareTurns(
+  listener: RequestListener,
+  { arrivals, loop = EVENT_LOOP }: TurnOptions,
+): RequestListener {
   const queue = new TurnQueue<Parameters<RequestListener>>();
   let endsAt: number | null = null;
+  let isPlanned = false;
+
+  function plan(): void {
+    if (isPlanned) return;
+    isPlanned = true;
+    loop.goRound(nextTurn);
+  }
 
   function hasTime(): boolean {
     const now = loop.now();
-    if (endsAt === null) {
-      endsAt = now + TURN_MS;
-      loop.goRound(nextTurn);
-    }
+    endsAt ??= now + TURN_MS;
+    plan();
     return now < endsAt;
   }
 
   function nextTurn(): void {
+    isPlanned = false;
     endsAt = null;
+    if (queue.size === 0) return;
+    if (arrivals.haveTheirTurn()) {
+      plan();
+      return;
+    }
     for (let left = Math.min(queue.size, CALLS_MAX); left > 0; left--) loop.goRound(beginNext);
   }
 
@@ -58,8 +67,12 @@ export function shareTurns(listener: RequestListener, loop = EVENT_LOOP): Reques
   }
 
   return (request, response) => {
-    if (queue.size === 0 && hasTime()) listener(request, response);
-    else queue.push([request, response], turnKeys(request));
+    if (queue.size === 0 && !arrivals.haveTheirTurn() && hasTime()) {
+      listener(request, response);
+      return;
+    }
+    queue.push([request, response], turnKeys(request));
+    plan();
   };
 }
 

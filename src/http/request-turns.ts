@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 
 import { connectionOf, whenAnswered } from "./client-connection.ts";
 import { boundFineChunks } from "./fine-chunks.ts";
-import { shareTurns } from "./loop-turns.ts";
+import { shareTurns, type TurnOptions } from "./loop-turns.ts";
 
 type Exchange = readonly [request: IncomingMessage, response: ServerResponse];
 
@@ -28,8 +28,8 @@ export const IN_LINE_MAX = 10_000;
  * and one that sends ahead more than all connections of his address may have in line is cut off. Of all connections
  * together so many are begun in one turn of the event loop (see loop-turns.ts).
  */
-export function takeTurns(listener: RequestListener): RequestListener {
-  const begun = shareTurns(listener);
+export function takeTurns(listener: RequestListener, options: TurnOptions): RequestListener {
+  const begun = shareTurns(listener, options);
   const lines = new WeakMap<Duplex, Line>();
   const inLine = new InLine();
 

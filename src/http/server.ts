@@ -6,6 +6,7 @@ import { toNodeHandler } from "h3/node";
 import { listen } from "listhen";
 
 import { systemClock } from "../domain/clock.ts";
+import { Arrivals } from "./arrivals.ts";
 import { placeConnections, type ClientConnection } from "./client-connection.ts";
 import { followConnections } from "./connection-drain.ts";
 import { ConnectionPlaces } from "./connection-places.ts";
@@ -39,6 +40,8 @@ export interface ServerOptions {
   readonly limits: ConnectionLimits;
   /** Whether a peer is a proxy that many clients come through; nobody is unless given. */
   readonly isProxy?: (address: string) => boolean;
+  /** Told of each connection; of its own unless given. */
+  readonly arrivals?: Arrivals;
 }
 
 /** What connections may take up; config/setting.ts has the defaults. */
@@ -78,13 +81,16 @@ const RANDOM_PORT_TRIES = 5;
  * cannot listen there.
  */
 export async function openServer(app: H3, options: ServerOptions): Promise<HttpServer> {
-  const listener = takeTurns(toListener(app));
+  const { arrivals = new Arrivals() } = options;
+  const listener = takeTurns(toListener(app), { arrivals });
   return options.tls === null
-    ? openPlain(listener, options)
-    : openTls(listener, { ...options, tls: options.tls });
+    ? openPlain(listener, { ...options, arrivals })
+    : openTls(listener, { ...options, arrivals, tls: options.tls });
 }
 
-async function openPlain(listener: RequestListener, options: ServerOptions): Promise<HttpServer> {
+type Opening = ServerOptions & { readonly arrivals: Arrivals };
+
+async function openPlain(listener: RequestListener, options: Opening): Promise<HttpServer> {
   const server = await listenPlain(listener, options);
   lengthenQueue(server);
   harden(server, options);
@@ -105,7 +111,7 @@ async function openPlain(listener: RequestListener, options: ServerOptions): Pro
  */
 async function openTls(
   listener: RequestListener,
-  options: ServerOptions & { readonly tls: TlsPair },
+  options: Opening & { readonly tls: TlsPair },
 ): Promise<HttpServer> {
   const { host, port, tls, limits } = options;
   const handshakeTimeoutMs = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
@@ -225,7 +231,7 @@ const QUIET = {
 
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1"]);
 
-function harden(server: Server, { limits, isProxy = () => false }: ServerOptions): void {
+function harden(server: Server, { limits, isProxy = () => false, arrivals }: Opening): void {
   const requestTimeout = Math.min(limits.requestTimeoutMs, TIMEOUT_MS_MAX);
   // Node exchanges the two where a whole request has less time than its headers.
   const headersTimeout = Math.min(limits.headerTimeoutMs, requestTimeout);
@@ -242,6 +248,7 @@ function harden(server: Server, { limits, isProxy = () => false }: ServerOptions
   // RFC 9110 §10.1.1 lets a server ignore expectations it does not know; Node answers without a body.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   refuseGarbage(server);
+  arrivals.follow(server);
   const { connections, sendTimeoutMs } = limits;
   const now = (): number => systemClock.monotonic();
   const places = new ConnectionPlaces<ClientConnection>({ connections, now });

@@ -3,7 +3,9 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { test } from "node:test";
 
-import { shareTurns, type EventLoop } from "../../src/http/loop-turns.ts";
+import { Arrivals } from "../../src/http/arrivals.ts";
+import type { EventLoop } from "../../src/http/event-loop.ts";
+import { shareTurns } from "../../src/http/loop-turns.ts";
 import { TurnQueue } from "../../src/http/turn-queue.ts";
 
 /** A loop that goes round when it is told to. */
@@ -37,12 +39,16 @@ interface Sent {
 /** A listener behind its turns; each request takes `costMs`. */
 function startTurns({ costMs }: { readonly costMs: number }) {
   const loop = new HandLoop();
+  const arrivals = new Arrivals(loop);
   const begun: string[] = [];
   const sockets = new Map<string, Socket>();
-  const listener = shareTurns((request) => {
-    begun.push(String(request.headers["x-name"]));
-    loop.time += costMs;
-  }, loop);
+  const listener = shareTurns(
+    (request) => {
+      begun.push(String(request.headers["x-name"]));
+      loop.time += costMs;
+    },
+    { arrivals, loop },
+  );
 
   function send({ name, url = "/", address = "192.0.2.1", credential }: Sent): void {
     const socket = new Socket();
@@ -68,7 +74,7 @@ function startTurns({ costMs }: { readonly costMs: number }) {
     return begun.slice(before);
   }
 
-  return { begun, loop, round, rest, send, sockets };
+  return { arrivals, begun, loop, round, rest, send, sockets };
 }
 
 test("a request that comes alone is begun at once, and so is the next one a turn later", () => {
@@ -140,6 +146,80 @@ test("more than are begun in one round are all begun in the end", () => {
     begun,
     [...begun].toSorted((a, b) => Number(a) - Number(b)),
   );
+});
+
+/** A new connection in each turn of the loop, of `turnMs`, for so many turns; answers what is begun in each of them. */
+function flood(
+  { arrivals, loop, round }: ReturnType<typeof startTurns>,
+  { turns, turnMs }: { readonly turns: number; readonly turnMs: number },
+): readonly number[] {
+  return Array.from({ length: turns }, () => {
+    arrivals.note();
+    loop.time += turnMs;
+    return round().length;
+  });
+}
+
+test("a connection that comes alone keeps no request waiting, nor do two", () => {
+  const turns = startTurns({ costMs: 1 });
+  turns.arrivals.note();
+  turns.round();
+  turns.send({ name: "over the first" });
+  turns.arrivals.note();
+  turns.round();
+  turns.send({ name: "over the second" });
+  assert.deepEqual(turns.rest(), ["over the second"]);
+  assert.deepEqual(turns.begun, ["over the first", "over the second"]);
+});
+
+test("while connections come in one after the other, requests have their turn after 8 ms of them", () => {
+  const turns = startTurns({ costMs: 5 });
+  flood(turns, { turns: 2, turnMs: 1 });
+  for (let i = 1; i <= 4; i++) turns.send({ name: String(i) });
+  assert.deepEqual(turns.begun, []);
+
+  const begun = flood(turns, { turns: 40, turnMs: 1 });
+
+  assert.deepEqual(turns.begun, ["1", "2", "3", "4"]);
+  const gaps = begun.flatMap((count, turn) => (count > 0 ? [turn] : []));
+  assert.ok((gaps[0] ?? 0) >= 7 && (gaps[0] ?? 0) <= 11, String(gaps));
+  assert.ok(
+    gaps.every((turn, i) => i === 0 || turn - (gaps[i - 1] ?? 0) <= 11),
+    String(gaps),
+  );
+});
+
+test("however long a turn of the loop takes, connections and requests both come on", () => {
+  const turns = startTurns({ costMs: 50 });
+  flood(turns, { turns: 2, turnMs: 50 });
+  for (let i = 1; i <= 5; i++) turns.send({ name: String(i) });
+  const begun = flood(turns, { turns: 30, turnMs: 50 });
+  assert.equal(turns.begun.length, 5);
+  assert.ok(begun.filter((count) => count === 0).length >= 5);
+});
+
+test("when no more connections come, what waited is begun", () => {
+  const turns = startTurns({ costMs: 1 });
+  flood(turns, { turns: 3, turnMs: 0 });
+  turns.send({ name: "waiting" });
+  assert.deepEqual(turns.begun, []);
+  assert.deepEqual(turns.rest(), ["waiting"]);
+});
+
+test("what is to be done afterwards waits for the connections that come in, and no longer than 8 ms", () => {
+  const turns = startTurns({ costMs: 1 });
+  const { arrivals, loop } = turns;
+  let doneAt: number | null = null;
+  const note = (): void => void (doneAt = loop.time);
+  arrivals.afterwards(note);
+  turns.round();
+  assert.equal(doneAt, 0);
+  flood(turns, { turns: 2, turnMs: 1 });
+  doneAt = null;
+  const from = loop.time;
+  arrivals.afterwards(note);
+  flood(turns, { turns: 20, turnMs: 1 });
+  assert.ok(doneAt !== null && doneAt - from >= 7 && doneAt - from <= 11, String(doneAt));
 });
 
 test("a queue of turns gives out what was put in, in turn by every key", () => {

@@ -1,0 +1,73 @@
+import type { Server } from "node:http";
+
+import { EVENT_LOOP, type EventLoop } from "./event-loop.ts";
+
+/**
+ * How long connections are let in before everything else has its turn, and how long that is. Node lets in one connection
+ * each time that the event loop goes round: behind every piece of work of some milliseconds one of thousands.
+ */
+const ARRIVALS_MS = 8;
+const OTHERS_MS = 5;
+
+/**
+ * The connections that come in, by turns of the event loop. While they come in one after the other, work that can wait
+ * goes by turns with them: for {@link ARRIVALS_MS} the loop goes round for them, then {@link OTHERS_MS} for the rest.
+ */
+export class Arrivals {
+  readonly #loop: EventLoop;
+  #hasCome = false;
+  #hadCome = false;
+  #isFlowing = false;
+  #isLooking = false;
+  #areOn = false;
+  #changeAt = 0;
+
+  constructor(loop: EventLoop = EVENT_LOOP) {
+    this.#loop = loop;
+  }
+
+  /** Notes the connections of a server from now on. */
+  follow(server: Server): void {
+    server.prependListener("connection", () => this.note());
+  }
+
+  /** One has come. */
+  note(): void {
+    this.#hasCome = true;
+    if (!this.#isLooking) this.#look();
+  }
+
+  /** Whether what can wait is to wait: for another turn of the loop, then it is to ask again. */
+  haveTheirTurn(): boolean {
+    if (!this.#isFlowing) return false;
+    const now = this.#loop.now();
+    if (now >= this.#changeAt) {
+      this.#areOn = !this.#areOn;
+      this.#changeAt = now + (this.#areOn ? ARRIVALS_MS : OTHERS_MS);
+    }
+    return this.#areOn;
+  }
+
+  /** Calls back when the loop has gone round, and they have had their turn. */
+  afterwards(callback: () => void): void {
+    this.#loop.goRound(() => {
+      if (this.haveTheirTurn()) this.afterwards(callback);
+      else callback();
+    });
+  }
+
+  // One alone holds up nobody: only when two turns running had one each is there more to come.
+  #look(): void {
+    this.#isLooking = true;
+    this.#loop.goRound(() => {
+      this.#isLooking = false;
+      this.#isFlowing = this.#hasCome && this.#hadCome;
+      this.#hadCome = this.#hasCome;
+      this.#hasCome = false;
+      if (this.#hadCome) this.#look();
+      if (this.#isFlowing) return;
+      this.#areOn = false;
+      this.#changeAt = 0;
+    });
+  }
+}

@@ -1,0 +1,12 @@
+/** The event loop, as it is used here. */
+export interface EventLoop {
+  /** In milliseconds; only differences mean something. */
+  now(): number;
+  /** Calls back when the loop goes round; what is asked for in such a call, the next time. */
+  goRound(callback: () => void): void;
+}
+
+export const EVENT_LOOP: EventLoop = {
+  now: () => performance.now(),
+  goRound: (callback) => void setImmediate(callback),
+};
