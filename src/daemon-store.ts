@@ -6,6 +6,7 @@ import type { Logger } from "./domain/log.ts";
 import { refuseDamagedFile } from "./store/sqlite/file-check.ts";
 import { InstanceLock, InstanceLockError } from "./store/sqlite/instance-lock.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "./store/sqlite/open-files.ts";
+import type { GiveWay } from "./store/sqlite/read-turns.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "./store/sqlite/sqlite-store.ts";
 import { clearWal } from "./store/sqlite/wal-clearing.ts";
 import type { Store } from "./store/store.ts";
@@ -52,9 +53,13 @@ function noDatabase(file: string): DatabaseError {
 }
 
 /** Opens the store for the daemon; says in the log when it migrates the file. Rejects with a {@link DatabaseError}. */
-export function openDaemonStore(config: Config, log: Logger): Promise<Store> {
+export function openDaemonStore(
+  { config, log }: { readonly config: Config; readonly log: Logger },
+  giveWay: GiveWay,
+): Promise<Store> {
   return openStore(config, {
     writer: "thread",
+    giveWay,
     migrating: ({ from, to, copy }) =>
       log.warn(
         { from, to, copy },
@@ -77,7 +82,7 @@ export function acquireInstanceLock({ database }: Config): InstanceLock {
 
 async function openStore(
   { database, limits }: Config,
-  how: Pick<SqliteStoreOptions, "writer" | "migrating">,
+  how: Pick<SqliteStoreOptions, "writer" | "migrating" | "giveWay">,
 ): Promise<Store> {
   try {
     refuseDamagedFile(database);

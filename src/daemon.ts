@@ -12,6 +12,7 @@ import type { CommandLine } from "./domain/command-line.ts";
 import { everyStep } from "./domain/every-step.ts";
 import type { Logger, LogLine } from "./domain/log.ts";
 import type { Engine } from "./engine/engine.ts";
+import { Arrivals } from "./http/arrivals.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
 import { newParser, type Parser } from "./parser/parser.ts";
@@ -83,9 +84,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tls = openCertificate(options);
   const lock = acquireInstanceLock(options.config);
   try {
-    const store = await openDaemonStore(options.config, options.log);
+    const arrivals = new Arrivals();
+    const store = await openDaemonStore(options, (callback) => arrivals.afterwards(callback));
     try {
-      return await serve(options, { store, lock, tls });
+      return await serve(options, { store, lock, tls, arrivals });
     } catch (error) {
       await letGo(() => store.close());
       throw error;
@@ -105,6 +107,8 @@ interface Held {
   readonly store: Store;
   readonly lock: InstanceLock;
   readonly tls: TlsMaterial | null;
+  /** The connections that come in: what can wait gives way to them. */
+  readonly arrivals: Arrivals;
 }
 
 async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
@@ -152,7 +156,7 @@ async function openAndStart(
 ): Promise<HttpServer> {
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
-    ...{ host, port, tls: held.tls, limits },
+    ...{ host, port, tls: held.tls, arrivals: held.arrivals, limits },
     isProxy: api.isProxy,
   });
   try {

@@ -14,7 +14,7 @@ import {
 
 test("a lost thread rejects all that it was asked, and the next read starts another", async (t) => {
   const file = newDatabaseFile(t);
-  const reader = newThreadReader(file);
+  const reader = newThreadReader({ file });
   t.after(() => reader.close());
 
   // There is no file yet: the thread ends as soon as it has begun.
@@ -39,7 +39,7 @@ test("a lost thread rejects all that it was asked, and the next read starts anot
 test("a read that is a bug rejects as itself, and the thread goes on", async (t) => {
   const file = newDatabaseFile(t);
   await openTestStore(t, { file });
-  const reader = newThreadReader(file);
+  const reader = newThreadReader({ file });
   t.after(() => reader.close());
   // @ts-expect-error: an account is a number.
   const broken = reader.read("listTasks", taskQuery({}));
@@ -49,7 +49,7 @@ test("a read that is a bug rejects as itself, and the thread goes on", async (t)
 });
 
 test("a reader may be closed before its first read, after a lost one, and twice", async (t) => {
-  const reader = newThreadReader(newDatabaseFile(t));
+  const reader = newThreadReader({ file: newDatabaseFile(t) });
   await reader.close();
 
   const lost = assert.rejects(reader.read("listTasks", taskQuery(1)), { name: "StoreError" });

@@ -24,7 +24,7 @@ export class BackgroundCheck {
   /** Reads one table. After the last one it begins with the first. */
   async step(): Promise<CheckStep> {
     if (this.#reader === null) {
-      this.#reader = newThreadReader(this.#file);
+      this.#reader = newThreadReader({ file: this.#file });
       this.#left = await this.#reader.read("listTables", undefined);
     }
     const [table, ...left] = this.#left;

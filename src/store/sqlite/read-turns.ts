@@ -8,6 +8,11 @@ const UNDER_WAY_MAX = 2;
 // Of one owner: who hangs up leaves the reads behind that were asked for.
 const WAITING_MAX = 1000;
 
+/** Calls back when the event loop has gone round, and whatever goes before reads has had its turn. */
+export type GiveWay = (callback: () => void) => void;
+
+const GO_ROUND: GiveWay = (callback) => void setImmediate(callback);
+
 /**
  * Reads take turns by their owner: one of each, in the order in which they came. However much somebody asks for at once,
  * nobody else waits for more than one of it. Between two reads the event loop goes round: what comes of a read may take
@@ -17,7 +22,12 @@ export class ReadTurns {
   /** Who waits, in the order of their turns, each with at least one read. */
   readonly #lines = new Map<ReadOwner, (() => void)[]>();
   readonly #whenIdle: (() => void)[] = [];
+  readonly #giveWay: GiveWay;
   #underWay = 0;
+
+  constructor(giveWay = GO_ROUND) {
+    this.#giveWay = giveWay;
+  }
 
   /** Begins a read when it is its owner's turn. Rejects with `overloaded` where too many of this owner wait. */
   async take<Value>(owner: ReadOwner, read: () => Promise<Value>): Promise<Value> {
@@ -26,7 +36,7 @@ export class ReadTurns {
     try {
       return await read();
     } finally {
-      setImmediate(() => this.#next());
+      this.#giveWay(() => this.#next());
     }
   }
 

@@ -4,7 +4,7 @@ import { readerThreadEntry, threadOptions } from "../../assets.ts";
 import { FileFault, StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./connection.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
-import { ReadTurns, type ReadOwner } from "./read-turns.ts";
+import { ReadTurns, type GiveWay, type ReadOwner } from "./read-turns.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 
 /** Where reads that may take long are run. */
@@ -40,13 +40,19 @@ export function newInlineReader(connection: Connection): LongReader {
   };
 }
 
+export interface ThreadReaderOptions {
+  readonly file: string;
+  /** Between two reads. */
+  readonly giveWay?: GiveWay;
+}
+
 /**
  * Reads in a thread of its own, which is started by the first read. When the thread is lost, so is what it was
  * asked; the next read starts another.
  */
-export function newThreadReader(file: string): LongReader {
+export function newThreadReader({ file, giveWay }: ThreadReaderOptions): LongReader {
   let thread: ReaderThread | null = null;
-  const turns = new ReadTurns();
+  const turns = new ReadTurns(giveWay);
   return {
     read: (name, args, owner = null) =>
       turns.take(owner, async () => {

@@ -13,7 +13,7 @@ import { GroupCommit } from "./group-commit.ts";
 import { listByTurns } from "./list-turns.ts";
 import type { LongReads } from "./long-reads.ts";
 import type { MigrationStart } from "./migrate.ts";
-import type { ReadOwner } from "./read-turns.ts";
+import type { GiveWay, ReadOwner } from "./read-turns.ts";
 import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
 import { allReads, type Reads } from "./reads.ts";
 import { isShortRead } from "./ready-list.ts";
@@ -42,6 +42,8 @@ export interface SqliteStoreOptions {
   readonly backlogMax: number;
   /** Told before a file that an older program made is migrated, which may take a while; of a `thread` only. */
   readonly migrating?: (start: MigrationStart) => void;
+  /** Between two reads of the reader thread; the event loop goes round once unless given. */
+  readonly giveWay?: GiveWay;
 }
 
 /**
@@ -55,7 +57,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const limits = { batchWeightMax: BATCH_WEIGHT_MAX, backlogWeightMax: backlogMax };
   try {
     const reader = openReader(file);
-    const longReader = writer === "thread" ? newThreadReader(file) : newInlineReader(reader);
+    const longReader = writer === "thread" ? newThreadReader(options) : newInlineReader(reader);
     const commit = new GroupCommit(transport, limits);
     return new SqliteStore({ reader, longReader, commit, guard: new FileGuard(file, commit) });
   } catch (error) {
