@@ -13,6 +13,7 @@ import { everyStep } from "./domain/every-step.ts";
 import type { Logger, LogLine } from "./domain/log.ts";
 import type { Engine } from "./engine/engine.ts";
 import { Arrivals } from "./http/arrivals.ts";
+import { PlaceShortage } from "./http/place-shortage.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
 import { newParser, type Parser } from "./parser/parser.ts";
@@ -128,7 +129,8 @@ async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
   clock.watch((byMs) => engine.clockWasSet(byMs));
   try {
     const api = await createApi({ ...common, engine, waiters });
-    const server = await openAndStart(api, { held, engine, config });
+    const shortage = new PlaceShortage({ clock, log });
+    const server = await openAndStart(api, { held, engine, config, shortage });
     const fileWatch = new FileWatch({ store, clock, log, file: config.database });
     fileWatch.start();
     api.open(server.url);
@@ -152,12 +154,22 @@ async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
 
 async function openAndStart(
   api: Api,
-  { held, engine, config }: Pick<Parts, "engine"> & { held: Held; config: Config },
+  {
+    held,
+    engine,
+    config,
+    shortage,
+  }: Pick<Parts, "engine"> & {
+    held: Held;
+    config: Config;
+    shortage: PlaceShortage;
+  },
 ): Promise<HttpServer> {
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
     ...{ host, port, tls: held.tls, arrivals: held.arrivals, limits },
     isProxy: api.isProxy,
+    onShortage: (what) => shortage.note(what),
   });
   try {
     held.lock.announce(server.url);

@@ -1,3 +1,5 @@
+import type { Makeshift } from "./place-shortage.ts";
+
 /** Places beyond the limit, for health checks and the operator alone. */
 export const RESERVE_PLACES = 16;
 
@@ -27,6 +29,8 @@ export interface PlaceLimits {
   readonly connections: number;
   /** By the clock of {@link Occupant.since}. */
   readonly now: () => number;
+  /** Told what became of each newcomer for whom there was no place. */
+  readonly onShortage?: (what: Makeshift) => void;
 }
 
 /** What a new connection gets. */
@@ -75,7 +79,11 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
       this.#count += 1;
       return "place";
     }
-    if (this.#reserve.size >= RESERVE_PLACES && !this.#clearReserve()) return "none";
+    if (this.#reserve.size >= RESERVE_PLACES && !this.#clearReserve()) {
+      this.#limits.onShortage?.("refused");
+      return "none";
+    }
+    this.#limits.onShortage?.("over_reserve");
     this.#reserve.add(newcomer);
     return "reserve";
   }
@@ -96,15 +104,22 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
 
   #makeRoom(address: string): boolean {
     const own = this.#byAddress.get(address);
-    if (own !== undefined && own.size >= this.ofAddressMax) {
-      return this.#evict(oldestIdle(own) ?? this.#slowest(own));
-    }
-    if (!this.isFull) return true;
+    const hasShare = own !== undefined && own.size >= this.ofAddressMax;
+    if (!hasShare && !this.isFull) return true;
+    const isMade = this.#evict(
+      hasShare ? (oldestIdle(own) ?? this.#slowest(own)) : this.#leastUsed(own),
+    );
+    if (isMade) this.#limits.onShortage?.("closed_others");
+    return isMade;
+  }
+
+  /** Whoever gives way to one more of an address, of all there are. */
+  #leastUsed(own: Set<One> | undefined): One | null {
     const ownSize = own?.size ?? 0;
     const isGiving = (others: Set<One>): boolean => others.size > ownSize || others === own;
-    return this.#evict(
+    return (
       this.#ofLargest(oldestIdle, () => true) ??
-        this.#ofLargest((places) => this.#slowest(places), isGiving),
+      this.#ofLargest((places) => this.#slowest(places), isGiving)
     );
   }
 

@@ -11,6 +11,7 @@ import { placeConnections, type ClientConnection } from "./client-connection.ts"
 import { followConnections } from "./connection-drain.ts";
 import { ConnectionPlaces } from "./connection-places.ts";
 import { refuseGarbage } from "./garbage.ts";
+import type { Makeshift } from "./place-shortage.ts";
 import { takeTurns } from "./request-turns.ts";
 import { cutOffSlow } from "./send-pace.ts";
 import { createTlsServer, listenTls, replacePair, type TlsPair } from "./tls-server.ts";
@@ -42,6 +43,8 @@ export interface ServerOptions {
   readonly isProxy?: (address: string) => boolean;
   /** Told of each connection; of its own unless given. */
   readonly arrivals?: Arrivals;
+  /** Told when places for connections run out, see place-shortage.ts. */
+  readonly onShortage?: (what: Makeshift) => void;
 }
 
 /** What connections may take up; config/setting.ts has the defaults. */
@@ -231,7 +234,8 @@ const QUIET = {
 
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1"]);
 
-function harden(server: Server, { limits, isProxy = () => false, arrivals }: Opening): void {
+function harden(server: Server, options: Opening): void {
+  const { limits, arrivals, isProxy = () => false, onShortage = () => {} } = options;
   const requestTimeout = Math.min(limits.requestTimeoutMs, TIMEOUT_MS_MAX);
   // Node exchanges the two where a whole request has less time than its headers.
   const headersTimeout = Math.min(limits.headerTimeoutMs, requestTimeout);
@@ -251,7 +255,7 @@ function harden(server: Server, { limits, isProxy = () => false, arrivals }: Ope
   arrivals.follow(server);
   const { connections, sendTimeoutMs } = limits;
   const now = (): number => systemClock.monotonic();
-  const places = new ConnectionPlaces<ClientConnection>({ connections, now });
+  const places = new ConnectionPlaces<ClientConnection>({ connections, now, onShortage });
   placeConnections(server, { places, isProxy, now });
   cutOffSlow(server, { places, sendTimeoutMs });
 }

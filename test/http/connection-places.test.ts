@@ -7,6 +7,7 @@ import {
   type Doing,
   type Occupant,
 } from "../../src/http/connection-places.ts";
+import type { Makeshift } from "../../src/http/place-shortage.ts";
 
 const NOW = 100_000;
 
@@ -17,7 +18,9 @@ interface Guest extends Occupant {
 }
 
 function startPlaces(connections: number) {
-  const places = new ConnectionPlaces<Guest>({ connections, now: () => NOW });
+  const told: Makeshift[] = [];
+  const onShortage = (what: Makeshift): void => void told.push(what);
+  const places = new ConnectionPlaces<Guest>({ connections, now: () => NOW, onShortage });
   /** One that comes and does this, for so many seconds by now. */
   const come = (address: string, doing: Doing, seconds = 10) => {
     const guest: Guest = {
@@ -26,7 +29,7 @@ function startPlaces(connections: number) {
     };
     return { guest, got: places.enter(guest) };
   };
-  return { places, come };
+  return { places, come, told };
 }
 
 test("the longest idle one of the address that has most is closed for a new one", () => {
@@ -126,6 +129,19 @@ test("the reserve is for those who ask at once: the others make room in it, and 
   assert.ok(silent.guest.isClosed);
   assert.equal(come("d", "serving").got, "none");
   assert.equal(places.size, 1 + RESERVE_PLACES);
+});
+
+test("what becomes of those for whom there is no place is told, and of nobody else", () => {
+  const { come, told } = startPlaces(2);
+  come("one", "idle");
+  come("one", "serving");
+  assert.deepEqual(told, []);
+  come("two", "serving");
+  assert.deepEqual(told, ["closed_others"]);
+  for (let i = 0; i < RESERVE_PLACES; i++) come("three", "serving");
+  assert.equal(come("three", "serving").got, "none");
+  const reserve = Array.from({ length: RESERVE_PLACES }, () => "over_reserve");
+  assert.deepEqual(told, ["closed_others", ...reserve, "refused"]);
 });
 
 test("whoever leaves makes room, and in the end nothing is left", () => {

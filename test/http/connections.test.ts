@@ -42,7 +42,13 @@ test("closes the longest idle connection for a new one when places run out", asy
   assert.equal((await askOn(third, LIVEZ)).response.status, 200);
   assert.equal(await textOf(first), "");
   assert.equal((await askOn(second, LIVEZ)).response.status, 200);
-  assert.deepEqual(complaints(daemon), []);
+  const lines = complaints(daemon).map((line): unknown => JSON.parse(line));
+  assert.equal(lines.length, 1);
+  const [{ time: _time, pid: _pid, ...told }] = lines as [Record<string, unknown>];
+  assert.deepEqual(told, {
+    ...{ level: "warn", closed_others: 1, over_reserve: 0, refused: 0 },
+    msg: "there were more connections than places (limits.connections)",
+  });
 });
 
 /** A ring with one place, which is taken by a request that is answered when told so. */
