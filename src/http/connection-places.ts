@@ -46,6 +46,8 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
   readonly #limits: PlaceLimits;
   /** Of an address, the one whose state is oldest first. */
   readonly #byAddress = new Map<string, Set<One>>();
+  /** Of the addresses those at which one may be idle: where none is, nobody is looked at for each newcomer. */
+  readonly #withIdle = new WeakSet<Set<One>>();
   readonly #reserve = new Set<One>();
   #count = 0;
 
@@ -76,6 +78,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     if (this.#makeRoom(address)) {
       const own = this.#byAddress.get(address) ?? new Set();
       this.#byAddress.set(address, own.add(newcomer));
+      if (newcomer.doing === "idle") this.#withIdle.add(own);
       this.#count += 1;
       return "place";
     }
@@ -88,10 +91,12 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     return "reserve";
   }
 
-  /** Its state has changed: it goes behind the others of its address. */
+  /** Its state has changed, to be told at least when it is idle: it goes behind the others of its address. */
   changed(occupant: One): void {
     const own = this.#byAddress.get(occupant.address);
-    if (own?.delete(occupant) === true) own.add(occupant);
+    if (own?.delete(occupant) !== true) return;
+    own.add(occupant);
+    if (occupant.doing === "idle") this.#withIdle.add(own);
   }
 
   leave(occupant: One): void {
@@ -107,7 +112,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     const hasShare = own !== undefined && own.size >= this.ofAddressMax;
     if (!hasShare && !this.isFull) return true;
     const isMade = this.#evict(
-      hasShare ? (oldestIdle(own) ?? this.#slowest(own)) : this.#leastUsed(own),
+      hasShare ? (this.#oldestIdle(own) ?? this.#slowest(own)) : this.#leastUsed(own),
     );
     if (isMade) this.#limits.onShortage?.("closed_others");
     return isMade;
@@ -118,8 +123,10 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     const ownSize = own?.size ?? 0;
     const isGiving = (others: Set<One>): boolean => others.size > ownSize || others === own;
     return (
-      this.#ofLargest(oldestIdle, () => true) ??
-      this.#ofLargest((places) => this.#slowest(places), isGiving)
+      this.#ofLargest(
+        (places) => this.#oldestIdle(places),
+        () => true,
+      ) ?? this.#ofLargest((places) => this.#slowest(places), isGiving)
     );
   }
 
@@ -138,6 +145,13 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
       most = places.size;
     }
     return found;
+  }
+
+  #oldestIdle(places: Set<One>): One | null {
+    if (!this.#withIdle.has(places)) return null;
+    for (const each of places) if (each.doing === "idle") return each;
+    this.#withIdle.delete(places);
+    return null;
   }
 
   #slowest(places: Set<One>): One | null {
@@ -163,9 +177,4 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     occupant.close();
     return true;
   }
-}
-
-function oldestIdle<One extends Occupant>(places: Set<One>): One | null {
-  for (const each of places) if (each.doing === "idle") return each;
-  return null;
 }

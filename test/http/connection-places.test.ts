@@ -162,3 +162,30 @@ test("who has asked something again is no longer the longest idle one", () => {
   come("b", "receiving");
   assert.deepEqual([first.guest.isClosed, second.guest.isClosed], [false, true]);
 });
+
+test("where none is idle nobody is looked at for each newcomer, and who becomes idle is found", () => {
+  const { places, come } = startPlaces(1000);
+  let looks = 0;
+  const crowd = Array.from(
+    { length: places.ofAddressMax },
+    () => come("crowd", "receiving", 0).guest,
+  );
+  const last = crowd.at(-1);
+  assert.ok(last);
+  for (const guest of crowd) {
+    let doing: Doing = "receiving";
+    Object.defineProperty(guest, "doing", {
+      get: () => (looks++, doing),
+      set(now: Doing) {
+        doing = now;
+      },
+    });
+  }
+  for (let i = 0; i < 10; i++) assert.equal(come("crowd", "receiving", 0).got, "reserve");
+  assert.ok(looks <= 10, `${looks} looks`);
+
+  last.doing = "idle";
+  places.changed(last);
+  assert.equal(come("crowd", "receiving", 0).got, "place");
+  assert.ok(last.isClosed);
+});
