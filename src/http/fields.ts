@@ -1,6 +1,7 @@
 import { isJsonObject, toPlainNumber } from "../domain/json.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
 import { isPlainText } from "../domain/text.ts";
+import { parseTime } from "../domain/time.ts";
 import { objectSchema, type JsonSchema } from "./json-schema.ts";
 
 /** What one field of a small body may hold: how it is read, and how that is documented. */
@@ -126,6 +127,30 @@ export function optionalNumber(
       type: [isWhole ? "integer" : "number", "null"],
       ...{ minimum: min, maximum: max, default: standard, description },
     },
+    isRequired: false,
+  };
+}
+
+const TIME_REASON = "It must be an RFC 3339 time, such as 2030-01-31T09:00:00.000Z.";
+
+/** A field of a time in RFC 3339 that must be given: milliseconds since the epoch. */
+export function requiredTime(description: string): FieldRule<number> {
+  return {
+    parse(value) {
+      const time = parseTime(value);
+      return time === null ? { reason: TIME_REASON } : { value: time };
+    },
+    schema: { type: "string", format: "date-time", description },
+    isRequired: true,
+  };
+}
+
+/** A field of a time that may be absent or null; its value is null then. */
+export function optionalTime(description: string): FieldRule<number | null> {
+  const { parse, schema } = requiredTime(description);
+  return {
+    parse: (value) => (value === undefined || value === null ? { value: null } : parse(value)),
+    schema: { ...schema, type: ["string", "null"] },
     isRequired: false,
   };
 }

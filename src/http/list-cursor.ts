@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
 import type { Scope } from "../store/store.ts";
+import { invalidField, type FieldRule } from "./fields.ts";
 import { refusedValue, type QueryRule } from "./query.ts";
 
 /** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
@@ -102,5 +103,32 @@ export function openCursor(
   if (cursor === null) return null;
   const place = cursors.open(cursor, view);
   if (place === null) throw refusedValue("cursor", CURSOR_RULE);
+  return place;
+}
+
+const FIELD_REASON = `It takes ${TAKES}.`;
+
+/** The rule for a `cursor` in a body; {@link openCursorField} then reads it. */
+export const CURSOR_FIELD: FieldRule<string | null> = {
+  parse(value) {
+    if (value === undefined || value === null) return { value: null };
+    return typeof value === "string" ? { value } : { reason: FIELD_REASON };
+  },
+  schema: {
+    ...CURSOR_RULE.schema,
+    type: ["string", "null"],
+    description: CURSOR_RULE.description,
+  },
+  isRequired: false,
+};
+
+/** The place that a body's `cursor` stands for; null where there is none. Throws 40501 for one that is not this view's. */
+export function openCursorField(
+  cursor: string | null,
+  { cursors, ...view }: ListView & { readonly cursors: ListCursors },
+): ListPlace | null {
+  if (cursor === null) return null;
+  const place = cursors.open(cursor, view);
+  if (place === null) throw invalidField("cursor", FIELD_REASON);
   return place;
 }

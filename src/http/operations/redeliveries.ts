@@ -2,7 +2,7 @@ import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryFilter } from "../../d
 import { HOST_TAKES, HOST_TEXT_LENGTH_MAX, parseHost } from "../../domain/host-name.ts";
 import { isId, type IdGenerator } from "../../domain/id.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
-import { parseTime, timeOrNull, timeText } from "../../domain/time.ts";
+import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { RedeliveryOrder, Store } from "../../store/store.ts";
 import { envelopeSchema, ID, NEXT_CURSOR } from "../api-schema.ts";
 import { optionalEndedStates } from "../ended-states.ts";
@@ -10,13 +10,15 @@ import {
   invalidField,
   optionalNumber,
   optionalText,
+  optionalTime,
   optionalWord,
+  requiredTime,
   type FieldRule,
   type FieldValues,
 } from "../fields.ts";
 import { tooManyRequests } from "../gate.ts";
 import { schemaRef } from "../json-schema.ts";
-import { CURSOR_RULE, type ListCursors, type ListPlace, type ListView } from "../list-cursor.ts";
+import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type AccountRef, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
@@ -79,7 +81,7 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
     path: "/v1/redeliveries/preview",
     access: "viewer",
     query: NO_QUERY,
-    body: { kind: "fields", fields: { ...FILTER_FIELDS, cursor: cursor() }, isOptional: false },
+    body: { kind: "fields", fields: { ...FILTER_FIELDS, cursor: CURSOR_FIELD }, isOptional: false },
     doc: {
       id: "previewRedelivery",
       group: "Dashboard",
@@ -108,7 +110,7 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
     async handle({ scope, body }) {
       const filter = await toFilter(body, { scope, store });
       const view = { list: "attempts", scope: scope?.accountId ?? null } as const;
-      const before = openPlace(body.cursor, { cursors, view })?.seq ?? null;
+      const before = openCursorField(body.cursor, { cursors, ...view })?.seq ?? null;
       const page = await store.countEndedDeliveriesStep({
         ...{ filter, before, examineMax: EXAMINE_MAX },
       });
@@ -279,28 +281,6 @@ function orderDocument(kept: RedeliveryOrder) {
   };
 }
 
-const TIME_REASON = "It must be an RFC 3339 time, such as 2030-01-31T09:00:00.000Z.";
-
-function requiredTime(description: string): FieldRule<number> {
-  return {
-    parse(value) {
-      const time = parseTime(value);
-      return time === null ? { reason: TIME_REASON } : { value: time };
-    },
-    schema: { type: "string", format: "date-time", description },
-    isRequired: true,
-  };
-}
-
-function optionalTime(description: string): FieldRule<number | null> {
-  const { parse, schema } = requiredTime(description);
-  return {
-    parse: (value) => (value === undefined || value === null ? { value: null } : parse(value)),
-    schema: { ...schema, type: ["string", "null"] },
-    isRequired: false,
-  };
-}
-
 function optionalHost(description: string): FieldRule<string | null> {
   return {
     parse(value) {
@@ -311,30 +291,4 @@ function optionalHost(description: string): FieldRule<string | null> {
     schema: { type: ["string", "null"], maxLength: HOST_TEXT_LENGTH_MAX, description },
     isRequired: false,
   };
-}
-
-const CURSOR_REASON = `It takes ${CURSOR_RULE.takes}.`;
-
-function cursor(): FieldRule<string | null> {
-  return {
-    parse(value) {
-      if (value === undefined || value === null) return { value: null };
-      return typeof value === "string" ? { value } : { reason: CURSOR_REASON };
-    },
-    schema: {
-      ...CURSOR_RULE.schema,
-      type: ["string", "null"],
-      description: CURSOR_RULE.description,
-    },
-    isRequired: false,
-  };
-}
-
-function openPlace(
-  text: string | null,
-  { cursors, view }: { readonly cursors: ListCursors; readonly view: ListView },
-): ListPlace | null {
-  const place = text === null ? null : cursors.open(text, view);
-  if (text !== null && place === null) throw invalidField("cursor", CURSOR_REASON);
-  return place;
 }
