@@ -1,9 +1,8 @@
-import type { AccessRequestFields } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
 import type { AccountUsage, OwnLimits } from "../domain/quota.ts";
 import type { TaskState } from "../domain/task.ts";
 
-/** What the store takes and gives about accounts, keys and access requests; re-exported by store.ts. */
+/** What the store takes and gives about accounts and keys; re-exported by store.ts. */
 
 export interface NewAccount {
   readonly login: string;
@@ -76,19 +75,3 @@ export interface AccountData extends WebhookSecrets {
 
 export type RotationStart = "rotating" | "already rotating" | "no account";
 export type RotationEnd = "finished" | "not rotating" | "no account";
-
-export interface NewAccessRequest {
-  readonly id: string;
-  readonly fields: AccessRequestFields;
-  readonly createdAt: number;
-  readonly pendingMax: number;
-}
-
-export interface AccessApproval {
-  readonly id: string;
-  readonly decidedAt: number;
-  readonly account: NewAccount;
-}
-
-/** Why a request cannot be decided: there is none with this id, or it has been decided before. */
-export type Undecidable = "unknown" | "decided";

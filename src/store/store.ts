@@ -1,23 +1,20 @@
-import type { AccessRequest } from "../domain/access-request.ts";
 import type { Account } from "../domain/account.ts";
 import type { KeyHolder } from "../domain/credentials.ts";
 import type { DeliveryFilter } from "../domain/delivery.ts";
 import type { OwnLimits } from "../domain/quota.ts";
 import type { TaskKey } from "../domain/task.ts";
+import type { AccessRequestStore } from "./access-request.ts";
 import type {
-  AccessApproval,
   AccountData,
   AccountState,
   Key,
   KeyRevocation,
   KeyUse,
   LimitChange,
-  NewAccessRequest,
   NewAccount,
   NewKey,
   RotationEnd,
   RotationStart,
-  Undecidable,
   WebhookSecrets,
 } from "./account.ts";
 import type { ClockStore } from "./clock.ts";
@@ -101,6 +98,7 @@ import type { FileCare, StaleBefore } from "./upkeep.ts";
 export { damage, FileFault, type FileTrouble } from "./file-fault.ts";
 export { CLAIM_INPUT_MAX } from "./lease.ts";
 export { StoreError, type StoreErrorKind } from "./store-error.ts";
+export type * from "./access-request.ts";
 export type * from "./account.ts";
 export type * from "./clock.ts";
 export type * from "./delivery.ts";
@@ -122,7 +120,15 @@ export type * from "./upkeep.ts";
  * Every method may reject with a {@link StoreError}; anything else it rejects with is a bug.
  */
 export interface Store
-  extends ClockStore, ErasureStore, HoldStore, QueueStore, RoomStore, SessionStore, FileCare {
+  extends
+    AccessRequestStore,
+    ClockStore,
+    ErasureStore,
+    HoldStore,
+    QueueStore,
+    RoomStore,
+    SessionStore,
+    FileCare {
   // Accounts and keys
 
   /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */
@@ -156,22 +162,6 @@ export interface Store
   finishRotation(login: string): Promise<RotationEnd>;
   /** Whose key this is. Reads what is committed now, by whichever process. */
   findKeyHolder(keyHash: string): Promise<KeyHolder | null>;
-
-  // Access requests
-
-  /** Keeps a request unless `pendingMax` others wait for a decision already. */
-  insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
-  /** Requests, oldest first: those that wait, or all. At most `limit`, and none after the one that goes over `lettersMax`. */
-  listAccessRequests(query: {
-    which: "pending" | "all";
-    limit: number;
-    lettersMax?: number;
-  }): Promise<readonly AccessRequest[]>;
-  /** How many requests wait for a decision; `max` where it is more. */
-  countPendingRequests(max: number): Promise<number>;
-  /** Makes the account and decides the request, both or neither. */
-  approveAccessRequest(approval: AccessApproval): Promise<"approved" | "exists" | Undecidable>;
-  denyAccessRequest(denial: { id: string; decidedAt: number }): Promise<"denied" | Undecidable>;
 
   // Tasks, for clients
 

@@ -1,0 +1,36 @@
+import type { AccessRequest, AccessRequestFields } from "../domain/access-request.ts";
+import type { NewAccount } from "./account.ts";
+
+/** What the store takes and gives about access requests; re-exported by store.ts. */
+
+export interface AccessRequestStore {
+  /** Keeps a request unless `pendingMax` others wait for a decision already. */
+  insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
+  /** Requests, oldest first: those that wait, or all. At most `limit`, and none after the one that goes over `lettersMax`. */
+  listAccessRequests(query: {
+    which: "pending" | "all";
+    limit: number;
+    lettersMax?: number;
+  }): Promise<readonly AccessRequest[]>;
+  /** How many requests wait for a decision; `max` where it is more. */
+  countPendingRequests(max: number): Promise<number>;
+  /** Makes the account and decides the request, both or neither. */
+  approveAccessRequest(approval: AccessApproval): Promise<"approved" | "exists" | Undecidable>;
+  denyAccessRequest(denial: { id: string; decidedAt: number }): Promise<"denied" | Undecidable>;
+}
+
+export interface NewAccessRequest {
+  readonly id: string;
+  readonly fields: AccessRequestFields;
+  readonly createdAt: number;
+  readonly pendingMax: number;
+}
+
+export interface AccessApproval {
+  readonly id: string;
+  readonly decidedAt: number;
+  readonly account: NewAccount;
+}
+
+/** Why a request cannot be decided: there is none with this id, or it has been decided before. */
+export type Undecidable = "unknown" | "decided";
