@@ -2,7 +2,7 @@ import { defineCommand } from "citty";
 
 import { isId } from "../domain/id.ts";
 import { isTag } from "../domain/task-post.ts";
-import type { OpenTaskPlace } from "../store/store.ts";
+import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
 import { defineAdminCommand, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
@@ -101,17 +101,19 @@ function bulkOf(args: Arguments): Bulk {
   };
 }
 
-function cancelMany({ login, ...filter }: Bulk): AdminStep {
+function cancelMany({ login, type, tag, hasRunning, isDry }: Bulk): AdminStep {
   return async (store, config) => {
     const account = await store.findAccount(login);
     if (account === null) throw noAccount(login);
     const { accountId } = account;
+    const states = OPEN_STATES.filter((state) => hasRunning || state !== "running");
+    const filter = { accountId, states, type, tag, createdAfter: null, createdBefore: null };
     const total = { queued: 0, running: 0 };
     let after: OpenTaskPlace | null = null;
     await bySteps(
       async () => {
-        const end = await endNow(store, config);
-        const page = await store.cancelTasks({ ...filter, ...end, accountId, after });
+        const end = isDry ? null : await endNow(store, config);
+        const page = await cancelStep(store, { filter, after, end });
         total.queued += page.queued;
         total.running += page.running;
         after = page.next;
@@ -119,17 +121,15 @@ function cancelMany({ login, ...filter }: Bulk): AdminStep {
       },
       () => `cancelled so far: ${tasksText(total.queued + total.running)}`,
     );
-    const what = `${tasksText(total.queued)} in the queue${runningText(total.running, filter)}`;
+    const what = `${tasksText(total.queued)} in the queue${runningText(total.running, hasRunning)}`;
     return {
-      document: { login, dry_run: filter.isDry, ...total },
-      lines: [
-        filter.isDry ? `Would be cancelled: ${what}. Nothing was done.` : `Cancelled: ${what}.`,
-      ],
+      document: { login, dry_run: isDry, ...total },
+      lines: [isDry ? `Would be cancelled: ${what}. Nothing was done.` : `Cancelled: ${what}.`],
     };
   };
 }
 
-function runningText(running: number, { hasRunning }: Pick<Bulk, "hasRunning">): string {
+function runningText(running: number, hasRunning: boolean): string {
   return hasRunning ? `, and ${tasksText(running)} that ran` : "";
 }
 

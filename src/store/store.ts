@@ -17,6 +17,7 @@ import type {
   RotationStart,
   WebhookSecrets,
 } from "./account.ts";
+import type { BulkCancelStore } from "./bulk-cancel.ts";
 import type { ClockStore } from "./clock.ts";
 import type {
   Lane,
@@ -95,6 +96,7 @@ import type {
 } from "./traffic.ts";
 import type { FileCare, StaleBefore } from "./upkeep.ts";
 
+export * from "./bulk-cancel.ts";
 export { damage, FileFault, type FileTrouble } from "./file-fault.ts";
 export { CLAIM_INPUT_MAX } from "./lease.ts";
 export { StoreError, type StoreErrorKind } from "./store-error.ts";
@@ -122,6 +124,7 @@ export type * from "./upkeep.ts";
 export interface Store
   extends
     AccessRequestStore,
+    BulkCancelStore,
     ClockStore,
     ErasureStore,
     HoldStore,

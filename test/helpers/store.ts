@@ -17,7 +17,6 @@ import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite
 import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import type {
   AttemptRecord,
-  BulkCancel,
   ClaimedAttempt,
   ClaimedTask,
   KeyToStore,
@@ -35,6 +34,7 @@ import type {
   StaleBefore,
   Store,
   TaskFinish,
+  TaskCancels,
   TaskPost,
   TaskQuery,
 } from "../../src/store/store.ts";
@@ -213,11 +213,13 @@ export function newExpiry(mark: number, overrides: Partial<QueueExpiry> = {}): Q
   return { mark, after: null, max: 100, end, ...overrides };
 }
 
-/** A page of cancelling all that waits of an account, from the beginning. */
-export function newBulkCancel(accountId: number, overrides: Partial<BulkCancel> = {}): BulkCancel {
-  const any = { type: null, tag: null, hasRunning: false, isDry: false, after: null };
+/** Cancels those of these tasks that wait or run. */
+export function newTaskCancels(
+  accountId: number,
+  overrides: Partial<TaskCancels> = {},
+): TaskCancels {
   const end = { cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) };
-  return { accountId, ...any, ...end, ...overrides };
+  return { accountId, ids: [], states: ["queued", "running"], ...end, ...overrides };
 }
 
 /** Claims the one task that is queued. */

@@ -9,6 +9,7 @@ import {
   newPost,
   newRefusedTask,
   newTask,
+  newTaskCancels,
   newTaskId,
   readyQuery,
   retainedUntil,
@@ -341,6 +342,36 @@ export function exerciseCancelling(open: OpenStore): void {
     assert.equal(await cancel(store, ada, newTaskId()), "unknown");
 
     assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.task.state, "queued");
+  });
+
+  test("cancels those of many that are in a wished state by now, and says which", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const [ended, running, queued, delayed, theirs] = [
+      ...[newTask(), newTask(), newTask(), newTask({ startAt: T0 + 1000 }), newTask()],
+    ] as const;
+    await store.insertTasks(newPost(ada, [ended]));
+    await store.finishTask(newFinish(await claimOne(store)));
+    await store.insertTasks(newPost(ada, [running]));
+    await claimOne(store);
+    await store.insertTasks(newPost(ada, [queued, delayed]));
+    await store.insertTasks(newPost(bob, [theirs]));
+    const all = [ended, running, queued, delayed, theirs].map(({ id }) => id);
+    const ids = [...all, newTaskId(), queued.id];
+
+    const waiting = newTaskCancels(ada, { ids, states: ["queued"] });
+    assert.deepEqual(await store.cancelTasks(waiting), {
+      ...{ queued: [queued.id, delayed.id], running: [] },
+    });
+    const any = newTaskCancels(ada, { ids });
+    assert.deepEqual(await store.cancelTasks(any), { queued: [], running: [running.id] });
+    assert.deepEqual(await store.cancelTasks(any), { queued: [], running: [] });
+
+    const states = { queued: 0, running: 0, completed: 1, failed: 0, cancelled: 3 };
+    const data = await store.findAccountData({ accountId: ada, revokedMax: 0 });
+    assert.deepEqual(data?.taskCounts, states);
+    const kept = await store.findTask({ accountId: bob, id: theirs.id });
+    assert.equal(kept?.task.state, "queued");
   });
 }
 

@@ -299,9 +299,6 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ACCOUNT_ANSWERS: [
     "SEARCH idempotency_keys USING INDEX sqlite_autoindex_idempotency_keys_1 (account_seq=?)",
   ],
-  OPEN_TASKS: [
-    "SEARCH tasks USING INDEX tasks_by_state (account_seq=? AND state=? AND created_at>?)",
-  ],
   NEWEST_MARK: ["SCAN queue_marks"],
   SERVE_MARK: ["SEARCH queue_marks USING INTEGER PRIMARY KEY (rowid=?)"],
   OLD_TASKS: [

@@ -146,7 +146,7 @@ class SqliteStore implements Store {
     this.#commit.submit("cancelTask", cancel, { weight: 1, mayShed: true });
 
   cancelTasks: Store["cancelTasks"] = (order) =>
-    this.#commit.submit("cancelTasks", order, OPERATOR_WRITE);
+    this.#commit.submit("cancelTasks", order, { weight: order.ids.length, mayShed: true });
   eraseTask: Store["eraseTask"] = (order) =>
     this.#commit.submit("eraseTask", order, OPERATOR_WRITE);
   eraseAccountPart: Store["eraseAccountPart"] = (order) =>

@@ -1,0 +1,89 @@
+import type { RetentionEnd } from "../domain/retention.ts";
+import type { TaskCursor, TaskPage, TaskQuery } from "./task.ts";
+
+/** Cancelling many tasks of an account, whoever wants it; re-exported by store.ts. */
+
+/** What can be cancelled, in the order in which it is: what is started meanwhile is met as running. */
+export const OPEN_STATES = ["queued", "running"] as const;
+export type OpenState = (typeof OPEN_STATES)[number];
+
+export interface BulkCancelStore {
+  /**
+   * Cancels those tasks of an account that are in one of these states by now; the others, and what is unknown, stay as
+   * they are. Answers which were cancelled, by the state that they were in.
+   */
+  cancelTasks(order: TaskCancels): Promise<Readonly<Record<OpenState, readonly string[]>>>;
+}
+
+export interface TaskCancels extends RetentionEnd {
+  readonly accountId: number;
+  readonly ids: readonly string[];
+  readonly states: readonly OpenState[];
+  readonly cancelledAt: number;
+}
+
+/** Which open tasks are meant. */
+export interface BulkFilter extends Omit<TaskQuery, "limit" | "after" | "state"> {
+  readonly states: readonly OpenState[];
+}
+
+/** A place among an account's open tasks: the one that was looked at last. */
+export interface OpenTaskPlace extends TaskCursor {
+  readonly state: OpenState;
+}
+
+/** One step of a walk: it cancels what it finds, or counts it only where there is no `end`. */
+export interface BulkStep {
+  readonly filter: BulkFilter;
+  readonly after: OpenTaskPlace | null;
+  readonly end: (RetentionEnd & Pick<TaskCancels, "cancelledAt">) | null;
+}
+
+export interface BulkPage {
+  readonly queued: number;
+  readonly running: number;
+  /** Of what was cancelled. */
+  readonly ids: readonly string[];
+  /** Null where the walk is at its end. */
+  readonly next: OpenTaskPlace | null;
+}
+
+interface Walked {
+  listTasks(query: TaskQuery): Promise<TaskPage>;
+}
+
+// Every other write waits for so many: 1.4 ms with the commit (measured with 100,000 that wait, 27,000 a second).
+const CANCELLED_MAX = 100;
+const COUNTED_MAX = 1000;
+
+/**
+ * Takes a step of a walk through an account's open tasks, the newest first: what is posted meanwhile is not met, and no
+ * claim, which takes the oldest, is raced. What passes is found by a list, in turns with the reads of others; the writer
+ * is asked for those alone that are to be cancelled.
+ */
+export async function cancelStep(
+  store: Walked & BulkCancelStore,
+  { filter, after, end }: BulkStep,
+): Promise<BulkPage> {
+  const { states, ...query } = filter;
+  const place = after ?? beginOf(states[0]);
+  if (place === null) return { queued: 0, running: 0, ids: [], next: null };
+  const { state } = place;
+  const limit = end === null ? COUNTED_MAX : CANCELLED_MAX;
+  const { tasks, next } = await store.listTasks({ ...query, state, limit, after: place });
+  const following = beginOf(states[states.indexOf(state) + 1]);
+  const page = { next: next === null ? following : { ...next, state } };
+  if (end === null) {
+    return { queued: 0, running: 0, [state]: tasks.length, ids: [], ...page };
+  }
+  const ids = tasks.map(({ id }) => id);
+  if (ids.length === 0) return { queued: 0, running: 0, ids, ...page };
+  const done = await store.cancelTasks({ accountId: query.accountId, ids, states, ...end });
+  const { queued, running } = done;
+  return { queued: queued.length, running: running.length, ids: [...queued, ...running], ...page };
+}
+
+// Newer than every task.
+function beginOf(state: OpenState | undefined): OpenTaskPlace | null {
+  return state === undefined ? null : { state, createdAt: Number.MAX_SAFE_INTEGER, seq: 0 };
+}
