@@ -155,6 +155,18 @@ export function optionalTime(description: string): FieldRule<number | null> {
   };
 }
 
+/** A field of `true` or `false` that may be absent or null; its value is false then. */
+export function optionalBoolean(description: string): FieldRule<boolean> {
+  return {
+    parse(value) {
+      if (value === undefined || value === null) return { value: false };
+      return typeof value === "boolean" ? { value } : { reason: "It must be true or false." };
+    },
+    schema: { type: ["boolean", "null"], default: false, description },
+    isRequired: false,
+  };
+}
+
 function parseText(
   value: unknown,
   { lengthMax, also, isMultiline = false }: TextBounds,

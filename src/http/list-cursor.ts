@@ -5,7 +5,7 @@ import { invalidField, type FieldRule } from "./fields.ts";
 import { refusedValue, type QueryRule } from "./query.ts";
 
 /** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
-export type ListName = "ready" | "tasks" | "search" | "attempts";
+export type ListName = "ready" | "tasks" | "search" | "attempts" | "queued" | "running";
 
 /** The last row of a page: a time and a row number. */
 export interface ListPlace {

@@ -39,6 +39,7 @@ import {
 import { statsHosts, type StatsHostsDeps } from "./operations/stats-hosts.ts";
 import { statsOverview, type StatsOverviewDeps } from "./operations/stats-overview.ts";
 import { statsSeries, type StatsSeriesDeps } from "./operations/stats-series.ts";
+import { taskCancelMany, type TaskCancelManyDeps } from "./operations/task-cancel-many.ts";
 import { taskCancel, type TaskCancelDeps } from "./operations/task-cancel.ts";
 import { taskGet, type TaskGetDeps } from "./operations/task-get.ts";
 import { taskList, type TaskListDeps } from "./operations/task-list.ts";
@@ -58,6 +59,7 @@ import { workerComplete, workerFail, type WorkerResultsDeps } from "./operations
 export type OperationsDeps = TaskPostDeps &
   TaskGetDeps &
   TaskCancelDeps &
+  TaskCancelManyDeps &
   KeysDeps &
   UserDataDeps &
   DeliveriesDeps &
@@ -98,6 +100,7 @@ export function operations(deps: OperationsDeps): readonly Operation[] {
     tasksReady(deps),
     taskList(deps),
     taskCancel(deps),
+    taskCancelMany(deps),
     deliveryList(deps),
     redeliver(deps),
     keyCreate(deps),

@@ -68,6 +68,7 @@ const SOUND: Readonly<Record<string, Sound>> = {
   listReadyTasks: {},
   listTasks: {},
   cancelTask: { body: {} },
+  cancelTasks: { body: { tag: "none" } },
   listDeliveries: {},
   redeliver: { body: {} },
   createKey: { body: { label: "ci" }, status: 409 },

@@ -61,6 +61,7 @@ export const SOUND: UsedStore = {
   findTask: async () => ({ task: FINISHED, isReady: true }),
   collectTask: async () => {},
   cancelTask: async () => "cancelled",
+  cancelTasks: async () => ({ queued: [], running: [] }),
   listDeliveries: async () => [],
   redeliver: async () => [],
   listReady: async () => ({ tasks: [], next: null }),

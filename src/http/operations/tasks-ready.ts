@@ -10,7 +10,7 @@ import { defineOperation, NO_BODY, type Answer, type Operation } from "../operat
 import { textUpTo, wholeNumber } from "../query.ts";
 
 const LIMIT = { min: 1, max: 1000, standard: 100 };
-const TYPE_LENGTH_MAX = 64;
+export const TYPE_LENGTH_MAX = 64;
 
 /** What every list of tasks can be asked for, beside its cursor. */
 export const LIST_QUERY = {

@@ -1,0 +1,139 @@
+import type { SteadyClock } from "../../domain/clock.ts";
+import { retentionEnd } from "../../domain/retention.ts";
+import { TAG_LENGTH_MAX } from "../../domain/task-post.ts";
+import { cancelStep, OPEN_STATES } from "../../store/store.ts";
+import type { BulkFilter, OpenState, OpenTaskPlace, Store } from "../../store/store.ts";
+import { AccountTurns } from "../account-turns.ts";
+import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
+import {
+  optionalBoolean,
+  optionalText,
+  optionalTime,
+  optionalWord,
+  type FieldValues,
+} from "../fields.ts";
+import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { envelope } from "../respond.ts";
+import type { TaskCancelDeps } from "./task-cancel.ts";
+import { TYPE_LENGTH_MAX } from "./tasks-ready.ts";
+
+export interface TaskCancelManyDeps extends Omit<TaskCancelDeps, "store"> {
+  readonly clock: Pick<SteadyClock, "now" | "steady">;
+  readonly store: Pick<Store, "listTasks" | "cancelTasks">;
+  readonly cursors: ListCursors;
+}
+
+const FIELDS = {
+  state: optionalWord(OPEN_STATES, "Only tasks in this state; else both."),
+  type: optionalText({ lengthMax: TYPE_LENGTH_MAX }, { description: "Only tasks of this type." }),
+  tag: optionalText(
+    { lengthMax: TAG_LENGTH_MAX },
+    { description: "Only tasks with exactly this tag." },
+  ),
+  created_after: optionalTime("Only tasks made at this time or later. RFC 3339."),
+  created_before: optionalTime("Only tasks made before this time. RFC 3339."),
+  dry_run: optionalBoolean("True to count them and to cancel none."),
+  cursor: CURSOR_FIELD,
+} as const;
+
+// Of one request. Each cancels some at a time, and the writes and reads of others come in between.
+const STEPS_MAX = 10;
+
+/**
+ * POST /v1/tasks/cancel: cancels the account's open tasks that pass a filter, some at a time. One request of an account
+ * is worked on at a time, so that however many it sends, others wait for one portion of one of them.
+ */
+export function taskCancelMany(deps: TaskCancelManyDeps): Operation {
+  const turns = new AccountTurns();
+  return defineOperation({
+    method: "POST",
+    path: "/v1/tasks/cancel",
+    access: "account",
+    query: NO_QUERY,
+    body: { kind: "fields", fields: FIELDS, isOptional: false },
+    doc: DOC,
+    async handle({ holder: { accountId }, body, gone }) {
+      const filter = toFilter(body, accountId);
+      const begin = openPlace(body, { accountId, cursors: deps.cursors });
+      const walk = { filter, begin, isDry: body.dry_run, gone: gone() };
+      const { next, ...counts } = await turns.take(accountId, () => cancelMany(deps, walk));
+      const view = next && ({ list: next.state, scope: accountId } as const);
+      const fields = {
+        ...{ ...counts, dry_run: body.dry_run },
+        next_cursor: view && deps.cursors.seal({ timeMs: next.createdAt, seq: next.seq }, view),
+      };
+      return { status: 200, text: envelope(fields) };
+    },
+  });
+}
+
+interface BulkWalk {
+  readonly filter: BulkFilter;
+  readonly begin: OpenTaskPlace | null;
+  readonly isDry: boolean;
+  readonly gone: AbortSignal;
+}
+
+async function cancelMany(
+  { store, clock, retentionMs, cancelled }: TaskCancelManyDeps,
+  { filter, begin, isDry, gone }: BulkWalk,
+) {
+  const total = { queued: 0, running: 0 };
+  let next = begin;
+  for (let steps = 0; steps < STEPS_MAX && !gone.aborted; steps++) {
+    const moment = { at: clock.now(), steadyAt: clock.steady() };
+    const end = { cancelledAt: moment.at, ...retentionEnd(moment, retentionMs) };
+    const page = await cancelStep(store, { filter, after: next, end: isDry ? null : end });
+    for (const id of page.ids) cancelled(id);
+    total.queued += page.queued;
+    total.running += page.running;
+    next = page.next;
+    if (next === null) break;
+  }
+  return { ...total, next };
+}
+
+function toFilter(body: FieldValues<typeof FIELDS>, accountId: number): BulkFilter {
+  const { state, type, tag, created_after: createdAfter, created_before: createdBefore } = body;
+  const states = state === null ? OPEN_STATES : [state];
+  return { accountId, states, type, tag, createdAfter, createdBefore };
+}
+
+// What state the walk has come to is part of what the cursor was sealed for.
+function openPlace(
+  { state, cursor }: FieldValues<typeof FIELDS>,
+  { accountId, cursors }: { readonly accountId: number; readonly cursors: ListCursors },
+): OpenTaskPlace | null {
+  if (cursor === null) return null;
+  const isIn = (list: OpenState): boolean =>
+    cursors.open(cursor, { list, scope: accountId }) !== null;
+  const reached = state ?? OPEN_STATES.find(isIn) ?? OPEN_STATES[0];
+  const place = openCursorField(cursor, { cursors, list: reached, scope: accountId });
+  return place && { state: reached, createdAt: place.timeMs, seq: place.seq };
+}
+
+const COUNT = { type: "integer", minimum: 0 } as const;
+
+const DOC: Operation["doc"] = {
+  id: "cancelTasks",
+  group: "Tasks",
+  summary: "Cancel many tasks",
+  description:
+    "Cancels the account's queued and running tasks that pass the filter, as one by one: all of them where it is empty. " +
+    "The newest come first, and what is posted meanwhile is left alone. A request cancels a bounded number: add up the " +
+    "answers, each with the `next_cursor` of the one before, until it is null. It is safe to repeat at any point, from the " +
+    "beginning too: what is cancelled is not counted again.",
+  answer: envelopeSchema({
+    queued: { ...COUNT, description: "How many that waited were cancelled." },
+    running: { ...COUNT, description: "How many that ran; they are told to stop." },
+    dry_run: { type: "boolean", description: "True where they were only counted." },
+    next_cursor: NEXT_CURSOR,
+  }),
+  codes: [50700],
+  examples: {
+    tag: { tag: "holiday", state: "queued" },
+    preview: { created_before: "2030-01-31T09:00:00.000Z", dry_run: true },
+  },
+};

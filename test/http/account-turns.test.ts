@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { AccountTurns } from "../../src/http/account-turns.ts";
+
+/** Work that ends when the test says so. */
+function heldWork() {
+  const begun: string[] = [];
+  const ends = new Map<string, PromiseWithResolvers<string>>();
+  return {
+    begun,
+    work: (name: string) => () => {
+      begun.push(name);
+      const end = Promise.withResolvers<string>();
+      ends.set(name, end);
+      return end.promise;
+    },
+    end: (name: string) => ends.get(name)?.resolve(name),
+    fail: (name: string) => ends.get(name)?.reject(new Error(name)),
+  };
+}
+
+test("an account's work is done one after the other, and nobody else's waits for it", async () => {
+  const turns = new AccountTurns();
+  const { begun, work, end } = heldWork();
+
+  const first = turns.take(1, work("first"));
+  const second = turns.take(1, work("second"));
+  const other = turns.take(2, work("other"));
+  await Promise.resolve();
+  end("other");
+  assert.equal(await other, "other");
+  assert.deepEqual(begun, ["first", "other"]);
+
+  end("first");
+  assert.equal(await first, "first");
+  await Promise.resolve();
+  end("second");
+  assert.equal(await second, "second");
+});
+
+test("work that fails does not hold up what the account asks for next", async () => {
+  const turns = new AccountTurns();
+  const { work, fail, end } = heldWork();
+
+  const first = turns.take(1, work("first"));
+  const second = turns.take(1, work("second"));
+  await Promise.resolve();
+  fail("first");
+  await assert.rejects(first, /first/);
+  await Promise.resolve();
+  end("second");
+
+  assert.equal(await second, "second");
+});
