@@ -22,7 +22,7 @@ const cancel = defineAdminCommand({
     example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
     notes:
       "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
-      "what the daemon itself runs goes on to its end, and its result is not kept.",
+      "what the daemon itself runs is stopped within a second.",
   }),
   args: {
     task_id: {

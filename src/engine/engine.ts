@@ -10,6 +10,7 @@ import { HeldUpSteps } from "./held-up-steps.ts";
 import { persist } from "./persist.ts";
 import { ProgressBoard } from "./progress-board.ts";
 import { Redeliverer } from "./redeliverer.ts";
+import { RunWatch } from "./run-watch.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sweeper } from "./sweeper.ts";
 import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
@@ -53,6 +54,7 @@ export class Engine {
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
   readonly #accounts: AccountWatch;
+  readonly #runs: RunWatch;
   readonly #tasks: TaskDispatcher;
   readonly #progress = new ProgressBoard();
   readonly #deliveries: DeliveryDispatcher;
@@ -94,6 +96,13 @@ export class Engine {
     const atWaiters = { disabled: deps.accountsDisabled, enabled(): void {} };
     const listeners = [atOwnRuns, atDeliveries, atWaiters];
     this.#accounts = new AccountWatch({ ...deps, failed, listeners });
+    this.#runs = new RunWatch({
+      ...{ ...deps, failed, runs: () => this.#tasks.underWay() },
+      ended: (id) => {
+        this.cancel(id);
+        deps.taskEnded(id);
+      },
+    });
     this.#redeliverer = new Redeliverer({ ...deps, failed, deliveriesDue });
     this.#sweeper = new Sweeper({ ...deps, failed, deliveriesDue });
     this.#traffic = new TrafficKeeper({ ...deps, failed });
@@ -168,6 +177,7 @@ export class Engine {
     do {
       await this.#releasing;
       await this.#accounts.quiet();
+      await this.#runs.quiet();
       await this.#redeliverer.quiet();
       await this.#tasks.quiet();
       await this.desk.quiet();
@@ -183,12 +193,13 @@ export class Engine {
     this.#isDraining = true;
     this.#scheduler.stop();
     this.#accounts.drain();
+    this.#runs.drain();
     this.#tasks.drain();
     this.desk.drain();
     this.#redeliverer.drain();
     this.#deliveries.drain();
     await Promise.all([this.#releasing, this.#accounts.quiet(), this.#redeliverer.quiet()]);
-    await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet()]);
+    await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet(), this.#runs.quiet()]);
     await Promise.all([this.#sweeper.stop(), this.#traffic.stop()]);
     await this.desk.quiet();
   }
@@ -212,7 +223,7 @@ export class Engine {
 
   #isIdle(): boolean {
     const isTicking = this.#releasing !== null || !this.#redeliverer.isIdle();
-    if (!this.#accounts.isIdle()) return false;
+    if (!this.#accounts.isIdle() || !this.#runs.isIdle()) return false;
     return !isTicking && this.#tasks.isIdle() && this.desk.isIdle() && this.#deliveries.isIdle();
   }
 
@@ -224,6 +235,7 @@ export class Engine {
 
   #tick(): void {
     this.#accounts.tick();
+    this.#runs.tick();
     this.#isReleaseDue = true;
     this.#beginRelease();
     this.#redeliverer.tick();
@@ -262,6 +274,7 @@ export class Engine {
     this.#isHalted = true;
     this.#scheduler.stop();
     this.#accounts.drain();
+    this.#runs.drain();
     this.#tasks.drain();
     this.desk.halt();
     this.#redeliverer.drain();

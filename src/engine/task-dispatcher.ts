@@ -113,6 +113,11 @@ export class TaskDispatcher {
     for (const { claims } of this.#lanes) for (const { cancelled } of claims) cancelled.add(id);
   }
 
+  /** The tasks that run now. */
+  underWay(): readonly { readonly seq: number; readonly id: string }[] {
+    return [...this.#runs.values()].map(({ task: { seq, id } }) => ({ seq, id }));
+  }
+
   /**
    * Stops the runs of accounts that have been disabled: what comes to an end all the same counts, the rest goes back to
    * the queue as if it had not been started.

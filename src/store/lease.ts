@@ -99,6 +99,11 @@ export interface RunRef {
   readonly id?: string;
 }
 
+/** Runs that may have been ended by another process. */
+export interface EndedRunsQuery {
+  readonly runs: readonly Required<RunRef>[];
+}
+
 /** The end of a run by the daemon's own runner. */
 export interface TaskFinish extends RunRef, RunEnd {}
 

@@ -42,6 +42,7 @@ import type { HoldStore } from "./hold.ts";
 import type {
   BeatOutcome,
   ClaimedTask,
+  EndedRunsQuery,
   Lease,
   LeaseClaim,
   LeasedTask,
@@ -214,6 +215,8 @@ export interface Store
    * worker holds a lease of stays with it. Answers how many.
    */
   requeueTasks(which: RunRef | { seq: "all" }): Promise<number>;
+  /** Those of these tasks, by id, that have ended or been erased; soon answered, and may be asked once a second. */
+  findEndedRuns(query: EndedRunsQuery): Promise<readonly string[]>;
   /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
   releaseDelayed(due: { now: number; max: number }): Promise<number>;
 

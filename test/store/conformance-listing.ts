@@ -373,6 +373,28 @@ export function exerciseCancelling(open: OpenStore): void {
     const kept = await store.findTask({ accountId: bob, id: theirs.id });
     assert.equal(kept?.task.state, "queued");
   });
+
+  test("tells of runs whose task has ended or is gone, and of none that may be run again", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const runs: Record<string, { readonly seq: number; readonly id: string }> = {};
+    for (const name of ["running", "retried", "requeued", "completed", "cancelled", "erased"]) {
+      await store.insertTasks(newPost(accountId, [newTask()]));
+      const { seq, id } = await claimOne(store);
+      runs[name] = { seq, id };
+    }
+    const run = (name: string) => runs[name] ?? assert.fail(name);
+    await store.retryTask({ ...run("retried"), startAt: T0 + 1000 });
+    await store.requeueTasks(run("requeued"));
+    await store.finishTask(newFinish(run("completed")));
+    for (const name of ["cancelled", "erased"]) await cancel(store, accountId, run(name).id);
+    await store.eraseTask({ id: run("erased").id, hasWebhooks: false });
+
+    const ended = await store.findEndedRuns({ runs: Object.values(runs) });
+
+    assert.deepEqual(ended, [run("completed").id, run("cancelled").id, run("erased").id]);
+    assert.deepEqual(await store.findEndedRuns({ runs: [] }), []);
+  });
 }
 
 /** The part of the conformance suite that is about what waits in the queue. */

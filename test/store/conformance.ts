@@ -397,6 +397,7 @@ const CALLS = {
   markQueue: (store) => store.markQueue({ servedMs: 1, everyMs: 1, queueMs: 1 }),
   expireQueued: (store) => store.expireQueued(newExpiry(1)),
   releaseDelayed: (store) => store.releaseDelayed({ now: T0, max: 1 }),
+  findEndedRuns: (store) => store.findEndedRuns({ runs: [] }),
   findOldestQueued: (store) => store.findOldestQueued(["echo"]),
   listTypeWork: (store) => store.listTypeWork({ types: ["echo"], waitingMax: 1 }),
   listQueuedTypes: (store) => store.listQueuedTypes(),

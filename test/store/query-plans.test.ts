@@ -14,6 +14,7 @@ import { openWriter, type Connection } from "../../src/store/sqlite/connection.t
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
+import * as endedRuns from "../../src/store/sqlite/ended-runs.ts";
 import * as holds from "../../src/store/sqlite/holds.ts";
 import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
@@ -25,7 +26,6 @@ import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
 import { LIST_READY_BY, WALK_READY_BY } from "../../src/store/sqlite/ready-list.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
 import * as sessions from "../../src/store/sqlite/sessions.ts";
-import * as taskCancels from "../../src/store/sqlite/task-cancels.ts";
 import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
 import * as taskErasure from "../../src/store/sqlite/task-erasure.ts";
@@ -78,7 +78,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...deliveryLog,
     ...redeliveryOrders,
   }),
-  ...statementsOf({ ...taskErasure, ...accountErasure, ...taskCancels }),
+  ...statementsOf({ ...taskErasure, ...accountErasure, ...endedRuns }),
   ...statementsOf(prefixed("LIST_READY_BY", LIST_READY_BY)),
   ...statementsOf({ ...accessRequests, ...typeWork }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
@@ -312,6 +312,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   NEXT_ACCOUNT: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)"],
   NEXT_TYPE: ["SEARCH tasks USING COVERING INDEX tasks_queued (type>?)"],
   RETRY_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  FIND_OPEN: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   FIND_STATE: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   CANCEL_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   OLDEST_QUEUED: [

@@ -2,6 +2,7 @@ import { accountOverviewReads } from "./account-overviews.ts";
 import { laneReads } from "./attempt-claims.ts";
 import type { Connection } from "./connection.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
+import { endedRunReads } from "./ended-runs.ts";
 import { heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { largeTaskReads } from "./large-tasks.ts";
@@ -26,6 +27,7 @@ export function longReads(connection: Connection) {
     ...readyListReads(connection),
     ...taskSearchReads(connection),
     ...timelineReads(connection),
+    ...endedRunReads(connection),
     ...typeWorkReads(connection),
     ...deliveryLogReads(connection),
     ...allCountReads(connection),

@@ -184,6 +184,7 @@ class SqliteStore implements Store {
   releaseDelayed: Store["releaseDelayed"] = (due) =>
     this.#commit.submit("releaseDelayed", due, { weight: due.max, mayShed: false });
 
+  findEndedRuns: Store["findEndedRuns"] = (query) => this.#readLong("findEndedRuns", query);
   findOldestQueued: Store["findOldestQueued"] = (types) =>
     this.#read((reads) => reads.findOldestQueued(types));
   listTypeWork: Store["listTypeWork"] = (query) => this.#readLong("listTypeWork", query);
