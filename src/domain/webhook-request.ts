@@ -1,6 +1,6 @@
 import type { DeliveryKind } from "./delivery.ts";
 import { taskEnvelope } from "./envelope.ts";
-import { signStandardWebhook, signWebhook } from "./signature.ts";
+import { signStandardWebhook, signWebhook, type SignedMessage } from "./signature.ts";
 import type { Task } from "./task.ts";
 
 /** One attempt of a delivery, as far as its request depends on it. */
@@ -17,11 +17,11 @@ export interface WebhookFacts {
 }
 
 /** The request of one attempt, without what the connection adds (Host, Content-Length). */
-export interface WebhookRequest {
+export interface WebhookRequest<Body extends SignedMessage = string> {
   readonly method: "POST" | "GET";
   readonly headers: Readonly<Record<string, string>>;
   /** Null for a pingback. */
-  readonly body: string | null;
+  readonly body: Body | null;
 }
 
 /**
@@ -29,9 +29,16 @@ export interface WebhookRequest {
  * an attempt sent can be shown again from what is stored.
  */
 export function webhookRequest(facts: WebhookFacts): WebhookRequest {
+  return signedRequest(facts, signedMessage(facts));
+}
+
+/** As {@link webhookRequest}, with the message as text or as its bytes: it need not be made of the task again. */
+export function signedRequest<Body extends SignedMessage>(
+  facts: Omit<WebhookFacts, "task"> & { readonly task: Pick<Task, "id"> },
+  message: Body,
+): WebhookRequest<Body> {
   const { kind, task, number, webhookSecret: secret, webhookSecretNext: next } = facts;
   const isPostback = kind === "postback";
-  const message = signedMessage(facts);
   const body = isPostback ? message : null;
   const id = webhookId(task.id, kind);
   const timestamp = Math.floor(facts.startedAt / 1000);

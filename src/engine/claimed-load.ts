@@ -4,7 +4,8 @@ import type { AttemptClass, Load } from "./lane-places.ts";
 /** What claimed attempts hold, and what a claim says is left. */
 
 /** How large the body is, or more. */
-export function bytesOf({ task }: ClaimedAttempt): number {
+export function bytesOf({ task, largeBytes }: ClaimedAttempt): number {
+  if (largeBytes !== null) return largeBytes;
   return (task.inputText?.length ?? 0) + (task.resultText?.length ?? 0);
 }
 

@@ -58,7 +58,10 @@ export interface ClaimedAttempt extends AttemptRef {
   readonly url: string;
   readonly webhookSecret: string;
   readonly webhookSecretNext: string | null;
+  /** Without its texts where there are `largeBytes`. */
   readonly task: Task;
+  /** How much a large postback's texts take; null for any other, whose request is made of what is here. */
+  readonly largeBytes: number | null;
 }
 
 export interface ClaimedAttempts {

@@ -3,6 +3,7 @@ import type { KeyHolder } from "../domain/credentials.ts";
 import type { DeliveryFilter } from "../domain/delivery.ts";
 import type { OwnLimits } from "../domain/quota.ts";
 import type { TaskKey } from "../domain/task.ts";
+import type { WebhookRequest } from "../domain/webhook-request.ts";
 import type { AccessRequestStore } from "./access-request.ts";
 import type {
   AccountData,
@@ -284,6 +285,8 @@ export interface Store
    * waited longest. Stops short of the shares when the bodies are large. Of an account that is disabled it starts none.
    */
   claimAttempts(claim: LaneClaim): Promise<ClaimedAttempts>;
+  /** The request of a large postback under way, made in another thread because that takes milliseconds. Null: erased. */
+  makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
   /** Attempts that were in flight when the process that sent them ended. */
   listInFlight(): Promise<readonly AttemptRef[]>;
   /** Records how an attempt ended and, in the same step, what follows from it. */

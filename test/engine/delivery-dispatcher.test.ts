@@ -46,6 +46,7 @@ function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt {
     },
     ...{ startedAt: NOW, url: `http://${HOST}/`, webhookSecret: "whsec_AAAA" },
     webhookSecretNext: null,
+    largeBytes: null,
     task: {
       ...{ id: "018e2f1c-0a00-7abc-8def-0123456789ab", state: "completed", statusCode: 20000 },
       ...{ statusMessage: null, type: "echo", createdAt: NOW, startedAt: NOW, completedAt: NOW },
@@ -72,6 +73,7 @@ function setUp(proven: readonly LaneRef[] = []) {
       shares.push(...lanes);
       return claims.call(now);
     },
+    makeLargePostback: () => Promise.resolve(null),
     recordAttempt: (record) => records.call(record),
     shiftTimes: (shift) => shifts.call(shift),
     hastenAttempts: async (bounds) => hastened.push(bounds),

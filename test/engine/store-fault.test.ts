@@ -117,6 +117,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
   const faults: unknown[] = [];
   const store: DeliveryQueue = {
     claimAttempts: () => Promise.reject(new StoreError("failed", "I/O error")),
+    makeLargePostback: unexpected,
     recordAttempt: unexpected,
     listLanes: unexpected,
     listProvenLanes: unexpected,

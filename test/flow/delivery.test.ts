@@ -69,6 +69,27 @@ test("a postback is the body of task_get, byte for byte, signed with the account
   assert.equal(header(request, "webhook-id"), `${id}-postback`);
 });
 
+test("a large postback, which another thread makes, is the body of task_get too, at every attempt", async (t) => {
+  const { clock, receiver, daemon } = await startPair(t);
+  receiver.answer({ kind: "status", status: 500 });
+  const input = "\u00e9\u{1f600}x".repeat(40_000);
+  const posted = await daemon.post({ input, postback_url: receiver.url("/") });
+  await daemon.daemon.idle();
+  receiver.answer({ kind: "status", status: 204 });
+  await pass(daemon, clock, MINUTE + TICK);
+
+  const got = await daemon.call(`/v1/tasks/task_get/${posted.tasks[0]?.id}`);
+  const body = Buffer.from(await got.arrayBuffer());
+  assert.equal(receiver.requests.length, 2);
+  for (const [index, request] of receiver.requests.entries()) {
+    // Compared here, because a failure would print them.
+    assert(request.rawBody.equals(body));
+    assert.equal(header(request, "content-length"), String(body.length));
+    assert.equal(header(request, "x-attempt"), String(index + 1));
+    assert.equal(header(request, "x-signature"), hmac(daemon.account.secret, body));
+  }
+});
+
 test("a pingback is a GET of the substituted URL, and the URL as requested is what is signed", async (t) => {
   const { receiver, daemon } = await startPair(t);
   const template = receiver.url("/p/$id?t=$tag&raw=%24id");

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { AttemptResult, DeliveryDecision } from "../../src/domain/delivery.ts";
+import { webhookRequest } from "../../src/domain/webhook-request.ts";
 import type { Delivery, Lane, LaneRef, LaneShare, Store } from "../../src/store/store.ts";
 import {
   claimAttempt,
@@ -276,6 +277,33 @@ function exerciseClaims(open: OpenStore): void {
       claimed.lanes.map(({ freshDueAt }) => freshDueAt),
       [DUE, DUE, null],
     );
+  });
+
+  test("starts a large postback without its texts, and makes its request as any other's is made", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    await store.rotateSecret({ login: "ada", next: "whsec_BBBB" });
+    const resultText = JSON.stringify("\u{1f600}\u00e9".repeat(40_000));
+    const tasks = [newTask({ postback: webhook("large.example"), pingback: webhook("p.example") })];
+    await store.insertTasks(newPost(accountId, tasks));
+    const run = await claimOne(store);
+    await store.finishTask(newFinish(run, { resultText, endedAt: DUE }));
+
+    const pingback = await claimAttempt(store, "p.example", DUE);
+    const large = await claimAttempt(store, "large.example", DUE);
+
+    assert.equal(pingback.largeBytes, null);
+    assert(large.largeBytes !== null && large.largeBytes > Buffer.byteLength(resultText));
+    assert.deepEqual([large.task.inputText, large.task.resultText], [null, null]);
+    const request = await store.makeLargePostback(large);
+    const task = { ...large.task, dataText: tasks[0]?.dataText ?? "", resultText };
+    const wanted = webhookRequest({ ...large, task });
+    assert.deepEqual(request?.headers, wanted.headers);
+    // Compared here, because a failure would print them.
+    assert(Buffer.from(request.body ?? "").equals(Buffer.from(wanted.body ?? "")));
+
+    assert.equal(await store.eraseTask({ id: large.taskId, hasWebhooks: true }), "erased");
+    assert.equal(await store.makeLargePostback(large), null);
   });
 
   test("keeps the lanes of two accounts at one host apart", async (t) => {

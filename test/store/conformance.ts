@@ -416,6 +416,7 @@ const CALLS = {
   listProvenLanes: (store) => store.listProvenLanes({ since: T0, max: 1 }),
   claimAttempts: (store) => store.claimAttempts({ lanes: [], now: T0 }),
   listInFlight: (store) => store.listInFlight(),
+  makeLargePostback: (store) => store.makeLargePostback(ATTEMPT),
   recordAttempt: (store) =>
     store.recordAttempt({
       attempt: ATTEMPT,

@@ -243,6 +243,13 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
     "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
+  SELECT_LARGE_POSTBACK: [
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH d USING PRIMARY KEY (task_seq=? AND kind=?)",
+    "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+  ],
   FIND_TASK: [
     "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",

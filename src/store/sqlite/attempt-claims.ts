@@ -1,7 +1,7 @@
 import type { DeliveryKind } from "../../domain/delivery.ts";
 import type { AttemptRef, ClaimedAttempt, Lane, LaneClaim, LaneRef, LaneShare } from "../store.ts";
 import type { Connection } from "./connection.ts";
-import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
+import { COLUMNS_UNLESS_LARGE, LARGE_BYTES, toTask, type TaskRow } from "./tasks.ts";
 
 // A lane is read retry by retry: each is a seek into attempts_due, and fresh attempts come first. The bound
 // is beyond any schedule that the configuration admits.
@@ -37,9 +37,10 @@ const ATTEMPT_REF_COLUMNS = `
   a.seq AS attempt_seq, a.task_seq, t.account_seq, t.id AS task_id, a.kind, a.number, a.retry, a.host, a.due_at,
   a.started_at AS attempt_started_at`;
 
-/** All that sending an attempt needs: a pingback sends nothing of the task's own. */
+/** All that sending an attempt needs but a large postback's texts; a pingback sends nothing of the task's own. */
 export const SELECT_STARTED = `
-  SELECT ${ATTEMPT_REF_COLUMNS}, d.url, c.webhook_secret, c.webhook_secret_next, ${TASK_COLUMNS}
+  SELECT ${ATTEMPT_REF_COLUMNS}, d.url, c.webhook_secret, c.webhook_secret_next, ${COLUMNS_UNLESS_LARGE},
+    ${LARGE_BYTES} AS large_bytes
   FROM attempts AS a
   JOIN deliveries AS d ON d.task_seq = a.task_seq AND d.kind = a.kind
   JOIN tasks AS t ON t.seq = a.task_seq
@@ -100,6 +101,7 @@ interface StartedRow extends AttemptRefRow, TaskRow {
   url: string;
   webhook_secret: string;
   webhook_secret_next: string | null;
+  large_bytes: number | null;
 }
 
 /** A claim being made: what it has started so far, and how large that is to send. */
@@ -274,12 +276,19 @@ function toAttemptRef(row: AttemptRefRow): AttemptRef {
   };
 }
 
+/** Without the task: what was claimed has its input and result, not to be copied to another thread for nothing. */
+export function onlyRef(attempt: AttemptRef): AttemptRef {
+  const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
+  return { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt };
+}
+
 function toClaimedAttempt(row: StartedRow): ClaimedAttempt {
   return {
     ...toAttemptRef(row),
     url: row.url,
     webhookSecret: row.webhook_secret,
     webhookSecretNext: row.webhook_secret_next,
+    largeBytes: row.large_bytes,
     task: toTask(row),
   };
 }

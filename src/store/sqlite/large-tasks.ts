@@ -1,6 +1,7 @@
 import { entityTag } from "../../domain/entity-tag.ts";
 import { taskEnvelopePieces } from "../../domain/envelope.ts";
-import type { FoundTask, TaskLook } from "../store.ts";
+import { signedRequest, type WebhookRequest } from "../../domain/webhook-request.ts";
+import type { AttemptRef, FoundTask, TaskLook } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
@@ -21,29 +22,63 @@ interface LargeRow extends SummaryRow {
   error: Uint8Array | null;
 }
 
+/** What a large postback is made of. */
+export const SELECT_LARGE_POSTBACK = `
+  SELECT ${SUMMARY_COLUMNS}, d.url, c.webhook_secret, c.webhook_secret_next,
+    CAST(i.input_text AS BLOB) AS input, CAST(r.result_text AS BLOB) AS result,
+    CAST(r.error_text AS BLOB) AS error
+  FROM tasks AS t
+  JOIN deliveries AS d ON d.task_seq = t.seq AND d.kind = 'postback'
+  JOIN accounts AS c ON c.seq = t.account_seq
+  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
+  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  WHERE t.seq = @taskSeq AND t.id = @taskId`;
+
+interface LargePostbackRow extends Omit<LargeRow, "ready"> {
+  url: string;
+  webhook_secret: string;
+  webhook_secret_next: string | null;
+}
+
 /** The reads on tasks whose texts take long. */
 export function largeTaskReads(connection: Connection) {
   const find = connection.prepare<[object], LargeRow>(FIND_LARGE_TASK);
+  const selectPostback = connection.prepare<[object], LargePostbackRow>(SELECT_LARGE_POSTBACK);
 
   return {
     /** A task and its envelope; null for an unknown id and for another account's alike. */
     findLargeTask({ accountId, id, progress }: TaskLook): FoundTask | null {
       const row = find.get({ accountId, id });
       if (row === undefined) return null;
-      const { input, result, error } = row;
       const summary = toSummary(row);
-      const texts = { inputText: input, resultText: result, errorText: error };
-      const pieces = taskEnvelopePieces({ ...summary, ...texts }, progress);
-      const bytes = Buffer.concat(pieces.map(toBytes));
+      const bytes = toBytes(taskEnvelopePieces({ ...summary, ...textsOf(row) }, progress));
       // The bytes hold all the rest, and go to another thread without a copy.
       const task = { ...summary, dataText: "{}", ...NO_TEXTS };
       return { task, isReady: row.ready === 1, envelope: { bytes, tag: entityTag(bytes) } };
+    },
+
+    /** The request of a postback under way, signed; null where its task is gone. */
+    makeLargePostback(attempt: AttemptRef): WebhookRequest<Uint8Array> | null {
+      const { taskSeq, taskId, number, startedAt } = attempt;
+      const row = selectPostback.get({ taskSeq, taskId });
+      if (row === undefined) return null;
+      const { url, webhook_secret: webhookSecret, webhook_secret_next: webhookSecretNext } = row;
+      const task = toSummary(row);
+      const message = toBytes(taskEnvelopePieces({ ...task, ...textsOf(row) }));
+      const facts = { kind: "postback", url, task, number, startedAt } as const;
+      return signedRequest({ ...facts, webhookSecret, webhookSecretNext }, message);
     },
   };
 }
 
 const NO_TEXTS = { inputText: null, resultText: null, errorText: null };
 
-function toBytes(piece: Uint8Array | string): Uint8Array {
-  return typeof piece === "string" ? Buffer.from(piece) : piece;
+function textsOf({ input, result, error }: Pick<LargeRow, "input" | "result" | "error">) {
+  return { inputText: input, resultText: result, errorText: error };
+}
+
+function toBytes(pieces: readonly (Uint8Array | string)[]): Uint8Array {
+  return Buffer.concat(
+    pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)),
+  );
 }

@@ -1,5 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 
+import type { WebhookRequest } from "../../domain/webhook-request.ts";
 import {
   FileFault,
   StoreError,
@@ -62,12 +63,20 @@ port.on("message", (order: ReaderOrder) => {
 
 // An envelope was made for this answer alone: it is handed over instead of copied. A small buffer would share its memory.
 function givenAway({ name }: { readonly name: string }, outcome: ReadOutcome): ArrayBuffer[] {
-  if (name !== LARGE_TASK || outcome.kind !== "done") return [];
-  const { buffer, byteLength } = (outcome.value as FoundTask | null)?.envelope?.bytes ?? NO_BYTES;
+  if (outcome.kind !== "done") return [];
+  const { buffer, byteLength } = bytesOf(name, outcome.value) ?? NO_BYTES;
   return buffer instanceof ArrayBuffer && byteLength === buffer.byteLength ? [buffer] : [];
 }
 
+// Each read answers what its name says.
+function bytesOf(name: string, value: unknown): Uint8Array | null {
+  if (name === LARGE_TASK) return (value as FoundTask | null)?.envelope?.bytes ?? null;
+  if (name !== LARGE_POSTBACK) return null;
+  return (value as WebhookRequest<Uint8Array> | null)?.body ?? null;
+}
+
 const LARGE_TASK: keyof LongReads = "findLargeTask";
+const LARGE_POSTBACK: keyof LongReads = "makeLargePostback";
 const NO_BYTES = { buffer: null, byteLength: 0 };
 
 function run({ name, args }: Extract<ReaderOrder, { kind: "read" }>): ReadOutcome {

@@ -1,12 +1,7 @@
 import type { KeyHolder } from "../../domain/credentials.ts";
 import { everyStep } from "../../domain/every-step.ts";
-import {
-  StoreError,
-  type AttemptRef,
-  type ClaimedAttempt,
-  type Store,
-  type WorkerHolder,
-} from "../store.ts";
+import { StoreError, type ClaimedAttempt, type Store, type WorkerHolder } from "../store.ts";
+import { onlyRef } from "./attempt-claims.ts";
 import { openReader, toReadError, type Connection } from "./connection.ts";
 import { FileGuard } from "./file-guard.ts";
 import { GroupCommit } from "./group-commit.ts";
@@ -224,10 +219,12 @@ class SqliteStore implements Store {
     this.#commit.tell([...new Set(attempts.map(({ accountId }) => accountId))]);
     return { attempts, lanes, held };
   };
+  makeLargePostback: Store["makeLargePostback"] = (attempt) =>
+    this.#readLong("makeLargePostback", onlyRef(attempt), attempt.accountId);
   recordAttempt: Store["recordAttempt"] = (record) =>
     this.#commit.submit(
       "recordAttempt",
-      { ...record, attempt: toRef(record.attempt) },
+      { ...record, attempt: onlyRef(record.attempt) },
       ENGINE_WRITE,
     );
 
@@ -394,10 +391,4 @@ class SqliteStore implements Store {
       () => this.#commit.close(),
     ]);
   }
-}
-
-// What was claimed has the task with it, input and result: not to be copied to another thread for nothing.
-function toRef(attempt: AttemptRef): AttemptRef {
-  const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
-  return { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt };
 }

@@ -71,19 +71,27 @@ export const TASK_COLUMNS = `${SUMMARY_COLUMNS}, i.input_text, r.result_text, r.
 const TEXTS_MAX = 64 * 1024;
 
 // What is not in the row's page is not read for this.
-const IS_LARGE = `
-  octet_length(t.data_text) + ifnull(octet_length(i.input_text), 0)
-    + ifnull(octet_length(r.result_text), 0) + ifnull(octet_length(r.error_text), 0) > ${TEXTS_MAX}`;
+const TEXT_BYTES = `(
+    octet_length(t.data_text) + ifnull(octet_length(i.input_text), 0)
+      + ifnull(octet_length(r.result_text), 0) + ifnull(octet_length(r.error_text), 0)
+  )`;
+const IS_LARGE = `${TEXT_BYTES} > ${TEXTS_MAX}`;
+
+/** How much the texts of a large task take; null for any other. */
+export const LARGE_BYTES = `iif(${IS_LARGE}, ${TEXT_BYTES}, NULL)`;
 
 function unlessLarge(column: string, name: string, instead = "NULL"): string {
   return `iif(${IS_LARGE}, ${instead}, ${column}) AS ${name}`;
 }
 
+/** As {@link TASK_COLUMNS}, of a large task without its texts. */
+export const COLUMNS_UNLESS_LARGE = `${HEAD_COLUMNS}, ${unlessLarge("t.data_text", "data_text", "'{}'")},
+    ${unlessLarge("i.input_text", "input_text")}, ${unlessLarge("r.result_text", "result_text")},
+    ${unlessLarge("r.error_text", "error_text")}`;
+
 /** A task with its texts, which a large one is without. */
 export const FIND_TASK = `
-  SELECT ${HEAD_COLUMNS}, t.ready, ${IS_LARGE} AS is_large, ${unlessLarge("t.data_text", "data_text", "'{}'")},
-    ${unlessLarge("i.input_text", "input_text")}, ${unlessLarge("r.result_text", "result_text")},
-    ${unlessLarge("r.error_text", "error_text")}
+  SELECT t.ready, ${IS_LARGE} AS is_large, ${COLUMNS_UNLESS_LARGE}
   FROM tasks AS t
   LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
   LEFT JOIN task_results AS r ON r.task_seq = t.seq
