@@ -181,6 +181,10 @@ export const API_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     body_bytes: COUNT,
     tasks_per_post: COUNT,
     result_bytes: COUNT,
+    queue_days: {
+      ...{ type: "integer", minimum: 1 },
+      description: "That a task may wait to be started; then it is 50402.",
+    },
     ...LIMIT_FIELDS,
   }),
   Usage: USAGE_SCHEMA,

@@ -136,7 +136,7 @@ const SOUND_DESK: WorkerDesk = {
 };
 
 const LIMITS = {
-  ...{ bodyBytes: 1024, resultBytes: 1024, tasksPerPost: 100 },
+  ...{ bodyBytes: 1024, resultBytes: 1024, queueDays: 30, tasksPerPost: 100 },
   account: { bytes: 0, openTasks: 0, requestsPerMinute: 0, tasksPerMinute: 0 },
   ...{ connections: 100, headerTimeoutMs: 10_000, requestTimeoutMs: 10_000, sendTimeoutMs: 10_000 },
 };

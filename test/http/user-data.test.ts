@@ -19,6 +19,7 @@ retention_days = 7
 [limits]
 body = "64KiB"
 tasks_per_post = 7
+queue_days = 9
 result = "2MiB"
 requests_per_minute = 600
 [limits.account]
@@ -71,6 +72,7 @@ test("shows the account with everything that the contract names, and nothing els
       body_bytes: 65_536,
       tasks_per_post: 7,
       result_bytes: 2_097_152,
+      queue_days: 9,
       bytes: 3_145_728,
       open_tasks: 70,
       requests_per_minute: 600,
@@ -91,6 +93,7 @@ test("shows the contract's defaults where nothing is configured", async (t) => {
   assert.equal(retention_days, 30);
   assert.equal(limits["body_bytes"], 1_048_576);
   assert.equal(limits["tasks_per_post"], 100);
+  assert.equal(limits["queue_days"], 30);
   assert.equal(limits["requests_per_minute"], 0);
   assert.equal(limits["bytes"], 10 * 1024 ** 3);
   assert.equal(limits["open_tasks"], 1_000_000);

@@ -15,6 +15,8 @@ export interface ShownLimits {
   readonly bodyBytes: number;
   readonly tasksPerPost: number;
   readonly resultBytes: number;
+  /** Days that a task may wait to be started. */
+  readonly queueDays: number;
 }
 
 export interface UserDataDeps {
@@ -94,5 +96,6 @@ function postLimits(limits: ShownLimits) {
     body_bytes: limits.bodyBytes,
     tasks_per_post: limits.tasksPerPost,
     result_bytes: limits.resultBytes,
+    queue_days: limits.queueDays,
   };
 }
