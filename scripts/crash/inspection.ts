@@ -87,6 +87,11 @@ const WRONG_RETRIES = `
   JOIN attempts AS b ON b.task_seq = a.task_seq AND b.kind = a.kind AND b.number = a.number + 1
   WHERE b.retry <> a.retry + (a.outcome <> 'interrupted')`;
 
+// Whose an attempt is, it says itself, so that an index need not ask the task.
+const FOREIGN_ATTEMPTS = `
+  SELECT count(*) FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
+  WHERE a.account_seq IS NOT t.account_seq`;
+
 /** What must never be in a database, whatever has just happened to its daemon and whether one runs. */
 export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "cancelled">): string[] {
   using view = new DatabaseView(file);
@@ -94,6 +99,7 @@ export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "canc
     ...checkIntegrity(view),
     fault(view.number(WRONG_COUNTS), "states of an account are counted wrongly"),
     fault(view.number(WRONG_TRAFFIC), "accounts, or all of them together, have wrong traffic"),
+    fault(view.number(FOREIGN_ATTEMPTS), "attempts are of another account than their task"),
     ...checkCancelled(view, cancelled),
   ].filter((text) => text !== "");
 }

@@ -38,8 +38,9 @@ function databaseWith(
       FROM json_each('[0, 1]');
     INSERT INTO deliveries (task_seq, kind, url, host, state)
       VALUES (1, 'postback', 'http://h/', 'h', '${deliveryState}');
-    INSERT INTO attempts (task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome)
-      VALUES (1, 'postback', 1, 0, 'h', 0, 0, 1, 'interrupted');
+    INSERT INTO attempts
+      (account_seq, task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome)
+      VALUES (1, 1, 'postback', 1, 0, 'h', 0, 0, 1, 'interrupted');
     ${change}`);
   database.close();
   return file;
@@ -90,8 +91,9 @@ test("a delivery that is not over is a fault", (t) => {
 
 test("attempts whose numbers have gaps, whose retries are counted wrongly or that began too early are faults", (t) => {
   const second = (number: number, retry: number, due: number): string => {
-    const columns = "task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome";
-    const values = `1, 'postback', ${number}, ${retry}, 'h', ${due}, 10, 20, 'delivered'`;
+    const columns =
+      "account_seq, task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome";
+    const values = `1, 1, 'postback', ${number}, ${retry}, 'h', ${due}, 10, 20, 'delivered'`;
     return `
       INSERT INTO attempts (${columns}) VALUES (${values});
       UPDATE traffic SET first_attempts = ${Number(retry === 0)}, delivered = 1, durations_text = '[0,1]';
@@ -204,6 +206,16 @@ test("traffic that is not what the log says is a fault", (t) => {
     const faults = ["1 accounts, or all of them together, have wrong traffic"];
     assert.deepEqual(faultsOf(change), faults, change);
   }
+});
+
+test("an attempt of another account than its task is a fault", (t) => {
+  const change = `
+    INSERT INTO accounts (seq, login, webhook_secret, created_at) VALUES (2, 'b', 's', 0);
+    UPDATE attempts SET account_seq = 2;`;
+
+  assert.deepEqual(inspectAnytime(databaseWith(t, { change }), NOTHING), [
+    "1 attempts are of another account than their task",
+  ]);
 });
 
 test("an idempotency key with more or fewer tasks than were promised for it is a fault", (t) => {
