@@ -1,6 +1,5 @@
 import type { ArgsDef } from "citty";
 
-import { duration, quote } from "../config/value.ts";
 import {
   ATTEMPT_OUTCOMES,
   DELIVERY_KINDS,
@@ -8,8 +7,9 @@ import {
   type DeliveryFilter,
   type DeliveryKind,
 } from "../domain/delivery.ts";
-import { HOST_TAKES, parseHost } from "../domain/host-name.ts";
+import { HOST, parseHost } from "../domain/host-name.ts";
 import { isId } from "../domain/id.ts";
+import { DURATION, quote } from "../domain/rule.ts";
 import { parseTime, timeText } from "../domain/time.ts";
 import type { Store } from "../store/store.ts";
 import { loginOf, noAccount } from "./admin-command.ts";
@@ -148,7 +148,7 @@ function timeOf(args: Arguments, name: "since" | "until", now: number): number |
   if (text === undefined) return null;
   const timeMs = parseTime(text);
   if (timeMs !== null) return timeMs;
-  const length = duration.parse(text, "");
+  const length = DURATION.parse(text);
   if (length.kind === "value") return now - length.value;
   throw new UsageError(
     `--${name} takes a time such as 2026-01-31T09:00:00Z, or how long ago it was, ` +
@@ -161,5 +161,5 @@ function hostOf(args: Arguments): string | null {
   if (text === undefined) return null;
   const host = parseHost(text);
   if (host !== null) return host;
-  throw new UsageError(`--host takes ${HOST_TAKES}, not ${quote(text)}`);
+  throw new UsageError(`--host takes ${HOST.takes}, not ${quote(text)}`);
 }

@@ -1,3 +1,6 @@
+import { textRule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
+
 /**
  * What is wrong with a host. `reason` is a sentence for the client, `rule` a short name for the
  * log.
@@ -12,9 +15,6 @@ export const HOST_NAME_LENGTH_MAX = 253;
 
 /** The longest text that {@link parseHost} reads: punycode takes time in the square of a label's length. */
 export const HOST_TEXT_LENGTH_MAX = 255;
-
-/** What {@link parseHost} reads, for who gave something else; completes "It takes …". */
-export const HOST_TAKES = "a host name or an address, without scheme, port or path";
 
 /**
  * Reads the host of a webhook as somebody writes it: a name or an address in any spelling that a URL takes, IPv6 with or
@@ -31,6 +31,14 @@ export function parseHost(text: string): string | null {
   // Punycode that does not survive a second reading: URLs with it are refused.
   return urlHostname(host) === host ? host : null;
 }
+
+/** What {@link parseHost} reads, wherever a host is named. */
+export const HOST: Rule<string> = textRule({
+  takes: "a host name or an address, without scheme, port or path",
+  hint: "HOST",
+  schema: { type: "string", maxLength: HOST_TEXT_LENGTH_MAX },
+  read: parseHost,
+});
 
 /** The host of a URL in which this text stands for it, IPv6 in brackets; null where that is no URL. Not judged. */
 export function urlHostname(text: string): string | null {

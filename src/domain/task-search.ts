@@ -1,5 +1,5 @@
 import type { DeliveryState } from "./delivery.ts";
-import { HOST_TAKES, parseHost } from "./host-name.ts";
+import { HOST, parseHost } from "./host-name.ts";
 import type { TaskState } from "./task.ts";
 import { parseTime, timeText } from "./time.ts";
 
@@ -240,7 +240,7 @@ function toTag(value: string, shown: string): Part {
 
 function toHost(value: string, shown: string): Part {
   const host = parseHost(value);
-  return host === null ? fault(shown, `it takes ${HOST_TAKES}`) : { host };
+  return host === null ? fault(shown, `it takes ${HOST.takes}`) : { host };
 }
 
 function toStates(value: string, shown: string): Part {

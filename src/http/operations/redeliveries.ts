@@ -1,5 +1,5 @@
 import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/delivery.ts";
-import { HOST_TAKES, HOST_TEXT_LENGTH_MAX, parseHost } from "../../domain/host-name.ts";
+import { HOST, HOST_TEXT_LENGTH_MAX, parseHost } from "../../domain/host-name.ts";
 import { isId, type IdGenerator } from "../../domain/id.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
@@ -286,7 +286,7 @@ function optionalHost(description: string): FieldRule<string | null> {
     parse(value) {
       if (value === undefined || value === null) return { value: null };
       const host = typeof value === "string" ? parseHost(value) : null;
-      return host === null ? { reason: `It must be ${HOST_TAKES}.` } : { value: host };
+      return host === null ? { reason: `It must be ${HOST.takes}.` } : { value: host };
     },
     schema: { type: ["string", "null"], maxLength: HOST_TEXT_LENGTH_MAX, description },
     isRequired: false,

@@ -1,0 +1,199 @@
+import { hasControl } from "./text.ts";
+
+/** A value that passed its rule, or why not: `reason` completes "KEY …", as in "KEY must be …". */
+export type Parsed<T> =
+  | { readonly kind: "value"; readonly value: T }
+  | { readonly kind: "fault"; readonly reason: string };
+
+/**
+ * What a value may be, wherever it stands: in the file, in a variable, a flag, a query, a body or a search. Each of
+ * these brings it to the form that TOML and JSON give, frames the fault in its own way, and decides nothing else.
+ */
+export interface Rule<T> {
+  /** Completes "It takes …" and "It must be …". */
+  readonly takes: string;
+  /** Stands for the value in help texts, such as `DURATION`. */
+  readonly hint: string;
+  /** How text comes to the form that TOML and JSON give: see {@link rawOf}. */
+  readonly form: "text" | "integer" | "boolean" | "list";
+  /** In JSON Schema 2020-12. */
+  readonly schema: Readonly<Record<string, unknown>>;
+  /** Reads a value as TOML and JSON give it. */
+  parse(raw: unknown): Parsed<T>;
+}
+
+/** How a rule is written down for {@link rule}. */
+interface RuleParts<T> extends Pick<Rule<T>, "takes" | "hint"> {
+  /** `text` unless given. */
+  readonly form?: Rule<T>["form"];
+  readonly schema: Rule<T>["schema"];
+  /** The value; null for what is none. */
+  readonly read: (raw: unknown) => T | null;
+  /** A better reason for a common mistake; null for any other. */
+  readonly mistake?: (raw: unknown) => string | null;
+  /** What was given may be a secret: no fault repeats it. */
+  readonly isSecret?: boolean;
+}
+
+/** Makes a rule. Its fault says what it takes, and what it was given. */
+export function rule<T>({ read, mistake, isSecret = false, ...parts }: RuleParts<T>): Rule<T> {
+  return {
+    form: "text",
+    ...parts,
+    parse(raw) {
+      const value = read(raw);
+      if (value !== null) return { kind: "value", value };
+      const given = isSecret ? "" : `, not ${quote(raw)}`;
+      return fault(mistake?.(raw) ?? `must be ${parts.takes}${given}`);
+    },
+  };
+}
+
+/** A rule for texts: what is no text is none. */
+export function textRule<T>({
+  read,
+  ...parts
+}: Omit<RuleParts<T>, "read"> & { readonly read: (text: string) => T | null }): Rule<T> {
+  return rule({ ...parts, read: (raw) => (typeof raw === "string" ? read(raw) : null) });
+}
+
+/** Reads a value that is written as text, as flags, variables, queries and searches are. */
+export function parseText<T>(of: Rule<T>, text: string): Parsed<T> {
+  return of.parse(rawOf(of, text));
+}
+
+/** Text in the form that TOML and JSON would give; text that has not that form stays, and its rule refuses it. */
+export function rawOf({ form }: Pick<Rule<unknown>, "form">, text: string): unknown {
+  if (form === "integer") return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
+  if (form === "boolean") return text === "true" || (text === "false" ? false : text);
+  if (form === "text") return text;
+  return text.split(",").flatMap((item) => (item.trim() === "" ? [] : [item.trim()]));
+}
+
+/** A whole number within both bounds. */
+export function integerBetween(min: number, max: number): Rule<number> {
+  return rule({
+    takes: `a whole number from ${min} to ${max}`,
+    hint: "N",
+    form: "integer",
+    schema: { type: "integer", minimum: min, maximum: max },
+    read: (raw) =>
+      typeof raw === "number" && Number.isInteger(raw) && raw >= min && raw <= max ? raw : null,
+  });
+}
+
+/** `true` or `false`. */
+export const TRUTH: Rule<boolean> = rule({
+  takes: "true or false",
+  hint: "true|false",
+  form: "boolean",
+  schema: { type: "boolean" },
+  read: (raw) => (typeof raw === "boolean" ? raw : null),
+});
+
+/** Text that is not empty and has no control characters. */
+export const PLAIN_TEXT: Rule<string> = textRule({
+  takes: "text, not empty, without control characters",
+  hint: "TEXT",
+  schema: { type: "string", minLength: 1 },
+  read: (text) => (text !== "" && !hasControl(text) ? text : null),
+});
+
+/** One of a few words. */
+export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
+  return rule({
+    takes: `one of ${words.join(", ")}`,
+    hint: words.join("|"),
+    schema: { type: "string", enum: words },
+    read: (raw) => words.find((word) => word === raw) ?? null,
+  });
+}
+
+const DURATION_UNIT_MS: ReadonlyMap<string, number> = new Map([
+  ["ms", 1],
+  ["s", 1_000],
+  ["m", 60_000],
+  ["h", 3_600_000],
+  ["d", 86_400_000],
+]);
+
+/** The longest duration taken anywhere: beyond it a sum with the time of day could leave dates. */
+const DURATION_MS_MAX = 365 * 86_400_000;
+
+/** A length of time such as `"10s"`, from 1 ms to 365 days; the value is in milliseconds. */
+export const DURATION: Rule<number> = textRule({
+  takes:
+    `a whole number and a unit, such as "500ms", "10s", "5m", "2h" or "1d", ` +
+    `from "1ms" to "365d"`,
+  hint: "DURATION",
+  schema: { type: "string", pattern: "^\\d{1,12}(ms|s|m|h|d)$" },
+  read(text) {
+    const [, count, unit = ""] = /^(\d{1,12})(ms|s|m|h|d)$/.exec(text) ?? [];
+    const lengthMs = Number(count) * (DURATION_UNIT_MS.get(unit) ?? NaN);
+    return lengthMs >= 1 && lengthMs <= DURATION_MS_MAX ? lengthMs : null;
+  },
+  mistake: (raw) =>
+    typeof raw === "number" || (typeof raw === "string" && /^\d{1,12}$/.test(raw))
+      ? `needs a unit: write "${raw}s" for seconds (units: ms, s, m, h, d)`
+      : null,
+});
+
+const SIZE_UNIT_BYTES: ReadonlyMap<string, number> = new Map([
+  ["", 1],
+  ["KiB", 1024],
+  ["MiB", 1024 ** 2],
+  ["GiB", 1024 ** 3],
+]);
+
+/** A size such as `"1MiB"` or `4096`, within both bounds; the value is in bytes. */
+export function sizeBetween(minBytes: number, maxBytes: number): Rule<number> {
+  return rule({
+    takes:
+      `a size such as "64KiB", "1MiB" or 4096 (bytes), ` + `from ${minBytes} to ${maxBytes} bytes`,
+    hint: "SIZE",
+    schema: { type: ["integer", "string"], pattern: "^\\d{1,16}(KiB|MiB|GiB|)$" },
+    read(raw) {
+      const text = typeof raw === "number" || typeof raw === "string" ? String(raw) : "";
+      const [, count, unit = ""] = /^(\d{1,16})(KiB|MiB|GiB|)$/.exec(text) ?? [];
+      const bytes = Number(count) * (SIZE_UNIT_BYTES.get(unit) ?? NaN);
+      return bytes >= minBytes && bytes <= maxBytes ? bytes : null;
+    },
+  });
+}
+
+/** A list of such values. Flags repeat it, variables separate it with commas. */
+export function listOf<T>(item: Rule<T>): Rule<readonly T[]> {
+  return {
+    takes: "a list",
+    hint: item.hint,
+    form: "list",
+    schema: { type: "array", items: item.schema },
+    parse(raw) {
+      if (!Array.isArray(raw)) return fault(`must be a list, not ${quote(raw)}`);
+      const values: T[] = [];
+      for (const [index, element] of raw.entries()) {
+        const parsed = item.parse(element);
+        if (parsed.kind === "fault") return fault(`item ${index + 1} ${parsed.reason}`);
+        values.push(parsed.value);
+      }
+      return { kind: "value", value: Object.freeze(values) };
+    },
+  };
+}
+
+/** A fault; `reason` completes "KEY …". */
+export function fault(reason: string): Parsed<never> {
+  return { kind: "fault", reason };
+}
+
+/** Shows a value in a message: short, on one line, and only its kind where it has parts. */
+export function quote(value: unknown): string {
+  if (typeof value === "string") {
+    const short = value.length > 64 ? `${value.slice(0, 64)}…` : value;
+    // JSON escapes C0 only; U+009B begins a terminal escape as well.
+    return JSON.stringify(short).replaceAll(/\p{Cc}/gu, "\ufffd");
+  }
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  if (Array.isArray(value)) return "a list";
+  return value instanceof Date ? "a date" : "a table";
+}

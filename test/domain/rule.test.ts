@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { HOST } from "../../src/domain/host-name.ts";
+import {
+  DURATION,
+  integerBetween,
+  listOf,
+  oneOf,
+  parseText,
+  PLAIN_TEXT,
+  rule,
+  sizeBetween,
+  TRUTH,
+  type Parsed,
+  type Rule,
+} from "../../src/domain/rule.ts";
+
+type Case = readonly [of: Rule<unknown>, raw: unknown, verdict: Parsed<unknown>];
+
+const value = (given: unknown): Parsed<unknown> => ({ kind: "value", value: given });
+const fault = (reason: string): Parsed<unknown> => ({ kind: "fault", reason });
+
+const TO_NINE = integerBetween(1, 9);
+const WHOLE = "must be a whole number from 1 to 9, not";
+const LEVEL = oneOf(["low", "high"]);
+const SMALL = sizeBetween(1, 4096);
+
+/** As TOML and JSON give it. */
+const CASES: readonly Case[] = [
+  [TO_NINE, 1, value(1)],
+  [TO_NINE, 9, value(9)],
+  [TO_NINE, 10, fault(`${WHOLE} 10`)],
+  [TO_NINE, 0, fault(`${WHOLE} 0`)],
+  [TO_NINE, 1.5, fault(`${WHOLE} 1.5`)],
+  [TO_NINE, NaN, fault(`${WHOLE} NaN`)],
+  [TO_NINE, "1", fault(`${WHOLE} "1"`)],
+  [TO_NINE, null, fault(`${WHOLE} a table`)],
+  [TO_NINE, [1], fault(`${WHOLE} a list`)],
+  [TRUTH, true, value(true)],
+  [TRUTH, "true", fault('must be true or false, not "true"')],
+  [TRUTH, 1, fault("must be true or false, not 1")],
+  [LEVEL, "low", value("low")],
+  [LEVEL, "Low", fault('must be one of low, high, not "Low"')],
+  [LEVEL, "toString", fault('must be one of low, high, not "toString"')],
+  [PLAIN_TEXT, "a b", value("a b")],
+  [PLAIN_TEXT, "", fault('must be text, not empty, without control characters, not ""')],
+  [PLAIN_TEXT, "\u001b[1m", fault(`must be ${PLAIN_TEXT.takes}, not "\\u001b[1m"`)],
+  [PLAIN_TEXT, "\u009b1m", fault(`must be ${PLAIN_TEXT.takes}, not "\ufffd1m"`)],
+  [DURATION, "1ms", value(1)],
+  [DURATION, "365d", value(31_536_000_000)],
+  [DURATION, "366d", fault(`must be ${DURATION.takes}, not "366d"`)],
+  [DURATION, "0s", fault(`must be ${DURATION.takes}, not "0s"`)],
+  [DURATION, "-1s", fault(`must be ${DURATION.takes}, not "-1s"`)],
+  [DURATION, "1.5h", fault(`must be ${DURATION.takes}, not "1.5h"`)],
+  [DURATION, "1 h", fault(`must be ${DURATION.takes}, not "1 h"`)],
+  [DURATION, 10, fault('needs a unit: write "10s" for seconds (units: ms, s, m, h, d)')],
+  [DURATION, "10", fault('needs a unit: write "10s" for seconds (units: ms, s, m, h, d)')],
+  [SMALL, "1KiB", value(1024)],
+  [SMALL, 4096, value(4096)],
+  [SMALL, "4096", value(4096)],
+  [SMALL, 4097, fault(`must be ${SMALL.takes}, not 4097`)],
+  [SMALL, "1kb", fault(`must be ${SMALL.takes}, not "1kb"`)],
+  [SMALL, ["1KiB"], fault(`must be ${SMALL.takes}, not a list`)],
+  [HOST, "[::1]", value("::1")],
+  [HOST, "Hooks.EXAMPLE", value("hooks.example")],
+  [HOST, "[::1]:80", fault(`must be ${HOST.takes}, not "[::1]:80"`)],
+  [HOST, 5, fault(`must be ${HOST.takes}, not 5`)],
+  [listOf(TO_NINE), [], value([])],
+  [listOf(TO_NINE), [1, 2], value([1, 2])],
+  [listOf(TO_NINE), [1, 10], fault(`item 2 ${WHOLE} 10`)],
+  [listOf(TO_NINE), 1, fault("must be a list, not 1")],
+];
+
+test("a rule takes what it says and refuses everything else with the same words", () => {
+  for (const [of, raw, verdict] of CASES) assert.deepEqual(of.parse(raw), verdict, String(raw));
+});
+
+describe("a value that is written as text", () => {
+  const texts: readonly Case[] = [
+    [TO_NINE, "9", value(9)],
+    [TO_NINE, "-1", fault(`${WHOLE} -1`)],
+    [TO_NINE, "1e0", fault(`${WHOLE} "1e0"`)],
+    [TO_NINE, "0x1", fault(`${WHOLE} "0x1"`)],
+    [TO_NINE, " 1", fault(`${WHOLE} " 1"`)],
+    [TO_NINE, "", fault(`${WHOLE} ""`)],
+    [TRUTH, "false", value(false)],
+    [TRUTH, "yes", fault('must be true or false, not "yes"')],
+    [SMALL, "2KiB", value(2048)],
+    [HOST, "::1", value("::1")],
+    [listOf(HOST), "a, [::1],,b ", value(["a", "::1", "b"])],
+  ];
+
+  test("is read as a file's would be", () => {
+    for (const [of, text, verdict] of texts) {
+      assert.deepEqual(parseText(of, String(text)), verdict, String(text));
+    }
+  });
+});
+
+test("a rule for secrets never repeats what it was given", () => {
+  const secret = rule({
+    takes: "a password",
+    hint: "TEXT",
+    schema: { type: "string" },
+    isSecret: true,
+    read: () => null,
+  });
+
+  assert.deepEqual(secret.parse("hunter2"), fault("must be a password"));
+});
