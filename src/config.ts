@@ -21,7 +21,7 @@ export { readFileText } from "./config/file.ts";
 export { SETTING_LIST } from "./config/setting.ts";
 export type { Setting } from "./config/setting.ts";
 export type { CommandTypeConfig, EchoTypeConfig, TypeConfig } from "./config/type.ts";
-export { nearestName } from "./config/value.ts";
+export { nearestName } from "./config/nearest-name.ts";
 
 /** Everything that an operator decides, checked and frozen. What each value means: config/setting.ts. */
 export interface Config {
@@ -182,7 +182,7 @@ function settingReader(
   { input, findings }: { readonly input: ConfigInput; readonly findings: Findings },
 ): SettingReader {
   return (setting) =>
-    takeValue(setting.kind, {
+    takeValue(setting.rule, {
       key: setting.key,
       given: firstGiven(layers, setting.key),
       fallback: { raw: setting.default, source: "default", folder: input.cwd },

@@ -3,7 +3,6 @@ import { basename, join } from "node:path";
 
 import { commandHost } from "./assets.ts";
 import type { Config } from "./config.ts";
-import { quote } from "./config/value.ts";
 import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./daemon-options.ts";
 import { readSettings } from "./daemon-settings.ts";
 import type { EmbeddedSettings } from "./daemon-settings.ts";
@@ -17,6 +16,7 @@ import type { Clock } from "./domain/clock.ts";
 import { IdGenerator } from "./domain/id.ts";
 import { ACTIVE_KEYS_MAX, newWorkerToken } from "./domain/key.ts";
 import type { Logger } from "./domain/log.ts";
+import { quote } from "./domain/rule.ts";
 import { isWorkerName, WORKER_NAME_RULE } from "./domain/worker.ts";
 import { createLogger } from "./log.ts";
 

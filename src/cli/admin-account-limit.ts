@@ -3,9 +3,9 @@ import type { ArgsDef } from "citty";
 import type { Config } from "../config.ts";
 import { SETTINGS } from "../config/setting.ts";
 import type { Setting } from "../config/setting.ts";
-import { quote } from "../config/value.ts";
 import { limitsOf, openTasksOf } from "../domain/quota.ts";
 import type { AccountLimits, AccountUsage, OwnLimits } from "../domain/quota.ts";
+import { quote, rawOf } from "../domain/rule.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { textOf } from "./arguments.ts";
@@ -46,7 +46,7 @@ const FLAGS = Object.fromEntries(
     flag,
     {
       type: "string",
-      valueHint: `${setting.kind.hint}|${DEFAULT}`,
+      valueHint: `${setting.rule.hint}|${DEFAULT}`,
       description: `Its own ${setting.key}; 0 is no limit`,
     },
   ]),
@@ -75,8 +75,7 @@ function changesOf(args: Arguments): Partial<OwnLimits> {
 
 function valueOf(text: string, { flag, setting }: Omit<LimitRow, "name">): number | null {
   if (text === DEFAULT) return null;
-  const isWhole = setting.kind.form === "integer" && /^\d{1,16}$/.test(text);
-  const parsed = setting.kind.parse(isWhole ? Number(text) : text, "");
+  const parsed = setting.rule.parse(rawOf(setting.rule, text), "");
   if (parsed.kind === "value") return parsed.value;
   throw new UsageError(`--${flag} ${parsed.reason}, or ${quote(DEFAULT)}`);
 }

@@ -2,8 +2,8 @@ import { defineCommand } from "citty";
 import type { ArgsDef, CommandDef } from "citty";
 
 import type { Config } from "../config.ts";
-import { quote } from "../config/value.ts";
 import { isLogin, LOGIN_RULE } from "../domain/account.ts";
+import { quote } from "../domain/rule.ts";
 import { StoreError } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
 import { readArguments, textOf } from "./arguments.ts";

@@ -4,7 +4,7 @@ import type { ArgsDef } from "citty";
 
 import { nearestName, SETTING_LIST } from "../config.ts";
 import { unknownNameMessage } from "../config/setting.ts";
-import { quote } from "../config/value.ts";
+import { quote } from "../domain/rule.ts";
 import { UsageError } from "./failure.ts";
 
 /** The value hint of a last positional argument that takes all the words that are left, of which there must be one. */

@@ -1,7 +1,7 @@
 import { defineCommand } from "citty";
 import type { ArgsDef, CommandDef } from "citty";
 
-import { quote } from "../config/value.ts";
+import { quote } from "../domain/rule.ts";
 import { readArguments, textOf } from "./arguments.ts";
 import { readCommandTree } from "./command-tree.ts";
 import { completionScript, SHELLS } from "./completion-script.ts";

@@ -1,9 +1,9 @@
 import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
-import { duration, quote } from "../config/value.ts";
 import type { Health } from "../daemon-health.ts";
 import { systemClock } from "../domain/clock.ts";
+import { DURATION, quote } from "../domain/rule.ts";
 import { isSet, readArguments, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { EXIT, UsageError } from "./failure.ts";
@@ -65,7 +65,7 @@ function urlOf(given: Arguments): URL | null {
 }
 
 function timeoutOf(given: Arguments): number {
-  const parsed = duration.parse(textOf(given, "timeout") ?? args.timeout.default, "");
+  const parsed = DURATION.parse(textOf(given, "timeout") ?? args.timeout.default);
   if (parsed.kind === "value") return parsed.value;
   throw new UsageError(`--timeout ${parsed.reason}`);
 }

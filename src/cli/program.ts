@@ -90,7 +90,7 @@ async function noCommand(
   if (word === undefined) return new UsageError(`no command given; there are ${names.join(", ")}`);
   const [{ nearestName }, { quote }] = await Promise.all([
     import("../config.ts"),
-    import("../config/value.ts"),
+    import("../domain/rule.ts"),
   ]);
   if (word.startsWith("-")) {
     const { example } = metaOf(command);

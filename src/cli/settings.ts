@@ -58,13 +58,13 @@ function givenFlags(args: Arguments): Readonly<Record<string, unknown>> {
 }
 
 function settingArg({
-  kind,
+  rule: { form, hint: valueHint },
   default: standard,
   flagDescription: description,
 }: Setting): ArgsDef[string] {
-  if (kind.form === "boolean") return { type: "boolean", description };
-  const hint = { type: "string" as const, valueHint: kind.hint };
-  if (kind.form === "list") return { ...hint, description: `${description}; may be repeated` };
+  if (form === "boolean") return { type: "boolean", description };
+  const hint = { type: "string" as const, valueHint };
+  if (form === "list") return { ...hint, description: `${description}; may be repeated` };
   if (standard === null) return { ...hint, description };
   return { ...hint, description, default: String(standard) };
 }

@@ -49,8 +49,8 @@ function announce({ url, types, concurrency }: WorkerPlan): void {
 
 /** A worker cannot know the daemon's own limit. */
 function defaultResultBytes(): number {
-  const { kind, default: standard } = SETTINGS.limitsResult;
-  const parsed = kind.parse(standard, "");
+  const { rule, default: standard } = SETTINGS.limitsResult;
+  const parsed = rule.parse(standard, "");
   if (parsed.kind === "value") return parsed.value;
   throw new Error(`the default of limits.result ${parsed.reason}`);
 }

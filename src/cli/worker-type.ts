@@ -1,4 +1,4 @@
-import { quote } from "../config/value.ts";
+import { quote } from "../domain/rule.ts";
 import { isTypeName, TYPE_NAME_RULE } from "../domain/worker.ts";
 import type { Arguments } from "./arguments.ts";
 import { UsageError } from "./failure.ts";

@@ -4,8 +4,8 @@ import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
 import { isLoopbackHost } from "../config/network.ts";
-import { duration, integerBetween, quote } from "../config/value.ts";
 import { isWellFormedWorkerToken } from "../domain/key.ts";
+import { DURATION, integerBetween, parseText, quote } from "../domain/rule.ts";
 import { isSet, readArguments, REST, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
@@ -102,7 +102,7 @@ function urlOf(given: Arguments): URL {
 
 function concurrencyOf(given: Arguments): number {
   const text = textOf(given, "concurrency") ?? args.concurrency.default;
-  const parsed = integerBetween(1, 100).parse(/^\d{1,5}$/.test(text) ? Number(text) : text, "");
+  const parsed = parseText(integerBetween(1, 100), text);
   if (parsed.kind === "value") return parsed.value;
   throw new UsageError(`--concurrency ${parsed.reason}`);
 }
@@ -111,7 +111,7 @@ function concurrencyOf(given: Arguments): number {
 function timeoutOf(given: Arguments): number {
   const text = textOf(given, "timeout");
   if (text === undefined) return Infinity;
-  const parsed = duration.parse(text, "");
+  const parsed = DURATION.parse(text);
   if (parsed.kind === "value") return parsed.value;
   throw new UsageError(`--timeout ${parsed.reason}`);
 }

@@ -3,9 +3,9 @@ import { dirname } from "node:path";
 
 import { parse, TomlError } from "smol-toml";
 
+import { quote } from "../domain/rule.ts";
 import type { Findings, Given, Layer } from "./layer.ts";
 import { SETTING_LIST, SETTING_SECTIONS, unknownNameMessage } from "./setting.ts";
-import { quote } from "./value.ts";
 
 /** What the configuration file gives. */
 export interface ConfigFile {

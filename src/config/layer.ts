@@ -1,6 +1,7 @@
+import { rawOf } from "../domain/rule.ts";
+import type { SettingRule } from "./setting-rule.ts";
 import { SETTING_LIST, unknownNameMessage } from "./setting.ts";
 import type { Setting } from "./setting.ts";
-import type { ValueKind } from "./value.ts";
 
 /** One thing that is wrong; `message` is a sentence that says how to mend it. */
 export interface ConfigProblem {
@@ -15,7 +16,7 @@ export interface ConfigProblem {
 export interface Findings {
   readonly problems: ConfigProblem[];
   readonly sources: Map<string, string>;
-  /** For showing: secrets are left out, see {@link shownValue} and `ValueKind.shown`. */
+  /** For showing: secrets are left out, see {@link shownValue} and `SettingRule.shown`. */
   readonly values: Map<string, unknown>;
 }
 
@@ -70,7 +71,7 @@ export function envLayer(
       place.findings.problems.push({ key: name, source, message: badVariableMessage(name, text) });
       continue;
     }
-    layer.set(setting.key, { raw: textRaw(setting.kind, text), source, folder: place.cwd });
+    layer.set(setting.key, { raw: rawOf(setting.rule, text), source, folder: place.cwd });
   }
   return layer;
 }
@@ -80,7 +81,7 @@ export function envLayer(
  * becomes a problem and the default stands in, so that the checks after it still run.
  */
 export function takeValue<T>(
-  kind: ValueKind<T>,
+  rule: SettingRule<T>,
   at: {
     readonly key: string;
     readonly given: Given | undefined;
@@ -90,16 +91,16 @@ export function takeValue<T>(
 ): T {
   const { raw, source, folder } = at.given ?? at.fallback;
   at.findings.sources.set(at.key, source);
-  const parsed = kind.parse(raw, folder);
+  const parsed = rule.parse(raw, folder);
   if (parsed.kind === "value") {
     const { value } = parsed;
-    const shown = kind.shown === undefined ? shownValue(raw, value) : kind.shown(value);
+    const shown = rule.shown === undefined ? shownValue(raw, value) : rule.shown(value);
     at.findings.values.set(at.key, shown);
     return value;
   }
   if (at.given === undefined) throw new Error(`the default of ${at.key} ${parsed.reason}`);
   at.findings.problems.push({ key: at.key, source, message: `${at.key} ${parsed.reason}` });
-  return takeValue(kind, { ...at, given: undefined });
+  return takeValue(rule, { ...at, given: undefined });
 }
 
 /**
@@ -113,18 +114,10 @@ function shownValue(raw: unknown, value: unknown): unknown {
 
 /** Lists take one value or several; of anything else the last one given counts. */
 function flagRaw(setting: Setting, value: unknown): unknown {
-  if (setting.kind.form === "list") return Array.isArray(value) ? value : [value];
+  if (setting.rule.form === "list") return Array.isArray(value) ? value : [value];
   const one: unknown = Array.isArray(value) ? value.at(-1) : value;
-  const raw = typeof one === "string" ? textRaw(setting.kind, one) : one;
+  const raw = typeof one === "string" ? rawOf(setting.rule, one) : one;
   return setting.isOffFlag && typeof raw === "boolean" ? !raw : raw;
-}
-
-/** Text in the form that TOML would give; text that has not that form stays, and its check fails. */
-function textRaw(kind: ValueKind<unknown>, text: string): unknown {
-  if (kind.form === "integer") return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
-  if (kind.form === "boolean") return text === "true" || (text === "false" ? false : text);
-  if (kind.form === "text") return text;
-  return text.split(",").flatMap((item) => (item.trim() === "" ? [] : [item.trim()]));
 }
 
 function badVariableMessage(name: string, text: string): string {

@@ -82,7 +82,7 @@ function settingText(setting: Setting): string {
   const names = flag === null ? env : `--${flag}, ${env}`;
   const line =
     standard === null
-      ? `# None unless given: ${name} = ${tomlText(setting.kind.hint)}`
+      ? `# None unless given: ${name} = ${tomlText(setting.rule.hint)}`
       : `#${name} = ${tomlText(standard)}`;
   return `# ${description}. (${names})\n${line}\n`;
 }

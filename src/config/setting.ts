@@ -1,18 +1,17 @@
-import { hostValue, nameServerValue, networkValue, originOrNone } from "./network.ts";
 import {
-  booleanValue,
-  duration,
+  DURATION,
   integerBetween,
   listOf,
-  nearestName,
   oneOf,
-  path,
-  pathOrNone,
-  plainText,
+  PLAIN_TEXT,
   quote,
   sizeBetween,
-} from "./value.ts";
-import type { ValueKind } from "./value.ts";
+  TRUTH,
+} from "../domain/rule.ts";
+import { nearestName } from "./nearest-name.ts";
+import { LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
+import { PATH } from "./setting-rule.ts";
+import type { SettingRule } from "./setting-rule.ts";
 
 /** One setting: a key of `postbackd.toml`, a variable and, for some, a flag of the command line. */
 export interface Setting<T = unknown> {
@@ -28,7 +27,7 @@ export interface Setting<T = unknown> {
   readonly env: string;
   /** False for what says where the file is. */
   readonly inFile: boolean;
-  readonly kind: ValueKind<T>;
+  readonly rule: SettingRule<T>;
   /** As it would stand in the file; null: none. */
   readonly default: SettingDefault;
   /** One line for help texts, without a full stop. */
@@ -43,18 +42,18 @@ export type SettingDefault = string | number | boolean | readonly string[] | nul
  * and `[[marketplaces]]` are tables of their own, in the file only.
  */
 export const SETTINGS = {
-  config: setting("config", pathOrNone, {
+  config: setting("config", PATH, {
     flag: "config",
     inFile: false,
     default: null,
     description: "Configuration file; ./postbackd.toml where there is one",
   }),
-  database: setting("database", path, {
+  database: setting("database", PATH, {
     flag: "db",
     default: "./postbackd.db",
     description: "Database file",
   }),
-  host: setting("host", hostValue, {
+  host: setting("host", LISTEN_HOST, {
     flag: "host",
     default: "127.0.0.1",
     description: "Address or name to listen on",
@@ -64,46 +63,46 @@ export const SETTINGS = {
     default: 8787,
     description: "Port to listen on; 0 picks a free one",
   }),
-  readyFile: setting("ready_file", pathOrNone, {
+  readyFile: setting("ready_file", PATH, {
     flag: "ready-file",
     default: null,
     description: "File that gets the ready line, written whole",
   }),
-  insecureHttp: setting("insecure_http", booleanValue, {
+  insecureHttp: setting("insecure_http", TRUTH, {
     flag: "insecure-http",
     default: false,
     description: "Serve plain HTTP beyond loopback, keys in the clear",
   }),
-  trustedProxies: setting("trusted_proxies", listOf(networkValue), {
+  trustedProxies: setting("trusted_proxies", listOf(NETWORK), {
     flag: "trusted-proxy",
     default: [],
     description: "Network of a proxy that does HTTPS and may name the client",
   }),
-  tlsCert: setting("tls_cert", pathOrNone, {
+  tlsCert: setting("tls_cert", PATH, {
     flag: "tls-cert",
     default: null,
     description: "Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP",
   }),
-  tlsKey: setting("tls_key", pathOrNone, {
+  tlsKey: setting("tls_key", PATH, {
     flag: "tls-key",
     default: null,
     description: "Private key (PEM) of the certificate",
   }),
-  dashboard: setting("dashboard", booleanValue, {
+  dashboard: setting("dashboard", TRUTH, {
     offFlag: { name: "no-dashboard", description: "Serve no dashboard" },
     default: true,
     description: "Serve the dashboard",
   }),
-  publicUrl: setting("public_url", originOrNone, {
+  publicUrl: setting("public_url", ORIGIN, {
     flag: "public-url",
     default: null,
     description: "URL of the dashboard, where it is not the address listened on",
   }),
-  webhooksTimeout: setting("webhooks.timeout", duration, {
+  webhooksTimeout: setting("webhooks.timeout", DURATION, {
     default: "10s",
     description: "Time for one delivery attempt, name resolution included",
   }),
-  webhooksRetryAfter: setting("webhooks.retry_after", listOf(duration), {
+  webhooksRetryAfter: setting("webhooks.retry_after", listOf(DURATION), {
     default: ["1m", "5m", "15m"],
     description: "Wait before each retry, counted from the failure",
   }),
@@ -116,12 +115,12 @@ export const SETTINGS = {
     integerBetween(1, 10_000),
     { default: 32, description: "Delivery attempts at once to one host" },
   ),
-  webhooksAllow: setting("webhooks.allow", listOf(plainText), {
+  webhooksAllow: setting("webhooks.allow", listOf(PLAIN_TEXT), {
     flag: "allow-target",
     default: [],
     description: "Webhook target that need not be public: CIDR, address or host, [:port]",
   }),
-  webhooksDnsServers: setting("webhooks.dns_servers", listOf(nameServerValue), {
+  webhooksDnsServers: setting("webhooks.dns_servers", listOf(NAME_SERVER), {
     flag: "dns-server",
     default: [],
     description: "Name server for webhook hosts; the system's unless given",
@@ -183,15 +182,15 @@ export const SETTINGS = {
     default: 4096,
     description: "Client connections at once",
   }),
-  limitsHeaderTimeout: setting("limits.header_timeout", duration, {
+  limitsHeaderTimeout: setting("limits.header_timeout", DURATION, {
     default: "10s",
     description: "Time for a request's headers to arrive",
   }),
-  limitsRequestTimeout: setting("limits.request_timeout", duration, {
+  limitsRequestTimeout: setting("limits.request_timeout", DURATION, {
     default: "30s",
     description: "Time for a whole request to arrive, body included",
   }),
-  limitsSendTimeout: setting("limits.send_timeout", duration, {
+  limitsSendTimeout: setting("limits.send_timeout", DURATION, {
     default: "30s",
     description: "Time after which a client that reads nothing of an answer is cut off",
   }),
@@ -270,7 +269,13 @@ interface SettingRow {
   readonly description: string;
 }
 
-function setting<T>(key: string, kind: ValueKind<T>, row: SettingRow): Setting<T> {
+function setting<T>(
+  key: string,
+  rule: SettingRule<T>,
+  row: SettingRow & { readonly default: null },
+): Setting<T | null>;
+function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting<T>;
+function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting<T | null> {
   return Object.freeze({
     key,
     flag: row.flag ?? row.offFlag?.name ?? null,
@@ -278,10 +283,18 @@ function setting<T>(key: string, kind: ValueKind<T>, row: SettingRow): Setting<T
     flagDescription: row.offFlag?.description ?? row.description,
     env: envName(row.flag ?? key),
     inFile: row.inFile ?? true,
-    kind,
+    rule: row.default === null ? orNone(rule) : rule,
     default: row.default,
     description: row.description,
   });
+}
+
+/** TOML has no null: only a default can be one. */
+function orNone<T>(rule: SettingRule<T>): SettingRule<T | null> {
+  const parse: SettingRule<T | null>["parse"] = (raw, folder) =>
+    raw === null ? { kind: "value", value: null } : rule.parse(raw, folder);
+  const { takes, hint, form, schema } = rule;
+  return { takes, hint, form, schema, parse };
 }
 
 /** `--allow-target` is POSTBACKD_ALLOW_TARGET, `log.level` is POSTBACKD_LOG_LEVEL. */

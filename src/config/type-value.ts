@@ -1,39 +1,46 @@
 import type { CommandLine } from "../domain/command-line.ts";
 import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease.ts";
+import { DURATION, fault, rule } from "../domain/rule.ts";
+import type { Rule } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task-function.ts";
 import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";
-import { duration, fault } from "./value.ts";
-import type { ValueKind } from "./value.ts";
+import type { SettingRule } from "./setting-rule.ts";
 
 /** What the keys of a type may hold that no other setting has. */
 
-/** Program and arguments. Never quoted in a fault: an argument may be a secret. */
-export const commandLine: ValueKind<CommandLine> = {
-  form: "list",
+/** Program and arguments; one of them may be a secret. */
+export const COMMAND_LINE: Rule<CommandLine> = rule({
+  takes: 'a list of texts, such as ["ffprobe-json", "-v"]: no shell reads it',
   hint: "COMMAND",
-  parse(raw) {
+  form: "list",
+  schema: { type: "array", items: { type: "string" }, minItems: 1 },
+  isSecret: true,
+  read(raw) {
     const parts: unknown[] = Array.isArray(raw) ? raw : [];
     const [program, ...args] = parts.filter(isArgument);
-    if (program !== undefined && program !== "" && args.length + 1 === parts.length) {
-      const command: CommandLine = [program, ...args];
-      return { kind: "value", value: Object.freeze(command) };
-    }
-    return fault('must be a list of texts, such as ["ffprobe-json", "-v"]: no shell reads it');
+    if (program === undefined || program === "" || args.length + 1 !== parts.length) return null;
+    return Object.freeze<CommandLine>([program, ...args]);
   },
-};
+});
 
 /** A NUL would end an argument early in the system call, so spawn throws. */
 function isArgument(part: unknown): part is string {
   return typeof part === "string" && !part.includes("\0");
 }
 
-/** Variables by name. Never quoted in a fault: a value may be a secret. */
-export const environment: ValueKind<Readonly<Record<string, string>>> = {
-  form: "text",
+const TEXT_TABLE = {
   hint: "TABLE",
+  form: "text",
+  schema: { type: "object", additionalProperties: { type: "string" } },
+} as const;
+
+/** Variables by name. Never quoted in a fault: a value may be a secret. */
+export const ENVIRONMENT: Rule<Readonly<Record<string, string>>> = {
+  ...TEXT_TABLE,
+  takes: 'a table of texts, such as { LANG = "C.UTF-8" }',
   parse(raw) {
-    if (!isTable(raw)) return fault('must be a table of texts, such as { LANG = "C.UTF-8" }');
+    if (!isTable(raw)) return fault(`must be ${ENVIRONMENT.takes}`);
     const variables: [string, string][] = [];
     for (const [name, value] of Object.entries(raw)) {
       if (name === "" || name.includes("=") || hasControl(name)) {
@@ -50,14 +57,15 @@ export const environment: ValueKind<Readonly<Record<string, string>>> = {
 };
 
 /** An http or https URL of the operator's own. Never quoted in a fault: its query may hold a secret. */
-export const serviceUrl: ValueKind<string> = {
-  form: "text",
+export const SERVICE_URL: SettingRule<string> = {
+  takes: 'an http or https URL, such as "http://127.0.0.1:9000/resize"',
   hint: "URL",
+  form: "text",
+  schema: { type: "string", format: "uri" },
   parse(raw) {
     const url = typeof raw === "string" && !hasControl(raw) ? URL.parse(raw) : null;
-    if (url === null || !/^https?:$/.test(url.protocol)) {
-      return fault('must be an http or https URL, such as "http://127.0.0.1:9000/resize"');
-    }
+    if (url === null || !/^https?:$/.test(url.protocol))
+      return fault(`must be ${SERVICE_URL.takes}`);
     if (url.username !== "" || url.password !== "") {
       return fault('must hold no user and password: give headers = { Authorization = "…" }');
     }
@@ -79,11 +87,11 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /** Headers by lower-case name. Never quoted in a fault: a value may be a secret. */
-export const requestHeaders: ValueKind<Readonly<Record<string, string>>> = {
-  form: "text",
-  hint: "TABLE",
+export const REQUEST_HEADERS: Rule<Readonly<Record<string, string>>> = {
+  ...TEXT_TABLE,
+  takes: 'a table of texts, such as { Authorization = "…" }',
   parse(raw) {
-    if (!isTable(raw)) return fault('must be a table of texts, such as { Authorization = "…" }');
+    if (!isTable(raw)) return fault(`must be ${REQUEST_HEADERS.takes}`);
     const headers = new Map<string, string>();
     for (const [given, value] of Object.entries(raw)) {
       const name = given.toLowerCase();
@@ -100,14 +108,13 @@ export const requestHeaders: ValueKind<Readonly<Record<string, string>>> = {
 };
 
 /** A function of the program that embeds the daemon. */
-export const taskFunction: ValueKind<TaskFunction> = {
-  form: "text",
+export const TASK_FUNCTION: Rule<TaskFunction> = rule({
+  takes: "a function: async (task, { signal }) => …",
   hint: "FUNCTION",
-  parse: (raw) =>
-    isFunction(raw)
-      ? { kind: "value", value: raw }
-      : fault("must be a function: async (task, { signal }) => …"),
-};
+  schema: {},
+  isSecret: true,
+  read: (raw) => (isFunction(raw) ? raw : null),
+});
 
 // What a function takes and gives cannot be told from outside: its runner takes whatever comes.
 function isFunction(value: unknown): value is TaskFunction {
@@ -115,12 +122,16 @@ function isFunction(value: unknown): value is TaskFunction {
 }
 
 /** How long a lease holds: shorter ones run out between two heartbeats, longer ones keep a dead worker's tasks. */
-export const leaseDuration: ValueKind<number> = {
-  ...duration,
-  parse(raw, folder) {
-    const parsed = duration.parse(raw, folder);
-    if (parsed.kind === "fault") return parsed;
-    const isFine = parsed.value >= LEASE_MS_MIN && parsed.value <= LEASE_MS_MAX;
-    return isFine ? parsed : fault("must be a time from 1s to 1h");
+export const LEASE_DURATION: Rule<number> = rule({
+  ...DURATION,
+  takes: "a time from 1s to 1h",
+  read(raw) {
+    const parsed = DURATION.parse(raw);
+    if (parsed.kind === "fault") return null;
+    return parsed.value >= LEASE_MS_MIN && parsed.value <= LEASE_MS_MAX ? parsed.value : null;
   },
-};
+  mistake(raw) {
+    const parsed = DURATION.parse(raw);
+    return parsed.kind === "fault" ? parsed.reason : null;
+  },
+});

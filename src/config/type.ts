@@ -1,20 +1,22 @@
 import type { CommandLine } from "../domain/command-line.ts";
+import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task-function.ts";
 import { isTypeName, TYPE_NAME_RULE } from "../domain/worker.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart } from "./file.ts";
 import type { FileTable } from "./file.ts";
 import { takeValue } from "./layer.ts";
 import type { Findings, Given } from "./layer.ts";
+import { nearestName } from "./nearest-name.ts";
+import { PATH } from "./setting-rule.ts";
+import type { SettingRule } from "./setting-rule.ts";
 import {
-  commandLine,
-  environment,
-  leaseDuration,
-  requestHeaders,
-  serviceUrl,
-  taskFunction,
+  COMMAND_LINE,
+  ENVIRONMENT,
+  LEASE_DURATION,
+  REQUEST_HEADERS,
+  SERVICE_URL,
+  TASK_FUNCTION,
 } from "./type-value.ts";
-import { duration, integerBetween, nearestName, path, quote } from "./value.ts";
-import type { ValueKind } from "./value.ts";
 
 /** How tasks of one type are run. */
 export type TypeConfig =
@@ -168,19 +170,19 @@ function parseType(entry: TypeEntry): TypeConfig | null {
       return Object.freeze({
         ...{ kind, ...limits },
         // Without one it is no http type; what stands in for a faulty one is never asked.
-        url: takeField(entry, { key: "url", kind: serviceUrl, default: "http://localhost/" }),
-        headers: takeField(entry, { key: "headers", kind: requestHeaders, default: {} }),
+        url: takeField(entry, { key: "url", rule: SERVICE_URL, default: "http://localhost/" }),
+        headers: takeField(entry, { key: "headers", rule: REQUEST_HEADERS, default: {} }),
       });
     case "worker":
       return Object.freeze({
         ...{ kind, ...limits },
-        leaseMs: takeField(entry, { key: "lease", kind: leaseDuration, default: "30s" }),
+        leaseMs: takeField(entry, { key: "lease", rule: LEASE_DURATION, default: "30s" }),
       });
     case "function":
       return Object.freeze({
         ...{ kind, ...limits },
         // Without one it is no function type; what stands in for a faulty one is never called.
-        run: takeField(entry, { key: "run", kind: taskFunction, default: () => null }),
+        run: takeField(entry, { key: "run", rule: TASK_FUNCTION, default: () => null }),
       });
   }
 }
@@ -188,9 +190,9 @@ function parseType(entry: TypeEntry): TypeConfig | null {
 function takeCommand(entry: TypeEntry): Pick<CommandTypeConfig, "command" | "env" | "cwd"> {
   return {
     // No type runs by this default: without a command it is no command type. It stands in for a fault.
-    command: takeField(entry, { key: "command", kind: commandLine, default: ["false"] }),
-    env: takeField(entry, { key: "env", kind: environment, default: {} }),
-    cwd: takeField(entry, { key: "cwd", kind: path, default: "." }),
+    command: takeField(entry, { key: "command", rule: COMMAND_LINE, default: ["false"] }),
+    env: takeField(entry, { key: "env", rule: ENVIRONMENT, default: {} }),
+    cwd: takeField(entry, { key: "cwd", rule: PATH, default: "." }),
   };
 }
 
@@ -248,23 +250,23 @@ function reportMisplacedKeys(entry: TypeEntry, kind: TypeKind | null): void {
 function takeLimits(entry: TypeEntry, concurrency: number): TypeLimits {
   return {
     name: entry.name,
-    timeoutMs: takeField(entry, { key: "timeout", kind: duration, default: "10m" }),
+    timeoutMs: takeField(entry, { key: "timeout", rule: DURATION, default: "10m" }),
     concurrency: takeField(entry, {
       key: "concurrency",
-      kind: integerBetween(1, 10_000),
+      rule: integerBetween(1, 10_000),
       default: concurrency,
     }),
-    retries: takeField(entry, { key: "retries", kind: integerBetween(0, 100), default: 0 }),
+    retries: takeField(entry, { key: "retries", rule: integerBetween(0, 100), default: 0 }),
   };
 }
 
 function takeField<T>(
   entry: TypeEntry,
-  field: { readonly key: string; readonly kind: ValueKind<T>; readonly default: unknown },
+  field: { readonly key: string; readonly rule: SettingRule<T>; readonly default: unknown },
 ): T {
   const { source, folder, findings } = entry;
   const raw = entry.table[field.key];
-  return takeValue(field.kind, {
+  return takeValue(field.rule, {
     key: `${entry.key}.${field.key}`,
     given: raw === undefined ? undefined : { raw, source, folder },
     fallback: { raw: field.default, source: "default", folder },
