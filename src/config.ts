@@ -7,13 +7,12 @@ import type { ConfigProblem, Findings, Given, Layer } from "./config/layer.ts";
 import { parseMarketplaces } from "./config/marketplace.ts";
 import type { Marketplace } from "./config/marketplace.ts";
 import { isLoopbackHost } from "./config/network.ts";
-import { SETTINGS } from "./config/setting.ts";
-import type { Setting } from "./config/setting.ts";
+import { CONFIG_FILE, readSettings, SETTINGS } from "./config/setting.ts";
+import type { Setting, SettingValues } from "./config/setting.ts";
 import { parseTypes } from "./config/type.ts";
 import type { TypeConfig } from "./config/type.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList } from "./domain/allow-list.ts";
 import type { AllowList } from "./domain/allow-list.ts";
-import type { AccountLimits } from "./domain/quota.ts";
 
 export type { ConfigProblem } from "./config/layer.ts";
 export type { Marketplace } from "./config/marketplace.ts";
@@ -24,31 +23,17 @@ export type { CommandTypeConfig, EchoTypeConfig, TypeConfig } from "./config/typ
 export { nearestName } from "./config/nearest-name.ts";
 
 /** Everything that an operator decides, checked and frozen. What each value means: config/setting.ts. */
-export interface Config {
+export interface Config extends Omit<SettingValues, "tls" | "webhooks" | "log"> {
   /** Absolute path of the configuration file; null where there is none. */
   readonly file: string | null;
-  /** Absolute path. */
-  readonly database: string;
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
-  readonly readyFile: string | null;
-  readonly dashboard: boolean;
-  /** Scheme, host and port at which browsers reach the dashboard; null: the address listened on. */
-  readonly publicUrl: string | null;
-  readonly insecureHttp: boolean;
-  /** CIDR blocks and single addresses, as written. */
-  readonly trustedProxies: readonly string[];
   /** Absolute paths of the certificate chain and its key; null: no HTTPS of its own. */
   readonly tls: TlsFiles | null;
-  readonly webhooks: WebhookConfig;
-  readonly retentionDays: number;
+  readonly webhooks: SettingValues["webhooks"] & { readonly allowList: AllowList };
   readonly retentionMs: number;
-  readonly limits: LimitConfig;
   /** By name. Never empty. */
   readonly types: ReadonlyMap<string, TypeConfig>;
   readonly marketplaces: readonly Marketplace[];
-  readonly log: LogConfig;
+  readonly log: Omit<SettingValues["log"], "format"> & { readonly format: "json" | "text" };
   /**
    * Where each value comes from, by key: `flag --port`, `environment POSTBACKD_PORT`,
    * `file /etc/postbackd.toml` or `default`.
@@ -61,48 +46,6 @@ export interface Config {
 export interface TlsFiles {
   readonly cert: string;
   readonly key: string;
-}
-
-export interface WebhookConfig {
-  readonly timeoutMs: number;
-  /** One wait per retry, counted from the failure; empty is no retries. */
-  readonly retryAfterMs: readonly number[];
-  readonly maxInFlight: number;
-  readonly maxInFlightPerHost: number;
-  /** Who resolves webhook hosts, as `address` or `address:port`; empty: the system's servers. */
-  readonly dnsServers: readonly string[];
-  /** As written. */
-  readonly allow: readonly string[];
-  readonly allowList: AllowList;
-}
-
-export interface LimitConfig {
-  readonly bodyBytes: number;
-  readonly tasksPerPost: number;
-  readonly resultBytes: number;
-  /** Days that a task may wait in the queue while the daemon runs. */
-  readonly queueDays: number;
-  /** Operations that may wait for the store's writer. */
-  readonly writeBacklog: number;
-  /** Of each account that has none of its own. */
-  readonly account: AccountLimits;
-  /** Per client address; 0 is no limit, as in the next. */
-  readonly failedAuthenticationsPerMinute: number;
-  /** Per client address. */
-  readonly accessRequestsPerHour: number;
-  readonly connections: number;
-  readonly headerTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  readonly sendTimeoutMs: number;
-  /** Below this much free space nothing new is taken in; 0 is no limit. */
-  readonly diskFreeBytes: number;
-  /** From this much data on nothing new is taken in; 0 is no limit. */
-  readonly databaseBytes: number;
-}
-
-export interface LogConfig {
-  readonly level: "debug" | "info" | "warn" | "error" | "silent";
-  readonly format: "json" | "text";
 }
 
 /** What {@link loadConfig} reads. It looks at nothing else. */
@@ -142,7 +85,8 @@ export function loadConfig(input: ConfigInput): ConfigVerdict {
   const place = { cwd: input.cwd, findings };
   const layers = [flagLayer(input.flags, place), envLayer(input.env, place)];
   const file = findFile(layers, { input, findings });
-  const config = readSettings([...layers, file.layer], { input, file, findings });
+  const read = settingReader([...layers, file.layer], { input, findings });
+  const config = toConfig(readSettings(read), { input, file, findings });
   checkPlainHttp(config, findings);
   const { problems } = findings;
   return problems.length > 0
@@ -164,23 +108,21 @@ function findFile(
   if (input.table !== undefined) {
     return readConfigTable(input.table, { folder: input.cwd, findings });
   }
-  const path = settingReader(layers, { input, findings })(SETTINGS.config);
+  const path = settingReader(layers, { input, findings })(CONFIG_FILE);
   return readConfigFile(
     {
       path: path ?? resolve(input.cwd, DEFAULT_FILE),
-      source: findings.sources.get(SETTINGS.config.key) ?? "default",
+      source: findings.sources.get(CONFIG_FILE.key) ?? "default",
       mustExist: path !== null,
     },
     { readFile: input.readFile, findings },
   );
 }
 
-type SettingReader = <T>(setting: Setting<T>) => T;
-
 function settingReader(
   layers: readonly Layer[],
   { input, findings }: { readonly input: ConfigInput; readonly findings: Findings },
-): SettingReader {
+): <T>(setting: Setting<T>) => T {
   return (setting) =>
     takeValue(setting.rule, {
       key: setting.key,
@@ -194,71 +136,35 @@ function firstGiven(layers: readonly Layer[], key: string): Given | undefined {
   return layers.find((layer) => layer.has(key))?.get(key);
 }
 
-function readSettings(
-  layers: readonly Layer[],
+function toConfig(
+  values: SettingValues,
   from: { readonly input: ConfigInput; readonly file: ConfigFile; readonly findings: Findings },
 ): Config {
   const { input, file, findings } = from;
-  const read = settingReader(layers, from);
-  const retentionDays = read(SETTINGS.retentionDays);
+  const { webhooks, log } = values;
   return Object.freeze({
+    ...values,
     file: file.path,
-    database: read(SETTINGS.database),
-    host: read(SETTINGS.host),
-    port: read(SETTINGS.port),
-    readyFile: read(SETTINGS.readyFile),
-    dashboard: read(SETTINGS.dashboard),
-    publicUrl: read(SETTINGS.publicUrl),
-    insecureHttp: read(SETTINGS.insecureHttp),
-    trustedProxies: read(SETTINGS.trustedProxies),
-    tls: readTls(read, findings),
-    webhooks: readWebhooks(read, findings),
-    retentionDays,
-    retentionMs: retentionDays * 86_400_000,
-    limits: readLimits(read),
+    tls: toTls(values.tls, findings),
+    webhooks: Object.freeze({ ...webhooks, allowList: toAllowList(webhooks.allow, findings) }),
+    retentionMs: values.retentionDays * 86_400_000,
     types: parseTypes(file.types, findings),
     marketplaces: parseMarketplaces(file.marketplaces, findings),
-    log: Object.freeze({
-      level: read(SETTINGS.logLevel),
-      format: logFormat(read(SETTINGS.logFormat), input),
-    }),
+    log: Object.freeze({ ...log, format: logFormat(log.format, input) }),
     sources: findings.sources,
     values: findings.values,
   });
 }
 
-function readLimits(read: SettingReader): LimitConfig {
-  return Object.freeze({
-    bodyBytes: read(SETTINGS.limitsBody),
-    tasksPerPost: read(SETTINGS.limitsTasksPerPost),
-    resultBytes: read(SETTINGS.limitsResult),
-    queueDays: read(SETTINGS.limitsQueueDays),
-    writeBacklog: read(SETTINGS.limitsWriteBacklog),
-    account: Object.freeze({
-      bytes: read(SETTINGS.limitsAccountBytes),
-      openTasks: read(SETTINGS.limitsAccountOpenTasks),
-      requestsPerMinute: read(SETTINGS.limitsRequestsPerMinute),
-      tasksPerMinute: read(SETTINGS.limitsAccountTasksPerMinute),
-    }),
-    failedAuthenticationsPerMinute: read(SETTINGS.limitsFailedAuthentications),
-    accessRequestsPerHour: read(SETTINGS.limitsAccessRequests),
-    connections: read(SETTINGS.limitsConnections),
-    headerTimeoutMs: read(SETTINGS.limitsHeaderTimeout),
-    requestTimeoutMs: read(SETTINGS.limitsRequestTimeout),
-    sendTimeoutMs: read(SETTINGS.limitsSendTimeout),
-    diskFreeBytes: read(SETTINGS.limitsDiskFree),
-    databaseBytes: read(SETTINGS.limitsDatabaseSize),
-  });
-}
-
 // Half a pair is a mistake that would serve plain HTTP where HTTPS was meant.
-function readTls(read: SettingReader, { problems, sources }: Findings): TlsFiles | null {
-  const cert = read(SETTINGS.tlsCert);
-  const key = read(SETTINGS.tlsKey);
+function toTls(
+  { cert, key }: SettingValues["tls"],
+  { problems, sources }: Findings,
+): TlsFiles | null {
   if (cert !== null && key !== null) return Object.freeze({ cert, key });
   if (cert === null && key === null) return null;
   const [given, missing] =
-    cert === null ? [SETTINGS.tlsKey, SETTINGS.tlsCert] : [SETTINGS.tlsCert, SETTINGS.tlsKey];
+    cert === null ? [SETTINGS.tls.key, SETTINGS.tls.cert] : [SETTINGS.tls.cert, SETTINGS.tls.key];
   problems.push({
     key: given.key,
     source: sources.get(given.key) ?? "default",
@@ -267,23 +173,10 @@ function readTls(read: SettingReader, { problems, sources }: Findings): TlsFiles
   return null;
 }
 
-function readWebhooks(read: SettingReader, findings: Findings): WebhookConfig {
-  const allow = read(SETTINGS.webhooksAllow);
-  return Object.freeze({
-    timeoutMs: read(SETTINGS.webhooksTimeout),
-    retryAfterMs: read(SETTINGS.webhooksRetryAfter),
-    maxInFlight: read(SETTINGS.webhooksMaxInFlight),
-    maxInFlightPerHost: read(SETTINGS.webhooksMaxInFlightPerHost),
-    dnsServers: read(SETTINGS.webhooksDnsServers),
-    allow,
-    allowList: readAllowList(allow, findings),
-  });
-}
-
-function readAllowList(allow: readonly string[], findings: Findings): AllowList {
+function toAllowList(allow: readonly string[], findings: Findings): AllowList {
   const verdict = parseAllowList(allow);
   if (verdict.kind === "allow-list") return verdict.list;
-  const { key } = SETTINGS.webhooksAllow;
+  const { key } = SETTINGS.webhooks.allow;
   const source = findings.sources.get(key) ?? "default";
   for (const { entry, reason } of verdict.problems) {
     findings.problems.push({ key, source, message: `${key}: '${entry}' ${reason}` });
@@ -303,9 +196,9 @@ function logFormat(
 function checkPlainHttp(config: Config, { problems, sources }: Findings): void {
   if (isLoopbackHost(config.host) || config.insecureHttp) return;
   if (config.trustedProxies.length > 0 || config.tls !== null) return;
-  const { config: file, host, insecureHttp, trustedProxies, tlsCert, tlsKey } = SETTINGS;
+  const { host, insecureHttp, trustedProxies, tls } = SETTINGS;
   // Where one of these was faulty its default stands in, and what the operator meant is not known.
-  const decisive = [file, insecureHttp, trustedProxies, tlsCert, tlsKey];
+  const decisive = [CONFIG_FILE, insecureHttp, trustedProxies, tls.cert, tls.key];
   const keys: readonly string[] = decisive.map(({ key }) => key);
   if (problems.some(({ key }) => keys.includes(key))) return;
   problems.push({

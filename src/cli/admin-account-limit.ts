@@ -24,20 +24,13 @@ interface LimitRow {
   readonly setting: Setting<number>;
 }
 
-const ROWS: readonly LimitRow[] = [
-  { name: "bytes", flag: "bytes", setting: SETTINGS.limitsAccountBytes },
-  { name: "openTasks", flag: "open-tasks", setting: SETTINGS.limitsAccountOpenTasks },
-  {
-    name: "requestsPerMinute",
-    flag: "requests-per-minute",
-    setting: SETTINGS.limitsRequestsPerMinute,
-  },
-  {
-    name: "tasksPerMinute",
-    flag: "tasks-per-minute",
-    setting: SETTINGS.limitsAccountTasksPerMinute,
-  },
-];
+const ROWS: readonly LimitRow[] = (
+  ["bytes", "openTasks", "requestsPerMinute", "tasksPerMinute"] as const
+).map((name) => ({
+  name,
+  flag: name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+  setting: SETTINGS.limits.account[name],
+}));
 
 const DEFAULT = "default";
 

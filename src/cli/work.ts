@@ -49,7 +49,7 @@ function announce({ url, types, concurrency }: WorkerPlan): void {
 
 /** A worker cannot know the daemon's own limit. */
 function defaultResultBytes(): number {
-  const { rule, default: standard } = SETTINGS.limitsResult;
+  const { rule, default: standard } = SETTINGS.limits.resultBytes;
   const parsed = rule.parse(standard, "");
   if (parsed.kind === "value") return parsed.value;
   throw new Error(`the default of limits.result ${parsed.reason}`);

@@ -37,17 +37,19 @@ export interface Setting<T = unknown> {
 /** A default, written as in the file. */
 export type SettingDefault = string | number | boolean | readonly string[] | null;
 
+/** Where the file is. */
+export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
+  flag: "config",
+  inFile: false,
+  default: null,
+  description: "Configuration file; ./postbackd.toml where there is one",
+});
+
 /**
- * Every setting. The one source of keys, flags, variables, defaults and help lines; `[types.NAME]`
- * and `[[marketplaces]]` are tables of their own, in the file only.
+ * Every other setting, where its value stands in {@link SettingValues}: units last. The one source of keys, flags,
+ * variables, defaults and help lines; `[types.NAME]` and `[[marketplaces]]` are tables of their own, in the file only.
  */
 export const SETTINGS = {
-  config: setting("config", PATH, {
-    flag: "config",
-    inFile: false,
-    default: null,
-    description: "Configuration file; ./postbackd.toml where there is one",
-  }),
   database: setting("database", PATH, {
     flag: "db",
     default: "./postbackd.db",
@@ -78,16 +80,18 @@ export const SETTINGS = {
     default: [],
     description: "Network of a proxy that does HTTPS and may name the client",
   }),
-  tlsCert: setting("tls_cert", PATH, {
-    flag: "tls-cert",
-    default: null,
-    description: "Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP",
-  }),
-  tlsKey: setting("tls_key", PATH, {
-    flag: "tls-key",
-    default: null,
-    description: "Private key (PEM) of the certificate",
-  }),
+  tls: {
+    cert: setting("tls_cert", PATH, {
+      flag: "tls-cert",
+      default: null,
+      description: "Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP",
+    }),
+    key: setting("tls_key", PATH, {
+      flag: "tls-key",
+      default: null,
+      description: "Private key (PEM) of the certificate",
+    }),
+  },
   dashboard: setting("dashboard", TRUTH, {
     offFlag: { name: "no-dashboard", description: "Serve no dashboard" },
     default: true,
@@ -98,123 +102,174 @@ export const SETTINGS = {
     default: null,
     description: "URL of the dashboard, where it is not the address listened on",
   }),
-  webhooksTimeout: setting("webhooks.timeout", DURATION, {
-    default: "10s",
-    description: "Time for one delivery attempt, name resolution included",
-  }),
-  webhooksRetryAfter: setting("webhooks.retry_after", listOf(DURATION), {
-    default: ["1m", "5m", "15m"],
-    description: "Wait before each retry, counted from the failure",
-  }),
-  webhooksMaxInFlight: setting("webhooks.max_in_flight", integerBetween(16, 10_000), {
-    default: 512,
-    description: "Delivery attempts at once, in all",
-  }),
-  webhooksMaxInFlightPerHost: setting(
-    "webhooks.max_in_flight_per_host",
-    integerBetween(1, 10_000),
-    { default: 32, description: "Delivery attempts at once to one host" },
-  ),
-  webhooksAllow: setting("webhooks.allow", listOf(PLAIN_TEXT), {
-    flag: "allow-target",
-    default: [],
-    description: "Webhook target that need not be public: CIDR, address or host, [:port]",
-  }),
-  webhooksDnsServers: setting("webhooks.dns_servers", listOf(NAME_SERVER), {
-    flag: "dns-server",
-    default: [],
-    description: "Name server for webhook hosts; the system's unless given",
-  }),
+  webhooks: {
+    timeoutMs: setting("webhooks.timeout", DURATION, {
+      default: "10s",
+      description: "Time for one delivery attempt, name resolution included",
+    }),
+    retryAfterMs: setting("webhooks.retry_after", listOf(DURATION), {
+      default: ["1m", "5m", "15m"],
+      description: "Wait before each retry, counted from the failure",
+    }),
+    maxInFlight: setting("webhooks.max_in_flight", integerBetween(16, 10_000), {
+      default: 512,
+      description: "Delivery attempts at once, in all",
+    }),
+    maxInFlightPerHost: setting("webhooks.max_in_flight_per_host", integerBetween(1, 10_000), {
+      default: 32,
+      description: "Delivery attempts at once to one host",
+    }),
+    allow: setting("webhooks.allow", listOf(PLAIN_TEXT), {
+      flag: "allow-target",
+      default: [],
+      description: "Webhook target that need not be public: CIDR, address or host, [:port]",
+    }),
+    dnsServers: setting("webhooks.dns_servers", listOf(NAME_SERVER), {
+      flag: "dns-server",
+      default: [],
+      description: "Name server for webhook hosts; the system's unless given",
+    }),
+  },
   retentionDays: setting("retention_days", integerBetween(1, 36_500), {
     default: 30,
     description: "Days that a finished task is kept",
   }),
-  limitsBody: setting("limits.body", sizeBetween(1024, 256 * 1024 ** 2), {
-    default: "1MiB",
-    description: "Largest request body",
-  }),
-  limitsTasksPerPost: setting("limits.tasks_per_post", integerBetween(1, 1_000), {
-    default: 100,
-    description: "Most tasks in one task_post",
-  }),
-  limitsResult: setting("limits.result", sizeBetween(1024, 256 * 1024 ** 2), {
-    default: "4MiB",
-    description: "Largest result of a task",
-  }),
-  limitsQueueDays: setting("limits.queue_days", integerBetween(1, 36_500), {
-    default: 30,
-    description: "Days that a task may wait to be started while the daemon runs; then it fails",
-  }),
-  limitsWriteBacklog: setting("limits.write_backlog", integerBetween(256, 1_000_000), {
-    default: 10_000,
-    description: "Writes that may wait for the disk; beyond it new tasks are answered 50300",
-  }),
-  limitsRequestsPerMinute: setting("limits.requests_per_minute", integerBetween(0, 1_000_000), {
-    default: 0,
-    description: "Requests of one account in a minute; 0 is no limit",
-  }),
-  limitsAccountBytes: setting("limits.account.bytes", sizeBetween(0, 2 ** 50), {
-    default: "10GiB",
-    description: "Data of one account from which its posts are refused; 0 is no limit",
-  }),
-  limitsAccountOpenTasks: setting("limits.account.open_tasks", integerBetween(0, 1_000_000_000), {
-    default: 1_000_000,
-    description: "Tasks of one account that wait or run at once; 0 is no limit",
-  }),
-  limitsAccountTasksPerMinute: setting(
-    "limits.account.tasks_per_minute",
-    integerBetween(0, 1_000_000_000),
-    { default: 0, description: "Tasks that one account posts in a minute; 0 is no limit" },
-  ),
-  limitsFailedAuthentications: setting(
-    "limits.failed_authentications_per_minute",
-    integerBetween(0, 1_000_000),
-    {
-      default: 300,
-      description: "Refused credentials from one address in a minute; 0 is no limit",
+  limits: {
+    bodyBytes: setting("limits.body", sizeBetween(1024, 256 * 1024 ** 2), {
+      default: "1MiB",
+      description: "Largest request body",
+    }),
+    tasksPerPost: setting("limits.tasks_per_post", integerBetween(1, 1_000), {
+      default: 100,
+      description: "Most tasks in one task_post",
+    }),
+    resultBytes: setting("limits.result", sizeBetween(1024, 256 * 1024 ** 2), {
+      default: "4MiB",
+      description: "Largest result of a task",
+    }),
+    queueDays: setting("limits.queue_days", integerBetween(1, 36_500), {
+      default: 30,
+      description: "Days that a task may wait to be started while the daemon runs; then it fails",
+    }),
+    writeBacklog: setting("limits.write_backlog", integerBetween(256, 1_000_000), {
+      default: 10_000,
+      description: "Writes that may wait for the disk; beyond it new tasks are answered 50300",
+    }),
+    /** Of each account that has none of its own. */
+    account: {
+      requestsPerMinute: setting("limits.requests_per_minute", integerBetween(0, 1_000_000), {
+        default: 0,
+        description: "Requests of one account in a minute; 0 is no limit",
+      }),
+      bytes: setting("limits.account.bytes", sizeBetween(0, 2 ** 50), {
+        default: "10GiB",
+        description: "Data of one account from which its posts are refused; 0 is no limit",
+      }),
+      openTasks: setting("limits.account.open_tasks", integerBetween(0, 1_000_000_000), {
+        default: 1_000_000,
+        description: "Tasks of one account that wait or run at once; 0 is no limit",
+      }),
+      tasksPerMinute: setting("limits.account.tasks_per_minute", integerBetween(0, 1_000_000_000), {
+        default: 0,
+        description: "Tasks that one account posts in a minute; 0 is no limit",
+      }),
     },
-  ),
-  limitsAccessRequests: setting("limits.access_requests_per_hour", integerBetween(0, 1_000_000), {
-    default: 20,
-    description: "Access requests from one address in an hour; 0 is no limit",
-  }),
-  limitsConnections: setting("limits.connections", integerBetween(1, 65_535), {
-    default: 4096,
-    description: "Client connections at once",
-  }),
-  limitsHeaderTimeout: setting("limits.header_timeout", DURATION, {
-    default: "10s",
-    description: "Time for a request's headers to arrive",
-  }),
-  limitsRequestTimeout: setting("limits.request_timeout", DURATION, {
-    default: "30s",
-    description: "Time for a whole request to arrive, body included",
-  }),
-  limitsSendTimeout: setting("limits.send_timeout", DURATION, {
-    default: "30s",
-    description: "Time after which a client that reads nothing of an answer is cut off",
-  }),
-  limitsDiskFree: setting("limits.disk_free", sizeBetween(0, 2 ** 50), {
-    default: "128MiB",
-    description: "Free disk space below which nothing new is taken in; 0 is no limit",
-  }),
-  limitsDatabaseSize: setting("limits.database_size", sizeBetween(0, 2 ** 50), {
-    default: 0,
-    description:
-      "Size of the data in the database from which nothing new is taken in; 0 is no limit",
-  }),
-  logLevel: setting("log.level", oneOf(["debug", "info", "warn", "error", "silent"]), {
-    default: "info",
-    description: "Least severe log line that is written",
-  }),
-  logFormat: setting("log.format", oneOf(["auto", "json", "text"]), {
-    default: "auto",
-    description: "Form of the log; auto is text on a terminal and JSON lines elsewhere",
-  }),
+    failedAuthenticationsPerMinute: setting(
+      "limits.failed_authentications_per_minute",
+      integerBetween(0, 1_000_000),
+      {
+        default: 300,
+        description: "Refused credentials from one address in a minute; 0 is no limit",
+      },
+    ),
+    accessRequestsPerHour: setting(
+      "limits.access_requests_per_hour",
+      integerBetween(0, 1_000_000),
+      {
+        default: 20,
+        description: "Access requests from one address in an hour; 0 is no limit",
+      },
+    ),
+    connections: setting("limits.connections", integerBetween(1, 65_535), {
+      default: 4096,
+      description: "Client connections at once",
+    }),
+    headerTimeoutMs: setting("limits.header_timeout", DURATION, {
+      default: "10s",
+      description: "Time for a request's headers to arrive",
+    }),
+    requestTimeoutMs: setting("limits.request_timeout", DURATION, {
+      default: "30s",
+      description: "Time for a whole request to arrive, body included",
+    }),
+    sendTimeoutMs: setting("limits.send_timeout", DURATION, {
+      default: "30s",
+      description: "Time after which a client that reads nothing of an answer is cut off",
+    }),
+    diskFreeBytes: setting("limits.disk_free", sizeBetween(0, 2 ** 50), {
+      default: "128MiB",
+      description: "Free disk space below which nothing new is taken in; 0 is no limit",
+    }),
+    databaseBytes: setting("limits.database_size", sizeBetween(0, 2 ** 50), {
+      default: 0,
+      description:
+        "Size of the data in the database from which nothing new is taken in; 0 is no limit",
+    }),
+  },
+  log: {
+    level: setting("log.level", oneOf(["debug", "info", "warn", "error", "silent"]), {
+      default: "info",
+      description: "Least severe log line that is written",
+    }),
+    format: setting("log.format", oneOf(["auto", "json", "text"]), {
+      default: "auto",
+      description: "Form of the log; auto is text on a terminal and JSON lines elsewhere",
+    }),
+  },
 } as const;
 
-/** {@link SETTINGS} in the order of its rows, for help texts, checks and documents. */
-export const SETTING_LIST: readonly Setting[] = Object.freeze(Object.values(SETTINGS));
+interface SettingTable {
+  readonly [name: string]: Setting | SettingTable;
+}
+
+type ValuesOf<Table> = {
+  readonly [Name in keyof Table]: Table[Name] extends Setting<infer T> ? T : ValuesOf<Table[Name]>;
+};
+
+/** The values of all settings, as their rules make them. */
+export type SettingValues = ValuesOf<typeof SETTINGS>;
+
+/** Takes the value of every setting. */
+export function readSettings(read: (setting: Setting) => unknown): SettingValues {
+  // Each name has been given what its own setting's rule made.
+  return readTable(SETTINGS, read) as SettingValues;
+}
+
+function readTable(table: SettingTable, read: (setting: Setting) => unknown): unknown {
+  const entries = Object.entries(table);
+  return Object.freeze(
+    Object.fromEntries(
+      entries.map(([name, entry]) => [
+        name,
+        isSetting(entry) ? read(entry) : readTable(entry, read),
+      ]),
+    ),
+  );
+}
+
+function isSetting(entry: Setting | SettingTable): entry is Setting {
+  return "rule" in entry;
+}
+
+function settingsOf(table: SettingTable): readonly Setting[] {
+  return Object.values(table).flatMap((entry) => (isSetting(entry) ? entry : settingsOf(entry)));
+}
+
+/** All of them in the order of their rows, for help texts, checks and documents. */
+export const SETTING_LIST: readonly Setting[] = Object.freeze([
+  CONFIG_FILE,
+  ...settingsOf(SETTINGS),
+]);
 
 /** Sections of the file that hold settings: `webhooks`, `limits`, `limits.account`, `log`. */
 export const SETTING_SECTIONS: readonly string[] = Object.freeze([
