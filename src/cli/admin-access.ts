@@ -1,5 +1,3 @@
-import { defineCommand } from "citty";
-
 import type { AccessDecision, AccessRequest } from "../domain/access-request.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/access-request.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -10,10 +8,10 @@ import { defineAdminCommand, loginOf } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { isSet, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, shortText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin access";
 
@@ -28,23 +26,19 @@ const REQUEST_ARG = {
 } as const;
 
 const list = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} list`,
-    description: "List the access requests that wait for a decision, oldest first",
-    example: `${NAME} list --all`,
-    notes: "Long texts are cut in the table; --json shows them whole.",
-  }),
+  name: `${NAME} list`,
+  description: "List the access requests that wait for a decision, oldest first",
+  example: `${NAME} list --all`,
+  notes: "Long texts are cut in the table; --json shows them whole.",
   args: { all: { type: "boolean", description: "List those that were decided too" } },
   plan: (args) => listRequests(isSet(args, "all") ? "all" : "pending"),
 });
 
 const approve = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} approve`,
-    description: "Make an account for who asked, with its first API key and its webhook secret",
-    example: `${NAME} approve 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6 --login alice`,
-    notes: "Nothing is sent: hand over the key and the secret yourself.",
-  }),
+  name: `${NAME} approve`,
+  description: "Make an account for who asked, with its first API key and its webhook secret",
+  example: `${NAME} approve 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6 --login alice`,
+  notes: "Nothing is sent: hand over the key and the secret yourself.",
   args: {
     ...REQUEST_ARG,
     login: {
@@ -60,25 +54,21 @@ const approve = defineAdminCommand({
 });
 
 const deny = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} deny`,
-    description: "Decide that no account is made",
-    example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-    notes: "Nothing is sent to who asked.",
-  }),
+  name: `${NAME} deny`,
+  description: "Decide that no account is made",
+  example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  notes: "Nothing is sent to who asked.",
   args: REQUEST_ARG,
   plan: (args) => denyRequest(requestIdOf(args)),
 });
 
 /** `postbackd admin access …`. */
-export const accessCommand = defineCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "List, approve and deny requests for access",
-    example: `${NAME} list`,
-  }),
+export const accessCommand: Command = {
+  name: NAME,
+  description: "List, approve and deny requests for access",
+  example: `${NAME} list`,
   subCommands: { list, approve, deny },
-});
+};
 
 function requestIdOf(args: Arguments): string {
   return textOf(args, "request_id") ?? "";

@@ -3,21 +3,18 @@ import type { AdminStep } from "./admin-command.ts";
 import { bySteps, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { isSet } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin account";
 
 /** `postbackd admin account erase`. */
 export const eraseCommand = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} erase`,
-    description: "Erase a disabled account with all that is its own, for good",
-    example: `${NAME} erase alice --yes`,
-    notes:
-      "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and the request that it\n" +
-      "was approved by. The numbers of all accounts together keep what it did. Safe to repeat when it was\n" +
-      "interrupted. Copies of the database are not touched.",
-  }),
+  name: `${NAME} erase`,
+  description: "Erase a disabled account with all that is its own, for good",
+  example: `${NAME} erase alice --yes`,
+  notes:
+    "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and the request that it\n" +
+    "was approved by. The numbers of all accounts together keep what it did. Safe to repeat when it was\n" +
+    "interrupted. Copies of the database are not touched.",
   args: {
     ...LOGIN_ARG,
     yes: { type: "boolean", description: "Do it; without, say how much there is" },

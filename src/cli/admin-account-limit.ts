@@ -13,7 +13,6 @@ import type { Arguments } from "./arguments.ts";
 import { UsageError } from "./failure.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin account limit";
 
@@ -47,13 +46,11 @@ const FLAGS = Object.fromEntries(
 
 /** `postbackd admin account limit`. */
 export const limit = defineAdminCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Show what an account may take up and has, and change it",
-    example: `${NAME} alice --bytes 2GiB`,
-    notes:
-      "Counts from the account's next request on. 'default' takes one back: then what the configuration says counts.",
-  }),
+  name: NAME,
+  description: "Show what an account may take up and has, and change it",
+  example: `${NAME} alice --bytes 2GiB`,
+  notes:
+    "Counts from the account's next request on. 'default' takes one back: then what the configuration says counts.",
   args: { ...LOGIN_ARG, ...FLAGS },
   plan: (args) => limitAccount(loginOf(args), changesOf(args)),
 });

@@ -1,5 +1,3 @@
-import { defineCommand } from "citty";
-
 import { mintAccount } from "../domain/account.ts";
 import type { Account, MintedAccount } from "../domain/account.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -11,68 +9,58 @@ import { limit } from "./admin-account-limit.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin account";
 
 const create = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} create`,
-    description: "Make an account with its first API key and its webhook secret",
-    example: `${NAME} create alice`,
-  }),
+  name: `${NAME} create`,
+  description: "Make an account with its first API key and its webhook secret",
+  example: `${NAME} create alice`,
   args: LOGIN_ARG,
   mayCreate: true,
   plan: (args) => createAccount(loginOf(args)),
 });
 
 const list = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} list`,
-    description: "List all accounts",
-    example: `${NAME} list --json`,
-  }),
+  name: `${NAME} list`,
+  description: "List all accounts",
+  example: `${NAME} list --json`,
   args: {},
   plan: () => listAccounts,
 });
 
 const disable = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} disable`,
-    description: "Refuse an account's requests, and hold its tasks and webhooks, from now on",
-    example: `${NAME} disable alice`,
-    notes:
-      "What runs is told to stop and waits as if it had not been started. A second time changes nothing.",
-  }),
+  name: `${NAME} disable`,
+  description: "Refuse an account's requests, and hold its tasks and webhooks, from now on",
+  example: `${NAME} disable alice`,
+  notes:
+    "What runs is told to stop and waits as if it had not been started. A second time changes nothing.",
   args: LOGIN_ARG,
   plan: (args) => disableAccount(loginOf(args), systemClock.now()),
 });
 
 const enable = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} enable`,
-    description: "Accept an account's requests again, and go on with what was held",
-    example: `${NAME} enable alice`,
-  }),
+  name: `${NAME} enable`,
+  description: "Accept an account's requests again, and go on with what was held",
+  example: `${NAME} enable alice`,
   args: LOGIN_ARG,
   plan: (args) => enableAccount(loginOf(args)),
 });
 
 /** `postbackd admin account …`. */
-export const accountCommand = defineCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Make, list, limit, disable, enable and erase accounts",
-    example: `${NAME} create alice`,
-  }),
+export const accountCommand: Command = {
+  name: NAME,
+  description: "Make, list, limit, disable, enable and erase accounts",
+  example: `${NAME} create alice`,
   subCommands: {
     ...{ create, list, limit, disable, enable },
     erase: async () => (await import("./admin-account-erase.ts")).eraseCommand,
   },
-});
+};
 
 /** An account to make now. */
 export function mintAccountNow(login: string): MintedAccount {

@@ -1,25 +1,23 @@
-import { defineCommand } from "citty";
-import type { ArgsDef, CommandDef } from "citty";
+import type { ArgsDef } from "citty";
 
 import type { Config } from "../config.ts";
 import { isLogin, LOGIN_RULE } from "../domain/account.ts";
 import { quote } from "../domain/rule.ts";
 import { StoreError } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
-import { readArguments, textOf } from "./arguments.ts";
+import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
-import type { ProgramMeta } from "./usage.ts";
 
 /** What a command does with the store, once its arguments are known to be right. The configuration is the one at hand. */
 export type AdminStep = (store: Store, config: Config) => Promise<Answer>;
 
 /** A command that does one thing to the database and says what came of it. */
-export interface AdminCommand {
-  readonly meta: ProgramMeta;
+export interface AdminCommand extends Omit<Command, "subCommands" | "run"> {
   readonly args: ArgsDef;
   /** Flags of settings that it takes beside `--db` and `--config`. */
   readonly settings?: readonly string[];
@@ -30,22 +28,21 @@ export interface AdminCommand {
 }
 
 /** Defines a command of `admin`, with the flags that all of them take. */
-export function defineAdminCommand(command: AdminCommand): CommandDef {
-  const { meta, args: own, settings: flags = [], mayCreate = false, plan } = command;
+export function defineAdminCommand(command: AdminCommand): Command {
+  const { args: own, settings: flags = [], mayCreate = false, plan, ...about } = command;
   const json = { type: "boolean", description: "Print one JSON document" } as const;
   const args: ArgsDef = { ...own, ...settingArgs(["db", "config", ...flags]), json };
-  return defineCommand({
-    meta,
+  return {
+    ...about,
     args,
-    async run({ rawArgs }) {
-      const given = readArguments(rawArgs, args);
+    async run(given) {
       const step = plan(given);
       // A flag of its own may have a setting's name: the --host of webhooks is not the one to listen on.
       const settings = new Map([...given].filter(([name]) => !Object.hasOwn(own, name)));
       const config = loadOfflineConfig(settings);
       printAnswer(given, await doWithStore(step, { config, mayCreate }));
     },
-  });
+  };
 }
 
 /** The positional argument that names an account. */

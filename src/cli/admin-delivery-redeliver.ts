@@ -19,7 +19,6 @@ import { integerOf, noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE = { min: 1, max: 1000, standard: 20 } as const;
@@ -30,16 +29,14 @@ const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
 /** `postbackd admin delivery redeliver`. */
 export const redeliverCommand = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} redeliver`,
-    description: "Send webhooks again: those of a task, or all that pass a filter",
-    example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
-    notes:
-      "A filter without --state and --outcome means what was given up or refused, not what was delivered;\n" +
-      "for that, say --state delivered. A task that is named is sent again however it ended. What is\n" +
-      "scheduled or in flight goes out anyway. Each delivery begins a fresh series of attempts; receivers\n" +
-      "tell what they had before by webhook-id.",
-  }),
+  name: `${NAME} redeliver`,
+  description: "Send webhooks again: those of a task, or all that pass a filter",
+  example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
+  notes:
+    "A filter without --state and --outcome means what was given up or refused, not what was delivered;\n" +
+    "for that, say --state delivered. A task that is named is sent again however it ended. What is\n" +
+    "scheduled or in flight goes out anyway. Each delivery begins a fresh series of attempts; receivers\n" +
+    "tell what they had before by webhook-id.",
   args: {
     task_id: {
       type: "positional",
@@ -64,12 +61,10 @@ export const redeliverCommand = defineAdminCommand({
 
 /** `postbackd admin delivery orders`. */
 export const ordersCommand = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} orders`,
-    description: "List the orders to send webhooks again, newest first, and how far they are",
-    example: `${NAME} orders --json`,
-    notes: "Orders are worked off side by side, each at its own rate, while the daemon runs.",
-  }),
+  name: `${NAME} orders`,
+  description: "List the orders to send webhooks again, newest first, and how far they are",
+  example: `${NAME} orders --json`,
+  notes: "Orders are worked off side by side, each at its own rate, while the daemon runs.",
   args: {},
   plan: () => listOrders,
 });
@@ -80,12 +75,10 @@ const CANCEL_ARGS = {
 
 /** `postbackd admin delivery cancel`. */
 export const cancelCommand = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} cancel`,
-    description: "End an order to send webhooks again",
-    example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-    notes: "What it has begun goes on.",
-  }),
+  name: `${NAME} cancel`,
+  description: "End an order to send webhooks again",
+  example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  notes: "What it has begun goes on.",
   args: CANCEL_ARGS,
   plan: (args) => cancelOrder(textOf(args, "order_id") ?? ""),
 });

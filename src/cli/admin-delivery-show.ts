@@ -26,7 +26,6 @@ import { KIND_ARG, kindOf, noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, quotedText } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin delivery show";
 
@@ -46,15 +45,13 @@ const args = {
 
 /** `postbackd admin delivery show`. */
 export const showCommand = defineAdminCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Say why a task's callback did not arrive, and what was sent and signed",
-    example: `${NAME} 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-    notes:
-      "Signatures are computed with the account's secrets of now: attempts from before 'secret rotate' or\n" +
-      `'secret finish' went out with those of then. With the secret in $SECRET, '${NAME} ID\n` +
-      '--kind postback --message | openssl dgst -sha256 -hmac "$SECRET"\' gives X-Signature.',
-  }),
+  name: NAME,
+  description: "Say why a task's callback did not arrive, and what was sent and signed",
+  example: `${NAME} 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  notes:
+    "Signatures are computed with the account's secrets of now: attempts from before 'secret rotate' or\n" +
+    `'secret finish' went out with those of then. With the secret in $SECRET, '${NAME} ID\n` +
+    '--kind postback --message | openssl dgst -sha256 -hmac "$SECRET"\' gives X-Signature.',
   args,
   plan(given) {
     const asked = { id: textOf(given, "task_id") ?? "", kind: kindOf(given) };

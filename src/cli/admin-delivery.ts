@@ -1,5 +1,3 @@
-import { defineCommand } from "citty";
-
 import { systemClock } from "../domain/clock.ts";
 import { timeOrNull } from "../domain/time.ts";
 import { parseUrlForm } from "../domain/url-form.ts";
@@ -8,23 +6,21 @@ import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { checkAccount, FILTER_ARGS, filterOf, integerOf } from "./delivery-filter.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin delivery";
 const LISTED_MAX = 1000;
 const LISTED = 50;
 
 const list = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} list`,
-    description: "List the webhooks of finished tasks, those tried last first",
-    example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
-    notes:
-      "Shows no paths and queries of URLs; 'delivery show TASK_ID' does, and says what happened.",
-  }),
+  name: `${NAME} list`,
+  description: "List the webhooks of finished tasks, those tried last first",
+  example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
+  notes:
+    "Shows no paths and queries of URLs; 'delivery show TASK_ID' does, and says what happened.",
   args: {
     ...FILTER_ARGS,
     task: { type: "string", valueHint: "TASK_ID", description: "Task that it belongs to" },
@@ -43,12 +39,10 @@ const list = defineAdminCommand({
 });
 
 /** `postbackd admin delivery …`. */
-export const deliveryCommand = defineCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Say what became of webhooks, and send them again",
-    example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  }),
+export const deliveryCommand: Command = {
+  name: NAME,
+  description: "Say what became of webhooks, and send them again",
+  example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
     list,
     show: async () => (await import("./admin-delivery-show.ts")).showCommand,
@@ -56,7 +50,7 @@ export const deliveryCommand = defineCommand({
     orders: async () => (await import("./admin-delivery-redeliver.ts")).ordersCommand,
     cancel: async () => (await import("./admin-delivery-redeliver.ts")).cancelCommand,
   },
-});
+};
 
 function queryOf(args: Arguments): DeliveryQuery {
   const limit = integerOf(args, "limit", { min: 1, max: LISTED_MAX, standard: LISTED });

@@ -1,5 +1,3 @@
-import { defineCommand } from "citty";
-
 import { systemClock } from "../domain/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import { ACTIVE_KEYS_MAX, isKeyLabel, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../domain/key.ts";
@@ -10,20 +8,18 @@ import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-comma
 import type { AdminStep } from "./admin-command.ts";
 import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin key";
 
 const create = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} create`,
-    description: "Make another API key for an account",
-    example: `${NAME} create alice --label ci`,
-    notes: `An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
-  }),
+  name: `${NAME} create`,
+  description: "Make another API key for an account",
+  example: `${NAME} create alice --label ci`,
+  notes: `An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
   args: {
     ...LOGIN_ARG,
     label: {
@@ -36,21 +32,17 @@ const create = defineAdminCommand({
 });
 
 const list = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} list`,
-    description: "List an account's keys, oldest first",
-    example: `${NAME} list alice`,
-  }),
+  name: `${NAME} list`,
+  description: "List an account's keys, oldest first",
+  example: `${NAME} list alice`,
   args: LOGIN_ARG,
   plan: (args) => listKeys(loginOf(args)),
 });
 
 const revoke = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} revoke`,
-    description: "Refuse a key from the next request on, for good",
-    example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
-  }),
+  name: `${NAME} revoke`,
+  description: "Refuse a key from the next request on, for good",
+  example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
   args: {
     key_id: { type: "positional", description: "Id of the key, from 'key list'" },
   },
@@ -58,14 +50,12 @@ const revoke = defineAdminCommand({
 });
 
 /** `postbackd admin key …`. */
-export const keyCommand = defineCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Make, list and revoke API keys",
-    example: `${NAME} create alice --label ci`,
-  }),
+export const keyCommand: Command = {
+  name: NAME,
+  description: "Make, list and revoke API keys",
+  example: `${NAME} create alice --label ci`,
   subCommands: { create, list, revoke },
-});
+};
 
 /** A new key as JSON shows it, whole. */
 export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): Answer["document"] {

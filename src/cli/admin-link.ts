@@ -7,20 +7,17 @@ import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { CommandFailure } from "./failure.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin link";
 
 /** `postbackd admin link`. */
 export const linkCommand = defineAdminCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Make a link that signs the operator in at the dashboard, once",
-    example: NAME,
-    notes:
-      "Whoever opens it first is the operator there for up to 12 hours. It leads to public_url where that is set, else\n" +
-      "to the running daemon.",
-  }),
+  name: NAME,
+  description: "Make a link that signs the operator in at the dashboard, once",
+  example: NAME,
+  notes:
+    "Whoever opens it first is the operator there for up to 12 hours. It leads to public_url where that is set, else\n" +
+    "to the running daemon.",
   args: {},
   settings: ["public-url"],
   mayCreate: true,

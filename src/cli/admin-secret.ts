@@ -1,59 +1,49 @@
-import { defineCommand } from "citty";
-
 import { newWebhookSecret } from "../domain/account.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { cellText } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin secret";
 
 const show = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} show`,
-    description: "Show what an account's webhooks are signed with",
-    example: `${NAME} show alice`,
-  }),
+  name: `${NAME} show`,
+  description: "Show what an account's webhooks are signed with",
+  example: `${NAME} show alice`,
   args: LOGIN_ARG,
   plan: (args) => showSecrets(loginOf(args)),
 });
 
 const rotate = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} rotate`,
-    description: "Begin to replace an account's webhook secret",
-    example: `${NAME} rotate alice`,
-    notes:
-      "Webhooks are signed with both secrets until 'finish': X-Signature with the current one,\n" +
-      "X-Signature-Next with the next one.",
-  }),
+  name: `${NAME} rotate`,
+  description: "Begin to replace an account's webhook secret",
+  example: `${NAME} rotate alice`,
+  notes:
+    "Webhooks are signed with both secrets until 'finish': X-Signature with the current one,\n" +
+    "X-Signature-Next with the next one.",
   args: LOGIN_ARG,
   plan: (args) => rotateSecret(loginOf(args)),
 });
 
 const finish = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} finish`,
-    description: "Sign with an account's next webhook secret only",
-    example: `${NAME} finish alice`,
-    notes: "The secret before it is forgotten. Do this once every receiver knows the next one.",
-  }),
+  name: `${NAME} finish`,
+  description: "Sign with an account's next webhook secret only",
+  example: `${NAME} finish alice`,
+  notes: "The secret before it is forgotten. Do this once every receiver knows the next one.",
   args: LOGIN_ARG,
   plan: (args) => finishRotation(loginOf(args)),
 });
 
 /** `postbackd admin secret …`. */
-export const secretCommand = defineCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Show and replace webhook secrets",
-    example: `${NAME} rotate alice`,
-  }),
+export const secretCommand: Command = {
+  name: NAME,
+  description: "Show and replace webhook secrets",
+  example: `${NAME} rotate alice`,
   subCommands: { show, rotate, finish },
-});
+};
 
 function showSecrets(login: string): AdminStep {
   return async (store) => secretsAnswer(login, await readSecrets(store, login));

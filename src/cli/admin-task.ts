@@ -1,5 +1,3 @@
-import { defineCommand } from "citty";
-
 import { isId } from "../domain/id.ts";
 import { isTag } from "../domain/task-post.ts";
 import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
@@ -8,22 +6,20 @@ import type { AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { isSet, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { programMeta } from "./usage.ts";
 
 const NAME = "postbackd admin task";
 const BULK_FLAGS = ["account", "type", "tag", "running", "dry-run"] as const;
 
 const cancel = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} cancel`,
-    description: "Cancel a task, or all of an account that wait and pass a filter",
-    example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
-    notes:
-      "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
-      "what the daemon itself runs is stopped within a second.",
-  }),
+  name: `${NAME} cancel`,
+  description: "Cancel a task, or all of an account that wait and pass a filter",
+  example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
+  notes:
+    "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
+    "what the daemon itself runs is stopped within a second.",
   args: {
     task_id: {
       type: "positional",
@@ -46,14 +42,12 @@ const cancel = defineAdminCommand({
 });
 
 const erase = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} erase`,
-    description: "Erase a task with its input, result and webhooks, for good",
-    example: `${NAME} erase 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-    notes:
-      "A task that runs is to be cancelled first. A webhook that is still to be sent is lost with --with-webhooks\n" +
-      "only; one that is under way may still arrive.",
-  }),
+  name: `${NAME} erase`,
+  description: "Erase a task with its input, result and webhooks, for good",
+  example: `${NAME} erase 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  notes:
+    "A task that runs is to be cancelled first. A webhook that is still to be sent is lost with --with-webhooks\n" +
+    "only; one that is under way may still arrive.",
   args: {
     task_id: { type: "positional", description: "Id of the task" },
     "with-webhooks": {
@@ -65,14 +59,12 @@ const erase = defineAdminCommand({
 });
 
 /** `postbackd admin task …`. */
-export const taskCommand = defineCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Cancel tasks, and erase them",
-    example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  }),
+export const taskCommand: Command = {
+  name: NAME,
+  description: "Cancel tasks, and erase them",
+  example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: { cancel, erase },
-});
+};
 
 interface Bulk {
   readonly login: string;

@@ -1,4 +1,3 @@
-import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
 import type { Config } from "../config.ts";
@@ -12,10 +11,10 @@ import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printError, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 import { typesOf } from "./worker-type.ts";
 
 const NAME = "postbackd admin worker";
@@ -25,14 +24,12 @@ const NAME_ARG = {
 } as const satisfies ArgsDef;
 
 const create = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} create`,
-    description: "Make a worker's token, for the tasks of some types",
-    example: `${NAME} create resizer-1 --type resize`,
-    notes:
-      "Processes that share a token share the worker. With its token a worker reads the tasks of all accounts,\n" +
-      "of its types alone.",
-  }),
+  name: `${NAME} create`,
+  description: "Make a worker's token, for the tasks of some types",
+  example: `${NAME} create resizer-1 --type resize`,
+  notes:
+    "Processes that share a token share the worker. With its token a worker reads the tasks of all accounts,\n" +
+    "of its types alone.",
   args: {
     ...NAME_ARG,
     type: {
@@ -46,36 +43,30 @@ const create = defineAdminCommand({
 });
 
 const list = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} list`,
-    description: "List all workers, by name",
-    example: `${NAME} list`,
-  }),
+  name: `${NAME} list`,
+  description: "List all workers, by name",
+  example: `${NAME} list`,
   args: {},
   plan: () => listWorkers,
 });
 
 const revoke = defineAdminCommand({
-  meta: programMeta({
-    name: `${NAME} revoke`,
-    description: "Refuse a worker's token from the next request on, for good",
-    example: `${NAME} revoke resizer-1`,
-    notes:
-      "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
-  }),
+  name: `${NAME} revoke`,
+  description: "Refuse a worker's token from the next request on, for good",
+  example: `${NAME} revoke resizer-1`,
+  notes:
+    "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
   args: NAME_ARG,
   plan: (args) => revokeWorker(nameOf(args)),
 });
 
 /** `postbackd admin worker …`. */
-export const workerCommand = defineCommand({
-  meta: programMeta({
-    name: NAME,
-    description: "Make, list and revoke the tokens of external workers",
-    example: `${NAME} create resizer-1 --type resize`,
-  }),
+export const workerCommand: Command = {
+  name: NAME,
+  description: "Make, list and revoke the tokens of external workers",
+  example: `${NAME} create resizer-1 --type resize`,
   subCommands: { create, list, revoke },
-});
+};
 
 // What was given is not repeated: it may be a token, and messages end up in logs.
 function nameOf(args: Arguments): string {

@@ -1,15 +1,11 @@
-import { defineCommand } from "citty";
-
-import { programMeta } from "./usage.ts";
+import type { Command } from "./command.ts";
 
 /** `postbackd admin …`. */
-export const adminCommand = defineCommand({
-  meta: programMeta({
-    name: "postbackd admin",
-    description:
-      "Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving",
-    example: "postbackd admin account create alice",
-  }),
+export const adminCommand: Command = {
+  name: "postbackd admin",
+  description:
+    "Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving",
+  example: "postbackd admin account create alice",
   subCommands: {
     account: async () => (await import("./admin-account.ts")).accountCommand,
     key: async () => (await import("./admin-key.ts")).keyCommand,
@@ -20,4 +16,4 @@ export const adminCommand = defineCommand({
     delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
     link: async () => (await import("./admin-link.ts")).linkCommand,
   },
-});
+};

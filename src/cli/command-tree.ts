@@ -1,6 +1,7 @@
-import type { ArgsDef, CommandDef, Resolvable } from "citty";
+import type { ArgsDef } from "citty";
 
-import { metaOf } from "./usage.ts";
+import { subCommandsOf } from "./command.ts";
+import type { Command } from "./command.ts";
 
 /** A command with all that stands below it. */
 export interface CommandNode {
@@ -28,20 +29,18 @@ export interface FlagNode extends ValueNode {
 
 /** Loads every command and its definition. */
 export async function readCommandTree(
-  command: CommandDef,
+  command: Command,
   words: readonly string[] = [],
 ): Promise<CommandNode> {
-  const args: ArgsDef = (await resolved(command.args)) ?? {};
-  const subCommands = Object.entries((await resolved(command.subCommands)) ?? {});
-  const values = Object.entries(args).map(([name, arg]) => toValue(name, arg));
+  const values = Object.entries(command.args ?? {}).map(([name, arg]) => toValue(name, arg));
   return {
     words,
-    description: metaOf(command).description,
+    description: command.description,
     flags: values.filter((value) => !value.isPositional),
     positionals: values.filter((value) => value.isPositional),
     commands: await Promise.all(
-      subCommands.map(async ([name, sub]) =>
-        readCommandTree((await resolved(sub)) ?? {}, [...words, name]),
+      (await subCommandsOf(command)).map(async ([name, sub]) =>
+        readCommandTree(sub, [...words, name]),
       ),
     ),
   };
@@ -66,9 +65,4 @@ function toValue(
     takesValue: type !== "boolean",
     isPositional: type === "positional",
   };
-}
-
-async function resolved<T>(value: Resolvable<T> | undefined): Promise<T | undefined> {
-  // Nothing that citty resolves is itself a function.
-  return typeof value === "function" ? (value as () => T | Promise<T>)() : value;
 }

@@ -1,34 +1,29 @@
-import { defineCommand } from "citty";
-
 import { problemText, SETTING_LIST } from "../config.ts";
 import type { Config, ConfigProblem, ConfigVerdict } from "../config.ts";
 import { systemClock } from "../domain/clock.ts";
-import { isSet, readArguments } from "./arguments.ts";
+import { isSet } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { ConfigurationError, EXIT } from "./failure.ts";
 import { JSON_ARG, printAnswer, printError } from "./print.ts";
 import { judgeCommandConfig, settingArgs } from "./settings.ts";
-import { programMeta } from "./usage.ts";
 
 const args = { ...settingArgs(), ...JSON_ARG };
 
 /** `postbackd config check`. */
-export const configCheckCommand = defineCommand({
-  meta: programMeta({
-    name: "postbackd config check",
-    description: "Look for everything that is wrong with the configuration",
-    example: "postbackd config check --config /etc/postbackd.toml",
-    notes:
-      "It takes the flags of 'start' and reads the same variables and the same file. It exits with 0 when\n" +
-      "'start' would take them and with 78, naming every problem, when not. A command that is not there is\n" +
-      "a warning: the tasks of its type would fail.",
-  }),
+export const configCheckCommand: Command = {
+  name: "postbackd config check",
+  description: "Look for everything that is wrong with the configuration",
+  example: "postbackd config check --config /etc/postbackd.toml",
+  notes:
+    "It takes the flags of 'start' and reads the same variables and the same file. It exits with 0 when\n" +
+    "'start' would take them and with 78, naming every problem, when not. A command that is not there is\n" +
+    "a warning: the tasks of its type would fail.",
   args,
-  async run({ rawArgs }) {
-    const given = readArguments(rawArgs, args);
+  async run(given) {
     return report(given, await inspect(judgeCommandConfig(given)));
   },
-});
+};
 
 interface Inspection {
   readonly config: Config;

@@ -1,14 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
 import { sampleFile } from "../config/sample.ts";
-import { readArguments, textOf } from "./arguments.ts";
+import { textOf } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";
-import { programMeta } from "./usage.ts";
 
 const STANDARD_FILE = "./postbackd.toml";
 
@@ -23,17 +22,14 @@ const args = {
 } as const satisfies ArgsDef;
 
 /** `postbackd config init`. */
-export const configInitCommand = defineCommand({
-  meta: programMeta({
-    name: "postbackd config init",
-    description: "Make a configuration file that explains every setting",
-    example: "postbackd config init",
-    notes:
-      "Every setting is in it with its default, commented out. A file that exists is left as it is.",
-  }),
+export const configInitCommand: Command = {
+  name: "postbackd config init",
+  description: "Make a configuration file that explains every setting",
+  example: "postbackd config init",
+  notes:
+    "Every setting is in it with its default, commented out. A file that exists is left as it is.",
   args,
-  run({ rawArgs }) {
-    const given = readArguments(rawArgs, args);
+  run(given) {
     const file = textOf(given, "file") ?? STANDARD_FILE;
     if (file === "") throw new UsageError("FILE is empty; leave it out or name a file");
     const path = resolve(file);
@@ -43,7 +39,7 @@ export const configInitCommand = defineCommand({
       lines: [`Made ${path}.`, `See what it changes with: postbackd config print --config ${file}`],
     });
   },
-});
+};
 
 /** For its owner only: types may get secrets in it later. */
 function writeNew(path: string): void {

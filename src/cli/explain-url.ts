@@ -1,4 +1,3 @@
-import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
 import type { ExplainedAddress, UrlExplanation } from "../daemon-url.ts";
@@ -7,13 +6,13 @@ import { isTag } from "../domain/task-post.ts";
 import type { UrlStep } from "../domain/url-steps.ts";
 import type { PlaceholderValues } from "../domain/webhook-url.ts";
 import { createLogger } from "../log.ts";
-import { readArguments, textOf } from "./arguments.ts";
+import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printable, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
-import { programMeta } from "./usage.ts";
 
 const args = {
   url: { type: "positional", description: "Webhook URL, as it stands in a task" },
@@ -27,19 +26,16 @@ const args = {
 } as const satisfies ArgsDef;
 
 /** `postbackd explain-url`. */
-export const explainUrlCommand = defineCommand({
-  meta: programMeta({
-    name: "postbackd explain-url",
-    description: "Say whether a webhook to a URL would be sent, and why not",
-    example: "postbackd explain-url 'https://example.com/done?id=$id'",
-    notes:
-      "The name is resolved as for a delivery, now and from this machine; nothing is sent to the URL. It\n" +
-      "exits with 0 when a webhook would go out and with 1 when not. A URL with $id or $tag is judged as a\n" +
-      "pingback, with an example id; quote it, or the shell replaces them.",
-  }),
+export const explainUrlCommand: Command = {
+  name: "postbackd explain-url",
+  description: "Say whether a webhook to a URL would be sent, and why not",
+  example: "postbackd explain-url 'https://example.com/done?id=$id'",
+  notes:
+    "The name is resolved as for a delivery, now and from this machine; nothing is sent to the URL. It\n" +
+    "exits with 0 when a webhook would go out and with 1 when not. A URL with $id or $tag is judged as a\n" +
+    "pingback, with an example id; quote it, or the shell replaces them.",
   args,
-  async run({ rawArgs }) {
-    const given = readArguments(rawArgs, args);
+  async run(given) {
     const question = { url: textOf(given, "url") ?? "", values: valuesOf(given) };
     const config = loadOfflineConfig(given);
     const { explainUrl } = await import("../daemon-url.ts");
@@ -51,7 +47,7 @@ export const explainUrlCommand = defineCommand({
     printAnswer(given, toAnswer(explanation, question.values));
     return explanation.outcome.kind === "allowed" ? EXIT.done : EXIT.failed;
   },
-});
+};
 
 /** A UUIDv7 like any task's. */
 const EXAMPLE_ID = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";

@@ -1,16 +1,15 @@
-import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
 import type { Health } from "../daemon-health.ts";
 import { systemClock } from "../domain/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
-import { isSet, readArguments, textOf } from "./arguments.ts";
+import { isSet, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
-import { programMeta } from "./usage.ts";
 
 const args = {
   wait: { type: "boolean", description: "Ask again until it is ready or the time is up" },
@@ -30,18 +29,15 @@ const args = {
 } as const satisfies ArgsDef;
 
 /** `postbackd health`. */
-export const healthCommand = defineCommand({
-  meta: programMeta({
-    name: "postbackd health",
-    description: "Say whether the daemon takes in tasks",
-    example: "postbackd health --wait --timeout 30s",
-    notes:
-      "It finds the daemon by the lock file beside the database and asks /readyz. It exits with 0 when the\n" +
-      "daemon is ready and with 1 when not. With https, the certificate is checked for --url alone.",
-  }),
+export const healthCommand: Command = {
+  name: "postbackd health",
+  description: "Say whether the daemon takes in tasks",
+  example: "postbackd health --wait --timeout 30s",
+  notes:
+    "It finds the daemon by the lock file beside the database and asks /readyz. It exits with 0 when the\n" +
+    "daemon is ready and with 1 when not. With https, the certificate is checked for --url alone.",
   args,
-  async run({ rawArgs }) {
-    const given = readArguments(rawArgs, args);
+  async run(given) {
     const question = {
       url: urlOf(given),
       timeoutMs: timeoutOf(given),
@@ -53,7 +49,7 @@ export const healthCommand = defineCommand({
     printAnswer(given, toAnswer(health));
     return health.kind === "ready" ? EXIT.done : EXIT.failed;
   },
-});
+};
 
 function urlOf(given: Arguments): URL | null {
   const text = textOf(given, "url");

@@ -1,21 +1,17 @@
 import { inspect } from "node:util";
 
-import { defineCommand, runCommand } from "citty";
-import type { ArgsDef, CommandDef, Resolvable, SubCommandsDef } from "citty";
-
 import { version } from "../assets.ts";
+import { helpText, subCommandOf } from "./command.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
 import { printError } from "./print.ts";
-import { helpText, metaOf, programMeta } from "./usage.ts";
 
 /** The program with all its commands. */
-export const program: CommandDef = defineCommand({
-  meta: programMeta({
-    name: "postbackd",
-    version,
-    description: "Runs tasks for accounts and reports finished tasks by signed webhooks",
-    example: "postbackd start",
-  }),
+export const program: Command = {
+  name: "postbackd",
+  version,
+  description: "Runs tasks for accounts and reports finished tasks by signed webhooks",
+  example: "postbackd start",
   // Loaded when they are asked for: --version should not wait for the rest.
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
@@ -28,7 +24,7 @@ export const program: CommandDef = defineCommand({
     // It is about the whole tree, which it must not import back.
     completion: async () => (await import("./completion.ts")).completionCommandFor(program),
   },
-});
+};
 
 /** Runs a command line, without the program's name. Answers the exit code; prints what went wrong. */
 export async function runProgram(argv: readonly string[]): Promise<number> {
@@ -36,7 +32,6 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
   const found = await findCommand(argv);
   try {
     if (asksForHelp(found.rest)) return print(await helpText(found.command));
-    if (found.subCommands !== null) throw await noCommand(found, found.subCommands);
     return await runFound(found);
   } catch (error) {
     return reportFailure(error, found.command);
@@ -44,34 +39,27 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
 }
 
 interface FoundCommand {
-  readonly command: CommandDef;
-  /** Null when it has none and can be run. */
-  readonly subCommands: SubCommandsDef | null;
+  readonly command: Command;
   /** What stands behind its name. */
   readonly rest: readonly string[];
 }
 
 /** Follows the names of commands as far as they are known. */
 async function findCommand(argv: readonly string[]): Promise<FoundCommand> {
-  let command: CommandDef = program;
-  for (let rest = argv; ; rest = rest.slice(1)) {
-    const subCommands = (await resolved(command.subCommands)) ?? null;
-    const name = rest[0];
-    if (subCommands === null || name === undefined || !Object.hasOwn(subCommands, name)) {
-      return { command, subCommands, rest };
-    }
-    command = (await resolved(subCommands[name])) ?? command;
+  let command = program;
+  for (const [index, name] of argv.entries()) {
+    const next = await subCommandOf(command, name);
+    if (next === undefined) return { command, rest: argv.slice(index) };
+    command = next;
   }
+  return { command, rest: [] };
 }
 
-/** A command that answers a question with no returns its exit code; one that returns nothing is done. */
-async function runFound({ command, rest }: FoundCommand): Promise<number> {
+async function runFound(found: FoundCommand): Promise<number> {
+  const { run, args = {} } = found.command;
+  if (run === undefined) throw await noCommand(found);
   const { readArguments } = await import("./arguments.ts");
-  const args: ArgsDef = (await resolved(command.args)) ?? {};
-  // citty takes wrong arguments in silence, so they are looked at before it gets them.
-  readArguments(rest, args);
-  const { result } = await runCommand(command, { rawArgs: [...rest] });
-  return typeof result === "number" ? result : EXIT.done;
+  return (await run(readArguments(found.rest, args))) ?? EXIT.done;
 }
 
 function asksForHelp(rest: readonly string[]): boolean {
@@ -81,11 +69,8 @@ function asksForHelp(rest: readonly string[]): boolean {
 }
 
 /** Says why a group of commands cannot be run as it was called. */
-async function noCommand(
-  { command, rest }: FoundCommand,
-  subCommands: SubCommandsDef,
-): Promise<UsageError> {
-  const names = Object.keys(subCommands);
+async function noCommand({ command, rest }: FoundCommand): Promise<UsageError> {
+  const names = Object.keys(command.subCommands ?? {});
   const [word] = rest;
   if (word === undefined) return new UsageError(`no command given; there are ${names.join(", ")}`);
   const [{ nearestName }, { quote }] = await Promise.all([
@@ -93,17 +78,16 @@ async function noCommand(
     import("../domain/rule.ts"),
   ]);
   if (word.startsWith("-")) {
-    const { example } = metaOf(command);
-    const hint = `flags stand behind the command, as in '${example} --db FILE'`;
+    const hint = `flags stand behind the command, as in '${command.example} --db FILE'`;
     return new UsageError(`unexpected flag ${quote(word)} before the command; ${hint}`);
   }
   const nearest = nearestName(word, [...names, "--help"]);
   return new UsageError(`unknown command ${quote(word)}; the nearest known one is ${nearest}`);
 }
 
-function reportFailure(error: unknown, command: CommandDef): number {
+function reportFailure(error: unknown, command: Command): number {
   if (error instanceof UsageError) {
-    printError(`${error.message}\nTry '${metaOf(command).name} --help'.`);
+    printError(`${error.message}\nTry '${command.name} --help'.`);
     return EXIT.usage;
   }
   if (error instanceof ConfigurationError) {
@@ -122,9 +106,4 @@ function print(text: string): number {
 
 function isOneOf(word: string | undefined, words: readonly string[]): boolean {
   return word !== undefined && words.includes(word);
-}
-
-async function resolved<T>(value: Resolvable<T> | undefined): Promise<T | undefined> {
-  // Nothing that citty resolves is itself a function.
-  return typeof value === "function" ? (value as () => T | Promise<T>)() : value;
 }

@@ -1,18 +1,17 @@
 import { readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
 
-import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
 import { checkSignature } from "../domain/signature-check.ts";
 import type { ReceivedMessage, SignatureVerdict } from "../domain/signature-check.ts";
-import { readArguments, textOf } from "./arguments.ts";
+import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { settingArgs } from "./settings.ts";
-import { programMeta } from "./usage.ts";
 
 const args = {
   secret: { type: "string", valueHint: "SECRET", description: "Webhook secret, whsec_ included" },
@@ -35,19 +34,16 @@ const args = {
 } as const satisfies ArgsDef;
 
 /** `postbackd verify`. */
-export const verifyCommand = defineCommand({
-  meta: programMeta({
-    name: "postbackd verify",
-    description: "Check the signature of a webhook and say what is wrong with it",
-    example:
-      'postbackd verify --secret-file secret.txt --body-file body.json --signature "$SIGNATURE"',
-    notes:
-      "It takes the body of a postback or the URL of a pingback, and one of --secret and --secret-file. It\n" +
-      "exits with 0 when the signature is valid and with 1 when not. It reads neither database nor configuration.",
-  }),
+export const verifyCommand: Command = {
+  name: "postbackd verify",
+  description: "Check the signature of a webhook and say what is wrong with it",
+  example:
+    'postbackd verify --secret-file secret.txt --body-file body.json --signature "$SIGNATURE"',
+  notes:
+    "It takes the body of a postback or the URL of a pingback, and one of --secret and --secret-file. It\n" +
+    "exits with 0 when the signature is valid and with 1 when not. It reads neither database nor configuration.",
   args,
-  async run({ rawArgs }) {
-    const given = readArguments(rawArgs, args);
+  async run(given) {
     const signature = required(given, "signature");
     const secretFlag = oneOf(given, ["secret", "secret-file"]);
     const messageFlag = oneOf(given, ["body-file", "url"]);
@@ -57,7 +53,7 @@ export const verifyCommand = defineCommand({
     printAnswer(given, toAnswer(verdict));
     return verdict.kind === "valid" ? EXIT.done : EXIT.failed;
   },
-});
+};
 
 function required(given: Arguments, name: string): string {
   return textOf(given, name) ?? refuse(`--${name} is missing`);

@@ -1,15 +1,14 @@
 import { readFileSync } from "node:fs";
 
-import { defineCommand } from "citty";
 import type { ArgsDef } from "citty";
 
 import { isLoopbackHost } from "../config/network.ts";
 import { isWellFormedWorkerToken } from "../domain/key.ts";
 import { DURATION, integerBetween, parseText, quote } from "../domain/rule.ts";
-import { isSet, readArguments, REST, textOf } from "./arguments.ts";
+import { isSet, REST, textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
-import { programMeta } from "./usage.ts";
 import type { WorkerPlan } from "./work.ts";
 import { typesOf } from "./worker-type.ts";
 
@@ -48,24 +47,22 @@ const args = {
 } as const satisfies ArgsDef;
 
 /** `postbackd worker`. */
-export const workerCommand = defineCommand({
-  meta: programMeta({
-    name: "postbackd worker",
-    description: "Claim tasks from a daemon over HTTP and run a command for each",
-    example: "postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js",
-    notes:
-      "The command gets the task as one line of JSON on stdin; what it prints is the result. A token on the\n" +
-      "command line is seen by every user of the machine: give it in POSTBACKD_TOKEN, or in the file that\n" +
-      "POSTBACKD_TOKEN_FILE names. When the daemon has accepted it, stdout gets one line of JSON; logs go to\n" +
-      "stderr. SIGTERM and SIGINT stop it: runs have 25 seconds to end, what still runs then is given back.",
-  }),
+export const workerCommand: Command = {
+  name: "postbackd worker",
+  description: "Claim tasks from a daemon over HTTP and run a command for each",
+  example: "postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js",
+  notes:
+    "The command gets the task as one line of JSON on stdin; what it prints is the result. A token on the\n" +
+    "command line is seen by every user of the machine: give it in POSTBACKD_TOKEN, or in the file that\n" +
+    "POSTBACKD_TOKEN_FILE names. When the daemon has accepted it, stdout gets one line of JSON; logs go to\n" +
+    "stderr. SIGTERM and SIGINT stop it: runs have 25 seconds to end, what still runs then is given back.",
   args,
-  async run({ rawArgs }) {
-    const plan = readPlan(readArguments(rawArgs, args), process.env);
+  async run(given) {
+    const plan = readPlan(given, process.env);
     const { work } = await import("./work.ts");
     await work(plan);
   },
-});
+};
 
 /** What the command line and the environment ask for, checked. No file but that of the token is looked at. */
 function readPlan(given: Arguments, env: NodeJS.ProcessEnv): WorkerPlan {
