@@ -52,7 +52,11 @@ export const LOGIN_ARG = {
 
 /** The login that was given; throws a {@link UsageError} when it is none. */
 export function loginOf(args: Arguments): string {
-  const login = textOf(args, "login") ?? "";
+  return checkLogin(textOf(args, "login") ?? "");
+}
+
+/** The same of a text. */
+export function checkLogin(login: string): string {
   if (isLogin(login)) return login;
   throw new UsageError(`a login is ${LOGIN_RULE}, not ${quote(login)}`);
 }

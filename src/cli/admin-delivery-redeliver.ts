@@ -8,20 +8,23 @@ import {
 } from "../domain/delivery-story.ts";
 import { UNDELIVERED_STATES, type DeliveryFilter, type DeliveryState } from "../domain/delivery.ts";
 import { IdGenerator, isId } from "../domain/id.ts";
+import { integerBetween } from "../domain/rule.ts";
 import { durationText, timeOrNull, timeText } from "../domain/time.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { isSet, textOf } from "./arguments.ts";
+import { flag, isSet, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { checkAccount, FILTER_ARGS, filterOf, filterText } from "./delivery-filter.ts";
-import { integerOf, noTask } from "./delivery-filter.ts";
+import { noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
-const RATE = { min: 1, max: 1000, standard: 20 } as const;
+const RATE_MAX = 1000;
+const RATE_STANDARD = 20;
+const RATE = integerBetween(1, RATE_MAX);
 const ORDERS_LISTED_MAX = 100;
 const HOSTS_LISTED_MAX = 50;
 
@@ -45,16 +48,16 @@ export const redeliverCommand = defineAdminCommand({
     },
     ...FILTER_ARGS,
     state: { ...FILTER_ARGS.state, valueHint: ENDED.join("|") },
-    rate: {
-      type: "string",
-      valueHint: "N",
-      description: `How many a second, ${RATE.min} to ${RATE.max}; ${RATE.standard} unless given`,
-    },
+    rate: flag(RATE, `How many a second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
     "dry-run": { type: "boolean", description: "Say how many there are, and send nothing" },
   },
   plan(args) {
     const now = systemClock.now();
-    const order = { filter: meantBy(args, now), perSecond: integerOf(args, "rate", RATE), now };
+    const order = {
+      filter: meantBy(args, now),
+      perSecond: valueOf(args, "rate", RATE) ?? RATE_STANDARD,
+      now,
+    };
     return isSet(args, "dry-run") ? dryRun(order) : placeOrder(order);
   },
 });

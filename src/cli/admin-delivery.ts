@@ -1,19 +1,22 @@
 import { systemClock } from "../domain/clock.ts";
+import { integerBetween } from "../domain/rule.ts";
+import { TASK_ID } from "../domain/task.ts";
 import { timeOrNull } from "../domain/time.ts";
 import { parseUrlForm } from "../domain/url-form.ts";
 import type { DeliveryQuery, DeliverySummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { textOf } from "./arguments.ts";
+import { flag, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { checkAccount, FILTER_ARGS, filterOf, integerOf } from "./delivery-filter.ts";
+import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const LISTED_MAX = 1000;
 const LISTED = 50;
+const LIMIT = integerBetween(1, LISTED_MAX);
 
 const list = defineAdminCommand({
   name: `${NAME} list`,
@@ -23,12 +26,8 @@ const list = defineAdminCommand({
     "Shows no paths and queries of URLs; 'delivery show TASK_ID' does, and says what happened.",
   args: {
     ...FILTER_ARGS,
-    task: { type: "string", valueHint: "TASK_ID", description: "Task that it belongs to" },
-    limit: {
-      type: "string",
-      valueHint: "N",
-      description: `How many at most, 1 to ${LISTED_MAX}; ${LISTED} unless given`,
-    },
+    task: flag(TASK_ID, "Task that it belongs to"),
+    limit: flag(LIMIT, `How many at most, 1 to ${LISTED_MAX}; ${LISTED} unless given`),
     before: {
       type: "string",
       valueHint: "CURSOR",
@@ -53,9 +52,8 @@ export const deliveryCommand: Command = {
 };
 
 function queryOf(args: Arguments): DeliveryQuery {
-  const limit = integerOf(args, "limit", { min: 1, max: LISTED_MAX, standard: LISTED });
-  const bounds = { min: 1, max: Number.MAX_SAFE_INTEGER, standard: 0 };
-  const before = textOf(args, "before") === undefined ? null : integerOf(args, "before", bounds);
+  const limit = valueOf(args, "limit", LIMIT) ?? LISTED;
+  const before = valueOf(args, "before", integerBetween(1, Number.MAX_SAFE_INTEGER));
   return { filter: filterOf(args, systemClock.now()), limit, before };
 }
 

@@ -1,10 +1,10 @@
 import { isId } from "../domain/id.ts";
-import { isTag } from "../domain/task-post.ts";
+import { TAG } from "../domain/task-post.ts";
 import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
-import { defineAdminCommand, loginOf, noAccount } from "./admin-command.ts";
+import { defineAdminCommand, checkLogin, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
-import { isSet, textOf } from "./arguments.ts";
+import { flag, isSet, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { noTask } from "./delivery-filter.ts";
@@ -28,7 +28,7 @@ const cancel = defineAdminCommand({
     },
     account: { type: "string", valueHint: "LOGIN", description: "Account whose tasks are meant" },
     type: { type: "string", valueHint: "NAME", description: "Only tasks of this type" },
-    tag: { type: "string", valueHint: "TAG", description: "Only tasks with this tag" },
+    tag: flag(TAG, "Only tasks with this tag"),
     running: { type: "boolean", description: "Those that run, too; else only those that wait" },
     "dry-run": { type: "boolean", description: "Say how many there are, and cancel none" },
   },
@@ -81,13 +81,10 @@ function bulkOf(args: Arguments): Bulk {
       "give the id of a task, or --account LOGIN for all of an account that wait",
     );
   }
-  const tag = textOf(args, "tag") ?? null;
-  if (tag !== null && !isTag(tag))
-    throw new UsageError("--tag takes a tag, and no task has this one");
   return {
-    login: loginOf(new Map([["login", [login]]])),
+    login: checkLogin(login),
     type: textOf(args, "type") ?? null,
-    tag,
+    tag: valueOf(args, "tag", TAG),
     hasRunning: isSet(args, "running"),
     isDry: isSet(args, "dry-run"),
   };

@@ -4,7 +4,8 @@ import type { ArgsDef } from "citty";
 
 import { nearestName, SETTING_LIST } from "../config.ts";
 import { unknownNameMessage } from "../config/setting.ts";
-import { quote } from "../domain/rule.ts";
+import { parseText, quote } from "../domain/rule.ts";
+import type { Rule } from "../domain/rule.ts";
 import { UsageError } from "./failure.ts";
 
 /** The value hint of a last positional argument that takes all the words that are left, of which there must be one. */
@@ -50,6 +51,26 @@ export function textOf(args: Arguments, name: string): string | undefined {
 /** True when a boolean flag was given, and not as `=false`. */
 export function isSet(args: Arguments, name: string): boolean {
   return textOf(args, name) === "true";
+}
+
+/** A flag whose value follows a rule, for a command's definition; {@link valueOf} reads it. */
+export function flag(rule: Pick<Rule<unknown>, "hint">, description: string) {
+  return { type: "string", valueHint: rule.hint, description } as const;
+}
+
+/** The last value that was given for a flag, by its rule; null where there is none. Throws a {@link UsageError}. */
+export function valueOf<T>(args: Arguments, name: string, rule: Rule<T>): T | null {
+  return valuesOf(args, name, rule)?.at(-1) ?? null;
+}
+
+/** All of them. */
+export function valuesOf<T>(args: Arguments, name: string, rule: Rule<T>): readonly T[] | null {
+  const texts = args.get(name);
+  if (texts === undefined) return null;
+  return texts.map((text) => {
+    const parsed = parseText(rule, text);
+    return parsed.kind === "value" ? parsed.value : refuse(`--${name} ${parsed.reason}`);
+  });
 }
 
 type Flags = ReadonlyMap<string, "boolean" | "string">;

@@ -2,25 +2,21 @@ import type { ArgsDef } from "citty";
 
 import type { ExplainedAddress, UrlExplanation } from "../daemon-url.ts";
 import { systemClock } from "../domain/clock.ts";
-import { isTag } from "../domain/task-post.ts";
+import { TAG } from "../domain/task-post.ts";
 import type { UrlStep } from "../domain/url-steps.ts";
 import type { PlaceholderValues } from "../domain/webhook-url.ts";
 import { createLogger } from "../log.ts";
-import { textOf } from "./arguments.ts";
+import { flag, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { EXIT, UsageError } from "./failure.ts";
+import { EXIT } from "./failure.ts";
 import { JSON_ARG, printable, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 const args = {
   url: { type: "positional", description: "Webhook URL, as it stands in a task" },
-  tag: {
-    type: "string",
-    valueHint: "TEXT",
-    description: "What $tag stands for; nothing unless given",
-  },
+  tag: flag(TAG, "What $tag stands for; nothing unless given"),
   ...settingArgs(["db", "config", "allow-target"]),
   ...JSON_ARG,
 } as const satisfies ArgsDef;
@@ -53,9 +49,7 @@ export const explainUrlCommand: Command = {
 const EXAMPLE_ID = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
 
 function valuesOf(given: Arguments): PlaceholderValues {
-  const tag = textOf(given, "tag") ?? null;
-  if (tag === null || isTag(tag)) return { id: EXAMPLE_ID, tag };
-  throw new UsageError("--tag takes at most 255 characters and no control characters");
+  return { id: EXAMPLE_ID, tag: valueOf(given, "tag", TAG) };
 }
 
 function toAnswer(explanation: UrlExplanation, values: PlaceholderValues): Answer {

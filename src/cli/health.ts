@@ -3,7 +3,7 @@ import type { ArgsDef } from "citty";
 import type { Health } from "../daemon-health.ts";
 import { systemClock } from "../domain/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
-import { isSet, textOf } from "./arguments.ts";
+import { flag, isSet, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
@@ -11,14 +11,11 @@ import { JSON_ARG, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
+const TIMEOUT_MS = 30_000;
+
 const args = {
   wait: { type: "boolean", description: "Ask again until it is ready or the time is up" },
-  timeout: {
-    type: "string",
-    valueHint: "DURATION",
-    default: "30s",
-    description: "Time for all of it",
-  },
+  timeout: { ...flag(DURATION, "Time for all of it"), default: "30s" },
   url: {
     type: "string",
     valueHint: "URL",
@@ -40,7 +37,7 @@ export const healthCommand: Command = {
   async run(given) {
     const question = {
       url: urlOf(given),
-      timeoutMs: timeoutOf(given),
+      timeoutMs: valueOf(given, "timeout", DURATION) ?? TIMEOUT_MS,
       isPatient: isSet(given, "wait"),
     };
     const config = loadOfflineConfig(given);
@@ -58,12 +55,6 @@ function urlOf(given: Arguments): URL | null {
   const isBase = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === "";
   if (isBase) return url;
   throw new UsageError(`--url takes a base URL such as http://127.0.0.1:8787, not ${quote(text)}`);
-}
-
-function timeoutOf(given: Arguments): number {
-  const parsed = DURATION.parse(textOf(given, "timeout") ?? args.timeout.default);
-  if (parsed.kind === "value") return parsed.value;
-  throw new UsageError(`--timeout ${parsed.reason}`);
 }
 
 /** The clock's timers do not keep a process alive, and between two questions there is nothing else. */

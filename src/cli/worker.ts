@@ -4,13 +4,15 @@ import type { ArgsDef } from "citty";
 
 import { isLoopbackHost } from "../config/network.ts";
 import { isWellFormedWorkerToken } from "../domain/key.ts";
-import { DURATION, integerBetween, parseText, quote } from "../domain/rule.ts";
-import { isSet, REST, textOf } from "./arguments.ts";
+import { DURATION, integerBetween, quote } from "../domain/rule.ts";
+import { flag, isSet, REST, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
 import type { WorkerPlan } from "./work.ts";
 import { typesOf } from "./worker-type.ts";
+
+const CONCURRENCY = integerBetween(1, 100);
 
 const args = {
   url: { type: "string", valueHint: "URL", description: "Base URL of the daemon" },
@@ -24,17 +26,8 @@ const args = {
     valueHint: "TYPE",
     description: "Type whose tasks it claims; at least one, may be repeated",
   },
-  concurrency: {
-    type: "string",
-    valueHint: "N",
-    default: "1",
-    description: "Tasks at once, 1 to 100",
-  },
-  timeout: {
-    type: "string",
-    valueHint: "DURATION",
-    description: "Longest run; the type's own timeout counts anyway",
-  },
+  concurrency: { ...flag(CONCURRENCY, "Tasks at once, 1 to 100"), default: "1" },
+  timeout: flag(DURATION, "Longest run; the type's own timeout counts anyway"),
   "insecure-http": {
     type: "boolean",
     description: "Use plain HTTP beyond loopback, token and tasks in the clear",
@@ -71,8 +64,9 @@ function readPlan(given: Arguments, env: NodeJS.ProcessEnv): WorkerPlan {
   return {
     url: urlOf(given),
     types: typesOf(given),
-    concurrency: concurrencyOf(given),
-    timeoutMs: timeoutOf(given),
+    concurrency: valueOf(given, "concurrency", CONCURRENCY) ?? 1,
+    // Without one the type's timeout, which the daemon keeps, is the only one.
+    timeoutMs: valueOf(given, "timeout", DURATION) ?? Infinity,
     token: tokenOf(given, env),
     command: [program, ...rest],
   };
@@ -95,22 +89,6 @@ function urlOf(given: Arguments): URL {
     `${url.origin} is plain HTTP beyond this machine: token and tasks would travel readable; ` +
       "give an https URL, or --insecure-http if the network is trusted",
   ]);
-}
-
-function concurrencyOf(given: Arguments): number {
-  const text = textOf(given, "concurrency") ?? args.concurrency.default;
-  const parsed = parseText(integerBetween(1, 100), text);
-  if (parsed.kind === "value") return parsed.value;
-  throw new UsageError(`--concurrency ${parsed.reason}`);
-}
-
-/** Without one the type's timeout, which the daemon keeps, is the only one. */
-function timeoutOf(given: Arguments): number {
-  const text = textOf(given, "timeout");
-  if (text === undefined) return Infinity;
-  const parsed = DURATION.parse(text);
-  if (parsed.kind === "value") return parsed.value;
-  throw new UsageError(`--timeout ${parsed.reason}`);
 }
 
 // Nothing of what was given is repeated: it is a secret, or another one.

@@ -109,12 +109,14 @@ export function oneOf<const Word extends string>(words: readonly Word[]): Rule<W
   });
 }
 
-const DURATION_UNIT_MS: ReadonlyMap<string, number> = new Map([
+/** Units of time and their milliseconds. */
+export const UNIT_MS: ReadonlyMap<string, number> = new Map([
   ["ms", 1],
   ["s", 1_000],
   ["m", 60_000],
   ["h", 3_600_000],
   ["d", 86_400_000],
+  ["w", 604_800_000],
 ]);
 
 /** The longest duration taken anywhere: beyond it a sum with the time of day could leave dates. */
@@ -129,7 +131,7 @@ export const DURATION: Rule<number> = textRule({
   schema: { type: "string", pattern: "^\\d{1,12}(ms|s|m|h|d)$" },
   read(text) {
     const [, count, unit = ""] = /^(\d{1,12})(ms|s|m|h|d)$/.exec(text) ?? [];
-    const lengthMs = Number(count) * (DURATION_UNIT_MS.get(unit) ?? NaN);
+    const lengthMs = Number(count) * (UNIT_MS.get(unit) ?? NaN);
     return lengthMs >= 1 && lengthMs <= DURATION_MS_MAX ? lengthMs : null;
   },
   mistake: (raw) =>

@@ -1,4 +1,6 @@
 import { toJsonText, toPlainNumber } from "./json.ts";
+import { textRule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
 import { statusMessage } from "./status.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "./task.ts";
 import { isPlainText } from "./text.ts";
@@ -184,11 +186,18 @@ export function isTag(value: unknown): value is string {
   return isPlainText(value, TAG_LENGTH_MAX);
 }
 
+/** A tag, wherever somebody writes one. */
+export const TAG: Rule<string> = textRule({
+  takes: `a string of at most ${TAG_LENGTH_MAX} characters, without control characters or lone surrogates`,
+  hint: "TAG",
+  schema: { type: "string", maxLength: TAG_LENGTH_MAX },
+  read: (text) => (isTag(text) ? text : null),
+});
+
 function parseTag(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   if (isTag(value)) return value;
-  const rule = `a string of at most ${TAG_LENGTH_MAX} characters, without control characters`;
-  throw new FieldFault("tag", `It must be ${rule} or lone surrogates.`);
+  throw new FieldFault("tag", `It must be ${TAG.takes}.`);
 }
 
 function parseMarketplace(value: unknown, codes: ReadonlySet<string>): string | null {

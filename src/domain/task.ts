@@ -1,3 +1,5 @@
+import { textRule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
 import type { StatusCode } from "./status.ts";
 
 /**
@@ -98,3 +100,12 @@ export interface Task {
 
 /** A task in a listing: without input, result and error (contract §3). */
 export type TaskSummary = Omit<Task, "inputText" | "resultText" | "errorText">;
+
+/** The id of a task, wherever somebody writes one: any UUID in any case, since other ids name no task. */
+export const TASK_ID: Rule<string> = textRule({
+  takes: "the id of a task, a UUID",
+  hint: "TASK_ID",
+  schema: { type: "string", format: "uuid" },
+  read: (text) =>
+    /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : null,
+});

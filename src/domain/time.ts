@@ -1,3 +1,6 @@
+import { textRule, UNIT_MS } from "./rule.ts";
+import type { Rule } from "./rule.ts";
+
 let lastTimeMs = 0;
 let lastTimeText = "1970-01-01T00:00:00.000Z";
 
@@ -35,6 +38,32 @@ export function parseTime(value: unknown): number | null {
   if (Number.isNaN(midnightMs) || !timeText(midnightMs).startsWith(date)) return null;
   const timeMs = Date.parse(value.toUpperCase());
   return timeMs >= TIME_MS_MIN && timeMs <= TIME_MS_MAX ? timeMs : null;
+}
+
+/** A time in RFC 3339; milliseconds since the epoch. */
+export const INSTANT: Rule<number> = textRule({
+  takes: "an RFC 3339 time, such as 2030-01-31T09:00:00.000Z",
+  hint: "TIME",
+  schema: { type: "string", format: "date-time" },
+  read: parseTime,
+});
+
+/** A time as people write it in flags and searches: in RFC 3339, a day in UTC, or how long ago it is by `now`. */
+export function instantSeenFrom(now: number): Rule<number> {
+  return textRule({
+    ...INSTANT,
+    takes:
+      "an RFC 3339 time such as 2030-01-31T09:00:00Z, a day such as 2030-01-31, " +
+      "or how long ago: 30m, 2h, 7d",
+    read(text) {
+      if (/^\d{4}-\d{2}-\d{2}$/.test(text)) return parseTime(`${text}T00:00:00Z`);
+      const [, count, unit = ""] = /^(\d{1,12}(?=ms)|\d{1,6})(ms|s|m|h|d|w)$/.exec(text) ?? [];
+      if (count === undefined) return parseTime(text);
+      const timeMs = now - Number(count) * (UNIT_MS.get(unit) ?? NaN);
+      // What RFC 3339 cannot write could not be shown either.
+      return timeMs >= TIME_MS_MIN ? timeMs : null;
+    },
+  });
 }
 
 /** A time to the second, for sentences: `2026-11-21 14:02:11 UTC`. */

@@ -208,5 +208,5 @@ test("exits with 2 for a tag that no task can have", async (t) => {
   const { code, stderr } = await run(t, ["http://127.0.0.1/$tag", "--tag", "a\nb"]);
 
   assert.equal(code, 2);
-  assert.match(stderr, /^postbackd: --tag takes at most 255 characters/);
+  assert.match(stderr, /^postbackd: --tag must be a string of at most 255 characters/);
 });
