@@ -1,7 +1,10 @@
 import type { DeliveryState } from "./delivery.ts";
-import { HOST, parseHost } from "./host-name.ts";
+import { HOST } from "./host-name.ts";
+import { parseText, textRule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
+import { TASK_ID } from "./task.ts";
 import type { TaskState } from "./task.ts";
-import { parseTime, timeText } from "./time.ts";
+import { instantSeenFrom, timeText } from "./time.ts";
 
 /**
  * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now, `delayed`
@@ -63,23 +66,28 @@ export const SEARCHED_DELIVERIES: readonly SearchedDelivery[] = [
 export type ParsedTaskSearch = { readonly search: TaskSearch } | { readonly problem: string };
 
 /**
- * Reads a search: words between spaces, all of which must hold. `NAME:VALUE` is one of {@link NAMES}; a bare UUID is an
+ * Reads a search: words between spaces, all of which must hold. `NAME:VALUE` is one of {@link FIELDS}; a bare UUID is an
  * id, any other bare word a tag. What stands in double quotes is one value, with \" and \\ inside. Times are RFC 3339,
  * a day, or how long ago it is by `now`: 30m, 2h, 7d.
  */
 export function parseTaskSearch(text: string, now: number): ParsedTaskSearch {
   const words = splitWords(text);
   if ("problem" in words) return words;
+  const rules = rulesAt(now);
   let search = ANY_TASK;
   const given = new Set<keyof TaskSearch>();
   for (const word of words.words) {
-    const part = parseWord(word, now);
-    if ("problem" in part) return part;
-    for (const field of fieldsOf(part)) {
-      if (given.has(field)) return { problem: twice(word, field) };
-      given.add(field);
+    const { value, shown } = word;
+    const name = word.name ?? (TASK_ID.parse(value).kind === "value" ? "id" : "tag");
+    if (!isSearchName(name)) return { problem: unreadable(shown, unknownName(name, value)) };
+    const parsed = parseText<unknown>(rules[name], value);
+    if (parsed.kind === "fault") {
+      return { problem: unreadable(shown, `it takes ${rules[name].takes}`) };
     }
-    search = { ...search, ...part };
+    const field = FIELDS[name];
+    if (given.has(field)) return { problem: twice(shown, field) };
+    given.add(field);
+    search = { ...search, [field]: parsed.value };
   }
   return { search };
 }
@@ -93,8 +101,8 @@ export function formatTaskSearch(search: TaskSearch): string {
   const parts: readonly (readonly [name: SearchName, value: string | null])[] = [
     ["id", id],
     ["account", login],
-    ["state", states === null ? null : inOrder(states, SEARCHED_STATES).join(",")],
-    ["delivery", deliveries === null ? null : inOrder(deliveries, SEARCHED_DELIVERIES).join(",")],
+    ["state", states === null ? null : inOrder(SEARCHED_STATES, states).join(",")],
+    ["delivery", deliveries === null ? null : inOrder(SEARCHED_DELIVERIES, deliveries).join(",")],
     ["type", type],
     ["tag", tag],
     ["host", host],
@@ -108,21 +116,65 @@ export function formatTaskSearch(search: TaskSearch): string {
   return words.join(" ");
 }
 
-/** The names that words may have, in the order in which they are written. */
-const NAMES = [
-  "id",
-  "account",
-  "state",
-  "delivery",
-  "type",
-  "tag",
-  "host",
-  "code",
-  "after",
-  "before",
-] as const;
+/** What a word of each name says, in the order in which they are written. */
+const FIELDS = {
+  id: "id",
+  account: "login",
+  state: "states",
+  delivery: "deliveries",
+  type: "type",
+  tag: "tag",
+  host: "host",
+  code: "code",
+  after: "createdAfter",
+  before: "createdBefore",
+} as const satisfies Readonly<Record<string, keyof TaskSearch>>;
 
-type SearchName = (typeof NAMES)[number];
+type SearchName = keyof typeof FIELDS;
+
+function isSearchName(name: string): name is SearchName {
+  return Object.hasOwn(FIELDS, name);
+}
+
+type SearchRules = {
+  readonly [Name in SearchName]: Rule<NonNullable<TaskSearch[(typeof FIELDS)[Name]]>>;
+};
+
+function rulesAt(now: number): SearchRules {
+  const time = instantSeenFrom(now);
+  return { ...RULES, after: time, before: time };
+}
+
+const RULES = {
+  id: TASK_ID,
+  account: notEmpty("a login"),
+  state: someOf(SEARCHED_STATES),
+  delivery: someOf(SEARCHED_DELIVERIES),
+  type: notEmpty("the name of a type"),
+  tag: word("a tag, without half a surrogate pair", (text) => (text.isWellFormed() ? text : null)),
+  host: HOST,
+  code: word("a status code of five digits, such as 50010", (text) =>
+    /^[1-9]\d{4}$/.test(text) ? Number(text) : null,
+  ),
+};
+
+function word<T>(takes: string, read: (text: string) => T | null): Rule<T> {
+  return textRule({ takes, hint: "TEXT", schema: { type: "string" }, read });
+}
+
+function notEmpty(takes: string): Rule<string> {
+  return word(takes, (text) => (text === "" ? null : text));
+}
+
+/** Some of these words, each once and in their order; upper and lower case are the same. */
+function someOf<Item extends string>(known: readonly Item[]): Rule<readonly Item[]> {
+  return word(`${known.join(", ")}, or several of them with commas between`, (text) => {
+    const given = text.toLowerCase().split(",");
+    return given.every((each) => known.some((item) => item === each))
+      ? inOrder(known, given)
+      : null;
+  });
+}
 
 /** A word of a search. */
 interface Word {
@@ -132,8 +184,6 @@ interface Word {
   /** As it was written, shortened. */
   readonly shown: string;
 }
-
-type Part = Partial<TaskSearch> | { readonly problem: string };
 
 const SPACE = /\s/u;
 const SHOWN_LENGTH_MAX = 40;
@@ -199,127 +249,23 @@ function quotedWhereNeeded(value: string): string {
   return `"${value.replaceAll(/["\\]/gu, String.raw`\$&`)}"`;
 }
 
-function parseWord({ name, value, shown }: Word, now: number): Part {
-  switch (name) {
-    case null:
-      return UUID.test(value) ? { id: value.toLowerCase() } : toTag(value, shown);
-    case "id":
-      return UUID.test(value)
-        ? { id: value.toLowerCase() }
-        : fault(shown, "it takes the id of a task, a UUID");
-    case "account":
-      return value === "" ? fault(shown, "it takes a login") : { login: value };
-    case "state":
-      return toStates(value, shown);
-    case "delivery":
-      return toDeliveries(value, shown);
-    case "type":
-      return value === "" ? fault(shown, "it takes the name of a type") : { type: value };
-    case "tag":
-      return toTag(value, shown);
-    case "host":
-      return toHost(value, shown);
-    case "code":
-      return toCode(value, shown);
-    case "after":
-    case "before":
-      return toTimeBound(name, { value, shown, now });
-    default:
-      return fault(
-        shown,
-        `'${name}' is not known; known are ${NAMES.join(", ")}, and a tag with a colon is written tag:${quotedWhereNeeded(`${name}:${value}`)}`,
-      );
-  }
+function inOrder<Item extends string>(
+  order: readonly Item[],
+  given: readonly string[],
+): readonly Item[] {
+  return order.filter((each) => given.includes(each));
 }
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-function toTag(value: string, shown: string): Part {
-  return value.isWellFormed() ? { tag: value } : fault(shown, "it holds half a surrogate pair");
+function unknownName(name: string, value: string): string {
+  const tag = quotedWhereNeeded(`${name}:${value}`);
+  return `'${name}' is not known; known are ${Object.keys(FIELDS).join(", ")}, and a tag with a colon is written tag:${tag}`;
 }
-
-function toHost(value: string, shown: string): Part {
-  const host = parseHost(value);
-  return host === null ? fault(shown, `it takes ${HOST.takes}`) : { host };
-}
-
-function toStates(value: string, shown: string): Part {
-  const states = toList(value, SEARCHED_STATES);
-  return states === null ? fault(shown, listRule(SEARCHED_STATES)) : { states };
-}
-
-function toDeliveries(value: string, shown: string): Part {
-  const deliveries = toList(value, SEARCHED_DELIVERIES);
-  return deliveries === null ? fault(shown, listRule(SEARCHED_DELIVERIES)) : { deliveries };
-}
-
-/** The words of a list, each once and in their order; null where one is unknown. */
-function toList<Item extends string>(
-  value: string,
-  known: readonly Item[],
-): readonly Item[] | null {
-  const given = value.toLowerCase().split(",");
-  const items = known.filter((each) => given.includes(each));
-  const isKnown = given.every((each) => known.some((item) => item === each));
-  return isKnown ? items : null;
-}
-
-function listRule(known: readonly string[]): string {
-  return `it takes ${known.join(", ")}, or several of them with commas between`;
-}
-
-function inOrder<Item>(items: readonly Item[], order: readonly Item[]): readonly Item[] {
-  return order.filter((each) => items.includes(each));
-}
-
-function toCode(value: string, shown: string): Part {
-  return /^[1-9]\d{4}$/.test(value)
-    ? { code: Number(value) }
-    : fault(shown, "it takes a status code of five digits, such as 50010");
-}
-
-const AGO = /^(\d{1,6})([smhdw])$/;
-const DAY = /^\d{4}-\d{2}-\d{2}$/;
-
-const UNITS_MS: Readonly<Record<string, number>> = {
-  ...{ s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 },
-};
-
-function toTimeBound(
-  name: "after" | "before",
-  { value, shown, now }: { readonly value: string; readonly shown: string; readonly now: number },
-): Part {
-  const time = toTime(value, now);
-  if (time === null) {
-    return fault(
-      shown,
-      "it takes an RFC 3339 time such as 2030-01-31T09:00:00Z, a day such as 2030-01-31, or how long ago: 30m, 2h, 7d",
-    );
-  }
-  return name === "after" ? { createdAfter: time } : { createdBefore: time };
-}
-
-function toTime(value: string, now: number): number | null {
-  if (DAY.test(value)) return parseTime(`${value}T00:00:00Z`);
-  const [, count, unit] = AGO.exec(value) ?? [];
-  if (count === undefined || unit === undefined) return parseTime(value);
-  const time = now - Number(count) * (UNITS_MS[unit] ?? 0);
-  // What RFC 3339 cannot write could not be formatted either.
-  return time >= EARLIEST_MS ? time : null;
-}
-
-const EARLIEST_MS = Date.parse("0000-01-01T00:00:00.000Z");
 
 function timeWord(time: number | null): string | null {
   return time === null ? null : timeText(time);
 }
 
-function fieldsOf(part: Partial<TaskSearch>): readonly (keyof TaskSearch)[] {
-  // Parts are made above, of fields of a search and nothing else.
-  return Object.keys(part) as (keyof TaskSearch)[];
-}
-
-function twice({ shown }: Word, field: keyof TaskSearch): string {
+function twice(shown: string, field: keyof TaskSearch): string {
   const mend =
     field === "tag"
       ? 'a task has one tag; write a tag with spaces in quotes, such as tag:"a b"'
@@ -327,8 +273,8 @@ function twice({ shown }: Word, field: keyof TaskSearch): string {
   return `The search is not clear at ${shown}: ${mend}.`;
 }
 
-function fault(shown: string, rule: string): { readonly problem: string } {
-  return { problem: `The search cannot be read at ${shown}: ${rule}.` };
+function unreadable(shown: string, reason: string): string {
+  return `The search cannot be read at ${shown}: ${reason}.`;
 }
 
 function shorten(raw: string): string {
