@@ -64,7 +64,7 @@ export function parseText<T>(of: Rule<T>, text: string): Parsed<T> {
 
 /** Text in the form that TOML and JSON would give; text that has not that form stays, and its rule refuses it. */
 export function rawOf({ form }: Pick<Rule<unknown>, "form">, text: string): unknown {
-  if (form === "integer") return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
+  if (form === "integer") return /^(?!-0)-?\d{1,15}$/.test(text) ? Number(text) : text;
   if (form === "boolean") return text === "true" || (text === "false" ? false : text);
   if (form === "text") return text;
   return text.split(",").flatMap((item) => (item.trim() === "" ? [] : [item.trim()]));

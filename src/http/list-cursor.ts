@@ -1,8 +1,9 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
+import { textRule } from "../domain/rule.ts";
 import type { Scope } from "../store/store.ts";
 import { invalidField, type FieldRule } from "./fields.ts";
-import { refusedValue, type QueryRule } from "./query.ts";
+import { parameter, refusedValue } from "./query.ts";
 
 /** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
 export type ListName = "ready" | "tasks" | "search" | "attempts" | "queued" | "running";
@@ -84,16 +85,17 @@ function viewBytes({ list, scope }: ListView): Buffer {
   return Buffer.from(`${list} ${scope ?? "all"}`);
 }
 
-const TAKES = "the next_cursor of an earlier page of this list";
-
 /** The rule for a list's `cursor`; {@link openCursor} then reads it. */
-export const CURSOR_RULE: QueryRule<string> = {
-  parse: (text) => text,
-  takes: TAKES,
-  // Without an example: a cursor is good for whom it was given to, and for nobody else.
-  schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$" },
-  description: "`next_cursor` of the page before, with the same filters.",
-};
+export const CURSOR_RULE = parameter(
+  textRule({
+    takes: "the next_cursor of an earlier page of this list",
+    hint: "CURSOR",
+    // Without an example: a cursor is good for whom it was given to, and for nobody else.
+    schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$" },
+    read: (text) => text,
+  }),
+  "`next_cursor` of the page before, with the same filters.",
+);
 
 /** The place that a query's `cursor` stands for; null where there is none. Throws 40000 for one that is not this view's. */
 export function openCursor(
@@ -106,7 +108,7 @@ export function openCursor(
   return place;
 }
 
-const FIELD_REASON = `It takes ${TAKES}.`;
+const FIELD_REASON = `It must be ${CURSOR_RULE.takes}.`;
 
 /** The rule for a `cursor` in a body; {@link openCursorField} then reads it. */
 export const CURSOR_FIELD: FieldRule<string | null> = {

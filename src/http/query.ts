@@ -1,15 +1,12 @@
+import { integerBetween, parseText, textRule, TRUTH } from "../domain/rule.ts";
+import type { Rule } from "../domain/rule.ts";
 import { StatusError } from "../domain/status.ts";
 import { isAtMostCodePoints } from "../domain/text.ts";
-import { parseTime } from "../domain/time.ts";
+import { INSTANT } from "../domain/time.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
-/** What one query parameter may hold: how it is read, and how that is documented. */
-export interface QueryRule<Value> {
-  /** The value, or null where the text is malformed or out of range. */
-  readonly parse: (text: string) => Value | null;
-  /** What it takes, for who gave something else; completes "It takes …". */
-  readonly takes: string;
-  readonly schema: JsonSchema;
+/** What one query parameter may hold, and what it is for. */
+export interface QueryRule<Value> extends Rule<Value> {
   readonly description: string;
 }
 
@@ -38,9 +35,9 @@ export function parseQuery<Rules extends QueryRules>(
     const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
     if (rule === undefined) throw malformed(name, "It is not known here");
     if (values[name] !== null) throw malformed(name, "It may stand only once");
-    const value = rule.parse(text);
-    if (value === null) throw refusedValue(name, rule);
-    values[name] = value;
+    const parsed = parseText(rule, text);
+    if (parsed.kind === "fault") throw refusedValue(name, rule);
+    values[name] = parsed.value;
   }
   // Every name of the rules has been given null or what its own rule made.
   return values as QueryValues<Rules>;
@@ -76,67 +73,45 @@ function badRequest(detail: string): StatusError {
   return new StatusError(40000, { detail });
 }
 
-/** A rule for whole numbers from `min` to `max`, in plain digits. */
+/** A parameter that follows a rule; `schema` is what its schema says beside. */
+export function parameter<T>(
+  rule: Rule<T>,
+  description: string,
+  schema: JsonSchema = {},
+): QueryRule<T> {
+  return { ...rule, schema: { ...rule.schema, ...schema }, description };
+}
+
+/** A whole number from `min` to `max`, in plain digits. */
 export function wholeNumber(
   { min, max, standard }: { readonly min: number; readonly max: number; readonly standard: number },
   description: string,
 ): QueryRule<number> {
-  return {
-    parse(text) {
-      const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-      return number >= min && number <= max ? number : null;
-    },
-    takes: `a whole number from ${min} to ${max}`,
-    schema: { type: "integer", minimum: min, maximum: max, default: standard },
-    description,
-  };
+  return parameter(integerBetween(min, max), description, { default: standard });
 }
 
-/** A rule for `true` and `false`. */
+/** `true` or `false`. */
 export function trueOrFalse(standard: boolean, description: string): QueryRule<boolean> {
-  return {
-    parse(text) {
-      if (text === "true") return true;
-      return text === "false" ? false : null;
-    },
-    takes: "true or false",
-    schema: { type: "boolean", default: standard },
-    description,
-  };
+  return parameter(TRUTH, description, { default: standard });
 }
 
-/** A rule for text of at most `lengthMax` code points. */
+/** Text of at most `lengthMax` code points. */
 export function textUpTo(lengthMax: number, description: string): QueryRule<string> {
-  return {
-    parse: (text) => (isAtMostCodePoints(text, lengthMax) ? text : null),
+  const rule = textRule({
     takes: `at most ${lengthMax} characters`,
+    hint: "TEXT",
     schema: { type: "string", maxLength: lengthMax },
-    description,
-  };
+    read: (text) => (isAtMostCodePoints(text, lengthMax) ? text : null),
+  });
+  return parameter(rule, description);
 }
 
-/** A rule for times in RFC 3339: milliseconds since the epoch. */
+/** A time in RFC 3339: milliseconds since the epoch. */
 export function pointInTime(
   description: string,
   { example = "2030-01-31T09:00:00.000Z" } = {},
 ): QueryRule<number> {
-  return {
-    parse: parseTime,
-    takes: "an RFC 3339 time, such as 2030-01-31T09:00:00.000Z, where + is %2B",
-    schema: { type: "string", format: "date-time", examples: [example] },
-    description: `${description} RFC 3339; the + of an offset is written %2B.`,
-  };
-}
-
-/** A rule for one of a few words. */
-export function oneOf<const Word extends string>(
-  words: readonly Word[],
-  description: string,
-): QueryRule<Word> {
-  return {
-    parse: (text) => words.find((word) => word === text) ?? null,
-    takes: `one of ${words.join(", ")}`,
-    schema: { type: "string", enum: words },
-    description,
-  };
+  const rule = { ...INSTANT, takes: `${INSTANT.takes}, where + is %2B` };
+  const text = `${description} RFC 3339; the + of an offset is written %2B.`;
+  return parameter(rule, text, { examples: [example] });
 }

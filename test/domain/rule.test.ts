@@ -80,6 +80,8 @@ describe("a value that is written as text", () => {
   const texts: readonly Case[] = [
     [TO_NINE, "9", value(9)],
     [TO_NINE, "-1", fault(`${WHOLE} -1`)],
+    [integerBetween(0, 9), "-0", fault('must be a whole number from 0 to 9, not "-0"')],
+    [integerBetween(0, 9), "007", value(7)],
     [TO_NINE, "1e0", fault(`${WHOLE} "1e0"`)],
     [TO_NINE, "0x1", fault(`${WHOLE} "0x1"`)],
     [TO_NINE, " 1", fault(`${WHOLE} " 1"`)],

@@ -1,13 +1,14 @@
 import { lettersOf, type AccessRequest } from "../../domain/access-request.ts";
 import { mintAccount } from "../../domain/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
+import { oneOf } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Store, Undecidable } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY, oneOf } from "../query.ts";
+import { NO_QUERY, parameter } from "../query.ts";
 import { envelope } from "../respond.ts";
 import {
   loginTaken,
@@ -26,8 +27,8 @@ const LISTED_MAX = 500;
 const LETTERS_MAX = 256 * 1024;
 
 const LIST_QUERY = {
-  which: oneOf(
-    ["pending", "all"],
+  which: parameter(
+    oneOf(["pending", "all"]),
     "Those that wait for a decision, or all; `pending` unless given.",
   ),
 } as const;

@@ -1,14 +1,16 @@
 import { isLogin, LOGIN_RULE, mintAccount, type MintedAccount } from "../../domain/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/quota.ts";
+import { textRule } from "../../domain/rule.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
 import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
 import { invalidField, requiredText, type FieldRule } from "../fields.ts";
 import { schemaRef, type JsonSchema } from "../json-schema.ts";
+import { CURSOR_RULE } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
 import { LOGIN } from "../operator-schema.ts";
-import { NO_QUERY, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
+import { NO_QUERY, parameter, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
 import { limitsDocument, usageDocument } from "../quota-document.ts";
 import { envelope } from "../respond.ts";
 import { workDocument } from "../work-document.ts";
@@ -154,15 +156,16 @@ function toCursor(login: string): string {
 }
 
 function loginCursor(): QueryRule<string> {
-  return {
-    parse(text) {
+  const rule = textRule({
+    ...CURSOR_RULE,
+    read(text) {
       const login = Buffer.from(text, "base64url")
         .toString("latin1")
         .replace(/^accounts-/, "");
       return isLogin(login) && toCursor(login) === text ? login : null;
     },
-    takes: "the next_cursor of an earlier page of this list",
-    schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$", examples: [toCursor("alice")] },
-    description: "`next_cursor` of the page before, with the same `q`.",
-  };
+  });
+  return parameter(rule, "`next_cursor` of the page before, with the same `q`.", {
+    examples: [toCursor("alice")],
+  });
 }

@@ -1,15 +1,16 @@
+import { oneOf } from "../../domain/rule.ts";
 import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
 import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
 import { schemaRef } from "../json-schema.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { oneOf, pointInTime } from "../query.ts";
+import { parameter, pointInTime } from "../query.ts";
 import type { TaskGetDeps } from "./task-get.ts";
 import { LIST_LIMIT_STANDARD, LIST_QUERY, listAnswer } from "./tasks-ready.ts";
 
 const QUERY = {
-  state: oneOf(TASK_STATES, "Only tasks in this state."),
+  state: parameter(oneOf(TASK_STATES), "Only tasks in this state."),
   ...LIST_QUERY,
   cursor: CURSOR_RULE,
   created_after: pointInTime("Only tasks made at this time or later."),

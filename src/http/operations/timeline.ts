@@ -10,6 +10,7 @@ import type { Attempt, Delivery } from "../../domain/delivery.ts";
 import { summaryJson } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
 import type { TaskProgress } from "../../domain/progress.ts";
+import { textRule } from "../../domain/rule.ts";
 import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/sent-request.ts";
 import { momentText, timeText, zonedMoments } from "../../domain/time.ts";
 import { parseUrlForm } from "../../domain/url-form.ts";
@@ -18,7 +19,7 @@ import type { Store, TaskTimeline } from "../../store/store.ts";
 import { envelopeSchema } from "../api-schema.ts";
 import { nullable, schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import type { QueryRule } from "../query.ts";
+import { parameter } from "../query.ts";
 import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
@@ -39,18 +40,20 @@ export interface TimelineDeps {
 const ZONE_LENGTH_MAX = 64;
 
 /** The time zone of who reads: how times are written in it. */
-const TIME_ZONE: QueryRule<StoryReader["writeTime"]> = {
-  parse: (text) => (text.length <= ZONE_LENGTH_MAX ? zonedMoments(text) : null),
-  takes: "the name of a time zone of the IANA database, such as Europe/Berlin",
-  schema: {
-    type: "string",
-    pattern: "^[A-Za-z0-9+:_/-]+$",
-    maxLength: ZONE_LENGTH_MAX,
-    examples: ["Europe/Berlin"],
-  },
-  description:
-    "The time zone of the times in `story` and `explanation`, by its name in the IANA database; UTC unless given.",
-};
+const TIME_ZONE = parameter<StoryReader["writeTime"]>(
+  textRule({
+    takes: "the name of a time zone of the IANA database, such as Europe/Berlin",
+    hint: "ZONE",
+    schema: {
+      type: "string",
+      pattern: "^[A-Za-z0-9+:_/-]+$",
+      maxLength: ZONE_LENGTH_MAX,
+      examples: ["Europe/Berlin"],
+    },
+    read: (text) => (text.length <= ZONE_LENGTH_MAX ? zonedMoments(text) : null),
+  }),
+  "The time zone of the times in `story` and `explanation`, by its name in the IANA database; UTC unless given.",
+);
 
 /** GET /v1/tasks/timeline/{id}: all that happened to a task and its webhooks, and why. */
 export function timeline(deps: TimelineDeps): Operation {
