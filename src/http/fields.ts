@@ -1,7 +1,8 @@
 import { isJsonObject, toPlainNumber } from "../domain/json.ts";
+import { oneOf } from "../domain/rule.ts";
+import type { Rule } from "../domain/rule.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
 import { isPlainText } from "../domain/text.ts";
-import { parseTime } from "../domain/time.ts";
 import { objectSchema, type JsonSchema } from "./json-schema.ts";
 
 /** What one field of a small body may hold: how it is read, and how that is documented. */
@@ -82,22 +83,35 @@ export function optionalText(bounds: TextBounds, schema: JsonSchema): FieldRule<
   };
 }
 
+/** A field that follows a rule and must be given; `schema` is what its schema says beside. */
+export function required<T>(rule: Rule<T>, schema: JsonSchema = {}): FieldRule<T> {
+  return {
+    parse(value) {
+      const parsed = rule.parse(value);
+      return parsed.kind === "value" ? parsed : { reason: `It must be ${rule.takes}.` };
+    },
+    schema: { ...rule.schema, ...schema },
+    isRequired: true,
+  };
+}
+
+/** A field that follows a rule and may be absent or null; its value is null then. */
+export function optional<T>(rule: Rule<T>, schema: JsonSchema = {}): FieldRule<T | null> {
+  const { parse } = required(rule);
+  const { type, ...rest } = rule.schema;
+  return {
+    parse: (value) => (value === undefined || value === null ? { value: null } : parse(value)),
+    schema: { type: [type, "null"], ...rest, ...schema },
+    isRequired: false,
+  };
+}
+
 /** A field of one of a few words that may be absent or null; its value is null then. */
 export function optionalWord<const Word extends string>(
   words: readonly Word[],
   description: string,
 ): FieldRule<Word | null> {
-  return {
-    parse(value) {
-      if (value === undefined || value === null) return { value: null };
-      const word = words.find((each) => each === value);
-      return word === undefined
-        ? { reason: `It must be one of: ${words.join(", ")}.` }
-        : { value: word };
-    },
-    schema: { type: ["string", "null"], enum: [...words, null], description },
-    isRequired: false,
-  };
+  return optional(oneOf(words), { enum: [...words, null], description });
 }
 
 /** What numbers a field takes. */
@@ -127,30 +141,6 @@ export function optionalNumber(
       type: [isWhole ? "integer" : "number", "null"],
       ...{ minimum: min, maximum: max, default: standard, description },
     },
-    isRequired: false,
-  };
-}
-
-const TIME_REASON = "It must be an RFC 3339 time, such as 2030-01-31T09:00:00.000Z.";
-
-/** A field of a time in RFC 3339 that must be given: milliseconds since the epoch. */
-export function requiredTime(description: string): FieldRule<number> {
-  return {
-    parse(value) {
-      const time = parseTime(value);
-      return time === null ? { reason: TIME_REASON } : { value: time };
-    },
-    schema: { type: "string", format: "date-time", description },
-    isRequired: true,
-  };
-}
-
-/** A field of a time that may be absent or null; its value is null then. */
-export function optionalTime(description: string): FieldRule<number | null> {
-  const { parse, schema } = requiredTime(description);
-  return {
-    parse: (value) => (value === undefined || value === null ? { value: null } : parse(value)),
-    schema: { ...schema, type: ["string", "null"] },
     isRequired: false,
   };
 }

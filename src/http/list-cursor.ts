@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
 import { textRule } from "../domain/rule.ts";
 import type { Scope } from "../store/store.ts";
-import { invalidField, type FieldRule } from "./fields.ts";
+import { invalidField, optional } from "./fields.ts";
 import { parameter, refusedValue } from "./query.ts";
 
 /** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
@@ -108,21 +108,8 @@ export function openCursor(
   return place;
 }
 
-const FIELD_REASON = `It must be ${CURSOR_RULE.takes}.`;
-
 /** The rule for a `cursor` in a body; {@link openCursorField} then reads it. */
-export const CURSOR_FIELD: FieldRule<string | null> = {
-  parse(value) {
-    if (value === undefined || value === null) return { value: null };
-    return typeof value === "string" ? { value } : { reason: FIELD_REASON };
-  },
-  schema: {
-    ...CURSOR_RULE.schema,
-    type: ["string", "null"],
-    description: CURSOR_RULE.description,
-  },
-  isRequired: false,
-};
+export const CURSOR_FIELD = optional(CURSOR_RULE, { description: CURSOR_RULE.description });
 
 /** The place that a body's `cursor` stands for; null where there is none. Throws 40501 for one that is not this view's. */
 export function openCursorField(
@@ -131,6 +118,6 @@ export function openCursorField(
 ): ListPlace | null {
   if (cursor === null) return null;
   const place = cursors.open(cursor, view);
-  if (place === null) throw invalidField("cursor", FIELD_REASON);
+  if (place === null) throw invalidField("cursor", `It must be ${CURSOR_RULE.takes}.`);
   return place;
 }

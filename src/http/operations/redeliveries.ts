@@ -1,19 +1,18 @@
 import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/delivery.ts";
-import { HOST, HOST_TEXT_LENGTH_MAX, parseHost } from "../../domain/host-name.ts";
+import { HOST } from "../../domain/host-name.ts";
 import { isId, type IdGenerator } from "../../domain/id.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
-import { timeOrNull, timeText } from "../../domain/time.ts";
+import { INSTANT, timeOrNull, timeText } from "../../domain/time.ts";
 import type { RedeliveryOrder, Store } from "../../store/store.ts";
 import { envelopeSchema, ID, NEXT_CURSOR } from "../api-schema.ts";
 import { optionalEndedStates } from "../ended-states.ts";
 import {
   invalidField,
   optionalNumber,
+  optional,
   optionalText,
-  optionalTime,
   optionalWord,
-  requiredTime,
-  type FieldRule,
+  required,
   type FieldValues,
 } from "../fields.ts";
 import { tooManyRequests } from "../gate.ts";
@@ -50,9 +49,11 @@ const LOGIN_LENGTH_MAX = 64;
 const EXAMINE_MAX = 5000;
 
 const FILTER_FIELDS = {
-  since: requiredTime("Only what ended at this time or later. RFC 3339."),
-  until: optionalTime("Only what ended before this time. RFC 3339."),
-  host: optionalHost("Only what goes to this host: a name or an address, without port."),
+  since: required(INSTANT, { description: "Only what ended at this time or later. RFC 3339." }),
+  until: optional(INSTANT, { description: "Only what ended before this time. RFC 3339." }),
+  host: optional(HOST, {
+    description: "Only what goes to this host: a name or an address, without port.",
+  }),
   kind: optionalWord(DELIVERY_KINDS, "Only this one; else both."),
   states: optionalEndedStates("How it ended; what was given up or refused unless given."),
   login: optionalText(
@@ -278,17 +279,5 @@ function orderDocument(kept: RedeliveryOrder) {
     redelivered: kept.redelivered,
     ended_at: timeOrNull(kept.endedAt),
     is_cancelled: kept.isCancelled,
-  };
-}
-
-function optionalHost(description: string): FieldRule<string | null> {
-  return {
-    parse(value) {
-      if (value === undefined || value === null) return { value: null };
-      const host = typeof value === "string" ? parseHost(value) : null;
-      return host === null ? { reason: `It must be ${HOST.takes}.` } : { value: host };
-    },
-    schema: { type: ["string", "null"], maxLength: HOST_TEXT_LENGTH_MAX, description },
-    isRequired: false,
   };
 }

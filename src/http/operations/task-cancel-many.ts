@@ -1,6 +1,7 @@
 import type { SteadyClock } from "../../domain/clock.ts";
 import { retentionEnd } from "../../domain/retention.ts";
 import { TAG_LENGTH_MAX } from "../../domain/task-post.ts";
+import { INSTANT } from "../../domain/time.ts";
 import { cancelStep, OPEN_STATES } from "../../store/store.ts";
 import type { BulkFilter, OpenState, OpenTaskPlace, Store } from "../../store/store.ts";
 import { AccountTurns } from "../account-turns.ts";
@@ -8,7 +9,7 @@ import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
 import {
   optionalBoolean,
   optionalText,
-  optionalTime,
+  optional,
   optionalWord,
   type FieldValues,
 } from "../fields.ts";
@@ -32,8 +33,10 @@ const FIELDS = {
     { lengthMax: TAG_LENGTH_MAX },
     { description: "Only tasks with exactly this tag." },
   ),
-  created_after: optionalTime("Only tasks made at this time or later. RFC 3339."),
-  created_before: optionalTime("Only tasks made before this time. RFC 3339."),
+  created_after: optional(INSTANT, {
+    description: "Only tasks made at this time or later. RFC 3339.",
+  }),
+  created_before: optional(INSTANT, { description: "Only tasks made before this time. RFC 3339." }),
   dry_run: optionalBoolean("True to count them and to cancel none."),
   cursor: CURSOR_FIELD,
 } as const;
