@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { readArguments, valueOf } from "../../src/cli/arguments.ts";
+import { UsageError } from "../../src/cli/failure.ts";
+import { HOST } from "../../src/domain/host-name.ts";
+import { StatusError } from "../../src/domain/status.ts";
+import { parseTaskSearch } from "../../src/domain/task-search.ts";
+import { optional, parseFields } from "../../src/http/fields.ts";
+import { parameter, parseQuery } from "../../src/http/query.ts";
+import { load, type Setup } from "../helpers/config.ts";
+
+/** Every place where a host is written: the host that is read there, or a refusal that says what a host is. */
+const PLACES: readonly (readonly [place: string, read: (text: string) => string])[] = [
+  ["host = …", (text) => hostOf({ toml: `host = ${JSON.stringify(text)}` })],
+  ["POSTBACKD_HOST", (text) => hostOf({ env: { POSTBACKD_HOST: text } })],
+  ["start --host", (text) => hostOf({ flags: { host: text } })],
+  ["list --host", (text) => flagged(text)],
+  ["?host=", (text) => queried(text)],
+  ['{ "host": … }', (text) => parseFields({ host: text }, { host: optional(HOST) }).host ?? ""],
+  ["host:", (text) => searched(text)],
+];
+
+const READ: readonly (readonly [text: string, host: string])[] = [
+  ["[::1]", "::1"],
+  ["::1", "::1"],
+  ["127.0.0.1", "127.0.0.1"],
+  ["127.1", "127.0.0.1"],
+  ["LocalHost", "localhost"],
+  ["bücher.example", "xn--bcher-kva.example"],
+];
+
+const REFUSED: readonly string[] = [
+  "http://localhost",
+  "localhost:80",
+  "[::1]:80",
+  "[127.0.0.1]",
+  "[localhost]",
+  "a..b",
+  "a/b",
+  "user@host",
+  "300.0.0.1",
+];
+
+test("a host is read the same wherever it is written", () => {
+  for (const [text, host] of READ) {
+    for (const [place, read] of PLACES) assert.equal(read(text), host, `${place} ${text}`);
+  }
+});
+
+test("what is no host is refused in the same words wherever it is written", () => {
+  for (const text of REFUSED) {
+    for (const [place, read] of PLACES) {
+      assert.throws(
+        () => read(text),
+        (error: Error) => textOf(error).includes(HOST.takes),
+        `${place} ${text}`,
+      );
+    }
+  }
+});
+
+function hostOf({ flags, ...setup }: Setup): string {
+  const verdict = load({ ...setup, flags: { ...flags, "insecure-http": true } });
+  if (verdict.kind === "config") return verdict.config.host;
+  throw new Error(verdict.problems.map(({ message }) => message).join("\n"));
+}
+
+function flagged(text: string): string {
+  return (
+    valueOf(readArguments([`--host=${text}`], { host: { type: "string" } }), "host", HOST) ?? ""
+  );
+}
+
+function queried(text: string): string {
+  return parseQuery(new URLSearchParams({ host: text }), { host: parameter(HOST, "") }).host ?? "";
+}
+
+function searched(text: string): string {
+  const parsed = parseTaskSearch(`host:${text}`, 0);
+  if ("search" in parsed) return parsed.search.host ?? "";
+  throw new Error(parsed.problem);
+}
+
+/** What the one who wrote it is told. */
+function textOf(error: Error): string {
+  if (error instanceof StatusError) return JSON.stringify([error.message, error.details]);
+  assert(error instanceof UsageError || error.constructor === Error, String(error));
+  return error.message;
+}
