@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import type { ArgsDef } from "citty";
 
 import { nearestName, SETTING_LIST } from "../config.ts";
-import { unknownNameMessage } from "../config/setting.ts";
+import { unknownNameMessage } from "../config/setting-name.ts";
 import { parseText, quote } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { UsageError } from "./failure.ts";

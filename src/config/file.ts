@@ -5,7 +5,8 @@ import { parse, TomlError } from "smol-toml";
 
 import { quote } from "../domain/rule.ts";
 import type { Findings, Given, Layer } from "./layer.ts";
-import { SETTING_LIST, SETTING_SECTIONS, unknownNameMessage } from "./setting.ts";
+import { unknownNameMessage } from "./setting-name.ts";
+import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 
 /** What the configuration file gives. */
 export interface ConfigFile {

@@ -1,6 +1,7 @@
 import { rawOf } from "../domain/rule.ts";
+import { unknownNameMessage } from "./setting-name.ts";
 import type { SettingRule } from "./setting-rule.ts";
-import { SETTING_LIST, unknownNameMessage } from "./setting.ts";
+import { SETTING_LIST } from "./setting.ts";
 import type { Setting } from "./setting.ts";
 
 /** One thing that is wrong; `message` is a sentence that says how to mend it. */

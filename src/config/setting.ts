@@ -4,11 +4,9 @@ import {
   listOf,
   oneOf,
   PLAIN_TEXT,
-  quote,
   sizeBetween,
   TRUTH,
 } from "../domain/rule.ts";
-import { nearestName } from "./nearest-name.ts";
 import { LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
 import { PATH } from "./setting-rule.ts";
 import type { SettingRule } from "./setting-rule.ts";
@@ -281,40 +279,6 @@ export function sectionOf({ key }: Pick<Setting, "key">): string {
   return key.slice(0, Math.max(0, key.lastIndexOf(".")));
 }
 
-/** The three ways to name a setting. */
-type Spelling = "key" | "flag" | "variable";
-
-/**
- * Says what is wrong with a name that no setting has, and names the nearest one that exists; `others`
- * are names that exist beside the settings. Who writes `db` in the file is told of `database`.
- */
-export function unknownNameMessage(
-  name: string,
-  { what, others = [] }: { readonly what: Spelling; readonly others?: readonly string[] },
-): string {
-  const unknown = `unknown ${what} ${quote(name)}`;
-  const meant = SETTING_LIST.find(({ key, flag }) =>
-    [key, flag].some((known) => isSame(known, name)),
-  );
-  if (meant?.inFile === true && spelled(meant, what) === null) {
-    return `${unknown}; ${meant.key} in the file and ${meant.env} set this`;
-  }
-  const names = SETTING_LIST.flatMap((known) => spelled(known, what) ?? []);
-  const nearest = (meant && spelled(meant, what)) ?? nearestName(name, [...names, ...others]);
-  return `${unknown}; the nearest known one is ${nearest ?? "none"}`;
-}
-
-function spelled(setting: Setting, what: Spelling): string | null {
-  if (what === "variable") return setting.env;
-  if (what === "key") return setting.inFile ? setting.key : null;
-  return setting.flag === null ? null : `--${setting.flag}`;
-}
-
-/** True for one name in two spellings: `webhooks.timeout`, POSTBACKD_WEBHOOKS_TIMEOUT. */
-function isSame(known: string | null, name: string): boolean {
-  return known !== null && envName(known) === envName(name.replace(/^(--|POSTBACKD_)/, ""));
-}
-
 interface SettingRow {
   readonly flag?: string;
   /** In the place of a flag, for what is on unless it is switched off. */
@@ -353,6 +317,6 @@ function orNone<T>(rule: SettingRule<T>): SettingRule<T | null> {
 }
 
 /** `--allow-target` is POSTBACKD_ALLOW_TARGET, `log.level` is POSTBACKD_LOG_LEVEL. */
-function envName(name: string): string {
+export function envName(name: string): string {
   return `POSTBACKD_${name.toUpperCase().replaceAll(/[.-]/g, "_")}`;
 }

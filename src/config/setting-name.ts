@@ -1,0 +1,38 @@
+import { quote } from "../domain/rule.ts";
+import { nearestName } from "./nearest-name.ts";
+import { envName, SETTING_LIST } from "./setting.ts";
+import type { Setting } from "./setting.ts";
+
+/** The three ways to name a setting. */
+type Spelling = "key" | "flag" | "variable";
+
+/**
+ * Says what is wrong with a name that no setting has, and names the nearest one that exists; `others`
+ * are names that exist beside the settings. Who writes `db` in the file is told of `database`.
+ */
+export function unknownNameMessage(
+  name: string,
+  { what, others = [] }: { readonly what: Spelling; readonly others?: readonly string[] },
+): string {
+  const unknown = `unknown ${what} ${quote(name)}`;
+  const meant = SETTING_LIST.find(({ key, flag }) =>
+    [key, flag].some((known) => isSame(known, name)),
+  );
+  if (meant?.inFile === true && spelled(meant, what) === null) {
+    return `${unknown}; ${meant.key} in the file and ${meant.env} set this`;
+  }
+  const names = SETTING_LIST.flatMap((known) => spelled(known, what) ?? []);
+  const nearest = (meant && spelled(meant, what)) ?? nearestName(name, [...names, ...others]);
+  return `${unknown}; the nearest known one is ${nearest ?? "none"}`;
+}
+
+function spelled(setting: Setting, what: Spelling): string | null {
+  if (what === "variable") return setting.env;
+  if (what === "key") return setting.inFile ? setting.key : null;
+  return setting.flag === null ? null : `--${setting.flag}`;
+}
+
+/** True for one name in two spellings: `webhooks.timeout`, POSTBACKD_WEBHOOKS_TIMEOUT. */
+function isSame(known: string | null, name: string): boolean {
+  return known !== null && envName(known) === envName(name.replace(/^(--|POSTBACKD_)/, ""));
+}
