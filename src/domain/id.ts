@@ -1,4 +1,4 @@
-import { randomFillSync } from "node:crypto";
+import { randomBytes, randomFillSync } from "node:crypto";
 
 const COUNTER_MAX = 0xfff;
 // Counters start in the lower half, so that 2,048 ids fit into a millisecond before it must be borrowed from the next.
@@ -80,4 +80,11 @@ function formatTail(counter: number, random: Uint8Array): string {
   const versioned = (0x7000 | counter).toString(16);
   const variant = (0x8000 | (readUint16(random, 2) & 0x3fff)).toString(16);
   return `${versioned}-${variant}-${hex(random, 4, 10)}`;
+}
+
+const LEASE_ID_BYTES = 16;
+
+/** Mints a lease's id: opaque to workers, and not to be guessed. */
+export function newLeaseId(): string {
+  return randomBytes(LEASE_ID_BYTES).toString("base64url");
 }

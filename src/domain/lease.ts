@@ -1,5 +1,3 @@
-import { randomBytes } from "node:crypto";
-
 import type { TaskProgress } from "./progress.ts";
 
 /**
@@ -76,10 +74,3 @@ export const LEASE_BATCH_MAX = 100;
 
 /** The longest that a claim may wait for a task (contract §7). */
 export const CLAIM_WAIT_SECONDS_MAX = 30;
-
-const LEASE_ID_BYTES = 16;
-
-/** Mints a lease's id: opaque to workers, and not to be guessed. */
-export function newLeaseId(): string {
-  return randomBytes(LEASE_ID_BYTES).toString("base64url");
-}

@@ -1,4 +1,5 @@
-import { newLeaseId, type LeaseRef } from "../../domain/lease.ts";
+import { newLeaseId } from "../../domain/id.ts";
+import type { LeaseRef } from "../../domain/lease.ts";
 import type {
   BeatOutcome,
   LaneRef,
