@@ -6,7 +6,7 @@ import { systemClock } from "../../src/domain/clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { newKey, newWorkerToken } from "../../src/domain/key.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
-import { newSessionSecret } from "../../src/domain/session.ts";
+import { newSessionSecret } from "../../src/domain/session-secret.ts";
 import type { Task } from "../../src/domain/task.ts";
 import { createApp } from "../../src/http/app.ts";
 import { toBrowserPolicy } from "../../src/http/browser-guard.ts";

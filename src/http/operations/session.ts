@@ -1,13 +1,7 @@
 import { version } from "../../assets.ts";
 import type { SteadyClock } from "../../domain/clock.ts";
-import {
-  newSessionSecret,
-  sessionEndsAt,
-  sessionHash,
-  SESSION_IDLE_MS,
-  SESSIONS_MAX,
-  signInTokenHash,
-} from "../../domain/session.ts";
+import { newSessionSecret, sessionHash, signInTokenHash } from "../../domain/session-secret.ts";
+import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/session.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeText } from "../../domain/time.ts";
 import type { Session, Store } from "../../store/store.ts";
