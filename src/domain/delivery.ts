@@ -1,5 +1,7 @@
 /** What a finished task sends: a POST with the task's envelope, or a GET of a prepared URL. */
-export type DeliveryKind = "postback" | "pingback";
+export type DeliveryKind = (typeof DELIVERY_KINDS)[number];
+
+export const DELIVERY_KINDS = ["postback", "pingback"] as const;
 
 /**
  * A delivery's life:
@@ -9,7 +11,15 @@ export type DeliveryKind = "postback" | "pingback";
  *         │           ├─────→ refused     (the name resolved to a refused address)
  *         └───────────┘                   (failed, timed out or interrupted)
  */
-export type DeliveryState = "scheduled" | "in_flight" | "delivered" | "given_up" | "refused";
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
+
+export const DELIVERY_STATES = [
+  "scheduled",
+  "in_flight",
+  "delivered",
+  "given_up",
+  "refused",
+] as const;
 
 /** The states in which a delivery has ended. */
 export type EndedDeliveryState = Exclude<DeliveryState, "scheduled" | "in_flight">;
@@ -29,7 +39,15 @@ export interface Refusal {
   readonly rule: string;
 }
 
-export type AttemptOutcome = "delivered" | "failed" | "timed_out" | "refused" | "interrupted";
+export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
+
+export const ATTEMPT_OUTCOMES = [
+  "delivered",
+  "failed",
+  "timed_out",
+  "refused",
+  "interrupted",
+] as const;
 
 /**
  * Which deliveries somebody means; null is any. `outcome` is how the last ended attempt went; `since`
@@ -46,30 +64,12 @@ export interface DeliveryFilter {
   readonly until: number | null;
 }
 
-export const DELIVERY_KINDS: readonly DeliveryKind[] = ["postback", "pingback"];
-
-export const DELIVERY_STATES: readonly DeliveryState[] = [
-  "scheduled",
-  "in_flight",
-  "delivered",
-  "given_up",
-  "refused",
-];
-
 /** How a delivery ended that did not arrive: what is sent again unless more is asked for. */
 export const UNDELIVERED_STATES: readonly EndedDeliveryState[] = ["given_up", "refused"];
 
 export const ENDED_DELIVERY_STATES: readonly EndedDeliveryState[] = [
   ...UNDELIVERED_STATES,
   "delivered",
-];
-
-export const ATTEMPT_OUTCOMES: readonly AttemptOutcome[] = [
-  "delivered",
-  "failed",
-  "timed_out",
-  "refused",
-  "interrupted",
 ];
 
 /** How one attempt ended. What does not apply is null (contract §5 lists the fields). */

@@ -27,7 +27,9 @@ export interface LeaseRef {
 }
 
 /** What a worker is told about a lease: it counted, a newer one or the daemon has the task, or the client cancelled it. */
-export type LeaseOutcome = "ok" | "lost" | "cancelled";
+export type LeaseOutcome = (typeof LEASE_OUTCOMES)[number];
+
+export const LEASE_OUTCOMES = ["ok", "lost", "cancelled"] as const;
 
 /** A sign of life for a lease, and how far its run has come. */
 export interface LeaseBeat extends LeaseRef {

@@ -1,10 +1,13 @@
 /** Facts beside a log line. Never a key, a secret, a token or the query string of a webhook URL. */
 export type LogFacts = Readonly<Record<string, unknown>>;
 
+/** The levels of the lines that are kept. */
+export const LOG_LINE_LEVELS = ["info", "warn", "error"] as const;
+
 /** A line of the log, as people read it. */
 export interface LogLine {
   readonly time: string;
-  readonly level: "info" | "warn" | "error";
+  readonly level: (typeof LOG_LINE_LEVELS)[number];
   readonly message: string;
   /** `key=value …`, and below it the stack of an error, where there is one; cut where it is long. */
   readonly facts: string;

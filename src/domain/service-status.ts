@@ -1,5 +1,7 @@
 /** How a part of the service is, in the words of status pages. */
-export type StatusWord = "operational" | "degraded" | "down";
+export type StatusWord = (typeof STATUS_WORDS)[number];
+
+export const STATUS_WORDS = ["operational", "degraded", "down"] as const;
 
 /** What GET /v1/appendix/status shows: words only, so that nobody can count an operator's customers. */
 export interface ServiceStatus {
