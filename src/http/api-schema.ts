@@ -8,7 +8,7 @@ import { LIMIT_FIELDS, USAGE_SCHEMA } from "./quota-document.ts";
 import { SEARCH_SCHEMAS, timelineSchemas } from "./search-schema.ts";
 import { SESSION_SCHEMAS } from "./session-schema.ts";
 import { STATS_SCHEMAS } from "./stats-schema.ts";
-import { CODE_TABLE, CODES, ERROR_CODES, TASK_CODE_TABLE, TASK_CODES } from "./status-doc.ts";
+import { CODE_TABLE, CODES, ERROR_CODES, TASK_CODE_TABLE, TASK_CODES } from "../api/status-doc.ts";
 import { WORKER_SCHEMAS } from "./worker-schema.ts";
 
 /**

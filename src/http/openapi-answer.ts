@@ -1,7 +1,7 @@
 import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../domain/status.ts";
 import { schemaRef, type JsonSchema } from "./json-schema.ts";
 import { isKeptByNobody, type Access, type BodyRule, type Operation } from "./operation.ts";
-import { STATUS_REASONS } from "./status-doc.ts";
+import { STATUS_REASONS } from "../api/status-doc.ts";
 
 /** Headers that several operations answer with: the document's components. */
 export const ANSWER_HEADERS = {

@@ -1,0 +1,48 @@
+import { ACCOUNT_ANSWERS } from "./account.ts";
+import { DELIVERY_ANSWERS } from "./delivery.ts";
+import type { OwnFields } from "./envelope.ts";
+import { LEASE_ANSWERS } from "./lease.ts";
+import { OPERATOR_ANSWERS } from "./operator.ts";
+import { REDELIVERY_ANSWERS } from "./redelivery.ts";
+import { RUNNER_ANSWERS } from "./runner.ts";
+import { constant, object, text, type Static } from "./schema.ts";
+import { SEARCH_ANSWERS } from "./search.ts";
+import { SESSION_ANSWERS } from "./session.ts";
+import { STATS_ANSWERS } from "./stats.ts";
+import { REFERENCE_ANSWERS } from "./status.ts";
+import { TASK_ANSWERS } from "./task.ts";
+import { TIMELINE_ANSWERS } from "./timeline.ts";
+
+const Ok = object({ status: constant("ok") });
+
+/** What each operation answers, by its method and path: the body of a 200. */
+export const ANSWERS = {
+  ...TASK_ANSWERS,
+  ...DELIVERY_ANSWERS,
+  ...ACCOUNT_ANSWERS,
+  ...REFERENCE_ANSWERS,
+  ...LEASE_ANSWERS,
+  ...STATS_ANSWERS,
+  ...SEARCH_ANSWERS,
+  ...TIMELINE_ANSWERS,
+  ...REDELIVERY_ANSWERS,
+  "GET /v1/events": text(),
+  ...OPERATOR_ANSWERS,
+  ...RUNNER_ANSWERS,
+  ...SESSION_ANSWERS,
+  "GET /livez": Ok,
+  "GET /readyz": Ok,
+  "GET /openapi.json": object(
+    { openapi: text({ pattern: "^3\\.1\\." }), info: object({}), paths: object({}) },
+    { additionalProperties: true },
+  ),
+};
+
+/** An operation, by its method and path. */
+export type OperationKey = keyof typeof ANSWERS;
+
+/** What an operation answers. */
+export type AnswerOf<Key extends OperationKey> = Static<(typeof ANSWERS)[Key]>;
+
+/** What it answers beside the envelope's head; never where its answer is no envelope. */
+export type FieldsOf<Key extends OperationKey> = OwnFields<(typeof ANSWERS)[Key]>;

@@ -1,0 +1,45 @@
+import { statusMessage } from "../domain/status.ts";
+import {
+  constant,
+  count,
+  list,
+  nullable,
+  object,
+  text,
+  type Fields,
+  type Schema,
+  type ValuesOf,
+} from "./schema.ts";
+
+declare const OWN: unique symbol;
+
+/** What stands in front of every answer's own fields. */
+export interface Head {
+  readonly status_code: 20000;
+  readonly status_message: string;
+}
+
+/** An answer: the envelope's head, and the operation's own fields. */
+export interface Enveloped<Own> extends Schema<Head & Own> {
+  readonly [OWN]?: Own;
+}
+
+/** The own fields of an answer; never where it is no envelope. */
+export type OwnFields<Of> = Of extends Enveloped<infer Own> ? Own : never;
+
+const HEAD = { status_code: constant(20000), status_message: constant(statusMessage(20000)) };
+
+/** The envelope around an operation's own fields. */
+export function envelope<Own extends Fields>(fields: Own): Enveloped<ValuesOf<Own>> {
+  return object({ ...HEAD, ...fields });
+}
+
+/** The envelope around tasks, with what an operation adds. */
+export function tasksEnvelope<Item, Added extends Fields = {}>(item: Schema<Item>, added?: Added) {
+  return envelope({ tasks_count: count(), tasks_error: count(), ...added, tasks: list(item) });
+}
+
+/** Where a list goes on; null on its last page. */
+export const NextCursor = nullable(
+  text({ description: "To be given as `cursor` for the next page; null on the last one." }),
+);

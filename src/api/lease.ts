@@ -1,0 +1,131 @@
+import { LEASE_OUTCOMES } from "../domain/lease.ts";
+import { tasksEnvelope } from "./envelope.ts";
+import {
+  anything,
+  closed,
+  flag,
+  integer,
+  named,
+  nullable,
+  object,
+  text,
+  word,
+  type Static,
+} from "./schema.ts";
+import { ProgressNote } from "./task.ts";
+import { Id, Share, Time } from "./value.ts";
+
+/** What the worker protocol takes and answers (contract §7). */
+
+const LeaseId = text({
+  description: "Opaque; new at every claim. Only the newest lease of a task can end its run.",
+});
+
+const LeasedTask = named(
+  "LeasedTask",
+  object({
+    id: Id,
+    type: text(),
+    tag: nullable(text()),
+    marketplace: nullable(text()),
+    input: anything({ description: "Any JSON, as it was posted; null where there was none." }),
+    lease_id: LeaseId,
+    lease_expires_at: {
+      ...Time,
+      description: "When the task goes back to the queue, unless a heartbeat comes before.",
+    },
+    run: integer({
+      minimum: 1,
+      description: "How often the task was started, this time included.",
+    }),
+  }),
+);
+
+const LeaseOutcome = named(
+  "LeaseOutcome",
+  object(
+    {
+      id: nullable(text({ description: "As it was given; null where it was no text." })),
+      outcome: word(LEASE_OUTCOMES, {
+        description:
+          "`ok`: it counted, now or before. `lost`: the task is not this lease's any more, or there is no such lease. " +
+          "`cancelled`: the client has cancelled the task.",
+      }),
+    },
+    {
+      optional: {
+        detail: text({ description: "What was wrong with this item, where something was." }),
+      },
+      description: "Answers stand in the order asked.",
+    },
+  ),
+);
+export type LeaseOutcome = Static<typeof LeaseOutcome>;
+
+const Outcomes = tasksEnvelope(LeaseOutcome);
+
+export const LEASE_ANSWERS = {
+  "POST /v1/worker/claim": tasksEnvelope(LeasedTask),
+  "POST /v1/worker/heartbeat": tasksEnvelope(LeaseOutcome, {
+    drain: flag({ description: "The daemon stops: finish what is held, and claim no more." }),
+  }),
+  "POST /v1/worker/complete": Outcomes,
+  "POST /v1/worker/fail": Outcomes,
+  "POST /v1/worker/release": Outcomes,
+};
+
+/** How far a run has come, as its worker tells it. */
+export const ReportedProgress = named(
+  "ReportedProgress",
+  closed(object({ progress: Share }, { optional: { note: ProgressNote } })),
+);
+
+/** How many characters of the message of a failed run are kept. */
+export const WORKER_MESSAGE_LENGTH_MAX = 1000;
+
+const REF = { id: Id, lease_id: LeaseId };
+
+export const LeaseRefItem = named("LeaseRef", closed(object(REF)));
+export type LeaseRefItem = Static<typeof LeaseRefItem>;
+
+export const LeaseBeatItem = named(
+  "LeaseBeat",
+  closed(object(REF, { optional: { progress: ReportedProgress } })),
+);
+export type LeaseBeatItem = Static<typeof LeaseBeatItem>;
+
+export const LeaseCompletionItem = named(
+  "LeaseCompletion",
+  closed(
+    object(REF, {
+      optional: { result: anything({ description: "Any JSON; null where there is none." }) },
+    }),
+  ),
+);
+
+export const LeaseFailureItem = named(
+  "LeaseFailure",
+  closed(
+    object(
+      {
+        ...REF,
+        message: text({
+          maxLength: WORKER_MESSAGE_LENGTH_MAX,
+          description: "What went wrong, for the client.",
+        }),
+      },
+      {
+        optional: {
+          detail: anything({ description: "Any JSON, for the client." }),
+          retry: nullable(
+            flag({
+              description:
+                "True queues the task again, false is final; without it the type decides.",
+            }),
+          ),
+        },
+      },
+    ),
+  ),
+);
+export type LeaseFailureItem = Static<typeof LeaseFailureItem>;

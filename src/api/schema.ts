@@ -1,0 +1,139 @@
+/** A schema in JSON Schema 2020-12, the dialect of OpenAPI 3.1, as plain JSON. */
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
+  /** Of a reference: the schema that it stands for. A symbol, so that no JSON shows it. */
+  readonly [DEFINITION]?: JsonSchema;
+}
+
+const DEFINITION = Symbol("definition");
+const COMPONENT = "#/components/schemas/";
+declare const VALUE: unique symbol;
+
+/** A schema, with the type of the values that fit it. The type is all there is to it: nothing checks a value. */
+export interface Schema<Value> extends JsonSchema {
+  readonly [VALUE]?: Value;
+}
+
+/** The type of the values that fit a schema. */
+export type Static<Of extends Schema<unknown>> = Of extends Schema<infer Value> ? Value : never;
+
+/** The members of an object, by name and in their order. */
+export type Fields = Readonly<Record<string, Schema<unknown>>>;
+
+/** The type of an object's members. */
+export type ValuesOf<Of extends Fields> = { readonly [Name in keyof Of]: Static<Of[Name]> };
+
+/** Text. `more` are further keywords, as with all of these. */
+export function text(more: JsonSchema = {}): Schema<string> {
+  return { type: "string", ...more };
+}
+
+/** One of these words. */
+export function word<const Word extends string>(
+  words: readonly Word[],
+  more: JsonSchema = {},
+): Schema<Word> {
+  return { type: "string", enum: words, ...more };
+}
+
+/** Any number. */
+export function number(more: JsonSchema = {}): Schema<number> {
+  return { type: "number", ...more };
+}
+
+/** A whole number. */
+export function integer(more: JsonSchema = {}): Schema<number> {
+  return { type: "integer", ...more };
+}
+
+/** A whole number, 0 or more. */
+export function count(more: JsonSchema = {}): Schema<number> {
+  return integer({ minimum: 0, ...more });
+}
+
+/** True or false. */
+export function flag(more: JsonSchema = {}): Schema<boolean> {
+  return { type: "boolean", ...more };
+}
+
+/** This value and no other. */
+export function constant<const Value extends string | number>(
+  value: Value,
+  more: JsonSchema = {},
+): Schema<Value> {
+  return { const: value, ...more };
+}
+
+/** Any JSON. */
+export function anything(more: JsonSchema = {}): Schema<unknown> {
+  return more;
+}
+
+/** A list of values that all fit one schema. */
+export function list<Item>(items: Schema<Item>, more: JsonSchema = {}): Schema<readonly Item[]> {
+  return { type: "array", items, ...more };
+}
+
+/** An object of an answer: all of `fields` are there, those that are `optional` may be, and later versions may add some. */
+export function object<Own extends Fields, Optional extends Fields = {}>(
+  fields: Own,
+  { optional, ...more }: JsonSchema & { readonly optional?: Optional } = {},
+): Schema<ValuesOf<Own> & Partial<ValuesOf<Optional>>> {
+  const properties = { ...fields, ...optional };
+  const required = Object.keys(fields);
+  return {
+    type: "object",
+    ...more,
+    ...(Object.keys(properties).length === 0 ? {} : { properties }),
+    ...(required.length === 0 ? {} : { required }),
+  };
+}
+
+/** An object of a body: what has another name is refused. */
+export function closed<Value>(schema: Schema<Value>): Schema<Value> {
+  return { ...schema, additionalProperties: false };
+}
+
+/** A value that fits one of two schemas. */
+export function either<One, Other>(
+  one: Schema<One>,
+  other: Schema<Other>,
+  more: JsonSchema = {},
+): Schema<One | Other> {
+  return { anyOf: [one, other], ...more };
+}
+
+/** The schema, or null. */
+export function nullable<Value>(
+  schema: Schema<Value>,
+  more: JsonSchema = {},
+): Schema<Value | null> {
+  const { type, enum: words } = schema;
+  if (typeof type !== "string") return { anyOf: [schema, { type: "null" }], ...more };
+  const orNull = Array.isArray(words) ? { enum: [...words, null] } : {};
+  return { ...schema, type: [type, "null"], ...orNull, ...more };
+}
+
+/** A schema that the document shows once, by this name, and refers to wherever else it stands. */
+export function named<Value>(name: string, schema: Schema<Value>): Schema<Value> {
+  return { $ref: `${COMPONENT}${name}`, [DEFINITION]: schema };
+}
+
+/** Every named schema that a part of the document refers to, by its name. */
+export function namedSchemas(part: unknown): Readonly<Record<string, JsonSchema>> {
+  const found: Record<string, JsonSchema> = {};
+  const look = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    const { $ref, [DEFINITION]: definition }: JsonSchema = { ...value };
+    if (definition !== undefined) add(String($ref).replace(COMPONENT, ""), definition);
+    Object.values(value).forEach(look);
+  };
+  const add = (name: string, definition: JsonSchema): void => {
+    if (found[name] === definition) return;
+    if (found[name] !== undefined) throw new Error(`two schemas are named ${name}`);
+    found[name] = definition;
+    look(definition);
+  };
+  look(part);
+  return found;
+}

@@ -1,0 +1,16 @@
+import { number, text } from "./schema.ts";
+
+/** Values that stand in answers about different things. */
+
+export const Time = text({
+  format: "date-time",
+  description: "RFC 3339 in UTC, with milliseconds.",
+});
+
+/** An id of a task, an order or a request for access. */
+export const Id = text({ format: "uuid", description: "A lower-case UUIDv7." });
+
+export const Login = text({ pattern: "^[A-Za-z0-9._@+-]{1,64}$" });
+
+/** A part of a whole. */
+export const Share = number({ minimum: 0, maximum: 1 });
