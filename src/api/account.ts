@@ -21,7 +21,16 @@ export const LIMITS = {
 
 const Limits = named(
   "Limits",
-  object({ body_bytes: count(), tasks_per_post: count(), result_bytes: count(), ...LIMITS }),
+  object({
+    body_bytes: count(),
+    tasks_per_post: count(),
+    result_bytes: count(),
+    queue_days: integer({
+      minimum: 1,
+      description: "That a task may wait to be started; then it is 50402.",
+    }),
+    ...LIMITS,
+  }),
 );
 
 /** What an account has. */

@@ -1,10 +1,11 @@
 import { PROGRESS_NOTE_MAX } from "../domain/progress.ts";
 import { TASK_STATES } from "../domain/task.ts";
-import { NextCursor, tasksEnvelope } from "./envelope.ts";
+import { envelope, NextCursor, tasksEnvelope } from "./envelope.ts";
 import {
   anything,
   count,
   either,
+  flag,
   integer,
   named,
   nullable,
@@ -92,10 +93,19 @@ export const TaskEnvelope = named("TaskEnvelope", {
 
 const TaskPage = tasksEnvelope(TaskSummary, { next_cursor: NextCursor });
 
+/** What a step of a cancelling in bulk did. */
+const TasksCancelled = envelope({
+  queued: count({ description: "How many that waited were cancelled." }),
+  running: count({ description: "How many that ran; they are told to stop." }),
+  dry_run: flag({ description: "True where they were only counted." }),
+  next_cursor: NextCursor,
+});
+
 export const TASK_ANSWERS = {
   "POST /v1/tasks/task_post": tasksEnvelope(Task),
   "GET /v1/tasks/task_get/:id": TaskEnvelope,
   "GET /v1/tasks/tasks_ready": TaskPage,
   "GET /v1/tasks": TaskPage,
   "POST /v1/tasks/task_cancel/:id": TaskEnvelope,
+  "POST /v1/tasks/cancel": TasksCancelled,
 };

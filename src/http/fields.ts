@@ -1,9 +1,9 @@
+import { closed, type JsonSchema } from "../api/schema.ts";
 import { isJsonObject, toPlainNumber } from "../domain/json.ts";
 import { oneOf } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
 import { isPlainText } from "../domain/text.ts";
-import { objectSchema, type JsonSchema } from "./json-schema.ts";
 
 /** What one field of a small body may hold: how it is read, and how that is documented. */
 export interface FieldRule<Value> {
@@ -49,8 +49,11 @@ export function parseFields<Rules extends FieldRules>(
 /** The schema of such a body. */
 export function fieldsSchema(rules: FieldRules): JsonSchema {
   const entries = Object.entries(rules);
-  return objectSchema(Object.fromEntries(entries.map(([name, { schema }]) => [name, schema])), {
-    optional: entries.flatMap(([name, { isRequired }]) => (isRequired ? [] : [name])),
+  const required = entries.flatMap(([name, { isRequired }]) => (isRequired ? [name] : []));
+  return closed({
+    type: "object",
+    properties: Object.fromEntries(entries.map(([name, { schema }]) => [name, schema])),
+    ...(required.length === 0 ? {} : { required }),
   });
 }
 

@@ -1,3 +1,12 @@
+import {
+  LeaseBeatItem,
+  LeaseCompletionItem,
+  LeaseFailureItem,
+  LeaseRefItem,
+  ReportedProgress,
+  WORKER_MESSAGE_LENGTH_MAX,
+} from "../api/lease.ts";
+import { nullable, type JsonSchema } from "../api/schema.ts";
 import { isDeeperThan } from "../domain/json-build.ts";
 import { JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json.ts";
 import { LEASE_BATCH_MAX } from "../domain/lease.ts";
@@ -5,9 +14,7 @@ import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../doma
 import { parseProgress, PROGRESS_RULE, type TaskProgress } from "../domain/progress.ts";
 import { parseBody, PLAIN_READING, RESULTS_READING } from "./body.ts";
 import { parseFields, type FieldRule } from "./fields.ts";
-import { nullable, schemaRef } from "./json-schema.ts";
 import { leaseList, readItems, type ItemReader, type ReadItem } from "./lease-items.ts";
-import { WORKER_MESSAGE_LENGTH_MAX } from "./worker-schema.ts";
 
 /** What workers tell of the leases that they hold: bodies in, plain data out, in whichever thread. */
 
@@ -53,14 +60,14 @@ export interface ResultsBody extends LeasesBody {
 
 /** What a completion holds. */
 export const COMPLETION_FIELDS = resultFields(
-  "LeaseCompletion",
+  LeaseCompletionItem,
   "The runs that have come to their result.",
 );
 
 /** What a failure holds. */
-export const FAILURE_FIELDS = resultFields("LeaseFailure", "The runs that came to nothing.");
+export const FAILURE_FIELDS = resultFields(LeaseFailureItem, "The runs that came to nothing.");
 
-function resultFields(item: string, description: string) {
+function resultFields(item: JsonSchema, description: string) {
   const bounds = { lengthMin: 1, lengthMax: LEASE_BATCH_MAX };
   return { tasks: leaseList(bounds, { item, description }) } as const;
 }
@@ -73,7 +80,7 @@ const PROGRESS: FieldRule<TaskProgress | null> = {
     const progress = parseProgress(value);
     return progress === null ? { reason: `It must be ${PROGRESS_RULE}.` } : { value: progress };
   },
-  schema: nullable(schemaRef("Progress")),
+  schema: nullable(ReportedProgress),
   isRequired: false,
 };
 
@@ -81,7 +88,10 @@ const PROGRESS: FieldRule<TaskProgress | null> = {
 export const BEAT_FIELDS = {
   leases: leaseList(
     { lengthMin: 0, lengthMax: LEASES_MAX },
-    { item: "LeaseBeat", description: "The leases that the worker holds; none only asks `drain`." },
+    {
+      item: LeaseBeatItem,
+      description: "The leases that the worker holds; none only asks `drain`.",
+    },
   ),
   progress: PROGRESS,
 } as const;
@@ -90,7 +100,7 @@ export const BEAT_FIELDS = {
 export const RELEASE_FIELDS = {
   tasks: leaseList(
     { lengthMin: 1, lengthMax: LEASES_MAX },
-    { item: "LeaseRef", description: "The leases to give back." },
+    { item: LeaseRefItem, description: "The leases to give back." },
   ),
 } as const;
 

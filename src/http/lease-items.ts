@@ -1,9 +1,9 @@
+import type { JsonSchema } from "../api/schema.ts";
 import { tasksEnvelope } from "../domain/envelope.ts";
 import { isId } from "../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { LeaseOutcome, LeaseRef } from "../domain/lease.ts";
 import type { FieldRule } from "./fields.ts";
-import { schemaRef } from "./json-schema.ts";
 import type { Answer } from "./operation.ts";
 
 /** Lists of leases in the bodies of the worker protocol, of which one bad item never spoils the others (contract §7). */
@@ -22,7 +22,7 @@ export interface ItemReader<Asked> {
 /** A field of a list of leases, `lengthMin` to `lengthMax` of them; what stands in it is judged one by one. */
 export function leaseList(
   { lengthMin, lengthMax }: { readonly lengthMin: number; readonly lengthMax: number },
-  { item, description }: { readonly item: string; readonly description: string },
+  { item, description }: { readonly item: JsonSchema; readonly description: string },
 ): FieldRule<readonly unknown[]> {
   return {
     parse(value) {
@@ -32,7 +32,7 @@ export function leaseList(
     },
     schema: {
       type: "array",
-      ...{ minItems: lengthMin, maxItems: lengthMax, items: schemaRef(item), description },
+      ...{ minItems: lengthMin, maxItems: lengthMax, items: item, description },
     },
     isRequired: true,
   };

@@ -1,7 +1,9 @@
-import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../domain/status.ts";
-import { schemaRef, type JsonSchema } from "./json-schema.ts";
-import { isKeptByNobody, type Access, type BodyRule, type Operation } from "./operation.ts";
+import { ANSWERS } from "../api/answers.ts";
+import type { JsonSchema } from "../api/schema.ts";
 import { STATUS_REASONS } from "../api/status-doc.ts";
+import { Refusal } from "../api/status.ts";
+import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../domain/status.ts";
+import { isKeptByNobody, type Access, type BodyRule, type Operation } from "./operation.ts";
 
 /** Headers that several operations answer with: the document's components. */
 export const ANSWER_HEADERS = {
@@ -127,13 +129,21 @@ const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
 };
 
 function okAnswer(operation: Operation): JsonSchema {
-  const { answer, answerType = JSON_TYPE, answerExamples = {} } = operation.doc;
+  const { answerType = JSON_TYPE, answerExamples = {} } = operation.doc;
   const examples = Object.entries(answerExamples).map(([name, value]) => [name, { value }]);
   return {
     description: "Ok.",
     headers: okHeaders(operation),
-    ...content(answerType, answer, Object.fromEntries(examples)),
+    ...content(answerType, answerSchema(operation), Object.fromEntries(examples)),
   };
+}
+
+const ANSWER_SCHEMAS: Readonly<Record<string, JsonSchema>> = ANSWERS;
+
+function answerSchema({ method, path }: Operation): JsonSchema {
+  const schema = ANSWER_SCHEMAS[`${method} ${path}`];
+  if (schema === undefined) throw new Error(`nobody says what ${method} ${path} answers`);
+  return schema;
 }
 
 function notModified(operation: Operation): JsonSchema {
@@ -166,7 +176,7 @@ function errorAnswer(
   return {
     description: codes.map(codeText).join("\n"),
     headers: refs(headers),
-    ...json({ allOf: [schemaRef("Error"), narrowed] }, Object.fromEntries(examples)),
+    ...json({ allOf: [Refusal, narrowed] }, Object.fromEntries(examples)),
   };
 }
 

@@ -1,4 +1,5 @@
-import { schemaRef, type JsonSchema } from "./json-schema.ts";
+import type { JsonSchema } from "../api/schema.ts";
+import { TaskEnvelope } from "../api/task.ts";
 
 const SIGNATURE: JsonSchema = { type: "string", pattern: "^sha256=[0-9a-f]{64}$" };
 
@@ -25,7 +26,7 @@ export function webhookCallbacks(schedule: WebhookSchedule): JsonSchema {
           parameters: headers("postback", "the raw body"),
           requestBody: {
             required: true,
-            content: { "application/json": { schema: schemaRef("TaskEnvelope") } },
+            content: { "application/json": { schema: TaskEnvelope } },
           },
           responses,
         },

@@ -1,6 +1,5 @@
-import { API_SCHEMAS } from "./api-schema.ts";
+import { namedSchemas, type JsonSchema } from "../api/schema.ts";
 import { fieldsSchema } from "./fields.ts";
-import type { JsonSchema } from "./json-schema.ts";
 import {
   ANSWER_HEADERS,
   answers,
@@ -15,15 +14,16 @@ export type DocumentPart = Readonly<Record<string, unknown>>;
 
 /** The OpenAPI 3.1 document of these operations, made from their rules and docs. */
 export function openApiDocument(operations: readonly Operation[], version: string): DocumentPart {
+  const shown = paths(operations);
   return {
     openapi: "3.1.0",
     info: { title: "postbackd", version, license: LICENSE, description: DESCRIPTION },
     servers: [{ url: "/", description: "The daemon that serves this document." }],
     tags: Object.entries(GROUPS).map(([name, description]) => ({ name, description })),
-    paths: paths(operations),
+    paths: shown,
     components: {
       securitySchemes: SECURITY_SCHEMES,
-      schemas: API_SCHEMAS,
+      schemas: namedSchemas(shown),
       headers: ANSWER_HEADERS,
       examples: errorExamples(operations.flatMap(errorCodes)),
     },

@@ -1,8 +1,8 @@
+import type { JsonSchema } from "../api/schema.ts";
 import type { AccountLimits } from "../domain/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
 import type { WorkerHolder } from "../store/store.ts";
 import type { FieldRules, FieldValues } from "./fields.ts";
-import type { JsonSchema } from "./json-schema.ts";
 import type { QueryRules, QueryValues } from "./query.ts";
 
 /**
@@ -174,8 +174,6 @@ export interface OperationDoc {
   readonly params?: Readonly<Record<string, ParamDoc>>;
   /** Request headers that it reads; where its answers have an ETag, `If-None-Match` goes without saying. */
   readonly headers?: Readonly<Record<string, HeaderDoc>>;
-  /** The body of a 200. */
-  readonly answer: JsonSchema;
   /** What the body of a 200 is; JSON unless it says more. */
   readonly answerType?: string;
   /** Headers of a 200. With an `ETag` among them, `If-None-Match` may be answered with 304. */

@@ -1,5 +1,5 @@
 import { SESSION_AGE_MS } from "../domain/session.ts";
-import type { Arrival } from "./operation.ts";
+import type { AnswerHeaderDoc, Arrival } from "./operation.ts";
 
 /** How the cookie of a session is called, and whether browsers are to send it over HTTPS alone. */
 export interface SessionCookie {
@@ -42,3 +42,16 @@ function cookieText({ name, isSecure }: SessionCookie, value: string, seconds: n
   const secure = isSecure ? "; Secure" : "";
   return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly${secure}; SameSite=Strict`;
 }
+
+/** The header that gives the cookie, or takes it away. */
+export const SET_COOKIE: Readonly<Record<string, AnswerHeaderDoc>> = {
+  "Set-Cookie": {
+    description: "The session's cookie, which scripts cannot read; empty where it is taken away.",
+    schema: {
+      type: "string",
+      pattern:
+        "^(__Host-)?postbackd-\\d+=[A-Za-z0-9_-]*; Path=/; Max-Age=\\d+; HttpOnly; (Secure; )?SameSite=Strict$",
+    },
+    isAlways: true,
+  },
+};

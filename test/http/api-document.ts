@@ -108,9 +108,9 @@ export class Judge {
     this.#ajv = ajv;
   }
 
-  /** What is wrong with a value; null where it fits. */
+  /** What is wrong with a value; null where it fits. A member that the schema does not name is wrong. */
   fault(schema: Schema, value: unknown): string | null {
-    const validate = this.#validators.get(schema) ?? this.#ajv.compile(schema);
+    const validate = this.#validators.get(schema) ?? this.#ajv.compile(closed(schema) as Schema);
     this.#validators.set(schema, validate);
     return validate(value) ? null : this.#ajv.errorsText(validate.errors);
   }
@@ -160,6 +160,19 @@ export class Judge {
     const unknown = [...sent.keys()].filter((name) => !known.has(name) && !PLAIN.has(name));
     assert.deepEqual(unknown, [], "headers that the document does not know");
   }
+}
+
+/**
+ * The schema without the members that it leaves open: clients take what later versions may add, but this version has to
+ * say all that it sends.
+ */
+function closed(value: unknown, isPart = false): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((each) => closed(each, isPart));
+  const all = Object.entries(value).map(([name, each]) => [name, closed(each, name === "allOf")]);
+  // A part that requires nothing only narrows what stands beside it.
+  const isOpen = "properties" in value && (!isPart || "required" in value);
+  return { ...(isOpen ? { additionalProperties: false } : {}), ...Object.fromEntries(all) };
 }
 
 // What HTTP itself needs, or goes with every answer whatever it says.

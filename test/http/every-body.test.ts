@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { API_SCHEMAS } from "../../src/http/api-schema.ts";
+import { PostedTask } from "../../src/api/posted-task.ts";
+import { namedSchemas } from "../../src/api/schema.ts";
+import type { JsonSchema } from "../../src/api/schema.ts";
 import { fieldsSchema } from "../../src/http/fields.ts";
-import type { JsonSchema } from "../../src/http/json-schema.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { JSON_TYPE, toAnswer, type Answer } from "./answer.ts";
 import {
@@ -288,7 +289,8 @@ test("JSON that is no object is 40503", async (t) => {
 
 /** The schema of each field that an operation's body may have. */
 function fieldSchemas({ operation: { body } }: Case): Readonly<Record<string, JsonSchema>> {
-  const schema = body.kind === "fields" ? fieldsSchema(body.fields) : API_SCHEMAS["PostedTask"];
+  const schema =
+    body.kind === "fields" ? fieldsSchema(body.fields) : namedSchemas(PostedTask)["PostedTask"];
   assert.ok(schema !== undefined);
   // Of an object of fields, as each of the two is.
   return schema["properties"] as Readonly<Record<string, JsonSchema>>;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { JsonSchema } from "../../src/http/json-schema.ts";
+import type { JsonSchema } from "../../src/api/schema.ts";
 import { headerLines, headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { JSON_TYPE, toAnswer } from "./answer.ts";
 import {

@@ -3,14 +3,15 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
+import { PostedTask } from "../../src/api/posted-task.ts";
+import { namedSchemas } from "../../src/api/schema.ts";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
 import { parseJsonBytes } from "../../src/domain/json.ts";
 import { parseTask, type JsonObject, type TaskRules } from "../../src/domain/task-post.ts";
-import { API_SCHEMAS } from "../../src/http/api-schema.ts";
 import { Judge } from "./api-document.ts";
 
 const judge = new Judge();
-const SCHEMA = API_SCHEMAS["PostedTask"] ?? assert.fail();
+const SCHEMA = namedSchemas(PostedTask)["PostedTask"] ?? assert.fail();
 
 const RULES: TaskRules = {
   types: new Set(["echo"]),

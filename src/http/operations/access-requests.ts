@@ -8,7 +8,6 @@ import {
 import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
 import { optionalText, requiredText } from "../fields.ts";
 import { tooManyRequests } from "../gate.ts";
 import { defineOperation, type Operation } from "../operation.ts";
@@ -82,7 +81,6 @@ const DOC: Operation["doc"] = {
   description:
     "Asks the operator for an account. The answer is the same for everybody, so nobody learns who has one. " +
     "Requests are limited by address.",
-  answer: envelopeSchema({ request_id: { type: "string", format: "uuid" } }),
   answerHeaders: {
     RateLimit: { description: "What is left of the limit by address, where there is one." },
     "RateLimit-Policy": { description: "The limit by address, where there is one." },

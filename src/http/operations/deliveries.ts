@@ -5,11 +5,9 @@ import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task.ts";
 import { timeText } from "../../domain/time.ts";
 import type { Delivery, LaneRef, Store } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
 import { optionalEndedStates } from "../ended-states.ts";
 import { invalidField, optionalWord } from "../fields.ts";
 import { tooManyRequests } from "../gate.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
@@ -24,8 +22,6 @@ export interface DeliveriesDeps {
   /** Tells the engine that these lanes have an attempt due. */
   readonly wakeDeliveries: (lanes: readonly LaneRef[]) => void;
 }
-
-const ANSWER = envelopeSchema({ deliveries: { type: "array", items: schemaRef("Delivery") } });
 
 /** GET /v1/tasks/deliveries/{id}: what became of a task's webhooks, attempt by attempt. */
 export function deliveryList(deps: DeliveriesDeps): Operation {
@@ -43,7 +39,6 @@ export function deliveryList(deps: DeliveriesDeps): Operation {
         "What became of the task's webhooks: each attempt with its outcome, and when the next one is due. Of each " +
         "delivery the last 100 attempts; none before the task has ended.",
       params: { id: TASK_ID_PARAM },
-      answer: ANSWER,
       codes: [40401, 40403],
     },
     async handle({ holder, params, now }) {
@@ -82,7 +77,6 @@ export function redeliver(deps: DeliveriesDeps): Operation {
         "now; what is in flight stays. With `states` only what has ended so, such as what did not arrive. A task may be " +
         "sent again thirty times a minute.",
       params: { id: TASK_ID_PARAM },
-      answer: ANSWER,
       codes: [40401, 40403, 40501, 50700],
       examples: {
         all: {},

@@ -52,7 +52,6 @@ export function events({ liveFeed }: EventsDeps): Operation {
           schema: { type: "string", examples: ["5f0c7a1e9b3d.17"] },
         },
       },
-      answer: { type: "string" },
       answerType: CONTENT_TYPE,
       answerHeaders: HEADER_DOCS,
       answerExamples: { change: EXAMPLE },

@@ -1,11 +1,10 @@
-import { objectSchema } from "../json-schema.ts";
+import { constant, object, text } from "../../api/schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 
-const OK = objectSchema({ status: { const: "ok" } });
-const UNAVAILABLE = objectSchema({
-  status: { const: "unavailable" },
-  reason: { type: "string", description: "Why, in words." },
+const UNAVAILABLE = object({
+  status: constant("unavailable"),
+  reason: text({ description: "Why, in words." }),
 });
 
 const PROBE = {
@@ -27,7 +26,6 @@ export function livez(): Operation {
       summary: "Is the process alive",
       description:
         "Answers as long as the process serves requests: restarting it would not help. Never asks for HTTPS.",
-      answer: OK,
       codes: [],
     },
     handle: () => ({ status: 200, text: '{"status":"ok"}' }),
@@ -44,7 +42,6 @@ export function readyz(deps: { readonly notReadyReason: () => Promise<string | n
       group: "Health",
       summary: "Can tasks be posted",
       description: "503 with the reason while they cannot. Never asks for HTTPS.",
-      answer: OK,
       codes: [],
       otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
     },

@@ -1,11 +1,10 @@
+import { KeyId } from "../../api/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../../domain/key.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Key, Store } from "../../store/store.ts";
-import { envelopeSchema, KEY_ID } from "../api-schema.ts";
 import { optionalText } from "../fields.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope } from "../respond.ts";
@@ -36,7 +35,6 @@ export function keyCreate({ store, ids }: KeysDeps): Operation {
       group: "Account",
       summary: "Make an API key",
       description: `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
-      answer: envelopeSchema({ key: schemaRef("NewKey") }),
       codes: [40910, 50700],
       examples: { labelled: { label: "ci" }, plain: {} },
     },
@@ -86,11 +84,10 @@ export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
       params: {
         key_id: {
           description: "Id of a key of this account.",
-          schema: KEY_ID,
+          schema: KeyId,
           example: "key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6",
         },
       },
-      answer: envelopeSchema({ key: schemaRef("Key") }),
       codes: [40400, 50700],
     },
     async handle({ holder, params, now }) {

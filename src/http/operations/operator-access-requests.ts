@@ -5,17 +5,10 @@ import { oneOf } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Store, Undecidable } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY, parameter } from "../query.ts";
 import { envelope } from "../respond.ts";
-import {
-  loginTaken,
-  NEW_ACCOUNT_SCHEMA,
-  NEW_LOGIN,
-  newAccountAnswer,
-} from "./operator-accounts.ts";
+import { loginTaken, NEW_LOGIN, newAccountAnswer } from "./operator-accounts.ts";
 
 export interface OperatorAccessRequestsDeps {
   readonly store: Pick<Store, "listAccessRequests" | "approveAccessRequest" | "denyAccessRequest">;
@@ -46,10 +39,6 @@ export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operat
       group: "Operator",
       summary: "List access requests",
       description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts are anybody's.`,
-      answer: envelopeSchema({
-        requests: { type: "array", items: schemaRef("AccessRequest") },
-        more: { type: "boolean" },
-      }),
       codes: [],
     },
     async handle({ query }) {
@@ -89,7 +78,6 @@ export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps)
         "Makes the account, as createAccount does. Nothing is sent: hand over the key and the secret yourself. A request " +
         "that was decided before is 40000; where the login is taken (40501) it still waits.",
       params: DECISION_PARAMS,
-      answer: envelopeSchema(NEW_ACCOUNT_SCHEMA),
       codes: [40400, 50700],
       examples: { ada: { login: "ada" } },
     },
@@ -119,11 +107,6 @@ export function accessRequestDeny({ store }: OperatorAccessRequestsDeps): Operat
       summary: "Deny an access request",
       description: "Nothing is sent to who asked. A request that was decided before is 40000.",
       params: DECISION_PARAMS,
-      answer: envelopeSchema({
-        id: { type: "string", format: "uuid" },
-        decision: { const: "denied" },
-        decided_at: { type: "string", format: "date-time" },
-      }),
       codes: [40400, 50700],
     },
     async handle({ params, now }) {

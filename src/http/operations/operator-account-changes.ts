@@ -1,11 +1,9 @@
+import { Login } from "../../api/value.ts";
 import { newWebhookSecret } from "../../domain/account.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeOrNull } from "../../domain/time.ts";
 import type { Store } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation, type OperationDoc } from "../operation.ts";
-import { LOGIN } from "../operator-schema.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope } from "../respond.ts";
 
@@ -44,9 +42,8 @@ export function accountChanges(deps: OperatorAccountChangesDeps): readonly Opera
         ...doc,
         group: "Operator",
         params: {
-          login: { description: "Login of the account.", schema: LOGIN, example: "alice" },
+          login: { description: "Login of the account.", schema: Login, example: "alice" },
         },
-        answer: envelopeSchema({ account: schemaRef("AccountState") }),
         codes: [40400, 50700],
       },
       async handle({ params, now }) {

@@ -1,15 +1,13 @@
+import { Login } from "../../api/value.ts";
 import { isLogin, LOGIN_RULE, mintAccount, type MintedAccount } from "../../domain/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/quota.ts";
 import { textRule } from "../../domain/rule.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
-import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
 import { invalidField, requiredText, type FieldRule } from "../fields.ts";
-import { schemaRef, type JsonSchema } from "../json-schema.ts";
 import { CURSOR_RULE } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
-import { LOGIN } from "../operator-schema.ts";
 import { NO_QUERY, parameter, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
 import { limitsDocument, usageDocument } from "../quota-document.ts";
 import { envelope } from "../respond.ts";
@@ -36,19 +34,8 @@ export const NEW_LOGIN: FieldRule<string> = requiredText(
       reason: `It must be ${LOGIN_RULE}, and not a dot or two.`,
     },
   },
-  { pattern: LOGIN["pattern"], examples: ["alice"] },
+  { pattern: Login["pattern"], examples: ["alice"] },
 );
-
-/** The answer's fields of an account that was made. */
-export const NEW_ACCOUNT_SCHEMA: Readonly<Record<string, JsonSchema>> = {
-  login: LOGIN,
-  key: {
-    type: "string",
-    pattern: "^pbd_live_[0-9A-Za-z]{40}$",
-    description: "The account's first key, shown this once.",
-  },
-  webhook_secret: { type: "string", pattern: "^whsec_[0-9A-Za-z+/]{43}=$" },
-};
 
 /** Shows a new account with both its secrets, this once. */
 export function newAccountAnswer({ account, first }: MintedAccount): Answer {
@@ -83,10 +70,6 @@ export function accountList({ store, limits }: OperatorAccountsDeps): Operation 
       group: "Operator",
       summary: "List accounts",
       description: "All accounts, by login.",
-      answer: envelopeSchema({
-        accounts: { type: "array", items: schemaRef("AccountOverview") },
-        next_cursor: NEXT_CURSOR,
-      }),
       codes: [],
     },
     async handle({ query: { q, cursor, limit: max }, now }) {
@@ -117,7 +100,6 @@ export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
       group: "Operator",
       summary: "Make an account",
       description: "The key is shown this once. A login that is taken is 40501.",
-      answer: envelopeSchema(NEW_ACCOUNT_SCHEMA),
       codes: [50700],
       examples: { alice: { login: "alice" } },
     },

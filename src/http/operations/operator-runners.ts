@@ -1,7 +1,5 @@
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Store, TypeWork, Worker } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope } from "../respond.ts";
@@ -47,10 +45,6 @@ export function runnerList(deps: OperatorRunnersDeps): Operation {
       group: "Operator",
       summary: "List runners and workers",
       description: "Every configured type with what waits for it, and every worker.",
-      answer: envelopeSchema({
-        types: { type: "array", items: schemaRef("RunnerType") },
-        workers: { type: "array", items: schemaRef("WorkerOverview") },
-      }),
       codes: [],
     },
     async handle({ now }) {

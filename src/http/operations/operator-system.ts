@@ -1,9 +1,7 @@
 import type { LogLine } from "../../domain/log.ts";
 import type { ServiceStatus } from "../../domain/service-status.ts";
 import { timeText } from "../../domain/time.ts";
-import { envelopeSchema } from "../api-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { SYSTEM_FIELDS } from "../operator-schema.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope } from "../respond.ts";
 
@@ -61,7 +59,6 @@ export function systemShow({ systemFacts, serviceStatus }: OperatorSystemDeps): 
       summary: "Get the system",
       description:
         "The process, its database, its configuration with the source of each value, and the last lines of its log.",
-      answer: envelopeSchema(SYSTEM_FIELDS),
       codes: [],
     },
     async handle() {

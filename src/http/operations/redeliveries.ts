@@ -1,10 +1,11 @@
+import { PREVIEW_HOSTS_MAX } from "../../api/redelivery.ts";
+import { Id } from "../../api/value.ts";
 import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/delivery.ts";
 import { HOST } from "../../domain/host-name.ts";
 import { isId, type IdGenerator } from "../../domain/id.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import { INSTANT, timeOrNull, timeText } from "../../domain/time.ts";
 import type { RedeliveryOrder, Store } from "../../store/store.ts";
-import { envelopeSchema, ID, NEXT_CURSOR } from "../api-schema.ts";
 import { optionalEndedStates } from "../ended-states.ts";
 import {
   invalidField,
@@ -16,13 +17,11 @@ import {
   type FieldValues,
 } from "../fields.ts";
 import { tooManyRequests } from "../gate.ts";
-import { schemaRef } from "../json-schema.ts";
 import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type AccountRef, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
 import { envelope } from "../respond.ts";
-import { EXAMINED_UNTIL } from "../search-schema.ts";
 
 export interface RedeliveriesDeps {
   readonly store: Pick<
@@ -42,7 +41,6 @@ export interface RedeliveriesDeps {
 const RATE = { min: 1, max: 1000, standard: 20 } as const;
 const RATE_OF_ACCOUNT_MAX = 50;
 const ORDERS_LISTED_MAX = 50;
-const HOSTS_LISTED_MAX = 20;
 const LOGIN_LENGTH_MAX = 64;
 
 // Attempts. Measured with 1.1 million of them: 5 ms, and 7 ms where all of them are counted.
@@ -64,7 +62,7 @@ const FILTER_FIELDS = {
 
 const ORDER_ID_PARAM = {
   description: "Id of the order.",
-  schema: ID,
+  schema: Id,
   example: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",
 } as const;
 
@@ -90,21 +88,6 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
       description:
         "How many deliveries that have ended pass a filter, and to which hosts. A request looks at a bounded number " +
         "of attempts: add up the answers, each with the `next_cursor` of the one before, until it is null.",
-      answer: envelopeSchema({
-        deliveries: { type: "integer", minimum: 0 },
-        hosts: {
-          type: "array",
-          items: schemaRef("HostCount"),
-          maxItems: HOSTS_LISTED_MAX,
-          description: "The most numerous first.",
-        },
-        next_cursor: NEXT_CURSOR,
-        examined_until: {
-          ...EXAMINED_UNTIL,
-          description:
-            "How far back it has looked; null where nothing was looked at, and for an account.",
-        },
-      }),
       codes: [],
       examples: { host: EXAMPLE },
     },
@@ -119,7 +102,7 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
       // The log holds the attempts of all: how far so many of them reach back tells how many there are.
       const shown = scope === null ? until : null;
       const fields = {
-        ...{ deliveries, hosts: hosts.slice(0, HOSTS_LISTED_MAX) },
+        ...{ deliveries, hosts: hosts.slice(0, PREVIEW_HOSTS_MAX) },
         next_cursor: next === null ? null : cursors.seal({ timeMs: 0, seq: next }, view),
         examined_until: timeOrNull(shown),
       };
@@ -154,7 +137,6 @@ function order({ store, ids, redeliveries: limiter }: RedeliveriesDeps): Operati
         "Orders a fresh series of attempts for each delivery that has ended and passes the filter by now. The daemon " +
         "works orders off side by side, each at its own rate, and goes on with them after a restart. An account has one " +
         "open order at a time.",
-      answer: envelopeSchema({ redelivery: schemaRef("RedeliveryOrder") }),
       codes: [50700],
       examples: { host: { ...EXAMPLE, per_second: 20 } },
     },
@@ -187,9 +169,6 @@ function list({ store }: RedeliveriesDeps): Operation {
       description:
         `The last ${ORDERS_LISTED_MAX} orders, newest first, and how far they are. An account sees those for itself ` +
         "alone, the operator's among them.",
-      answer: envelopeSchema({
-        redeliveries: { type: "array", items: schemaRef("RedeliveryOrder") },
-      }),
       codes: [],
     },
     async handle({ scope }) {
@@ -215,7 +194,6 @@ function cancel({ store }: RedeliveriesDeps): Operation {
       summary: "Cancel a redelivery order",
       description: "What it has begun goes on. One that has ended stays as it is.",
       params: { order_id: ORDER_ID_PARAM },
-      answer: envelopeSchema({ redelivery: schemaRef("RedeliveryOrder") }),
       codes: [50700],
     },
     async handle({ scope, params, now }) {

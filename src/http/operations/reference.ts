@@ -1,8 +1,6 @@
 import type { ServiceStatus } from "../../domain/service-status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
-import { envelopeSchema } from "../api-schema.ts";
 import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { envelope } from "../respond.ts";
@@ -23,7 +21,6 @@ export function marketplaces(configured: readonly MarketplaceDocument[]): Operat
       group: "Reference",
       summary: "List marketplaces",
       description: "The operator's list. A task's `marketplace` is one of these codes.",
-      answer: envelopeSchema({ marketplaces: { type: "array", items: schemaRef("Marketplace") } }),
       answerHeaders: CACHED_HEADERS,
       codes: [],
     },
@@ -46,7 +43,6 @@ export function statusCodes(): Operation {
       summary: "List status codes",
       description:
         "Every code with its message and its HTTP status, which is null for codes that stand on tasks only.",
-      answer: envelopeSchema({ status_codes: { type: "array", items: schemaRef("StatusCode") } }),
       answerHeaders: CACHED_HEADERS,
       codes: [],
     },
@@ -65,10 +61,6 @@ export function serviceStatus(current: () => Promise<ServiceStatus>): Operation 
       summary: "Get the service's status",
       description:
         "From the age of the queue and the rates at which runs and deliveries fail; at most a second old.",
-      answer: envelopeSchema({
-        status: { type: "string", enum: ["operational", "degraded", "down"] },
-        components: schemaRef("StatusComponents"),
-      }),
       answerHeaders: CACHED_HEADERS,
       codes: [],
     },

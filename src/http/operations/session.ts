@@ -5,18 +5,21 @@ import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/sessi
 import { StatusError } from "../../domain/status.ts";
 import { timeText } from "../../domain/time.ts";
 import type { Session, Store } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../authenticate.ts";
 import { requiredText } from "../fields.ts";
 import { refuseAfterMany } from "../gate.ts";
-import { schemaRef, type JsonSchema } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { RateLimiter } from "../rate-limiter.ts";
 import { envelope } from "../respond.ts";
-import { cookieValues, givenCookie, sessionCookie, takenCookie } from "../session-cookie.ts";
+import {
+  cookieValues,
+  givenCookie,
+  SET_COOKIE,
+  sessionCookie,
+  takenCookie,
+} from "../session-cookie.ts";
 import { findLiveSession, isAutomatic } from "../session-lookup.ts";
-import { SET_COOKIE } from "../session-schema.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 
 export interface SessionDeps {
@@ -33,9 +36,6 @@ export interface SessionDeps {
 
 const PATH = "/v1/session";
 const TEXT_MAX = 200;
-
-const ANSWER = envelopeSchema({ session: schemaRef("Session") });
-const NONE: JsonSchema = { type: "null" };
 
 // Whoever sends anything to these may be a browser that was talked into it.
 const RULES = {
@@ -64,7 +64,6 @@ export function signIn(deps: SessionDeps): Operation {
       description:
         "Opens a session of an account, and ends the one whose cookie came along. " +
         "It lasts 12 hours, 30 minutes without use, and no longer than the key does.",
-      answer: ANSWER,
       answerHeaders: SET_COOKIE,
       codes: [40100, 40101, 40102, 40301, 42900, 50300, 50700],
       examples: { alice: { login: "alice", key: "pbd_live_…" } },
@@ -105,7 +104,6 @@ export function signInByLink(deps: SessionDeps): Operation {
       summary: "Sign in with a link",
       description:
         "Opens a session of the operator, with a link that `postbackd admin link` made. A link works once, for 30 minutes.",
-      answer: ANSWER,
       answerHeaders: SET_COOKIE,
       codes: [40100, 40301, 42900, 50300, 50700],
       examples: { link: { token: "pbd_link_…" } },
@@ -133,7 +131,6 @@ export function sessionGet(deps: SessionDeps): Operation {
       group: "Dashboard",
       summary: "Get the session",
       description: "Who is signed in by the cookie that came along; null where nobody is.",
-      answer: envelopeSchema({ session: { anyOf: [schemaRef("Session"), NONE] } }),
       codes: [40301, 50300],
     },
     async handle(call) {
@@ -156,7 +153,6 @@ export function signOut({ store }: SessionDeps): Operation {
       group: "Dashboard",
       summary: "Sign out",
       description: "Ends the session of the cookie that came along, and takes the cookie away.",
-      answer: envelopeSchema({ session: NONE }),
       answerHeaders: SET_COOKIE,
       codes: [40301, 50300, 50700],
     },

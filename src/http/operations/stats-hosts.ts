@@ -2,8 +2,6 @@ import { percentile } from "../../domain/duration-histogram.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeText } from "../../domain/time.ts";
 import type { HostFailure, HostTraffic, Store } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { pointInTime } from "../query.ts";
 import { envelope } from "../respond.ts";
@@ -37,14 +35,6 @@ export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps
       description:
         `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
         "those with the most that is given up, refused or tried again first, then those that fail the most.",
-      answer: envelopeSchema({
-        since: { type: "string", format: "date-time" },
-        hosts: { type: "array", items: schemaRef("HostOverview") },
-        more: {
-          type: "boolean",
-          description: "True where not all hosts are shown, or not all of them is counted.",
-        },
-      }),
       codes: [],
     },
     async handle({ scope, query, now }) {

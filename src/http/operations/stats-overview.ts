@@ -5,14 +5,11 @@ import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
 import { successShare, sumSteps, type SeriesCounts } from "../../domain/time-series.ts";
 import { timeText } from "../../domain/time.ts";
 import type { FirstSteps, Scope, Store, WorkCounts } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import type { LiveFeed } from "../live-feed.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { RecentValues } from "../recent-values.ts";
 import { envelope } from "../respond.ts";
-import { FIRST_STEPS_SCHEMA } from "../stats-schema.ts";
 import { workDocument } from "../work-document.ts";
 import {
   typesWithoutWorker,
@@ -60,14 +57,6 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
       summary: "See how things are",
       description:
         "What there is to do, what the last 24 hours brought, and what needs attention. Decided anew once a second, and whenever GET /v1/events told of a change.",
-      answer: envelopeSchema({
-        tasks: schemaRef("WorkCounts"),
-        day: schemaRef("DayCounts"),
-        oldest_waiting_ms: { type: ["integer", "null"], minimum: 0 },
-        attention: { type: "array", items: schemaRef("Attention") },
-        setup: FIRST_STEPS_SCHEMA,
-        time: { type: "string", format: "date-time" },
-      }),
       codes: [],
     },
     async handle({ scope, isOperator }) {

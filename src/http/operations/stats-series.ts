@@ -8,8 +8,6 @@ import {
 } from "../../domain/time-series.ts";
 import { parseTime, timeText } from "../../domain/time.ts";
 import type { Store } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { pointInTime } from "../query.ts";
 import { envelope } from "../respond.ts";
@@ -22,7 +20,6 @@ export interface StatsSeriesDeps {
 
 const HOUR_MS = 3_600_000;
 const EXAMPLE = { example: "2026-01-31T08:00:00.000Z" } as const;
-const TIME = { type: "string", format: "date-time" } as const;
 
 /** GET /v1/stats/series: what happened, step by step. */
 export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Operation {
@@ -42,17 +39,6 @@ export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Opera
       description:
         `The numbers of a time in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day; both ends are moved ` +
         "outwards to whole steps. Beyond the last 25 hours the smallest step is an hour.",
-      answer: envelopeSchema({
-        from: TIME,
-        to: TIME,
-        step_ms: { type: "integer", minimum: 60_000 },
-        buckets: { type: "array", items: schemaRef("SeriesBucket") },
-        limit_ms: {
-          type: "integer",
-          minimum: 0,
-          description: "After which an attempt is broken off.",
-        },
-      }),
       codes: [],
     },
     async handle({ scope, query, now }) {

@@ -5,7 +5,6 @@ import { INSTANT } from "../../domain/time.ts";
 import { cancelStep, OPEN_STATES } from "../../store/store.ts";
 import type { BulkFilter, OpenState, OpenTaskPlace, Store } from "../../store/store.ts";
 import { AccountTurns } from "../account-turns.ts";
-import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
 import {
   optionalBoolean,
   optionalText,
@@ -117,8 +116,6 @@ function openPlace(
   return place && { state: reached, createdAt: place.timeMs, seq: place.seq };
 }
 
-const COUNT = { type: "integer", minimum: 0 } as const;
-
 const DOC: Operation["doc"] = {
   id: "cancelTasks",
   group: "Tasks",
@@ -128,12 +125,6 @@ const DOC: Operation["doc"] = {
     "The newest come first, and what is posted meanwhile is left alone. A request cancels a bounded number: add up the " +
     "answers, each with the `next_cursor` of the one before, until it is null. It is safe to repeat at any point, from the " +
     "beginning too: what is cancelled is not counted again.",
-  answer: envelopeSchema({
-    queued: { ...COUNT, description: "How many that waited were cancelled." },
-    running: { ...COUNT, description: "How many that ran; they are told to stop." },
-    dry_run: { type: "boolean", description: "True where they were only counted." },
-    next_cursor: NEXT_CURSOR,
-  }),
   codes: [50700],
   examples: {
     tag: { tag: "holiday", state: "queued" },

@@ -3,7 +3,6 @@ import { isId } from "../../domain/id.ts";
 import { retentionEnd } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { CANCEL_EXAMPLES } from "../task-example.ts";
@@ -54,7 +53,6 @@ const DOC: Operation["doc"] = {
     "A queued task never runs, a running one is told to stop. A cancelled task is never ready and sends no webhook. " +
     "Cancelling it again answers the same.",
   params: { id: TASK_ID_PARAM },
-  answer: schemaRef("TaskEnvelope"),
   answerExamples: CANCEL_EXAMPLES,
   codes: [40401, 40403, 40902, 50700],
   examples: { empty: {} },

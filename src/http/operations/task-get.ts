@@ -1,3 +1,4 @@
+import { Id } from "../../api/value.ts";
 import { taskEnvelope } from "../../domain/envelope.ts";
 import { isId } from "../../domain/id.ts";
 import type { TaskProgress } from "../../domain/progress.ts";
@@ -5,10 +6,8 @@ import { isExpiredId } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
 import { isFinished, type TaskKey } from "../../domain/task.ts";
 import { StoreError, type FoundTask, type Store } from "../../store/store.ts";
-import { ID } from "../api-schema.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
 import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
 import { trueOrFalse } from "../query.ts";
@@ -56,7 +55,7 @@ export function taskGet(deps: TaskGetDeps): Operation {
 /** How the document shows a task's id in a path. */
 export const TASK_ID_PARAM = {
   description: "Id of a task of this account.",
-  schema: ID,
+  schema: Id,
   example: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",
 } as const;
 
@@ -74,7 +73,6 @@ const DOC: Operation["doc"] = {
       schema: { type: "string", examples: ["wait=30"] },
     },
   },
-  answer: schemaRef("TaskEnvelope"),
   answerHeaders: {
     ETag: {
       description:

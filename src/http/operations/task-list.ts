@@ -1,8 +1,6 @@
 import { oneOf } from "../../domain/rule.ts";
 import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
-import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { parameter, pointInTime } from "../query.ts";
@@ -35,7 +33,6 @@ export function taskList({ store, cursors, progressOf }: TaskListDeps): Operatio
       group: "Tasks",
       summary: "List tasks",
       description: "All tasks of the account, newest first, refused and cancelled ones included.",
-      answer: tasksEnvelopeSchema(schemaRef("TaskSummary"), { next_cursor: NEXT_CURSOR }),
       codes: [],
     },
     async handle({ holder, query }) {

@@ -1,5 +1,7 @@
 import { hash } from "node:crypto";
 
+import { PostedTask } from "../../api/posted-task.ts";
+import { either, list } from "../../api/schema.ts";
 import type { SteadyClock } from "../../domain/clock.ts";
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/envelope.ts";
 import type { IdGenerator } from "../../domain/id.ts";
@@ -8,9 +10,7 @@ import { StatusError } from "../../domain/status.ts";
 import type { ParsedTask, TaskRules } from "../../domain/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task.ts";
 import type { Idempotency, KeptAnswer, Store, TaskPost } from "../../store/store.ts";
-import { tasksEnvelopeSchema } from "../api-schema.ts";
 import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
-import { schemaRef } from "../json-schema.ts";
 import { accountOwner, isLong, type BodyParser } from "../long-parses.ts";
 import { webhookCallbacks, type WebhookSchedule } from "../openapi-callback.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
@@ -71,8 +71,7 @@ export function taskPost(deps: TaskPostDeps): Operation {
 }
 
 function bodySchema(tasksMax: number) {
-  const task = schemaRef("PostedTask");
-  return { anyOf: [{ type: "array", items: task, minItems: 1, maxItems: tasksMax }, task] };
+  return either(list(PostedTask, { minItems: 1, maxItems: tasksMax }), PostedTask);
 }
 
 const DOC: Operation["doc"] = {
@@ -89,7 +88,6 @@ const DOC: Operation["doc"] = {
       schema: IDEMPOTENCY_KEY_SCHEMA,
     },
   },
-  answer: tasksEnvelopeSchema(schemaRef("Task")),
   answerHeaders: {
     "Idempotent-Replayed": {
       description: "On the answer to an earlier request with the same key and body.",

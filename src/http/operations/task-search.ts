@@ -3,13 +3,10 @@ import { StatusError, statusMessage } from "../../domain/status.ts";
 import { parseTaskSearch, type TaskSearch } from "../../domain/task-search.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { FoundDelivery, FoundTaskRow, Store } from "../../store/store.ts";
-import { envelopeSchema, NEXT_CURSOR } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { textUpTo, wholeNumber } from "../query.ts";
 import { envelope } from "../respond.ts";
-import { EXAMINED_UNTIL } from "../search-schema.ts";
 
 export interface TaskSearchDeps {
   readonly store: Pick<Store, "searchTasks">;
@@ -43,11 +40,6 @@ export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Oper
         `Tasks that pass all words of \`q\`, newest first. A request looks at ${EXAMINE_MAX} tasks and no more: a page ` +
         "that has found fewer than `limit` among them is short or empty and still has a `next_cursor`, with which the " +
         "search goes on.",
-      answer: envelopeSchema({
-        tasks: { type: "array", items: schemaRef("FoundTask") },
-        next_cursor: NEXT_CURSOR,
-        examined_until: EXAMINED_UNTIL,
-      }),
       codes: [],
     },
     async handle({ scope, query, now }) {

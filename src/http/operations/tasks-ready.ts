@@ -3,8 +3,6 @@ import type { TaskProgress } from "../../domain/progress.ts";
 import { TAG_LENGTH_MAX } from "../../domain/task-post.ts";
 import type { TaskSummary } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
-import { NEXT_CURSOR, tasksEnvelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
 import { textUpTo, wholeNumber } from "../query.ts";
@@ -45,7 +43,6 @@ export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
       summary: "List ready tasks",
       description:
         "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
-      answer: tasksEnvelopeSchema(schemaRef("TaskSummary"), { next_cursor: NEXT_CURSOR }),
       codes: [],
     },
     async handle({ holder, query }) {

@@ -16,8 +16,6 @@ import { momentText, timeText, zonedMoments } from "../../domain/time.ts";
 import { parseUrlForm } from "../../domain/url-form.ts";
 import { webhookId, webhookRequest, type WebhookRequest } from "../../domain/webhook-request.ts";
 import type { Store, TaskTimeline } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { nullable, schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { parameter } from "../query.ts";
 import { envelope } from "../respond.ts";
@@ -71,16 +69,6 @@ export function timeline(deps: TimelineDeps): Operation {
         "The task with its run and its webhooks: each attempt with what it sent, what came back and what that means. " +
         "It collects nothing. Of each delivery the last 100 attempts. Sentences advise an account and the operator by what each can do.",
       params: { id: TASK_ID_PARAM },
-      answer: envelopeSchema({
-        run: schemaRef("TimelineRun"),
-        story: nullable({
-          type: "string",
-          description: "Why nothing was sent, without a full stop; null where something was.",
-        }),
-        deliveries: { type: "array", items: schemaRef("TimelineDelivery") },
-        time: { type: "string", format: "date-time" },
-        task: schemaRef("TimelineTask"),
-      }),
       codes: [40401, 40403],
     },
     async handle({ scope, isOperator, params, query, now }) {

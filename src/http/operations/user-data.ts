@@ -1,8 +1,6 @@
 import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
 import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
-import { envelopeSchema } from "../api-schema.ts";
-import { nullable, schemaRef } from "../json-schema.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { limitsDocument, usageDocument } from "../quota-document.ts";
@@ -28,13 +26,6 @@ export interface UserDataDeps {
 
 // Keys can be made and revoked without end; the list has one.
 const REVOKED_KEYS_SHOWN_MAX = 100;
-
-const SECRET = {
-  type: "string",
-  pattern: "^whsec_[0-9A-Za-z+/]{43}=$",
-  description:
-    "What the account's webhooks are signed with; its UTF-8 bytes as they stand here are the key.",
-};
 
 /** GET /v1/appendix/user_data: the account, its webhook secret and its keys. */
 export function userData(deps: UserDataDeps): Operation {
@@ -74,20 +65,6 @@ const DOC: Operation["doc"] = {
   description:
     "The account with its webhook secret and its keys: all active ones, and of the revoked ones the last " +
     `${REVOKED_KEYS_SHOWN_MAX}. A key's last use may be shown up to a minute late after a crash.`,
-  answer: envelopeSchema({
-    login: { type: "string", pattern: "^[A-Za-z0-9._@+-]{1,64}$" },
-    webhook_secret: SECRET,
-    webhook_secret_next: nullable({
-      ...SECRET,
-      description: "What `X-Signature-Next` is made with; null unless a rotation is going on.",
-    }),
-    keys: { type: "array", items: schemaRef("Key") },
-    key_limit: { type: "integer", description: "How many keys may be active at once." },
-    limits: schemaRef("Limits"),
-    usage: schemaRef("Usage"),
-    retention_days: { type: "integer", description: "How long results are kept." },
-    tasks: schemaRef("TaskCounts"),
-  }),
   codes: [],
 };
 

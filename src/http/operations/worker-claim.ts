@@ -2,10 +2,8 @@ import { leasedTaskJson, tasksEnvelope } from "../../domain/envelope.ts";
 import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../../domain/lease.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
-import { tasksEnvelopeSchema } from "../api-schema.ts";
 import { ClientGoneError } from "../body.ts";
 import { invalidField, optionalNumber, type FieldRule } from "../fields.ts";
-import { schemaRef } from "../json-schema.ts";
 import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
@@ -88,7 +86,6 @@ const DOC: Operation["doc"] = {
     "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
     "a connection of its own: requests of one connection are served one after the other. " +
     "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
-  answer: tasksEnvelopeSchema(schemaRef("LeasedTask")),
   answerExamples: CLAIM_EXAMPLES,
   codes: [40301, 50700],
   examples: {

@@ -1,5 +1,3 @@
-import { tasksEnvelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { BEAT_FIELDS, RELEASE_FIELDS } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
 import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
@@ -30,12 +28,6 @@ export function workerHeartbeat({ desk, parser }: WorkerLeasesDeps): Operation {
         "of a lease. `lost` and `cancelled` mean: stop this task, its result counts no more. Progress stands at the " +
         "top for all of the leases, or beside one for it alone; what is no progress there is passed over, and " +
         "`detail` says so.",
-      answer: tasksEnvelopeSchema(schemaRef("LeaseOutcome"), {
-        drain: {
-          type: "boolean",
-          description: "The daemon stops: finish what is held, and claim no more.",
-        },
-      }),
       codes: [50700],
       examples: {
         one: { leases: [EXAMPLE_LEASE], progress: { progress: 0.25, note: "30 of 120 frames" } },
@@ -68,7 +60,6 @@ export function workerRelease({ desk, parser }: WorkerLeasesDeps): Operation {
       description:
         "Back to the queue at once, for any worker, and without spending a run: for a worker that stops before it " +
         "has begun a task.",
-      answer: tasksEnvelopeSchema(schemaRef("LeaseOutcome")),
       codes: [50700],
       examples: { one: { tasks: [EXAMPLE_LEASE] } },
     },

@@ -1,7 +1,5 @@
 import { JSON_DEPTH_MAX } from "../../domain/json.ts";
 import type { LeaseOutcome } from "../../domain/lease.ts";
-import { tasksEnvelopeSchema } from "../api-schema.ts";
-import { schemaRef } from "../json-schema.ts";
 import { COMPLETION_FIELDS, FAILURE_FIELDS, type Ending } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
 import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
@@ -32,7 +30,6 @@ export function workerComplete({ desk, limits, parser }: WorkerResultsDeps): Ope
         "Ends runs with their results, which are on disk when the answer comes. Again with the same lease answers " +
         `the same. A result over the limit of results, or deeper than ${JSON_DEPTH_MAX} levels, fails its run like ` +
         "a command's that wrote too much; `detail` says so. The body may have four times the limit of results.",
-      answer: tasksEnvelopeSchema(schemaRef("LeaseOutcome")),
       codes: [50700],
       examples: { one: { tasks: [{ ...EXAMPLE_LEASE, result: { width: 200, height: 150 } }] } },
     },
@@ -60,7 +57,6 @@ export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operati
         "Ends runs that came to nothing. `retry` true queues the task again, false is final, and without it the " +
         "type's `retries` decide. A failure always counts: what of it cannot be kept is left out or cut, and " +
         "`detail` says so.",
-      answer: tasksEnvelopeSchema(schemaRef("LeaseOutcome")),
       codes: [50700],
       examples: {
         one: { tasks: [{ ...EXAMPLE_LEASE, message: "a.mp4 is no video." }] },
