@@ -35,6 +35,7 @@ import {
   type Answer,
   type BodyRule,
   type Call,
+  type FieldsAnswer,
   type Operation,
   type Viewer,
 } from "./operation.ts";
@@ -43,7 +44,7 @@ import { checkEscapes, parseQuery } from "./query.ts";
 import { headerValues } from "./raw-headers.ts";
 import { RequestRoom, type SharedRoom } from "./request-room.ts";
 import { isOverReserve, noPlace, requireReserved } from "./reserve-gate.ts";
-import { NO_STORE, toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
+import { envelope, NO_STORE, toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
 import { strictTransport } from "./strict-transport.ts";
 import { WaitPlaces } from "./wait-places.ts";
 
@@ -176,9 +177,15 @@ async function callOperation(
     room,
     admitAgain,
   };
-  const answer = await operation.handle({ ...call, ...who, query, ...body });
+  const given = await operation.handle({ ...call, ...who, query, ...body });
+  const answer = "fields" in given ? toAnswer(given) : given;
   room.answered(answer, call.isHead);
   return answer;
+}
+
+function toAnswer({ fields, headers }: FieldsAnswer<object>): Answer {
+  const answer = { status: 200, text: envelope(fields) };
+  return headers === undefined ? answer : { ...answer, headers };
 }
 
 function openRoom(

@@ -1,3 +1,4 @@
+import type { FieldsOf, OperationKey } from "../api/answers.ts";
 import type { JsonSchema } from "../api/schema.ts";
 import type { AccountLimits } from "../domain/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
@@ -128,6 +129,12 @@ export interface Answer {
   readonly stream?: AnswerStream;
 }
 
+/** The own fields of an answer by its schema; the envelope goes around them. */
+export interface FieldsAnswer<Fields> {
+  readonly fields: Fields;
+  readonly headers?: ResponseHeaders;
+}
+
 /** An answer that goes on until it is closed, or until its client hangs up. */
 export interface AnswerStream {
   readonly contentType: string;
@@ -197,10 +204,12 @@ export interface Operation<
   Who extends Access = Access,
   Query extends QueryRules = QueryRules,
   Body extends BodyRule = BodyRule,
+  Verb extends Method = Method,
+  Path extends string = string,
 > {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: Verb;
   /** As h3 routes it; `:name` stands for a part of the path. */
-  readonly path: string;
+  readonly path: Path;
   readonly access: Who;
   readonly query: Query;
   readonly body: Body;
@@ -212,8 +221,23 @@ export interface Operation<
   readonly isSignIn?: true;
   readonly doc: OperationDoc;
   // A method, not a property: the table holds operations whose calls are told more than any other's.
-  handle(call: CallOf<Who, Query, Body>): Promise<Answer> | Answer;
+  handle(call: CallOf<Who, Query, Body>): MaybePromise<Answer | FieldsAnswer<FieldsAt<Verb, Path>>>;
 }
+
+type Method = "GET" | "POST" | "DELETE";
+type MaybePromise<Value> = Value | Promise<Value>;
+
+/** The paths of the operations with this method. */
+type PathOf<Verb extends Method> = OperationKey extends infer Key
+  ? Key extends `${Verb} ${infer Path}`
+    ? Path
+    : never
+  : never;
+
+/** The own fields of an operation's answer; any where it is not known which operation it is. */
+type FieldsAt<Verb extends Method, Path extends string> = `${Verb} ${Path}` extends OperationKey
+  ? FieldsOf<`${Verb} ${Path}`>
+  : object;
 
 /** True for what is answered to credentials: it holds data of accounts, so no cache may keep it. */
 export function isKeptByNobody({
@@ -223,12 +247,14 @@ export function isKeptByNobody({
   return access !== "public" || isSignIn === true;
 }
 
-/** Takes an operation in with the types that its rules give its call. */
+/** Takes an operation in with the types that its rules give its call, and the api ring its answer. */
 export function defineOperation<
   const Who extends Access,
   const Query extends QueryRules,
   const Body extends BodyRule,
->(operation: Operation<Who, Query, Body>): Operation {
+  const Verb extends Method,
+  const Path extends PathOf<Verb>,
+>(operation: Operation<Who, Query, Body, Verb, Path>): Operation {
   // app.ts makes each call by these very rules, so the call has what `handle` was promised.
   return operation as unknown as Operation;
 }

@@ -62,7 +62,7 @@ export function addLines(lines: [string, string][], headers: ResponseHeaders): v
 export const NO_STORE = { "cache-control": "no-store" } as const;
 
 /** The envelope of an operation that is not about tasks: the status, then its own fields. */
-export function envelope(fields: Readonly<Record<string, unknown>>): string {
+export function envelope(fields: object): string {
   const { message } = STATUS_TABLE[20000];
   return JSON.stringify({ status_code: 20000, status_message: message, ...fields });
 }
