@@ -1,6 +1,16 @@
 import type { TaskState } from "../domain/task.ts";
 import { envelope } from "./envelope.ts";
-import { count, integer, list, named, nullable, object, text, type Static } from "./schema.ts";
+import {
+  count,
+  integer,
+  list,
+  named,
+  nullable,
+  object,
+  text,
+  type Static,
+  type ValuesOf,
+} from "./schema.ts";
 import { Id, Login, Time } from "./value.ts";
 
 /** The account that calls, and its keys. */
@@ -18,6 +28,8 @@ export const LIMITS = {
   requests_per_minute: Limit,
   tasks_per_minute: count({ description: "That are posted; 0 is no limit." }),
 };
+
+export type AccountLimits = ValuesOf<typeof LIMITS>;
 
 const Limits = named(
   "Limits",

@@ -1,3 +1,4 @@
+import type { LeaseOutcome as LeaseOutcomeShown } from "../api/lease.ts";
 import type { JsonSchema } from "../api/schema.ts";
 import { tasksEnvelope } from "../domain/envelope.ts";
 import { isId } from "../domain/id.ts";
@@ -63,8 +64,9 @@ export async function answerItems<Asked>(
   if (outcomes.length !== asked.length) throw new Error("not every lease has an outcome");
   const left = outcomes.values();
   const shown = read.map(({ kind, id, detail }) => {
-    const outcome = kind === "lease" ? left.next().value : "lost";
-    return { code: 20000, text: JSON.stringify({ id, outcome, detail }) } as const;
+    const outcome = kind === "lease" ? (left.next().value ?? "lost") : "lost";
+    const item: LeaseOutcomeShown = { id, outcome, ...(detail === undefined ? {} : { detail }) };
+    return { code: 20000, text: JSON.stringify(item) } as const;
   });
   return { status: 200, text: tasksEnvelope(shown, fieldsText?.()) };
 }

@@ -1,9 +1,10 @@
+import type { AccountLimits as AccountLimitsShown, Usage } from "../api/account.ts";
 import type { AccountLimits, AccountUsage } from "../domain/quota.ts";
 
 /** What an account may take up and what it has, as answers show them. */
 
 /** The limits that count for an account. */
-export function limitsDocument(limits: AccountLimits) {
+export function limitsDocument(limits: AccountLimits): AccountLimitsShown {
   return {
     bytes: limits.bytes,
     open_tasks: limits.openTasks,
@@ -13,6 +14,6 @@ export function limitsDocument(limits: AccountLimits) {
 }
 
 /** What an account has. */
-export function usageDocument({ bytes, openTasks }: AccountUsage) {
+export function usageDocument({ bytes, openTasks }: AccountUsage): Usage {
   return { bytes, open_tasks: openTasks };
 }

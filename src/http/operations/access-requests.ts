@@ -13,7 +13,6 @@ import { tooManyRequests } from "../gate.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
-import { envelope } from "../respond.ts";
 
 export interface AccessRequestDeps {
   readonly store: Pick<Store, "insertAccessRequest">;
@@ -69,7 +68,7 @@ export function accessRequest(deps: AccessRequestDeps): Operation {
         const detail = "Too many access requests wait for the operator.";
         throw tooManyRequests(FULL_RETRY_SECONDS, { detail });
       }
-      return { status: 200, text: envelope({ request_id: id }), headers };
+      return { fields: { request_id: id }, headers };
     },
   });
 }

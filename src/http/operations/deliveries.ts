@@ -1,3 +1,4 @@
+import type { Delivery as DeliveryShown } from "../../api/delivery.ts";
 import { attemptDocument } from "../../domain/attempt-document.ts";
 import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryKind } from "../../domain/delivery.ts";
 import { isId } from "../../domain/id.ts";
@@ -11,7 +12,6 @@ import { tooManyRequests } from "../gate.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
-import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface DeliveriesDeps {
@@ -43,7 +43,7 @@ export function deliveryList(deps: DeliveriesDeps): Operation {
     },
     async handle({ holder, params, now }) {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
-      return answer(key.id, await findDeliveries(key, { deps, now }));
+      return { fields: shown(key.id, await findDeliveries(key, { deps, now })) };
     },
   });
 }
@@ -94,7 +94,7 @@ export function redeliver(deps: DeliveriesDeps): Operation {
         throw tooManyRequests(verdict.resetSeconds, { detail: TOO_OFTEN, headers });
       const lanes = await deps.store.redeliver({ ...key, kind, states, now });
       if (lanes.length > 0) deps.wakeDeliveries(lanes);
-      return { ...answer(key.id, await findDeliveries(key, { deps, now })), headers };
+      return { fields: shown(key.id, await findDeliveries(key, { deps, now })), headers };
     },
   });
 }
@@ -115,12 +115,11 @@ function noDelivery(kind: DeliveryKind): StatusError {
   return invalidField("kind", reason);
 }
 
-function answer(id: string, deliveries: readonly Delivery[]) {
-  const shown = deliveries.map((each) => deliveryDocument(id, each));
-  return { status: 200, text: envelope({ deliveries: shown }) };
+function shown(id: string, deliveries: readonly Delivery[]) {
+  return { deliveries: deliveries.map((each) => deliveryDocument(id, each)) };
 }
 
-function deliveryDocument(id: string, { kind, url, state, attempts }: Delivery) {
+function deliveryDocument(id: string, { kind, url, state, attempts }: Delivery): DeliveryShown {
   const next = attempts.at(-1);
   const isScheduled = next !== undefined && next.startedAt === null;
   return {

@@ -1,4 +1,4 @@
-import { KeyId } from "../../api/account.ts";
+import { KeyId, type Key as KeyShown } from "../../api/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../../domain/key.ts";
 import { StatusError } from "../../domain/status.ts";
@@ -7,7 +7,6 @@ import type { Key, Store } from "../../store/store.ts";
 import { optionalText } from "../fields.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { envelope } from "../respond.ts";
 import type { LastUses, UsageNotes } from "../usage-notes.ts";
 
 export interface KeysDeps {
@@ -56,7 +55,7 @@ export function keyCreate({ store, ids }: KeysDeps): Operation {
         label,
         created_at: timeText(now),
       };
-      return { status: 200, text: envelope({ key: shown }) };
+      return { fields: { key: shown } };
     },
   });
 }
@@ -96,13 +95,13 @@ export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
       const lastUses = keyUsage.lastUses();
       const key = await store.revokeKey({ keyId, accountId, revokedAt: now });
       if (key === null) throw new StatusError(40400);
-      return { status: 200, text: envelope({ key: keyDocument(key, lastUses) }) };
+      return { fields: { key: keyDocument(key, lastUses) } };
     },
   });
 }
 
 /** A key as listings show it. */
-export function keyDocument(key: Key, lastUses: LastUses<string>) {
+export function keyDocument(key: Key, lastUses: LastUses<string>): KeyShown {
   const { keyId, lastFour, label, createdAt, revokedAt } = key;
   return {
     key_id: keyId,

@@ -1,3 +1,4 @@
+import type { AccessRequest as AccessRequestShown } from "../../api/operator.ts";
 import { lettersOf, type AccessRequest } from "../../domain/access-request.ts";
 import { mintAccount } from "../../domain/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
@@ -7,8 +8,7 @@ import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Store, Undecidable } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY, parameter } from "../query.ts";
-import { envelope } from "../respond.ts";
-import { loginTaken, NEW_LOGIN, newAccountAnswer } from "./operator-accounts.ts";
+import { loginTaken, NEW_LOGIN, newAccount } from "./operator-accounts.ts";
 
 export interface OperatorAccessRequestsDeps {
   readonly store: Pick<Store, "listAccessRequests" | "approveAccessRequest" | "denyAccessRequest">;
@@ -49,7 +49,7 @@ export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operat
       // What is one too many tells that there are others.
       const more = found.length > LISTED_MAX || letters > LETTERS_MAX;
       const requests = (more ? found.slice(0, -1) : found).map(requestDocument);
-      return { status: 200, text: envelope({ requests, more }) };
+      return { fields: { requests, more } };
     },
   });
 }
@@ -88,7 +88,7 @@ export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps)
       const outcome = await store.approveAccessRequest(approval);
       if (outcome === "exists") throw loginTaken();
       if (outcome !== "approved") throw undecidable(outcome);
-      return newAccountAnswer(minted);
+      return { fields: newAccount(minted) };
     },
   });
 }
@@ -113,8 +113,7 @@ export function accessRequestDeny({ store }: OperatorAccessRequestsDeps): Operat
       const id = params["request_id"] ?? "";
       const outcome = await store.denyAccessRequest({ id, decidedAt: now });
       if (outcome !== "denied") throw undecidable(outcome);
-      const shown = { id, decision: "denied", decided_at: timeText(now) };
-      return { status: 200, text: envelope(shown) };
+      return { fields: { id, decision: "denied", decided_at: timeText(now) } };
     },
   });
 }
@@ -125,7 +124,7 @@ function undecidable(reason: Undecidable): StatusError {
   return new StatusError(40000, { detail });
 }
 
-function requestDocument(request: AccessRequest) {
+function requestDocument(request: AccessRequest): AccessRequestShown {
   const { id, email, name, company, message, createdAt, decision } = request;
   return {
     ...{ id, email, name, company, message },

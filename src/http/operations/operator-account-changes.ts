@@ -5,7 +5,6 @@ import { timeOrNull } from "../../domain/time.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation, type OperationDoc } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { envelope } from "../respond.ts";
 
 export interface OperatorAccountChangesDeps {
   readonly store: Pick<
@@ -56,8 +55,7 @@ export function accountChanges(deps: OperatorAccountChangesDeps): readonly Opera
         const held = disabledAt === null ? null : await store.findHeldWork({ accountId });
         if (isOfHold === true) accountsChanged();
         const state = { disabled_at: timeOrNull(disabledAt), is_rotating: isRotating };
-        const shown = { login, ...state, held };
-        return { status: 200, text: envelope({ account: shown }) };
+        return { fields: { account: { login, ...state, held } } };
       },
     }),
   );

@@ -1,3 +1,4 @@
+import type { AccountOverview as AccountOverviewShown } from "../../api/operator.ts";
 import { Login } from "../../api/value.ts";
 import { isLogin, LOGIN_RULE, mintAccount, type MintedAccount } from "../../domain/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
@@ -7,10 +8,9 @@ import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
 import { invalidField, requiredText, type FieldRule } from "../fields.ts";
 import { CURSOR_RULE } from "../list-cursor.ts";
-import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY, parameter, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
 import { limitsDocument, usageDocument } from "../quota-document.ts";
-import { envelope } from "../respond.ts";
 import { workDocument } from "../work-document.ts";
 
 export interface OperatorAccountsDeps {
@@ -38,10 +38,9 @@ export const NEW_LOGIN: FieldRule<string> = requiredText(
 );
 
 /** Shows a new account with both its secrets, this once. */
-export function newAccountAnswer({ account, first }: MintedAccount): Answer {
+export function newAccount({ account, first }: MintedAccount) {
   const { login, webhookSecret } = account;
-  const text = envelope({ login, key: first.key, webhook_secret: webhookSecret });
-  return { status: 200, text };
+  return { login, key: first.key, webhook_secret: webhookSecret };
 }
 
 /** 40501 for a login that another account has. */
@@ -78,11 +77,8 @@ export function accountList({ store, limits }: OperatorAccountsDeps): Operation 
         limit: max ?? LIST_LIMIT.standard,
       });
       const shown = accounts.map((account) => accountDocument(account, limits.account));
-      const text = envelope({
-        accounts: shown,
-        next_cursor: next === null ? null : toCursor(next),
-      });
-      return { status: 200, text };
+      const cursorOfNext = next === null ? null : toCursor(next);
+      return { fields: { accounts: shown, next_cursor: cursorOfNext } };
     },
   });
 }
@@ -106,12 +102,12 @@ export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
     async handle({ body: { login }, now }) {
       const minted = mintAccount(login, { createdAt: now, ids });
       if ((await store.createAccount(minted.account)) === "exists") throw loginTaken();
-      return newAccountAnswer(minted);
+      return { fields: newAccount(minted) };
     },
   });
 }
 
-function accountDocument(account: AccountOverview, standard: AccountLimits) {
+function accountDocument(account: AccountOverview, standard: AccountLimits): AccountOverviewShown {
   const { counts, day } = account;
   const ended = day.delivered + day.givenUp + day.refused;
   return {

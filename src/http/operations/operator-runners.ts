@@ -1,14 +1,18 @@
+import type {
+  RunnerKind,
+  RunnerType as RunnerTypeShown,
+  WorkerOverview,
+} from "../../api/runner.ts";
 import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Store, TypeWork, Worker } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { envelope } from "../respond.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 
 /** A configured type, as the operator is shown it. */
 export interface RunnerType {
   readonly name: string;
-  readonly kind: "echo" | "command" | "http" | "worker" | "function";
+  readonly kind: RunnerKind;
   /** What runs it, without anything that may be a secret; null where there is nothing to name. */
   readonly runs: string | null;
   readonly concurrency: number;
@@ -49,7 +53,7 @@ export function runnerList(deps: OperatorRunnersDeps): Operation {
     },
     async handle({ now }) {
       const { types, workers } = await lookAtTypes(deps, now);
-      return { status: 200, text: envelope({ types, workers: workers.map(toShown) }) };
+      return { fields: { types, workers: workers.map(toShown) } };
     },
   });
 }
@@ -93,7 +97,10 @@ interface TypeFacts {
   readonly now: number;
 }
 
-function typeDocument({ type, work, workers, now }: TypeFacts, deps: OperatorRunnersDeps) {
+function typeDocument(
+  { type, work, workers, now }: TypeFacts,
+  deps: OperatorRunnersDeps,
+): RunnerTypeShown {
   const workersWaiting = type.kind === "worker" ? deps.workersWaiting(type.name) : null;
   // Those that wait at the desk are among them: nobody waits for so long.
   const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));
@@ -116,7 +123,7 @@ function isHeardFor(
   return now - lastSeenAt <= UNHEARD_MS_MAX;
 }
 
-function toShown(worker: Worker) {
+function toShown(worker: Worker): WorkerOverview {
   return {
     ...{ name: worker.name, types: worker.types, last_four: worker.lastFour },
     created_at: timeText(worker.createdAt),

@@ -1,9 +1,9 @@
+import type { FieldsOf } from "../../api/answers.ts";
 import type { LogLine } from "../../domain/log.ts";
 import type { ServiceStatus } from "../../domain/service-status.ts";
 import { timeText } from "../../domain/time.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { envelope } from "../respond.ts";
 
 /** The process, its machine and its configuration. Nothing of it is a secret. */
 export interface SystemFacts {
@@ -63,12 +63,15 @@ export function systemShow({ systemFacts, serviceStatus }: OperatorSystemDeps): 
     },
     async handle() {
       const [facts, status] = await Promise.all([systemFacts(), serviceStatus()]);
-      return { status: 200, text: envelope(systemDocument(facts, status)) };
+      return { fields: systemDocument(facts, status) };
     },
   });
 }
 
-function systemDocument(facts: SystemFacts, { status, components }: ServiceStatus) {
+function systemDocument(
+  facts: SystemFacts,
+  { status, components }: ServiceStatus,
+): FieldsOf<"GET /v1/operator/system"> {
   const { version, node, sqlite, platform, pid, url, database, disk, memory, eventLoop } = facts;
   return {
     ...{ version, node, sqlite, platform, pid },

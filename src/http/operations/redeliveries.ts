@@ -1,4 +1,4 @@
-import { PREVIEW_HOSTS_MAX } from "../../api/redelivery.ts";
+import { PREVIEW_HOSTS_MAX, type RedeliveryOrder as OrderShown } from "../../api/redelivery.ts";
 import { Id } from "../../api/value.ts";
 import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/delivery.ts";
 import { HOST } from "../../domain/host-name.ts";
@@ -21,7 +21,6 @@ import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.
 import { defineOperation, NO_BODY, type AccountRef, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
-import { envelope } from "../respond.ts";
 
 export interface RedeliveriesDeps {
   readonly store: Pick<
@@ -106,7 +105,7 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
         next_cursor: next === null ? null : cursors.seal({ timeMs: 0, seq: next }, view),
         examined_until: timeOrNull(shown),
       };
-      return { status: 200, text: envelope(fields) };
+      return { fields };
     },
   });
 }
@@ -149,7 +148,7 @@ function order({ store, ids, redeliveries: limiter }: RedeliveriesDeps): Operati
       const request = { id: ids.next(now), filter, perSecond, createdAt: now, openMax };
       const kept = await store.orderRedelivery(request);
       if (kept === "busy") throw new StatusError(40000, { detail: BUSY, headers });
-      return answer(kept, headers);
+      return { fields: { redelivery: orderDocument(kept) }, headers };
     },
   });
 }
@@ -174,8 +173,7 @@ function list({ store }: RedeliveriesDeps): Operation {
     async handle({ scope }) {
       const query = { login: scope?.login ?? null, limit: ORDERS_LISTED_MAX };
       const orders = await store.listRedeliveryOrders(query);
-      const text = envelope({ redeliveries: orders.map(orderDocument) });
-      return { status: 200, text };
+      return { fields: { redeliveries: orders.map(orderDocument) } };
     },
   });
 }
@@ -201,7 +199,7 @@ function cancel({ store }: RedeliveriesDeps): Operation {
       const login = scope?.login ?? null;
       const found = isId(id) ? await store.cancelRedeliveryOrder({ id, login, now }) : null;
       if (found === null) throw new StatusError(40400);
-      return answer(found);
+      return { fields: { redelivery: orderDocument(found) } };
     },
   });
 }
@@ -242,12 +240,7 @@ async function toFilter(
   };
 }
 
-function answer(kept: RedeliveryOrder, headers: ResponseHeaders = {}) {
-  const text = envelope({ redelivery: orderDocument(kept) });
-  return { status: 200, text, headers };
-}
-
-function orderDocument(kept: RedeliveryOrder) {
+function orderDocument(kept: RedeliveryOrder): OrderShown {
   const { login, host, kind, states, since, until } = kept.filter;
   return {
     id: kept.id,

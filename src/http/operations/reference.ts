@@ -1,3 +1,4 @@
+import type { FieldsOf } from "../../api/answers.ts";
 import type { ServiceStatus } from "../../domain/service-status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
@@ -33,7 +34,7 @@ export function statusCodes(): Operation {
   const table = Object.entries(STATUS_TABLE).map(([code, { message, http }]) => {
     return { code: Number(code), message, http };
   });
-  const text = (): string => envelope({ status_codes: table });
+  const fields: FieldsOf<"GET /v1/appendix/status_codes"> = { status_codes: table };
   return defineOperation({
     ...REFERENCE,
     path: "/v1/appendix/status_codes",
@@ -46,7 +47,7 @@ export function statusCodes(): Operation {
       answerHeaders: CACHED_HEADERS,
       codes: [],
     },
-    handle: constantAnswer(text, keptFor(3600)),
+    handle: constantAnswer(() => envelope(fields), keptFor(3600)),
   });
 }
 
@@ -66,7 +67,8 @@ export function serviceStatus(current: () => Promise<ServiceStatus>): Operation 
     },
     async handle(call) {
       const { status, components } = await current();
-      const text = envelope({ status, components });
+      const fields: FieldsOf<"GET /v1/appendix/status"> = { status, components };
+      const text = envelope(fields);
       return withEntityTag(call, { status: 200, text, headers: keptFor(1) });
     },
   });

@@ -1,3 +1,4 @@
+import type { Session as SessionShown } from "../../api/session.ts";
 import { version } from "../../assets.ts";
 import type { SteadyClock } from "../../domain/clock.ts";
 import { newSessionSecret, sessionHash, signInTokenHash } from "../../domain/session-secret.ts";
@@ -8,10 +9,9 @@ import type { Session, Store } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../authenticate.ts";
 import { requiredText } from "../fields.ts";
 import { refuseAfterMany } from "../gate.ts";
-import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
+import { defineOperation, NO_BODY, type Call, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { RateLimiter } from "../rate-limiter.ts";
-import { envelope } from "../respond.ts";
 import {
   cookieValues,
   givenCookie,
@@ -135,11 +135,11 @@ export function sessionGet(deps: SessionDeps): Operation {
     },
     async handle(call) {
       const session = await findLiveSession(valuesOf(call), deps);
-      if (session === null) return answer(null);
+      if (session === null) return { fields: { session: null } };
       if (!isAutomatic(call.headers("x-refresh"))) {
         deps.sessionUsage.note(session.sessionId, deps.clock.steady());
       }
-      return answer(sessionDocument(session, { call, deps }));
+      return { fields: { session: sessionDocument(session, { call, deps }) } };
     },
   });
 }
@@ -158,7 +158,8 @@ export function signOut({ store }: SessionDeps): Operation {
     },
     async handle(call) {
       await endEarlier(call, store);
-      return answer(null, takenCookie(sessionCookie(call.arrival())));
+      const cookie = takenCookie(sessionCookie(call.arrival()));
+      return { fields: { session: null }, headers: { "set-cookie": cookie } };
     },
   });
 }
@@ -173,12 +174,13 @@ interface Opening {
 }
 
 // The cookie's value is new at each sign-in: one that somebody else had set signs nobody in.
-async function opened(secret: string, opening: Opening): Promise<Answer> {
+async function opened(secret: string, opening: Opening) {
   const { call, deps, login, createdAt } = opening;
   await endEarlier(call, deps.store);
   const holder = login === null ? null : { login };
-  const document = sessionDocument({ holder, createdAt }, { call, deps });
-  return answer(document, givenCookie(sessionCookie(call.arrival()), secret));
+  const session = sessionDocument({ holder, createdAt }, { call, deps });
+  const cookie = givenCookie(sessionCookie(call.arrival()), secret);
+  return { fields: { session }, headers: { "set-cookie": cookie } };
 }
 
 // Where somebody else has set a cookie of this name too, the browser sends both.
@@ -207,22 +209,13 @@ function refusal(
   return new StatusError(code, { headers: { "www-authenticate": BEARER_CHALLENGE } });
 }
 
-function answer(session: object | null, cookie?: string): Answer {
-  const text = envelope({ session });
-  return {
-    status: 200,
-    text,
-    ...(cookie === undefined ? {} : { headers: { "set-cookie": cookie } }),
-  };
-}
-
 function sessionDocument(
   {
     holder,
     createdAt,
   }: Pick<Session, "createdAt"> & { readonly holder: { readonly login: string } | null },
   { call: { now }, deps }: { readonly call: Call; readonly deps: Pick<SessionDeps, "clock"> },
-) {
+): SessionShown {
   const leftMs = sessionEndsAt({ createdAt }) - deps.clock.steady();
   return {
     role: holder === null ? "operator" : "account",

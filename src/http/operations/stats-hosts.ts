@@ -1,10 +1,10 @@
+import type { HostOverview } from "../../api/stats.ts";
 import { percentile } from "../../domain/duration-histogram.ts";
 import { StatusError } from "../../domain/status.ts";
 import { timeText } from "../../domain/time.ts";
 import type { HostFailure, HostTraffic, Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { pointInTime } from "../query.ts";
-import { envelope } from "../respond.ts";
 
 export interface StatsHostsDeps {
   readonly store: Pick<Store, "listHostTraffic">;
@@ -47,8 +47,7 @@ export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps
         limit: HOSTS_MAX,
       });
       const hosts = page.hosts.map(hostDocument);
-      const fields = { since: timeText(since), hosts, more: !page.isWhole };
-      return { status: 200, text: envelope(fields) };
+      return { fields: { since: timeText(since), hosts, more: !page.isWhole } };
     },
   });
 }
@@ -58,7 +57,7 @@ function tooEarly(days: number): StatusError {
   return new StatusError(40000, { detail });
 }
 
-function hostDocument(host: HostTraffic) {
+function hostDocument(host: HostTraffic): HostOverview {
   const { attempts, succeeded, refused, retrying, durations, lastFailure } = host;
   return {
     ...{ host: host.host, attempts, succeeded },

@@ -1,3 +1,5 @@
+import type { FieldsOf } from "../../api/answers.ts";
+import type { DayCounts, Setup } from "../../api/stats.ts";
 import type { ReaderRole } from "../../domain/advice.ts";
 import { decideAttention, type AttentionFacts } from "../../domain/attention.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -9,7 +11,6 @@ import type { LiveFeed } from "../live-feed.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { RecentValues } from "../recent-values.ts";
-import { envelope } from "../respond.ts";
 import { workDocument } from "../work-document.ts";
 import {
   typesWithoutWorker,
@@ -63,7 +64,7 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
       const whose = scope?.accountId ?? null;
       const facts = await recent.get(whose, () => gather(whose, deps));
       const role = isOperator ? "operator" : "account";
-      return { status: 200, text: envelope(overviewDocument(facts, role)) };
+      return { fields: overviewDocument(facts, role) };
     },
   });
 }
@@ -101,7 +102,10 @@ function postedTypes({ runnerTypes }: StatsOverviewDeps): readonly string[] {
   return ordered.map(({ name }) => name);
 }
 
-function overviewDocument(facts: OverviewFacts, role: ReaderRole) {
+function overviewDocument(
+  facts: OverviewFacts,
+  role: ReaderRole,
+): FieldsOf<"GET /v1/stats/overview"> {
   const { now, counts, day, attention } = facts;
   return {
     tasks: workDocument(counts),
@@ -162,7 +166,7 @@ async function ofAccount(accountId: number, { store }: StatsOverviewDeps): Promi
   return { shortage: null, typesWithoutWorker: [], accessRequests: 0, keys };
 }
 
-function dayDocument(day: SeriesCounts) {
+function dayDocument(day: SeriesCounts): DayCounts {
   const { posted, completed, failed, delivered, refused } = day;
   return {
     ...{ posted, completed, failed, delivered, given_up: day.givenUp, refused },
@@ -171,7 +175,7 @@ function dayDocument(day: SeriesCounts) {
   };
 }
 
-function setupDocument({ first, hasAccount, types }: OverviewFacts) {
+function setupDocument({ first, hasAccount, types }: OverviewFacts): Setup {
   return {
     has_account: hasAccount,
     has_posted: first.hasPosted,

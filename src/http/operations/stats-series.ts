@@ -1,3 +1,4 @@
+import type { SeriesBucket as BucketShown } from "../../api/stats.ts";
 import { StatusError } from "../../domain/status.ts";
 import {
   SERIES_BUCKETS_MAX,
@@ -10,7 +11,6 @@ import { parseTime, timeText } from "../../domain/time.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { pointInTime } from "../query.ts";
-import { envelope } from "../respond.ts";
 
 export interface StatsSeriesDeps {
   readonly store: Pick<Store, "findTraffic">;
@@ -53,7 +53,7 @@ export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Opera
         ...{ from: timeText(range.from), to: timeText(range.to), step_ms: range.stepMs },
         ...{ buckets, limit_ms: webhookTimeoutMs },
       };
-      return { status: 200, text: envelope(fields) };
+      return { fields };
     },
   });
 }
@@ -83,7 +83,7 @@ function isWritten(timeMs: number): boolean {
   return parseTime(timeText(timeMs)) !== null;
 }
 
-function bucketDocument(bucket: SeriesBucket) {
+function bucketDocument(bucket: SeriesBucket): BucketShown {
   const { posted, completed, failed, cancelled, delivered, refused, attempts, queued } = bucket;
   return {
     at: timeText(bucket.at),

@@ -15,7 +15,6 @@ import {
 import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { envelope } from "../respond.ts";
 import type { TaskCancelDeps } from "./task-cancel.ts";
 import { TYPE_LENGTH_MAX } from "./tasks-ready.ts";
 
@@ -62,11 +61,8 @@ export function taskCancelMany(deps: TaskCancelManyDeps): Operation {
       const walk = { filter, begin, isDry: body.dry_run, gone: gone() };
       const { next, ...counts } = await turns.take(accountId, () => cancelMany(deps, walk));
       const view = next && ({ list: next.state, scope: accountId } as const);
-      const fields = {
-        ...{ ...counts, dry_run: body.dry_run },
-        next_cursor: view && deps.cursors.seal({ timeMs: next.createdAt, seq: next.seq }, view),
-      };
-      return { status: 200, text: envelope(fields) };
+      const cursor = view && deps.cursors.seal({ timeMs: next.createdAt, seq: next.seq }, view);
+      return { fields: { ...counts, dry_run: body.dry_run, next_cursor: cursor } };
     },
   });
 }

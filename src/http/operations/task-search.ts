@@ -1,3 +1,4 @@
+import type { FoundDelivery as FoundDeliveryShown, FoundTask } from "../../api/search.ts";
 import type { TaskProgress } from "../../domain/progress.ts";
 import { StatusError, statusMessage } from "../../domain/status.ts";
 import { parseTaskSearch, type TaskSearch } from "../../domain/task-search.ts";
@@ -6,7 +7,6 @@ import type { FoundDelivery, FoundTaskRow, Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { textUpTo, wholeNumber } from "../query.ts";
-import { envelope } from "../respond.ts";
 
 export interface TaskSearchDeps {
   readonly store: Pick<Store, "searchTasks">;
@@ -60,7 +60,7 @@ export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Oper
         next_cursor: nextCursor,
         examined_until: timeOrNull(examinedUntil),
       };
-      return { status: 200, text: envelope(fields) };
+      return { fields };
     },
   });
 }
@@ -79,7 +79,7 @@ function toSearch(q: string, now: number): TaskSearch {
   return parsed.search;
 }
 
-function foundDocument(task: FoundTaskRow, progress: TaskProgress | null) {
+function foundDocument(task: FoundTaskRow, progress: TaskProgress | null): FoundTask {
   const { id, login, state, statusCode, type, tag, priority, runs } = task;
   return {
     ...{ id, login, state },
@@ -96,7 +96,8 @@ function foundDocument(task: FoundTaskRow, progress: TaskProgress | null) {
   };
 }
 
-function deliveryDocument({ kind, host, state, attempts, last, nextDueAt }: FoundDelivery) {
+function deliveryDocument(delivery: FoundDelivery): FoundDeliveryShown {
+  const { kind, host, state, attempts, last, nextDueAt } = delivery;
   return {
     ...{ kind, host, state, attempts },
     last: last && {

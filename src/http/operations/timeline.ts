@@ -1,3 +1,11 @@
+import type { FieldsOf } from "../../api/answers.ts";
+import type { RunnerKind } from "../../api/runner.ts";
+import type {
+  HeaderLine,
+  TimelineDelivery,
+  TimelineRequest,
+  TimelineRun,
+} from "../../api/timeline.ts";
 import { attemptDocument } from "../../domain/attempt-document.ts";
 import {
   explainAttempt,
@@ -23,7 +31,7 @@ import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 /** What runs tasks of a type, as far as it may be shown: never a command's arguments or a service's path. */
 export interface ShownRunner {
-  readonly kind: "command" | "http" | "worker" | "function" | "echo";
+  readonly kind: RunnerKind;
   readonly name: string | null;
 }
 
@@ -90,15 +98,15 @@ function timelineText(
   { deps, now, reader }: StoryCircumstances & { readonly deps: TimelineDeps },
 ): string {
   const { task, deliveries } = found;
-  const fields = envelope({
+  const fields: Omit<FieldsOf<"GET /v1/tasks/timeline/:id">, "task"> = {
     run: runDocument(found, deps),
     story: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
     deliveries: deliveries.map((delivery) => deliveryDocument(delivery, { found, now, reader })),
     time: timeText(now),
-  });
+  };
   // A task is kept as the JSON text that clients see, and is not parsed on its way out.
   const progress = deps.progressOf(task.id);
-  return `${fields.slice(0, -1)},"task":${taskText(found, progress)}}`;
+  return `${envelope(fields).slice(0, -1)},"task":${taskText(found, progress)}}`;
 }
 
 function taskText(found: TaskTimeline, progress: TaskProgress | null): string {
@@ -109,7 +117,7 @@ function taskText(found: TaskTimeline, progress: TaskProgress | null): string {
   return `${summary},"login":${JSON.stringify(login)},${bytes},"error":${error},"ready":${isReady}}`;
 }
 
-function runDocument({ task, lease }: TaskTimeline, { runnerOf }: TimelineDeps) {
+function runDocument({ task, lease }: TaskTimeline, { runnerOf }: TimelineDeps): TimelineRun {
   const runner = task.type === null ? null : runnerOf(task.type);
   // Its type may have been configured otherwise since.
   const kind = runner?.kind ?? (lease === null ? null : "worker");
@@ -122,7 +130,10 @@ interface DeliveryOf extends StoryCircumstances {
   readonly found: TaskTimeline;
 }
 
-function deliveryDocument(delivery: Delivery, { found, now, reader }: DeliveryOf) {
+function deliveryDocument(
+  delivery: Delivery,
+  { found, now, reader }: DeliveryOf,
+): TimelineDelivery {
   const { kind, url, state, attempts } = delivery;
   const { task, webhookSecret, webhookSecretNext } = found;
   const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext };
@@ -152,13 +163,13 @@ function deliveryDocument(delivery: Delivery, { found, now, reader }: DeliveryOf
 const OF_ATTEMPT: readonly string[] = ["x-attempt", "webhook-timestamp", "webhook-signature"];
 const BODY_SHOWN_MAX = 64 * 1024;
 
-function requestDocument(request: WebhookRequest, url: string) {
+function requestDocument(request: WebhookRequest, url: string): TimelineRequest {
   const { method, headers, body } = request;
   const form = parseUrlForm(url);
   const [authority, target] =
     form.kind === "form" ? [form.authority, form.requestTarget] : ["", ""];
   const bytes = bytesOf(request);
-  const length = method === "POST" ? [["Content-Length", String(bytes)]] : [];
+  const length: HeaderLine[] = method === "POST" ? [["Content-Length", String(bytes)]] : [];
   const alike = Object.entries(headers).filter(([name]) => !OF_ATTEMPT.includes(name));
   return {
     ...{ method, target },
@@ -181,7 +192,7 @@ const SIGNED_BYTES_MAX = 4 * 1024 * 1024;
 function attemptHeaders(
   attempts: readonly Attempt[],
   { facts, newest }: { readonly facts: SentFacts; readonly newest: WebhookRequest },
-): readonly (readonly (readonly [string, string])[])[] {
+): readonly (readonly HeaderLine[])[] {
   const signedMax = Math.max(1, Math.floor(SIGNED_BYTES_MAX / Math.max(1, bytesOf(newest))));
   let signed = 0;
   const newestFirst = attempts.toReversed().map((attempt) => {
@@ -200,7 +211,7 @@ function signedHeaders(request: WebhookRequest | null) {
   return Object.entries(request?.headers ?? {}).filter(([name]) => OF_ATTEMPT.includes(name));
 }
 
-function unsignedHeaders({ number, startedAt }: Attempt): readonly (readonly [string, string])[] {
+function unsignedHeaders({ number, startedAt }: Attempt): readonly HeaderLine[] {
   const seconds = Math.floor((startedAt ?? 0) / 1000);
   return [
     ["x-attempt", String(number)],

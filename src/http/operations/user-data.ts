@@ -1,10 +1,9 @@
+import type { FieldsOf } from "../../api/answers.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
-import { TASK_STATES } from "../../domain/task.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { limitsDocument, usageDocument } from "../quota-document.ts";
-import { envelope } from "../respond.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 
@@ -41,19 +40,19 @@ export function userData(deps: UserDataDeps): Operation {
       const lastUses = keyUsage.lastUses();
       const data = await store.findAccountData({ accountId, revokedMax: REVOKED_KEYS_SHOWN_MAX });
       if (data === null) throw new Error("an account that has authenticated is not there");
-      const { taskCounts, usage } = data;
-      const text = envelope({
+      const { queued, running, completed, failed, cancelled } = data.taskCounts;
+      const fields: FieldsOf<"GET /v1/appendix/user_data"> = {
         login: data.login,
         webhook_secret: data.webhookSecret,
         webhook_secret_next: data.webhookSecretNext,
         keys: data.keys.map((key) => keyDocument(key, lastUses)),
         key_limit: ACTIVE_KEYS_MAX,
         limits: { ...postLimits(limits), ...limitsDocument(ofAccount) },
-        usage: usageDocument(usage),
+        usage: usageDocument(data.usage),
         retention_days: retentionDays,
-        tasks: Object.fromEntries(TASK_STATES.map((state) => [state, taskCounts[state]])),
-      });
-      return { status: 200, text };
+        tasks: { queued, running, completed, failed, cancelled },
+      };
+      return { fields };
     },
   });
 }
