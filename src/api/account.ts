@@ -1,5 +1,5 @@
 import type { TaskState } from "../domain/task.ts";
-import { envelope } from "./envelope.ts";
+import { envelope, type OwnFields } from "./envelope.ts";
 import {
   count,
   integer,
@@ -115,7 +115,7 @@ const UserData = envelope({
   retention_days: integer({ description: "How long results are kept." }),
   tasks: TaskCounts,
 });
-export type UserData = Static<typeof UserData>;
+export type UserData = OwnFields<typeof UserData>;
 
 export const ACCOUNT_ANSWERS = {
   "GET /v1/appendix/user_data": UserData,

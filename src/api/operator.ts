@@ -1,6 +1,6 @@
 import { LOG_LINE_LEVELS } from "../domain/log.ts";
 import { LIMITS, Usage, WebhookSecret, WholeKey } from "./account.ts";
-import { envelope, NextCursor } from "./envelope.ts";
+import { envelope, NextCursor, type OwnFields } from "./envelope.ts";
 import {
   constant,
   count,
@@ -66,7 +66,7 @@ const NewAccount = envelope({
   key: { ...WholeKey, description: "The account's first key, shown this once." },
   webhook_secret: WebhookSecret,
 });
-export type NewAccount = Static<typeof NewAccount>;
+export type NewAccount = OwnFields<typeof NewAccount>;
 
 const AccessRequest = named(
   "AccessRequest",
@@ -127,7 +127,7 @@ const System = envelope({
   settings: list(Setting),
   log: list(LogLine, { description: "The newest last." }),
 });
-export type System = Static<typeof System>;
+export type System = OwnFields<typeof System>;
 
 const OneAccount = envelope({ account: AccountState });
 

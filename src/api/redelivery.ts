@@ -27,6 +27,9 @@ const Filter = object({
 });
 export type RedeliveryFilter = Static<typeof Filter>;
 
+/** What a body asks for by: what it leaves out is any. */
+export type AskedFilter = Pick<RedeliveryFilter, "since"> & Partial<RedeliveryFilter>;
+
 const HostCount = named("HostCount", object({ host: text(), deliveries: count() }));
 
 const RedeliveryOrder = named(

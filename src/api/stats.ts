@@ -1,4 +1,4 @@
-import { envelope } from "./envelope.ts";
+import { envelope, type OwnFields } from "./envelope.ts";
 import {
   count,
   flag,
@@ -51,6 +51,12 @@ export const WorkCounts = named(
 );
 export type WorkCounts = Static<typeof WorkCounts>;
 
+/** The data of an event that tells of a change. */
+export interface ChangeData {
+  readonly tasks: WorkCounts;
+  readonly time: string;
+}
+
 const DayCounts = named(
   "DayCounts",
   object({ ...OUTCOMES, success: Success }, { description: "Of the last 24 hours." }),
@@ -90,7 +96,7 @@ const Overview = envelope({
   setup: Setup,
   time: Time,
 });
-export type Overview = Static<typeof Overview>;
+export type Overview = OwnFields<typeof Overview>;
 
 const SeriesBucket = named(
   "SeriesBucket",
@@ -116,7 +122,7 @@ const Series = envelope({
   buckets: list(SeriesBucket),
   limit_ms: count({ description: "After which an attempt is broken off." }),
 });
-export type Series = Static<typeof Series>;
+export type Series = OwnFields<typeof Series>;
 
 const HostOverview = named(
   "HostOverview",

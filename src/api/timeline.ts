@@ -1,5 +1,5 @@
 import { ATTEMPT, DeliveryId, DeliveryKind, DeliveryState } from "./delivery.ts";
-import { envelope } from "./envelope.ts";
+import { envelope, type OwnFields } from "./envelope.ts";
 import { RunnerKind } from "./runner.ts";
 import {
   count,
@@ -114,6 +114,6 @@ const Timeline = envelope({
   time: Time,
   task: TimelineTask,
 });
-export type Timeline = Static<typeof Timeline>;
+export type Timeline = OwnFields<typeof Timeline>;
 
 export const TIMELINE_ANSWERS = { "GET /v1/tasks/timeline/:id": Timeline };

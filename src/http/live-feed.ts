@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 
+import type { ChangeData } from "../api/stats.ts";
 import type { Clock, Timer } from "../domain/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { timeText } from "../domain/time.ts";
@@ -228,7 +229,8 @@ export class LiveFeed {
       const id = this.#eventId(scope);
       const tasks = workDocument(await this.#deps.store.countWork(scope));
       const { clock } = this.#deps;
-      const data = JSON.stringify({ tasks, time: timeText(clock.now()) });
+      const told: ChangeData = { tasks, time: timeText(clock.now()) };
+      const data = JSON.stringify(told);
       const change = { id, changes, data, now: clock.monotonic() };
       this.#told.set(scope, changes);
       for (const stream of admitted) stream.change(change);

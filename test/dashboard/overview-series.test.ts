@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
+import type { Series, SeriesBucket } from "../../src/api/stats.ts";
 import type { ChartSpec } from "../../src/dashboard/overview/chart-spec.ts";
 import { newestStep } from "../../src/dashboard/overview/chart-spec.ts";
-import type { Bucket, Series } from "../../src/dashboard/overview/overview-envelope.ts";
 import { overviewCharts } from "../../src/dashboard/overview/overview-series.ts";
 
 const MINUTE_MS = 60_000;
 const START = Date.parse("2026-03-04T05:06:00Z");
 
-const QUIET: Omit<Bucket, "at" | "is_whole"> = {
+const QUIET: Omit<SeriesBucket, "at" | "is_whole"> = {
   ...{ posted: 0, completed: 0, failed: 0, cancelled: 0, attempts: 0 },
   ...{ first_attempts: 0, first_delivered: 0, delivered: 0, given_up: 0, refused: 0 },
   ...{ p50_ms: null, p95_ms: null, p99_ms: null, queued: 0, oldest_ms: 0 },
@@ -31,7 +31,7 @@ interface Given {
 function charts(counts: readonly (typeof QUIET)[], given: Given = {}): Record<string, ChartSpec> {
   const { stepMs = MINUTE_MS, limitMs = 10_000, passedMs = stepMs } = given;
   const readAt = START + (counts.length - 1) * stepMs + passedMs;
-  const buckets = counts.map((each, i): Bucket => {
+  const buckets = counts.map((each, i): SeriesBucket => {
     const at = START + i * stepMs;
     return { ...each, at: new Date(at).toISOString(), is_whole: at + stepMs <= readAt };
   });

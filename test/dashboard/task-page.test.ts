@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import type { TaskRow } from "../../src/dashboard/shell/envelope.ts";
+import type { FoundTask } from "../../src/api/search.ts";
 import { followPage, freshPage, type TaskPage } from "../../src/dashboard/tasks/task-page.ts";
 
 /** A task made in that second. */
-function rowOf(second: number, state: TaskRow["state"] = "queued"): TaskRow {
+function rowOf(second: number, state: FoundTask["state"] = "queued"): FoundTask {
   return {
     ...{ id: `task-${second}`, login: "alice", state, status_code: 40602, status_message: "" },
     ...{ type: "echo", tag: null, priority: 0, runs: 0, started_at: null, completed_at: null },
@@ -14,11 +14,11 @@ function rowOf(second: number, state: TaskRow["state"] = "queued"): TaskRow {
   };
 }
 
-function pageOf(rows: readonly TaskRow[], next: string | null = null): TaskPage {
+function pageOf(rows: readonly FoundTask[], next: string | null = null): TaskPage {
   return { rows, next, examinedUntil: null };
 }
 
-function idsOf(rows: readonly TaskRow[]): readonly string[] {
+function idsOf(rows: readonly FoundTask[]): readonly string[] {
   return rows.map(({ id }) => id);
 }
 

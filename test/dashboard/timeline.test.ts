@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import type { AttemptShown, DeliveryShown, Timeline } from "../../src/dashboard/shell/envelope.ts";
+import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../src/api/timeline.ts";
 import { lanesOf, viewsOf } from "../../src/dashboard/task/timeline-lane.ts";
 import { leftOf, ticksOf, viewOf } from "../../src/dashboard/task/timeline-scale.ts";
 
@@ -17,26 +17,30 @@ interface Times {
   readonly end: number | null;
 }
 
-function attemptOf(number: number, { due, start, end }: Times): AttemptShown {
+function attemptOf(number: number, { due, start, end }: Times): TimelineAttempt {
   return {
     ...{ number, due_at: new Date(due).toISOString(), started_at: timeOf(start) },
     ...{ ended_at: timeOf(end), outcome: end === null ? null : "failed", http_status: null },
-    ...{ error: null, address: null, response_excerpt: null, refusal: null, explanation: null },
+    ...{ error: null, address: null, response_excerpt: null, refusal: null, explanation: "" },
     phases: { dns_ms: null, connect_ms: null, tls_ms: null, first_byte_ms: null },
     ...{ retry_after: null, request_headers: [] },
   };
 }
 
-function deliveryOf(attempts: readonly AttemptShown[]): DeliveryShown {
+function deliveryOf(attempts: readonly TimelineAttempt[]): TimelineDelivery {
   return {
-    ...{ delivery_id: "x-postback", kind: "postback", url: "https://example.com/", request: null },
-    ...{ host: "example.com", state: "scheduled", story: null, next_attempt_at: null, attempts },
+    ...{ delivery_id: "x-postback", kind: "postback", url: "https://example.com/" },
+    ...{ host: "example.com", state: "scheduled", story: "", next_attempt_at: null, attempts },
+    request: {
+      ...{ method: "POST", target: "/", headers: [], body: { bytes: 0, text: "" } },
+      ...{ message: "body", signature: "", signature_next: null },
+    },
   };
 }
 
 function timelineOf(
   times: { readonly started: number | null; readonly completed: number | null },
-  deliveries: readonly DeliveryShown[] = [],
+  deliveries: readonly TimelineDelivery[] = [],
 ): Timeline {
   return {
     task: {

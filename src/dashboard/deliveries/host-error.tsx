@@ -1,9 +1,9 @@
+import type { HostOverview } from "../../api/stats.ts";
 import { None } from "../part/panel.tsx";
-import type { HostRow } from "../shell/envelope.ts";
 import { hrefOf } from "../shell/route.ts";
 
 /** The last error of a host: what it was, and the task it happened to. */
-export function HostError({ error }: { readonly error: HostRow["last_error"] }) {
+export function HostError({ error }: { readonly error: HostOverview["last_error"] }) {
   if (error === null) return <None />;
   const { http_status: status, task_id: taskId } = error;
   const text = sentence(error.error, status);

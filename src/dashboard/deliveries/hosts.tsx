@@ -1,5 +1,7 @@
 import { useState } from "preact/hooks";
 
+import type { AnswerOf } from "../../api/answers.ts";
+import type { HostOverview } from "../../api/stats.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task-search.ts";
 import { stateText } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
@@ -11,7 +13,6 @@ import { Segments } from "../part/segments.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
-import type { HostRow, HostsEnvelope } from "../shell/envelope.ts";
 import { durationText, percentText } from "../shell/format.ts";
 import { useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
@@ -42,7 +43,7 @@ export function HostsScreen() {
     range.value,
     (load) => {
       const since = new Date(Date.now() - range.ms).toISOString();
-      return call<HostsEnvelope>(`/v1/stats/hosts?since=${since}`, load);
+      return call("GET /v1/stats/hosts", { ...load, query: { since } });
     },
     { everyMs: REFRESH_MS },
   );
@@ -72,7 +73,7 @@ export function HostsScreen() {
 }
 
 interface HostsProps {
-  readonly page: HostsEnvelope;
+  readonly page: AnswerOf<"GET /v1/stats/hosts">;
   readonly range: string;
   readonly recover: (host: string) => void;
 }
@@ -119,7 +120,7 @@ function Hosts({ page, range, recover }: HostsProps) {
   );
 }
 
-function hostOf({ host }: HostRow): string {
+function hostOf({ host }: HostOverview): string {
   return host;
 }
 
@@ -139,7 +140,7 @@ function NoHosts() {
   );
 }
 
-const COLUMNS: readonly Column<HostRow>[] = [
+const COLUMNS: readonly Column<HostOverview>[] = [
   {
     name: "Host",
     cell: ({ host }) => (
@@ -172,14 +173,14 @@ function successClass(success: number | null): string | undefined {
 
 type Failed = "retrying" | "given_up" | "refused";
 
-function Failures({ row, state }: { readonly row: HostRow; readonly state: Failed }) {
+function Failures({ row, state }: { readonly row: HostOverview; readonly state: Failed }) {
   return (
     <Count count={row[state]} what={stateText(state)} href={hrefOf(tasksOf(row.host, [state]))} />
   );
 }
 
 interface RecoverProps {
-  readonly row: HostRow;
+  readonly row: HostOverview;
   readonly recover: (host: string) => void;
 }
 

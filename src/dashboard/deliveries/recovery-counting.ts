@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { AskedFilter } from "../../api/redelivery.ts";
 import { useAction } from "../shell/action.ts";
-import type { RedeliveryFilter } from "../shell/envelope.ts";
 import { type Counted, countRecovery, NOTHING_COUNTED } from "./recovery.ts";
 
 /** How far a count is. */
@@ -10,7 +10,7 @@ export interface RecoveryCounting {
   readonly counted: Counted | null;
   readonly isBusy: boolean;
   readonly problem: string | null;
-  readonly start: (filter: RedeliveryFilter) => void;
+  readonly start: (filter: AskedFilter) => void;
   /** What was counted so far stands. */
   readonly stop: () => void;
   readonly clear: () => void;
@@ -26,7 +26,7 @@ export function useRecoveryCount(): RecoveryCounting {
     counted,
     isBusy: action.isBusy,
     problem: action.problem,
-    start(filter: RedeliveryFilter): void {
+    start(filter: AskedFilter): void {
       stop.current = new AbortController();
       const { signal } = stop.current;
       setCounted(NOTHING_COUNTED);

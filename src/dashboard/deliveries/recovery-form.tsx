@@ -1,6 +1,6 @@
+import type { AskedFilter } from "../../api/redelivery.ts";
 import type { DeliveryKind } from "../../domain/delivery.ts";
 import { Button } from "../part/button.tsx";
-import type { RedeliveryFilter } from "../shell/envelope.ts";
 import { isOperator } from "../shell/session.ts";
 
 /** What stands in the form. */
@@ -33,7 +33,7 @@ export function newChoice(host: string, now: number): RecoveryChoice {
 }
 
 /** The choice as the API takes it; null while it is none. */
-export function filterOf({ since, host, kind, states }: RecoveryChoice): RedeliveryFilter | null {
+export function filterOf({ since, host, kind, states }: RecoveryChoice): AskedFilter | null {
   const at = new Date(since);
   if (Number.isNaN(at.getTime()) || states.length === 0) return null;
   return {

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 
+import type { RedeliveryFilter, RedeliveryOrder } from "../../api/redelivery.ts";
 import { Badge, stateText } from "../part/badge.tsx";
 import { Bar } from "../part/bar.tsx";
 import { Button } from "../part/button.tsx";
@@ -9,14 +10,9 @@ import { Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
-import type { RedeliveryFilter, RedeliveryOrder } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { knownTotals, ordersGiven } from "./recovery.ts";
-
-interface OrdersEnvelope {
-  readonly redeliveries: readonly RedeliveryOrder[];
-}
 
 const POLL_MS = 5000;
 
@@ -24,7 +20,7 @@ const POLL_MS = 5000;
 export function RecoveryOrders() {
   const orders = useResource(
     `orders ${ordersGiven.value}`,
-    (load) => call<OrdersEnvelope>("/v1/redeliveries", load),
+    (load) => call("GET /v1/redeliveries", load),
     { pollMs: POLL_MS },
   );
   const [cancels, setCancels] = useState<RedeliveryOrder | null>(null);
@@ -133,7 +129,7 @@ function CancelOrder({ order, close, done }: CancelOrderProps) {
       otherwise="Let it go on"
       isDanger
       said="The recovery is cancelled."
-      work={() => call(`/v1/redeliveries/${order.id}`, { method: "DELETE" })}
+      work={() => call("DELETE /v1/redeliveries/:order_id", { params: { order_id: order.id } })}
       close={close}
       done={done}
     >

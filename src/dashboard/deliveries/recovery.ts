@@ -1,7 +1,8 @@
 import { signal } from "@preact/signals";
 
+import type { AnswerOf } from "../../api/answers.ts";
+import type { AskedFilter } from "../../api/redelivery.ts";
 import { call } from "../shell/api.ts";
-import type { RedeliveryFilter, RedeliveryOrder, RedeliveryPreview } from "../shell/envelope.ts";
 
 /** What a recovery would send again, as far as it was counted. */
 export interface Counted {
@@ -22,7 +23,7 @@ const HOSTS_SHOWN_MAX = 10;
  * told so far stands. Throws an ApiError.
  */
 export async function countRecovery(
-  filter: RedeliveryFilter,
+  filter: AskedFilter,
   { stop, tell }: { readonly stop: AbortSignal; readonly tell: (counted: Counted) => void },
 ): Promise<void> {
   const byHost = new Map<string, number>();
@@ -30,9 +31,10 @@ export async function countRecovery(
   let cursor: string | null = null;
   do {
     const body: object = cursor === null ? filter : { ...filter, cursor };
-    const page: RedeliveryPreview = await call<RedeliveryPreview>("/v1/redeliveries/preview", {
-      ...{ method: "POST", body, signal: stop },
-    });
+    const page: AnswerOf<"POST /v1/redeliveries/preview"> = await call(
+      "POST /v1/redeliveries/preview",
+      { body, signal: stop },
+    );
     deliveries += page.deliveries;
     for (const { host, deliveries: more } of page.hosts) {
       byHost.set(host, (byHost.get(host) ?? 0) + more);
@@ -57,11 +59,11 @@ export const ordersGiven = signal(0);
 
 /** Gives the order. Throws an ApiError. */
 export async function orderRecovery(
-  filter: RedeliveryFilter,
+  filter: AskedFilter,
   { perSecond, counted }: { readonly perSecond: number; readonly counted: Counted },
 ): Promise<void> {
-  const { redelivery } = await call<{ readonly redelivery: RedeliveryOrder }>("/v1/redeliveries", {
-    ...{ method: "POST", body: { ...filter, per_second: perSecond } },
+  const { redelivery } = await call("POST /v1/redeliveries", {
+    body: { ...filter, per_second: perSecond },
   });
   if (counted.isWhole) {
     knownTotals.value = new Map(knownTotals.value).set(redelivery.id, counted.deliveries);

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 
+import type { NewKey } from "../../api/account.ts";
 import { FormDialog } from "../part/deed.tsx";
 import { call } from "../shell/api.ts";
-import type { NewKey } from "../shell/envelope.ts";
 
 interface KeyCreationProps {
   readonly close: () => void;
@@ -14,9 +14,7 @@ export function KeyCreation({ close, done }: KeyCreationProps) {
   const [label, setLabel] = useState("");
   async function create(): Promise<void> {
     const body = label.trim() === "" ? {} : { label: label.trim() };
-    const { key } = await call<{ readonly key: NewKey }>("/v1/appendix/keys", {
-      ...{ method: "POST", body },
-    });
+    const { key } = await call("POST /v1/appendix/keys", { body });
     done(key);
   }
   return (

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 
+import type { Key, NewKey, UserData } from "../../api/account.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Empty } from "../part/notice.tsx";
@@ -7,7 +8,6 @@ import { None, Panel } from "../part/panel.tsx";
 import { ShownOnce } from "../part/shown-once.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
-import type { KeyRow, NewKey, UserData } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { KeyCreation } from "./key-creation.tsx";
 import { KeyRevocation } from "./key-revocation.tsx";
@@ -22,7 +22,7 @@ interface KeyPanelProps {
 export function KeyPanel({ account, reload }: KeyPanelProps) {
   const [isCreating, setCreating] = useState(false);
   const [created, setCreated] = useState<NewKey | null>(null);
-  const [revokes, setRevokes] = useState<KeyRow | null>(null);
+  const [revokes, setRevokes] = useState<Key | null>(null);
   const active = account.keys.filter(({ revoked_at: at }) => at === null);
   const revoked = account.keys.filter(({ revoked_at: at }) => at !== null);
   const isFull = active.length >= account.key_limit;
@@ -91,9 +91,9 @@ function CreatedKey({ created, close }: { readonly created: NewKey; readonly clo
 }
 
 interface KeyTableProps {
-  readonly keys: readonly KeyRow[];
+  readonly keys: readonly Key[];
   /** Left out where they are revoked. */
-  readonly revoke?: (key: KeyRow) => void;
+  readonly revoke?: (key: Key) => void;
 }
 
 function KeyTable({ keys, revoke }: KeyTableProps) {
@@ -108,7 +108,7 @@ function KeyTable({ keys, revoke }: KeyTableProps) {
   );
 }
 
-const COLUMNS: readonly Column<KeyRow>[] = [
+const COLUMNS: readonly Column<Key>[] = [
   { name: "Key", cell: (key) => <code>{keyText(key)}</code> },
   { name: "Label", cell: ({ label }) => <Label label={label} /> },
   { name: "Made", cell: (key) => <Time at={key.created_at} /> },
@@ -138,7 +138,7 @@ function Label({ label }: { readonly label: string | null }) {
   );
 }
 
-function revocation(revoke: (key: KeyRow) => void): Column<KeyRow> {
+function revocation(revoke: (key: Key) => void): Column<Key> {
   return {
     name: "",
     cell: (key) => (

@@ -1,11 +1,11 @@
+import type { Key } from "../../api/account.ts";
 import { Deed } from "../part/deed.tsx";
 import { call } from "../shell/api.ts";
-import type { KeyRow } from "../shell/envelope.ts";
 import { isOperator } from "../shell/session.ts";
 import { keyText } from "./key-text.ts";
 
 interface KeyRevocationProps {
-  readonly keyRow: KeyRow;
+  readonly keyRow: Key;
   /** No other key is active. */
   readonly isLast: boolean;
   readonly close: () => void;
@@ -22,7 +22,7 @@ export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProp
       otherwise="Keep it"
       isDanger
       said={`${name} is revoked.`}
-      work={() => call(`/v1/appendix/keys/${keyRow.key_id}`, { method: "DELETE" })}
+      work={() => call("DELETE /v1/appendix/keys/:key_id", { params: { key_id: keyRow.key_id } })}
       close={close}
       done={done}
     >

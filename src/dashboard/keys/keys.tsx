@@ -1,7 +1,6 @@
 import { Empty, Loaded } from "../part/notice.tsx";
 import { ScreenHead } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
-import type { UserData } from "../shell/envelope.ts";
 import { useResource } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
 import { shownAccount } from "../shell/session.ts";
@@ -38,7 +37,7 @@ function NoAccount() {
 }
 
 function AccountKeys() {
-  const account = useResource("keys", (load) => call<UserData>("/v1/appendix/user_data", load), {
+  const account = useResource("keys", (load) => call("GET /v1/appendix/user_data", load), {
     everyMs: 5000,
     pollMs: POLL_MS,
   });

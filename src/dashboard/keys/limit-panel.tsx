@@ -1,6 +1,6 @@
+import type { UserData } from "../../api/account.ts";
 import { Panel } from "../part/panel.tsx";
 import { Quota } from "../part/quota.tsx";
-import type { UserData } from "../shell/envelope.ts";
 import { bytesText, countText } from "../shell/format.ts";
 
 /** What the account may take up, and how much of it is left. */

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 
+import type { AccessRequest, NewAccount } from "../../api/operator.ts";
 import { FormDialog } from "../part/deed.tsx";
 import { call } from "../shell/api.ts";
-import type { AccessRequestRow, NewAccount } from "../shell/envelope.ts";
 import { LoginField } from "./login-field.tsx";
 
 interface AccessApprovalProps {
-  readonly request: AccessRequestRow;
+  readonly request: AccessRequest;
   readonly close: () => void;
   readonly done: (account: NewAccount) => void;
 }
@@ -15,8 +15,9 @@ interface AccessApprovalProps {
 export function AccessApproval({ request, close, done }: AccessApprovalProps) {
   const [login, setLogin] = useState(() => suggestedLogin(request.email));
   async function approve(): Promise<void> {
-    const path = `/v1/operator/access_requests/approve/${request.id}`;
-    done(await call<NewAccount>(path, { method: "POST", body: { login } }));
+    const params = { request_id: request.id };
+    const operation = "POST /v1/operator/access_requests/approve/:request_id";
+    done(await call(operation, { params, body: { login } }));
   }
   return (
     <FormDialog

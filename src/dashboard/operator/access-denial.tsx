@@ -1,9 +1,9 @@
+import type { AccessRequest } from "../../api/operator.ts";
 import { Deed } from "../part/deed.tsx";
 import { call } from "../shell/api.ts";
-import type { AccessRequestRow } from "../shell/envelope.ts";
 
 interface AccessDenialProps {
-  readonly request: AccessRequestRow;
+  readonly request: AccessRequest;
   readonly close: () => void;
   readonly done: () => void;
 }
@@ -17,7 +17,9 @@ export function AccessDenial({ request: { id, email }, close, done }: AccessDeni
       otherwise="Let it wait"
       isDanger
       said="The access request is denied."
-      work={() => call(`/v1/operator/access_requests/deny/${id}`, { method: "POST" })}
+      work={() =>
+        call("POST /v1/operator/access_requests/deny/:request_id", { params: { request_id: id } })
+      }
       close={close}
       done={done}
     >

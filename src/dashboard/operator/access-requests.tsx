@@ -1,26 +1,24 @@
 import { useState } from "preact/hooks";
 
+import type { AnswerOf } from "../../api/answers.ts";
+import type { AccessRequest, NewAccount } from "../../api/operator.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Empty, Loaded } from "../part/notice.tsx";
 import { Panel, ScreenHead } from "../part/panel.tsx";
 import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
-import type { AccessRequestRow, NewAccount } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { AccessApproval } from "./access-approval.tsx";
 import { AccessDenial } from "./access-denial.tsx";
 import { NewAccountShown } from "./new-account.tsx";
 
-interface RequestsEnvelope {
-  readonly requests: readonly AccessRequestRow[];
-  readonly more?: boolean;
-}
+type Requests = AnswerOf<"GET /v1/operator/access_requests">;
 
 interface Asked {
   readonly what: "approve" | "deny";
-  readonly request: AccessRequestRow;
+  readonly request: AccessRequest;
 }
 
 const POLL_MS = 15_000;
@@ -64,17 +62,17 @@ export function AccessRequestsScreen() {
 function useRequests(which: "pending" | "all") {
   return useResource(
     which,
-    (load) => call<RequestsEnvelope>(`/v1/operator/access_requests?which=${which}`, load),
+    (load) => call("GET /v1/operator/access_requests", { ...load, query: { which } }),
     { everyMs: 0, pollMs: POLL_MS },
   );
 }
 
 interface PendingProps {
-  readonly page: RequestsEnvelope;
+  readonly page: Requests;
   readonly ask: (asked: Asked) => void;
 }
 
-function Pending({ page: { requests, more = false }, ask }: PendingProps) {
+function Pending({ page: { requests, more }, ask }: PendingProps) {
   if (requests.length === 0) {
     return (
       <div class="panel">
@@ -99,7 +97,7 @@ function Pending({ page: { requests, more = false }, ask }: PendingProps) {
 }
 
 interface RequestProps {
-  readonly request: AccessRequestRow;
+  readonly request: AccessRequest;
   readonly ask: (asked: Asked) => void;
 }
 
@@ -133,7 +131,7 @@ function Request({ request, ask }: RequestProps) {
   );
 }
 
-function Sender({ request }: { readonly request: AccessRequestRow }) {
+function Sender({ request }: { readonly request: AccessRequest }) {
   const { email, name, company } = request;
   const others = [name, company].filter((part) => part !== null);
   return (
@@ -150,7 +148,7 @@ function Sender({ request }: { readonly request: AccessRequestRow }) {
   );
 }
 
-function Decided({ requests }: { readonly requests: readonly AccessRequestRow[] }) {
+function Decided({ requests }: { readonly requests: readonly AccessRequest[] }) {
   const decided = requests.filter(({ decision }) => decision !== null).toReversed();
   if (decided.length === 0) return null;
   return (

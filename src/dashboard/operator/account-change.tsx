@@ -99,13 +99,12 @@ interface AccountChangeProps {
 /** Says what a change of an account means, and makes it. */
 export function AccountChange({ change, login, close, done }: AccountChangeProps) {
   const { title, verb, otherwise, isDanger, said, text } = WORDINGS[change];
-  const path = `/v1/operator/accounts/${change}/${encodeURIComponent(login)}`;
   return (
     <Deed
       {...{ verb, otherwise, isDanger, close, done }}
       title={title(login)}
       said={said(login)}
-      work={() => call(path, { method: "POST" })}
+      work={() => call(`POST /v1/operator/accounts/${change}/:login`, { params: { login } })}
     >
       {text}
     </Deed>

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 
+import type { NewAccount } from "../../api/operator.ts";
 import { FormDialog } from "../part/deed.tsx";
 import { call } from "../shell/api.ts";
-import type { NewAccount } from "../shell/envelope.ts";
 import { LoginField } from "./login-field.tsx";
 
 interface AccountCreationProps {
@@ -14,7 +14,7 @@ interface AccountCreationProps {
 export function AccountCreation({ close, done }: AccountCreationProps) {
   const [login, setLogin] = useState("");
   async function create(): Promise<void> {
-    done(await call<NewAccount>("/v1/operator/accounts", { method: "POST", body: { login } }));
+    done(await call("POST /v1/operator/accounts", { body: { login } }));
   }
   return (
     <FormDialog

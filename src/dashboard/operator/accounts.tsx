@@ -1,5 +1,7 @@
 import { useState } from "preact/hooks";
 
+import type { AnswerOf } from "../../api/answers.ts";
+import type { AccountOverview, NewAccount } from "../../api/operator.ts";
 import { heldText } from "../../domain/held-work.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
@@ -11,7 +13,6 @@ import { Quota } from "../part/quota.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
-import type { AccountRow, NewAccount } from "../shell/envelope.ts";
 import { bytesText, countText, percentText } from "../shell/format.ts";
 import { useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
@@ -21,10 +22,7 @@ import { AccountChange, type ChangeName } from "./account-change.tsx";
 import { AccountCreation } from "./account-creation.tsx";
 import { NewAccountShown } from "./new-account.tsx";
 
-interface AccountsEnvelope {
-  readonly accounts: readonly AccountRow[];
-  readonly next_cursor: string | null;
-}
+type Accounts = AnswerOf<"GET /v1/operator/accounts">;
 
 interface Asked {
   readonly change: ChangeName;
@@ -43,7 +41,7 @@ export function AccountsScreen() {
   }
   const accounts = useResource(
     params.toString(),
-    (load) => call<AccountsEnvelope>(`/v1/operator/accounts?${params.toString()}`, load),
+    (load) => call("GET /v1/operator/accounts", { ...load, query: params }),
     { everyMs: REFRESH_MS },
   );
   const [isCreating, setCreating] = useState(false);
@@ -77,7 +75,7 @@ export function AccountsScreen() {
 }
 
 interface AccountsProps {
-  readonly page: AccountsEnvelope;
+  readonly page: Accounts;
   readonly ask: (asked: Asked) => void;
 }
 
@@ -106,7 +104,7 @@ function Accounts({ page, ask }: AccountsProps) {
   );
 }
 
-function loginOf({ login }: AccountRow): string {
+function loginOf({ login }: AccountOverview): string {
   return login;
 }
 
@@ -142,7 +140,7 @@ function Pages({ next }: { readonly next: string | null }) {
   );
 }
 
-const COLUMNS: readonly Column<AccountRow>[] = [
+const COLUMNS: readonly Column<AccountOverview>[] = [
   {
     name: "Login",
     cell: ({ login }) => (
@@ -174,11 +172,11 @@ const COLUMNS: readonly Column<AccountRow>[] = [
   { name: "Success", isNumber: true, cell: ({ day }) => percentText(day.success) },
 ];
 
-function counted(name: string, countOf: (row: AccountRow) => number): Column<AccountRow> {
+function counted(name: string, countOf: (row: AccountOverview) => number): Column<AccountOverview> {
   return { name, isNumber: true, cell: (row) => <Count count={countOf(row)} /> };
 }
 
-function State({ account }: { readonly account: AccountRow }) {
+function State({ account }: { readonly account: AccountOverview }) {
   const { disabled_at: disabledAt, is_rotating: isRotating, held } = account;
   return (
     <>
@@ -204,7 +202,7 @@ const LABELS: Readonly<Record<ChangeName, string>> = {
 };
 
 interface ActionsProps {
-  readonly account: AccountRow;
+  readonly account: AccountOverview;
   readonly ask: (asked: Asked) => void;
 }
 

@@ -1,13 +1,13 @@
 import { useEffect, useRef } from "preact/hooks";
 
+import type { System } from "../../api/operator.ts";
 import { Badge } from "../part/badge.tsx";
 import { None, Panel } from "../part/panel.tsx";
 import { Segments } from "../part/segments.tsx";
-import type { SystemEnvelope } from "../shell/envelope.ts";
 import { absoluteText } from "../shell/format.ts";
 import { route, setQuery } from "../shell/route.ts";
 
-type Line = SystemEnvelope["log"][number];
+type Line = System["log"][number];
 
 const LEVELS = [
   { value: "info", text: "All" },

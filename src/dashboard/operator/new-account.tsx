@@ -1,5 +1,5 @@
+import type { NewAccount } from "../../api/operator.ts";
 import { ShownOnce } from "../part/shown-once.tsx";
-import type { NewAccount } from "../shell/envelope.ts";
 
 interface NewAccountShownProps {
   readonly account: NewAccount;

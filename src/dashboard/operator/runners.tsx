@@ -1,10 +1,10 @@
+import type { RunnerType } from "../../api/runner.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task-search.ts";
 import { Count } from "../part/count.tsx";
 import { Empty, Loaded } from "../part/notice.tsx";
 import { None, Panel, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
-import type { RunnersEnvelope, TypeRow } from "../shell/envelope.ts";
 import { countText, durationText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
@@ -15,11 +15,10 @@ const POLL_MS = 10_000;
 
 /** What computes the tasks of each type, and who the workers are. */
 export function RunnersScreen() {
-  const runners = useResource(
-    "runners",
-    (load) => call<RunnersEnvelope>("/v1/operator/runners", load),
-    { everyMs: 2000, pollMs: POLL_MS },
-  );
+  const runners = useResource("runners", (load) => call("GET /v1/operator/runners", load), {
+    everyMs: 2000,
+    pollMs: POLL_MS,
+  });
   return (
     <>
       <ScreenHead title="Runners &amp; workers" />
@@ -40,7 +39,7 @@ export function RunnersScreen() {
   );
 }
 
-function Types({ types }: { readonly types: readonly TypeRow[] }) {
+function Types({ types }: { readonly types: readonly RunnerType[] }) {
   return (
     <Panel title="Types">
       {types.length === 0 ? (
@@ -63,7 +62,7 @@ function NoTypes() {
   );
 }
 
-const COLUMNS: readonly Column<TypeRow>[] = [
+const COLUMNS: readonly Column<RunnerType>[] = [
   { name: "Type", cell: ({ name }) => <b class="mono">{name}</b> },
   { name: "Kind", cell: ({ kind }) => kind },
   {
@@ -88,7 +87,7 @@ const COLUMNS: readonly Column<TypeRow>[] = [
   },
   {
     ...{ name: "Waiting", title: "Queued tasks that may start now", isNumber: true },
-    cell: ({ name, waiting, waiting_is_more: isMore = false }) => (
+    cell: ({ name, waiting, waiting_is_more: isMore }) => (
       <Count count={waiting} what="waiting" href={tasksOf(name, "waiting")} isMore={isMore} />
     ),
   },

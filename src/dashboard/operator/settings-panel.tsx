@@ -1,11 +1,11 @@
+import type { System } from "../../api/operator.ts";
 import { FilterField } from "../part/filter-field.tsx";
 import { None, Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import type { SystemEnvelope } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { route } from "../shell/route.ts";
 
-type Setting = SystemEnvelope["settings"][number];
+type Setting = System["settings"][number];
 
 /** The configuration, with the source of each value: what was set comes first. */
 export function SettingsPanel({ settings }: { readonly settings: readonly Setting[] }) {

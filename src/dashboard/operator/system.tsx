@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
 
+import type { System } from "../../api/operator.ts";
 import { Badge } from "../part/badge.tsx";
 import { Bar } from "../part/bar.tsx";
 import { Loaded } from "../part/notice.tsx";
 import { None, Panel, ScreenHead } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
-import type { SystemEnvelope } from "../shell/envelope.ts";
 import { absoluteText, bytesText, durationText, percentText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { LogPanel } from "./log-panel.tsx";
@@ -15,11 +15,10 @@ const POLL_MS = 5000;
 
 /** The process, its database, its configuration and its log, for the operator. */
 export function SystemScreen() {
-  const system = useResource(
-    "system",
-    (load) => call<SystemEnvelope>("/v1/operator/system", load),
-    { everyMs: POLL_MS, pollMs: POLL_MS },
-  );
+  const system = useResource("system", (load) => call("GET /v1/operator/system", load), {
+    everyMs: POLL_MS,
+    pollMs: POLL_MS,
+  });
   return (
     <>
       <ScreenHead title="System" />
@@ -40,7 +39,7 @@ export function SystemScreen() {
 }
 
 interface FactsProps {
-  readonly facts: SystemEnvelope;
+  readonly facts: System;
 }
 
 const COMPONENTS: Readonly<Record<string, string>> = {

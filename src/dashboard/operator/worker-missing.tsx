@@ -1,15 +1,15 @@
+import type { RunnerType, WorkerOverview } from "../../api/runner.ts";
 import { Command } from "../part/command.tsx";
-import type { TypeRow, WorkerRow } from "../shell/envelope.ts";
 import { countText, durationText } from "../shell/format.ts";
 
 interface WorkerMissingProps {
-  readonly type: TypeRow;
-  readonly workers: readonly WorkerRow[];
+  readonly type: RunnerType;
+  readonly workers: readonly WorkerOverview[];
 }
 
 /** Tasks wait for a worker and none was heard: how to start one. */
 export function WorkerMissing({ type, workers }: WorkerMissingProps) {
-  const { name, waiting, waiting_is_more: isMore = false, oldest_waiting_ms: oldestMs } = type;
+  const { name, waiting, waiting_is_more: isMore, oldest_waiting_ms: oldestMs } = type;
   const hasToken = workers.some(
     ({ types, revoked_at: revokedAt }) => revokedAt === null && types.includes(name),
   );

@@ -1,16 +1,16 @@
+import type { RunnerType, WorkerOverview } from "../../api/runner.ts";
 import { Command } from "../part/command.tsx";
 import { Count } from "../part/count.tsx";
 import { Empty } from "../part/notice.tsx";
 import { None, Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
-import type { TypeRow, WorkerRow } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { tokenCommand, workerCommand } from "./worker-missing.tsx";
 
 interface WorkerPanelProps {
-  readonly workers: readonly WorkerRow[];
-  readonly types: readonly TypeRow[];
+  readonly workers: readonly WorkerOverview[];
+  readonly types: readonly RunnerType[];
 }
 
 /** The workers' tokens, and when each was heard last. */
@@ -52,12 +52,12 @@ function NoWorkers({ type }: { readonly type: string | null }) {
 }
 
 interface WorkerTableProps {
-  readonly workers: readonly WorkerRow[];
+  readonly workers: readonly WorkerOverview[];
   readonly isRevoked?: boolean;
 }
 
 function WorkerTable({ workers, isRevoked = false }: WorkerTableProps) {
-  const last: Column<WorkerRow> = isRevoked
+  const last: Column<WorkerOverview> = isRevoked
     ? { name: "Revoked", cell: (worker) => <Time at={worker.revoked_at} /> }
     : { name: "Made", cell: (worker) => <Time at={worker.created_at} /> };
   return (
@@ -70,7 +70,7 @@ function WorkerTable({ workers, isRevoked = false }: WorkerTableProps) {
   );
 }
 
-const COLUMNS: readonly Column<WorkerRow>[] = [
+const COLUMNS: readonly Column<WorkerOverview>[] = [
   { name: "Worker", cell: ({ name }) => <b class="clipped">{name}</b> },
   { name: "Types", wraps: true, cell: ({ types }) => <code>{types.join(", ")}</code> },
   { name: "Token", cell: (worker) => <code>pbd_work_…{worker.last_four}</code> },

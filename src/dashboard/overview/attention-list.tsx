@@ -1,5 +1,5 @@
+import type { Attention } from "../../api/stats.ts";
 import { hrefOf } from "../shell/route.ts";
-import type { Attention } from "./overview-envelope.ts";
 
 /** What needs attention, problems first; a quiet line where nothing does. */
 export function AttentionList({ attention }: { readonly attention: readonly Attention[] }) {

@@ -8,7 +8,6 @@ import { useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
 import { hrefOf, route } from "../shell/route.ts";
 import { Chart } from "./chart.tsx";
-import type { Series } from "./overview-envelope.ts";
 import { overviewCharts, type SeriesShown } from "./overview-series.ts";
 import { spanText } from "./span.ts";
 import {
@@ -68,8 +67,8 @@ function useSeries(range: TimeRange) {
   const { data, problem, reload } = useResource(
     `series ${name} ${zoom?.from ?? ""} ${zoom?.to ?? ""}`,
     async ({ signal, isAutomatic }): Promise<SeriesShown> => {
-      const path = `/v1/stats/series?${seriesQuery(range, now.peek())}`;
-      const series = await call<Series>(path, { signal, isAutomatic });
+      const query = new URLSearchParams(seriesQuery(range, now.peek()));
+      const series = await call("GET /v1/stats/series", { query, signal, isAutomatic });
       return { series, readAt: now.peek(), when: rangeText(range) };
     },
     isOver ? { everyMs: 0 } : { everyMs: EVERY_MS, pollMs: POLL_MS },

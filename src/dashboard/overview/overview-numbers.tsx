@@ -1,7 +1,7 @@
+import type { Overview } from "../../api/stats.ts";
 import { countText, durationText, percentText } from "../shell/format.ts";
 import { liveCounts } from "../shell/live.ts";
 import { hrefOf } from "../shell/route.ts";
-import type { Overview } from "./overview-envelope.ts";
 
 interface NumberShown {
   readonly name: string;

@@ -1,6 +1,6 @@
+import type { Series, SeriesBucket } from "../../api/stats.ts";
 import { countOf, countText, durationText, percentText } from "../shell/format.ts";
 import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./chart-spec.ts";
-import type { Bucket, Series } from "./overview-envelope.ts";
 
 /** What the overview's charts show, made from the numbers of GET /v1/stats/series. */
 
@@ -53,7 +53,7 @@ function success({ series: { buckets }, when }: SeriesShown): Drawn {
   };
 }
 
-function endedOf({ delivered, given_up: givenUp, refused }: Bucket): number {
+function endedOf({ delivered, given_up: givenUp, refused }: SeriesBucket): number {
   return delivered + givenUp + refused;
 }
 
@@ -76,7 +76,11 @@ function shareAxis(lines: readonly ChartLine[]): ChartAxis {
 
 function latency({ series: { buckets, limit_ms: limitMs }, when }: SeriesShown): Drawn {
   const attempts = sum(buckets, (bucket) => bucket.attempts);
-  const percentile = (name: string, colour: ChartColour, of: (bucket: Bucket) => number | null) =>
+  const percentile = (
+    name: string,
+    colour: ChartColour,
+    of: (bucket: SeriesBucket) => number | null,
+  ) =>
     line(name, colour, {
       // On a logarithmic axis there is no zero.
       values: buckets.map((bucket) => raised(of(bucket))),
@@ -143,8 +147,8 @@ function queue({ series: { buckets }, when }: SeriesShown): Drawn {
 
 function throughput({ series, readAt, when }: SeriesShown): Drawn {
   const { buckets } = series;
-  const total = (of: (bucket: Bucket) => number) => countText(sum(buckets, of));
-  const perMinute = (name: string, colour: ChartColour, of: (bucket: Bucket) => number) =>
+  const total = (of: (bucket: SeriesBucket) => number) => countText(sum(buckets, of));
+  const perMinute = (name: string, colour: ChartColour, of: (bucket: SeriesBucket) => number) =>
     line(name, colour, {
       values: buckets.map((bucket) => of(bucket) / minutesOf(bucket, series, readAt)),
       text: rateText,
@@ -171,7 +175,11 @@ function throughput({ series, readAt, when }: SeriesShown): Drawn {
 const MINUTE_MS = 60_000;
 
 // Of the step that is not over, what has passed of it counts; its first seconds would show any rate.
-function minutesOf({ at, is_whole: isWhole }: Bucket, series: Series, readAt: number): number {
+function minutesOf(
+  { at, is_whole: isWhole }: SeriesBucket,
+  series: Series,
+  readAt: number,
+): number {
   const { step_ms: stepMs } = series;
   if (isWhole) return stepMs / MINUTE_MS;
   const passedMs = readAt - Date.parse(at);
@@ -194,7 +202,7 @@ function valuesOf(lines: readonly ChartLine[]): readonly number[] {
   return lines.flatMap(({ values }) => values.filter((value) => value !== null));
 }
 
-function sum(buckets: readonly Bucket[], of: (bucket: Bucket) => number): number {
+function sum(buckets: readonly SeriesBucket[], of: (bucket: SeriesBucket) => number): number {
   return buckets.reduce((total, bucket) => total + of(bucket), 0);
 }
 

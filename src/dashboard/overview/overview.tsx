@@ -6,7 +6,6 @@ import { useResource } from "../shell/resource.ts";
 import { shownAccount } from "../shell/session.ts";
 import { AttentionList } from "./attention-list.tsx";
 import { OverviewCharts } from "./overview-charts.tsx";
-import type { Overview } from "./overview-envelope.ts";
 import { OverviewNumbers } from "./overview-numbers.tsx";
 import { SetupChecklist, useSetup } from "./setup-checklist.tsx";
 
@@ -21,7 +20,7 @@ export function OverviewScreen() {
   const [isSettingUp, setSettingUp] = useState(false);
   const overview = useResource(
     "overview",
-    (load) => call<Overview>("/v1/stats/overview", load),
+    (load) => call("GET /v1/stats/overview", load),
     isSettingUp ? SETTING_UP : USUAL,
   );
   const setup = useSetup(overview.data?.setup ?? null);

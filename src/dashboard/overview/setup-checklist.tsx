@@ -2,8 +2,8 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 
+import type { Setup } from "../../api/stats.ts";
 import { isOperator, session, shownAccount } from "../shell/session.ts";
-import type { Setup } from "./overview-envelope.ts";
 import { firstSteps } from "./setup-step.tsx";
 
 const dismissals = signal(0);

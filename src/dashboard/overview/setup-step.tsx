@@ -1,14 +1,13 @@
 import type { FunctionComponent } from "preact";
 import { useState } from "preact/hooks";
 
+import type { Setup } from "../../api/stats.ts";
 import { Command } from "../part/command.tsx";
 import { Segments } from "../part/segments.tsx";
 import { call } from "../shell/api.ts";
-import type { SearchEnvelope } from "../shell/envelope.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
-import type { Setup } from "./overview-envelope.ts";
 
 /** One of the first steps. */
 export interface SetupStep {
@@ -212,8 +211,10 @@ function CollectResult() {
 
 /** The id of the newest task of a search; null while there is none. */
 function useNewestTask(search: string): string | null {
-  const path = `/v1/tasks/search?limit=1&q=${encodeURIComponent(search)}`;
-  const { data } = useResource(path, (load: Load) => call<SearchEnvelope>(path, load));
+  const query = { limit: "1", q: search };
+  const { data } = useResource(search, (load: Load) =>
+    call("GET /v1/tasks/search", { ...load, query }),
+  );
   return data?.tasks[0]?.id ?? null;
 }
 

@@ -1,5 +1,6 @@
 import { signal } from "@preact/signals";
 
+import type { AnswerOf, OperationKey } from "../../api/answers.ts";
 import { actsFor } from "./route.ts";
 
 /** What the API refuses, or a request that did not get there. */
@@ -23,7 +24,9 @@ export class ApiError extends Error {
 }
 
 export interface CallOptions {
-  readonly method?: "GET" | "POST" | "DELETE";
+  /** The parts of the path that its operation names. */
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: URLSearchParams | Readonly<Record<string, string>>;
   readonly body?: unknown;
   readonly signal?: AbortSignal;
   /** The page asks by itself: that keeps nobody signed in. */
@@ -51,32 +54,33 @@ function accountHeader(login: string): string {
   return /^[!-~]+$/.test(login) ? login : encodeURIComponent(login);
 }
 
-/** Calls an operation and gives its envelope. Throws an {@link ApiError}; an abort goes through as it is. */
-export async function call<Envelope>(path: string, options: CallOptions = {}): Promise<Envelope> {
-  const response = await send(path, options);
-  const text = await response.text();
-  const envelope = parse(text, response.status);
-  if (response.ok) {
-    // The API's document promises this shape; test/dashboard drives every screen against the real one.
-    return envelope as Envelope;
-  }
-  if (response.status === 401) signedOut.value++;
-  throw toError(envelope, response.status);
+/** Calls an operation and gives its answer. Throws an {@link ApiError}; an abort goes through as it is. */
+export async function call<const Key extends OperationKey>(
+  operation: Key,
+  options: CallOptions = {},
+): Promise<AnswerOf<Key>> {
+  // The page comes from the daemon that answers: both are made of one table.
+  const answer: AnswerOf<Key> = JSON.parse(await callText(operation, options));
+  return answer;
 }
 
 /** The text of an answer, as it came. */
-export async function callText(path: string, options: CallOptions = {}): Promise<string> {
-  const response = await send(path, options);
+export async function callText(
+  operation: OperationKey,
+  options: CallOptions = {},
+): Promise<string> {
+  const response = await send(operation, options);
   const text = await response.text();
   if (response.ok) return text;
   if (response.status === 401) signedOut.value++;
   throw toError(parse(text, response.status), response.status);
 }
 
-async function send(path: string, options: CallOptions): Promise<Response> {
-  const { method = "GET", body, signal: abort } = options;
+async function send(operation: OperationKey, options: CallOptions): Promise<Response> {
+  const { body, signal: abort } = options;
+  const [method = "", path = ""] = operation.split(" ");
   try {
-    return await fetch(path, {
+    return await fetch(urlOf(path, options), {
       method,
       headers: headersFor(options),
       cache: "no-store",
@@ -87,6 +91,14 @@ async function send(path: string, options: CallOptions): Promise<Response> {
     if (abort?.aborted === true) throw error;
     throw new ApiError("The daemon does not answer. It may be restarting.", { status: 0 });
   }
+}
+
+function urlOf(path: string, { params = {}, query = {} }: CallOptions): string {
+  const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
+    encodeURIComponent(params[name] ?? ""),
+  );
+  const search = new URLSearchParams(query).toString();
+  return search === "" ? filled : `${filled}?${search}`;
 }
 
 function parse(text: string, status: number): object {

@@ -1,8 +1,8 @@
 import { computed, effect, signal } from "@preact/signals";
 
+import type { ChangeData, WorkCounts } from "../../api/stats.ts";
 import { headersFor, signedOut } from "./api.ts";
 import { tellTime } from "./clock.ts";
-import type { WorkCounts } from "./envelope.ts";
 import { actsFor } from "./route.ts";
 import { session } from "./session.ts";
 
@@ -88,7 +88,7 @@ function take({ event, data }: Message): void {
   if (event === "end" && data.includes('"signed_out"')) signedOut.value++;
   if (event !== "change") return;
   // Written by our own daemon.
-  const { tasks, time } = JSON.parse(data) as { tasks: WorkCounts; time: string };
+  const { tasks, time }: ChangeData = JSON.parse(data);
   tellTime(time);
   liveCounts.value = tasks;
   changes.value++;

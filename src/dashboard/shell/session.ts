@@ -1,7 +1,7 @@
 import { computed, effect, signal } from "@preact/signals";
 
+import type { Session } from "../../api/session.ts";
 import { call, errorText, signedOut } from "./api.ts";
-import type { Session, SessionEnvelope } from "./envelope.ts";
 import { actsFor } from "./route.ts";
 
 /** Who is signed in; null: nobody. */
@@ -32,7 +32,7 @@ export async function restoreSession(): Promise<void> {
     if (session.peek() !== null) return;
   }
   try {
-    const envelope = await call<SessionEnvelope>("/v1/session", { account: null });
+    const envelope = await call("GET /v1/session", { account: null });
     session.value = envelope.session;
   } catch (error) {
     sessionNote.value = errorText(error);
@@ -41,7 +41,7 @@ export async function restoreSession(): Promise<void> {
 
 async function signInByLink(token: string): Promise<void> {
   try {
-    await signInWith("/v1/session/link", { token });
+    await signInWith("POST /v1/session/link", { token });
   } catch (error) {
     const hint = "Make a new one with: postbackd admin link";
     sessionNote.value = `This sign-in link does not work: ${errorText(error)} ${hint}`;
@@ -50,11 +50,14 @@ async function signInByLink(token: string): Promise<void> {
 
 /** Signs an account in. Throws an ApiError. */
 export async function signIn(credentials: { login: string; key: string }): Promise<void> {
-  await signInWith("/v1/session", credentials);
+  await signInWith("POST /v1/session", credentials);
 }
 
-async function signInWith(path: string, body: unknown): Promise<void> {
-  const envelope = await call<SessionEnvelope>(path, { method: "POST", body, account: null });
+async function signInWith(
+  operation: "POST /v1/session" | "POST /v1/session/link",
+  body: unknown,
+): Promise<void> {
+  const envelope = await call(operation, { body, account: null });
   sessionNote.value = null;
   session.value = envelope.session;
 }
@@ -62,7 +65,7 @@ async function signInWith(path: string, body: unknown): Promise<void> {
 /** Signs out, here and at the daemon. */
 export async function signOut(): Promise<void> {
   try {
-    await call("/v1/session", { method: "DELETE", body: {}, account: null });
+    await call("DELETE /v1/session", { body: {}, account: null });
   } finally {
     endSession(null);
   }

@@ -1,3 +1,4 @@
+import type { AnswerOf, OperationKey } from "../../api/answers.ts";
 import { ApiError, call, type CallOptions } from "./api.ts";
 
 /** The reader's time zone, by its name in the IANA database. */
@@ -6,13 +7,15 @@ export function timeZone(): string {
 }
 
 /** Calls an operation that writes times into sentences, for them to be in the reader's time zone. */
-export async function callInZone<Envelope>(path: string, options: CallOptions): Promise<Envelope> {
-  const query = new URLSearchParams({ time_zone: timeZone() });
+export async function callInZone<const Key extends OperationKey>(
+  operation: Key,
+  options: CallOptions,
+): Promise<AnswerOf<Key>> {
   try {
-    return await call<Envelope>(`${path}?${query.toString()}`, options);
+    return await call(operation, { ...options, query: { time_zone: timeZone() } });
   } catch (error) {
     // A browser may know a zone that is newer than the daemon: then they are in UTC, and say so.
     if (!(error instanceof ApiError) || error.code !== 40000) throw error;
-    return call<Envelope>(path, options);
+    return call(operation, options);
   }
 }

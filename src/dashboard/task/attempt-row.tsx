@@ -1,20 +1,20 @@
+import type { TimelineAttempt, TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import { Badge } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Countdown, Time } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
-import type { AttemptShown, DeliveryShown, TaskShown } from "../shell/envelope.ts";
 import { durationText } from "../shell/format.ts";
 import { CodeBlock } from "./code-block.tsx";
 import { PhaseBar } from "./phase-bar.tsx";
-import { attemptCurl, isPrepared, type PreparedDelivery, requestHead } from "./sent-request.ts";
+import { attemptCurl, requestHead } from "./sent-request.ts";
 import { sentence } from "./sentence.ts";
 import { SignatureCheck } from "./signature-check.tsx";
 import { SignedBytes } from "./signed-bytes.tsx";
 
 interface AttemptRowProps {
-  readonly task: TaskShown;
-  readonly delivery: DeliveryShown;
-  readonly attempt: AttemptShown;
+  readonly task: TimelineTask;
+  readonly delivery: TimelineDelivery;
+  readonly attempt: TimelineAttempt;
   /** It begins anew: somebody asked for a redelivery. */
   readonly isNewSeries: boolean;
   readonly isCurrent: boolean;
@@ -60,13 +60,13 @@ export function AttemptRow(props: AttemptRowProps) {
   );
 }
 
-function howText({ http_status: status, error, started_at: start }: AttemptShown): string {
+function howText({ http_status: status, error, started_at: start }: TimelineAttempt): string {
   const parts = [status === null ? null : `HTTP ${status}`, error];
   const how = parts.filter((part) => part !== null).join(", ");
   return how === "" && start === null ? "not started" : how;
 }
 
-function spentText({ started_at: start, ended_at: end }: AttemptShown): string {
+function spentText({ started_at: start, ended_at: end }: TimelineAttempt): string {
   if (start === null) return "";
   const until = end === null ? now.value : Date.parse(end);
   return durationText(Math.max(0, until - Date.parse(start)));
@@ -76,7 +76,7 @@ function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
   const { explanation, response_excerpt: excerpt } = attempt;
   return (
     <div class="attempt-body stack">
-      {explanation !== null && <p class="explanation">{sentence(explanation)}</p>}
+      <p class="explanation">{sentence(explanation)}</p>
       <Facts attempt={attempt} />
       <PhaseBar attempt={attempt} />
       {excerpt !== null && (
@@ -86,15 +86,15 @@ function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
           what="answer"
         />
       )}
-      {isPrepared(delivery) && <RequestView {...{ task, delivery, attempt }} />}
+      <RequestView {...{ task, delivery, attempt }} />
     </div>
   );
 }
 
 interface RequestViewProps {
-  readonly task: TaskShown;
-  readonly delivery: PreparedDelivery;
-  readonly attempt: AttemptShown;
+  readonly task: TimelineTask;
+  readonly delivery: TimelineDelivery;
+  readonly attempt: TimelineAttempt;
 }
 
 function RequestView({ task, delivery, attempt }: RequestViewProps) {
@@ -114,13 +114,13 @@ function RequestView({ task, delivery, attempt }: RequestViewProps) {
   );
 }
 
-function requestTitle({ started_at: start, request_headers: own }: AttemptShown): string {
+function requestTitle({ started_at: start, request_headers: own }: TimelineAttempt): string {
   if (start === null) return "Request, as it will be sent";
   // What an attempt carried by itself is known of those that got so far.
   return own.length === 0 ? "Request that was not sent" : "Request, as it was sent";
 }
 
-function Facts({ attempt }: { readonly attempt: AttemptShown }) {
+function Facts({ attempt }: { readonly attempt: TimelineAttempt }) {
   const { refusal, address, retry_after: retryAfter, due_at: due, started_at: start } = attempt;
   return (
     <dl class="facts">

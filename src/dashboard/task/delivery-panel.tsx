@@ -1,13 +1,13 @@
+import type { TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import { Badge } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Countdown } from "../part/time.tsx";
-import type { DeliveryShown, TaskShown } from "../shell/envelope.ts";
 import { AttemptRow } from "./attempt-row.tsx";
 import { attemptKey } from "./timeline-lane.ts";
 
 interface DeliveryPanelProps {
-  readonly task: TaskShown;
-  readonly delivery: DeliveryShown;
+  readonly task: TimelineTask;
+  readonly delivery: TimelineDelivery;
   /** The key of the attempt that one is at. */
   readonly current: string | null;
   /** Keys of the attempts that are open. */

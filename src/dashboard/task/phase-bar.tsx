@@ -1,4 +1,4 @@
-import type { AttemptShown } from "../shell/envelope.ts";
+import type { TimelineAttempt } from "../../api/timeline.ts";
 import { durationText } from "../shell/format.ts";
 
 const PHASES = [
@@ -15,7 +15,7 @@ interface Phase {
 }
 
 /** What the time of an attempt went into: one bar, and its numbers. */
-export function PhaseBar({ attempt }: { readonly attempt: AttemptShown }) {
+export function PhaseBar({ attempt }: { readonly attempt: TimelineAttempt }) {
   const { phases, started_at: start, ended_at: end } = attempt;
   const spent = PHASES.flatMap(({ name, field }): readonly Phase[] => {
     const ms = phases[field];

@@ -1,4 +1,4 @@
-import type { Timeline } from "../shell/envelope.ts";
+import type { Timeline } from "../../api/timeline.ts";
 import { durationText } from "../shell/format.ts";
 
 type Run = Pick<Timeline, "task">;

@@ -1,22 +1,12 @@
-import type { AttemptShown, DeliveryShown, HeaderLine } from "../shell/envelope.ts";
+import type { HeaderLine, TimelineAttempt, TimelineDelivery } from "../../api/timeline.ts";
 import { curlCommand } from "./curl.ts";
 
 /** The request of an attempt, as far as it is known. */
 
-/** A delivery whose request is known: its task has ended. */
-export interface PreparedDelivery extends DeliveryShown {
-  readonly request: NonNullable<DeliveryShown["request"]>;
-}
-
-/** True for a delivery whose request is known. */
-export function isPrepared(delivery: DeliveryShown): delivery is PreparedDelivery {
-  return delivery.request !== null;
-}
-
 /** The headers of a delivery as one attempt carried them. */
 export function headersOf(
-  { request }: PreparedDelivery,
-  { request_headers: own }: Pick<AttemptShown, "request_headers">,
+  { request }: TimelineDelivery,
+  { request_headers: own }: Pick<TimelineAttempt, "request_headers">,
 ): readonly HeaderLine[] {
   const rest = new Map(own.map((line) => [line[0].toLowerCase(), line]));
   const headers = request.headers.map((line) => {
@@ -29,28 +19,28 @@ export function headersOf(
 }
 
 /** The request line and the headers, as they were sent. */
-export function requestHead(delivery: PreparedDelivery, attempt: AttemptShown): string {
+export function requestHead(delivery: TimelineDelivery, attempt: TimelineAttempt): string {
   const { method, target } = delivery.request;
   const lines = headersOf(delivery, attempt).map(([name, value]) => `${name}: ${value}`);
   return [`${method} ${target} HTTP/1.1`, ...lines].join("\n");
 }
 
 /** What `X-Signature` signs: the body or the URL; null where the body is not at hand. */
-export function signedText({ kind, request, url }: PreparedDelivery): string | null {
-  if (kind === "postback") return request.body?.text ?? null;
+export function signedText({ kind, request, url }: TimelineDelivery): string | null {
+  if (kind === "postback") return request.body.text;
   return request.message === "" ? url : request.message;
 }
 
 /** The attempt as a curl command. */
 export function attemptCurl(
   taskId: string,
-  delivery: PreparedDelivery,
-  attempt: AttemptShown,
+  delivery: TimelineDelivery,
+  attempt: TimelineAttempt,
 ): string {
   const { request, url } = delivery;
   return curlCommand({
     ...{ origin: globalThis.location.origin, taskId, method: request.method, url },
-    ...{ headers: headersOf(delivery, attempt), body: request.body?.text ?? null },
+    ...{ headers: headersOf(delivery, attempt), body: request.body.text },
     hasBody: request.method !== "GET",
   });
 }

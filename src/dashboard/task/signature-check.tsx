@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 
+import type { TimelineDelivery } from "../../api/timeline.ts";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Segments } from "../part/segments.tsx";
 import { CodeBlock } from "./code-block.tsx";
-import { type PreparedDelivery, signedText } from "./sent-request.ts";
+import { signedText } from "./sent-request.ts";
 import { SNIPPET_LANGUAGES, type SnippetLanguage, verifySnippet } from "./snippet.ts";
 
 const LANGUAGES = SNIPPET_LANGUAGES.map((value) => ({ value, text: value }));
@@ -13,7 +14,7 @@ let preferred: SnippetLanguage = "TypeScript";
 
 interface SignatureCheckProps {
   readonly taskId: string;
-  readonly delivery: PreparedDelivery;
+  readonly delivery: TimelineDelivery;
 }
 
 /** A program that checks this very signature, in the reader's language. */

@@ -1,16 +1,16 @@
 import { useState } from "preact/hooks";
 
+import type { TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import { Problem } from "../part/notice.tsx";
 import { useAction } from "../shell/action.ts";
-import type { TaskShown } from "../shell/envelope.ts";
 import { bytesText, countText } from "../shell/format.ts";
 import { CodeBlock } from "./code-block.tsx";
-import { type PreparedDelivery, signedText } from "./sent-request.ts";
+import { signedText } from "./sent-request.ts";
 import { readTaskText } from "./task-text.ts";
 
 interface SignedBytesProps {
-  readonly task: TaskShown;
-  readonly delivery: PreparedDelivery;
+  readonly task: TimelineTask;
+  readonly delivery: TimelineDelivery;
 }
 
 /** What the signature is over: a postback's body, a pingback's URL. */
@@ -20,7 +20,7 @@ export function SignedBytes({ task, delivery }: SignedBytesProps) {
   const { body } = delivery.request;
   const text = signedText(delivery) ?? loaded;
   const isBody = delivery.kind === "postback";
-  const size = isBody ? (body?.bytes ?? 0) : new TextEncoder().encode(text ?? "").length;
+  const size = isBody ? body.bytes : new TextEncoder().encode(text ?? "").length;
   if (text !== null) {
     const what = isBody ? "signed body" : "signed URL";
     const title = `${isBody ? "Body" : "URL"}, exactly as signed: ${countText(size)} bytes`;

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 
+import type { TimelineTask } from "../../api/timeline.ts";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Loaded } from "../part/notice.tsx";
-import type { TaskShown } from "../shell/envelope.ts";
 import { bytesText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { CodeBlock } from "./code-block.tsx";
@@ -14,7 +14,7 @@ import { readTaskText } from "./task-text.ts";
 const AT_ONCE_BYTES_MAX = 65_536;
 
 /** What came in, and what came out. */
-export function TaskContent({ task }: { readonly task: TaskShown }) {
+export function TaskContent({ task }: { readonly task: TimelineTask }) {
   const { input_bytes: input, result_bytes: result, state, data } = task;
   const bytes = (input ?? 0) + (result ?? 0);
   const [isWanted, setWanted] = useState(bytes <= AT_ONCE_BYTES_MAX);
@@ -36,7 +36,7 @@ export function TaskContent({ task }: { readonly task: TaskShown }) {
   );
 }
 
-function LoadedContent({ task }: { readonly task: TaskShown }) {
+function LoadedContent({ task }: { readonly task: TimelineTask }) {
   const text = useResource(
     `text ${task.id} ${task.state}`,
     async (load) => toContent(await readTaskText(task, load)),
@@ -104,7 +104,7 @@ function Json({ title, content, value, bytes }: JsonProps) {
 }
 
 /** What the runner told of a failure, beyond its message. */
-export function ErrorDetail({ task: { error } }: { readonly task: TaskShown }) {
+export function ErrorDetail({ task: { error } }: { readonly task: TimelineTask }) {
   const detail = toSource(error?.detail);
   if (detail === null || detail === undefined) return null;
   return (
@@ -119,7 +119,7 @@ export function ErrorDetail({ task: { error } }: { readonly task: TaskShown }) {
   );
 }
 
-function PostedFields({ data }: Pick<TaskShown, "data">) {
+function PostedFields({ data }: Pick<TimelineTask, "data">) {
   const value = toSource(data);
   if (value === undefined) return null;
   return (

@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
 
+import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
 import type { DeliveryKind } from "../../domain/delivery.ts";
 import { announce } from "../part/announcer.tsx";
 import { Confirm } from "../part/dialog.tsx";
 import { type Action, useAction } from "../shell/action.ts";
-import type { DeliveryShown, Timeline } from "../shell/envelope.ts";
 import { type BulkDeed, canCancel, canRedeliver, doToTask } from "../tasks/bulk.ts";
 
 /** What can be done to one task. */
@@ -58,7 +58,10 @@ const DONE: Readonly<Record<BulkDeed, string>> = {
   cancel: "The task is cancelled.",
 };
 
-function redelivery(task: Timeline["task"], deliveries: readonly DeliveryShown[]): Question | null {
+function redelivery(
+  task: Timeline["task"],
+  deliveries: readonly TimelineDelivery[],
+): Question | null {
   if (!canRedeliver({ state: task.state, deliveries })) return null;
   // Whoever has got the one does not need it again because of the other.
   const missing = deliveries.filter(({ state }) => state !== "delivered");
@@ -68,15 +71,15 @@ function redelivery(task: Timeline["task"], deliveries: readonly DeliveryShown[]
 }
 
 function meant(
-  deliveries: readonly DeliveryShown[],
+  deliveries: readonly TimelineDelivery[],
   kind: DeliveryKind | null,
-): readonly DeliveryShown[] {
+): readonly TimelineDelivery[] {
   return deliveries.filter((each) => kind === null || each.kind === kind);
 }
 
 /** What a button says that redelivers: what is scheduled is only sent earlier. */
 export function redeliveryText(
-  deliveries: readonly DeliveryShown[],
+  deliveries: readonly TimelineDelivery[],
   kind: DeliveryKind | null,
 ): string {
   const isScheduled = meant(deliveries, kind).every(({ state }) => state === "scheduled");

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 
+import type { Timeline } from "../../api/timeline.ts";
 import { Time } from "../part/time.tsx";
-import type { Timeline } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";

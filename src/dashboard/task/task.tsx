@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
 
+import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
 import { Badge } from "../part/badge.tsx";
 import { CopyButton, copyAndTell } from "../part/copy-button.tsx";
 import { Empty, Loaded, Problem } from "../part/notice.tsx";
 import { ApiError } from "../shell/api.ts";
 import { tellTime } from "../shell/clock.ts";
-import type { DeliveryShown, Timeline } from "../shell/envelope.ts";
 import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
@@ -66,7 +66,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
 /** The task with all that happened to it; a sentence where there is none. */
 async function readTimeline(id: string, load: Load): Promise<Timeline | string> {
   try {
-    return await callInZone<Timeline>(`/v1/tasks/timeline/${encodeURIComponent(id)}`, load);
+    return await callInZone("GET /v1/tasks/timeline/:id", { ...load, params: { id } });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.code === 40401) return "There is no task with this id.";
@@ -75,7 +75,7 @@ async function readTimeline(id: string, load: Load): Promise<Timeline | string> 
   }
 }
 
-function postbackFirst(a: DeliveryShown, b: DeliveryShown): number {
+function postbackFirst(a: TimelineDelivery, b: TimelineDelivery): number {
   return b.kind.localeCompare(a.kind);
 }
 
@@ -199,7 +199,7 @@ function Story({ timeline }: Pick<TaskViewProps, "timeline">) {
       {deliveries.map(({ kind, story: told }) => (
         <p key={kind} class="story">
           <span class="none">{kind === "postback" ? "Postback" : "Pingback"}: </span>
-          {told !== null && sentence(told)}
+          {sentence(told)}
         </p>
       ))}
     </>

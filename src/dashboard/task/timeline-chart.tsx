@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
 
+import type { Timeline } from "../../api/timeline.ts";
 import { Segments } from "../part/segments.tsx";
 import { Countdown } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
-import type { Timeline } from "../shell/envelope.ts";
 import { absoluteText, durationText } from "../shell/format.ts";
 import { type Lane, lanesOf, type Mark, type TimelinePart, viewsOf } from "./timeline-lane.ts";
 import { leftOf, ticksOf, type TimeView } from "./timeline-scale.ts";

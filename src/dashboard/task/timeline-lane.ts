@@ -1,4 +1,4 @@
-import type { AttemptShown, DeliveryShown, Timeline } from "../shell/envelope.ts";
+import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../api/timeline.ts";
 import { durationText } from "../shell/format.ts";
 import { type TimeView, viewOf } from "./timeline-scale.ts";
 
@@ -24,7 +24,7 @@ export interface Mark {
 }
 
 /** What names an attempt on the page. A number may come again, after a redelivery. */
-export function attemptKey(delivery: Pick<DeliveryShown, "kind">, index: number): string {
+export function attemptKey(delivery: Pick<TimelineDelivery, "kind">, index: number): string {
   return `${delivery.kind}-${index}`;
 }
 
@@ -68,7 +68,7 @@ export function runnerText({ kind, name }: Timeline["run"]["by"]): string | null
   return name === null ? kind : `${kind} ${name}`;
 }
 
-function deliveryMarks(delivery: DeliveryShown, now: number): readonly Mark[] {
+function deliveryMarks(delivery: TimelineDelivery, now: number): readonly Mark[] {
   return delivery.attempts.flatMap((attempt, index) => {
     const key = attemptKey(delivery, index);
     const mark = toMark(attempt, { key, now });
@@ -81,7 +81,7 @@ function deliveryMarks(delivery: DeliveryShown, now: number): readonly Mark[] {
 }
 
 function toMark(
-  attempt: AttemptShown,
+  attempt: TimelineAttempt,
   { key, now }: { readonly key: string; readonly now: number },
 ): Mark {
   const { number, outcome, http_status: status, error } = attempt;

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { FoundTask } from "../../api/search.ts";
 import { announce } from "../part/announcer.tsx";
 import { Confirm, Dialog } from "../part/dialog.tsx";
-import type { TaskRow } from "../shell/envelope.ts";
 import { countOf, countText } from "../shell/format.ts";
 import {
   type BulkDeed,
@@ -16,7 +16,7 @@ import {
 interface BulkDialogProps {
   readonly deed: BulkDeed;
   /** Those that are selected. */
-  readonly selected: readonly TaskRow[];
+  readonly selected: readonly FoundTask[];
   readonly close: () => void;
 }
 

@@ -1,6 +1,6 @@
+import type { FoundTask } from "../../api/search.ts";
 import { UNDELIVERED_STATES } from "../../domain/delivery.ts";
 import { call, errorText } from "../shell/api.ts";
-import type { TaskRow } from "../shell/envelope.ts";
 import { isOperator } from "../shell/session.ts";
 
 /** What is done to several tasks at once. */
@@ -11,8 +11,8 @@ export type BulkDeed = "redeliver" | "cancel";
 const WIDTH = 4;
 
 /** A task as far as it matters here. */
-interface Sendable extends Pick<TaskRow, "state"> {
-  readonly deliveries: readonly Pick<TaskRow["deliveries"][number], "state">[];
+interface Sendable extends Pick<FoundTask, "state"> {
+  readonly deliveries: readonly Pick<FoundTask["deliveries"][number], "state">[];
 }
 
 /** True for a task whose webhooks can be sent again: it has ended, and has some. */
@@ -27,24 +27,24 @@ export function hasUndelivered({ deliveries }: Pick<Sendable, "deliveries">): bo
 }
 
 /** True for a task that has not ended. */
-export function canCancel({ state }: Pick<TaskRow, "state">): boolean {
+export function canCancel({ state }: Pick<FoundTask, "state">): boolean {
   return state === "queued" || state === "running";
 }
 
 /** The tasks among these that a deed can be done to: of those to redeliver, also those with nothing but what arrived. */
-export function tasksFor(deed: BulkDeed, rows: readonly TaskRow[]): readonly TaskRow[] {
+export function tasksFor(deed: BulkDeed, rows: readonly FoundTask[]): readonly FoundTask[] {
   return rows.filter(deed === "redeliver" ? canRedeliver : canCancel);
 }
 
 /** Does it to one task. An operator acts for its account. Throws an ApiError. */
 export async function doToTask(
   deed: BulkDeed,
-  { id, login }: Pick<TaskRow, "id" | "login">,
+  { id, login }: Pick<FoundTask, "id" | "login">,
   body: object = {},
 ): Promise<void> {
-  const path = deed === "redeliver" ? "redeliver" : "task_cancel";
+  const verb = deed === "redeliver" ? "redeliver" : "task_cancel";
   const account = isOperator.value ? { account: login } : {};
-  await call(`/v1/tasks/${path}/${encodeURIComponent(id)}`, { method: "POST", body, ...account });
+  await call(`POST /v1/tasks/${verb}/:id`, { params: { id }, body, ...account });
 }
 
 export interface BulkFailure {
@@ -65,7 +65,7 @@ interface BulkOrder {
 
 /** Does it to each, four at a time; tells after each how many are done. Gives those that failed. */
 export async function doToTasks(
-  rows: readonly TaskRow[],
+  rows: readonly FoundTask[],
   { deed, body, tell, stop }: BulkOrder,
 ): Promise<readonly BulkFailure[]> {
   const rest = [...rows];

@@ -1,5 +1,4 @@
 import { call } from "../shell/api.ts";
-import type { SearchEnvelope } from "../shell/envelope.ts";
 import type { Load } from "../shell/resource.ts";
 import { withExactDays } from "./reader-day.ts";
 import { PAGE_SIZE, type TaskPage } from "./task-page.ts";
@@ -45,7 +44,7 @@ async function readPage(
   const query = new URLSearchParams({ limit: String(limit) });
   if (q !== "") query.set("q", withExactDays(q));
   if (cursor !== null) query.set("cursor", cursor);
-  const envelope = await call<SearchEnvelope>(`/v1/tasks/search?${query.toString()}`, load);
+  const envelope = await call("GET /v1/tasks/search", { ...load, query });
   const { tasks, next_cursor: next, examined_until: examinedUntil } = envelope;
   return { rows: tasks, next, examinedUntil };
 }

@@ -1,4 +1,4 @@
-import type { TaskRow } from "../shell/envelope.ts";
+import type { FoundTask } from "../../api/search.ts";
 
 /** A page of found tasks, and how it stays as it is while it is read and more come in. */
 
@@ -7,7 +7,7 @@ export const PAGE_SIZE = 50;
 
 /** Tasks as they were read. */
 export interface TaskPage {
-  readonly rows: readonly TaskRow[];
+  readonly rows: readonly FoundTask[];
   /** Where older ones begin; null: there are none. */
   readonly next: string | null;
   readonly examinedUntil: string | null;
@@ -16,7 +16,7 @@ export interface TaskPage {
 /** A page as it is shown, with what came since. */
 export interface ShownPage extends TaskPage {
   /** New tasks, newest first: they wait until somebody wants them. */
-  readonly arrived: readonly TaskRow[];
+  readonly arrived: readonly FoundTask[];
   /** Tasks that the search does not find any more. */
   readonly gone: ReadonlySet<string>;
 }

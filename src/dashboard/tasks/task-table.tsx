@@ -1,14 +1,14 @@
+import type { FoundDelivery, FoundTask } from "../../api/search.ts";
 import { Badge } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Countdown, Time } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
-import type { DeliveryBrief, TaskRow } from "../shell/envelope.ts";
 import { countOf, durationText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
 import type { Selection } from "./task-selection.ts";
 
 interface TaskTableProps {
-  readonly rows: readonly TaskRow[];
+  readonly rows: readonly FoundTask[];
   /** Those that the search does not find any more. */
   readonly gone: ReadonlySet<string>;
   readonly current: string | null;
@@ -64,7 +64,7 @@ function Row({
   moveTo,
   selection,
   hasAccounts,
-}: TaskTableProps & { row: TaskRow }) {
+}: TaskTableProps & { row: FoundTask }) {
   const { id, state, type, tag, login } = row;
   const isGone = gone.has(id);
   return (
@@ -112,7 +112,11 @@ function Row({
   );
 }
 
-function StateCell({ row: { state, status_message: message, ready } }: { readonly row: TaskRow }) {
+function StateCell({
+  row: { state, status_message: message, ready },
+}: {
+  readonly row: FoundTask;
+}) {
   return (
     <td class="of-state">
       <Badge state={state} title={message} />
@@ -142,7 +146,7 @@ function Clipped({ text }: { readonly text: string }) {
   );
 }
 
-function runText({ state, started_at: start, completed_at: end, progress }: TaskRow): string {
+function runText({ state, started_at: start, completed_at: end, progress }: FoundTask): string {
   if (start === null) return "–";
   if (end !== null) return durationText(Date.parse(end) - Date.parse(start));
   if (state !== "running") return "–";
@@ -150,7 +154,7 @@ function runText({ state, started_at: start, completed_at: end, progress }: Task
   return durationText(Math.max(0, now.value - Date.parse(start)));
 }
 
-function Webhooks({ row: { state, deliveries } }: { readonly row: TaskRow }) {
+function Webhooks({ row: { state, deliveries } }: { readonly row: FoundTask }) {
   if (deliveries.length === 0) return <span class="none">none</span>;
   // What is cancelled sends nothing.
   if (state === "cancelled") return <span class="none">not sent</span>;
@@ -174,12 +178,12 @@ function Webhooks({ row: { state, deliveries } }: { readonly row: TaskRow }) {
 }
 
 /** A delivery's state; one that failed and will be tried again is `retrying`. */
-export function shownState({ state, last }: Pick<DeliveryBrief, "state" | "last">): string {
+export function shownState({ state, last }: Pick<FoundDelivery, "state" | "last">): string {
   const hasFailed = last !== null && last.outcome !== "delivered";
   return state === "scheduled" && hasFailed ? "retrying" : state;
 }
 
-function Last({ delivery: { attempts, last } }: { readonly delivery: DeliveryBrief }) {
+function Last({ delivery: { attempts, last } }: { readonly delivery: FoundDelivery }) {
   if (last === null) return null;
   const how = last.http_status === null ? (last.error ?? last.outcome) : String(last.http_status);
   return (

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
+import type { FoundTask } from "../../api/search.ts";
 import { parseTaskSearch } from "../../domain/task-search.ts";
 import { Problem } from "../part/notice.tsx";
 import { ApiError, errorText } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
-import type { TaskRow } from "../shell/envelope.ts";
 import { countText } from "../shell/format.ts";
 import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
@@ -163,7 +163,7 @@ function useMarks(ids: readonly string[], found: LeftList | null): Marks {
 }
 
 interface DeedButtonsProps {
-  readonly chosen: readonly TaskRow[];
+  readonly chosen: readonly FoundTask[];
   readonly selection: Selection;
   readonly start: (deed: BulkDeed) => void;
 }

@@ -1,4 +1,4 @@
-import type { AccountOverview as AccountOverviewShown } from "../../api/operator.ts";
+import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
 import { Login } from "../../api/value.ts";
 import { isLogin, LOGIN_RULE, mintAccount, type MintedAccount } from "../../domain/account.ts";
 import type { IdGenerator } from "../../domain/id.ts";
@@ -38,7 +38,7 @@ export const NEW_LOGIN: FieldRule<string> = requiredText(
 );
 
 /** Shows a new account with both its secrets, this once. */
-export function newAccount({ account, first }: MintedAccount) {
+export function newAccount({ account, first }: MintedAccount): NewAccount {
   const { login, webhookSecret } = account;
   return { login, key: first.key, webhook_secret: webhookSecret };
 }

@@ -1,4 +1,4 @@
-import type { FieldsOf } from "../../api/answers.ts";
+import type { System } from "../../api/operator.ts";
 import type { LogLine } from "../../domain/log.ts";
 import type { ServiceStatus } from "../../domain/service-status.ts";
 import { timeText } from "../../domain/time.ts";
@@ -68,10 +68,7 @@ export function systemShow({ systemFacts, serviceStatus }: OperatorSystemDeps): 
   });
 }
 
-function systemDocument(
-  facts: SystemFacts,
-  { status, components }: ServiceStatus,
-): FieldsOf<"GET /v1/operator/system"> {
+function systemDocument(facts: SystemFacts, { status, components }: ServiceStatus): System {
   const { version, node, sqlite, platform, pid, url, database, disk, memory, eventLoop } = facts;
   return {
     ...{ version, node, sqlite, platform, pid },

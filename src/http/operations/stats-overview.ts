@@ -1,5 +1,4 @@
-import type { FieldsOf } from "../../api/answers.ts";
-import type { DayCounts, Setup } from "../../api/stats.ts";
+import type { DayCounts, Overview, Setup } from "../../api/stats.ts";
 import type { ReaderRole } from "../../domain/advice.ts";
 import { decideAttention, type AttentionFacts } from "../../domain/attention.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -102,10 +101,7 @@ function postedTypes({ runnerTypes }: StatsOverviewDeps): readonly string[] {
   return ordered.map(({ name }) => name);
 }
 
-function overviewDocument(
-  facts: OverviewFacts,
-  role: ReaderRole,
-): FieldsOf<"GET /v1/stats/overview"> {
+function overviewDocument(facts: OverviewFacts, role: ReaderRole): Overview {
   const { now, counts, day, attention } = facts;
   return {
     tasks: workDocument(counts),

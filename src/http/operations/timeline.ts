@@ -1,7 +1,7 @@
-import type { FieldsOf } from "../../api/answers.ts";
 import type { RunnerKind } from "../../api/runner.ts";
 import type {
   HeaderLine,
+  Timeline,
   TimelineDelivery,
   TimelineRequest,
   TimelineRun,
@@ -98,7 +98,7 @@ function timelineText(
   { deps, now, reader }: StoryCircumstances & { readonly deps: TimelineDeps },
 ): string {
   const { task, deliveries } = found;
-  const fields: Omit<FieldsOf<"GET /v1/tasks/timeline/:id">, "task"> = {
+  const fields: Omit<Timeline, "task"> = {
     run: runDocument(found, deps),
     story: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
     deliveries: deliveries.map((delivery) => deliveryDocument(delivery, { found, now, reader })),

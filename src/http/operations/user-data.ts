@@ -1,4 +1,4 @@
-import type { FieldsOf } from "../../api/answers.ts";
+import type { UserData } from "../../api/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
@@ -41,7 +41,7 @@ export function userData(deps: UserDataDeps): Operation {
       const data = await store.findAccountData({ accountId, revokedMax: REVOKED_KEYS_SHOWN_MAX });
       if (data === null) throw new Error("an account that has authenticated is not there");
       const { queued, running, completed, failed, cancelled } = data.taskCounts;
-      const fields: FieldsOf<"GET /v1/appendix/user_data"> = {
+      const fields: UserData = {
         login: data.login,
         webhook_secret: data.webhookSecret,
         webhook_secret_next: data.webhookSecretNext,
