@@ -41,6 +41,8 @@ const LeasedTask = named(
   }),
 );
 
+export type LeasedTask = Static<typeof LeasedTask>;
+
 const LeaseOutcome = named(
   "LeaseOutcome",
   object(

@@ -1,5 +1,7 @@
+import type { LeaseBeatItem, LeasedTask, LeaseFailureItem, LeaseRefItem } from "../api/lease.ts";
 import { isJsonObject, toJsonText } from "../domain/json.ts";
 import type { JsonObject } from "../domain/json.ts";
+import { LEASE_OUTCOMES } from "../domain/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease.ts";
 import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";
 
@@ -33,7 +35,7 @@ export function claimBody(order: {
 
 /** The body of a heartbeat. */
 export function heartbeatBody(beats: readonly LeaseBeat[]): string {
-  const leases = beats.map(({ id, leaseId, progress }) => ({
+  const leases = beats.map(({ id, leaseId, progress }): LeaseBeatItem => ({
     ...{ id, lease_id: leaseId },
     ...(progress === null ? {} : { progress }),
   }));
@@ -43,15 +45,19 @@ export function heartbeatBody(beats: readonly LeaseBeat[]): string {
 /** One task in the body of complete, fail or release. The result goes in as text, so that numbers keep every digit. */
 export function endingText(ending: Ending): string {
   const { id, leaseId } = ending;
-  const ref = { id, lease_id: leaseId };
+  const ref: LeaseRefItem = { id, lease_id: leaseId };
   switch (ending.kind) {
     case "complete":
       return `${JSON.stringify(ref).slice(0, -1)},"result":${ending.resultText}}`;
     case "fail":
-      return JSON.stringify({ ...ref, message: ending.message, detail: ending.detail });
+      return failureText({ ...ref, message: ending.message, detail: ending.detail });
     case "release":
       return JSON.stringify(ref);
   }
+}
+
+function failureText(failure: LeaseFailureItem): string {
+  return JSON.stringify(failure);
 }
 
 /** Reads the answer to a claim; null where it is none. */
@@ -75,18 +81,22 @@ export function parseOutcomes(
 }
 
 function parseOutcome(value: unknown): LeaseOutcome | null {
-  return value === "ok" || value === "lost" || value === "cancelled" ? value : null;
+  return LEASE_OUTCOMES.find((outcome) => outcome === value) ?? null;
 }
 
-function parseClaimed(task: unknown): ClaimedRun | null {
-  if (!isJsonObject(task)) return null;
+/** What should be a leased task: the names that it has, and anything for what they name. */
+type GivenTask = { readonly [Name in keyof LeasedTask]?: unknown };
+
+function parseClaimed(given: unknown): ClaimedRun | null {
+  if (!isJsonObject(given)) return null;
+  const task: GivenTask = given;
   const { id, type, lease_id: leaseId, lease_expires_at: until } = task;
   if (typeof id !== "string" || typeof type !== "string") return null;
   if (typeof leaseId !== "string" || typeof until !== "string") return null;
   const expiresAt = Date.parse(until);
   if (Number.isNaN(expiresAt)) return null;
-  const inputText = toJsonText(task["input"] ?? null);
-  const [tag, marketplace] = [textOrNull(task["tag"]), textOrNull(task["marketplace"])];
+  const inputText = toJsonText(task.input ?? null);
+  const [tag, marketplace] = [textOrNull(task.tag), textOrNull(task.marketplace)];
   const request = { id, type, tag, marketplace, inputText };
   return { id, leaseId, leaseExpiresAt: expiresAt, request };
 }
