@@ -35,7 +35,9 @@ import {
   type Answer,
   type BodyRule,
   type Call,
+  type Caller,
   type FieldsAnswer,
+  type GivenBody,
   type Operation,
   type Viewer,
 } from "./operation.ts";
@@ -221,7 +223,7 @@ function servePages(app: H3, deps: AppDeps): void {
 
 interface Admitted extends Pick<Call, "admitAgain"> {
   /** What an operation is told of who calls it. */
-  readonly who: object;
+  readonly who: Caller;
   /** By whom what the request takes up is counted. */
   readonly holder: string;
   readonly isOperator: boolean;
@@ -251,7 +253,10 @@ async function letIn(
   const isOperator = identity.account === null;
   const holder = isOperator ? "operator" : `account ${identity.account?.accountId}`;
   const admitted = { holder, isOperator, admitAgain };
-  if (access === "account") return { ...admitted, who: { holder: account } };
+  if (access === "account") {
+    if (account === null) throw new Error("nobody says for whom an account's operation acts");
+    return { ...admitted, who: { holder: account } };
+  }
   if (access === "operator") return { ...admitted, who: NOTHING };
   const who: Viewer = { scope: account, isOperator, credential };
   return { ...admitted, who };
@@ -293,11 +298,11 @@ async function readBody(
     limits,
     room,
   }: { readonly rule: BodyRule; readonly room: BodyRoom } & Pick<AppDeps, "limits">,
-): Promise<object> {
+): Promise<GivenBody> {
   if (rule.kind === "none") return NOTHING;
   const isOptional = rule.kind === "fields" && rule.isOptional;
   const bytes = await readBodyBytes(request, { ...bodyBounds(rule, limits), isOptional, room });
-  if (isParsedByOperation(rule)) return { bodyBytes: bytes };
+  if (isParsedByOperation(rule) && bytes !== null) return { bodyBytes: bytes };
   if (rule.kind !== "fields") throw new Error("nobody reads this body");
   return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), rule.fields) };
 }

@@ -104,13 +104,26 @@ export interface Viewer {
   readonly credential: string;
 }
 
+/** What an operation is told of who calls it, by its access; those with another are told nothing. */
+interface CallerOf {
+  readonly account: { readonly holder: AccountRef };
+  readonly viewer: Viewer;
+  readonly worker: { readonly worker: WorkerHolder };
+}
+
+type Nothing = Readonly<Record<string, never>>;
+
+/** What some operation is told of who calls it. */
+export type Caller = CallerOf[keyof CallerOf] | Nothing;
+
 /** What an operation with this access and these rules is told. */
 export type CallOf<Who extends Access, Query extends QueryRules, Body extends BodyRule> = Call & {
   readonly query: QueryValues<Query>;
-} & (Who extends "account" ? { readonly holder: AccountRef } : unknown) &
-  (Who extends "viewer" ? Viewer : unknown) &
-  (Who extends "worker" ? { readonly worker: WorkerHolder } : unknown) &
+} & (Who extends keyof CallerOf ? CallerOf[Who] : unknown) &
   BodyOf<Body>;
+
+/** What operations are given of a body: its bytes, its fields, or nothing where they take none. */
+export type GivenBody = BodyOf<Extract<BodyRule, OwnParserRule>> | BodyOf<FieldsRule> | Nothing;
 
 type BodyOf<Body extends BodyRule> = Body extends OwnParserRule
   ? { readonly bodyBytes: Uint8Array }
