@@ -1,43 +1,33 @@
 import type { TaskState } from "../domain/task.ts";
 import { envelope, type OwnFields } from "./envelope.ts";
-import {
-  count,
-  integer,
-  list,
-  named,
-  nullable,
-  object,
-  text,
-  type Static,
-  type ValuesOf,
-} from "./schema.ts";
+import * as s from "./schema.ts";
 import { Id, Login, Time } from "./value.ts";
 
 /** The account that calls, and its keys. */
 
-const Limit = count({ description: "0 is no limit." });
+const Limit = s.count({ description: "0 is no limit." });
 
 /** What an account may take up. */
 export const LIMITS = {
-  bytes: count({
+  bytes: s.count({
     description: "Of tasks in the store, from which posts are 50700; 0 is no limit.",
   }),
-  open_tasks: count({
+  open_tasks: s.count({
     description: "That wait or run, beyond which posts are 42900; 0 is no limit.",
   }),
   requests_per_minute: Limit,
-  tasks_per_minute: count({ description: "That are posted; 0 is no limit." }),
+  tasks_per_minute: s.count({ description: "That are posted; 0 is no limit." }),
 };
 
-export type AccountLimits = ValuesOf<typeof LIMITS>;
+export type AccountLimits = s.ValuesOf<typeof LIMITS>;
 
-const Limits = named(
+const Limits = s.named(
   "Limits",
-  object({
-    body_bytes: count(),
-    tasks_per_post: count(),
-    result_bytes: count(),
-    queue_days: integer({
+  s.object({
+    body_bytes: s.count(),
+    tasks_per_post: s.count(),
+    result_bytes: s.count(),
+    queue_days: s.integer({
       minimum: 1,
       description: "That a task may wait to be started; then it is 50402.",
     }),
@@ -46,53 +36,53 @@ const Limits = named(
 );
 
 /** What an account has. */
-export const Usage = named(
+export const Usage = s.named(
   "Usage",
-  object({
-    bytes: count({
+  s.object({
+    bytes: s.count({
       description:
         "Of tasks in the store: data, input, result and error, with what a task takes beside.",
     }),
-    open_tasks: count({ description: "That wait or run." }),
+    open_tasks: s.count({ description: "That wait or run." }),
   }),
 );
-export type Usage = Static<typeof Usage>;
+export type Usage = s.Static<typeof Usage>;
 
-export const KeyId = text({ pattern: "^key_[0-9a-f]{32}$" });
+export const KeyId = s.text({ pattern: "^key_[0-9a-f]{32}$" });
 
 /** A whole key. */
-export const WholeKey = text({ pattern: "^pbd_live_[0-9A-Za-z]{40}$" });
+export const WholeKey = s.text({ pattern: "^pbd_live_[0-9A-Za-z]{40}$" });
 
-export const WebhookSecret = text({ pattern: "^whsec_[0-9A-Za-z+/]{43}=$" });
+export const WebhookSecret = s.text({ pattern: "^whsec_[0-9A-Za-z+/]{43}=$" });
 
 const KEY = {
   key_id: KeyId,
-  prefix: text(),
-  last_four: text({ minLength: 4, maxLength: 4 }),
-  label: nullable(text()),
+  prefix: s.text(),
+  last_four: s.text({ minLength: 4, maxLength: 4 }),
+  label: s.nullable(s.text()),
   created_at: Time,
 };
 
-const Key = named(
+const Key = s.named(
   "Key",
-  object({ ...KEY, last_used_at: nullable(Time), revoked_at: nullable(Time) }),
+  s.object({ ...KEY, last_used_at: s.nullable(Time), revoked_at: s.nullable(Time) }),
 );
-export type Key = Static<typeof Key>;
+export type Key = s.Static<typeof Key>;
 
-const NewKey = named(
+const NewKey = s.named(
   "NewKey",
-  object({ ...KEY, key: { ...WholeKey, description: "The whole key, shown this once." } }),
+  s.object({ ...KEY, key: { ...WholeKey, description: "The whole key, shown this once." } }),
 );
-export type NewKey = Static<typeof NewKey>;
+export type NewKey = s.Static<typeof NewKey>;
 
-const TaskCounts = named(
+const TaskCounts = s.named(
   "TaskCounts",
-  object({
-    queued: count(),
-    running: count(),
-    completed: count(),
-    failed: count(),
-    cancelled: count(),
+  s.object({
+    queued: s.count(),
+    running: s.count(),
+    completed: s.count(),
+    failed: s.count(),
+    cancelled: s.count(),
   } satisfies Record<TaskState, unknown>),
 );
 
@@ -105,14 +95,14 @@ const Secret = {
 const UserData = envelope({
   login: Login,
   webhook_secret: Secret,
-  webhook_secret_next: nullable(WebhookSecret, {
+  webhook_secret_next: s.nullable(WebhookSecret, {
     description: "What `X-Signature-Next` is made with; null unless a rotation is going on.",
   }),
-  keys: list(Key),
-  key_limit: integer({ description: "How many keys may be active at once." }),
+  keys: s.list(Key),
+  key_limit: s.integer({ description: "How many keys may be active at once." }),
   limits: Limits,
   usage: Usage,
-  retention_days: integer({ description: "How long results are kept." }),
+  retention_days: s.integer({ description: "How long results are kept." }),
   tasks: TaskCounts,
 });
 export type UserData = OwnFields<typeof UserData>;

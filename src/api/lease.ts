@@ -1,54 +1,43 @@
 import { LEASE_OUTCOMES } from "../domain/lease.ts";
 import { tasksEnvelope } from "./envelope.ts";
-import {
-  anything,
-  closed,
-  flag,
-  integer,
-  named,
-  nullable,
-  object,
-  text,
-  word,
-  type Static,
-} from "./schema.ts";
+import * as s from "./schema.ts";
 import { ProgressNote } from "./task.ts";
 import { Id, Share, Time } from "./value.ts";
 
 /** What the worker protocol takes and answers (contract §7). */
 
-const LeaseId = text({
+const LeaseId = s.text({
   description: "Opaque; new at every claim. Only the newest lease of a task can end its run.",
 });
 
-const LeasedTask = named(
+const LeasedTask = s.named(
   "LeasedTask",
-  object({
+  s.object({
     id: Id,
-    type: text(),
-    tag: nullable(text()),
-    marketplace: nullable(text()),
-    input: anything({ description: "Any JSON, as it was posted; null where there was none." }),
+    type: s.text(),
+    tag: s.nullable(s.text()),
+    marketplace: s.nullable(s.text()),
+    input: s.anything({ description: "Any JSON, as it was posted; null where there was none." }),
     lease_id: LeaseId,
     lease_expires_at: {
       ...Time,
       description: "When the task goes back to the queue, unless a heartbeat comes before.",
     },
-    run: integer({
+    run: s.integer({
       minimum: 1,
       description: "How often the task was started, this time included.",
     }),
   }),
 );
 
-export type LeasedTask = Static<typeof LeasedTask>;
+export type LeasedTask = s.Static<typeof LeasedTask>;
 
-const LeaseOutcome = named(
+const LeaseOutcome = s.named(
   "LeaseOutcome",
-  object(
+  s.object(
     {
-      id: nullable(text({ description: "As it was given; null where it was no text." })),
-      outcome: word(LEASE_OUTCOMES, {
+      id: s.nullable(s.text({ description: "As it was given; null where it was no text." })),
+      outcome: s.word(LEASE_OUTCOMES, {
         description:
           "`ok`: it counted, now or before. `lost`: the task is not this lease's any more, or there is no such lease. " +
           "`cancelled`: the client has cancelled the task.",
@@ -56,20 +45,20 @@ const LeaseOutcome = named(
     },
     {
       optional: {
-        detail: text({ description: "What was wrong with this item, where something was." }),
+        detail: s.text({ description: "What was wrong with this item, where something was." }),
       },
       description: "Answers stand in the order asked.",
     },
   ),
 );
-export type LeaseOutcome = Static<typeof LeaseOutcome>;
+export type LeaseOutcome = s.Static<typeof LeaseOutcome>;
 
 const Outcomes = tasksEnvelope(LeaseOutcome);
 
 export const LEASE_ANSWERS = {
   "POST /v1/worker/claim": tasksEnvelope(LeasedTask),
   "POST /v1/worker/heartbeat": tasksEnvelope(LeaseOutcome, {
-    drain: flag({ description: "The daemon stops: finish what is held, and claim no more." }),
+    drain: s.flag({ description: "The daemon stops: finish what is held, and claim no more." }),
   }),
   "POST /v1/worker/complete": Outcomes,
   "POST /v1/worker/fail": Outcomes,
@@ -77,9 +66,9 @@ export const LEASE_ANSWERS = {
 };
 
 /** How far a run has come, as its worker tells it. */
-export const ReportedProgress = named(
+export const ReportedProgress = s.named(
   "ReportedProgress",
-  closed(object({ progress: Share }, { optional: { note: ProgressNote } })),
+  s.closed(s.object({ progress: Share }, { optional: { note: ProgressNote } })),
 );
 
 /** How many characters of the message of a failed run are kept. */
@@ -87,40 +76,40 @@ export const WORKER_MESSAGE_LENGTH_MAX = 1000;
 
 const REF = { id: Id, lease_id: LeaseId };
 
-export const LeaseRefItem = named("LeaseRef", closed(object(REF)));
-export type LeaseRefItem = Static<typeof LeaseRefItem>;
+export const LeaseRefItem = s.named("LeaseRef", s.closed(s.object(REF)));
+export type LeaseRefItem = s.Static<typeof LeaseRefItem>;
 
-export const LeaseBeatItem = named(
+export const LeaseBeatItem = s.named(
   "LeaseBeat",
-  closed(object(REF, { optional: { progress: ReportedProgress } })),
+  s.closed(s.object(REF, { optional: { progress: ReportedProgress } })),
 );
-export type LeaseBeatItem = Static<typeof LeaseBeatItem>;
+export type LeaseBeatItem = s.Static<typeof LeaseBeatItem>;
 
-export const LeaseCompletionItem = named(
+export const LeaseCompletionItem = s.named(
   "LeaseCompletion",
-  closed(
-    object(REF, {
-      optional: { result: anything({ description: "Any JSON; null where there is none." }) },
+  s.closed(
+    s.object(REF, {
+      optional: { result: s.anything({ description: "Any JSON; null where there is none." }) },
     }),
   ),
 );
 
-export const LeaseFailureItem = named(
+export const LeaseFailureItem = s.named(
   "LeaseFailure",
-  closed(
-    object(
+  s.closed(
+    s.object(
       {
         ...REF,
-        message: text({
+        message: s.text({
           maxLength: WORKER_MESSAGE_LENGTH_MAX,
           description: "What went wrong, for the client.",
         }),
       },
       {
         optional: {
-          detail: anything({ description: "Any JSON, for the client." }),
-          retry: nullable(
-            flag({
+          detail: s.anything({ description: "Any JSON, for the client." }),
+          retry: s.nullable(
+            s.flag({
               description:
                 "True queues the task again, false is final; without it the type decides.",
             }),
@@ -130,4 +119,4 @@ export const LeaseFailureItem = named(
     ),
   ),
 );
-export type LeaseFailureItem = Static<typeof LeaseFailureItem>;
+export type LeaseFailureItem = s.Static<typeof LeaseFailureItem>;

@@ -1,62 +1,54 @@
 import { LOG_LINE_LEVELS } from "../domain/log.ts";
 import { LIMITS, Usage, WebhookSecret, WholeKey } from "./account.ts";
 import { envelope, NextCursor, type OwnFields } from "./envelope.ts";
-import {
-  constant,
-  count,
-  flag,
-  list,
-  named,
-  nullable,
-  object,
-  text,
-  word,
-  type Static,
-} from "./schema.ts";
+import * as s from "./schema.ts";
 import { Success, WorkCounts } from "./stats.ts";
 import { SERVICE_STATUS } from "./status.ts";
 import { Id, Login, Time } from "./value.ts";
 
 /** What the operator alone is shown. */
 
-const HeldWork = nullable(object({ queued: count(), running: count(), webhooks: count() }), {
-  description:
-    "What waits until the account is enabled: queued tasks, those that run and are told to stop, and webhooks that are to " +
-    "be sent. Null where it is not disabled.",
-});
+const HeldWork = s.nullable(
+  s.object({ queued: s.count(), running: s.count(), webhooks: s.count() }),
+  {
+    description:
+      "What waits until the account is enabled: queued tasks, those that run and are told to stop, and webhooks that are to " +
+      "be sent. Null where it is not disabled.",
+  },
+);
 
-const AccountOverview = named(
+const AccountOverview = s.named(
   "AccountOverview",
-  object({
+  s.object({
     login: Login,
     created_at: Time,
-    disabled_at: nullable(Time),
-    keys_active: count(),
-    is_rotating: flag({ description: "Its webhooks are signed with two secrets for now." }),
+    disabled_at: s.nullable(Time),
+    keys_active: s.count(),
+    is_rotating: s.flag({ description: "Its webhooks are signed with two secrets for now." }),
     held: HeldWork,
     tasks: WorkCounts,
-    limits: object(LIMITS, { description: "That count for this account now." }),
+    limits: s.object(LIMITS, { description: "That count for this account now." }),
     usage: Usage,
-    day: object(
+    day: s.object(
       {
-        posted: count(),
-        delivered: count(),
-        given_up: count(),
-        refused: count(),
+        posted: s.count(),
+        delivered: s.count(),
+        given_up: s.count(),
+        refused: s.count(),
         success: Success,
       },
       { description: "Of the last 24 hours." },
     ),
   }),
 );
-export type AccountOverview = Static<typeof AccountOverview>;
+export type AccountOverview = s.Static<typeof AccountOverview>;
 
-const AccountState = named(
+const AccountState = s.named(
   "AccountState",
-  object({
+  s.object({
     login: Login,
-    disabled_at: nullable(Time),
-    is_rotating: flag(),
+    disabled_at: s.nullable(Time),
+    is_rotating: s.flag(),
     held: HeldWork,
   }),
 );
@@ -68,64 +60,64 @@ const NewAccount = envelope({
 });
 export type NewAccount = OwnFields<typeof NewAccount>;
 
-const AccessRequest = named(
+const AccessRequest = s.named(
   "AccessRequest",
-  object({
+  s.object({
     id: Id,
-    email: text(),
-    name: nullable(text()),
-    company: nullable(text()),
-    message: nullable(text()),
+    email: s.text(),
+    name: s.nullable(s.text()),
+    company: s.nullable(s.text()),
+    message: s.nullable(s.text()),
     created_at: Time,
-    decision: nullable(word(["approved", "denied"])),
-    decided_at: nullable(Time),
+    decision: s.nullable(s.word(["approved", "denied"])),
+    decided_at: s.nullable(Time),
   }),
 );
-export type AccessRequest = Static<typeof AccessRequest>;
+export type AccessRequest = s.Static<typeof AccessRequest>;
 
-const Bytes = count({ description: "In bytes." });
+const Bytes = s.count({ description: "In bytes." });
 
-const Setting = object({
-  key: text(),
-  value: nullable(text({ description: "As TOML writes it; null where there is none." })),
-  source: text({
+const Setting = s.object({
+  key: s.text(),
+  value: s.nullable(s.text({ description: "As TOML writes it; null where there is none." })),
+  source: s.text({
     description: "`flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`.",
   }),
-  is_default: flag(),
+  is_default: s.flag(),
 });
-export type Setting = Static<typeof Setting>;
+export type Setting = s.Static<typeof Setting>;
 
-const LogLine = object({
-  time: text(),
-  level: word(LOG_LINE_LEVELS),
-  message: text(),
-  facts: text(),
+const LogLine = s.object({
+  time: s.text(),
+  level: s.word(LOG_LINE_LEVELS),
+  message: s.text(),
+  facts: s.text(),
 });
-export type LogLine = Static<typeof LogLine>;
+export type LogLine = s.Static<typeof LogLine>;
 
 const System = envelope({
-  version: text(),
-  node: text(),
-  sqlite: text(),
-  platform: text(),
-  pid: count(),
+  version: s.text(),
+  node: s.text(),
+  sqlite: s.text(),
+  platform: s.text(),
+  pid: s.count(),
   started_at: Time,
-  uptime_ms: count(),
-  url: text(),
-  database: object({
-    path: text(),
+  uptime_ms: s.count(),
+  url: s.text(),
+  database: s.object({
+    path: s.text(),
     bytes: Bytes,
     wal_bytes: Bytes,
-    data_bytes: count({ description: "Without what erased tasks left in the file." }),
+    data_bytes: s.count({ description: "Without what erased tasks left in the file." }),
   }),
-  disk: object({ free_bytes: nullable(Bytes), total_bytes: nullable(Bytes) }),
-  memory: object({ rss_bytes: Bytes, heap_bytes: Bytes }),
-  event_loop: nullable(object({ p99_delay_ms: count(), worst_delay_ms: count() }), {
+  disk: s.object({ free_bytes: s.nullable(Bytes), total_bytes: s.nullable(Bytes) }),
+  memory: s.object({ rss_bytes: Bytes, heap_bytes: Bytes }),
+  event_loop: s.nullable(s.object({ p99_delay_ms: s.count(), worst_delay_ms: s.count() }), {
     description: "How late it was in the last minute. Null where it is not watched.",
   }),
-  status: object(SERVICE_STATUS),
-  settings: list(Setting),
-  log: list(LogLine, { description: "The newest last." }),
+  status: s.object(SERVICE_STATUS),
+  settings: s.list(Setting),
+  log: s.list(LogLine, { description: "The newest last." }),
 });
 export type System = OwnFields<typeof System>;
 
@@ -133,7 +125,7 @@ const OneAccount = envelope({ account: AccountState });
 
 export const OPERATOR_ANSWERS = {
   "GET /v1/operator/accounts": envelope({
-    accounts: list(AccountOverview),
+    accounts: s.list(AccountOverview),
     next_cursor: NextCursor,
   }),
   "POST /v1/operator/accounts": NewAccount,
@@ -141,11 +133,11 @@ export const OPERATOR_ANSWERS = {
   "POST /v1/operator/accounts/enable/:login": OneAccount,
   "POST /v1/operator/accounts/rotate/:login": OneAccount,
   "POST /v1/operator/accounts/finish/:login": OneAccount,
-  "GET /v1/operator/access_requests": envelope({ requests: list(AccessRequest), more: flag() }),
+  "GET /v1/operator/access_requests": envelope({ requests: s.list(AccessRequest), more: s.flag() }),
   "POST /v1/operator/access_requests/approve/:request_id": NewAccount,
   "POST /v1/operator/access_requests/deny/:request_id": envelope({
     id: Id,
-    decision: constant("denied"),
+    decision: s.constant("denied"),
     decided_at: Time,
   }),
   "GET /v1/operator/system": System,

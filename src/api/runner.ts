@@ -1,58 +1,61 @@
 import { envelope } from "./envelope.ts";
-import { count, flag, list, named, nullable, object, text, word, type Static } from "./schema.ts";
+import * as s from "./schema.ts";
 import { Time } from "./value.ts";
 
 /** What runs tasks. */
 
-export const RunnerKind = word(["echo", "command", "http", "worker", "function"]);
-export type RunnerKind = Static<typeof RunnerKind>;
+export const RunnerKind = s.word(["echo", "command", "http", "worker", "function"]);
+export type RunnerKind = s.Static<typeof RunnerKind>;
 
-const RunnerType = named(
+const RunnerType = s.named(
   "RunnerType",
-  object({
-    name: text(),
+  s.object({
+    name: s.text(),
     kind: RunnerKind,
-    runs: nullable(
-      text({
+    runs: s.nullable(
+      s.text({
         description: "A command's program and how many arguments it has; a service's origin.",
       }),
     ),
-    concurrency: count(),
-    timeout_ms: count(),
-    lease_ms: nullable(count()),
-    retries: count(),
-    running: count(),
-    waiting: count({ description: "Queued tasks that may start now, counted up to 10,000." }),
-    waiting_is_more: flag({ description: "More wait than were counted." }),
-    oldest_waiting_ms: nullable(count()),
-    workers_waiting: nullable(
-      count({
+    concurrency: s.count(),
+    timeout_ms: s.count(),
+    lease_ms: s.nullable(s.count()),
+    retries: s.count(),
+    running: s.count(),
+    waiting: s.count({ description: "Queued tasks that may start now, counted up to 10,000." }),
+    waiting_is_more: s.flag({ description: "More wait than were counted." }),
+    oldest_waiting_ms: s.nullable(s.count()),
+    workers_waiting: s.nullable(
+      s.count({
         description: "Requests of workers that wait for a task now; null for other kinds.",
       }),
     ),
-    has_worker: nullable(
-      flag({
+    has_worker: s.nullable(
+      s.flag({
         description: "False while tasks wait and no worker of the type was heard for a minute.",
       }),
     ),
   }),
 );
-export type RunnerType = Static<typeof RunnerType>;
+export type RunnerType = s.Static<typeof RunnerType>;
 
-const WorkerOverview = named(
+const WorkerOverview = s.named(
   "WorkerOverview",
-  object({
-    name: text(),
-    types: list(text()),
-    last_four: text(),
+  s.object({
+    name: s.text(),
+    types: s.list(s.text()),
+    last_four: s.text(),
     created_at: Time,
-    last_seen_at: nullable(Time),
-    revoked_at: nullable(Time),
-    leases: count(),
+    last_seen_at: s.nullable(Time),
+    revoked_at: s.nullable(Time),
+    leases: s.count(),
   }),
 );
-export type WorkerOverview = Static<typeof WorkerOverview>;
+export type WorkerOverview = s.Static<typeof WorkerOverview>;
 
 export const RUNNER_ANSWERS = {
-  "GET /v1/operator/runners": envelope({ types: list(RunnerType), workers: list(WorkerOverview) }),
+  "GET /v1/operator/runners": envelope({
+    types: s.list(RunnerType),
+    workers: s.list(WorkerOverview),
+  }),
 };

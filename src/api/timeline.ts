@@ -1,82 +1,71 @@
 import { ATTEMPT, DeliveryId, DeliveryKind, DeliveryState } from "./delivery.ts";
 import { envelope, type OwnFields } from "./envelope.ts";
 import { RunnerKind } from "./runner.ts";
-import {
-  count,
-  flag,
-  list,
-  named,
-  nullable,
-  object,
-  text,
-  word,
-  type Schema,
-  type Static,
-} from "./schema.ts";
+import * as s from "./schema.ts";
 import { TASK_SUMMARY, TaskError } from "./task.ts";
 import { Time } from "./value.ts";
 
 /** All that happened to a task and its webhooks, and why. */
 
-const HeaderLine: Schema<readonly [name: string, value: string]> = {
-  ...{ type: "array", items: text(), minItems: 2, maxItems: 2 },
+const HeaderLine: s.Schema<readonly [name: string, value: string]> = {
+  ...{ type: "array", items: s.text(), minItems: 2, maxItems: 2 },
 };
-export type HeaderLine = Static<typeof HeaderLine>;
+export type HeaderLine = s.Static<typeof HeaderLine>;
 
-const Headers = list(HeaderLine, { description: "Names and values, as they are sent." });
+const Headers = s.list(HeaderLine, { description: "Names and values, as they are sent." });
 
-const TimelineTask = named(
+const TimelineTask = s.named(
   "TimelineTask",
-  object({
+  s.object({
     ...TASK_SUMMARY,
-    login: text(),
-    input_bytes: nullable(count({ description: "Of JSON text; null where there is none." })),
-    result_bytes: nullable(count()),
+    login: s.text(),
+    input_bytes: s.nullable(s.count({ description: "Of JSON text; null where there is none." })),
+    result_bytes: s.nullable(s.count()),
     error: TaskError,
-    ready: flag(),
+    ready: s.flag(),
   }),
 );
-export type TimelineTask = Static<typeof TimelineTask>;
+export type TimelineTask = s.Static<typeof TimelineTask>;
 
-const TimelineRun = named(
+const TimelineRun = s.named(
   "TimelineRun",
-  object({
-    by: object({
-      kind: nullable(RunnerKind),
-      name: nullable(
-        text({
+  s.object({
+    by: s.object({
+      kind: s.nullable(RunnerKind),
+      name: s.nullable(
+        s.text({
           description: "The command's program, the service's origin, or the worker.",
         }),
       ),
     }),
-    lease_expires_at: nullable(Time),
+    lease_expires_at: s.nullable(Time),
   }),
 );
-export type TimelineRun = Static<typeof TimelineRun>;
+export type TimelineRun = s.Static<typeof TimelineRun>;
 
-const TimelineRequest = named(
+const TimelineRequest = s.named(
   "TimelineRequest",
-  object({
-    method: word(["POST", "GET"]),
-    target: text({ description: "Path and query, as they stand on the request line." }),
+  s.object({
+    method: s.word(["POST", "GET"]),
+    target: s.text({ description: "Path and query, as they stand on the request line." }),
     headers: Headers,
-    body: object({
-      bytes: count(),
-      text: nullable(text({ description: "Null when it is longer than 64 KiB." })),
+    body: s.object({
+      bytes: s.count(),
+      text: s.nullable(s.text({ description: "Null when it is longer than 64 KiB." })),
     }),
-    message: text({ description: "What X-Signature signs: `body`, or this URL." }),
-    signature: text(),
-    signature_next: nullable(text()),
+    message: s.text({ description: "What X-Signature signs: `body`, or this URL." }),
+    signature: s.text(),
+    signature_next: s.nullable(s.text()),
   }),
 );
-export type TimelineRequest = Static<typeof TimelineRequest>;
+export type TimelineRequest = s.Static<typeof TimelineRequest>;
 
-const TimelineAttempt = named(
+const TimelineAttempt = s.named(
   "TimelineAttempt",
-  object({
+  s.object({
     ...ATTEMPT,
-    explanation: text({ description: "What became of it and why, without a full stop." }),
-    retry_after: nullable(text()),
+    explanation: s.text({ description: "What became of it and why, without a full stop." }),
+    retry_after: s.nullable(s.text()),
     request_headers: {
       ...Headers,
       description:
@@ -85,32 +74,32 @@ const TimelineAttempt = named(
     },
   }),
 );
-export type TimelineAttempt = Static<typeof TimelineAttempt>;
+export type TimelineAttempt = s.Static<typeof TimelineAttempt>;
 
-const TimelineDelivery = named(
+const TimelineDelivery = s.named(
   "TimelineDelivery",
-  object({
+  s.object({
     delivery_id: DeliveryId,
     kind: DeliveryKind,
-    url: text(),
-    host: text(),
+    url: s.text(),
+    host: s.text(),
     state: DeliveryState,
-    story: text({ description: "Where it stands and why, without a full stop." }),
-    next_attempt_at: nullable(Time),
+    story: s.text({ description: "Where it stands and why, without a full stop." }),
+    next_attempt_at: s.nullable(Time),
     request: TimelineRequest,
-    attempts: list(TimelineAttempt),
+    attempts: s.list(TimelineAttempt),
   }),
 );
-export type TimelineDelivery = Static<typeof TimelineDelivery>;
+export type TimelineDelivery = s.Static<typeof TimelineDelivery>;
 
 const Timeline = envelope({
   run: TimelineRun,
-  story: nullable(
-    text({
+  story: s.nullable(
+    s.text({
       description: "Why nothing was sent, without a full stop; null where something was.",
     }),
   ),
-  deliveries: list(TimelineDelivery),
+  deliveries: s.list(TimelineDelivery),
   time: Time,
   task: TimelineTask,
 });
