@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { machineDescription } from "./bench/machine.ts";
 import { PHASE_LETTERS, measurePhases } from "./bench/measurement.ts";
 import { budgetLines, reportTable } from "./bench/report.ts";
-import { positive } from "./number-flag.ts";
+import { positive } from "./kit/number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";

@@ -4,7 +4,7 @@ import type { DaemonPlace } from "./bench/bench-daemon.ts";
 import { runBacklog } from "./crash/backlog-run.ts";
 import { runCrashes } from "./crash/crash-run.ts";
 import { backlogFaults, backlogTable, crashTable } from "./crash/report.ts";
-import { wholeNumber } from "./number-flag.ts";
+import { wholeNumber } from "./kit/number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";

@@ -6,7 +6,7 @@ import { measurePaint } from "./dashboards/paint.ts";
 import { printPaint, printRequests, printThroughput } from "./dashboards/report.ts";
 import { measureRequests } from "./dashboards/requests.ts";
 import { measureThroughput } from "./dashboards/throughput.ts";
-import { wholeNumber } from "./number-flag.ts";
+import { wholeNumber } from "./kit/number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { fillDatabase } from "./reads/fill.ts";
 import { ScratchFolder } from "./scratch-folder.ts";

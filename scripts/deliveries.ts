@@ -5,7 +5,7 @@ import type { DeliveryRun } from "./deliveries/delivery-run.ts";
 import { scenarioReport } from "./deliveries/report.ts";
 import { runScenario } from "./deliveries/scenario-run.ts";
 import { SCENARIOS, type Effort, type Leg, type Scenario } from "./deliveries/scenario.ts";
-import { positive } from "./number-flag.ts";
+import { positive } from "./kit/number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";

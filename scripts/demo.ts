@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 
-import type { ApiAnswer, ApiClient, ApiTask } from "./api-client.ts";
 import { startDemoDaemon, type DemoDaemon } from "./demo/demo-daemon.ts";
 import { findForeignHmac } from "./demo/foreign-hmac.ts";
 import { fileFacts, sampleFiles } from "./demo/sample-files.ts";
 import { wronglySigned } from "./demo/signatures.ts";
 import { storyTable, type Story } from "./demo/story.ts";
 import { WebhookInbox } from "./demo/webhook-inbox.ts";
+import type { ApiAnswer, ApiClient, ApiTask } from "./kit/api-client.ts";
+import type { ReceivedWebhook } from "./kit/webhook-receiver.ts";
 import { sourceProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";
-import type { ReceivedWebhook } from "./webhook-receiver.ts";
 
 /**
  * `npm run demo`: the main job on real input. A daemon on a throwaway database runs a program on 50 files of

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 
-import { wholeNumber } from "./number-flag.ts";
+import { wholeNumber } from "./kit/number-flag.ts";
 import { cutPower, type JudgedImage } from "./power-cut/power-cut-run.ts";
 import { hasRecording, loadRecording, record, type Recording } from "./power-cut/recording.ts";
 import { powerCutTable } from "./power-cut/report.ts";

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 
 import { machineDescription } from "./bench/machine.ts";
-import { wholeNumber } from "./number-flag.ts";
+import { wholeNumber } from "./kit/number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { measureRuns, type RunsReport } from "./runs/measure.ts";
 import { ScratchFolder } from "./scratch-folder.ts";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 
 import { machineDescription } from "./bench/machine.ts";
-import { positive, wholeNumber } from "./number-flag.ts";
+import { positive, wholeNumber } from "./kit/number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 
 import type { DaemonPlace } from "./bench/bench-daemon.ts";
 import { machineDescription } from "./bench/machine.ts";
-import { wholeNumber } from "./number-flag.ts";
+import { wholeNumber } from "./kit/number-flag.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";

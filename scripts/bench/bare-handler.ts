@@ -5,7 +5,7 @@ import { H3 } from "h3";
 import { toNodeHandler } from "h3/node";
 import { z } from "zod";
 
-import { HelperProcess, answerMessages } from "./helper-process.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
 
 const serveOrder = z.object({ answer: z.string() });
 const serving = z.object({ port: z.number() });

@@ -1,9 +1,9 @@
 import { z } from "zod";
 
-import type { HttpMessage } from "../http-messages.ts";
-import { runLoad } from "../load.ts";
-import { HelperProcess, answerMessages } from "./helper-process.ts";
-import { Latencies } from "./latencies.ts";
+import { Latencies } from "../kit/durations.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import type { HttpMessage } from "../kit/http-messages.ts";
+import { runLoad } from "../kit/load.ts";
 
 const loadJob = z.object({
   port: z.number(),

@@ -1,7 +1,7 @@
-import { DatabaseView } from "../database-view.ts";
-import { runLoad } from "../load.ts";
-import { processUsage } from "../process-usage.ts";
-import { taskPostRequest, type TaskPostRequest } from "../task-post.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { runLoad } from "../kit/load.ts";
+import { processUsage } from "../kit/process-usage.ts";
+import { taskPostRequest, type TaskPostRequest } from "../kit/task-post.ts";
 import { BareHandler } from "./bare-handler.ts";
 import { createDaemonFile, startDaemon, type DaemonPlace } from "./bench-daemon.ts";
 import { LoadGenerator } from "./load-generator.ts";

@@ -1,9 +1,9 @@
 import { z } from "zod";
 
 import { idTimeMs } from "../../src/domain/id.ts";
-import { WebhookReceiver, isSignedWith, type ReceivedWebhook } from "../webhook-receiver.ts";
-import { HelperProcess, answerMessages } from "./helper-process.ts";
-import { Latencies } from "./latencies.ts";
+import { Latencies } from "../kit/durations.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import { WebhookReceiver, isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 
 const receiverOrder = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("open"), secret: z.string() }),

@@ -8,10 +8,10 @@ import {
   type DaemonFile,
   type DaemonPlace,
 } from "../bench/bench-daemon.ts";
-import { DatabaseView } from "../database-view.ts";
-import { runLoad } from "../load.ts";
-import { processUsage } from "../process-usage.ts";
-import { taskPostRequest } from "../task-post.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { runLoad } from "../kit/load.ts";
+import { processUsage } from "../kit/process-usage.ts";
+import { taskPostRequest } from "../kit/task-post.ts";
 
 /** How large a backlog, and how often to restart on it. */
 export interface BacklogOptions {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 
 import { z } from "zod";
 
-import { carefulCall, type CarefulAnswer } from "../careful-call.ts";
+import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** Where the webhooks of a task go. */

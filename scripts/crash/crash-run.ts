@@ -11,10 +11,10 @@ import {
   type DaemonPlace,
 } from "../bench/bench-daemon.ts";
 import { DaemonProcess } from "../daemon-process.ts";
-import type { HttpMessage } from "../http-messages.ts";
-import { runLoad } from "../load.ts";
-import { taskPostRequest } from "../task-post.ts";
-import { WebhookReceiver, type StatusRule } from "../webhook-receiver.ts";
+import type { HttpMessage } from "../kit/http-messages.ts";
+import { runLoad } from "../kit/load.ts";
+import { taskPostRequest } from "../kit/task-post.ts";
+import { WebhookReceiver, type StatusRule } from "../kit/webhook-receiver.ts";
 import { CarefulClient, type CarefulCount, type WebhookUrls } from "./careful-client.ts";
 import type { Explanation } from "./duplicates.ts";
 import { inspectAnytime, type Inspection } from "./inspection.ts";

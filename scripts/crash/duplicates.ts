@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-import { DatabaseView } from "../database-view.ts";
+import { DatabaseView } from "../kit/database-view.ts";
 import type { Arrival } from "./ledger.ts";
 
 /** An attempt as the daemon recorded it; times in epoch milliseconds. */

@@ -1,5 +1,5 @@
 import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "../../src/store/sqlite/task-bytes.ts";
-import { DatabaseView } from "../database-view.ts";
+import { DatabaseView } from "../kit/database-view.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** What a database looks like after the crashes. */

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-import { isSignedWith, type ReceivedWebhook } from "../webhook-receiver.ts";
+import { isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 
 /** What the receiver has seen, beside what was promised. */
 export interface LedgerCount {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { DaemonProcess } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
+import { DatabaseView } from "../kit/database-view.ts";
 import type { CarefulClient } from "./careful-client.ts";
 import { explainArrivals, recordedAttempts, type Explanation } from "./duplicates.ts";
 import { inspectDatabase, type Inspection } from "./inspection.ts";

@@ -1,5 +1,5 @@
-import { Latencies } from "../bench/latencies.ts";
-import { DatabaseView } from "../database-view.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { Latencies } from "../kit/durations.ts";
 import { pageHeaders, signIn, signInOperator, type DashboardPlace } from "./place.ts";
 
 /** How long one request of a screen took, asked again and again by one page. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-import { answerMessages, HelperProcess } from "../bench/helper-process.ts";
+import { answerMessages, HelperProcess } from "../kit/helper-process.ts";
 
 const order = z.union([
   z.object({ kind: z.literal("open"), port: z.number(), cookie: z.string(), count: z.number() }),

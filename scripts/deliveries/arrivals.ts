@@ -1,7 +1,7 @@
 import { z } from "zod";
 
-import { Latencies } from "../bench/latencies.ts";
-import { isSignedWith, type ReceivedWebhook } from "../webhook-receiver.ts";
+import { Latencies } from "../kit/durations.ts";
+import { isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 import { readCompletedAt, readTag } from "./tag.ts";
 
 /** Durations in milliseconds. */

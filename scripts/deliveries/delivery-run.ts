@@ -7,8 +7,8 @@ import {
   type DaemonPlace,
 } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import { processUsage } from "../process-usage.ts";
-import { taskPostRequest } from "../task-post.ts";
+import { processUsage } from "../kit/process-usage.ts";
+import { taskPostRequest } from "../kit/task-post.ts";
 import type { ArrivalReport, Spread } from "./arrivals.ts";
 import { fillBacklog, moveBacklog, type Backlog } from "./backlog.ts";
 import { runOpenLoad } from "./open-load.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { HttpMessages, type HttpMessage } from "../http-messages.ts";
+import { HttpMessages, type HttpMessage } from "../kit/http-messages.ts";
 import { Durations, type Spread } from "./arrivals.ts";
 
 /** Requests that are sent at a steady rate, whether those before them have been answered or not. */

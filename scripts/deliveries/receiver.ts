@@ -3,9 +3,9 @@ import { createServer, type Socket } from "node:net";
 
 import { z } from "zod";
 
-import { HelperProcess, answerMessages } from "../bench/helper-process.ts";
-import { HttpMessages } from "../http-messages.ts";
-import { toWebhook } from "../webhook-receiver.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import { HttpMessages } from "../kit/http-messages.ts";
+import { toWebhook } from "../kit/webhook-receiver.ts";
 import { Arrivals, arrivalReport, type ArrivalReport, type Measured } from "./arrivals.ts";
 
 const behaviour = z.object({

@@ -1,4 +1,4 @@
-import { DatabaseView } from "../database-view.ts";
+import { DatabaseView } from "../kit/database-view.ts";
 import { Durations, type Spread } from "./arrivals.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { ApiClient } from "../api-client.ts";
 import { DaemonProcess, createAccount } from "../daemon-process.ts";
+import { ApiClient } from "../kit/api-client.ts";
 import type { Program } from "../program.ts";
 
 /** Where the demo's daemon runs and what it may send to. */

@@ -1,5 +1,5 @@
-import { headerOf } from "../http-messages.ts";
-import type { ReceivedWebhook } from "../webhook-receiver.ts";
+import { headerOf } from "../kit/http-messages.ts";
+import type { ReceivedWebhook } from "../kit/webhook-receiver.ts";
 import type { ForeignHmac, HmacJob } from "./foreign-hmac.ts";
 
 /**

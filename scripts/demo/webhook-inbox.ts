@@ -1,4 +1,4 @@
-import { WebhookReceiver, type ReceivedWebhook } from "../webhook-receiver.ts";
+import { WebhookReceiver, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 
 /** A receiver that keeps the webhooks it gets. */
 export class WebhookInbox {

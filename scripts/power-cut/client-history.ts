@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-import type { ReceivedWebhook } from "../webhook-receiver.ts";
+import type { ReceivedWebhook } from "../kit/webhook-receiver.ts";
 
 /** What a client or the receiver did or was told, while the daemon was recorded. */
 export type HistoryEntry =

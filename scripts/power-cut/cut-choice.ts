@@ -1,4 +1,4 @@
-import type { Random } from "../soak/random.ts";
+import type { Random } from "../kit/random.ts";
 import type { DiskChange } from "./disk-change.ts";
 import type { DiskRecord } from "./disk-record.ts";
 

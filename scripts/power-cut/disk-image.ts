@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 
-import { Random } from "../soak/random.ts";
+import { Random } from "../kit/random.ts";
 import type { DiskChange, FileChange, NameChange, Sync } from "./disk-change.ts";
 import { FileContent } from "./file-content.ts";
 import { drawSurvival, survivingContent } from "./survivors.ts";

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { z } from "zod";
 
 import { startDaemon, type DaemonFile } from "../bench/bench-daemon.ts";
-import { carefulCall } from "../careful-call.ts";
 import { CarefulClient } from "../crash/careful-client.ts";
 import { inspectAnytime } from "../crash/inspection.ts";
 import { judgeSettled, settle } from "../crash/settlement.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
-import type { WebhookReceiver } from "../webhook-receiver.ts";
+import { carefulCall } from "../kit/careful-call.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import type { WebhookReceiver } from "../kit/webhook-receiver.ts";
 import type { PromisesAt } from "./promises-at.ts";
 import { webhookUrls } from "./recording.ts";
 

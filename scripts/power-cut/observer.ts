@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { carefulCall, type CarefulAnswer, type CarefulRequest } from "../careful-call.ts";
+import { carefulCall, type CarefulAnswer, type CarefulRequest } from "../kit/careful-call.ts";
 import type { HistoryEntry } from "./client-history.ts";
 
 const finishedTask = z.object({ tasks: z.tuple([z.object({ state: z.string() })]) });

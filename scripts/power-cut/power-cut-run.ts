@@ -2,9 +2,9 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
-import { Random } from "../soak/random.ts";
-import type { ReceivedWebhook } from "../webhook-receiver.ts";
-import { WebhookReceiver } from "../webhook-receiver.ts";
+import { Random } from "../kit/random.ts";
+import type { ReceivedWebhook } from "../kit/webhook-receiver.ts";
+import { WebhookReceiver } from "../kit/webhook-receiver.ts";
 import { CutChoice, type Occasion } from "./cut-choice.ts";
 import { imageAt, writeImage, type PowerCut } from "./disk-image.ts";
 import { DiskRecord } from "./disk-record.ts";

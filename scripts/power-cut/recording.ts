@@ -9,8 +9,8 @@ import { CarefulClient, type CarefulListener } from "../crash/careful-client.ts"
 import { Ledger } from "../crash/ledger.ts";
 import { judgeSettled, settle } from "../crash/settlement.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
+import { WebhookReceiver, type StatusRule } from "../kit/webhook-receiver.ts";
 import type { Program } from "../program.ts";
-import { WebhookReceiver, type StatusRule } from "../webhook-receiver.ts";
 import { historyText, parseHistory, type HistoryEntry } from "./client-history.ts";
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
 import { Observer } from "./observer.ts";

@@ -1,4 +1,4 @@
-import type { Random } from "../soak/random.ts";
+import type { Random } from "../kit/random.ts";
 import type { FileChange } from "./disk-change.ts";
 import { FileContent } from "./file-content.ts";
 

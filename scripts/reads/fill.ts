@@ -1,7 +1,7 @@
 import type { DaemonFile } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
-import { runLoad } from "../load.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { runLoad } from "../kit/load.ts";
 
 const TASKS_PER_POST = 100;
 const QUIET_MS_MAX = 600_000;

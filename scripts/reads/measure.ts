@@ -2,10 +2,10 @@ import { statSync } from "node:fs";
 import { Agent, request } from "node:http";
 
 import type { DaemonFile } from "../bench/bench-daemon.ts";
-import { Latencies } from "../bench/latencies.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
-import { processUsage } from "../process-usage.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { Latencies } from "../kit/durations.ts";
+import { processUsage } from "../kit/process-usage.ts";
 
 /** How one read went. Times count from the moment at which it was to be sent. */
 export interface ReadLatency {

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
-import { ApiClient } from "../api-client.ts";
 import { createDaemonFile, startDaemon } from "../bench/bench-daemon.ts";
-import { DatabaseView } from "../database-view.ts";
-import { processUsage } from "../process-usage.ts";
+import { ApiClient } from "../kit/api-client.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { processUsage } from "../kit/process-usage.ts";
 import type { Program } from "../program.ts";
 import { processHoldings, type ProcessHoldings } from "./process-children.ts";
 

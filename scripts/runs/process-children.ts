@@ -1,5 +1,5 @@
-import { listProcesses } from "../process-list.ts";
-import { descriptorCount } from "../process-usage.ts";
+import { listProcesses } from "../kit/process-list.ts";
+import { descriptorCount } from "../kit/process-usage.ts";
 
 /** What a process has, as Linux tells it. */
 export interface ProcessHoldings {

@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { HttpMessages, type HttpMessage } from "../http-messages.ts";
+import { HttpMessages, type HttpMessage } from "../kit/http-messages.ts";
 import type { Attack } from "./attack-job.ts";
 
 const STATUS_CODE = /"status_code": ?(\d{5})/;

@@ -2,7 +2,7 @@ import { setPriority } from "node:os";
 
 import { z } from "zod";
 
-import { HelperProcess, answerMessages } from "../bench/helper-process.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
 import { attackJob, attackTally, requestBytes } from "./attack-job.ts";
 import type { Attack, AttackJob, AttackTally } from "./attack-job.ts";
 import { burst } from "./burst.ts";

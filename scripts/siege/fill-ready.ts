@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { z } from "zod";
 
-import { DatabaseView } from "../database-view.ts";
+import { DatabaseView } from "../kit/database-view.ts";
 import type { Target } from "./target.ts";
 
 const column = z.object({ name: z.string() });

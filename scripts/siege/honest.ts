@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { HelperProcess, answerMessages } from "../bench/helper-process.ts";
 import { Durations, spread } from "../deliveries/arrivals.ts";
-import type { HttpMessage } from "../http-messages.ts";
-import { KeptConnection } from "../kept-connection.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import type { HttpMessage } from "../kit/http-messages.ts";
+import { KeptConnection } from "../kit/kept-connection.ts";
 import { attackTally } from "./attack-job.ts";
 
 const begin = z.object({

@@ -4,10 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { HelperProcess, answerMessages } from "../bench/helper-process.ts";
 import { readCompletedAt } from "../deliveries/tag.ts";
-import { HttpMessages, type HttpMessage } from "../http-messages.ts";
-import { toWebhook } from "../webhook-receiver.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import { HttpMessages, type HttpMessage } from "../kit/http-messages.ts";
+import { toWebhook } from "../kit/webhook-receiver.ts";
 import { chunked } from "./chunks.ts";
 import { openNameServer } from "./name-server.ts";
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { HttpMessage } from "../http-messages.ts";
-import { KeptConnection } from "../kept-connection.ts";
+import type { HttpMessage } from "../kit/http-messages.ts";
+import { KeptConnection } from "../kit/kept-connection.ts";
 
 /** What is asked for: one finished task, a post, whether it lives; `get anew` is a `get` over a new connection. */
 export type Question = "get" | "get anew" | "post" | "livez";

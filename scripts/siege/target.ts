@@ -7,10 +7,10 @@ import { promisify } from "node:util";
 import { z } from "zod";
 
 import type { DaemonPlace } from "../bench/bench-daemon.ts";
-import { carefulCall } from "../careful-call.ts";
 import { DaemonProcess, createAccount, createWorker } from "../daemon-process.ts";
 import type { NewAccount } from "../daemon-process.ts";
-import { claimedTasks } from "../worker-request.ts";
+import { carefulCall } from "../kit/careful-call.ts";
+import { claimedTasks } from "../kit/worker-request.ts";
 import { Hosts, IN_CHUNKS, OF_NUMBERS } from "./hosts.ts";
 
 /** The type whose tasks a worker claims, to give them results. */

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { descriptorCount } from "../process-usage.ts";
+import { descriptorCount } from "../kit/process-usage.ts";
 
 const EVERY_MS = 100;
 const RSS_BYTES_MAX = 4e9;

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { listProcesses } from "../process-list.ts";
+import { listProcesses } from "../kit/process-list.ts";
 import { MARK } from "./setup.ts";
 
 /**

@@ -2,14 +2,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { carefulCall, type CarefulAnswer } from "../careful-call.ts";
 import type { WebhookUrls } from "../crash/careful-client.ts";
 import type { Ledger } from "../crash/ledger.ts";
 import type { NewAccount } from "../daemon-process.ts";
+import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
+import type { Random } from "../kit/random.ts";
 import type { Expectation } from "./ending-judge.ts";
 import type { SeenCancel } from "./lease-judge.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
-import type { Random } from "./random.ts";
 import { planTask, type PlannedTask } from "./task-plan.ts";
 
 /** Where the daemon is. */

@@ -14,16 +14,16 @@ import {
   type DaemonProcess,
   type NewAccount,
 } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
 import { cleanAtExit } from "../exit-cleanup.ts";
-import { descriptorCount, processUsage } from "../process-usage.ts";
-import { WebhookReceiver, type StatusRule } from "../webhook-receiver.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { descriptorCount, processUsage } from "../kit/process-usage.ts";
+import { Random } from "../kit/random.ts";
+import { WebhookReceiver, type StatusRule } from "../kit/webhook-receiver.ts";
 import { killWithChildren } from "./daemon-kill.ts";
 import { every } from "./every.ts";
 import { HttpService } from "./http-service.ts";
 import { LeaseLedger, type LeaseCount } from "./lease-ledger.ts";
 import { endMarked, markedProcesses } from "./marked-processes.ts";
-import { Random } from "./random.ts";
 import { judgeFlat, type Sample } from "./samples.ts";
 import { LEASE_TYPES, soakSettings, writeCommand } from "./setup.ts";
 import { SoakClient, type BookedTask, type DaemonAddress } from "./soak-client.ts";

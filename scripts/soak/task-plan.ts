@@ -1,5 +1,5 @@
+import type { Random } from "../kit/random.ts";
 import type { Expectation } from "./ending-judge.ts";
-import type { Random } from "./random.ts";
 
 /** A task to post, and how it must end where that is known from the beginning: null for tasks of workers. */
 export interface PlannedTask {

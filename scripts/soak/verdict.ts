@@ -2,12 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 
 import { z } from "zod";
 
-import { ApiClient } from "../api-client.ts";
 import { explainArrivals, recordedAttempts } from "../crash/duplicates.ts";
 import { inspectFinished } from "../crash/inspection.ts";
 import type { Ledger } from "../crash/ledger.ts";
 import type { NewAccount } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
+import { ApiClient } from "../kit/api-client.ts";
+import { DatabaseView } from "../kit/database-view.ts";
 import { judgeLeasedRun, judgeOwnRun, type ShownTask } from "./ending-judge.ts";
 import { judgeLeases } from "./lease-judge.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";

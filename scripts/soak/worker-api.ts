@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-import { carefulCall, type CarefulAnswer } from "../careful-call.ts";
+import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
 import type { AskItem, AskKind, Outcome, WorkerEvent } from "./worker-event.ts";
 
 /** A task that was handed out. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Random } from "./random.ts";
+import { Random } from "../kit/random.ts";
 import { LEASE_TYPES } from "./setup.ts";
 import { WorkerApi, type Leased } from "./worker-api.ts";
 import { workerOrder, type AskItem, type WorkerEvent, type WorkerOrder } from "./worker-event.ts";

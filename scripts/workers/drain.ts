@@ -1,14 +1,14 @@
 import { z } from "zod";
 
-import { HelperProcess, answerMessages } from "../bench/helper-process.ts";
-import type { HttpMessage } from "../http-messages.ts";
-import { KeptConnection } from "../kept-connection.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import type { HttpMessage } from "../kit/http-messages.ts";
+import { KeptConnection } from "../kit/kept-connection.ts";
 import {
   claimedTasks,
   completionBody,
   requireCompleted,
   workerRequest,
-} from "../worker-request.ts";
+} from "../kit/worker-request.ts";
 
 const drainJob = z.object({
   port: z.number(),

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
 import { Durations, type Spread } from "../deliveries/arrivals.ts";
-import { processUsage } from "../process-usage.ts";
-import { taskPostRequest } from "../task-post.ts";
+import { processUsage } from "../kit/process-usage.ts";
+import { taskPostRequest } from "../kit/task-post.ts";
 import { Pollers } from "./pollers.ts";
 import { LEASED, createWorkerFile } from "./worker-file.ts";
 

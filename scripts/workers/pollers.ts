@@ -1,13 +1,13 @@
 import { z } from "zod";
 
-import { HelperProcess, answerMessages } from "../bench/helper-process.ts";
-import { KeptConnection } from "../kept-connection.ts";
+import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import { KeptConnection } from "../kit/kept-connection.ts";
 import {
   claimedTasks,
   completionBody,
   requireCompleted,
   workerRequest,
-} from "../worker-request.ts";
+} from "../kit/worker-request.ts";
 
 const openOrder = z.object({
   kind: z.literal("open"),

@@ -1,10 +1,10 @@
 import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import { DatabaseView } from "../database-view.ts";
 import { Durations, type Spread } from "../deliveries/arrivals.ts";
-import { runLoad } from "../load.ts";
-import { processUsage, threadCpuSeconds } from "../process-usage.ts";
-import { taskPostRequest } from "../task-post.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { runLoad } from "../kit/load.ts";
+import { processUsage, threadCpuSeconds } from "../kit/process-usage.ts";
+import { taskPostRequest } from "../kit/task-post.ts";
 import { Drain, type DrainReport } from "./drain.ts";
 import { LEASED, createWorkerFile, type WorkerFile } from "./worker-file.ts";
 

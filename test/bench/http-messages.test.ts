@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { HttpMessages, headerOf, type HttpMessage } from "../../scripts/http-messages.ts";
+import { HttpMessages, headerOf, type HttpMessage } from "../../scripts/kit/http-messages.ts";
 
 const TWO = Buffer.from(
   "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello" +

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Latencies } from "../../scripts/bench/latencies.ts";
+import { Latencies } from "../../scripts/kit/durations.ts";
 import { median } from "../../scripts/median.ts";
 
 test("a quantile is the upper end of the bucket that holds this share of all durations", () => {

@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { test } from "node:test";
 
 import { Ledger } from "../../scripts/crash/ledger.ts";
-import type { ReceivedWebhook } from "../../scripts/webhook-receiver.ts";
+import type { ReceivedWebhook } from "../../scripts/kit/webhook-receiver.ts";
 
 const SECRET = "whsec_c2VjcmV0";
 const ID = "01983c5e-7d5c-7000-8000-000000000001";

@@ -3,7 +3,7 @@ import { realpathSync } from "node:fs";
 import { test } from "node:test";
 
 import { createDaemonFile, startDaemon } from "../../scripts/bench/bench-daemon.ts";
-import { carefulCall } from "../../scripts/careful-call.ts";
+import { carefulCall } from "../../scripts/kit/careful-call.ts";
 import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
 import { LifeRecorder } from "../../scripts/power-cut/life-recorder.ts";
 import { sourceProgram } from "../../scripts/program.ts";

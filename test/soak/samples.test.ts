@@ -3,8 +3,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
 
+import { Random } from "../../scripts/kit/random.ts";
 import { childrenOf, markedProcesses } from "../../scripts/soak/marked-processes.ts";
-import { Random } from "../../scripts/soak/random.ts";
 import { judgeFlat, trendOf, type Sample } from "../../scripts/soak/samples.ts";
 import { MARK } from "../../scripts/soak/setup.ts";
 
