@@ -52,8 +52,8 @@ function print(report: ReadReport): void {
   const right = { align: "right" } as const;
   const numbers = ["answers", "p50 ms", "p99 ms", "slowest ms"];
   const columns = [{ name: "read" }, ...numbers.map((name) => ({ name, ...right }))];
-  const rows = report.reads.map(({ name, answers, p50Ms, p99Ms, maxMs }) => [
-    ...[name, String(answers)],
+  const rows = report.reads.map(({ name, count, p50Ms, p99Ms, maxMs }) => [
+    ...[name, String(count)],
     ...[p50Ms, p99Ms, maxMs].map((ms) => ms.toFixed(1)),
   ]);
   process.stdout.write(`${textTable(columns, rows)}\n\n`);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-import { Latencies } from "../kit/durations.ts";
+import { Durations } from "../kit/durations.ts";
 import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { runLoad } from "../kit/load.ts";
@@ -50,7 +50,7 @@ export class LoadGenerator {
 }
 
 async function generate(job: LoadJob): Promise<LoadReport> {
-  const latencies = new Latencies();
+  const answers = new Durations();
   const measureFrom = performance.now() + job.warmUpMs;
   let endedAt = measureFrom;
   let answersInAll = 0;
@@ -62,13 +62,13 @@ async function generate(job: LoadJob): Promise<LoadReport> {
       requireServed(answer);
       answersInAll++;
       endedAt = performance.now();
-      if (endedAt >= measureFrom) latencies.record(latencyMs);
+      if (endedAt >= measureFrom) answers.add(latencyMs);
     },
   });
   if (broken > 0) throw new Error(`the server closed ${broken} connections`);
   const seconds = (endedAt - measureFrom) / 1000;
-  const [p50Ms, p99Ms] = [latencies.quantile(0.5), latencies.quantile(0.99)];
-  return { answers: latencies.count, seconds, answersInAll, p50Ms, p99Ms };
+  const [p50Ms, p99Ms] = [answers.quantile(0.5), answers.quantile(0.99)];
+  return { answers: answers.count, seconds, answersInAll, p50Ms, p99Ms };
 }
 
 function goesOn(until: LoadJob["until"], measureFrom: number): () => boolean {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 import { idTimeMs } from "../../src/domain/id.ts";
-import { Latencies } from "../kit/durations.ts";
+import { Durations } from "../kit/durations.ts";
 import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
 import { WebhookReceiver, isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 
@@ -64,7 +64,7 @@ class Count {
   readonly #expected: number;
   readonly #resolve: (arrivals: Arrivals) => void;
   readonly #ids = new Set<string>();
-  readonly #latencies = new Latencies();
+  readonly #latencies = new Durations();
   #webhooks = 0;
   #verified = 0;
   #badSignatures = 0;
@@ -82,7 +82,7 @@ class Count {
   add(webhook: ReceivedWebhook): void {
     this.#webhooks++;
     this.#ids.add(webhook.taskId);
-    this.#latencies.record(webhook.receivedAt - idTimeMs(webhook.taskId));
+    this.#latencies.add(webhook.receivedAt - idTimeMs(webhook.taskId));
     if (this.#webhooks % VERIFIED_EVERY === 0) this.#verify(webhook);
     if (this.#ids.size === this.#expected) this.end();
   }

@@ -1,4 +1,4 @@
-import { median } from "../median.ts";
+import { median } from "../kit/durations.ts";
 import { textTable } from "../text-table.ts";
 import type { BacklogReport, StartCost } from "./backlog-run.ts";
 import type { CrashReport } from "./crash-run.ts";

@@ -1,14 +1,11 @@
 import { DatabaseView } from "../kit/database-view.ts";
-import { Latencies } from "../kit/durations.ts";
+import { Durations, type Spread } from "../kit/durations.ts";
 import { pageHeaders, signIn, signInOperator, type DashboardPlace } from "./place.ts";
 
 /** How long one request of a screen took, asked again and again by one page. */
-export interface RequestLatency {
+export interface RequestLatency extends Spread {
   readonly screen: string;
   readonly name: string;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly maxMs: number;
 }
 
 interface PageRequest {
@@ -41,20 +38,15 @@ async function measure(
   { screen, name, path }: PageRequest,
   { origin, headers }: { readonly origin: string; readonly headers: Record<string, string> },
 ): Promise<RequestLatency> {
-  const times = new Latencies();
-  let maxMs = 0;
+  const times = new Durations();
   for (let i = 0; i < WARM_UP + TIMES; i++) {
     const startedAt = performance.now();
     const response = await fetch(origin + path(), { headers });
     await response.arrayBuffer();
     if (!response.ok) throw new Error(`GET ${path()} was answered with ${response.status}`);
-    const ms = performance.now() - startedAt;
-    if (i < WARM_UP) continue;
-    times.record(ms);
-    maxMs = Math.max(maxMs, ms);
+    if (i >= WARM_UP) times.add(performance.now() - startedAt);
   }
-  const [p50Ms, p99Ms] = [times.quantile(0.5), times.quantile(0.99)];
-  return { screen, name, maxMs, p50Ms, p99Ms };
+  return { screen, name, ...times.spread };
 }
 
 function accountRequests(view: DatabaseView): readonly PageRequest[] {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-import { Latencies } from "../kit/durations.ts";
+import { Durations } from "../kit/durations.ts";
 import { isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 import { readCompletedAt, readTag } from "./tag.ts";
 
@@ -11,9 +11,6 @@ export const spread = z.object({
   p99Ms: z.number(),
   maxMs: z.number(),
 });
-
-/** How long something took, so often. */
-export type Spread = Readonly<z.infer<typeof spread>>;
 
 export const arrivalReport = z.object({
   /** Fresh tasks, from their completion to the first byte of their postback. */
@@ -102,25 +99,5 @@ export class Arrivals {
   #verify(webhook: ReceivedWebhook): void {
     this.#verified++;
     if (!isSignedWith(this.#secret, webhook)) this.#badSignatures++;
-  }
-}
-
-/** Durations with their longest. */
-export class Durations {
-  readonly #latencies = new Latencies();
-  #maxMs = 0;
-
-  add(ms: number): void {
-    this.#latencies.record(ms);
-    this.#maxMs = Math.max(this.#maxMs, ms);
-  }
-
-  get count(): number {
-    return this.#latencies.count;
-  }
-
-  get spread(): Spread {
-    const [p50Ms, p99Ms] = [this.#latencies.quantile(0.5), this.#latencies.quantile(0.99)];
-    return { count: this.count, p50Ms, p99Ms, maxMs: this.#maxMs };
   }
 }

@@ -7,9 +7,10 @@ import {
   type DaemonPlace,
 } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
+import type { Spread } from "../kit/durations.ts";
 import { processUsage } from "../kit/process-usage.ts";
 import { taskPostRequest } from "../kit/task-post.ts";
-import type { ArrivalReport, Spread } from "./arrivals.ts";
+import type { ArrivalReport } from "./arrivals.ts";
 import { fillBacklog, moveBacklog, type Backlog } from "./backlog.ts";
 import { runOpenLoad } from "./open-load.ts";
 import { ManyHosts, type Behaviour } from "./receiver.ts";

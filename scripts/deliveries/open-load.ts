@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { Durations, type Spread } from "../kit/durations.ts";
 import { HttpMessages, type HttpMessage } from "../kit/http-messages.ts";
-import { Durations, type Spread } from "./arrivals.ts";
 
 /** Requests that are sent at a steady rate, whether those before them have been answered or not. */
 export interface OpenLoad {

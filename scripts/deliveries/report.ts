@@ -1,4 +1,4 @@
-import { median } from "../median.ts";
+import { median } from "../kit/durations.ts";
 import { textTable } from "../text-table.ts";
 import type { DeliveryRun } from "./delivery-run.ts";
 import type { LegResult } from "./scenario-run.ts";

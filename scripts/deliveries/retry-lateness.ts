@@ -1,5 +1,5 @@
 import { DatabaseView } from "../kit/database-view.ts";
-import { Durations, type Spread } from "./arrivals.ts";
+import { Durations, type Spread } from "../kit/durations.ts";
 
 /**
  * How late retries were begun, from `due_at` to `started_at`, of all that were due in a time (epoch milliseconds). Throws

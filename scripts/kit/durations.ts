@@ -1,20 +1,35 @@
+/** How long something took, so often: durations in milliseconds, 0 where there were none. */
+export interface Spread {
+  readonly count: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+}
+
 const BUCKET_MS = 0.05;
 const BUCKETS = 200_000;
 
-/** Durations, counted in buckets of 50 µs up to 10 s; what took longer counts as 10 s. */
-export class Latencies {
+/** Durations, counted in buckets of 50 µs up to 10 s; in a quantile what took longer counts as 10 s. */
+export class Durations {
   readonly #counts = new Uint32Array(BUCKETS);
   #count = 0;
+  #maxMs = 0;
 
-  record(ms: number): void {
+  add(ms: number): void {
     const bucket = Math.min(Math.max(Math.floor(ms / BUCKET_MS), 0), BUCKETS - 1);
     this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
     this.#count++;
+    this.#maxMs = Math.max(this.#maxMs, ms);
   }
 
-  /** How many were recorded. */
+  /** How many were added. */
   get count(): number {
     return this.#count;
+  }
+
+  get spread(): Spread {
+    const [p50Ms, p99Ms] = [this.quantile(0.5), this.quantile(0.99)];
+    return { count: this.#count, p50Ms, p99Ms, maxMs: this.#maxMs };
   }
 
   /** The upper end of the bucket that holds this share of all, in milliseconds; 0 where there are none. */
@@ -27,4 +42,20 @@ export class Latencies {
     }
     return BUCKETS * BUCKET_MS;
   }
+}
+
+/** Of as many durations as there are, none of them rounded. */
+export function spreadOf(durations: readonly number[]): Spread {
+  const sorted = durations.toSorted((a, b) => a - b);
+  const at = (share: number): number => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+  return { count: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) };
+}
+
+/** The middle one; of an even number of values the mean of the middle two. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  const upper = sorted[Math.floor(middle)] ?? Number.NaN;
+  const lower = sorted[Math.ceil(middle) - 1] ?? upper;
+  return (lower + upper) / 2;
 }

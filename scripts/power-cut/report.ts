@@ -1,4 +1,4 @@
-import { median } from "../median.ts";
+import { median } from "../kit/durations.ts";
 import { textTable } from "../text-table.ts";
 import type { PowerCutReport, PromiseCount } from "./power-cut-run.ts";
 

@@ -4,16 +4,12 @@ import { Agent, request } from "node:http";
 import type { DaemonFile } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { Latencies } from "../kit/durations.ts";
+import { Durations, type Spread } from "../kit/durations.ts";
 import { processUsage } from "../kit/process-usage.ts";
 
 /** How one read went. Times count from the moment at which it was to be sent. */
-export interface ReadLatency {
+export interface ReadLatency extends Spread {
   readonly name: string;
-  readonly answers: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly maxMs: number;
 }
 
 export interface ReadReport {
@@ -43,7 +39,7 @@ export async function measureReads({ file, daemon, seconds }: ReadRun): Promise<
   using view = new DatabaseView(file.database);
   const tasksBefore = view.number("SELECT count(*) FROM tasks");
   const client = new Client(daemon.port, file.account.key);
-  const reads = readPaths(view).map((read) => ({ ...read, latencies: new Latencies(), maxMs: 0 }));
+  const reads = readPaths(view).map((read) => ({ ...read, answers: new Durations() }));
   const endsAt = performance.now() + WARM_UP_MS + seconds * 1000;
   const measuredFrom = performance.now() + WARM_UP_MS;
   let posted = 0;
@@ -61,20 +57,14 @@ export async function measureReads({ file, daemon, seconds }: ReadRun): Promise<
       async (dueAt) => {
         await client.get(read.path());
         if (dueAt < measuredFrom) return;
-        const ms = performance.now() - dueAt;
-        read.latencies.record(ms);
-        read.maxMs = Math.max(read.maxMs, ms);
+        read.answers.add(performance.now() - dueAt);
       },
     ),
   );
   await Promise.all([posting, ...reading]);
   client.close();
   return {
-    reads: reads.map(({ name, latencies, maxMs }) => ({
-      ...{ name, answers: latencies.count, maxMs },
-      p50Ms: latencies.quantile(0.5),
-      p99Ms: latencies.quantile(0.99),
-    })),
+    reads: reads.map(({ name, answers }) => ({ name, ...answers.spread })),
     tasksBefore,
     postedPerSecond: posted / seconds,
     databaseMb: statSync(file.database).size / 1e6,

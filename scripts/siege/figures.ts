@@ -1,14 +1,11 @@
+import { spreadOf, type Spread } from "../kit/durations.ts";
 import type { AttackTally } from "./attack-job.ts";
 import type { Question, Sample } from "./other.ts";
 import type { Vitals } from "./vitals.ts";
 import type { WebhookLatencies } from "./webhooks.ts";
 
 /** Durations in milliseconds; what was never answered counts as long as it was waited for. */
-export interface Figures {
-  readonly count: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly maxMs: number;
+export interface Figures extends Spread {
   /** How often there was no good answer, by what came instead. */
   readonly bad: AttackTally;
 }
@@ -61,11 +58,4 @@ function figures(samples: readonly Sample[], now: number): Figures {
   // A refusal may be quick: it does not count as an answer.
   const answered = samples.filter(({ outcome }) => outcome === "ok" || outcome === null);
   return { ...spreadOf(answered.map(({ ms, at }) => ms ?? now - at)), bad };
-}
-
-/** Of as many durations as there are; 0 where there are none. */
-export function spreadOf(durations: readonly number[]): Omit<Figures, "bad"> {
-  const sorted = durations.toSorted((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
-  return { count: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) };
 }

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { Durations, spread } from "../deliveries/arrivals.ts";
+import { spread } from "../deliveries/arrivals.ts";
+import { Durations } from "../kit/durations.ts";
 import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";

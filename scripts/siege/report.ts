@@ -1,7 +1,8 @@
+import { spreadOf, type Spread } from "../kit/durations.ts";
 import { textTable } from "../text-table.ts";
 import type { TogetherResult } from "./all-at-once.ts";
 import type { AttackTally } from "./attack-job.ts";
-import { spreadOf, type Figures, type RowResult } from "./figures.ts";
+import type { Figures, RowResult } from "./figures.ts";
 import type { WebhookLatencies } from "./webhooks.ts";
 
 /** The rows as a Markdown table: what the other saw alone and meanwhile, and what it took. */
@@ -105,15 +106,15 @@ function webhookText({ alone, during }: NonNullable<RowResult["webhooks"]>): str
   return `webhooks p50 / worst ${spread(before)} ms alone, ${spread(then)} ms meanwhile${ratio}${lost}`;
 }
 
-function spread({ p50Ms, maxMs }: Omit<Figures, "bad">): string {
+function spread({ p50Ms, maxMs }: Spread): string {
   return `${ms(p50Ms)} / ${ms(maxMs)}`;
 }
 
-function arrived(latencies: WebhookLatencies): Omit<Figures, "bad"> {
+function arrived(latencies: WebhookLatencies): Spread {
   return spreadOf(latencies.filter((latency) => latency !== null));
 }
 
-function spreadText({ p50Ms, p99Ms, maxMs }: Omit<Figures, "bad">): string {
+function spreadText({ p50Ms, p99Ms, maxMs }: Spread): string {
   return [p50Ms, p99Ms, maxMs].map(ms).join(" / ");
 }
 

@@ -1,4 +1,4 @@
-import { median } from "../median.ts";
+import { median } from "../kit/durations.ts";
 
 /** What a daemon used at a moment of its life. */
 export interface Sample {

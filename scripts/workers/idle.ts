@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
-import { Durations, type Spread } from "../deliveries/arrivals.ts";
+import { spreadOf, type Spread } from "../kit/durations.ts";
 import { processUsage } from "../kit/process-usage.ts";
 import { taskPostRequest } from "../kit/task-post.ts";
 import { Pollers } from "./pollers.ts";
@@ -60,10 +60,8 @@ export async function measureIdle(options: IdleOptions): Promise<IdleReport> {
   const request = taskPostRequest({ key: file.account.key, tasks: 1, type: LEASED });
   const { handMs } = await pollers.hand({ request, posts });
   await daemon.stop();
-  const hand = new Durations();
-  for (const ms of handMs) hand.add(ms);
   return {
-    ...{ workers, seconds, hand: hand.spread },
+    ...{ workers, seconds, hand: spreadOf(handMs) },
     ...{ cpuPercent: during.cpuPercent, cpuPercentBefore: before.cpuPercent },
     ...{ rssBytesBefore: before.rssBytesMax, rssBytesMax: during.rssBytesMax },
     emptyAnswers: empty - emptyBefore,

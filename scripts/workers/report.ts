@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 
-import { median } from "../median.ts";
+import { median } from "../kit/durations.ts";
 import { textTable } from "../text-table.ts";
 import type { IdleReport } from "./idle.ts";
 import type { ThroughputRun } from "./throughput.ts";

@@ -1,7 +1,7 @@
 import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import { Durations, type Spread } from "../deliveries/arrivals.ts";
 import { DatabaseView } from "../kit/database-view.ts";
+import { spreadOf, type Spread } from "../kit/durations.ts";
 import { runLoad } from "../kit/load.ts";
 import { processUsage, threadCpuSeconds } from "../kit/process-usage.ts";
 import { taskPostRequest } from "../kit/task-post.ts";
@@ -148,10 +148,4 @@ function toRun(measured: {
     workersPercent: percent(workers.reduce((sum, spent) => sum + spent, 0)),
     workerPercent: percent(Math.max(...workers)),
   };
-}
-
-function spreadOf(values: readonly number[]): Spread {
-  const durations = new Durations();
-  for (const ms of values) durations.add(ms);
-  return durations.spread;
 }
