@@ -6,7 +6,7 @@ import { findForeignHmac } from "./demo/foreign-hmac.ts";
 import { fileFacts, sampleFiles } from "./demo/sample-files.ts";
 import { wronglySigned } from "./demo/signatures.ts";
 import { storyTable, type Story } from "./demo/story.ts";
-import { WebhookInbox } from "./demo/webhook-inbox.ts";
+import { openInbox, type WebhookInbox } from "./demo/webhook-inbox.ts";
 import type { ApiAnswer, ApiClient, ApiTask } from "./kit/api-client.ts";
 import type { ReceivedWebhook } from "./kit/webhook-receiver.ts";
 import { sourceProgram } from "./program.ts";
@@ -33,9 +33,9 @@ async function demo(): Promise<void> {
       "openssl and perl. Install one of them, for example with 'apt-get install openssl'.",
   );
   using scratch = new ScratchFolder();
-  await using inbox = await WebhookInbox.open();
+  await using inbox = await openInbox();
   const place = { program: sourceProgram(), folder: scratch.path, root: ROOT };
-  const started = await startDemoDaemon({ ...place, receiverPort: inbox.port });
+  const started = await startDemoDaemon({ ...place, receiverPort: inbox.receiver.port });
   await using daemon = started.daemon;
   say(`postbackd serves ${daemon.url} on a throwaway database. ${TASKS} tasks in one call …`);
 
@@ -103,8 +103,8 @@ async function postTasks(
       tag: file,
       input: { file },
       ...(index % 2 === 0
-        ? { postback_url: `${inbox.url}/postback` }
-        : { pingback_url: `${inbox.url}/pingback?id=$id&tag=$tag` }),
+        ? { postback_url: `${inbox.receiver.url}/postback` }
+        : { pingback_url: `${inbox.receiver.url}/pingback?id=$id&tag=$tag` }),
     })),
   );
   for (const { id, status_code: code, status_message: message } of tasks) {

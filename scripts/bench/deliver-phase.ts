@@ -19,10 +19,10 @@ export async function deliverPhase(
   const file = await createDaemonFile(place);
   const { key, webhookSecret } = file.account;
   const daemon = await startDaemon(file);
-  const receiver = await BenchReceiver.start(webhookSecret);
+  const receiver = new BenchReceiver();
   const generator = new LoadGenerator();
   const view = new DatabaseView(file.database);
-  const postbackUrl = `${receiver.url}/postback`;
+  const postbackUrl = `${await receiver.ask("open", webhookSecret)}/postback`;
   const request = taskPostRequest({ key, tasks: tasksPerRequest, type: "echo", postbackUrl });
   const { connections, tasks } = effort;
   const { port, pid } = daemon;
@@ -61,9 +61,9 @@ async function measureDelivery(load: DeliveryLoad, parts: DeliveryParts): Promis
   const tasks = answers * load.tasksPerRequest;
   const before = processUsage(load.pid);
   const startedAt = performance.now();
-  const arrived = parts.receiver.expect(tasks, { withinMs: QUIET_MS_MAX });
+  const arrived = parts.receiver.ask("expect", { tasks, withinMs: QUIET_MS_MAX });
   const until = { answers };
-  await parts.generator.run({ port, connections, request, warmUpMs: 0, until });
+  await parts.generator.ask("run", { port, connections, request, warmUpMs: 0, until });
   const arrivals = await arrived;
   requireAll(arrivals, tasks);
   await parts.view.quiet({ msMax: QUIET_MS_MAX });

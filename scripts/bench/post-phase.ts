@@ -23,14 +23,15 @@ interface PostLoad {
 /** The bare h3 handler, which answers what postbackd answers. */
 export async function barePhase(place: DaemonPlace, effort: Effort): Promise<Phase> {
   const request = { key: "k".repeat(49), tasks: 1, type: "parked" };
-  const handler = await BareHandler.start(await sampleAnswer(place));
+  const handler = new BareHandler();
+  const port = await handler.ask("serve", await sampleAnswer(place));
   const generator = new LoadGenerator();
   return {
     letter: "a",
     title: `bare h3 handler, ${effort.connections} connections`,
     measure: () =>
       measurePosts(generator, {
-        ...{ port: handler.port, pid: handler.pid, tasksPerRequest: 1, ...effort },
+        ...{ port, pid: handler.pid, tasksPerRequest: 1, ...effort },
         request: taskPostRequest(request),
       }),
     async [Symbol.asyncDispose]() {
@@ -79,7 +80,13 @@ async function measurePosts(generator: LoadGenerator, load: PostLoad): Promise<S
   const { port, connections, request, seconds, tasksPerRequest } = load;
   const before = processUsage(load.pid);
   const until = { measuredMs: seconds * 1000 };
-  const report = await generator.run({ port, connections, request, warmUpMs: WARM_UP_MS, until });
+  const report = await generator.ask("run", {
+    port,
+    connections,
+    request,
+    warmUpMs: WARM_UP_MS,
+    until,
+  });
   const after = processUsage(load.pid);
   const tasks = report.answers * tasksPerRequest;
   const cpuSeconds = after.cpuSeconds - before.cpuSeconds;

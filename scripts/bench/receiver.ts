@@ -1,129 +1,73 @@
-import { z } from "zod";
-
 import { idTimeMs } from "../../src/domain/id.ts";
-import { Durations } from "../kit/durations.ts";
-import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
-import { WebhookReceiver, isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
+import { Durations, type Spread } from "../kit/durations.ts";
+import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import {
+  SignatureSample,
+  openReceiver,
+  type ReceivedWebhook,
+  type SignatureCount,
+} from "../kit/webhook-receiver.ts";
 
-const receiverOrder = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("open"), secret: z.string() }),
-  z.object({ kind: z.literal("expect"), tasks: z.number(), withinMs: z.number() }),
-]);
-
-const opened = z.object({ url: z.string() });
-
-const arrivals = z.object({
+/** What arrived at the receiver, and how long after the making of a task's id its webhook did. */
+export interface Arrivals extends Spread, SignatureCount {
   /** Different tasks whose webhook arrived. */
-  tasks: z.number(),
+  readonly tasks: number;
   /** Webhooks of a task that had arrived before. */
-  repeated: z.number(),
-  /** Signatures looked at: one in {@link VERIFIED_EVERY}. */
-  verified: z.number(),
-  badSignatures: z.number(),
-  /** From the making of a task's id to the arrival of its webhook. */
-  p50Ms: z.number(),
-  p99Ms: z.number(),
-});
+  readonly repeated: number;
+}
 
-/** What arrived at the receiver. */
-export type Arrivals = Readonly<z.infer<typeof arrivals>>;
+class Receiver {
+  #secret = "";
+  #count: Count | null = null;
 
-// Each takes 10 µs of a core that the daemon could use.
-const VERIFIED_EVERY = 50;
-
-/** A receiver of webhooks in a process of its own. */
-export class BenchReceiver {
-  readonly #helper: HelperProcess;
-  /** Where webhooks are to be sent. */
-  readonly url: string;
-
-  private constructor(helper: HelperProcess, url: string) {
-    this.#helper = helper;
-    this.url = url;
-  }
-
-  /** `secret` is what webhooks must be signed with. */
-  static async start(secret: string): Promise<BenchReceiver> {
-    const helper = new HelperProcess(new URL(import.meta.url));
-    const { url } = opened.parse(await helper.ask({ kind: "open", secret }));
-    return new BenchReceiver(helper, url);
+  /** Answers where webhooks are to be sent; they must be signed with this secret. */
+  async open(secret: string): Promise<string> {
+    this.#secret = secret;
+    const { url } = await openReceiver((webhook) => this.#count?.take(webhook));
+    return url;
   }
 
   /** Counts from now on; settles when webhooks of so many tasks have arrived, or when the time is over. */
-  async expect(tasks: number, { withinMs }: { readonly withinMs: number }): Promise<Arrivals> {
-    return arrivals.parse(await this.#helper.ask({ kind: "expect", tasks, withinMs }));
-  }
-
-  [Symbol.dispose](): void {
-    this.#helper[Symbol.dispose]();
+  async expect(wish: { readonly tasks: number; readonly withinMs: number }): Promise<Arrivals> {
+    const count = new Count(this.#secret, wish.tasks);
+    this.#count = count;
+    const timer = setTimeout(() => count.all.resolve(), wish.withinMs);
+    await count.all.promise;
+    clearTimeout(timer);
+    return count.arrivals;
   }
 }
 
 class Count {
-  readonly #secret: string;
+  readonly all = Promise.withResolvers<void>();
   readonly #expected: number;
-  readonly #resolve: (arrivals: Arrivals) => void;
   readonly #ids = new Set<string>();
-  readonly #latencies = new Durations();
-  #webhooks = 0;
-  #verified = 0;
-  #badSignatures = 0;
+  readonly #durations = new Durations();
+  readonly #signatures: SignatureSample;
 
-  constructor(options: {
-    readonly secret: string;
-    readonly expected: number;
-    readonly resolve: (arrivals: Arrivals) => void;
-  }) {
-    this.#secret = options.secret;
-    this.#expected = options.expected;
-    this.#resolve = options.resolve;
+  constructor(secret: string, expected: number) {
+    this.#expected = expected;
+    this.#signatures = new SignatureSample(secret);
   }
 
-  add(webhook: ReceivedWebhook): void {
-    this.#webhooks++;
+  take(webhook: ReceivedWebhook): void {
+    this.#signatures.take(webhook);
     this.#ids.add(webhook.taskId);
-    this.#latencies.add(webhook.receivedAt - idTimeMs(webhook.taskId));
-    if (this.#webhooks % VERIFIED_EVERY === 0) this.#verify(webhook);
-    if (this.#ids.size === this.#expected) this.end();
+    this.#durations.add(webhook.receivedAt - idTimeMs(webhook.taskId));
+    if (this.#ids.size === this.#expected) this.all.resolve();
   }
 
-  /** Settles the expectation as it stands. */
-  end(): void {
-    this.#resolve({
-      tasks: this.#ids.size,
-      repeated: this.#webhooks - this.#ids.size,
-      verified: this.#verified,
-      badSignatures: this.#badSignatures,
-      p50Ms: this.#latencies.quantile(0.5),
-      p99Ms: this.#latencies.quantile(0.99),
-    });
-  }
-
-  #verify(webhook: ReceivedWebhook): void {
-    this.#verified++;
-    if (!isSignedWith(this.#secret, webhook)) this.#badSignatures++;
+  get arrivals(): Arrivals {
+    const [tasks, { webhooks, count }] = [this.#ids.size, this.#signatures];
+    return { tasks, repeated: webhooks - tasks, ...count, ...this.#durations.spread };
   }
 }
 
-function answerOrders(): void {
-  let secret = "";
-  let count: Count | null = null;
-  answerMessages(async (message) => {
-    const order = receiverOrder.parse(message);
-    if (order.kind === "open") {
-      secret = order.secret;
-      const receiver = await WebhookReceiver.open((webhook) => count?.add(webhook));
-      return { url: receiver.url };
-    }
-    return new Promise<Arrivals>((resolve) => {
-      const timer = setTimeout(() => count?.end(), order.withinMs);
-      const settle = (report: Arrivals): void => {
-        clearTimeout(timer);
-        resolve(report);
-      };
-      count = new Count({ secret, expected: order.tasks, resolve: settle });
-    });
-  });
+/** A receiver of webhooks in a process of its own. */
+export class BenchReceiver extends HelperProcess<Receiver> {
+  constructor() {
+    super(import.meta.url);
+  }
 }
 
-if (import.meta.main) answerOrders();
+if (import.meta.main) answerAs(new Receiver());

@@ -3,13 +3,8 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 
 import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
+import type { WebhookUrls } from "../kit/webhook-receiver.ts";
 import type { Ledger } from "./ledger.ts";
-
-/** Where the webhooks of a task go. */
-export interface WebhookUrls {
-  readonly postbackUrl: string;
-  readonly pingbackUrl: string;
-}
 
 /** What a {@link CarefulClient} did. */
 export interface CarefulCount {

@@ -14,8 +14,13 @@ import { DaemonProcess } from "../daemon-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { runLoad } from "../kit/load.ts";
 import { taskPostRequest } from "../kit/task-post.ts";
-import { WebhookReceiver, type StatusRule } from "../kit/webhook-receiver.ts";
-import { CarefulClient, type CarefulCount, type WebhookUrls } from "./careful-client.ts";
+import {
+  openReceiver,
+  webhookUrls,
+  type StatusRule,
+  type WebhookUrls,
+} from "../kit/webhook-receiver.ts";
+import { CarefulClient, type CarefulCount } from "./careful-client.ts";
 import type { Explanation } from "./duplicates.ts";
 import { inspectAnytime, type Inspection } from "./inspection.ts";
 import { Ledger, type LedgerCount } from "./ledger.ts";
@@ -78,12 +83,10 @@ const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code:
 export async function runCrashes(options: CrashOptions): Promise<CrashReport> {
   const file = await createDaemonFile(options.place, SETTINGS);
   const ledger = new Ledger(file.account.webhookSecret);
-  await using receiver = await WebhookReceiver.open(
-    (webhook) => ledger.receive(webhook, statusOf(webhook)),
-    { statusOf },
-  );
-  const { url } = receiver;
-  const webhooks = { postbackUrl: `${url}/postback`, pingbackUrl: `${url}/pingback?id=$id` };
+  await using receiver = await openReceiver((...arrived) => ledger.receive(...arrived), {
+    statusOf,
+  });
+  const webhooks = webhookUrls(receiver);
   const client = new CarefulClient({ apiKey: file.account.key, webhooks, ledger });
   const killedAt: number[] = [];
   const run = { file, ledger, client, webhooks, killedAt };

@@ -1,16 +1,10 @@
-import { z } from "zod";
-
-import { answerMessages, HelperProcess } from "../kit/helper-process.ts";
-
-const order = z.union([
-  z.object({ kind: z.literal("open"), port: z.number(), cookie: z.string(), count: z.number() }),
-  z.object({ kind: z.literal("close") }),
-]);
-
-const heard = z.object({ changes: z.number(), requests: z.number() });
+import { HelperProcess, answerAs } from "../kit/helper-process.ts";
 
 /** What open tabs heard and asked. */
-export type TabsReport = Readonly<z.infer<typeof heard>>;
+export interface TabsReport {
+  readonly changes: number;
+  readonly requests: number;
+}
 
 interface TabsPlace {
   readonly port: number;
@@ -23,27 +17,24 @@ interface TabsPlace {
  * them, what the page does: half of them what the overview shows, half the list of tasks. A browser's own work
  * would be measured with it on the same processors.
  */
-export class OpenTabs {
-  readonly #helper: HelperProcess;
-
-  private constructor(helper: HelperProcess) {
-    this.#helper = helper;
-  }
-
-  /** Opens them, and settles when each has its stream. */
-  static async open(place: TabsPlace): Promise<OpenTabs> {
-    const helper = new HelperProcess(new URL(import.meta.url));
-    await helper.ask({ kind: "open", ...place });
-    return new OpenTabs(helper);
-  }
-
-  async close(): Promise<TabsReport> {
-    using helper = this.#helper;
-    return heard.parse(await helper.ask({ kind: "close" }));
+export class OpenTabs extends HelperProcess<Tabs> {
+  constructor() {
+    super(import.meta.url);
   }
 }
 
 const report = { changes: 0, requests: 0 };
+
+class Tabs {
+  /** Settles when each has its stream. */
+  async open(place: TabsPlace): Promise<void> {
+    await Promise.all(Array.from({ length: place.count }, (_, i) => openTab(place, i)));
+  }
+
+  report(): TabsReport {
+    return report;
+  }
+}
 
 // As the screens do: `everyMs` in their useResource.
 const SCREENS = [
@@ -89,11 +80,4 @@ async function followChanges(body: ReadableStream<Uint8Array>, tell: () => void)
   }
 }
 
-if (import.meta.main) {
-  answerMessages(async (message) => {
-    const wanted = order.parse(message);
-    if (wanted.kind === "close") return report;
-    await Promise.all(Array.from({ length: wanted.count }, (_, i) => openTab(wanted, i)));
-    return report;
-  });
-}
+if (import.meta.main) answerAs(new Tabs());

@@ -27,7 +27,7 @@ export async function measureThroughput(
   const request = taskPostRequest({ key: file.account.key, tasks: 1, type: "parked" });
   using generator = new LoadGenerator();
   const rate = async (): Promise<number> => {
-    const { answers, seconds } = await generator.run({
+    const { answers, seconds } = await generator.ask("run", {
       ...{ port: daemon.port, connections: CONNECTIONS, request, warmUpMs: WARM_UP_MS },
       until: { measuredMs: SLICE_MS },
     });
@@ -42,9 +42,10 @@ export async function measureThroughput(
   };
   for (let round = 0; round <= rounds; round++) {
     const without = await rate();
-    const open = await OpenTabs.open({ port: daemon.port, cookie, count: tabs });
+    using open = new OpenTabs();
+    await open.ask("open", { port: daemon.port, cookie, count: tabs });
     const withTabs = await rate();
-    const { changes, requests } = await open.close();
+    const { changes, requests } = await open.ask("report");
     if (round === 0) continue;
     report.without.push(without);
     report.withTabs.push(withTabs);

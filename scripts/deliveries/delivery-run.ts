@@ -69,14 +69,14 @@ const SETTINGS = { allowed: "127.0.0.0/8" };
  */
 export async function runDeliveries(plan: DeliveryPlan): Promise<DeliveryRun> {
   const file = await createDaemonFile(plan.place, SETTINGS);
-  using hosts = ManyHosts.start();
-  const port = await hosts.open(file.account.webhookSecret);
+  using hosts = new ManyHosts();
+  const port = await hosts.ask("open", file.account.webhookSecret);
   const settled = plan.backlog === null ? null : await fillFile(file, { plan, port });
   await using daemon = await startDaemon(file);
   const times = settled ?? timesOf(plan, SOON_MS);
-  await hosts.measure(times);
+  await hosts.ask("measure", times);
   // Nobody hangs before it is measured: hosts that were quick and begin to hang are the worst case.
-  await hosts.behave({ ...plan.behaviour, hanging: [] });
+  await hosts.ask("behave", { ...plan.behaviour, hanging: [] });
   const run = await new Run({ plan, times, file, daemon, hosts, port }).measure();
   await daemon.stop();
   const lateness = retryLateness(file.database, times);
@@ -143,7 +143,7 @@ class Run {
     // What fails early is heard of at once, and not when the time is over.
     const [during, loaded] = await Promise.all([this.#measured(), load]);
     await this.#allArrived();
-    const arrivals = await this.#hosts.report();
+    const arrivals = await this.#hosts.ask("report");
     requireSound(arrivals);
     await sleep(SETTLE_MS);
     const after = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
@@ -159,7 +159,7 @@ class Run {
   async #measured(): Promise<number> {
     const { from, to } = this.#times;
     await sleep(from - Date.now());
-    await this.#hosts.behave(this.#plan.behaviour);
+    await this.#hosts.ask("behave", this.#plan.behaviour);
     return this.#cpuPercent(to);
   }
 
@@ -191,7 +191,7 @@ class Run {
     const expected = this.#expected();
     const deadline = performance.now() + ARRIVED_MS_MAX;
     for (;;) {
-      const { fresh, retries } = await this.#hosts.count();
+      const { fresh, retries } = await this.#hosts.ask("count");
       if (fresh >= expected.fresh && retries >= expected.retries) break;
       if (performance.now() > deadline) {
         const missing = `${expected.fresh - fresh} postbacks and ${expected.retries - retries} retries`;

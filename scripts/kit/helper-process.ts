@@ -1,19 +1,41 @@
 import { fork, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
 
 import { cleanAtExit } from "../exit-cleanup.ts";
 
-/** A part of the bench in a process of its own: it answers every message with one message. */
-export class HelperProcess {
+/** A part of a script whose methods can be asked from another process: each takes one plain value at most. */
+type Answering<Part> = { readonly [Name in keyof Part]: (question: never) => unknown };
+
+interface Question {
+  readonly number: number;
+  readonly name: string;
+  readonly question: unknown;
+}
+
+type Answer = { readonly number: number } & (
+  | { readonly value: unknown }
+  | { readonly error: string }
+);
+
+/**
+ * A part of a script in a process of its own, where its work does not stand in the way of the one that measures. What the
+ * part is, `file` says: one that calls {@link answerAs}. Gone when it is disposed of or this process ends.
+ */
+export class HelperProcess<Part extends Answering<Part>> {
   readonly #child: ChildProcess;
   readonly #kill: () => void;
+  readonly #open = new Map<number, PromiseWithResolvers<unknown>>();
+  #asked = 0;
+  #hasEnded = false;
 
-  /** `file` is one of the scripts beside this one that call {@link answerMessages}. */
-  constructor(file: URL) {
+  constructor(file: string) {
     // Without options of this process such as tsx: Node runs TypeScript by itself, and starts faster.
-    const child = fork(file, { execArgv: [], serialization: "advanced" });
+    const child = fork(new URL(file), { execArgv: [], serialization: "advanced" });
     this.#child = child;
     this.#kill = cleanAtExit(() => child.kill("SIGKILL"));
+    // Both ends are one file at one moment: what comes is what it says it is.
+    child.on("message", (answer) => this.#take(answer as Answer));
+    child.on("error", () => this.#end());
+    child.on("exit", () => this.#end());
   }
 
   get pid(): number {
@@ -21,35 +43,52 @@ export class HelperProcess {
     return this.#child.pid;
   }
 
-  /** Sends a message and waits for the answer. One at a time. Rejects when the process ends instead. */
-  async ask(message: object): Promise<unknown> {
-    const waiting = new AbortController();
-    const { signal } = waiting;
-    try {
-      const answered = once(this.#child, "message", { signal });
-      const ended = once(this.#child, "exit", { signal });
-      this.#child.send(message);
-      const [answer] = await Promise.race([answered, ended.then(refuse)]);
-      return answer;
-    } finally {
-      waiting.abort();
-    }
+  /** Has the part answer. Rejects when the part throws, and when its process ends instead. */
+  ask<Name extends keyof Part & string>(
+    name: Name,
+    ...[question]: Parameters<Part[Name]>
+  ): Promise<Awaited<ReturnType<Part[Name]>>> {
+    const number = this.#asked++;
+    const waiting = Promise.withResolvers<unknown>();
+    this.#open.set(number, waiting);
+    if (this.#hasEnded) this.#end();
+    else this.#child.send({ number, name, question } satisfies Question);
+    return waiting.promise as Promise<Awaited<ReturnType<Part[Name]>>>;
   }
 
   [Symbol.dispose](): void {
     this.#kill();
   }
+
+  #take(answer: Answer): void {
+    const waiting = this.#open.get(answer.number);
+    this.#open.delete(answer.number);
+    if ("error" in answer) waiting?.reject(new Error(answer.error));
+    else waiting?.resolve(answer.value);
+  }
+
+  #end(): void {
+    this.#hasEnded = true;
+    for (const number of [...this.#open.keys()]) {
+      this.#take({ number, error: "a helper process ended before it answered" });
+    }
+  }
 }
 
-function refuse(): never {
-  throw new Error("a helper process ended before it answered");
-}
-
-/** Answers the messages of the process that started this one, and ends with it. */
-export function answerMessages(answer: (message: unknown) => Promise<object> | object): void {
+/** Answers for a part in the process that {@link HelperProcess} started, and ends with the one that asks. */
+export function answerAs<Part extends Answering<Part>>(part: Part): void {
+  const answer = async ({ name, question }: Question): Promise<{ readonly value: unknown }> => {
+    // The names are the part's own, and each question is what its method takes.
+    const method = name as keyof Part;
+    return { value: await part[method](question as never) };
+  };
   process.on("message", (message) => {
-    // What fails here ends this process, and so the question of the one that asked.
-    void Promise.resolve(answer(message)).then((reply) => process.send?.(reply));
+    const question = message as Question;
+    void answer(question)
+      .catch((error: unknown) => {
+        return { error: error instanceof Error ? error.message : String(error) };
+      })
+      .then((said) => process.send?.({ ...said, number: question.number } satisfies Answer));
   });
   process.on("disconnect", () => process.exit());
 }

@@ -1,8 +1,7 @@
 import { createHmac } from "node:crypto";
-import { once } from "node:events";
-import { createServer, type Server, type Socket } from "node:net";
 
-import { HttpMessages, headerOf, type HttpMessage } from "./http-messages.ts";
+import { headerOf, type HttpMessage } from "./http-messages.ts";
+import { EMPTY_ANSWERS, MessageServer } from "./message-server.ts";
 
 /** A webhook as it arrived. */
 export interface ReceivedWebhook {
@@ -23,82 +22,46 @@ export interface ReceivedWebhook {
 /** The status that a webhook is answered with. */
 export type StatusRule = (webhook: ReceivedWebhook) => 200 | 500;
 
-/** How a receiver answers, and where. */
-export interface ReceiverOptions {
-  /** 200 to all unless given. */
-  readonly statusOf?: StatusRule;
-  /** Any free one unless given. */
-  readonly port?: number;
+/** Where the webhooks of a task go. */
+export interface WebhookUrls {
+  readonly postbackUrl: string;
+  readonly pingbackUrl: string;
 }
 
-const ANSWERS = {
-  200: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-  500: "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
-};
 const WEBHOOK_ID = /^([0-9a-f-]{36})-(postback|pingback)$/;
 
-/** The other side of webhooks, on 127.0.0.1: tells of each one and answers it. */
-export class WebhookReceiver {
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  readonly port: number;
-
-  private constructor(server: Server, port: number) {
-    this.#server = server;
-    this.port = port;
-    server.on("connection", (socket) => {
-      this.#sockets.add(socket);
-      socket.on("close", () => this.#sockets.delete(socket));
-    });
-  }
-
-  /**
-   * Tells `onWebhook` of each webhook before answering it. What is no webhook gets no answer. Rejects when the port is
-   * taken.
-   */
-  static async open(
-    onWebhook: (webhook: ReceivedWebhook) => void,
-    { statusOf = () => 200, port = 0 }: ReceiverOptions = {},
-  ): Promise<WebhookReceiver> {
-    const onEach = (webhook: ReceivedWebhook): string => {
-      onWebhook(webhook);
-      return ANSWERS[statusOf(webhook)];
-    };
-    const server = createServer({ noDelay: true }, (socket) => serve(socket, onEach));
-    server.listen(port, "127.0.0.1");
-    await once(server, "listening");
-    const address = server.address();
-    if (address === null || typeof address === "string") throw new Error("no port to listen on");
-    return new WebhookReceiver(server, address.port);
-  }
-
-  /** Where it listens, without a path. */
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    const closed = once(this.#server, "close");
-    this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
-    await closed;
-  }
-}
-
-function serve(socket: Socket, answerTo: (webhook: ReceivedWebhook) => string): void {
-  const messages = new HttpMessages();
-  socket.on("data", (chunk: Buffer) => {
-    messages.read(chunk, (message) => {
+/**
+ * The other side of webhooks, on 127.0.0.1: tells `onWebhook` of each before answering it, with 200 unless `statusOf` says
+ * otherwise. What is no webhook gets no answer. Rejects when the port is taken.
+ */
+export function openReceiver(
+  onWebhook: (webhook: ReceivedWebhook, status: 200 | 500) => void,
+  {
+    statusOf = () => 200,
+    port = 0,
+  }: { readonly statusOf?: StatusRule; readonly port?: number } = {},
+): Promise<MessageServer> {
+  return MessageServer.open(
+    (message, { socket }) => {
       const webhook = toWebhook(message);
       if (webhook === null) {
         socket.destroy();
         return;
       }
-      socket.write(answerTo(webhook));
-    });
-  });
-  // A sender that dies in the middle of an attempt sends again; there is nothing to do here.
-  socket.on("error", () => socket.destroy());
+      const status = statusOf(webhook);
+      onWebhook(webhook, status);
+      socket.write(EMPTY_ANSWERS[status]);
+    },
+    { port },
+  );
+}
+
+/** The webhooks of a task, as they go to a receiver. */
+export function webhookUrls(receiver: MessageServer): WebhookUrls {
+  return {
+    postbackUrl: `${receiver.url}/postback`,
+    pingbackUrl: `${receiver.url}/pingback?id=$id`,
+  };
 }
 
 /** The webhook that an HTTP request is; null when it is none. */
@@ -125,4 +88,41 @@ function requestedUrl(head: string): string {
 export function isSignedWith(secret: string, { signed, signature }: ReceivedWebhook): boolean {
   const hex = createHmac("sha256", Buffer.from(secret, "utf8")).update(signed).digest("hex");
   return signature === `sha256=${hex}`;
+}
+
+/** One signature in so many is looked at: each takes 10 µs of a core that the daemon could use. */
+export const VERIFIED_EVERY = 50;
+
+/** Signatures of a sample of what arrives. */
+export interface SignatureCount {
+  /** Looked at: one in {@link VERIFIED_EVERY}. */
+  readonly verified: number;
+  readonly badSignatures: number;
+}
+
+/** Counts webhooks and looks at the signatures of some. */
+export class SignatureSample {
+  readonly #secret: string;
+  #webhooks = 0;
+  #verified = 0;
+  #badSignatures = 0;
+
+  constructor(secret: string) {
+    this.#secret = secret;
+  }
+
+  take(webhook: ReceivedWebhook): void {
+    if (++this.#webhooks % VERIFIED_EVERY > 0) return;
+    this.#verified++;
+    if (!isSignedWith(this.#secret, webhook)) this.#badSignatures++;
+  }
+
+  /** How many were taken. */
+  get webhooks(): number {
+    return this.#webhooks;
+  }
+
+  get count(): SignatureCount {
+    return { verified: this.#verified, badSignatures: this.#badSignatures };
+  }
 }

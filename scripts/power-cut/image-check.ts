@@ -9,9 +9,9 @@ import { judgeSettled, settle } from "../crash/settlement.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
 import { carefulCall } from "../kit/careful-call.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import type { WebhookReceiver } from "../kit/webhook-receiver.ts";
+import type { MessageServer } from "../kit/message-server.ts";
+import { webhookUrls } from "../kit/webhook-receiver.ts";
 import type { PromisesAt } from "./promises-at.ts";
-import { webhookUrls } from "./recording.ts";
 
 /** How a daemon got on with what a power cut had left. */
 export interface ImageVerdict {
@@ -35,7 +35,7 @@ export interface ImageCheck {
   readonly file: DaemonFile;
   readonly promises: PromisesAt;
   /** Passes on to the promises' ledger whatever comes. */
-  readonly receiver: WebhookReceiver;
+  readonly receiver: MessageServer;
   readonly stallMsMax: number;
 }
 
@@ -73,7 +73,7 @@ async function checkRunning(
   ];
   // It cannot finish what it has lost.
   if (found.length > 0) return { ...start, faults: found };
-  const webhooks = webhookUrls(receiver.url);
+  const webhooks = webhookUrls(receiver);
   const client = new CarefulClient({ apiKey: file.account.key, webhooks, ledger });
   client.resume(works);
   await settle(daemon, { database: file.database, ledger, client, stallMsMax });

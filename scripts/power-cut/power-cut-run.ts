@@ -2,9 +2,9 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
+import type { Ledger } from "../crash/ledger.ts";
 import { Random } from "../kit/random.ts";
-import type { ReceivedWebhook } from "../kit/webhook-receiver.ts";
-import { WebhookReceiver } from "../kit/webhook-receiver.ts";
+import { openReceiver } from "../kit/webhook-receiver.ts";
 import { CutChoice, type Occasion } from "./cut-choice.ts";
 import { imageAt, writeImage, type PowerCut } from "./disk-image.ts";
 import { DiskRecord } from "./disk-record.ts";
@@ -63,8 +63,9 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
   const record = await DiskRecord.read(file.database, lives);
   const choice = new CutChoice(record, basename(file.database));
   const random = new Random(seed);
-  const relay = new Relay();
-  await using receiver = await WebhookReceiver.open((webhook) => relay.receive(webhook), {
+  // Of the image that is being judged.
+  let ledger: Ledger | null = null;
+  await using receiver = await openReceiver((...arrived) => ledger?.receive(...arrived), {
     statusOf,
     port,
   });
@@ -74,7 +75,7 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
     const power = { cut, seed: random.fork(), forgetsSyncs: options.forgetsSyncs };
     if (onlyImage !== undefined && onlyImage !== number) continue;
     const promises = promisesAt(recording, record, cut);
-    relay.promises = promises;
+    ledger = promises.ledger;
     const promised = countOf(promises);
     const image = join(folder, `image-${number}`);
     const configuration = join(file.folder, "postbackd.toml");
@@ -91,15 +92,6 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
     for (const path of [image, before]) rmSync(path, { recursive: true });
   }
   return { record, images };
-}
-
-/** Tells the ledger of the image that is being judged. */
-class Relay {
-  promises: PromisesAt | null = null;
-
-  receive(webhook: ReceivedWebhook): void {
-    this.promises?.ledger.receive(webhook, statusOf(webhook));
-  }
 }
 
 function countOf(promises: PromisesAt): PromiseCount {

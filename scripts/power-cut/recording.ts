@@ -9,7 +9,8 @@ import { CarefulClient, type CarefulListener } from "../crash/careful-client.ts"
 import { Ledger } from "../crash/ledger.ts";
 import { judgeSettled, settle } from "../crash/settlement.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import { WebhookReceiver, type StatusRule } from "../kit/webhook-receiver.ts";
+import type { MessageServer } from "../kit/message-server.ts";
+import { openReceiver, webhookUrls, type StatusRule } from "../kit/webhook-receiver.ts";
 import type { Program } from "../program.ts";
 import { historyText, parseHistory, type HistoryEntry } from "./client-history.ts";
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
@@ -89,10 +90,9 @@ class Load {
     this.#observer = new Observer({ apiKey: file.account.key, history: this.history });
   }
 
-  async openReceiver(): Promise<WebhookReceiver> {
-    const receiver = await WebhookReceiver.open(
-      (webhook) => {
-        const status = statusOf(webhook);
+  async openReceiver(): Promise<MessageServer> {
+    const receiver = await openReceiver(
+      (webhook, status) => {
         this.ledger.receive(webhook, status);
         this.history.push({ kind: "webhook", webhook, status });
       },
@@ -100,7 +100,7 @@ class Load {
     );
     const { ledger } = this;
     const listener = listenerOf(this.history, this.#observer);
-    const webhooks = webhookUrls(receiver.url);
+    const webhooks = webhookUrls(receiver);
     this.#client = new CarefulClient({
       apiKey: this.#file.account.key,
       webhooks,
@@ -137,11 +137,6 @@ class Load {
     if (this.#client === null) throw new Error("the receiver is not open yet");
     return this.#client;
   }
-}
-
-/** The webhooks of every task, as they go to that receiver. */
-export function webhookUrls(url: string): { readonly postbackUrl: string; pingbackUrl: string } {
-  return { postbackUrl: `${url}/postback`, pingbackUrl: `${url}/pingback?id=$id` };
 }
 
 function listenerOf(history: HistoryEntry[], observer: Observer): CarefulListener {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { AttackTally } from "./attack-job.ts";
+import type { AttackJob, AttackTally } from "./attack-job.ts";
 import { Attacker } from "./attacker.ts";
 import { othersFigures, type OthersFigures } from "./figures.ts";
 import { Honest, type HonestReport } from "./honest.ts";
@@ -53,7 +53,7 @@ export async function runTogether(options: TogetherOptions): Promise<TogetherRes
   options.onNews(`${jobs.length} attacks and ${keys.length} honest accounts are prepared`);
   using other = new Other(account, target.daemon.port);
   using honest = new Honest();
-  await honest.begin({ port: target.daemon.port, keys, perSecond: HONEST_PER_SECOND });
+  await honest.ask("begin", { port: target.daemon.port, keys, perSecond: HONEST_PER_SECOND });
   const attackers = jobs.map(({ row, job }) => ({ row, job, attacker: new Attacker() }));
   try {
     return await new Together({ options, target, other, honest, attackers }).run();
@@ -79,7 +79,7 @@ interface TogetherDeps {
   readonly honest: Honest;
   readonly attackers: readonly {
     readonly row: SiegeRow;
-    readonly job: Parameters<Attacker["begin"]>[0];
+    readonly job: AttackJob;
     readonly attacker: Attacker;
   }[];
 }
@@ -99,18 +99,18 @@ class Together {
     const { target, other, honest, options } = this.#deps;
     using vitals = new VitalsWatch(target.daemon.pid, (why) => this.#onDanger(why));
     await sleep(WARM_UP_MS);
-    await honest.mark();
+    await honest.ask("mark");
     const aloneFrom = performance.now();
     const webhooksAlone = await this.#webhooks.measure(options.aloneSeconds);
     const from = performance.now();
     const alone = othersFigures(other.between(aloneFrom, from), from);
-    const honestAlone = await honest.mark();
+    const honestAlone = await honest.ask("mark");
     const webhooksDuring = await this.#attack();
     const to = performance.now();
-    const honestDuring = await honest.end();
+    const honestDuring = await honest.ask("end");
     const attackers: Record<string, AttackTally> = {};
     for (const { row, attacker } of this.#deps.attackers)
-      attackers[row.name] = await attacker.end();
+      attackers[row.name] = await attacker.ask("end");
     const waitMs = target.daemon.isRunning ? options.settledSecondsMax * 1000 : 0;
     const settledMs = await other.settled(to, { msMax: AS_BEFORE_MS, waitMs });
     if (!target.daemon.isRunning) this.#notes.push("the daemon died");
@@ -128,7 +128,7 @@ class Together {
   async #attack(): Promise<WebhookLatencies> {
     const { options, attackers, target } = this.#deps;
     const until = sleep(options.seconds * 1000);
-    await Promise.all(attackers.map(({ attacker, job }) => attacker.begin(job)));
+    await Promise.all(attackers.map(({ attacker, job }) => attacker.ask("begin", job)));
     options.onNews("all attacks are under way");
     const webhooks = this.#webhooks.measure(options.seconds / 2);
     const meanwhile = attackers.map(async ({ row }) => {

@@ -1,44 +1,39 @@
-import { z } from "zod";
-
 /** A request of an attack, as it goes over the wire. */
-const attackRequest = z.object({
+export interface AttackRequest {
   /** Request line and headers, without Content-Length and without the empty line. ASCII. */
-  head: z.string(),
-  /** `start`, then `element` as often as `bytes` have room for, then `end`; null: no body. ASCII. */
-  body: z
-    .object({ start: z.string(), element: z.string(), end: z.string(), bytes: z.number() })
-    .nullable(),
-});
+  readonly head: string;
+  /** Null: no body. */
+  readonly body: AttackBody | null;
+}
 
-/** A request of an attack, as it goes over the wire. */
-export type AttackRequest = Readonly<z.infer<typeof attackRequest>>;
-
-export const SHAPES = ["repeat", "burst", "unread", "hold", "endless", "chunks", "post"] as const;
-
-export const attackJob = z.object({
-  /** What is done with the request: the file of that name says. */
-  shape: z.enum(SHAPES),
-  /** Of the daemon, on 127.0.0.1. */
-  port: z.number(),
-  /** The addresses that its connections come from, in turn. */
-  from: z.tuple([z.string()], z.string()),
-  connections: z.number(),
-  request: attackRequest,
-  /** Requests a second over all connections; null: the next one follows each answer. */
-  perSecond: z.number().nullable(),
-  /** How often the request is written at once. */
-  pipelined: z.number(),
-  /** Of the shape `post`: the bodies that are sent with the request's head, each once. */
-  bodies: z.array(z.string()),
-});
+/** `start`, then `element` as often as `bytes` have room for, then `end`. ASCII. */
+export interface AttackBody {
+  readonly start: string;
+  readonly element: string;
+  readonly end: string;
+  readonly bytes: number;
+}
 
 /** What an attacker's process is to do. */
-export type AttackJob = Readonly<z.infer<typeof attackJob>>;
-
-export const attackTally = z.record(z.string(), z.number());
+export interface AttackJob {
+  /** What is done with the request: the file of that name says. */
+  readonly shape: "repeat" | "burst" | "unread" | "hold" | "endless" | "chunks" | "post";
+  /** Of the daemon, on 127.0.0.1. */
+  readonly port: number;
+  /** The addresses that its connections come from, in turn. */
+  readonly from: readonly [string, ...string[]];
+  readonly connections: number;
+  readonly request: AttackRequest;
+  /** Requests a second over all connections; null: the next one follows each answer. */
+  readonly perSecond: number | null;
+  /** How often the request is written at once. */
+  readonly pipelined: number;
+  /** Of the shape `post`: the bodies that are sent with the request's head, each once. */
+  readonly bodies: readonly string[];
+}
 
 /** How often an attacker got each status code, and how often it was `refused` or `closed` without one. */
-export type AttackTally = Readonly<z.infer<typeof attackTally>>;
+export type AttackTally = Readonly<Record<string, number>>;
 
 /** An attack under way, in a process of its own. */
 export interface Attack {
@@ -60,7 +55,7 @@ export function requestBytes({ head, body }: AttackRequest, given?: string): Buf
 }
 
 /** The body alone. */
-export function bodyText(body: NonNullable<AttackRequest["body"]>): string {
+export function bodyText(body: AttackBody): string {
   const room = body.bytes - body.start.length - body.end.length;
   return body.start + body.element.repeat(Math.floor(room / body.element.length)) + body.end;
 }

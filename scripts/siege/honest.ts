@@ -1,62 +1,27 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { z } from "zod";
-
-import { spread } from "../deliveries/arrivals.ts";
-import { Durations } from "../kit/durations.ts";
-import { HelperProcess, answerMessages } from "../kit/helper-process.ts";
+import { Durations, type Spread } from "../kit/durations.ts";
+import { HelperProcess, answerAs } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
-import { attackTally } from "./attack-job.ts";
+import type { AttackTally } from "./attack-job.ts";
 
-const begin = z.object({
-  kind: z.literal("begin"),
-  port: z.number(),
-  keys: z.array(z.string()).readonly(),
+/** Who asks, and how often. */
+export interface HonestJob {
+  readonly port: number;
+  readonly keys: readonly string[];
   /** Of each account. */
-  perSecond: z.number(),
-});
-
-const order = z.discriminatedUnion("kind", [
-  begin,
-  z.object({ kind: z.literal("mark") }),
-  z.object({ kind: z.literal("end") }),
-]);
-
-const honestReport = z.object({
-  /** From the moment at which a request was to be sent to its answer, since the mark. */
-  answers: spread,
-  /** What came instead of good answers; `unanswered` at the end. */
-  bad: attackTally,
-  /** The share of one core that the generator took itself. */
-  cpuShare: z.number(),
-});
+  readonly perSecond: number;
+}
 
 /** What honest accounts were answered. */
-export type HonestReport = Readonly<z.infer<typeof honestReport>>;
-
-/** Honest accounts in a process of their own. */
-export class Honest {
-  readonly #helper = new HelperProcess(new URL(import.meta.url));
-
-  /** From now on each asks so often: a task_post, a task_get of that task, a tasks_ready, and again. */
-  async begin(job: Omit<z.infer<typeof begin>, "kind">): Promise<void> {
-    await this.#helper.ask({ kind: "begin", ...job });
-  }
-
-  /** Reports what came until now, and counts anew. */
-  async mark(): Promise<HonestReport> {
-    return honestReport.parse(await this.#helper.ask({ kind: "mark" }));
-  }
-
-  /** Plans no more, waits for what is under way (10 s at most), and reports. */
-  async end(): Promise<HonestReport> {
-    return honestReport.parse(await this.#helper.ask({ kind: "end" }));
-  }
-
-  [Symbol.dispose](): void {
-    this.#helper[Symbol.dispose]();
-  }
+export interface HonestReport {
+  /** From the moment at which a request was to be sent to its answer, since the mark. */
+  readonly answers: Spread;
+  /** What came instead of good answers; `unanswered` at the end. */
+  readonly bad: AttackTally;
+  /** The share of one core that the generator took itself. */
+  readonly cpuShare: number;
 }
 
 const TICK_MS = 5;
@@ -167,7 +132,7 @@ class HonestAccount {
 }
 
 /** Plans the requests of all accounts evenly over each second, each account at its own moments. */
-function pace(job: z.infer<typeof begin>, counts: Counts): NodeJS.Timeout {
+function pace(job: HonestJob, counts: Counts): NodeJS.Timeout {
   const { port, keys, perSecond } = job;
   const accounts = keys.map((key, index) => {
     const from = `127.0.5.${1 + (index % ADDRESSES)}`;
@@ -183,25 +148,38 @@ function pace(job: z.infer<typeof begin>, counts: Counts): NodeJS.Timeout {
   }, TICK_MS);
 }
 
-function answerOrders(): void {
-  const counts = new Counts();
-  let timer: NodeJS.Timeout | undefined;
-  answerMessages(async (message) => {
-    const asked = order.parse(message);
-    if (asked.kind === "begin") {
-      timer = pace(asked, counts);
-      return {};
-    }
-    if (asked.kind === "end") {
-      clearInterval(timer);
-      const until = performance.now() + ENDED_MS_MAX;
-      while (counts.open > 0 && performance.now() < until) await sleep(20);
-      if (counts.open > 0) counts.bad["unanswered"] = counts.open;
-    }
-    const report = counts.report();
-    counts.reset();
+class Accounts {
+  readonly #counts = new Counts();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** From now on each asks so often: a task_post, a task_get of that task, a tasks_ready, and again. */
+  begin(job: HonestJob): void {
+    this.#timer = pace(job, this.#counts);
+  }
+
+  /** Reports what came until now, and counts anew. */
+  mark(): HonestReport {
+    const report = this.#counts.report();
+    this.#counts.reset();
     return report;
-  });
+  }
+
+  /** Plans no more, waits for what is under way (10 s at most), and reports. */
+  async end(): Promise<HonestReport> {
+    const counts = this.#counts;
+    clearInterval(this.#timer);
+    const until = performance.now() + ENDED_MS_MAX;
+    while (counts.open > 0 && performance.now() < until) await sleep(20);
+    if (counts.open > 0) counts.bad["unanswered"] = counts.open;
+    return this.mark();
+  }
 }
 
-if (import.meta.main) answerOrders();
+/** Honest accounts in a process of their own. */
+export class Honest extends HelperProcess<Accounts> {
+  constructor() {
+    super(import.meta.url);
+  }
+}
+
+if (import.meta.main) answerAs(new Accounts());

@@ -1,4 +1,4 @@
-import type { AttackJob, AttackRequest } from "./attack-job.ts";
+import type { AttackBody, AttackJob, AttackRequest } from "./attack-job.ts";
 import type { Target } from "./target.ts";
 
 /** One row of the table: who does what, and how it is measured. */
@@ -56,7 +56,7 @@ export function head(line: string, secret?: string): string {
 /** A POST of JSON made of one element again and again. */
 export function posting(
   path: string,
-  { secret, ...body }: NonNullable<AttackRequest["body"]> & { readonly secret?: string },
+  { secret, ...body }: AttackBody & { readonly secret?: string },
 ): AttackRequest {
   return { head: `${head(`POST ${path}`, secret)}\r\nContent-Type: application/json`, body };
 }

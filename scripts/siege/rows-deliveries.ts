@@ -64,9 +64,9 @@ export const ROWS_OF_DELIVERIES: readonly SiegeRow[] = [
     meanwhile: async (target) => {
       await sleep(FLOWING_MS);
       const isDisabled = await target.admin(["account", "disable", DISABLED_LOGIN]);
-      const [webhooks, commands] = [await target.hosts.count(SLOW), target.commandStarts];
+      const [webhooks, commands] = [await target.hosts.ask("count", SLOW), target.commandStarts];
       await sleep(LOOKED_AT_MS);
-      const more = (await target.hosts.count(SLOW)) - webhooks;
+      const more = (await target.hosts.ask("count", SLOW)) - webhooks;
       const started = target.commandStarts - commands;
       const when = isDisabled ? "after disabling" : "although disabling was refused";
       return `in the 6 s ${when} ${more} webhooks and ${started} commands (before ${webhooks} and ${commands})`;

@@ -2,6 +2,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { DaemonPlace } from "../bench/bench-daemon.ts";
+import type { AttackJob } from "./attack-job.ts";
 import { Attacker } from "./attacker.ts";
 import { othersFigures, type RowResult } from "./figures.ts";
 import { Other } from "./other.ts";
@@ -77,7 +78,7 @@ class RowRun {
       webhooks === undefined ? null : new OthersWebhooks(target, webhooks, OTHER_LOGIN);
   }
 
-  async run(job: Parameters<Attacker["begin"]>[0]): Promise<RowResult> {
+  async run(job: AttackJob): Promise<RowResult> {
     const { name, who, what, after } = this.#row;
     const aloneFrom = performance.now();
     const webhooksAlone = await this.#measure(this.#options.aloneSeconds);
@@ -88,7 +89,7 @@ class RowRun {
     this.#ownDelay.enable();
     const webhooksDuring = await this.#attack(job);
     const to = performance.now();
-    const attacker = await this.#attacker.end();
+    const attacker = await this.#attacker.ask("end");
     if (after !== undefined) await this.#note(after);
     const msMax = Math.max(AS_BEFORE_MS, alone.get.maxMs);
     const waitMs = this.#target.daemon.isRunning ? this.#options.settledSecondsMax * 1000 : 0;
@@ -112,8 +113,8 @@ class RowRun {
     this.#vitals[Symbol.dispose]();
   }
 
-  async #attack(job: Parameters<Attacker["begin"]>[0]): Promise<WebhookLatencies> {
-    await this.#attacker.begin(job);
+  async #attack(job: AttackJob): Promise<WebhookLatencies> {
+    await this.#attacker.ask("begin", job);
     const until = sleep(this.#options.seconds * 1000, undefined, { ref: false });
     if (this.#row.webhooks?.isRestarted === true) await this.#restart();
     const webhooks = this.#measure(this.#options.seconds);

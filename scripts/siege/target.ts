@@ -63,7 +63,7 @@ export class Target {
   /** Makes the folder and opens the hosts; the daemon is not started yet. */
   static async create(place: DaemonPlace, { limits }: TargetSettings): Promise<Target> {
     const hosts = new Hosts();
-    const target = new Target({ place, hosts, ports: await hosts.open() });
+    const target = new Target({ place, hosts, ports: await hosts.ask("open") });
     const service = (path: string): string => `http://127.0.0.1:${target.#hostPort}${path}`;
     const text = `
 [log]

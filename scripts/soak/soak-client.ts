@@ -2,11 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import type { WebhookUrls } from "../crash/careful-client.ts";
 import type { Ledger } from "../crash/ledger.ts";
 import type { NewAccount } from "../daemon-process.ts";
 import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
 import type { Random } from "../kit/random.ts";
+import type { WebhookUrls } from "../kit/webhook-receiver.ts";
 import type { Expectation } from "./ending-judge.ts";
 import type { SeenCancel } from "./lease-judge.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";

@@ -18,7 +18,12 @@ import { cleanAtExit } from "../exit-cleanup.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { descriptorCount, processUsage } from "../kit/process-usage.ts";
 import { Random } from "../kit/random.ts";
-import { WebhookReceiver, type StatusRule } from "../kit/webhook-receiver.ts";
+import {
+  openReceiver,
+  webhookUrls,
+  type StatusRule,
+  type WebhookUrls,
+} from "../kit/webhook-receiver.ts";
 import { killWithChildren } from "./daemon-kill.ts";
 import { every } from "./every.ts";
 import { HttpService } from "./http-service.ts";
@@ -108,12 +113,9 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const clients = await Promise.all(
     soak.accounts.map(async (account) => {
       const ledger = new Ledger(account.webhookSecret);
-      const receiver = await WebhookReceiver.open(
-        (webhook) => ledger.receive(webhook, statusOf(webhook)),
-        { statusOf },
-      );
+      const receiver = await openReceiver((...arrived) => ledger.receive(...arrived), { statusOf });
       receivers.use(receiver);
-      return soak.newClient({ account, ledger, url: receiver.url });
+      return soak.newClient({ account, ledger, webhooks: webhookUrls(receiver) });
     }),
   );
   // Not without await: what is used here would be gone at once.
@@ -183,19 +185,14 @@ class Soak {
     return new Soak({ options, random, file, mark, accounts, tokens });
   }
 
-  newClient({
-    account,
-    ledger,
-    url,
-  }: {
+  newClient(given: {
     readonly account: NewAccount;
     readonly ledger: Ledger;
-    readonly url: string;
+    readonly webhooks: WebhookUrls;
   }): SoakClient {
-    this.#ledgers.push(ledger);
-    const webhooks = { postbackUrl: `${url}/postback`, pingbackUrl: `${url}/pingback?id=$id` };
+    this.#ledgers.push(given.ledger);
     return new SoakClient({
-      ...{ account, ledger, webhooks, address: this.#address },
+      ...{ ...given, address: this.#address },
       ...{ leases: this.#leases, book: this.#book, random: new Random(this.#random.fork()) },
       tasksPerSecond: this.#options.tasksPerSecond / this.#options.accounts,
     });

@@ -52,13 +52,13 @@ export async function measureIdle(options: IdleOptions): Promise<IdleReport> {
   await sleep(settleMs);
   const before = await observe(daemon.pid, settleMs);
   const order = { port: daemon.port, token: file.token, type: LEASED };
-  await pollers.open({ ...order, connections: workers, waitSeconds: WAIT_SECONDS });
+  await pollers.ask("open", { ...order, connections: workers, waitSeconds: WAIT_SECONDS });
   await sleep(OPENED_MS);
-  const { empty: emptyBefore } = await pollers.count();
+  const emptyBefore = await pollers.ask("empty");
   const during = await observe(daemon.pid, seconds * 1000);
-  const { empty } = await pollers.count();
+  const empty = await pollers.ask("empty");
   const request = taskPostRequest({ key: file.account.key, tasks: 1, type: LEASED });
-  const { handMs } = await pollers.hand({ request, posts });
+  const handMs = await pollers.ask("hand", { request, posts });
   await daemon.stop();
   return {
     ...{ workers, seconds, hand: spreadOf(handMs) },

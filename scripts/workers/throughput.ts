@@ -86,7 +86,7 @@ async function measureOnce(batch: number, setup: Setup): Promise<ThroughputRun> 
   const before = cpuOf(setup);
   const workers = options.workers / options.processes;
   const job = { port: daemon.port, token: file.token, type: LEASED, workers, batch };
-  const reports = await Promise.all(drains.map((drain) => drain.run(job)));
+  const reports = await Promise.all(drains.map((drain) => drain.ask("run", job)));
   const after = cpuOf(setup);
   const done = reports.reduce((sum, report) => sum + report.tasks, 0);
   const left = view.number("SELECT count(*) FROM tasks WHERE state <> 'completed'");

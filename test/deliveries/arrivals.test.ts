@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";
 
-import { Arrivals, VERIFIED_EVERY } from "../../scripts/deliveries/arrivals.ts";
+import { Arrivals } from "../../scripts/deliveries/arrivals.ts";
 import { tagText, type Tag } from "../../scripts/deliveries/tag.ts";
-import type { ReceivedWebhook } from "../../scripts/kit/webhook-receiver.ts";
+import { VERIFIED_EVERY, type ReceivedWebhook } from "../../scripts/kit/webhook-receiver.ts";
 
 const SECRET = "whsec_c2VjcmV0";
 const MEASURED = { from: 1000, to: 2000, retriesFrom: 5000 };
