@@ -1,6 +1,6 @@
 import { DatabaseView } from "../kit/database-view.ts";
 import { processUsage } from "../kit/process-usage.ts";
-import { taskPostRequest } from "../kit/task-post.ts";
+import { taskPostRequest } from "../kit/request.ts";
 import { createDaemonFile, startDaemon, type DaemonPlace } from "./bench-daemon.ts";
 import { LoadGenerator } from "./load-generator.ts";
 import type { Effort, Phase, Slice } from "./phase.ts";

@@ -1,7 +1,7 @@
 import { Durations, type Spread } from "../kit/durations.ts";
 import { HelperProcess, answerAs } from "../kit/helper-process.ts";
-import type { HttpMessage } from "../kit/http-messages.ts";
 import { runLoad } from "../kit/load.ts";
+import { requireTaken } from "../kit/request.ts";
 
 /** What the generator is to send, and for how long. */
 export interface LoadJob {
@@ -36,7 +36,7 @@ class Generator {
       request: Buffer.from(job.request, "latin1"),
       goesOn: goesOn(job.until, measureFrom),
       onAnswer: (answer, latencyMs) => {
-        requireServed(answer);
+        requireTaken(answer);
         answersInAll++;
         endedAt = performance.now();
         if (endedAt >= measureFrom) answers.add(latencyMs);
@@ -63,12 +63,6 @@ function goesOn(until: LoadJob["until"], measureFrom: number): () => boolean {
   }
   let left = until.answers;
   return () => left-- > 0;
-}
-
-function requireServed({ head, body }: HttpMessage): void {
-  if (head.startsWith("HTTP/1.1 200") && body.includes('"tasks_error":0')) return;
-  const excerpt = body.toString("utf8", 0, 500);
-  throw new Error(`the server answered ${head.split("\r\n", 1)[0]}: ${excerpt}`);
 }
 
 if (import.meta.main) answerAs(new Generator());

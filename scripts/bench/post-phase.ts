@@ -1,7 +1,7 @@
 import { DatabaseView } from "../kit/database-view.ts";
-import { runLoad } from "../kit/load.ts";
+import { KeptConnection } from "../kit/kept-connection.ts";
 import { processUsage } from "../kit/process-usage.ts";
-import { taskPostRequest, type TaskPostRequest } from "../kit/task-post.ts";
+import { servedText, taskPostRequest } from "../kit/request.ts";
 import { BareHandler } from "./bare-handler.ts";
 import { createDaemonFile, startDaemon, type DaemonPlace } from "./bench-daemon.ts";
 import { LoadGenerator } from "./load-generator.ts";
@@ -105,13 +105,7 @@ async function measurePosts(generator: LoadGenerator, load: PostLoad): Promise<S
 async function sampleAnswer(place: DaemonPlace): Promise<string> {
   const file = await createDaemonFile(place);
   await using daemon = await startDaemon(file);
-  const request: TaskPostRequest = { key: file.account.key, tasks: 1, type: "parked" };
-  let answer = "";
-  let left = 1;
-  await runLoad({
-    ...{ port: daemon.port, connections: 1, request: Buffer.from(taskPostRequest(request)) },
-    goesOn: () => left-- > 0,
-    onAnswer: ({ body }) => (answer = body.toString("utf8")),
-  });
-  return answer;
+  using connection = await KeptConnection.open(daemon.port);
+  const request = { key: file.account.key, tasks: 1, type: "parked" };
+  return servedText(await connection.ask(taskPostRequest(request)));
 }

@@ -9,9 +9,9 @@ import {
   type DaemonPlace,
 } from "../bench/bench-daemon.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { runLoad } from "../kit/load.ts";
+import { sendTimes } from "../kit/load.ts";
 import { processUsage } from "../kit/process-usage.ts";
-import { taskPostRequest } from "../kit/task-post.ts";
+import { taskPostRequest } from "../kit/request.ts";
 
 /** How large a backlog, and how often to restart on it. */
 export interface BacklogOptions {
@@ -52,7 +52,7 @@ const SAMPLE_MS = 50;
 export async function runBacklog(options: BacklogOptions): Promise<BacklogReport> {
   const file = await createDaemonFile(options.place);
   const empty = await startCosts(file, options.restarts);
-  await post(file, options.tasks);
+  await postBacklog(file, options.tasks);
   const full = await startCosts(file, options.restarts);
   const drain = await drainBacklog(file, options.tasks);
   return { empty, full, drain };
@@ -71,17 +71,11 @@ async function startCosts(file: DaemonFile, restarts: number): Promise<readonly 
   return costs;
 }
 
-async function post(file: DaemonFile, tasks: number): Promise<void> {
+async function postBacklog(file: DaemonFile, tasks: number): Promise<void> {
   await using daemon = await startDaemon(file);
-  let left = tasks / TASKS_PER_POST;
-  const request = { key: file.account.key, tasks: TASKS_PER_POST, type: "parked" };
-  await runLoad({
-    ...{ port: daemon.port, connections: 8, request: Buffer.from(taskPostRequest(request)) },
-    goesOn: () => left-- > 0,
-    onAnswer: ({ head }) => {
-      if (!head.startsWith("HTTP/1.1 200")) throw new Error(`task_post answered ${head}`);
-    },
-  });
+  const post = { key: file.account.key, tasks: TASKS_PER_POST, type: "parked" };
+  const request = taskPostRequest(post);
+  await sendTimes(tasks / TASKS_PER_POST, { port: daemon.port, request });
   await daemon.kill();
 }
 

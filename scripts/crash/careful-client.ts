@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 
-import { z } from "zod";
-
 import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
+import { acceptedIds } from "../kit/request.ts";
 import type { WebhookUrls } from "../kit/webhook-receiver.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -49,8 +48,6 @@ const CANCEL_EVERY = 3;
 const REPEAT_EVERY = 5;
 // Not while a crash run lasts.
 const NEVER = new Date(Date.now() + 300 * 24 * 3600 * 1000).toISOString();
-
-const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code: z.number() })) });
 
 /**
  * A client that outlives the crashes and does what the contract asks of one: it posts with an Idempotency-Key, cancels
@@ -136,8 +133,7 @@ export class CarefulClient {
 
   #takePost(post: CarefulPost, got: CarefulAnswer): void {
     if (got.status !== 200) throw new Error(`task_post answered ${got.status}: ${got.text}`);
-    const { tasks } = answer.parse(JSON.parse(got.text));
-    const ids = tasks.map(({ id }) => id);
+    const ids = acceptedIds(got.text);
     if (post.ids !== null) {
       const isSame = got.isReplayed && post.ids === ids.join();
       if (!isSame) this.#ledger.blame(`${post.key}: a repeated post was answered otherwise`);
@@ -163,13 +159,12 @@ export class CarefulClient {
   }
 
   #send({ key, body }: CarefulPost, url: string): Promise<CarefulAnswer | null> {
-    const headers = { "content-type": "application/json", "idempotency-key": key };
+    const headers = { "idempotency-key": key };
     const request = { secret: this.#apiKey, headers, body };
     return carefulCall(`${url}/v1/tasks/task_post`, request);
   }
 
   #cancel({ id }: CarefulCancel, url: string): Promise<CarefulAnswer | null> {
-    const request = { secret: this.#apiKey, headers: {} };
-    return carefulCall(`${url}/v1/tasks/task_cancel/${id}`, request);
+    return carefulCall(`${url}/v1/tasks/task_cancel/${id}`, { secret: this.#apiKey });
   }
 }

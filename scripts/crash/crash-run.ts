@@ -1,8 +1,6 @@
 import { randomInt } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { z } from "zod";
-
 import {
   createDaemonFile,
   daemonStart,
@@ -13,7 +11,7 @@ import {
 import { DaemonProcess } from "../daemon-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { runLoad } from "../kit/load.ts";
-import { taskPostRequest } from "../kit/task-post.ts";
+import { acceptedIds, servedText, taskPostRequest } from "../kit/request.ts";
 import {
   openReceiver,
   webhookUrls,
@@ -70,8 +68,6 @@ const FAILURES = 2;
 // count too, so that no series can run out of retries.
 const statusOf: StatusRule = ({ taskId, attempt }) =>
   FAILING_TASK.test(taskId) && attempt <= FAILURES ? 500 : 200;
-
-const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code: z.number() })) });
 
 /**
  * Kills a daemon again and again in the middle of the whole way from post to postback, always on one database
@@ -135,7 +131,7 @@ async function crashOnce(
   const kills: Promise<void>[] = [];
   let missing = 0;
   const onAnswer = (message: HttpMessage): void => {
-    for (const id of acknowledgedIds(message)) ledger.acknowledge(id);
+    for (const id of acceptedIds(servedText(message))) ledger.acknowledge(id);
     if (ledger.count.acknowledged >= killAt && kills.length === 0) kills.push(killSoon());
   };
   const killSoon = async (): Promise<void> => {
@@ -155,18 +151,6 @@ async function crashOnce(
   await Promise.all(kills);
   const acknowledged = ledger.count.acknowledged - before;
   return { readyMs: daemon.readyMs, acknowledged, missing };
-}
-
-function acknowledgedIds({ head, body }: HttpMessage): readonly string[] {
-  if (!head.startsWith("HTTP/1.1 200")) {
-    const excerpt = body.toString("utf8", 0, 500);
-    throw new Error(`task_post answered ${head.split("\r\n", 1)[0]}: ${excerpt}`);
-  }
-  const { tasks } = answer.parse(JSON.parse(body.toString("utf8")));
-  return tasks.map(({ id, status_code: code }) => {
-    if (code !== 20100) throw new Error(`task_post refused a task with ${code}`);
-    return id;
-  });
 }
 
 /** Starts it once more, without load, until everything has arrived. Answers how long the start took. */

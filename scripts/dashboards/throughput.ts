@@ -1,5 +1,5 @@
 import { LoadGenerator } from "../bench/load-generator.ts";
-import { taskPostRequest } from "../kit/task-post.ts";
+import { taskPostRequest } from "../kit/request.ts";
 import { signIn, type DashboardPlace } from "./place.ts";
 import { OpenTabs } from "./tabs.ts";
 

@@ -5,7 +5,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { ClaimedAttempt, Store } from "../../src/store/store.ts";
 import type { DaemonFile } from "../bench/bench-daemon.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { benchInput } from "../kit/task-post.ts";
+import { benchInput } from "../kit/request.ts";
 import { readTag, tagText } from "./tag.ts";
 
 /** Retries that are in a file before its daemon starts. */

@@ -9,7 +9,7 @@ import {
 import type { DaemonProcess } from "../daemon-process.ts";
 import type { Spread } from "../kit/durations.ts";
 import { processUsage } from "../kit/process-usage.ts";
-import { taskPostRequest } from "../kit/task-post.ts";
+import { taskPostRequest } from "../kit/request.ts";
 import type { ArrivalReport } from "./arrivals.ts";
 import { fillBacklog, moveBacklog, type Backlog } from "./backlog.ts";
 import { runOpenLoad } from "./open-load.ts";

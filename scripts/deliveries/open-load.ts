@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Durations, type Spread } from "../kit/durations.ts";
 import { HttpMessages, type HttpMessage } from "../kit/http-messages.ts";
+import { postRefusal } from "../kit/request.ts";
 
 /** Requests that are sent at a steady rate, whether those before them have been answered or not. */
 export interface OpenLoad {
@@ -107,7 +108,7 @@ class Sending {
   #take(socket: Socket, answer: HttpMessage): void {
     const at = this.#sentFor.get(socket) ?? Number.NaN;
     this.#sentFor.delete(socket);
-    this.#fault ??= faultOf(answer);
+    this.#fault ??= postRefusal(answer);
     this.#answers.add(Date.now() - at);
     this.#idle.push(socket);
     this.#send();
@@ -133,10 +134,4 @@ class Sending {
       `the rate of ${perSecond} requests a second was not kept: one is ${(now - oldest).toFixed(0)} ms behind`,
     );
   }
-}
-
-function faultOf({ head, body }: HttpMessage): Error | null {
-  if (head.startsWith("HTTP/1.1 200") && body.includes('"tasks_error":0')) return null;
-  const excerpt = body.toString("utf8", 0, 500);
-  return new Error(`the server answered ${head.split("\r\n", 1)[0]}: ${excerpt}`);
 }

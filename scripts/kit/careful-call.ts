@@ -13,7 +13,8 @@ export interface CarefulRequest {
   readonly secret: string;
   /** POST unless given. */
   readonly method?: "GET" | "POST" | "DELETE";
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** JSON. */
   readonly body?: string;
 }
 
@@ -22,7 +23,8 @@ export async function carefulCall(
   url: string,
   { secret, method = "POST", ...request }: CarefulRequest,
 ): Promise<CarefulAnswer | null> {
-  const headers = { ...request.headers, authorization: `Bearer ${secret}` };
+  const type = request.body === undefined ? {} : { "content-type": "application/json" };
+  const headers = { ...type, ...request.headers, authorization: `Bearer ${secret}` };
   try {
     const response = await fetch(url, { ...request, method, headers });
     const isReplayed = response.headers.get("idempotent-replayed") === "true";
@@ -31,4 +33,14 @@ export async function carefulCall(
   } catch {
     return null; // What fetch rejects with is a connection that broke.
   }
+}
+
+/** As {@link carefulCall}. Rejects at an answer that is not 200. */
+export async function servedCall(
+  url: string,
+  request: CarefulRequest,
+): Promise<CarefulAnswer | null> {
+  const answer = await carefulCall(url, request);
+  if (answer === null || answer.status === 200) return answer;
+  throw new Error(`${url} answered ${answer.status}: ${answer.text.slice(0, 500)}`);
 }

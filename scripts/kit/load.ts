@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
 import { HttpMessages, type HttpMessage } from "./http-messages.ts";
+import { requireTaken } from "./request.ts";
 
 /** Requests to send, all alike. */
 export interface Load {
@@ -35,6 +36,21 @@ export async function runLoad(load: Load): Promise<LoadEnd> {
   } finally {
     for (const socket of sockets) socket.destroy();
   }
+}
+
+/** Sends a request so often over some connections. Rejects when one is cut off, or at an answer that `require` throws at. */
+export async function sendTimes(
+  times: number,
+  { port, request }: { readonly port: number; readonly request: string },
+  require: (answer: HttpMessage) => unknown = requireTaken,
+): Promise<void> {
+  let left = times;
+  const { broken } = await runLoad({
+    ...{ port, connections: 8, request: Buffer.from(request) },
+    goesOn: () => left-- > 0,
+    onAnswer: (answer) => void require(answer),
+  });
+  if (broken > 0) throw new Error(`the server closed ${broken} connections`);
 }
 
 async function connectAll({ port, connections }: Load): Promise<Socket[]> {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 
 import type { HttpMessage } from "./http-messages.ts";
+import { requestText, servedText } from "./request.ts";
 
 /** A task that a worker was given. */
 export interface LeasedTask {
@@ -11,20 +12,12 @@ export interface LeasedTask {
 /** What a worker may ask (contract §7). */
 export type WorkerOperation = "claim" | "heartbeat" | "complete" | "fail" | "release";
 
-/** A whole request of a worker over a kept connection, as it goes over the wire. `body` is ASCII. */
+/** A whole request of a worker over a kept connection, as it goes over the wire. */
 export function workerRequest(
   operation: WorkerOperation,
   { token, body }: { readonly token: string; readonly body: string },
 ): string {
-  return [
-    `POST /v1/worker/${operation} HTTP/1.1`,
-    "Host: 127.0.0.1",
-    `Authorization: Bearer ${token}`,
-    "Content-Type: application/json",
-    `Content-Length: ${body.length}`,
-    "",
-    body,
-  ].join("\r\n");
+  return requestText(`POST /v1/worker/${operation}`, { secret: token, body });
 }
 
 const claimAnswer = z.object({
@@ -48,10 +41,4 @@ export function completionBody(tasks: readonly LeasedTask[]): string {
 export function requireCompleted(answer: HttpMessage, tasks: number): void {
   const done = servedText(answer).split('"outcome":"ok"').length - 1;
   if (done !== tasks) throw new Error(`only ${done} of ${tasks} completions were answered ok`);
-}
-
-function servedText({ head, body }: HttpMessage): string {
-  const text = body.toString("utf8");
-  if (head.startsWith("HTTP/1.1 200")) return text;
-  throw new Error(`the server answered ${head.split("\r\n", 1)[0]}: ${text.slice(0, 500)}`);
 }

@@ -135,7 +135,7 @@ async function brokenInAnswers(
   { promises, apiKey }: { readonly promises: PromisesAt; readonly apiKey: string },
 ): Promise<readonly string[]> {
   const get = async (path: string, secret: string): Promise<string> => {
-    const answer = await carefulCall(`${url}${path}`, { secret, method: "GET", headers: {} });
+    const answer = await carefulCall(`${url}${path}`, { secret, method: "GET" });
     if (answer === null) throw new Error("the daemon does not answer");
     return answer.text;
   };

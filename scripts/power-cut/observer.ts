@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { carefulCall, type CarefulAnswer, type CarefulRequest } from "../kit/careful-call.ts";
+import { servedCall, type CarefulAnswer, type CarefulRequest } from "../kit/careful-call.ts";
 import type { HistoryEntry } from "./client-history.ts";
 
 const finishedTask = z.object({ tasks: z.tuple([z.object({ state: z.string() })]) });
@@ -78,8 +78,7 @@ export class Observer {
   }
 
   async #lookAtDeliveries(url: string, id: string): Promise<boolean> {
-    const request = { method: "GET", headers: {} } as const;
-    const list = await this.#call(`${url}/v1/tasks/deliveries/${id}`, request);
+    const list = await this.#call(`${url}/v1/tasks/deliveries/${id}`, { method: "GET" });
     if (list === null) return false;
     const { requestId } = list;
     const { deliveries } = deliveryList.parse(JSON.parse(list.text));
@@ -93,23 +92,19 @@ export class Observer {
 
   async #changeKeys(url: string): Promise<boolean> {
     const keys = `${url}/v1/appendix/keys`;
-    const headers = { "content-type": "application/json" };
-    const made = await this.#call(keys, { method: "POST", headers, body: "{}" });
+    const made = await this.#call(keys, { body: "{}" });
     if (made === null) return false;
     const { key_id: keyId, key } = madeKey.parse(JSON.parse(made.text)).key;
     this.#history.push({ kind: "key-made", key, requestId: made.requestId });
     await sleep(KEY_PAUSE_MS);
     this.#history.push({ kind: "key-revocation", key, sentAt: Date.now() });
-    const revoked = await this.#call(`${keys}/${keyId}`, { method: "DELETE", headers: {} });
+    const revoked = await this.#call(`${keys}/${keyId}`, { method: "DELETE" });
     if (revoked === null) return false;
     this.#history.push({ kind: "key-revoked", key, requestId: revoked.requestId });
     return true;
   }
 
-  async #call(url: string, request: Omit<CarefulRequest, "secret">): Promise<CarefulAnswer | null> {
-    const answer = await carefulCall(url, { ...request, secret: this.#apiKey });
-    if (answer !== null && answer.status !== 200)
-      throw new Error(`${url} answered ${answer.status}: ${answer.text}`);
-    return answer;
+  #call(url: string, request: Omit<CarefulRequest, "secret">): Promise<CarefulAnswer | null> {
+    return servedCall(url, { ...request, secret: this.#apiKey });
   }
 }

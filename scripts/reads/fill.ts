@@ -1,7 +1,8 @@
 import type { DaemonFile } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { runLoad } from "../kit/load.ts";
+import { sendTimes } from "../kit/load.ts";
+import { requestText, servedText } from "../kit/request.ts";
 
 const TASKS_PER_POST = 100;
 const QUIET_MS_MAX = 600_000;
@@ -32,18 +33,10 @@ export interface Filling {
 /** Posts tasks of all sorts, by 100, and waits until all that can be run has been. */
 export async function fillDatabase({ file, daemon, tasks }: Filling): Promise<void> {
   for (const { share, task } of PARTS) {
-    let left = Math.ceil((tasks * share) / TASKS_PER_POST);
-    const request = postRequest(
-      file.account.key,
-      Array.from({ length: TASKS_PER_POST }, () => task),
-    );
-    await runLoad({
-      ...{ port: daemon.port, connections: 8, request },
-      goesOn: () => left-- > 0,
-      onAnswer: ({ head }) => {
-        if (!head.startsWith("HTTP/1.1 200")) throw new Error(`task_post answered ${head}`);
-      },
-    });
+    const body = JSON.stringify(Array.from({ length: TASKS_PER_POST }, () => task));
+    const request = requestText("POST /v1/tasks/task_post", { secret: file.account.key, body });
+    const times = Math.ceil((tasks * share) / TASKS_PER_POST);
+    await sendTimes(times, { port: daemon.port, request }, servedText);
     process.stderr.write(`  posted ${Math.round(tasks * share)} × ${JSON.stringify(task)}\n`);
   }
   using view = new DatabaseView(file.database);
@@ -53,17 +46,4 @@ export async function fillDatabase({ file, daemon, tasks }: Filling): Promise<vo
     if (performance.now() > deadline) throw new Error("the tasks were not run in time");
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
-}
-
-/** A whole task_post request as it goes over the wire. */
-export function postRequest(key: string, tasks: readonly unknown[]): Uint8Array {
-  const body = JSON.stringify(tasks);
-  const head = [
-    "POST /v1/tasks/task_post HTTP/1.1",
-    "Host: 127.0.0.1",
-    `Authorization: Bearer ${key}`,
-    "Content-Type: application/json",
-    `Content-Length: ${Buffer.byteLength(body)}`,
-  ];
-  return Buffer.from(`${head.join("\r\n")}\r\n\r\n${body}`);
 }

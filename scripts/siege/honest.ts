@@ -4,6 +4,7 @@ import { Durations, type Spread } from "../kit/durations.ts";
 import { HelperProcess, answerAs } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
+import { requestText } from "../kit/request.ts";
 import type { AttackTally } from "./attack-job.ts";
 
 /** Who asks, and how often. */
@@ -122,12 +123,12 @@ class HonestAccount {
   }
 
   #request(): string {
-    const head = (line: string): string =>
-      `${line} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${this.#key}\r\n`;
-    if (this.#turn % 3 === 1) return `${head(`GET /v1/tasks/task_get/${this.#taskId}`)}\r\n`;
-    if (this.#turn % 3 === 2) return `${head("GET /v1/tasks/tasks_ready?limit=10")}\r\n`;
-    const rest = `Content-Type: application/json\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
-    return `${head("POST /v1/tasks/task_post")}${rest}`;
+    const secret = this.#key;
+    if (this.#turn % 3 === 1) {
+      return requestText(`GET /v1/tasks/task_get/${this.#taskId}`, { secret });
+    }
+    if (this.#turn % 3 === 2) return requestText("GET /v1/tasks/tasks_ready?limit=10", { secret });
+    return requestText("POST /v1/tasks/task_post", { secret, body: BODY });
   }
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
+import { requestText } from "../kit/request.ts";
 
 /** What is asked for: one finished task, a post, whether it lives; `get anew` is a `get` over a new connection. */
 export type Question = "get" | "get anew" | "post" | "livez";
@@ -160,14 +161,11 @@ export class Other {
   }
 
   #request(question: Question): string {
-    const { key, taskId } = this.#account;
-    const head = (line: string): string =>
-      `${line} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n`;
-    if (question === "livez") return "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-    if (question !== "post") return `${head(`GET /v1/tasks/task_get/${taskId}`)}\r\n`;
+    const { key: secret, taskId } = this.#account;
+    if (question === "livez") return requestText("GET /livez");
+    if (question !== "post") return requestText(`GET /v1/tasks/task_get/${taskId}`, { secret });
     const body = '[{"type":"echo","input":{"from":"the other"}}]';
-    const rest = `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-    return `${head("POST /v1/tasks/task_post")}${rest}`;
+    return requestText("POST /v1/tasks/task_post", { secret, body });
   }
 }
 

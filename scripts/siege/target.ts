@@ -9,7 +9,8 @@ import { z } from "zod";
 import type { DaemonPlace } from "../bench/bench-daemon.ts";
 import { DaemonProcess, createAccount, createWorker } from "../daemon-process.ts";
 import type { NewAccount } from "../daemon-process.ts";
-import { carefulCall } from "../kit/careful-call.ts";
+import { servedCall, type CarefulRequest } from "../kit/careful-call.ts";
+import { acceptedIds } from "../kit/request.ts";
 import { claimedTasks } from "../kit/worker-request.ts";
 import { Hosts, IN_CHUNKS, OF_NUMBERS } from "./hosts.ts";
 
@@ -25,7 +26,6 @@ export const NUMEROUS = "numerous";
 
 const FINISHED_MS_MAX = 60_000;
 
-const posted = z.object({ tasks: z.array(z.object({ id: z.string(), status_code: z.number() })) });
 const shown = z.object({ tasks: z.array(z.object({ state: z.string().optional() })) });
 const settings = z.object({ settings: z.record(z.string(), z.unknown()) });
 
@@ -163,11 +163,8 @@ url = "${service(OF_NUMBERS)}"
   /** Posts tasks as an account and answers their ids. Rejects unless all are taken. */
   async post(login: string, tasks: readonly object[]): Promise<readonly string[]> {
     const { key } = await this.account(login);
-    const text = await this.#call("tasks/task_post", { secret: key, body: JSON.stringify(tasks) });
-    const { tasks: made } = posted.parse(JSON.parse(text));
-    const refused = made.find(({ status_code: code }) => code !== 20100);
-    if (refused !== undefined) throw new Error(`a task of ${login} was refused: ${text}`);
-    return made.map(({ id }) => id);
+    const body = JSON.stringify(tasks);
+    return acceptedIds(await this.#call("tasks/task_post", { secret: key, body }));
   }
 
   /** Waits until a task of an account is completed. */
@@ -223,15 +220,9 @@ url = "${service(OF_NUMBERS)}"
     return { program: this.#place.program, folder: this.#folder, database: this.database };
   }
 
-  async #call(
-    path: string,
-    request: { readonly secret: string; readonly method?: "GET"; readonly body?: string },
-  ): Promise<string> {
-    const headers = { "content-type": "application/json" };
-    const answer = await carefulCall(`${this.daemon.url}/v1/${path}`, { ...request, headers });
-    if (answer?.status === 200) return answer.text;
-    throw new Error(
-      `${path} answered ${answer?.status ?? "nothing"}: ${answer?.text.slice(0, 500)}`,
-    );
+  async #call(path: string, request: CarefulRequest): Promise<string> {
+    const answer = await servedCall(`${this.daemon.url}/v1/${path}`, request);
+    if (answer === null) throw new Error(`${path} was not answered`);
+    return answer.text;
   }
 }

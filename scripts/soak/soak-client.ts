@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { z } from "zod";
-
 import type { Ledger } from "../crash/ledger.ts";
 import type { NewAccount } from "../daemon-process.ts";
-import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
+import { carefulCall, type CarefulAnswer, type CarefulRequest } from "../kit/careful-call.ts";
 import type { Random } from "../kit/random.ts";
+import { acceptedIds } from "../kit/request.ts";
 import type { WebhookUrls } from "../kit/webhook-receiver.ts";
 import type { Expectation } from "./ending-judge.ts";
 import type { SeenCancel } from "./lease-judge.ts";
@@ -49,8 +48,6 @@ const CANCEL_MS_MAX = 4000;
 const BACKLOG_MAX = 3000;
 const BACKLOG_MS = 200;
 
-const answer = z.object({ tasks: z.array(z.object({ id: z.string(), status_code: z.number() })) });
-
 /** A client of one account: posts, cancels some of it, and sends again, with the same key, what was not answered. */
 export class SoakClient {
   readonly #deps: SoakClientDeps;
@@ -85,7 +82,7 @@ export class SoakClient {
       return planTask(random, { now: Date.now(), nonce: `${key}-${i}` });
     });
     const body = JSON.stringify(planned.map((task) => ({ ...task.body, ...urls, tag: key })));
-    const headers = { "content-type": "application/json", "idempotency-key": key };
+    const headers = { "idempotency-key": key };
     const { status, text } = await this.#ask("task_post", { headers, body });
     if (status !== 200) throw new Error(`task_post answered ${status}: ${text}`);
     return this.#book(key, planned, text);
@@ -93,16 +90,16 @@ export class SoakClient {
 
   #book(key: string, planned: readonly PlannedTask[], text: string): readonly Promise<void>[] {
     const { account, book, ledger, random } = this.#deps;
-    const { tasks } = answer.parse(JSON.parse(text));
-    ledger.promise(key, tasks.length);
+    const ids = acceptedIds(text);
+    ledger.promise(key, ids.length);
     return planned.flatMap(({ expected }, i) => {
-      const task = tasks[i];
-      if (task?.status_code !== 20100) throw new Error(`task_post refused a task: ${text}`);
-      if (book.has(task.id)) ledger.blame(`${task.id} was acknowledged twice`);
+      const id = ids[i];
+      if (id === undefined) throw new Error(`task_post took ${ids.length} tasks: ${text}`);
+      if (book.has(id)) ledger.blame(`${id} was acknowledged twice`);
       const booked: BookedTask = { account: account.login, expected, cancel: null };
-      book.set(task.id, booked);
-      if (random.chance(CANCELLED)) return [this.#cancelLater(task.id, booked)];
-      ledger.acknowledge(task.id);
+      book.set(id, booked);
+      if (random.chance(CANCELLED)) return [this.#cancelLater(id, booked)];
+      ledger.acknowledge(id);
       return [];
     });
   }
@@ -123,7 +120,7 @@ export class SoakClient {
     };
     const sentAt = Date.now();
     note({ sentAt, acknowledgedAt: null });
-    const { status, text } = await this.#ask(`task_cancel/${id}`, { headers: {} });
+    const { status, text } = await this.#ask(`task_cancel/${id}`);
     if (status === 200) {
       note({ sentAt, acknowledgedAt: Date.now() });
       ledger.cancel(id);
@@ -134,7 +131,7 @@ export class SoakClient {
   /** Asks until there is an answer. */
   async #ask(
     operation: string,
-    request: { readonly headers: Readonly<Record<string, string>>; readonly body?: string },
+    request: Omit<CarefulRequest, "secret"> = {},
   ): Promise<CarefulAnswer> {
     const { account, address } = this.#deps;
     while (!address.isOver) {

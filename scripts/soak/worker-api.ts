@@ -105,9 +105,8 @@ export class WorkerApi {
   }
 
   #send(operation: string, body: string): Promise<CarefulAnswer | null> {
-    const headers = { "content-type": "application/json" };
     const url = `${this.url}/v1/worker/${operation}`;
-    return carefulCall(url, { secret: this.#token, headers, body });
+    return carefulCall(url, { secret: this.#token, body });
   }
 }
 

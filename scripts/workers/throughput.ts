@@ -2,9 +2,9 @@ import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
-import { runLoad } from "../kit/load.ts";
+import { sendTimes } from "../kit/load.ts";
 import { processUsage, threadCpuSeconds } from "../kit/process-usage.ts";
-import { taskPostRequest } from "../kit/task-post.ts";
+import { taskPostRequest } from "../kit/request.ts";
 import { Drain, type DrainReport } from "./drain.ts";
 import { LEASED, createWorkerFile, type WorkerFile } from "./worker-file.ts";
 
@@ -43,7 +43,6 @@ const TASKS_PER_POST = 100;
 // One by one takes about as long as the full number by 50.
 const SMALL_BATCH = 10;
 const SMALL_SHARE = 0.125;
-const POST_CONNECTIONS = 8;
 
 /**
  * Fills the queue, then lets workers claim and complete until it is empty; every completion is durable before its
@@ -82,7 +81,9 @@ async function measureOnce(batch: number, setup: Setup): Promise<ThroughputRun> 
   const { options, file, daemon, view, drains } = setup;
   const share = batch < SMALL_BATCH ? SMALL_SHARE : 1;
   const tasks = Math.ceil((options.tasks * share) / TASKS_PER_POST) * TASKS_PER_POST;
-  await fill(tasks, { file, daemon });
+  const post = { key: file.account.key, tasks: TASKS_PER_POST, type: LEASED };
+  const request = taskPostRequest(post);
+  await sendTimes(tasks / TASKS_PER_POST, { port: daemon.port, request });
   const before = cpuOf(setup);
   const workers = options.workers / options.processes;
   const job = { port: daemon.port, token: file.token, type: LEASED, workers, batch };
@@ -93,23 +94,6 @@ async function measureOnce(batch: number, setup: Setup): Promise<ThroughputRun> 
   if (done !== tasks || left > 0)
     throw new Error(`${done} of ${tasks} tasks were completed, and ${left} are left`);
   return toRun({ batch, tasks, reports, before, after });
-}
-
-async function fill(
-  tasks: number,
-  { file, daemon }: { readonly file: WorkerFile; readonly daemon: DaemonProcess },
-): Promise<void> {
-  let left = tasks / TASKS_PER_POST;
-  const request = { key: file.account.key, tasks: TASKS_PER_POST, type: LEASED };
-  await runLoad({
-    ...{ port: daemon.port, connections: POST_CONNECTIONS },
-    request: Buffer.from(taskPostRequest(request)),
-    goesOn: () => left-- > 0,
-    onAnswer: ({ head, body }) => {
-      if (head.startsWith("HTTP/1.1 200") && body.includes('"tasks_error":0')) return;
-      throw new Error(`task_post answered ${head.split("\r\n", 1)[0]}: ${body.toString()}`);
-    },
-  });
 }
 
 interface Cpu {

@@ -1,0 +1,86 @@
+import { z } from "zod";
+
+import type { HttpMessage } from "./http-messages.ts";
+
+/** A request over a kept connection, as it goes over the wire: `line` is its method and path. */
+export function requestText(
+  line: string,
+  { secret, body }: { readonly secret?: string; readonly body?: string } = {},
+): string {
+  const head = [
+    ...[`${line} HTTP/1.1`, "Host: 127.0.0.1"],
+    ...(secret === undefined ? [] : [`Authorization: Bearer ${secret}`]),
+  ];
+  if (body === undefined) return `${head.join("\r\n")}\r\n\r\n`;
+  head.push("Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`);
+  return `${head.join("\r\n")}\r\n\r\n${body}`;
+}
+
+const OK = "HTTP/1.1 200";
+
+/** The body of an answer. Throws, with the answer's beginning, unless it is 200. */
+export function servedText(answer: HttpMessage): string {
+  if (answer.head.startsWith(OK)) return answer.body.toString("utf8");
+  throw refusalOf(answer);
+}
+
+/** Throws unless the answer to a task_post is 200 and takes every task. */
+export function requireTaken(answer: HttpMessage): void {
+  const refusal = postRefusal(answer);
+  if (refusal !== null) throw refusal;
+}
+
+/** Why an answer to a task_post is not one that takes every task; null when it is. */
+export function postRefusal(answer: HttpMessage): Error | null {
+  const isTaken = answer.head.startsWith(OK) && answer.body.includes('"tasks_error":0');
+  return isTaken ? null : refusalOf(answer);
+}
+
+function refusalOf({ head, body }: HttpMessage): Error {
+  const excerpt = body.toString("utf8", 0, 500);
+  return new Error(`the server answered ${head.split("\r\n", 1)[0]}: ${excerpt}`);
+}
+
+const postedTasks = z.object({
+  tasks: z.array(z.object({ id: z.string(), status_code: z.number() })),
+});
+
+/** The ids in the answer to a task_post. Throws when a task was refused. */
+export function acceptedIds(text: string): readonly string[] {
+  const { tasks } = postedTasks.parse(JSON.parse(text));
+  const refused = tasks.some(({ status_code: code }) => code !== 20100);
+  if (refused) throw new Error(`task_post refused a task: ${text.slice(0, 500)}`);
+  return tasks.map(({ id }) => id);
+}
+
+/** What a request to task_post is made of. */
+export interface TaskPostRequest {
+  readonly key: string;
+  /** How many tasks the request posts, all alike. */
+  readonly tasks: number;
+  readonly type: string;
+  readonly postbackUrl?: string;
+  readonly pingbackUrl?: string;
+  readonly tag?: string;
+}
+
+/** The length of a task's input in bytes, as JSON text: what the budgets speak of. */
+export const INPUT_BYTES = 300;
+
+/** A whole task_post request. */
+export function taskPostRequest(request: TaskPostRequest): string {
+  const { key, tasks, type, tag, postbackUrl, pingbackUrl } = request;
+  const task = {
+    ...{ type, ...(tag && { tag }), ...(postbackUrl && { postback_url: postbackUrl }) },
+    ...(pingbackUrl && { pingback_url: pingbackUrl }),
+    input: benchInput(),
+  };
+  const body = JSON.stringify(Array.from({ length: tasks }, () => task));
+  return requestText("POST /v1/tasks/task_post", { secret: key, body });
+}
+
+/** An input of {@link INPUT_BYTES}: ASCII only, so that characters are bytes. */
+export function benchInput(): Readonly<Record<string, unknown>> {
+  const input = { source: "s3://uploads/2026/clip.mov", width: 1280, height: 720, note: "" };
+  return { ...input, note: "n".repeat(INPUT_BYTES - JSON.stringify(input).length) };
+}
