@@ -6,7 +6,7 @@ import { crashTable } from "../../scripts/crash/report.ts";
 import { sourceProgram } from "../../scripts/program.ts";
 import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
-// The long version: scripts/crash.ts.
+// The long version: scripts/soak.ts crash.
 test("kill -9 loses no acknowledged task, webhook, key or cancelling, and damages no database", async (t) => {
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());

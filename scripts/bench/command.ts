@@ -1,0 +1,25 @@
+import { defineCommand } from "../kit/command.ts";
+import { names, number, whole } from "../kit/flags.ts";
+import { PHASE_LETTERS, measurePhases } from "./measurement.ts";
+import { budgetLines, reportTable } from "./report.ts";
+
+export const command = defineCommand({
+  about: `What postbackd takes in and delivers on this machine, beside a bare h3 handler measured in the same run.`,
+  flags: {
+    seconds: number("of each measurement", 1),
+    rounds: whole("measurements of each phase", 7),
+    connections: whole("of the load generator", 64),
+    tasks: whole("of each measurement of (d)", 2500),
+    only: names("phases", PHASE_LETTERS),
+  },
+  async run({ rounds, only, ...effort }, { place, tell, print }) {
+    const results = await measurePhases({
+      ...{ place, effort, rounds, letters: only },
+      onSlice: ({ letter }, { tasksPerSecond, p99Ms }) => {
+        tell(`(${letter}) ${Math.round(tasksPerSecond)} tasks/s, p99 ${p99Ms.toFixed(1)} ms`);
+      },
+    });
+    print(`${reportTable(results)}\n\n${budgetLines(results)}\n`);
+    print(`${rounds} rounds; HTTP without TLS on loopback, inputs of 300 bytes.`);
+  },
+});
