@@ -1,46 +1,15 @@
 import { z } from "zod";
 
-import type { ReceivedWebhook } from "../kit/webhook-receiver.ts";
-
-/** What a client or the receiver did or was told, while the daemon was recorded. */
-export type HistoryEntry =
-  /** A post was sent for the first time. */
-  | {
-      readonly kind: "post";
-      readonly key: string;
-      readonly body: string;
-      readonly isToCancel: boolean;
-      readonly sentAt: number;
-    }
-  | Told<{ readonly kind: "accepted"; readonly key: string; readonly ids: string }>
-  /** `hasRun`: it was refused because the task had run before. */
-  | Told<{ readonly kind: "cancelled"; readonly id: string; readonly hasRun: boolean }>
-  | Told<{
-      readonly kind: "finished";
-      readonly id: string;
-      /** The envelope. */
-      readonly text: string;
-      readonly isCollected: boolean;
-    }>
-  /** A delivery is on record as delivered; its webhook-id. */
-  | Told<{ readonly kind: "delivered"; readonly webhookId: string }>
-  | Told<{ readonly kind: "key-made"; readonly key: string }>
-  | { readonly kind: "key-revocation"; readonly key: string; readonly sentAt: number }
-  | Told<{ readonly kind: "key-revoked"; readonly key: string }>
-  /** A webhook came and was answered. */
-  | {
-      readonly kind: "webhook";
-      readonly webhook: ReceivedWebhook;
-      readonly status: 200 | 500;
-    };
-
-/** What an answer of the daemon said; its X-Request-Id says when. */
-type Told<What> = What & { readonly requestId: string };
-
-const bytes = z.string().transform((text) => Buffer.from(text, "base64"));
+// JSON has no bytes; in memory they are those that came.
+const bytes = z.codec(z.string(), z.instanceof(Buffer), {
+  decode: (text) => Buffer.from(text, "base64"),
+  encode: (buffer) => buffer.toString("base64"),
+});
+// What an answer of the daemon said; its X-Request-Id says when.
 const told = { requestId: z.string() };
 
-const historyEntry: z.ZodType<HistoryEntry, unknown> = z.discriminatedUnion("kind", [
+const historyEntry = z.discriminatedUnion("kind", [
+  /** A post was sent for the first time. */
   z.object({
     kind: z.literal("post"),
     key: z.string(),
@@ -49,7 +18,9 @@ const historyEntry: z.ZodType<HistoryEntry, unknown> = z.discriminatedUnion("kin
     sentAt: z.number(),
   }),
   z.object({ ...told, kind: z.literal("accepted"), key: z.string(), ids: z.string() }),
+  /** `hasRun`: it was refused because the task had run before. */
   z.object({ ...told, kind: z.literal("cancelled"), id: z.string(), hasRun: z.boolean() }),
+  /** `text` is the envelope. */
   z.object({
     ...told,
     kind: z.literal("finished"),
@@ -57,10 +28,12 @@ const historyEntry: z.ZodType<HistoryEntry, unknown> = z.discriminatedUnion("kin
     text: z.string(),
     isCollected: z.boolean(),
   }),
+  /** A delivery is on record as delivered; its webhook-id. */
   z.object({ ...told, kind: z.literal("delivered"), webhookId: z.string() }),
   z.object({ ...told, kind: z.literal("key-made"), key: z.string() }),
   z.object({ kind: z.literal("key-revocation"), key: z.string(), sentAt: z.number() }),
   z.object({ ...told, kind: z.literal("key-revoked"), key: z.string() }),
+  /** A webhook came and was answered. */
   z.object({
     kind: z.literal("webhook"),
     status: z.literal([200, 500]),
@@ -77,9 +50,12 @@ const historyEntry: z.ZodType<HistoryEntry, unknown> = z.discriminatedUnion("kin
   }),
 ]);
 
+/** What a client or the receiver did or was told, while the daemon was recorded. */
+export type HistoryEntry = Readonly<z.infer<typeof historyEntry>>;
+
 /** The entries as text, one line each. */
 export function historyText(all: readonly HistoryEntry[]): string {
-  return all.map((each) => `${JSON.stringify(each, bytesAsBase64)}\n`).join("");
+  return all.map((each) => `${JSON.stringify(historyEntry.encode(each))}\n`).join("");
 }
 
 /** Reads what {@link historyText} wrote. Throws at anything else. */
@@ -88,12 +64,4 @@ export function parseHistory(text: string): readonly HistoryEntry[] {
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => historyEntry.parse(JSON.parse(line)));
-}
-
-// JSON.stringify calls toJSON before it asks here: a Buffer comes as what that made of it.
-const bufferJson = z.object({ type: z.literal("Buffer"), data: z.array(z.number()) });
-
-function bytesAsBase64(_key: string, value: unknown): unknown {
-  const found = bufferJson.safeParse(value);
-  return found.success ? Buffer.from(found.data.data).toString("base64") : value;
 }
