@@ -1,5 +1,5 @@
 import { DatabaseView } from "../kit/database-view.ts";
-import { processUsage } from "../kit/process-usage.ts";
+import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { createDaemonFile, startDaemon, type DaemonPlace } from "./bench-daemon.ts";
 import { LoadGenerator } from "./load-generator.ts";

@@ -1,6 +1,6 @@
 import { DatabaseView } from "../kit/database-view.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
-import { processUsage } from "../kit/process-usage.ts";
+import { processUsage } from "../kit/processes.ts";
 import { servedText, taskPostRequest } from "../kit/request.ts";
 import { BareHandler } from "./bare-handler.ts";
 import { createDaemonFile, startDaemon, type DaemonPlace } from "./bench-daemon.ts";

@@ -10,7 +10,7 @@ import {
 } from "../bench/bench-daemon.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { sendTimes } from "../kit/load.ts";
-import { processUsage } from "../kit/process-usage.ts";
+import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 
 /** How large a backlog, and how often to restart on it. */

@@ -8,7 +8,7 @@ import {
 } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
 import type { Spread } from "../kit/durations.ts";
-import { processUsage } from "../kit/process-usage.ts";
+import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import type { ArrivalReport } from "./arrivals.ts";
 import { fillBacklog, moveBacklog, type Backlog } from "./backlog.ts";

@@ -5,7 +5,7 @@ import type { DaemonFile } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { Durations, type Spread } from "../kit/durations.ts";
-import { processUsage } from "../kit/process-usage.ts";
+import { processUsage } from "../kit/processes.ts";
 
 /** How one read went. Times count from the moment at which it was to be sent. */
 export interface ReadLatency extends Spread {

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { createDaemonFile, startDaemon } from "../bench/bench-daemon.ts";
 import { ApiClient } from "../kit/api-client.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { processUsage } from "../kit/process-usage.ts";
+import { processUsage } from "../kit/processes.ts";
 import type { Program } from "../program.ts";
 import { processHoldings, type ProcessHoldings } from "./process-children.ts";
 

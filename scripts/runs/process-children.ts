@@ -1,5 +1,4 @@
-import { listProcesses } from "../kit/process-list.ts";
-import { descriptorCount } from "../kit/process-usage.ts";
+import { childrenOf, descriptorCount } from "../kit/processes.ts";
 
 /** What a process has, as Linux tells it. */
 export interface ProcessHoldings {
@@ -13,7 +12,7 @@ export interface ProcessHoldings {
 
 /** The descriptors and children of a process of this machine. Throws when there is no such process. */
 export function processHoldings(pid: number): ProcessHoldings {
-  const children = listProcesses().filter(({ parentPid }) => parentPid === pid);
+  const children = childrenOf(pid);
   return {
     descriptors: descriptorCount(pid),
     children: children.length,

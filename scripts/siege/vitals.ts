@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { descriptorCount } from "../kit/process-usage.ts";
+import { descriptorCount, processUsage } from "../kit/processes.ts";
 
 const EVERY_MS = 100;
 const RSS_BYTES_MAX = 4e9;
@@ -49,13 +49,15 @@ export class VitalsWatch {
   }
 
   #look(): void {
-    const rssBytes = residentBytes(this.#pid);
+    const pid = this.#pid;
+    const rssBytes = orNothing(() => processUsage(pid).rssBytes);
+    const descriptors = orNothing(() => descriptorCount(pid));
     const before = this.#seen;
     this.#seen = {
       rssBytes,
       rssBytesMax: Math.max(before.rssBytesMax, rssBytes),
       kernelBytesMax: Math.max(before.kernelBytesMax, tcpBytes()),
-      descriptorsMax: Math.max(before.descriptorsMax, rssBytes === 0 ? 0 : descriptors(this.#pid)),
+      descriptorsMax: Math.max(before.descriptorsMax, descriptors),
     };
     if (rssBytes > RSS_BYTES_MAX) this.#onDanger("4 GB resident");
     else if (availableBytes() < AVAILABLE_BYTES_MIN) this.#onDanger("1.5 GB available");
@@ -66,20 +68,12 @@ const NOTHING_SEEN: Vitals = {
   ...{ rssBytesMax: 0, kernelBytesMax: 0, descriptorsMax: 0, rssBytes: 0 },
 };
 
-function residentBytes(pid: number): number {
+/** 0 when the daemon is gone, which is for others to tell. */
+function orNothing(look: () => number): number {
   try {
-    const status = readFileSync(`/proc/${pid}/status`, "latin1");
-    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * KIB;
+    return look();
   } catch {
-    return 0; // The daemon is gone, which is for others to tell.
-  }
-}
-
-function descriptors(pid: number): number {
-  try {
-    return descriptorCount(pid);
-  } catch {
-    return 0; // As above.
+    return 0;
   }
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { listProcesses } from "../kit/process-list.ts";
+import { listProcesses } from "../kit/processes.ts";
 import { MARK } from "./setup.ts";
 
 /**
@@ -30,11 +30,6 @@ export function signalProcess(pid: number, signal: "SIGSTOP" | "SIGKILL"): void 
   } catch {
     // It has.
   }
-}
-
-/** The processes that this one has started and that run. */
-export function childrenOf(pid: number): readonly number[] {
-  return listProcesses().flatMap((each) => (each.parentPid === pid ? [each.pid] : []));
 }
 
 // It ended meanwhile, or is somebody else's.

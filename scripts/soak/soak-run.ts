@@ -16,7 +16,7 @@ import {
 } from "../daemon-process.ts";
 import { cleanAtExit } from "../exit-cleanup.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { descriptorCount, processUsage } from "../kit/process-usage.ts";
+import { descriptorCount, processUsage } from "../kit/processes.ts";
 import { Random } from "../kit/random.ts";
 import {
   openReceiver,

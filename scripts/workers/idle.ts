@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
-import { processUsage } from "../kit/process-usage.ts";
+import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { Pollers } from "./pollers.ts";
 import { LEASED, createWorkerFile } from "./worker-file.ts";

@@ -3,7 +3,7 @@ import type { DaemonProcess } from "../daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
 import { sendTimes } from "../kit/load.ts";
-import { processUsage, threadCpuSeconds } from "../kit/process-usage.ts";
+import { processUsage, threadCpuSeconds } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { Drain, type DrainReport } from "./drain.ts";
 import { LEASED, createWorkerFile, type WorkerFile } from "./worker-file.ts";

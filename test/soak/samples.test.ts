@@ -3,8 +3,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
 
+import { childrenOf } from "../../scripts/kit/processes.ts";
 import { Random } from "../../scripts/kit/random.ts";
-import { childrenOf, markedProcesses } from "../../scripts/soak/marked-processes.ts";
+import { markedProcesses } from "../../scripts/soak/marked-processes.ts";
 import { judgeFlat, trendOf, type Sample } from "../../scripts/soak/samples.ts";
 import { MARK } from "../../scripts/soak/setup.ts";
 
@@ -71,7 +72,7 @@ test("a process is found by its mark as long as it runs, its children too", asyn
   await once(child.stdout, "data");
 
   assert.equal(markedProcesses(mark).size, 2);
-  assert(childrenOf(process.pid).includes(child.pid ?? 0));
+  assert(childrenOf(process.pid).some(({ pid }) => pid === child.pid));
   assert.equal(markedProcesses(`${mark}0`).size, 0);
   const ended = once(child, "close");
   kill();

@@ -1,0 +1,77 @@
+import { readFileSync, readdirSync } from "node:fs";
+
+/** A process of this machine, as Linux tells of it. */
+export interface ListedProcess {
+  readonly pid: number;
+  /** One letter; `Z` and `X` are processes that have ended. */
+  readonly state: string;
+  readonly parentPid: number;
+  /** With its number this names it for good. */
+  readonly startTime: string;
+}
+
+/**
+ * The processes of this machine. Not by the sources' own reader of the same table: what watches postbackd should not
+ * make its mistakes.
+ */
+export function listProcesses(): readonly ListedProcess[] {
+  return readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? readListed(name) : []));
+}
+
+/** The processes that this one has started and that run, or that it has not noticed to have ended. */
+export function childrenOf(pid: number): readonly ListedProcess[] {
+  return listProcesses().filter(({ parentPid }) => parentPid === pid);
+}
+
+/** What stands behind the name in a `stat` file: from the third field on. The name in parentheses may hold anything. */
+function statFields(stat: string): readonly string[] {
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+}
+
+const START_TIME = 22 - 3;
+
+function readListed(pid: string): readonly ListedProcess[] {
+  try {
+    const fields = statFields(readFileSync(`/proc/${pid}/stat`, "latin1"));
+    const [state = "", parentPid] = fields;
+    const startTime = fields[START_TIME] ?? "";
+    return [{ pid: Number(pid), state, parentPid: Number(parentPid), startTime }];
+  } catch {
+    // It ended between the listing and the look at it.
+    return [];
+  }
+}
+
+/** What a process uses, as Linux tells it. */
+export interface ProcessUsage {
+  /** Resident memory now. */
+  readonly rssBytes: number;
+  /** User and system time of all its threads since it started, in steps of 10 ms. */
+  readonly cpuSeconds: number;
+}
+
+// USER_HZ: 100 on every architecture that Node runs on (sysconf(_SC_CLK_TCK)).
+const TICKS_PER_SECOND = 100;
+
+/** The usage of a process of this machine. Throws when there is no such process. */
+export function processUsage(pid: number): ProcessUsage {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const rssKib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+  return { rssBytes: rssKib * 1024, cpuSeconds: cpuSecondsOf(`/proc/${pid}/stat`) };
+}
+
+/** User and system time of each of its threads since it started, in steps of 10 ms. */
+export function threadCpuSeconds(pid: number): ReadonlyMap<string, number> {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  return new Map(threads.map((id) => [id, cpuSecondsOf(`/proc/${pid}/task/${id}/stat`)]));
+}
+
+/** How many files, sockets and pipes it has open. */
+export function descriptorCount(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+function cpuSecondsOf(statFile: string): number {
+  const fields = statFields(readFileSync(statFile, "utf8"));
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
