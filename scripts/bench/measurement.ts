@@ -1,3 +1,4 @@
+import { inTurn } from "../kit/in-turn.ts";
 import type { DaemonPlace } from "./bench-daemon.ts";
 import { deliverPhase } from "./deliver-phase.ts";
 import type { Effort, Phase, Slice } from "./phase.ts";
@@ -51,24 +52,19 @@ const PHASES: Readonly<Record<string, PhaseStart>> = {
 export const PHASE_LETTERS: readonly string[] = Object.keys(PHASES);
 
 /**
- * Starts the phases, each with a server and a database of its own, and measures them in turn, round by round. A
- * round before the first is not counted: the servers' code is compiled while it lasts.
+ * Starts the phases, each with a server and a database of its own, and measures them in turn.
  */
 export async function measurePhases(measurement: Measurement): Promise<readonly PhaseResult[]> {
   const { letters, place, effort, rounds, onSlice } = measurement;
   await using stack = new AsyncDisposableStack();
-  const measured: { readonly phase: Phase; readonly slices: Slice[] }[] = [];
+  const phases: Phase[] = [];
   for (const [letter, start] of Object.entries(PHASES)) {
     if (!letters.includes(letter)) continue;
-    measured.push({ phase: stack.use(await start(place, effort)), slices: [] });
+    phases.push(stack.use(await start(place, effort)));
   }
-  for (const { phase } of measured) await phase.measure();
-  for (let round = 0; round < rounds; round++) {
-    for (const { phase, slices } of measured) {
-      const slice = await phase.measure();
-      slices.push(slice);
-      onSlice(phase, slice);
-    }
-  }
-  return measured.map(({ phase: { letter, title }, slices }) => ({ letter, title, slices }));
+  const measured = await inTurn(phases, {
+    ...{ rounds, uncounted: 1, onResult: onSlice },
+    measure: (phase) => phase.measure(),
+  });
+  return measured.map(({ leg: { letter, title }, results: slices }) => ({ letter, title, slices }));
 }

@@ -1,4 +1,5 @@
 import type { DaemonPlace } from "../bench/bench-daemon.ts";
+import { inTurn } from "../kit/in-turn.ts";
 import { runDeliveries, type DeliveryRun } from "./delivery-run.ts";
 import type { Leg, Scenario } from "./scenario.ts";
 
@@ -8,7 +9,7 @@ export interface LegResult {
   readonly runs: readonly DeliveryRun[];
 }
 
-/** Measures the legs of a scenario in turn, round by round: what else the machine does hits neighbours in time alike. */
+/** Measures the legs of a scenario in turn. */
 export async function runScenario(
   { legs, rounds }: Scenario,
   options: {
@@ -17,13 +18,9 @@ export async function runScenario(
     readonly onRun: (leg: Leg, run: DeliveryRun) => void;
   },
 ): Promise<readonly LegResult[]> {
-  const results = legs.map((leg) => ({ leg, runs: new Array<DeliveryRun>() }));
-  for (let round = 0; round < rounds; round++) {
-    for (const { leg, runs } of results) {
-      const run = await runDeliveries({ ...leg.plan, place: options.place });
-      runs.push(run);
-      options.onRun(leg, run);
-    }
-  }
-  return results;
+  const measured = await inTurn(legs, {
+    ...{ rounds, uncounted: 0, onResult: options.onRun },
+    measure: (leg) => runDeliveries({ ...leg.plan, place: options.place }),
+  });
+  return measured.map(({ leg, results: runs }) => ({ leg, runs }));
 }

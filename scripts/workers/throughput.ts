@@ -2,6 +2,7 @@ import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
+import { inTurn } from "../kit/in-turn.ts";
 import { sendTimes } from "../kit/load.ts";
 import { processUsage, threadCpuSeconds } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
@@ -46,7 +47,7 @@ const SMALL_SHARE = 0.125;
 
 /**
  * Fills the queue, then lets workers claim and complete until it is empty; every completion is durable before its
- * answer. A round before the first is not counted: code is compiled while it lasts. Rejects when a task is left.
+ * answer. Rejects when a task is left.
  */
 export async function measureThroughput(
   options: ThroughputOptions,
@@ -56,17 +57,14 @@ export async function measureThroughput(
   using view = new DatabaseView(file.database);
   using stack = new DisposableStack();
   const drains = Array.from({ length: options.processes }, () => stack.use(new Drain()));
-  const measured: ThroughputRun[] = [];
-  for (let round = -1; round < options.rounds; round++) {
-    for (const batch of options.batches) {
-      const run = await measureOnce(batch, { options, file, daemon, view, drains });
-      if (round < 0) continue;
-      options.onRun(run);
-      measured.push(run);
-    }
-  }
+  const measured = await inTurn(options.batches, {
+    rounds: options.rounds,
+    uncounted: 1,
+    onResult: (_batch, run: ThroughputRun) => options.onRun(run),
+    measure: (batch) => measureOnce(batch, { options, file, daemon, view, drains }),
+  });
   await daemon.stop();
-  return measured;
+  return measured.flatMap(({ results }) => results);
 }
 
 interface Setup {
