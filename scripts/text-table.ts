@@ -26,3 +26,22 @@ export function textTable(
   });
   return [line(names), `| ${rule.join(" | ")} |`, ...rows.map(line)].join("\n");
 }
+
+/** Columns of numbers. */
+export function numberColumns(names: readonly string[]): readonly Column[] {
+  return names.map((name) => ({ name, align: "right" }));
+}
+
+/** A figure on each line, behind what it is. */
+export function factTable(
+  facts: readonly (readonly [string, string | number])[],
+  name = "",
+): string {
+  const rows = facts.map((fact) => fact.map(String));
+  return textTable([{ name }, { name: "", align: "right" }], rows);
+}
+
+/** Whether a bound was kept. */
+export function verdict(isKept: boolean): "kept" | "MISSED" {
+  return isKept ? "kept" : "MISSED";
+}

@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { textTable } from "../text-table.ts";
+import { factTable, numberColumns, textTable } from "../text-table.ts";
 import type { BacklogReport, StartCost } from "./backlog-run.ts";
 import type { CrashReport } from "./crash-run.ts";
 
@@ -8,7 +8,7 @@ export function crashTable(report: CrashReport): string {
   const { count, careful, cancelled, restartMs, ...inspection } = report;
   const slowest = Math.max(...restartMs).toFixed(0);
   const windowMs = Math.max(0, ...inspection.unrecordedMs);
-  const rows = [
+  return factTable([
     ["kill -9, under load and while it starts", inspection.kills],
     ["tasks acknowledged, each of them completed", count.acknowledged],
     ["tasks on disk whose acknowledgement the crash cut off", inspection.unacknowledged],
@@ -32,21 +32,22 @@ export function crashTable(report: CrashReport): string {
     ["integrity_check and foreign_key_check, after every restart", "ok"],
     ["restart to ready, p50 ms", median(restartMs).toFixed(0)],
     ["restart to ready, slowest ms", slowest],
-  ].map((row) => row.map(String));
-  return textTable([{ name: "" }, { name: "", align: "right" }], rows);
+  ]);
 }
 
 /** What starts cost without and with a backlog, as a Markdown table. */
 export function backlogTable({ empty, full }: BacklogReport, tasks: number): string {
-  const columns = ["", "ready ms, p50", "ready ms, slowest", "RSS MB, ready", "RSS MB, 1 s later"];
+  const columns = numberColumns([
+    "ready ms, p50",
+    "ready ms, slowest",
+    "RSS MB, ready",
+    "RSS MB, 1 s later",
+  ]);
   const rows = [
     ["empty database", ...costCells(empty)],
     [`${tasks.toLocaleString("en-US")} queued tasks`, ...costCells(full)],
   ];
-  return textTable(
-    columns.map((name) => (name === "" ? { name } : { name, align: "right" })),
-    rows,
-  );
+  return textTable([{ name: "" }, ...columns], rows);
 }
 
 function costCells(costs: readonly StartCost[]): string[] {

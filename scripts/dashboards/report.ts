@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { textTable } from "../text-table.ts";
+import { numberColumns, textTable, verdict } from "../text-table.ts";
 import type { PaintReport } from "./paint.ts";
 import type { RequestLatency } from "./requests.ts";
 import type { ThroughputReport } from "./throughput.ts";
@@ -21,13 +21,8 @@ export function paintText(report: PaintReport | null): string {
 }
 
 export function requestsText(latencies: readonly RequestLatency[]): string {
-  const right = { align: "right" } as const;
-  const numbers = ["p50 ms", "p99 ms", "slowest ms"];
-  const columns = [
-    { name: "screen" },
-    { name: "request" },
-    ...numbers.map((name) => ({ name, ...right })),
-  ];
+  const numbers = numberColumns(["p50 ms", "p99 ms", "slowest ms"]);
+  const columns = [{ name: "screen" }, { name: "request" }, ...numbers];
   const rows = latencies.map(({ screen, name, p50Ms, p99Ms, maxMs }) => [
     ...[screen, name],
     ...[p50Ms, p99Ms, maxMs].map((ms) => ms.toFixed(1)),
@@ -47,10 +42,6 @@ export function throughputText(report: ThroughputReport): string {
     `share: ${percent(share)} (${shares.map(percent).join(", ")}): ` +
     `${verdict(share >= RATE_SHARE_MIN)} (${percent(RATE_SHARE_MIN)})`
   );
-}
-
-function verdict(isKept: boolean): string {
-  return isKept ? "kept" : "MISSED";
 }
 
 function percent(share: number): string {

@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { textTable } from "../text-table.ts";
+import { numberColumns, textTable, verdict } from "../text-table.ts";
 import type { DeliveryRun } from "./delivery-run.ts";
 import type { LegResult } from "./scenario-run.ts";
 import type { Budget, Scenario } from "./scenario.ts";
@@ -70,8 +70,7 @@ function table(
     leg.name,
     ...columns.map(({ value, digits }) => numberText(medianOf(value, { runs, first }), digits)),
   ]);
-  const heads = columns.map(({ name }) => ({ name, align: "right" }) as const);
-  return textTable([{ name: "" }, ...heads], rows);
+  return textTable([{ name: "" }, ...numberColumns(columns.map(({ name }) => name))], rows);
 }
 
 /** One line for each bound. */
@@ -80,8 +79,7 @@ export function budgetLines({ budgets }: Scenario, results: readonly LegResult[]
   return budgets
     .map(({ text, leg, max, value }: Budget) => {
       const measured = medianOf(value, { runs: results[leg]?.runs ?? [], first });
-      const verdict = measured <= max ? "kept" : "MISSED";
-      return `- ${text}: ${measured.toFixed(2)}, at most ${max}: ${verdict}`;
+      return `- ${text}: ${measured.toFixed(2)}, at most ${max}: ${verdict(measured <= max)}`;
     })
     .join("\n");
 }

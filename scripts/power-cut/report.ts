@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { textTable } from "../text-table.ts";
+import { factTable } from "../text-table.ts";
 import type { PowerCutReport, PromiseCount } from "./power-cut-run.ts";
 
 /** What was recorded and what the power cuts did, as a Markdown table. */
@@ -16,7 +16,7 @@ export function powerCutTable({ record, images }: PowerCutReport): string {
   const readyMs = images.flatMap((image) => image.readyMs ?? []);
   const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0);
   const broken = images.filter(({ faults }) => faults.length > 0);
-  const rows = [
+  return factTable([
     [
       "processes recorded, all but the first and the last killed under load",
       record.lifeStarts.length,
@@ -44,6 +44,5 @@ export function powerCutTable({ record, images }: PowerCutReport): string {
     ["start to ready, p50 ms", readyMs.length === 0 ? "–" : median(readyMs).toFixed(0)],
     ["start to ready, slowest ms", readyMs.length === 0 ? "–" : Math.max(...readyMs).toFixed(0)],
     ["images with a promise broken", broken.length],
-  ].map((row) => row.map(String));
-  return textTable([{ name: "" }, { name: "", align: "right" }], rows);
+  ]);
 }

@@ -1,7 +1,7 @@
 import { createDaemonFile, startDaemon } from "../bench/bench-daemon.ts";
 import { defineCommand } from "../kit/command.ts";
 import { number, whole } from "../kit/flags.ts";
-import { textTable } from "../text-table.ts";
+import { numberColumns, textTable } from "../text-table.ts";
 import { fillDatabase } from "./fill.ts";
 import { measureReads, type ReadReport } from "./measure.ts";
 
@@ -25,9 +25,8 @@ a second are posted: each read is sent on time, whether the one before has been 
 });
 
 function reportText(report: ReadReport): string {
-  const right = { align: "right" } as const;
-  const numbers = ["answers", "p50 ms", "p99 ms", "slowest ms"];
-  const columns = [{ name: "read" }, ...numbers.map((name) => ({ name, ...right }))];
+  const numbers = numberColumns(["answers", "p50 ms", "p99 ms", "slowest ms"]);
+  const columns = [{ name: "read" }, ...numbers];
   const rows = report.reads.map(({ name, count, p50Ms, p99Ms, maxMs }) => [
     ...[name, String(count)],
     ...[p50Ms, p99Ms, maxMs].map((ms) => ms.toFixed(1)),

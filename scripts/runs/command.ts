@@ -1,6 +1,6 @@
 import { defineCommand } from "../kit/command.ts";
 import { text, whole, wholes } from "../kit/flags.ts";
-import { textTable } from "../text-table.ts";
+import { numberColumns, textTable, verdict } from "../text-table.ts";
 import { measureRuns, type RunsReport } from "./measure.ts";
 
 const RATIO_MIN = 0.8;
@@ -25,20 +25,14 @@ what the daemon makes of the machine.`,
 });
 
 function reportText(reports: readonly RunsReport[]): string {
-  const names = ["at once", "tasks/s", "bare/s", "ratio", "bare/s without pipes"];
-  const more = [
-    "CPU µs/task",
-    "host CPU µs/task",
-    "zombies",
-    "children",
-    "descriptors",
-    "RSS MB",
-    "not completed",
-  ];
-  const columns = [...names, ...more].map((name) => ({ name, align: "right" }) as const);
+  const columns = numberColumns([
+    ...["at once", "tasks/s", "bare/s", "ratio", "bare/s without pipes"],
+    ...["CPU µs/task", "host CPU µs/task", "zombies", "children", "descriptors"],
+    ...["RSS MB", "not completed"],
+  ]);
   const best = Math.max(...reports.map(ratioOf));
-  const verdict = best >= RATIO_MIN ? "kept" : "MISSED";
-  const bound = `${percent(best)} of the bare rate at best; at least ${percent(RATIO_MIN)}: ${verdict}`;
+  const rate = `${percent(best)} of the bare rate at best`;
+  const bound = `${rate}; at least ${percent(RATIO_MIN)}: ${verdict(best >= RATIO_MIN)}`;
   return `${textTable(columns, reports.map(toRow))}\n\n${bound}`;
 }
 

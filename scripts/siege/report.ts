@@ -1,5 +1,5 @@
 import { spreadOf, type Spread } from "../kit/durations.ts";
-import { textTable } from "../text-table.ts";
+import { numberColumns, textTable } from "../text-table.ts";
 import type { TogetherResult } from "./all-at-once.ts";
 import type { AttackTally } from "./attack-job.ts";
 import type { Figures, RowResult } from "./figures.ts";
@@ -7,21 +7,18 @@ import type { WebhookLatencies } from "./webhooks.ts";
 
 /** The rows as a Markdown table: what the other saw alone and meanwhile, and what it took. */
 export function siegeTable(results: readonly RowResult[]): string {
-  const columns = [
-    { name: "row" },
-    { name: "who" },
-    ...[
-      "task_get alone p50 / p99 / worst ms",
-      "meanwhile p50 / p99 / worst ms",
-      "task_post p50 / worst ms",
-      "refused, closed or unanswered",
-      "/livez worst ms",
-      "RSS MB before / most / after",
-      "sockets' most MB in the kernel",
-      "descriptors' most",
-      "as before after s",
-    ].map((name) => ({ name, align: "right" as const })),
-  ];
+  const figures = numberColumns([
+    "task_get alone p50 / p99 / worst ms",
+    "meanwhile p50 / p99 / worst ms",
+    "task_post p50 / worst ms",
+    "refused, closed or unanswered",
+    "/livez worst ms",
+    "RSS MB before / most / after",
+    "sockets' most MB in the kernel",
+    "descriptors' most",
+    "as before after s",
+  ]);
+  const columns = [{ name: "row" }, { name: "who" }, ...figures];
   return textTable(columns, results.map(tableRow));
 }
 
@@ -57,12 +54,8 @@ export function siegeLines(results: readonly RowResult[]): string {
 /** What everybody saw while all rows went on together, as a Markdown table and lines. */
 export function togetherText(result: TogetherResult): string {
   const { honest, other, webhooks, vitals, attackers, notes } = result;
-  const columns = [
-    { name: "who" },
-    ...["alone p50 / p99 / worst ms", "meanwhile p50 / p99 / worst ms", "requests", "errors"].map(
-      (name) => ({ name, align: "right" as const }),
-    ),
-  ];
+  const figures = ["alone p50 / p99 / worst ms", "meanwhile p50 / p99 / worst ms"];
+  const columns = [{ name: "who" }, ...numberColumns([...figures, "requests", "errors"])];
   const both = (of: (figures: TogetherResult["other"]["alone"]) => Figures): string[] => {
     const { count, bad } = of(other.during);
     return [

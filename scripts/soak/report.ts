@@ -1,11 +1,11 @@
-import { textTable } from "../text-table.ts";
+import { factTable } from "../text-table.ts";
 import { trendOf, type Sample, type Trend } from "./samples.ts";
 import type { SoakReport } from "./soak-run.ts";
 
 /** What a soak went through and what it found, as a Markdown table. */
 export function soakTable(report: SoakReport): string {
   const { leases, lives } = report;
-  const rows = [
+  return factTable([
     ["minutes", (report.seconds / 60).toFixed(1)],
     ["kill -9 of the daemon, all in the first half", report.kills],
     ["kill -9 of a worker process", report.workerKills],
@@ -28,8 +28,7 @@ export function soakTable(report: SoakReport): string {
     ["violations of any kind", report.faults.length],
     ...lifeRows("lives that a kill ended", lives.slice(0, -1)),
     ...lifeRows("the last life", lives.slice(-1)),
-  ].map((row) => row.map(String));
-  return textTable([{ name: "" }, { name: "", align: "right" }], rows);
+  ]);
 }
 
 function count({ faults }: SoakReport, pattern: RegExp): number {
@@ -37,15 +36,18 @@ function count({ faults }: SoakReport, pattern: RegExp): number {
 }
 
 /** Of several lives the extremes, and the slope of the longest. */
-function lifeRows(name: string, lives: readonly (readonly Sample[])[]): readonly string[][] {
+function lifeRows(
+  name: string,
+  lives: readonly (readonly Sample[])[],
+): readonly (readonly [string, string])[] {
   const longest = lives.toSorted((a, b) => b.length - a.length)[0] ?? [];
   const samples = lives.flat();
   if (samples.length === 0) return [];
   const minutes = ((longest.at(-1)?.atMs ?? 0) / 60_000).toFixed(1);
-  const row = (what: string, value: (sample: Sample) => number): string[] => {
+  const row = (what: string, value: (sample: Sample) => number) => {
     const all = trendOf(samples, value);
     const trend = trendOf(longest, value);
-    return [`${name}: ${what}, min–max; slope over ${minutes} min`, rangeText(all, trend)];
+    return [`${name}: ${what}, min–max; slope over ${minutes} min`, rangeText(all, trend)] as const;
   };
   return [
     row("RSS MB", ({ rssBytes }) => rssBytes / 1e6),

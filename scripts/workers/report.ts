@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 
 import { median } from "../kit/durations.ts";
-import { textTable } from "../text-table.ts";
+import { factTable, numberColumns, textTable, verdict } from "../text-table.ts";
 import type { IdleReport } from "./idle.ts";
 import type { ThroughputRun } from "./throughput.ts";
 
@@ -31,7 +31,7 @@ const IDLE_RSS_BYTES_MAX = 60e6;
 
 /** A row for each size of batch, medians over its rounds, as a Markdown table. */
 export function throughputTable(runs: readonly ThroughputRun[], workers: number): string {
-  const columns = COLUMNS.map(({ name }) => ({ name, align: "right" }) as const);
+  const columns = numberColumns(COLUMNS.map(({ name }) => name));
   const rows = batchesOf(runs).map((batch) => [
     `${workers} workers, batch ${batch}`,
     ...COLUMNS.map(({ value, digits }) => {
@@ -50,8 +50,7 @@ export function budgetLine(runs: readonly ThroughputRun[]): string {
   const { batch, tasksPerSecond } = BUDGET;
   if (!batchesOf(runs).includes(batch)) return "";
   const rate = medianOf(runs, { batch, value: (run) => run.tasksPerSecond });
-  const verdict = rate >= tasksPerSecond ? "kept" : "MISSED";
-  return `- batches of ${batch} at least ${tasksPerSecond.toLocaleString("en-US")} tasks/s: ${verdict}`;
+  return `- batches of ${batch} at least ${tasksPerSecond.toLocaleString("en-US")} tasks/s: ${verdict(rate >= tasksPerSecond)}`;
 }
 
 /** Whose time was used up; "waiting" where nobody's was, so that it was for the disk. */
@@ -78,7 +77,7 @@ function medianOf(
 export function idleTable(report: IdleReport): string {
   const { workers, seconds, hand } = report;
   const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);
-  const rows = [
+  const facts = [
     [`daemon CPU over ${seconds} s, % of a core`, report.cpuPercent.toFixed(2)],
     ["the same before they came", report.cpuPercentBefore.toFixed(2)],
     ["daemon RSS before they came, MB", megabytes(report.rssBytesBefore)],
@@ -87,9 +86,8 @@ export function idleTable(report: IdleReport): string {
     [`post → task at a worker, p50 ms of ${hand.count}`, hand.p50Ms.toFixed(1)],
     ["p99 ms", hand.p99Ms.toFixed(1)],
     ["slowest ms", hand.maxMs.toFixed(1)],
-  ];
-  const name = `${workers.toLocaleString("en-US")} workers wait`;
-  return textTable([{ name }, { name: "", align: "right" }], rows);
+  ] as const;
+  return factTable(facts, `${workers.toLocaleString("en-US")} workers wait`);
 }
 
 /** Whether waiting workers are as cheap as they must be. */
@@ -97,8 +95,8 @@ export function idleLines(report: IdleReport): string {
   const isQuiet = report.cpuPercent < IDLE_CPU_PERCENT_MAX;
   const isSmall = grownBytes(report) < IDLE_RSS_BYTES_MAX;
   return [
-    `- under ${IDLE_CPU_PERCENT_MAX} % of a core: ${isQuiet ? "kept" : "MISSED"}`,
-    `- under ${IDLE_RSS_BYTES_MAX / 1e6} MB above idle: ${isSmall ? "kept" : "MISSED"}`,
+    `- under ${IDLE_CPU_PERCENT_MAX} % of a core: ${verdict(isQuiet)}`,
+    `- under ${IDLE_RSS_BYTES_MAX / 1e6} MB above idle: ${verdict(isSmall)}`,
   ].join("\n");
 }
 
