@@ -51,8 +51,10 @@ export interface DeliveryRun {
 }
 
 const CONNECTIONS = 64;
-// From the moment at which the times are settled to the load: moving a backlog to its time and a start on a full file.
+// From the moment at which the times are settled to the load: moving a backlog to its time and a start on a full file. Or
+// so many times what making the file took, which began with a start of the program too: the machine may be busy.
 const START_MS = 8000;
+const START_TIMES = 10;
 // The same for a daemon that runs.
 const SOON_MS = 500;
 const HOUR_MS = 3_600_000;
@@ -68,10 +70,12 @@ const SETTINGS = { allowed: "127.0.0.0/8" };
  * arrive, arrived twice or had a wrong signature, and when the daemon does not stop as it should.
  */
 export async function runDeliveries(plan: DeliveryPlan): Promise<DeliveryRun> {
+  const madeFrom = performance.now();
   const file = await createDaemonFile(plan.place, SETTINGS);
+  const startMs = Math.max(START_MS, START_TIMES * (performance.now() - madeFrom));
   using hosts = new ManyHosts();
   const port = await hosts.ask("open", file.account.webhookSecret);
-  const settled = plan.backlog === null ? null : await fillFile(file, { plan, port });
+  const settled = plan.backlog === null ? null : await fillFile(file, { plan, port, startMs });
   await using daemon = await startDaemon(file);
   const times = settled ?? timesOf(plan, SOON_MS);
   await hosts.ask("measure", times);
@@ -93,11 +97,11 @@ interface Times {
 /** Puts the plan's retries into the file and settles when they are due. */
 async function fillFile(
   file: DaemonFile,
-  { plan, port }: { readonly plan: DeliveryPlan; readonly port: number },
+  { plan, port, startMs }: Pick<RunDeps, "plan" | "port"> & { readonly startMs: number },
 ): Promise<Times> {
   const { backlog, seconds } = plan;
   if (backlog !== null) await fillBacklog(file, { ...backlog, port, spreadMs: seconds * 1000 });
-  const times = timesOf(plan, START_MS);
+  const times = timesOf(plan, startMs);
   await moveBacklog(file, times.retriesFrom);
   return times;
 }
@@ -110,40 +114,32 @@ function timesOf(plan: DeliveryPlan, startMs: number): Times {
   return { loadFrom, from, to: from + seconds * 1000, retriesFrom };
 }
 
-class Run {
-  readonly #plan: DeliveryPlan;
-  readonly #times: Times;
-  readonly #file: DaemonFile;
-  readonly #daemon: DaemonProcess;
-  readonly #hosts: ManyHosts;
-  readonly #port: number;
+interface RunDeps {
+  readonly plan: DeliveryPlan;
+  readonly times: Times;
+  readonly file: DaemonFile;
+  readonly daemon: DaemonProcess;
+  readonly hosts: ManyHosts;
+  readonly port: number;
+}
 
-  constructor(deps: {
-    readonly plan: DeliveryPlan;
-    readonly times: Times;
-    readonly file: DaemonFile;
-    readonly daemon: DaemonProcess;
-    readonly hosts: ManyHosts;
-    readonly port: number;
-  }) {
-    this.#plan = deps.plan;
-    this.#times = deps.times;
-    this.#file = deps.file;
-    this.#daemon = deps.daemon;
-    this.#hosts = deps.hosts;
-    this.#port = deps.port;
+class Run {
+  readonly #deps: RunDeps;
+
+  constructor(deps: RunDeps) {
+    this.#deps = deps;
   }
 
   async measure(): Promise<Omit<DeliveryRun, "lateness">> {
-    const { idleSeconds, perSecond } = this.#plan;
-    const { loadFrom, from, to } = this.#times;
+    const { idleSeconds, perSecond } = this.#deps.plan;
+    const { loadFrom, from, to } = this.#deps.times;
     const before = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
     if (Date.now() > loadFrom) throw new Error("the daemon took too long to start");
     const load = perSecond === 0 ? null : this.#load();
     // What fails early is heard of at once, and not when the time is over.
     const [during, loaded] = await Promise.all([this.#measured(), load]);
     await this.#allArrived();
-    const arrivals = await this.#hosts.ask("report");
+    const arrivals = await this.#deps.hosts.ask("report");
     requireSound(arrivals);
     await sleep(SETTLE_MS);
     const after = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
@@ -152,36 +148,36 @@ class Run {
       posts: loaded?.answers ?? arrivals.fromPost,
       arrivedPerSecond: (1000 * arrivals.fromPost.count) / (to - from),
       cpuPercent: { before, during, after },
-      rssBytes: processUsage(this.#daemon.pid).rssBytes,
+      rssBytes: processUsage(this.#deps.daemon.pid).rssBytes,
     };
   }
 
   async #measured(): Promise<number> {
-    const { from, to } = this.#times;
+    const { from, to } = this.#deps.times;
     await sleep(from - Date.now());
-    await this.#hosts.ask("behave", this.#plan.behaviour);
+    await this.#deps.hosts.ask("behave", this.#deps.plan.behaviour);
     return this.#cpuPercent(to);
   }
 
   /** From now until then. */
   async #cpuPercent(until: number): Promise<number> {
     const startedAt = Date.now();
-    const before = processUsage(this.#daemon.pid).cpuSeconds;
+    const before = processUsage(this.#deps.daemon.pid).cpuSeconds;
     await sleep(until - startedAt);
     const ms = Date.now() - startedAt;
     if (ms <= 0) return Number.NaN;
-    return (100_000 * (processUsage(this.#daemon.pid).cpuSeconds - before)) / ms;
+    return (100_000 * (processUsage(this.#deps.daemon.pid).cpuSeconds - before)) / ms;
   }
 
   #load(): ReturnType<typeof runOpenLoad> {
-    const { perSecond, hosts } = this.#plan;
-    const { loadFrom, to } = this.#times;
-    const { key } = this.#file.account;
+    const { perSecond, hosts } = this.#deps.plan;
+    const { loadFrom, to } = this.#deps.times;
+    const { key } = this.#deps.file.account;
     const template = { key, tasks: 1, type: "echo" };
     return runOpenLoad({
-      ...{ port: this.#daemon.port, connections: CONNECTIONS, perSecond, from: loadFrom, to },
+      ...{ port: this.#deps.daemon.port, connections: CONNECTIONS, perSecond, from: loadFrom, to },
       requestAt: (at, index) => {
-        const postbackUrl = `http://${hosts[index % hosts.length]}:${this.#port}/postback`;
+        const postbackUrl = `http://${hosts[index % hosts.length]}:${this.#deps.port}/postback`;
         return taskPostRequest({ ...template, postbackUrl, tag: tagText({ kind: "fresh", at }) });
       },
     });
@@ -191,19 +187,19 @@ class Run {
     const expected = this.#expected();
     const deadline = performance.now() + ARRIVED_MS_MAX;
     for (;;) {
-      const { fresh, retries } = await this.#hosts.ask("count");
+      const { fresh, retries } = await this.#deps.hosts.ask("count");
       if (fresh >= expected.fresh && retries >= expected.retries) break;
       if (performance.now() > deadline) {
         const missing = `${expected.fresh - fresh} postbacks and ${expected.retries - retries} retries`;
-        throw new Error(`${missing} are missing: ${this.#daemon.log}`);
+        throw new Error(`${missing} are missing: ${this.#deps.daemon.log}`);
       }
       await sleep(POLL_MS);
     }
   }
 
   #expected(): { readonly fresh: number; readonly retries: number } {
-    const { perSecond, hosts, behaviour, backlog } = this.#plan;
-    const { loadFrom, from, to } = this.#times;
+    const { perSecond, hosts, behaviour, backlog } = this.#deps.plan;
+    const { loadFrom, from, to } = this.#deps.times;
     const retries = backlog?.due === "measured" ? backlog.retries : 0;
     const ignored = new Set(behaviour.ignored);
     let fresh = 0;
