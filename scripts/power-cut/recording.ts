@@ -9,8 +9,12 @@ import { CarefulClient, type CarefulListener } from "../crash/careful-client.ts"
 import { Ledger } from "../crash/ledger.ts";
 import { judgeSettled, settle } from "../crash/settlement.ts";
 import type { DaemonProcess } from "../daemon-process.ts";
-import type { MessageServer } from "../kit/message-server.ts";
-import { openReceiver, webhookUrls, type StatusRule } from "../kit/webhook-receiver.ts";
+import {
+  openReceiver,
+  webhookUrls,
+  type ReceivedWebhook,
+  type StatusRule,
+} from "../kit/webhook-receiver.ts";
 import type { Program } from "../program.ts";
 import { historyText, parseHistory, type HistoryEntry } from "./client-history.ts";
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
@@ -55,88 +59,44 @@ export async function record(options: RecordingOptions): Promise<Recording> {
   const traced = lives.program();
   const made = await createDaemonFile({ program: traced, folder }, SETTINGS);
   await lives.end(made.folder, null);
-  const load = new Load(made);
-  await using receiver = await load.openReceiver();
-  const receiverPort = receiver.port;
-  for (let count = 0; count <= options.kills; count++) {
-    const isLast = count === options.kills;
-    const file = { ...made, program: lives.program() };
-    await using daemon = await startDaemon(file);
-    if (isLast) await load.finish(daemon, options);
-    else await load.runUntilKill(daemon, options.loadMs);
+  // The clients and the receiver outlive every kill.
+  const { key: apiKey, webhookSecret } = made.account;
+  const [ledger, history] = [new Ledger(webhookSecret), new Array<HistoryEntry>()];
+  const onWebhook = (webhook: ReceivedWebhook, status: 200 | 500): void => {
+    ledger.receive(webhook, status);
+    history.push({ kind: "webhook", webhook, status });
+  };
+  await using receiver = await openReceiver(onWebhook, { statusOf });
+  const observer = new Observer({ apiKey, history });
+  const [webhooks, listener] = [webhookUrls(receiver), listenerOf(history, observer)];
+  const client = new CarefulClient({ apiKey, webhooks, ledger, listener });
+  const { kills, loadMs, stallMsMax, program } = options;
+  for (let count = 0; count <= kills; count++) {
+    const isLast = count === kills;
+    await using daemon = await startDaemon({ ...made, program: lives.program() });
+    const until = isLast ? performance.now() + loadMs : Infinity;
+    const goesOn = (): boolean => performance.now() < until;
+    const load = [client.run(daemon.url, goesOn), observer.run(daemon.url, goesOn)];
+    if (!isLast) load.push(killAfter(loadMs, daemon));
+    await Promise.all(load);
+    if (isLast) await settle(daemon, { database: made.database, ledger, client, stallMsMax });
     await lives.end(made.folder, isLast ? null : Date.now());
   }
   const killedAt = lives.all.flatMap((life) => life.killedAt ?? []);
-  const { faults } = judgeSettled(made.database, { ledger: load.ledger, killedAt });
+  const { faults } = judgeSettled(made.database, { ledger, killedAt });
   if (faults.length > 0)
     throw new Error(`the record has faults before any power is cut:\n${faults.join("\n")}`);
-  const { program } = options;
-  const recording = { file: { ...made, program }, receiverPort, lives: lives.all };
-  save(folder, { ...recording, history: load.history });
-  return { ...recording, history: load.history };
+  const recording = {
+    ...{ file: { ...made, program }, receiverPort: receiver.port },
+    ...{ lives: lives.all, history },
+  };
+  save(folder, recording);
+  return recording;
 }
 
-/** The clients and the receiver, which outlive every kill. */
-class Load {
-  readonly history: HistoryEntry[] = [];
-  readonly ledger: Ledger;
-  readonly #file: DaemonFile;
-  readonly #observer: Observer;
-  #client: CarefulClient | null = null;
-
-  constructor(file: DaemonFile) {
-    this.#file = file;
-    this.ledger = new Ledger(file.account.webhookSecret);
-    this.#observer = new Observer({ apiKey: file.account.key, history: this.history });
-  }
-
-  async openReceiver(): Promise<MessageServer> {
-    const receiver = await openReceiver(
-      (webhook, status) => {
-        this.ledger.receive(webhook, status);
-        this.history.push({ kind: "webhook", webhook, status });
-      },
-      { statusOf },
-    );
-    const { ledger } = this;
-    const listener = listenerOf(this.history, this.#observer);
-    const webhooks = webhookUrls(receiver);
-    this.#client = new CarefulClient({
-      apiKey: this.#file.account.key,
-      webhooks,
-      ledger,
-      listener,
-    });
-    return receiver;
-  }
-
-  async runUntilKill(daemon: DaemonProcess, loadMs: number): Promise<void> {
-    const load = this.#run(daemon, () => true);
-    await sleep(loadMs);
-    await daemon.kill();
-    await load;
-  }
-
-  async finish(
-    daemon: DaemonProcess,
-    { loadMs, stallMsMax }: Pick<RecordingOptions, "loadMs" | "stallMsMax">,
-  ): Promise<void> {
-    const deadline = performance.now() + loadMs;
-    await this.#run(daemon, () => performance.now() < deadline);
-    const { ledger } = this;
-    const { database } = this.#file;
-    await settle(daemon, { database, ledger, client: this.#theClient, stallMsMax });
-  }
-
-  async #run(daemon: DaemonProcess, goesOn: () => boolean): Promise<void> {
-    const observer = this.#observer.run(daemon.url, goesOn);
-    await Promise.all([this.#theClient.run(daemon.url, goesOn), observer]);
-  }
-
-  get #theClient(): CarefulClient {
-    if (this.#client === null) throw new Error("the receiver is not open yet");
-    return this.#client;
-  }
+async function killAfter(ms: number, daemon: DaemonProcess): Promise<void> {
+  await sleep(ms);
+  await daemon.kill();
 }
 
 function listenerOf(history: HistoryEntry[], observer: Observer): CarefulListener {
