@@ -1,7 +1,6 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { promisify } from "node:util";
 
 import { z } from "zod";
 
@@ -203,13 +202,30 @@ export async function createSignInToken(place: AdminPlace): Promise<string> {
 }
 
 /** Runs an `admin` command and answers the document that it prints. */
-async function runAdmin(
-  words: readonly string[],
-  { program, folder, database }: AdminPlace,
-): Promise<unknown> {
-  const [file, ...args] = program.command;
-  const all = [...args, "admin", ...words, "--db", database, "--json"];
-  const options = { cwd: folder, env: cleanEnvironment() };
-  const { stdout } = await promisify(execFile)(file, all, options);
+async function runAdmin(words: readonly string[], place: AdminPlace): Promise<unknown> {
+  const all = ["admin", ...words, "--db", place.database, "--json"];
+  const { error, stdout } = await runProgram(all, place);
+  if (error !== null) throw error;
   return JSON.parse(stdout);
+}
+
+/** How a command ended: `error` is null for one that ended well. */
+export interface ProgramEnd {
+  readonly error: Error | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command of the program to its end. */
+export function runProgram(
+  words: readonly string[],
+  { program, folder }: Omit<DaemonStart, "flags">,
+): Promise<ProgramEnd> {
+  const [file, ...args] = program.command;
+  const options = { cwd: folder, env: cleanEnvironment() };
+  return new Promise((resolve) => {
+    execFile(file, [...args, ...words], options, (error, stdout, stderr) => {
+      resolve({ error, stdout, stderr });
+    });
+  });
 }

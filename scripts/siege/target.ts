@@ -1,13 +1,11 @@
-import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { promisify } from "node:util";
 
 import { z } from "zod";
 
 import type { DaemonPlace } from "../bench/bench-daemon.ts";
-import { DaemonProcess, createAccount, createWorker } from "../daemon-process.ts";
+import { DaemonProcess, createAccount, createWorker, runProgram } from "../daemon-process.ts";
 import type { NewAccount } from "../daemon-process.ts";
 import { servedCall, type CarefulRequest } from "../kit/careful-call.ts";
 import { acceptedIds } from "../kit/request.ts";
@@ -90,9 +88,8 @@ url = "${service(OF_NUMBERS)}"
 
   /** True when this program has that setting. */
   static async knows(place: DaemonPlace, setting: string): Promise<boolean> {
-    const [file, ...args] = place.program.command;
-    const all = [...args, "config", "print", "--json"];
-    const { stdout } = await promisify(execFile)(file, all, { cwd: place.folder });
+    const { error, stdout } = await runProgram(["config", "print", "--json"], place);
+    if (error !== null) throw error;
     const { data } = settings.safeParse(JSON.parse(stdout));
     return data === undefined ? stdout.includes(`"${setting}"`) : setting in data.settings;
   }
@@ -136,28 +133,18 @@ url = "${service(OF_NUMBERS)}"
     return this.#token;
   }
 
-  /** Runs an `admin` command; answers whether it ended well. */
+  /** Runs an `admin` command; answers whether it ended well: not one that the program does not know. */
   async admin(words: readonly string[]): Promise<boolean> {
-    const [file, ...args] = this.#place.program.command;
-    const all = [...args, "admin", ...words, "--db", this.database];
-    try {
-      await promisify(execFile)(file, all, { cwd: this.#folder });
-      return true;
-    } catch {
-      return false; // The exit code says no, as that of a program that does not know the command.
-    }
+    const { error } = await runProgram(["admin", ...words, "--db", this.database], this.#admin);
+    return error === null;
   }
 
   /** What `postbackd health` says, in one line. */
   async health(): Promise<string> {
-    const [file, ...args] = this.#place.program.command;
-    const all = [...args, "health", "--db", this.database, "--timeout", "5s"];
-    const { promise, resolve } = Promise.withResolvers<string>();
-    execFile(file, all, { cwd: this.#folder }, (error, stdout, stderr) => {
-      const said = `${stdout}${stderr}`.trim().split("\n", 1)[0] ?? "";
-      resolve(`health exits with ${error === null ? 0 : 1}: ${said}`);
-    });
-    return promise;
+    const words = ["health", "--db", this.database, "--timeout", "5s"];
+    const { error, stdout, stderr } = await runProgram(words, this.#admin);
+    const said = `${stdout}${stderr}`.trim().split("\n", 1)[0] ?? "";
+    return `health exits with ${error === null ? 0 : 1}: ${said}`;
   }
 
   /** Posts tasks as an account and answers their ids. Rejects unless all are taken. */
