@@ -1,11 +1,10 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { HttpMessages, type HttpMessage } from "../kit/http-messages.ts";
+import { HttpMessages } from "../kit/http-messages.ts";
 import type { Attack } from "./attack-job.ts";
+import { codeOf } from "./status-code.ts";
 
-const STATUS_CODE = /"status_code": ?(\d{5})/;
-const HTTP_STATUS = /^HTTP\/1\.1 (\d{3})/;
 // What is shut out tries again, and does not spin.
 const AGAIN_MS = 250;
 
@@ -63,7 +62,7 @@ export class AttackLine {
     socket.on("connect", () => (what = "closed"));
     socket.on("data", (chunk: Buffer) => {
       try {
-        messages.read(chunk, (message) => this.#told(statusOf(message)));
+        messages.read(chunk, (message) => this.#told(codeOf(message)));
       } catch {
         this.#told("unreadable");
       }
@@ -107,6 +106,23 @@ export async function rampUp(
   }
 }
 
+/** Has each of the attack's connections do something until the attack is to end, when they are all cut off. */
+export async function overEachLine(
+  attack: Attack,
+  run: (line: AttackLine) => Promise<void>,
+): Promise<void> {
+  const lines: AttackLine[] = [];
+  const running: Promise<void>[] = [];
+  attack.signal.addEventListener("abort", () => lines.forEach((line) => line.end()));
+  await rampUp(attack, (index) => {
+    const line = new AttackLine(attack, index);
+    lines.push(line);
+    running.push(run(line));
+  });
+  attack.underWay();
+  await Promise.all(running);
+}
+
 const RAMP_STEP = 64;
 const RAMP_MS = 20;
 
@@ -116,9 +132,4 @@ export async function ended(signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     signal.addEventListener("abort", () => resolve(), { once: true });
   });
-}
-
-function statusOf({ head, body }: HttpMessage): string {
-  const code = STATUS_CODE.exec(body.toString("latin1", 0, 300))?.[1];
-  return code ?? HTTP_STATUS.exec(head)?.[1] ?? "unreadable";
 }

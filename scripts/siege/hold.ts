@@ -1,5 +1,5 @@
 import type { Attack } from "./attack-job.ts";
-import { AttackLine, pause, rampUp } from "./attack-line.ts";
+import { overEachLine, pause } from "./attack-line.ts";
 
 const AGAIN_MS = 1000;
 
@@ -7,11 +7,11 @@ const AGAIN_MS = 1000;
  * One request over each of many connections, which are then kept; what is closed is opened again. The answers are read. A
  * request that waits counts when it is answered, a connection that is kept as `held`.
  */
-export async function hold(attack: Attack): Promise<void> {
-  const { signal, request, tally, underWay } = attack;
-  const lines: AttackLine[] = [];
+export function hold(attack: Attack): Promise<void> {
+  const { signal, request, tally } = attack;
   let held = 0;
-  const run = async (line: AttackLine): Promise<void> => {
+  signal.addEventListener("abort", () => tally("held", held));
+  return overEachLine(attack, async (line) => {
     while (!signal.aborted) {
       held++;
       let what = await line.ask(request);
@@ -24,17 +24,5 @@ export async function hold(attack: Attack): Promise<void> {
       tally(what);
       await pause(AGAIN_MS, signal);
     }
-  };
-  const running: Promise<void>[] = [];
-  signal.addEventListener("abort", () => {
-    tally("held", held);
-    lines.forEach((line) => line.end());
   });
-  await rampUp(attack, (index) => {
-    const line = new AttackLine(attack, index);
-    lines.push(line);
-    running.push(run(line));
-  });
-  underWay();
-  await Promise.all(running);
 }

@@ -6,6 +6,7 @@ import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import { requestText } from "../kit/request.ts";
 import type { AttackTally } from "./attack-job.ts";
+import { outcomeOf } from "./status-code.ts";
 
 /** Who asks, and how often. */
 export interface HonestJob {
@@ -28,7 +29,6 @@ export interface HonestReport {
 const TICK_MS = 5;
 const ADDRESSES = 20;
 const ENDED_MS_MAX = 10_000;
-const STATUS_CODE = /"status_code": ?(\d{5})/;
 const TASK_ID = /"id": ?"([0-9a-f-]{36})"/;
 const BODY = '[{"type":"echo","input":{"from":"an honest account"}}]';
 
@@ -112,14 +112,12 @@ class HonestAccount {
     }
   }
 
-  #read({ head, body }: HttpMessage): string {
-    const text = body.toString("latin1", 0, 600);
-    if (!head.startsWith("HTTP/1.1 200")) {
-      return STATUS_CODE.exec(text)?.[1] ?? head.slice(9, 12);
-    }
-    this.#taskId = TASK_ID.exec(text)?.[1] ?? this.#taskId;
+  #read(answer: HttpMessage): string {
+    const outcome = outcomeOf(answer);
+    if (outcome !== "ok") return outcome;
+    this.#taskId = TASK_ID.exec(answer.body.toString("latin1", 0, 600))?.[1] ?? this.#taskId;
     this.#turn++;
-    return "ok";
+    return outcome;
   }
 
   #request(): string {

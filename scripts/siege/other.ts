@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import { requestText } from "../kit/request.ts";
+import { outcomeOf } from "./status-code.ts";
 
 /** What is asked for: one finished task, a post, whether it lives; `get anew` is a `get` over a new connection. */
 export type Question = "get" | "get anew" | "post" | "livez";
@@ -33,7 +33,6 @@ const KEPT = 4;
 const LOOK_MS = 100;
 const SETTLED_GETS = 50;
 const SLOW_GETS_MAX = 2;
-const STATUS_CODE = /"status_code": ?(\d{5})/;
 
 /**
  * The other: an account that asks for a task of its own 50 times a second and posts one a second, whatever else goes on.
@@ -177,9 +176,4 @@ function areAsBefore(gets: readonly Sample[], msMax: number): boolean {
   const slow = gets.filter(({ ms }) => ms === null || ms > msMax);
   const isAnswered = gets.every(({ outcome }) => outcome === "ok");
   return isAnswered && slow.length <= SLOW_GETS_MAX;
-}
-
-function outcomeOf({ head, body }: HttpMessage): string {
-  if (head.startsWith("HTTP/1.1 200")) return "ok";
-  return STATUS_CODE.exec(body.toString("latin1", 0, 300))?.[1] ?? head.slice(9, 12);
 }
