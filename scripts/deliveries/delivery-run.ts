@@ -10,6 +10,7 @@ import type { DaemonProcess } from "../daemon-process.ts";
 import type { Spread } from "../kit/durations.ts";
 import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
+import { until } from "../kit/until.ts";
 import type { ArrivalReport } from "./arrivals.ts";
 import { fillBacklog, moveBacklog, type Backlog } from "./backlog.ts";
 import { runOpenLoad } from "./open-load.ts";
@@ -185,16 +186,16 @@ class Run {
 
   async #allArrived(): Promise<void> {
     const expected = this.#expected();
-    const deadline = performance.now() + ARRIVED_MS_MAX;
-    for (;;) {
-      const { fresh, retries } = await this.#deps.hosts.ask("count");
-      if (fresh >= expected.fresh && retries >= expected.retries) break;
-      if (performance.now() > deadline) {
-        const missing = `${expected.fresh - fresh} postbacks and ${expected.retries - retries} retries`;
-        throw new Error(`${missing} are missing: ${this.#deps.daemon.log}`);
-      }
-      await sleep(POLL_MS);
-    }
+    let [fresh, retries] = [0, 0];
+    const haveArrived = async (): Promise<boolean> => {
+      ({ fresh, retries } = await this.#deps.hosts.ask("count"));
+      return fresh >= expected.fresh && retries >= expected.retries;
+    };
+    const missing = (): string => {
+      const what = `${expected.fresh - fresh} postbacks and ${expected.retries - retries} retries`;
+      return `${what} are missing: ${this.#deps.daemon.log}`;
+    };
+    await until(haveArrived, { msMax: ARRIVED_MS_MAX, everyMs: POLL_MS, fault: missing });
   }
 
   #expected(): { readonly fresh: number; readonly retries: number } {

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 import Database from "better-sqlite3";
+
+import { until } from "./until.ts";
 
 const UNFINISHED = `
   SELECT
@@ -47,12 +47,8 @@ export class DatabaseView {
 
   /** Settles once it is quiet. Rejects after `msMax`. */
   async quiet({ msMax }: { readonly msMax: number }): Promise<void> {
-    const deadline = performance.now() + msMax;
-    while (!this.isQuiet()) {
-      if (performance.now() > deadline)
-        throw new Error(`not everything was done within ${msMax} ms`);
-      await sleep(POLL_MS);
-    }
+    const fault = (): string => `not everything was done within ${msMax} ms`;
+    await until(() => this.isQuiet(), { msMax, everyMs: POLL_MS, fault });
   }
 
   [Symbol.dispose](): void {

@@ -1,7 +1,7 @@
 import { closeSync, createReadStream, fstatSync, openSync, readSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 
+import { until } from "../kit/until.ts";
 import type { Program } from "../program.ts";
 
 /** A system call that strace saw. */
@@ -61,11 +61,8 @@ const TAIL_BYTES = 65_536;
 
 /** Settles once the trace tells of the end of the process that was started. Rejects when it does not get there. */
 export async function traceEnd(traceFile: string, msMax: number): Promise<void> {
-  const deadline = performance.now() + msMax;
-  while (!hasEnd(traceFile)) {
-    if (performance.now() > deadline) throw new Error(`strace did not finish ${traceFile}`);
-    await sleep(POLL_MS);
-  }
+  const fault = (): string => `strace did not finish ${traceFile}`;
+  await until(() => hasEnd(traceFile), { msMax, everyMs: POLL_MS, fault });
 }
 
 function hasEnd(traceFile: string): boolean {

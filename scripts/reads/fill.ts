@@ -3,6 +3,7 @@ import type { DaemonProcess } from "../daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { sendTimes } from "../kit/load.ts";
 import { requestText, servedText } from "../kit/request.ts";
+import { until } from "../kit/until.ts";
 
 const TASKS_PER_POST = 100;
 const QUIET_MS_MAX = 600_000;
@@ -40,10 +41,7 @@ export async function fillDatabase({ file, daemon, tasks }: Filling): Promise<vo
     process.stderr.write(`  posted ${Math.round(tasks * share)} × ${JSON.stringify(task)}\n`);
   }
   using view = new DatabaseView(file.database);
-  const deadline = performance.now() + QUIET_MS_MAX;
   const left = "SELECT count(*) FROM tasks WHERE state = 'queued' AND type = 'echo'";
-  while (view.number(left) > 0) {
-    if (performance.now() > deadline) throw new Error("the tasks were not run in time");
-    await new Promise((resolve) => setTimeout(resolve, 500));
-  }
+  const fault = (): string => "the tasks were not run in time";
+  await until(() => view.number(left) === 0, { msMax: QUIET_MS_MAX, everyMs: 500, fault });
 }

@@ -1,10 +1,11 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 import Database from "better-sqlite3";
 import { z } from "zod";
 
 import { DatabaseView } from "../kit/database-view.ts";
+import { until } from "../kit/until.ts";
 import type { Target } from "./target.ts";
+
+const FINISHED_MS_MAX = 60_000;
 
 const column = z.object({ name: z.string() });
 
@@ -46,5 +47,7 @@ export async function fillReady(
 /** Not by asking the daemon for the task: that would collect it. */
 async function untilReady(database: string): Promise<void> {
   using view = new DatabaseView(database);
-  while (view.number("SELECT count(*) FROM tasks WHERE ready = 1") === 0) await sleep(20);
+  const ready = "SELECT count(*) FROM tasks WHERE ready = 1";
+  const fault = (): string => "the task to copy was not finished";
+  await until(() => view.number(ready) > 0, { msMax: FINISHED_MS_MAX, fault });
 }

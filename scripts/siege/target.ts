@@ -1,6 +1,5 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
@@ -9,6 +8,7 @@ import { DaemonProcess, createAccount, createWorker, runProgram } from "../daemo
 import type { NewAccount } from "../daemon-process.ts";
 import { servedCall, type CarefulRequest } from "../kit/careful-call.ts";
 import { acceptedIds } from "../kit/request.ts";
+import { until } from "../kit/until.ts";
 import { claimedTasks } from "../kit/worker-request.ts";
 import { Hosts, IN_CHUNKS, OF_NUMBERS } from "./hosts.ts";
 
@@ -157,13 +157,12 @@ url = "${service(OF_NUMBERS)}"
   /** Waits until a task of an account is completed. */
   async completed(login: string, id: string): Promise<void> {
     const { key } = await this.account(login);
-    const until = Date.now() + FINISHED_MS_MAX;
-    while (Date.now() < until) {
+    const isCompleted = async (): Promise<boolean> => {
       const text = await this.#call(`tasks/task_get/${id}`, { secret: key, method: "GET" });
-      if (shown.parse(JSON.parse(text)).tasks[0]?.state === "completed") return;
-      await sleep(50);
-    }
-    throw new Error(`task ${id} of ${login} was not completed`);
+      return shown.parse(JSON.parse(text)).tasks[0]?.state === "completed";
+    };
+    const fault = (): string => `task ${id} of ${login} was not completed`;
+    await until(isCompleted, { msMax: FINISHED_MS_MAX, everyMs: 50, fault });
   }
 
   /** A finished task of an account, with this result (JSON text), by way of a worker. */
