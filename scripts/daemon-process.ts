@@ -16,10 +16,9 @@ export interface DaemonStart {
   readonly flags: readonly string[];
 }
 
-// On a machine with ten times more to do than it has cores a start from the sources takes half a minute.
-const READY_MS_MAX = 90_000;
+const READY_MS_MAX = 60_000;
 // The daemon gives what is under way 25 s.
-const STOP_MS_MAX = 90_000;
+const STOP_MS_MAX = 30_000;
 const STDERR_KEPT = 4096;
 
 const readyLine = z.object({

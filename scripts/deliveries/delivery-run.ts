@@ -52,12 +52,12 @@ export interface DeliveryRun {
 }
 
 const CONNECTIONS = 64;
-// From the moment at which the times are settled to the load: moving a backlog to its time and a start on a full file. Or
-// so many times what making the file took, which began with a start of the program too: the machine may be busy.
-const START_MS = 8000;
-const START_TIMES = 10;
+// From the moment at which the times are settled to the load: moving a backlog to its time and a start on a full file.
+const START_MS = 4000;
 // The same for a daemon that runs.
 const SOON_MS = 500;
+// The last time that a run is begun anew it has so many times as long for both.
+const PATIENCE_MAX = 16;
 const HOUR_MS = 3_600_000;
 const ARRIVED_MS_MAX = 60_000;
 const POLL_MS = 50;
@@ -71,19 +71,27 @@ const SETTINGS = { allowed: "127.0.0.0/8" };
  * arrive, arrived twice or had a wrong signature, and when the daemon does not stop as it should.
  */
 export async function runDeliveries(plan: DeliveryPlan): Promise<DeliveryRun> {
-  const madeFrom = performance.now();
+  for (let patience = 1; patience <= PATIENCE_MAX; patience *= 2) {
+    const run = await tryDeliveries(plan, patience);
+    if (run !== "late") return run;
+  }
+  throw new Error("the daemon took too long to start");
+}
+
+/** "late" when the time of the load had come before the daemon was there. */
+async function tryDeliveries(plan: DeliveryPlan, patience: number): Promise<DeliveryRun | "late"> {
   const file = await createDaemonFile(plan.place, SETTINGS);
-  const startMs = Math.max(START_MS, START_TIMES * (performance.now() - madeFrom));
   using hosts = new ManyHosts();
   const port = await hosts.ask("open", file.account.webhookSecret);
-  const settled = plan.backlog === null ? null : await fillFile(file, { plan, port, startMs });
+  const settled = plan.backlog === null ? null : await fillFile(file, { plan, port, patience });
   await using daemon = await startDaemon(file);
-  const times = settled ?? timesOf(plan, SOON_MS);
+  const times = settled ?? timesOf(plan, patience * SOON_MS);
   await hosts.ask("measure", times);
   // Nobody hangs before it is measured: hosts that were quick and begin to hang are the worst case.
   await hosts.ask("behave", { ...plan.behaviour, hanging: [] });
   const run = await new Run({ plan, times, file, daemon, hosts, port }).measure();
   await daemon.stop();
+  if (run === "late") return run;
   const lateness = retryLateness(file.database, times);
   return { ...run, lateness };
 }
@@ -98,11 +106,15 @@ interface Times {
 /** Puts the plan's retries into the file and settles when they are due. */
 async function fillFile(
   file: DaemonFile,
-  { plan, port, startMs }: Pick<RunDeps, "plan" | "port"> & { readonly startMs: number },
+  {
+    plan,
+    port,
+    patience,
+  }: { readonly plan: DeliveryPlan; readonly port: number; readonly patience: number },
 ): Promise<Times> {
   const { backlog, seconds } = plan;
   if (backlog !== null) await fillBacklog(file, { ...backlog, port, spreadMs: seconds * 1000 });
-  const times = timesOf(plan, startMs);
+  const times = timesOf(plan, patience * START_MS);
   await moveBacklog(file, times.retriesFrom);
   return times;
 }
@@ -115,32 +127,40 @@ function timesOf(plan: DeliveryPlan, startMs: number): Times {
   return { loadFrom, from, to: from + seconds * 1000, retriesFrom };
 }
 
-interface RunDeps {
-  readonly plan: DeliveryPlan;
-  readonly times: Times;
-  readonly file: DaemonFile;
-  readonly daemon: DaemonProcess;
-  readonly hosts: ManyHosts;
-  readonly port: number;
-}
-
 class Run {
-  readonly #deps: RunDeps;
+  readonly #plan: DeliveryPlan;
+  readonly #times: Times;
+  readonly #file: DaemonFile;
+  readonly #daemon: DaemonProcess;
+  readonly #hosts: ManyHosts;
+  readonly #port: number;
 
-  constructor(deps: RunDeps) {
-    this.#deps = deps;
+  constructor(deps: {
+    readonly plan: DeliveryPlan;
+    readonly times: Times;
+    readonly file: DaemonFile;
+    readonly daemon: DaemonProcess;
+    readonly hosts: ManyHosts;
+    readonly port: number;
+  }) {
+    this.#plan = deps.plan;
+    this.#times = deps.times;
+    this.#file = deps.file;
+    this.#daemon = deps.daemon;
+    this.#hosts = deps.hosts;
+    this.#port = deps.port;
   }
 
-  async measure(): Promise<Omit<DeliveryRun, "lateness">> {
-    const { idleSeconds, perSecond } = this.#deps.plan;
-    const { loadFrom, from, to } = this.#deps.times;
+  async measure(): Promise<Omit<DeliveryRun, "lateness"> | "late"> {
+    const { idleSeconds, perSecond } = this.#plan;
+    const { loadFrom, from, to } = this.#times;
     const before = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
-    if (Date.now() > loadFrom) throw new Error("the daemon took too long to start");
+    if (Date.now() > loadFrom) return "late";
     const load = perSecond === 0 ? null : this.#load();
     // What fails early is heard of at once, and not when the time is over.
     const [during, loaded] = await Promise.all([this.#measured(), load]);
     await this.#allArrived();
-    const arrivals = await this.#deps.hosts.ask("report");
+    const arrivals = await this.#hosts.ask("report");
     requireSound(arrivals);
     await sleep(SETTLE_MS);
     const after = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
@@ -149,36 +169,36 @@ class Run {
       posts: loaded?.answers ?? arrivals.fromPost,
       arrivedPerSecond: (1000 * arrivals.fromPost.count) / (to - from),
       cpuPercent: { before, during, after },
-      rssBytes: processUsage(this.#deps.daemon.pid).rssBytes,
+      rssBytes: processUsage(this.#daemon.pid).rssBytes,
     };
   }
 
   async #measured(): Promise<number> {
-    const { from, to } = this.#deps.times;
+    const { from, to } = this.#times;
     await sleep(from - Date.now());
-    await this.#deps.hosts.ask("behave", this.#deps.plan.behaviour);
+    await this.#hosts.ask("behave", this.#plan.behaviour);
     return this.#cpuPercent(to);
   }
 
   /** From now until then. */
   async #cpuPercent(until: number): Promise<number> {
     const startedAt = Date.now();
-    const before = processUsage(this.#deps.daemon.pid).cpuSeconds;
+    const before = processUsage(this.#daemon.pid).cpuSeconds;
     await sleep(until - startedAt);
     const ms = Date.now() - startedAt;
     if (ms <= 0) return Number.NaN;
-    return (100_000 * (processUsage(this.#deps.daemon.pid).cpuSeconds - before)) / ms;
+    return (100_000 * (processUsage(this.#daemon.pid).cpuSeconds - before)) / ms;
   }
 
   #load(): ReturnType<typeof runOpenLoad> {
-    const { perSecond, hosts } = this.#deps.plan;
-    const { loadFrom, to } = this.#deps.times;
-    const { key } = this.#deps.file.account;
+    const { perSecond, hosts } = this.#plan;
+    const { loadFrom, to } = this.#times;
+    const { key } = this.#file.account;
     const template = { key, tasks: 1, type: "echo" };
     return runOpenLoad({
-      ...{ port: this.#deps.daemon.port, connections: CONNECTIONS, perSecond, from: loadFrom, to },
+      ...{ port: this.#daemon.port, connections: CONNECTIONS, perSecond, from: loadFrom, to },
       requestAt: (at, index) => {
-        const postbackUrl = `http://${hosts[index % hosts.length]}:${this.#deps.port}/postback`;
+        const postbackUrl = `http://${hosts[index % hosts.length]}:${this.#port}/postback`;
         return taskPostRequest({ ...template, postbackUrl, tag: tagText({ kind: "fresh", at }) });
       },
     });
@@ -188,19 +208,19 @@ class Run {
     const expected = this.#expected();
     let [fresh, retries] = [0, 0];
     const haveArrived = async (): Promise<boolean> => {
-      ({ fresh, retries } = await this.#deps.hosts.ask("count"));
+      ({ fresh, retries } = await this.#hosts.ask("count"));
       return fresh >= expected.fresh && retries >= expected.retries;
     };
     const missing = (): string => {
       const what = `${expected.fresh - fresh} postbacks and ${expected.retries - retries} retries`;
-      return `${what} are missing: ${this.#deps.daemon.log}`;
+      return `${what} are missing: ${this.#daemon.log}`;
     };
     await until(haveArrived, { msMax: ARRIVED_MS_MAX, everyMs: POLL_MS, fault: missing });
   }
 
   #expected(): { readonly fresh: number; readonly retries: number } {
-    const { perSecond, hosts, behaviour, backlog } = this.#deps.plan;
-    const { loadFrom, from, to } = this.#deps.times;
+    const { perSecond, hosts, behaviour, backlog } = this.#plan;
+    const { loadFrom, from, to } = this.#times;
     const retries = backlog?.due === "measured" ? backlog.retries : 0;
     const ignored = new Set(behaviour.ignored);
     let fresh = 0;
