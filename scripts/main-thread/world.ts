@@ -4,7 +4,7 @@ import { createDaemonFile, startDaemon, type DaemonFile } from "../bench/bench-d
 import { createWorker, type DaemonProcess } from "../daemon-process.ts";
 import { fillTraffic } from "../dashboards/fill-traffic.ts";
 import { pageHeaders, signInOperator } from "../dashboards/place.ts";
-import { DatabaseView } from "../database-view.ts";
+import { DatabaseView } from "../kit/database-view.ts";
 import type { Program } from "../program.ts";
 import { Caller } from "./caller.ts";
 import { Peer } from "./peer.ts";

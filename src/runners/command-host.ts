@@ -56,7 +56,7 @@ const LOST: RunOutcome = {
  * Runs commands in a small process, the host, which is started with the first run. Node.js starts a
  * process by copying its own page tables, at some 20 µs for each MB of memory, on the thread that serves
  * requests: a daemon of 150 MB spends 2.3 to 3.3 ms of its own on each command, with a host 0.2 to 0.6 ms,
- * and 32 commands at once reach 88 % of a bare loop's rate (`scripts/runs.ts`, 2026-11-21).
+ * and 32 commands at once reach 88 % of a bare loop's rate (`npm run bench -- runs`, 2026-11-21).
  *
  * The host ends, with all commands, when the daemon does, however that ends. One that ends by itself, or that is hung
  * (a command may stop it: they are the same user's) and killed for it, is like a crash of the daemon to its runs: they

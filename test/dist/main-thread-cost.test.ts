@@ -12,7 +12,7 @@ import {
 import { prepareCases } from "../../scripts/main-thread/cases.ts";
 import { measure } from "../../scripts/main-thread/measure.ts";
 import { withWorld, type World } from "../../scripts/main-thread/world.ts";
-import { median } from "../../scripts/median.ts";
+import { median } from "../../scripts/kit/durations.ts";
 import { chooseProgram } from "../../scripts/program.ts";
 import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
