@@ -8,6 +8,7 @@ import { classifyAddress } from "../../src/domain/address.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList } from "../../src/domain/allow-list.ts";
 import { encodedForm, judgeAddresses, judgeWebhookUrl } from "../../src/domain/webhook-url.ts";
 import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook-url.ts";
+import { cpuMsOf } from "../helpers/cpu-time.ts";
 import { hostileUrl } from "./hostile-urls.ts";
 import {
   addressOf,
@@ -159,7 +160,7 @@ describe("judgeWebhookUrl", () => {
     fc.assert(fc.property(hostileUrl(), assertSound), { numRuns: 10_000 });
   });
 
-  test("answers within bounds however long and crafted the text is", () => {
+  test("answers within bounds however long and crafted the text is", async () => {
     const texts = [
       `http://${"漢字".repeat(300_000)}/`,
       `http://h.example/${"a/../".repeat(200_000)}`,
@@ -169,27 +170,29 @@ describe("judgeWebhookUrl", () => {
       `http://h.example/${" ".repeat(1_000_000)}`,
     ];
     for (const text of texts) {
-      const startedAt = performance.now();
-      judgeWebhookUrl(text, POLICY);
-      encodedForm(text);
+      const ms = await cpuMsOf(() => {
+        judgeWebhookUrl(text, POLICY);
+        encodedForm(text);
+      });
       // Far above what it takes (4 ms), far below what quadratic work on these would.
-      assert.ok(performance.now() - startedAt < 500);
+      assert.ok(ms < 500, `${ms} ms`);
     }
   });
 
-  test("spends no Punycode on a host that is too long for any name", () => {
+  test("spends no Punycode on a host that is too long for any name", async () => {
     const ideographs = Array.from(
       { length: 4000 },
       (_, index) => 0x4e00 + ((index * 7919) % 20_000),
     );
     const url = `http://${String.fromCharCode(...ideographs)}/`;
-    const startedAt = performance.now();
-    for (let round = 0; round < 50; round++) {
-      assertRefused(url);
-      assert.equal(encodedForm(url), null);
-    }
+    const ms = await cpuMsOf(() => {
+      for (let round = 0; round < 50; round++) {
+        assertRefused(url);
+        assert.equal(encodedForm(url), null);
+      }
+    });
     // A parser alone takes 23 ms for it, every time.
-    assert.ok(performance.now() - startedAt < 500);
+    assert.ok(ms < 500, `${ms} ms`);
   });
 });
 

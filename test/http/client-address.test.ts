@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { addressKey, clientFacts, toProxyPolicy } from "../../src/http/client-address.ts";
+import { cpuMsOf } from "../helpers/cpu-time.ts";
 
 const PROXY = "10.0.0.1";
 const CLIENT = "203.0.113.7";
@@ -130,14 +131,15 @@ describe("the address of a client", () => {
     });
   }
 
-  test("is found in a header as long as a request may be, without delay", () => {
+  test("is found in a header as long as a request may be, without delay", async () => {
     const long = Array.from({ length: 8000 }, () => "1").join(",");
-    const startedAt = performance.now();
 
-    assert.equal(factsOf({ for: [`${long}, 10.0.0.2`] }).address, "10.0.0.2");
-    assert.equal(factsOf({ for: [`${"10.0.0.2,".repeat(1800)}`] }).address, "10.0.0.2");
+    const ms = await cpuMsOf(() => {
+      assert.equal(factsOf({ for: [`${long}, 10.0.0.2`] }).address, "10.0.0.2");
+      assert.equal(factsOf({ for: [`${"10.0.0.2,".repeat(1800)}`] }).address, "10.0.0.2");
+    });
 
-    assert(performance.now() - startedAt < 1000);
+    assert(ms < 1000, `${ms} ms`);
   });
 
   test("is found behind a proxy that connects over mapped IPv4", () => {
