@@ -341,13 +341,15 @@ test("an answer that came while the process was busy past the deadline is read, 
   const reply = { kind: "held", until: gate.opened, reply: { kind: "raw", bytes } } as const;
   const receiver = await startReceiver(t, { reply });
 
-  const sent = startSender(t, { timeoutMs: 500 }).send(requestTo(receiver.url()));
+  const clock = createFakeClock({ now: 0 });
+  const sent = startSender(t, { clock, timeoutMs: 500 }).send(requestTo(receiver.url()));
   await receiver.next();
   gate.open();
   await gate.opened;
   await Promise.resolve();
-  // The answer is written, and this keeps the sender from reading it until its deadline is over.
-  for (const busyUntil = performance.now() + 600; performance.now() < busyUntil;);
+  // The answer is written. The process is busy until a timer is due, which comes before any reading: the deadline's.
+  setTimeout(() => clock.advance(500), 1);
+  for (const busyUntil = performance.now() + 20; performance.now() < busyUntil;);
 
   assert.equal((await sent).outcome, "delivered");
 });
