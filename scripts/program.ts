@@ -15,8 +15,10 @@ export interface Program {
 /** postbackd from its sources, by the Node that runs this. */
 export function sourceProgram(): Program {
   const main = join(ROOT, "src", "main.ts");
-  const command = [process.execPath, "--import", import.meta.resolve("tsx"), main] as const;
-  return { name: `src/main.ts through tsx, Node ${process.versions.node}`, command: [...command] };
+  return {
+    name: `src/main.ts, Node ${process.versions.node}`,
+    command: [process.execPath, main],
+  };
 }
 
 /**

@@ -116,8 +116,7 @@ const NO_SCRIPT = "there is no `script` to make a terminal with";
 
 /** Runs `start` at a terminal, which is this program's standard error; what it writes to stdout goes into a file too. */
 function startAtTerminal(t: TestContext, cwd: string, args: string) {
-  const node = `${process.execPath} --import ${import.meta.resolve("tsx")} ${MAIN}`;
-  const command = `${node} start --port 0 --ready-file ready.json ${args} | tee out.txt`;
+  const command = `${process.execPath} ${MAIN} start --port 0 --ready-file ready.json ${args} | tee out.txt`;
   const shell = `exec script --quiet --return --flush --command "$0" /dev/null >&2`;
   return startProgram(t, [command], { cwd, command: ["sh", "-c", shell] });
 }

@@ -79,7 +79,7 @@ function unshared(script: string, cwd?: string) {
 }
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
-const RUN = `exec "${process.execPath}" --import "${import.meta.resolve("tsx")}" "${MAIN}"`;
+const RUN = `exec "${process.execPath}" "${MAIN}"`;
 
 test("a file that is mounted by itself is refused: its -wal would lie outside the mount", (t) => {
   const reason = whyNoMount();

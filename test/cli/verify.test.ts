@@ -51,8 +51,7 @@ test("exits with 1 and says what is wrong, as text and as a document", async (t)
 
 test("reads the body from standard input", async () => {
   const words = ["verify", "--secret", SECRET, "--body-file", "-", "--signature", SIGNATURE];
-  const args = ["--import", import.meta.resolve("tsx"), MAIN, ...words];
-  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [MAIN, ...words], { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(BODY);
 
   const [stdout, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);

@@ -14,8 +14,7 @@ test("the demo ends well and shows fifty tasks with their signatures verified", 
     t.skip("neither python3 nor openssl is installed, and the demo needs one of them");
     return;
   }
-  const args = ["--import", import.meta.resolve("tsx"), DEMO];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [DEMO], { stdio: ["ignore", "pipe", "pipe"] });
   t.after(() => child.kill());
 
   const ended = once(child, "exit");

@@ -24,7 +24,7 @@ async function run(
   const file = fileURLToPath(new URL(`../fixtures/embedded/${name}.ts`, import.meta.url));
   const finished = await runProgram(t, [], {
     cwd,
-    command: [process.execPath, "--import", import.meta.resolve("tsx"), file],
+    command: [process.execPath, file],
     env: { TMPDIR: temporary, POSTBACKD_PORT: "none", POSTBACKD_COLOUR: "blue" },
   });
   assert.deepEqual(readdirSync(cwd).toSorted(), ["postbackd.toml", "tmp"]);
@@ -70,7 +70,7 @@ test("the task of a function that ran in a program that was killed runs again, a
   const cwd = temporaryFolder(t);
   const database = join(cwd, "kept.db");
   const file = fileURLToPath(new URL("../fixtures/embedded/held.ts", import.meta.url));
-  const command = [process.execPath, "--import", import.meta.resolve("tsx"), file] as const;
+  const command = [process.execPath, file] as const;
   const program = startProgram(t, [database], { cwd, command: [...command] });
   // What stands there was written by that program.
   const { id, key } = (await program.ready) as unknown as Record<"id" | "key", string>;
@@ -89,7 +89,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"] as const) {
     const held = await openHeldProcesses(t);
     const file = fileURLToPath(new URL("../fixtures/embedded/command.ts", import.meta.url));
     const program = startProgram(t, node("hold.mjs", held.socketPath, "ignore-term"), {
-      command: [process.execPath, "--import", import.meta.resolve("tsx"), file],
+      command: [process.execPath, file],
     });
     const hold = await held.next();
     const pid = Number(await hold.line());

@@ -59,12 +59,7 @@ export interface Finished extends Exit {
 }
 
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-const SOURCES: readonly [string, ...string[]] = [
-  process.execPath,
-  "--import",
-  import.meta.resolve("tsx"),
-  MAIN,
-];
+const SOURCES: readonly [string, ...string[]] = [process.execPath, MAIN];
 const READY_MS_MAX = 30_000;
 
 /**

@@ -71,8 +71,7 @@ function runInside(
   hostsFile: string,
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   const script = `${MAKE_NETWORK} ${canMakePairs ? `&& ${MAKE_UNLISTED}` : ""} && exec "$@"`;
-  const node = [process.execPath, "--import", import.meta.resolve("tsx")];
-  const args = ["-rnm", "sh", "-c", script, "sh", ...node, "--test-reporter=tap", INSIDE];
+  const args = ["-rnm", "sh", "-c", script, "sh", process.execPath, "--test-reporter=tap", INSIDE];
   // The runner's own variable would make the process inside report to it, not to its output.
   const unlisted = canMakePairs ? UNLISTED.map(([address]) => address.split("/")[0]) : [];
   const env = {

@@ -322,10 +322,8 @@ async function sendOnce(
   environment: Readonly<Record<string, string>>,
 ): Promise<AttemptResult> {
   const script = fileURLToPath(new URL("send-once.ts", import.meta.url));
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ["--import", "tsx", script, ...values],
-    { env: { ...process.env, ...environment } },
-  );
+  const { stdout } = await promisify(execFile)(process.execPath, [script, ...values], {
+    env: { ...process.env, ...environment },
+  });
   return JSON.parse(stdout);
 }

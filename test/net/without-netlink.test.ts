@@ -11,7 +11,7 @@ import { taskClient } from "../helpers/task-client.ts";
 
 const FILTER = fileURLToPath(new URL("../fixtures/net/without-netlink.py", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-const NODE = [process.execPath, "--import", import.meta.resolve("tsx"), MAIN] as const;
+const NODE = [process.execPath, MAIN] as const;
 
 const canFilter = spawnSync("python3", [FILTER, "probe"]).status === 0;
 const skip = canFilter ? false : "this machine filters no system calls (python3, seccomp)";

@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { pathOf } from "./receiver-process.ts";
 import type { Language } from "./receiver-process.ts";
 
+const OWN_PACKAGE = import.meta.resolve("../helpers/own-package.ts");
+
 export const TYPESCRIPT: Language = {
   name: "TypeScript",
   file: "examples/receivers/receiver.ts",
   probe: [process.execPath, "--version"],
-  command: () => [process.execPath, "--import", "tsx", pathOf(TYPESCRIPT)],
+  command: () => [process.execPath, "--import", OWN_PACKAGE, pathOf(TYPESCRIPT)],
 };
 
 export const PYTHON: Language = {

@@ -189,7 +189,7 @@ test("a fork that left the group and holds stdout delays the result by 1 s", asy
 
 test("commands that run when the daemon exits are killed", async (t) => {
   const held = await openHeldProcesses(t);
-  const args = ["--import", "tsx", fixture("leave-running.ts"), held.socketPath];
+  const args = [fixture("leave-running.ts"), held.socketPath];
   const daemon = spawn(process.execPath, args, { stdio: "inherit" });
   const connections = [await held.next(), await held.next()];
 

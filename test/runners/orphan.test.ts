@@ -123,15 +123,7 @@ test(
     const script = `import { endOrphans } from ${JSON.stringify(module)};
     console.log(JSON.stringify(await endOrphans({ owner: ${JSON.stringify(owner)} })));`;
     // The shell waits for it, so it is its parent.
-    const shell = sh(
-      '"$@"; exit $?',
-      process.execPath,
-      "--import",
-      "tsx",
-      "--input-type=module",
-      "-e",
-      script,
-    );
+    const shell = sh('"$@"; exit $?', process.execPath, "--input-type=module", "-e", script);
     const child = startMarked(t, `${owner}/${DEAD}`, shell);
     const [line] = await once(child.stdout ?? assert.fail(), "data");
 

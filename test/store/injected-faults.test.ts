@@ -68,7 +68,7 @@ const WRITES = "write,pwrite64";
 async function startTracedStore(t: TestContext) {
   const file = newDatabaseFile(t);
   const program = new URL("./store-process.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", "tsx", program, file], {
+  const child = spawn(process.execPath, [program, file], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   t.after(() => child.kill("SIGKILL"));

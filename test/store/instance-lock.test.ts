@@ -29,7 +29,7 @@ async function startLockProcess(
 ): Promise<LockProcess> {
   const program = new URL("./lock-process.ts", import.meta.url).pathname;
   const more = url === undefined ? [file] : [file, url];
-  const child = spawn(process.execPath, ["--import", "tsx", program, ...more], {
+  const child = spawn(process.execPath, [program, ...more], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   t.after(() => child.kill("SIGKILL"));

@@ -158,7 +158,7 @@ test("a file that others write while it is looked at is not taken for damaged", 
   const script = `
     const { refuseDamagedFile } = await import(${JSON.stringify(new URL("../../src/store/sqlite/file-check.ts", import.meta.url).href)});
     for (let i = 0; i < 400; i++) refuseDamagedFile(process.argv[1]);`;
-  const args = ["--import", "tsx", "--input-type=module", "-e", script, busy.file];
+  const args = ["--input-type=module", "-e", script, busy.file];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
   let said = "";
   child.stderr.on("data", (part) => (said += String(part)));

@@ -24,7 +24,7 @@ const TYPESCRIPT: Language = {
   name: "TypeScript",
   file: "examples/workers/worker.ts",
   probe: [process.execPath, "--version"],
-  command: () => [process.execPath, "--import", import.meta.resolve("tsx"), pathOf(TYPESCRIPT)],
+  command: () => [process.execPath, pathOf(TYPESCRIPT)],
 };
 
 const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "runners.md");
