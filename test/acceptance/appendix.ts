@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { createAccount } from "./authentication.ts";
 import { bearer, Client, KEY, KEY_ID, SECRET, TIME, UUID_V7, type KeyShown } from "./client.ts";
-import type { Subject } from "./subject.ts";
+import { PART, type Subject } from "./subject.ts";
 import { TOML, type Parts } from "./tasks.ts";
 
 // Contract §1, row by row: code, message, HTTP status; null for task level alone.
@@ -46,7 +46,7 @@ const KEY_FIELDS = ["key_id", "prefix", "last_four", "label", "created_at"];
 
 /** Contract §3, the operations on accounts and the public ones. */
 export function exerciseAppendix(subject: Subject): void {
-  test("contract §3, account and reference", async (t) => {
+  test("contract §3, account and reference", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const client = new Client(served.url, bearer(served.account.key));
     await keys(t, { served, client });

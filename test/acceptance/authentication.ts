@@ -17,7 +17,7 @@ import {
   type Body,
   type KeyShown,
 } from "./client.ts";
-import type { Served, Subject } from "./subject.ts";
+import { PART, type Served, type Subject } from "./subject.ts";
 
 const ACCEPTED = [200, 20000] as const;
 const FAILED = [401, 40100] as const;
@@ -28,7 +28,7 @@ const CHALLENGES = 'Basic realm="postbackd", charset="UTF-8", Bearer realm="post
 
 /** Contract §2. */
 export function exerciseAuthentication(subject: Subject): void {
-  test("contract §2, authentication", async (t) => {
+  test("contract §2, authentication", PART, async (t) => {
     const served = await subject.serve(t, { toml: "" });
     const service = new Client(served.url);
     await schemes(t, { served, service });

@@ -7,12 +7,12 @@ import { temporaryFolder, type Finished } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { admin } from "./authentication.ts";
 import { bearer, Client, KEY, KEY_ID, only, SECRET, TIME } from "./client.ts";
-import type { Subject } from "./subject.ts";
+import { PART, type Subject } from "./subject.ts";
 import { TOML, type Parts } from "./tasks.ts";
 
 /** Contract §8, all commands but `start`. */
 export function exerciseCommands(subject: Subject): void {
-  test("contract §8, admin", async (t) => {
+  test("contract §8, admin", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const client = new Client(served.url, bearer(served.account.key));
     await accounts(t, { served, client });
@@ -20,7 +20,7 @@ export function exerciseCommands(subject: Subject): void {
     await accessRequests(t, { served, client });
     await offline(t, subject);
   });
-  test("contract §8, configuration and other commands", async (t) => {
+  test("contract §8, configuration and other commands", PART, async (t) => {
     await configuration(t, subject);
     await precedence(t, subject);
     await explainUrl(t, subject);

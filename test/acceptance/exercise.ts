@@ -4,7 +4,7 @@ import { exerciseAppendix } from "./appendix.ts";
 import { exerciseAuthentication } from "./authentication.ts";
 import { exerciseCommands } from "./command-line.ts";
 import { exerciseStart } from "./start.ts";
-import type { Subject } from "./subject.ts";
+import { PART, type Subject } from "./subject.ts";
 import { exerciseTaskFields } from "./task-fields.ts";
 import { exerciseTasks } from "./tasks.ts";
 import { exerciseWebhooks } from "./webhooks.ts";
@@ -15,9 +15,8 @@ import { exerciseWorkers } from "./workers.ts";
  * each row, named after it. Packets go to this machine alone.
  */
 export function exerciseContract(subject: Subject): void {
-  // Each part serves a database of its own, and most of the time is spent waiting for other processes. The runner's own
-  // limit is meant for one test: this one holds all of them, on a machine that may be busy.
-  const options = { concurrency: true, timeout: 600_000 };
+  // Each part serves a database of its own, and most of the time is spent waiting for other processes.
+  const options = { concurrency: true, ...PART };
   describe(`the contract, accepted from the ${subject.name}`, options, () => {
     exerciseAuthentication(subject);
     exerciseTasks(subject);

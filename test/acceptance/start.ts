@@ -10,13 +10,13 @@ import { temporaryFolder } from "../helpers/program.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { makeCertificate } from "../net/certificate.ts";
 import { bearer, Client, only } from "./client.ts";
-import type { Started, Subject } from "./subject.ts";
+import { PART, type Started, type Subject } from "./subject.ts";
 
 const START = ["start", "--port", "0"];
 
 /** Contract §8, `start`. */
 export function exerciseStart(subject: Subject): void {
-  test("contract §8, start", async (t) => {
+  test("contract §8, start", PART, async (t) => {
     await readiness(t, subject);
     await flags(t, subject);
     await refusals(t, subject);

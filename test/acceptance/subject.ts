@@ -2,6 +2,9 @@ import type { TestContext } from "node:test";
 
 import type { Exit, Finished, ProgramOptions, Ready } from "../helpers/program.ts";
 
+/** The runner's own limit is meant for one test: a part holds dozens, on a machine that may be busy. */
+export const PART = { timeout: 600_000 } as const;
+
 /** How to serve: the text of a postbackd.toml for a new, empty database. */
 export interface ServeOptions {
   readonly toml: string;

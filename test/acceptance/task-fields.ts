@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import { startReceiver } from "../helpers/receiver.ts";
 import { createAccount } from "./authentication.ts";
 import { bearer, Client, only, TIME, type Task } from "./client.ts";
-import type { Subject } from "./subject.ts";
+import { PART, type Subject } from "./subject.ts";
 import { DAY_MS, startHeld, TOML, type Parts } from "./tasks.ts";
 
 const SHOWN = [
@@ -14,7 +14,7 @@ const SHOWN = [
 
 /** Contract §3, the sentences below the table: what a task is as posted and as shown. */
 export function exerciseTaskFields(subject: Subject): void {
-  test("contract §3, what tasks are", async (t) => {
+  test("contract §3, what tasks are", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const client = new Client(served.url, bearer(served.account.key));
     await simplest(t, subject);

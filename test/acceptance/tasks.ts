@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import { createGate, startReceiver, type Receiver } from "../helpers/receiver.ts";
 import { createAccount } from "./authentication.ts";
 import { bearer, Client, idsOf, only, UUID_V7, type Answer, type Task } from "./client.ts";
-import type { Served, Subject } from "./subject.ts";
+import { PART, type Served, type Subject } from "./subject.ts";
 
 // Posts its task to `input.url` and prints the answer: what a receiver does with the request, the task does.
 const CALL = `
@@ -47,7 +47,7 @@ export interface Parts {
 
 /** Contract §3, the operations on tasks. */
 export function exerciseTasks(subject: Subject): void {
-  test("contract §3, operations on tasks", async (t) => {
+  test("contract §3, operations on tasks", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const client = new Client(served.url, bearer(served.account.key));
     await taskPost(t, client);

@@ -4,12 +4,12 @@ import { test, type TestContext } from "node:test";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { admin } from "./authentication.ts";
 import { bearer, Client, isSignedBy, only, SECRET, standardSigners, TIME } from "./client.ts";
-import type { Subject } from "./subject.ts";
+import { PART, type Subject } from "./subject.ts";
 import { TOML, type Parts } from "./tasks.ts";
 
 /** What §3's envelope and §8's `admin secret` mean to a receiver. */
 export function exerciseWebhooks(subject: Subject): void {
-  test("contract §3, webhooks", async (t) => {
+  test("contract §3, webhooks", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const client = new Client(served.url, bearer(served.account.key));
     await postback(t, { served, client });

@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { admin } from "./authentication.ts";
 import { basic, bearer, Client, only, TIME, UUID_V7, type Answer } from "./client.ts";
-import type { Served, Subject } from "./subject.ts";
+import { PART, type Served, type Subject } from "./subject.ts";
 
 const TOKEN = /^pbd_work_[0-9A-Za-z]{40}$/;
 
@@ -22,7 +22,7 @@ lease = "1s"
 
 /** Contract §7. */
 export function exerciseWorkers(subject: Subject): void {
-  test("contract §7, worker protocol", async (t) => {
+  test("contract §7, worker protocol", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const service = new Client(served.url);
     const parts = {
