@@ -17,7 +17,7 @@ runner = "worker"
 lease = "30s"
 [types.short]
 runner = "worker"
-lease = "1s"
+lease = "5s"
 `;
 
 /** Contract §7. */

@@ -83,7 +83,7 @@ test("says in its first line why a callback did not arrive, for every way it can
     return { kind: "status", status: Number(url.slice(1)), headers: { location: "/200" } };
   });
   const daemon = await startTestDaemon(t, {
-    toml: `${ONE_ATTEMPT}\nwebhooks.timeout = "500ms"\nwebhooks.dns_servers = ["${dns.servers[0]}"]`,
+    toml: `${ONE_ATTEMPT}\nwebhooks.timeout = "5s"\nwebhooks.dns_servers = ["${dns.servers[0]}"]`,
   });
   const closed = await closedPort();
   const peer = String.raw`127\.0\.0\.1:${receiver.port}`;

@@ -118,7 +118,7 @@ const SLOW_HEADERS: readonly [name: string, bytes: string][] = [
 ];
 for (const [name, bytes] of SLOW_HEADERS) {
   test(`ends a connection ${name} when limits.header_timeout is over`, async (t) => {
-    const daemon = await start(t, 'header_timeout = "300ms"');
+    const daemon = await start(t, 'header_timeout = "1s"');
     const slow = await openRaw(t, daemon.url);
     const startedAt = performance.now();
 
@@ -128,14 +128,14 @@ for (const [name, bytes] of SLOW_HEADERS) {
     const ms = performance.now() - startedAt;
     assert.match(text, /^HTTP\/1\.1 400 [^]*\{"status_code":40000,[^]*took too long to arrive/);
     // Node looks in an interval of its own; a time shorter than that is kept nevertheless.
-    assert(ms > 250, `${ms} ms`);
+    assert(ms > 900, `${ms} ms`);
     assert.equal((await ask(daemon.url, LIVEZ)).response.status, 200);
     assert.deepEqual(complaints(daemon), []);
   });
 }
 
 test("ends a connection whose body does not come within limits.request_timeout", async (t) => {
-  const daemon = await start(t, 'request_timeout = "400ms"');
+  const daemon = await start(t, 'request_timeout = "1s"');
   const slow = await openRaw(t, daemon.url);
   const startedAt = performance.now();
   const headers = [bearer(daemon), JSON_TYPE, "Content-Length: 10"];
@@ -148,13 +148,13 @@ test("ends a connection whose body does not come within limits.request_timeout",
   assert.match(response.body.toString(), /"status_code":40000,.*took too long to arrive/);
   assert.equal(await textOf(slow), "");
   const ms = performance.now() - startedAt;
-  assert(ms > 350, `${ms} ms`);
+  assert(ms > 900, `${ms} ms`);
   assert.deepEqual((await daemon.ready()).tasks, []);
   assert.deepEqual(complaints(daemon), []);
 });
 
 test("does not count the time between two requests against the second", async (t) => {
-  const daemon = await start(t, 'header_timeout = "400ms"', 'request_timeout = "400ms"');
+  const daemon = await start(t, 'header_timeout = "1s"', 'request_timeout = "1s"');
   const kept = await openRaw(t, daemon.url);
   await askOn(kept, LIVEZ);
   // By the time that this one is ended the kept connection has been idle for as long as that.
@@ -166,15 +166,15 @@ test("does not count the time between two requests against the second", async (t
 });
 
 test("does not end an answer that takes longer than the request may", async (t) => {
-  const daemon = await start(t, 'header_timeout = "300ms"', 'request_timeout = "300ms"');
+  const daemon = await start(t, 'header_timeout = "1s"', 'request_timeout = "1s"');
   const { tasks } = await daemon.post([{ start_at: farStart() }]);
   const waiting = await openRaw(t, daemon.url);
   const target = `/v1/tasks/task_get/${tasks[0]?.id}`;
 
-  waiting.send(toBytes({ target, headers: [bearer(daemon), "Prefer: wait=1"] }));
+  waiting.send(toBytes({ target, headers: [bearer(daemon), "Prefer: wait=2"] }));
   const startedAt = performance.now();
 
   assert.equal((await waiting.next()).status, 200);
-  assert(performance.now() - startedAt > 900, "it was to wait");
+  assert(performance.now() - startedAt > 1900, "it was to wait");
   assert.equal((await askOn(waiting, LIVEZ)).response.status, 200);
 });

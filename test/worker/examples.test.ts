@@ -28,7 +28,7 @@ const TYPESCRIPT: Language = {
 };
 
 const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "runners.md");
-const TOML = '[types.sleep]\nrunner = "worker"\nlease = "2s"\n';
+const TOML = '[types.sleep]\nrunner = "worker"\nlease = "5s"\n';
 
 function startExample(
   t: TestContext,
@@ -61,11 +61,11 @@ for (const language of [PYTHON, TYPESCRIPT]) {
       startExample(t, language, { url: daemon.url, token });
 
       const client = taskClient({ url: daemon.url, key: daemon.account.key });
-      const longId = await client.post({ input: { seconds: 3 } });
+      const longId = await client.post({ input: { seconds: 6 } });
       const wrongId = await client.post({ input: null });
       const [long, wrong] = [await client.ended(longId), await client.ended(wrongId)];
 
-      assert.deepEqual([long.state, long.result, long.runs], ["completed", { slept: 3 }, 1]);
+      assert.deepEqual([long.state, long.result, long.runs], ["completed", { slept: 6 }, 1]);
       assert.deepEqual([wrong.state, wrong.status_code], ["failed", 50010]);
       assert.ok((wrong.error?.message ?? "").length > 5);
     },
