@@ -104,7 +104,7 @@ test("says in its first line why a callback did not arrive, for every way it can
     ],
     [
       receiver.url("/hang"),
-      `${lost}timed out: the time was up before ${peer} answered, at ${AT} \\(after \\d+(\\.\\d)? ms[:)].*`,
+      `${lost}timed out: the time was up before ${peer} answered, at ${AT} \\(after [\\d.]+ m?s[:)].*`,
     ],
     [
       `http://127.0.0.1:${closed}/`,

@@ -57,7 +57,7 @@ async function serve(t: TestContext, toml: string): Promise<{ cwd: string; key: 
 const PAUSE_MS = 20_000;
 
 test("a program that is stopped for 20 s during an attempt counts it once, and sends what became due once", async (t) => {
-  const { cwd, key } = await serve(t, `[webhooks]\nretry_after = ["5s"]\n`);
+  const { cwd, key } = await serve(t, `[webhooks]\nretry_after = ["15s"]\n`);
   const gate = createGate();
   const reply = { kind: "status", status: 204 } as const;
   const fails = await startReceiver(t, { host: "127.0.0.2" });
@@ -91,7 +91,7 @@ test("a program that is stopped for 20 s during an attempt counts it once, and s
   const cut = await served.delivery(hanging, ({ attempts: { length } }) => length > 1);
   const [timedOut, next] = cut.attempts;
   assert.equal(timedOut?.outcome, "timed_out");
-  assert.equal(next?.dueAt, timedOut.endedAt + 5000);
+  assert.equal(next?.dueAt, timedOut.endedAt + 15_000);
   assert.ok(!program.stderr.includes("clock of the machine"), "no clock was set");
   // It ends only after all that is in flight: what it would send twice has been sent by then.
   await program.stop();
