@@ -17,7 +17,7 @@ test("kill -9 loses no acknowledged task, webhook, key or cancelling, and damage
     rounds: 3,
     connections: 8,
     tasksBeforeKill: { min: 20, max: 300 },
-    stallMsMax: 20_000,
+    stallMsMax: 60_000,
     onRound: (round) => rounds.push(round),
   });
 

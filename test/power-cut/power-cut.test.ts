@@ -15,7 +15,7 @@ import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 
 const STRACE = { program: "strace", debianPackage: "strace" };
-const STALL_MS_MAX = 20_000;
+const STALL_MS_MAX = 60_000;
 const IMAGES_MAX = 12;
 
 // The long version: scripts/power-cut.ts.
