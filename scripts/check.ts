@@ -39,7 +39,21 @@ interface Step {
   readonly isShown: boolean;
 }
 
-const CHECK = ["format", "lint", "types", "dashboard", "tests"];
+const CHECK = ["format", "lint", "types", "dashboard", "quick"];
+
+// Tests of one ring in one process. The others start the program, a browser or a peer for each test, or wait in real time.
+const QUICK = new Set([
+  "config",
+  "domain",
+  "engine",
+  "helpers",
+  "http",
+  "net",
+  "parser",
+  "runners",
+  "scripts",
+  "store",
+]);
 
 const STEPS: Readonly<Record<string, Step>> = {
   format: {
@@ -80,6 +94,11 @@ const STEPS: Readonly<Record<string, Step>> = {
     title: "build (esbuild, tsc, pkg)",
     commands: () => [["--import", "tsx", "scripts/build.ts"]],
     isShown: false,
+  },
+  quick: {
+    title: "quick tests of the sources",
+    commands: () => [testCommand(isQuickTest)],
+    isShown: true,
   },
   tests: {
     title: "tests of the sources",
@@ -169,6 +188,11 @@ function filesBelow(folder: string): readonly string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
     .toSorted()
     .map((file) => join(folder, file));
+}
+
+function isQuickTest(file: string): boolean {
+  const [root = "", folder = "", ...below] = file.split(sep);
+  return root === "test" && (below.length === 0 || QUICK.has(folder));
 }
 
 function isDistTest(file: string): boolean {
