@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
@@ -11,8 +10,9 @@ import { createTestAccount, startTestDaemon, tempFolder } from "../helpers/daemo
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { farStart } from "../helpers/far-start.ts";
+import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
-import { listen, startReceiver } from "../helpers/receiver.ts";
+import { startReceiver } from "../helpers/receiver.ts";
 
 /** One attempt is all there is: what fails is given up. */
 const ONE_ATTEMPT = "webhooks.retry_after = []";
@@ -65,14 +65,6 @@ async function postOne(daemon: TestDaemon, task: Record<string, unknown>): Promi
   return tasks[0]?.id ?? assert.fail("no task was made");
 }
 
-/** A port on which nothing listens. */
-async function closedPort(): Promise<number> {
-  const server = createServer();
-  const port = await listen(server, { host: "127.0.0.1", port: 0 });
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 test("says in its first line why a callback did not arrive, for every way it can go", async (t) => {
   const dns = await startDnsServer(t);
   dns.script("hooks.example", { A: addresses("8.8.8.8", "10.1.2.3") });
@@ -85,7 +77,7 @@ test("says in its first line why a callback did not arrive, for every way it can
   const daemon = await startTestDaemon(t, {
     toml: `${ONE_ATTEMPT}\nwebhooks.timeout = "5s"\nwebhooks.dns_servers = ["${dns.servers[0]}"]`,
   });
-  const closed = await closedPort();
+  const closed = await findFreePort();
   const peer = String.raw`127\.0\.0\.1:${receiver.port}`;
   const lost = `given up after 1 attempt, with no retry left; the last one `;
   const stories: readonly [url: string, story: string][] = [

@@ -10,8 +10,9 @@ import type { Page } from "playwright-core";
 
 import { verifyPostback } from "../../src/verify.ts";
 import { tempFolder, type TestDaemon } from "../helpers/daemon.ts";
+import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
-import { areAtHand, findFreePort, OWN_ADDRESS, startPeer } from "../peers/peer-process.ts";
+import { areAtHand, OWN_ADDRESS, startPeer } from "../peers/peer-process.ts";
 import { hasBrowser, openPage, signIn } from "./browser.ts";
 import { signInAsOperator, takeSteps } from "./visit.ts";
 

@@ -4,6 +4,7 @@ import { test, type TestContext } from "node:test";
 import type { Page } from "playwright-core";
 
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { findFreePort } from "../helpers/port.ts";
 import { hasBrowser, openPage, signIn } from "./browser.ts";
 import { forgive, goTo, mark, takeSteps } from "./visit.ts";
 
@@ -141,7 +142,8 @@ async function givesSilenceUp(t: TestContext, daemon: TestDaemon): Promise<void>
 
 test("a page recovers by itself when the daemon is started again", async (t) => {
   if (!hasBrowser(t)) return;
-  const first = await startTestDaemon(t);
+  const port = await findFreePort();
+  const first = await startTestDaemon(t, { port });
   const { folder, account } = first;
   await first.post([{ tag: "tag-before" }]);
   const opened = await openTasks(t, first);
@@ -151,7 +153,6 @@ test("a page recovers by itself when the daemon is started again", async (t) => 
   await page.getByText("Not live: asking every 10 s").waitFor();
   await page.getByText("tag-before").waitFor();
 
-  const port = Number(new URL(first.url).port);
   const second = await startTestDaemon(t, { folder, account, port });
   await page.getByText("Live", { exact: true }).waitFor();
   // What could not be read meanwhile is read again now.

@@ -6,6 +6,7 @@ import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { createTestAccount } from "../helpers/daemon.ts";
+import { findFreePort } from "../helpers/port.ts";
 import { type Program, runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
@@ -33,8 +34,9 @@ async function setUp(t: TestContext, { lease }: { readonly lease: string }): Pro
   const file = join(cwd, "postbackd.db");
   const { key } = await createTestAccount(file);
   const token = await createTestWorker(file, ["x"]);
-  const daemon = startProgram(t, ["start", "--port", "0"], { cwd });
-  const { url, port } = await daemon.ready;
+  const port = await findFreePort();
+  const daemon = startProgram(t, ["start", "--port", String(port)], { cwd });
+  const { url } = await daemon.ready;
   const client = taskClient({ url, key });
   return { ...{ cwd, url, port, daemon, client, token }, commands: await openHeldProcesses(t) };
 }
@@ -80,7 +82,7 @@ test("a worker claims a task, runs its command, completes it, and the postback a
 });
 
 test("the task of a worker that is killed is run again by another, which ends what it left running", async (t) => {
-  const setup = await setUp(t, { lease: "1s" });
+  const setup = await setUp(t, { lease: "5s" });
   const killed = startWorker(t, setup);
   const id = await setup.client.post('{"type":"x"}');
   const orphan = await setup.commands.next();
@@ -130,7 +132,7 @@ test("a worker that is started before the daemon waits for it", async (t) => {
 });
 
 test("a cancelled task's command is stopped, and the worker takes the next task", async (t) => {
-  const setup = await setUp(t, { lease: "1s" });
+  const setup = await setUp(t, { lease: "5s" });
   startWorker(t, setup);
   const id = await setup.client.post('{"type":"x"}');
   const command = await setup.commands.next();
@@ -145,7 +147,7 @@ test("a cancelled task's command is stopped, and the worker takes the next task"
 });
 
 test("a revoked token stops what runs and ends the worker with 1", async (t) => {
-  const setup = await setUp(t, { lease: "1s" });
+  const setup = await setUp(t, { lease: "5s" });
   const worker = startWorker(t, setup);
   await setup.client.post('{"type":"x"}');
   const command = await setup.commands.next();

@@ -1,5 +1,6 @@
+import { findFreePort } from "../helpers/port.ts";
 import type { Signers } from "./deliveries.ts";
-import { findFreePort, OWN_ADDRESS, startPeer } from "./peer-process.ts";
+import { OWN_ADDRESS, startPeer } from "./peer-process.ts";
 import type { PeerProgram } from "./peer-process.ts";
 import type { ServerPeer } from "./server-peer.ts";
 

@@ -1,8 +1,9 @@
 import type { TestContext } from "node:test";
 
+import { findFreePort } from "../helpers/port.ts";
 import type { Certificate } from "../net/certificate.ts";
 import type { Signers } from "./deliveries.ts";
-import { findFreePort, OWN_ADDRESS, startPeer } from "./peer-process.ts";
+import { OWN_ADDRESS, startPeer } from "./peer-process.ts";
 import type { PeerAddress, PeerProgram } from "./peer-process.ts";
 import type { ServerPeer } from "./server-peer.ts";
 

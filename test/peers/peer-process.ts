@@ -67,14 +67,6 @@ function isReadable(path: string): boolean {
   }
 }
 
-/** A port of the address at which nobody listens. */
-export async function findFreePort(host: string): Promise<number> {
-  const server = createServer();
-  const port = await listen(server, { host, port: 0 });
-  await closeServer(server);
-  return port;
-}
-
 /** Whether this process may listen there: ports below 1024 are not everybody's. */
 export async function canListen(at: PeerAddress): Promise<boolean> {
   const server = createServer();

@@ -1,6 +1,7 @@
+import { findFreePort } from "../helpers/port.ts";
 import type { Signers } from "./deliveries.ts";
 import { MATRIX } from "./matrix.ts";
-import { findFreePort, OWN_ADDRESS, startPeer } from "./peer-process.ts";
+import { OWN_ADDRESS, startPeer } from "./peer-process.ts";
 import type { ServerPeer } from "./server-peer.ts";
 
 /**

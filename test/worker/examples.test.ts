@@ -8,6 +8,7 @@ import type { TestContext } from "node:test";
 
 import { newWorkerToken } from "../../src/domain/key.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import { findFreePort } from "../helpers/port.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
@@ -76,8 +77,9 @@ for (const language of [PYTHON, TYPESCRIPT]) {
     writeFileSync(join(cwd, "postbackd.toml"), TOML);
     const token = await createTestWorker(join(cwd, "postbackd.db"), ["sleep"]);
     const account = await createTestAccount(join(cwd, "postbackd.db"));
-    const first = startProgram(t, ["start", "--port", "0"], { cwd });
-    const { url, port } = await first.ready;
+    const start = ["start", "--port", String(await findFreePort())];
+    const first = startProgram(t, start, { cwd });
+    const { url } = await first.ready;
     const client = taskClient({ url, key: account.key });
     const input = { seconds: 0.01 };
     const worker = startExample(t, language, { url, token });
@@ -86,7 +88,7 @@ for (const language of [PYTHON, TYPESCRIPT]) {
     first.kill("SIGKILL");
     await first.exit;
     await worker.says(name === "Python" ? "no answer" : "fetch failed");
-    await startProgram(t, ["start", "--port", String(port)], { cwd }).ready;
+    await startProgram(t, start, { cwd }).ready;
 
     assert.equal((await client.ended(await client.post({ input }))).state, "completed");
   });
