@@ -6,7 +6,7 @@ import { test } from "node:test";
 import Database from "better-sqlite3";
 
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { StoreError, type Store, type StoreErrorKind } from "../../src/store/store.ts";
+import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimOne,
@@ -26,18 +26,6 @@ import {
   taskQuery,
   webhook,
 } from "../helpers/store.ts";
-import { exerciseStore, type OpenStore } from "./conformance.ts";
-
-function openWith(writer: "thread" | "inline"): OpenStore {
-  return async (t, options = {}) => {
-    const file = newDatabaseFile(t);
-    const again = (): Promise<Store> => openTestStore(t, { ...options, file, writer });
-    return { store: await again(), again };
-  };
-}
-
-exerciseStore("sqlite with a writer thread", openWith("thread"));
-exerciseStore("sqlite with an inline writer", openWith("inline"));
 
 test("an erased task leaves no row behind in any table", async (t) => {
   const file = newDatabaseFile(t);
