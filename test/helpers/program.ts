@@ -27,7 +27,7 @@ export interface Program {
   readonly pid: number;
   /** Its working folder: with no `--db` the database is `postbackd.db` in it. */
   readonly cwd: string;
-  /** Settles with the ready line; rejects, with what it said, when it ends or says nothing for 30 s. */
+  /** Settles with the ready line; rejects, with what it said, when it ends or says nothing for 60 s. */
   readonly ready: Promise<Ready>;
   /** All that it has written so far. */
   readonly stdout: string;
@@ -60,7 +60,7 @@ export interface Finished extends Exit {
 
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const SOURCES: readonly [string, ...string[]] = [process.execPath, MAIN];
-const READY_MS_MAX = 30_000;
+const READY_MS_MAX = 60_000;
 
 /**
  * Starts the real program as a process of its own. Give `start` a `--port 0`; it works in an empty
