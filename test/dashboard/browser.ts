@@ -14,7 +14,7 @@ import { areAtHand, findProgram } from "../peers/peer-process.ts";
 
 const CHROMIUM = { program: "chromium", debianPackage: "chromium" };
 
-const APPEARS_MS_MAX = 15_000;
+const APPEARS_MS_MAX = 30_000;
 
 export type Theme = "light" | "dark";
 

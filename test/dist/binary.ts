@@ -12,7 +12,7 @@ export const BINARY = join(ROOT, "dist", "postbackd");
 
 // Between two looks at a task that is not finished: nothing of another process can be waited for.
 const LOOK_AGAIN_MS = 20;
-const TASK_MS_MAX = 20_000;
+const TASK_MS_MAX = 60_000;
 
 /** Where the executable runs: nothing of the project is beside it or in its home. */
 export interface Place {

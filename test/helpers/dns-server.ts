@@ -55,7 +55,7 @@ const TYPE_CODES = { A: 1, CNAME: 5, AAAA: 28 } as const;
 const RESULT_CODES = { records: 0, servfail: 2, nxdomain: 3, refused: 5 } as const;
 const CLASS_IN = 1;
 const TTL_SECONDS = 300;
-const WAIT_MS_MAX = 15_000;
+const WAIT_MS_MAX = 30_000;
 
 /** Starts a DNS server (UDP, loopback, a free port) that answers what it is told; closed after the test. */
 export async function startDnsServer(t: TestContext): Promise<DnsServer> {

@@ -37,7 +37,7 @@ export interface RawRequest {
 }
 
 // A wait that is not met fails with a sentence instead of hanging the run.
-const WAIT_MS_MAX = 10_000;
+const WAIT_MS_MAX = 30_000;
 
 /** Connects to a server on this machine. The connection is closed after the test. */
 export async function openRaw(t: TestContext, url: string): Promise<RawConnection> {

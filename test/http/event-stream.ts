@@ -11,7 +11,7 @@ export interface StreamMessage {
 }
 
 // A wait that is not met fails with a sentence instead of hanging the run.
-const WAIT_MS_MAX = 20_000;
+const WAIT_MS_MAX = 30_000;
 
 /** The messages of a stream, one after the other. */
 export class EventReader {

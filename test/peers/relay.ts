@@ -63,7 +63,7 @@ export function headerOf(request: WireRequest, name: string): string {
 }
 
 // More than the daemon's own deadline for an attempt.
-const WAIT_MS_MAX = 15_000;
+const WAIT_MS_MAX = 30_000;
 
 async function withinWait(exchange: Promise<Exchange>, webhookId: string): Promise<Exchange> {
   const late = Promise.withResolvers<never>();
