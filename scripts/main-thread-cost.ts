@@ -1,11 +1,11 @@
 import { parseArgs } from "node:util";
 
 import { machineDescription } from "./bench/machine.ts";
+import { median } from "./kit/durations.ts";
 import { BOUNDS, type BoundName } from "./main-thread/bounds.ts";
 import { prepareCases } from "./main-thread/cases.ts";
 import { measure } from "./main-thread/measure.ts";
 import { withWorld, type World } from "./main-thread/world.ts";
-import { median } from "./kit/durations.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { z } from "zod";
 
+import { median } from "../../scripts/kit/durations.ts";
 import {
   BOUNDS,
   UNEXPLAINED_MS_MAX,
@@ -12,7 +13,6 @@ import {
 import { prepareCases } from "../../scripts/main-thread/cases.ts";
 import { measure } from "../../scripts/main-thread/measure.ts";
 import { withWorld, type World } from "../../scripts/main-thread/world.ts";
-import { median } from "../../scripts/kit/durations.ts";
 import { chooseProgram } from "../../scripts/program.ts";
 import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
