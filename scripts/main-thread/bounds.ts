@@ -53,7 +53,7 @@ export const BOUNDS = {
     30,
     "the postback is signed again, to show what was sent: twice over 4 MiB",
   ),
-  userData: row(["getUserData", "user_data", "10 keys and 100 revoked ones"], 3),
+  userData: row(["getUserData", "user_data", "a key and 100 revoked ones"], 3),
 
   taskPost: row(
     ["postTasks", "task_post", "100 tasks, 1 MB"],
@@ -91,7 +91,12 @@ export const BOUNDS = {
     "1 MB is read, parsed elsewhere and hashed; the kept answer is as large",
   ),
   taskCancel: row(["cancelTask", "task_cancel", "input of 1 MiB"], 5),
-  redeliver: row(["redeliver", "redeliver", "100 attempts before"], 5),
+  taskCancelMany: row(
+    ["cancelTasks", "cancel", "1,000 queued tasks"],
+    15,
+    "a thousand are found and cancelled in ten steps, with others' turns in between",
+  ),
+  redeliver: row(["redeliver", "redeliver", "of a queued task"], 5),
   keyCreate: row(["createKey", "make a key", "with ten there are"], 3),
   keyRevoke: row(["revokeKey", "revoke a key", ""], 3),
 

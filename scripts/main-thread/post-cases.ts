@@ -34,6 +34,12 @@ export async function postCases({ anybody, owner, account, peer, ids }: World) {
         return owner.post(`/v1/tasks/task_cancel/${id}`, {});
       },
     },
+    taskCancelMany: {
+      ask: async () => {
+        await owner.postTasks({ ...held, tag: "bulk" }, 1000);
+        return owner.post("/v1/tasks/cancel", { tag: "bulk" });
+      },
+    },
     redeliver: {
       ask: async () => {
         const [id = ""] = await owner.postTasks({ ...held, postback_url: peer.url("/hook") });
