@@ -58,12 +58,13 @@ export class ClientConnection implements Occupant {
     this.#exchanges.push({ request, response, callbacks: [] });
   }
 
-  end(response: ServerResponse): void {
+  /** Answers who wanted to be called back. */
+  end(response: ServerResponse): readonly (() => void)[] {
     const at = this.#exchanges.findIndex((each) => each.response === response);
     const [ended] = at === -1 ? [] : this.#exchanges.splice(at, 1);
     this.#since = this.#now();
     this.isWaiting = false;
-    for (const callback of ended?.callbacks ?? []) callback();
+    return ended?.callbacks ?? [];
   }
 
   /** Calls back when this answer has gone, or the client has; false where that is so already. */
@@ -151,8 +152,10 @@ export function placeConnections(server: Server, options: FollowOptions): void {
     if (connection === null) return;
     connection.begin(request, response);
     response.once("close", () => {
+      const callbacks = connection.end(response);
+      // Before it begins the next request that it sent ahead: it is idle now, or goes to the end of its address.
       options.places.changed(connection);
-      connection.end(response);
+      for (const callback of callbacks) callback();
     });
   });
 }

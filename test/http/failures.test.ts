@@ -20,6 +20,8 @@ const ACCESS = "/v1/access_requests";
 const REDELIVERIES = "/v1/redeliveries";
 
 /** A request for each method of the store, that cannot be served without it. */
+const CANCEL_MANY = "/v1/tasks/cancel";
+
 function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest])[] {
   const headers = [bearer(ring)];
   const json = [...headers, JSON_TYPE];
@@ -37,6 +39,7 @@ function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest
     ["listDeliveries", { target: `/v1/tasks/deliveries/${FINISHED.id}`, headers }],
     ["redeliver", { method: "POST", target: `/v1/tasks/redeliver/${FINISHED.id}`, headers }],
     ["cancelTask", { method: "POST", target: `/v1/tasks/task_cancel/${FINISHED.id}`, headers }],
+    ["cancelTasks", { method: "POST", target: CANCEL_MANY, headers: json, body: "{}" }],
     ["findKeptAnswer", { ...post, headers: [...(post.headers ?? []), "Idempotency-Key: k1"] }],
     ...searchRequests(headers),
     ...statsRequests(headers),

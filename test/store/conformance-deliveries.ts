@@ -141,6 +141,7 @@ function exerciseClaims(open: OpenStore): void {
       webhookSecret: "whsec_test",
       webhookSecretNext: null,
       task: (await store.findTask({ accountId, id: task.id }))?.task,
+      largeBytes: null,
     });
     assert.equal(attempt.task.resultText, "1");
     const delivery = await theDelivery(store, accountId, task.id);
