@@ -34,32 +34,44 @@ export class CompactFault extends Error {
 
 /**
  * The bytes of the text that `JSON.stringify` gives for what the platform's parser makes of these, but with every number
- * as it is written. Throws {@link CompactFault}. Bytes of strings that are no UTF-8 are left as they are.
+ * as it is written; they are good until the next call. Throws {@link CompactFault}. Bytes of strings that are no UTF-8 are
+ * left as they are.
  */
 export function compactJsonBytes(bytes: Uint8Array, depthMax: number): Uint8Array {
-  return new Compactor(bytes, depthMax).document();
+  const compactor =
+    bytes.length <= SHORT_BYTES ? SHORT : new Compactor(new Uint8Array(bytes.length));
+  return compactor.document(bytes, depthMax);
 }
 
+// What is so short is written to the same memory each time: memory of its own would cost more than all the rest.
+const SHORT_BYTES = 64 * 1024;
+
 class Compactor {
-  readonly #in: Uint8Array;
-  readonly #depthMax: number;
-  /** Nothing ever gets longer. */
+  #in: Uint8Array = EMPTY;
+  #depthMax = 0;
   readonly #out: Uint8Array;
   /** Of the objects that are open, by their depth; used again by the next one that is as deep. */
   readonly #names: MemberNames[] = [];
   #at = 0;
   #length = 0;
 
-  constructor(bytes: Uint8Array, depthMax: number) {
-    this.#in = bytes;
-    this.#depthMax = depthMax;
-    this.#out = new Uint8Array(bytes.length);
+  /** `out` is where it writes: as long as the longest document, of which nothing ever gets longer. */
+  constructor(out: Uint8Array) {
+    this.#out = out;
   }
 
-  document(): Uint8Array {
-    if (BYTE_ORDER_MARK.every((byte, i) => this.#in[i] === byte)) this.#at = BYTE_ORDER_MARK.length;
-    this.#value(this.#next(), 0);
-    if (this.#next() !== END) throw noJson();
+  document(bytes: Uint8Array, depthMax: number): Uint8Array {
+    this.#in = bytes;
+    this.#depthMax = depthMax;
+    const hasMark = BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte);
+    this.#at = hasMark ? BYTE_ORDER_MARK.length : 0;
+    this.#length = 0;
+    try {
+      this.#value(this.#next(), 0);
+      if (this.#next() !== END) throw noJson();
+    } finally {
+      this.#in = EMPTY;
+    }
     return this.#out.subarray(0, this.#length);
   }
 
@@ -258,6 +270,9 @@ class Compactor {
     }
   }
 }
+
+const EMPTY = new Uint8Array(0);
+const SHORT = new Compactor(new Uint8Array(SHORT_BYTES));
 
 // With the backslash and the `u`.
 const ESCAPE_LENGTH = 6;
