@@ -14,7 +14,6 @@ export async function postCases({ anybody, owner, account, peer, ids }: World) {
   const input = (text: string): string => `[{"type":"echo","start_at":"${LATER}","input":${text}}]`;
   const used = { "idempotency-key": "used" };
   await owner.done(owner.post(path, megabyte, used));
-  const message = "\\u0448".repeat(4000);
   return {
     taskPost: { ask: owner.post(path, megabyte) },
     taskPostUrls: {
@@ -49,6 +48,14 @@ export async function postCases({ anybody, owner, account, peer, ids }: World) {
     },
     keyCreate: { ask: owner.post("/v1/appendix/keys", { label: "ш".repeat(64) }) },
     keyRevoke: { ask: owner.delete(`/v1/appendix/keys/${ids.ascii}`), status: 404 },
+    ...signInCases({ anybody, account }),
+  } as const satisfies Record<string, Case>;
+}
+
+/** What is sent without a key, or before there is a session. */
+function signInCases({ anybody, account }: Pick<World, "anybody" | "account">) {
+  const message = "\\u0448".repeat(4000);
+  return {
     accessRequest: {
       ask: anybody.post("/v1/access_requests", `{"email":"a@example.com","message":"${message}"}`),
     },
