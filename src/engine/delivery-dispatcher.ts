@@ -1,7 +1,6 @@
-import { parseAddress } from "../domain/address.ts";
 import { decideDelivery, type AttemptResult, type DeliveryDecision } from "../domain/delivery.ts";
 import { webhookRequest, type WebhookRequest } from "../domain/webhook-request.ts";
-import { judgeWebhookUrl, type UrlPolicy, type UrlRefusal } from "../domain/webhook-url.ts";
+import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook-url.ts";
 import type { Sender } from "../net/send.ts";
 import type {
   AttemptRef,
@@ -25,6 +24,7 @@ import type { AttemptClass, LaneLimits } from "./lane-places.ts";
 import { Lanes, type Pace } from "./lanes.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 import { PROVEN_MAX } from "./proven-lanes.ts";
+import { INTERRUPTED, NOT_MADE, toRefused } from "./unsent-result.ts";
 
 /** What of the store this dispatcher uses. */
 export type DeliveryQueue = Pick<
@@ -345,37 +345,6 @@ export class DeliveryDispatcher {
     if (this.#isBusy) return;
     for (const tell of this.#waiters.splice(0)) tell();
   }
-}
-
-const NO_PHASES = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
-const NOTHING_HAPPENED = {
-  httpStatus: null,
-  error: null,
-  address: null,
-  phases: NO_PHASES,
-  responseExcerpt: null,
-  refusal: null,
-  retryAfter: null,
-};
-
-// Whether the receiver got it nobody knows; that it may come twice is part of the contract (§5).
-const INTERRUPTED: AttemptResult = {
-  ...NOTHING_HAPPENED,
-  outcome: "interrupted",
-  error: "the daemon stopped during the attempt",
-};
-
-const NOT_MADE: AttemptResult = {
-  ...NOTHING_HAPPENED,
-  outcome: "failed",
-  error: "internal error",
-};
-
-function toRefused(host: string, { rule, reason }: UrlRefusal): AttemptResult {
-  // A literal address is its own answer; a refused name was never resolved.
-  const addresses = parseAddress(host) === null ? [] : [host];
-  const refusal = { host, addresses, rule };
-  return { ...NOTHING_HAPPENED, outcome: "refused", error: reason, refusal };
 }
 
 // Who takes longer than this holds places that others could use. To take one's time and deliver is welcome, for a while.

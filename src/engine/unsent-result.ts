@@ -1,0 +1,38 @@
+import { parseAddress } from "../domain/address.ts";
+import type { AttemptResult } from "../domain/delivery.ts";
+import type { UrlRefusal } from "../domain/webhook-url.ts";
+
+/** How attempts end that the sender says nothing of. */
+
+const NO_PHASES = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
+const NOTHING_HAPPENED = {
+  httpStatus: null,
+  error: null,
+  address: null,
+  phases: NO_PHASES,
+  responseExcerpt: null,
+  refusal: null,
+  retryAfter: null,
+};
+
+/** Whether the receiver got it nobody knows; that it may come twice is part of the contract (§5). */
+export const INTERRUPTED: AttemptResult = {
+  ...NOTHING_HAPPENED,
+  outcome: "interrupted",
+  error: "the daemon stopped during the attempt",
+};
+
+/** It could not be made, which is a fault of the program. */
+export const NOT_MADE: AttemptResult = {
+  ...NOTHING_HAPPENED,
+  outcome: "failed",
+  error: "internal error",
+};
+
+/** Its URL was refused before it was sent. */
+export function toRefused(host: string, { rule, reason }: UrlRefusal): AttemptResult {
+  // A literal address is its own answer; a refused name was never resolved.
+  const addresses = parseAddress(host) === null ? [] : [host];
+  const refusal = { host, addresses, rule };
+  return { ...NOTHING_HAPPENED, outcome: "refused", error: reason, refusal };
+}
