@@ -43,7 +43,8 @@ function override(glob: string, patterns: ImportPattern[]): RingOverride {
 
 function overridesOf(ring: Ring, rings: readonly Ring[]): RingOverride[] {
   const folder = folderOf(ring);
-  const inner = rings.map(folderOf).filter((name) => name !== folder && name.startsWith(folder));
+  const folders = rings.filter(({ files }) => files.endsWith("*")).map(folderOf);
+  const inner = folders.filter((name) => name !== folder && name.startsWith(folder));
   if (folder === "") return [override(`**/src/${ring.files}`, patternsOf(ring, { depth: 0 }))];
 
   const innerPatterns = inner.map((name) => ({
@@ -64,7 +65,7 @@ function overridesOf(ring: Ring, rings: readonly Ring[]): RingOverride[] {
   return [flat, ...nested];
 }
 
-/** `net/*` has the folder `net/`; `daemon*` and `main.ts` have none of their own. */
+/** `net/*` has the folder `net/`; `main.ts` has none of its own. */
 function folderOf({ files }: Ring): string {
   return files.slice(0, files.lastIndexOf("/") + 1);
 }

@@ -11,8 +11,8 @@ import { CONFIG_FILE, readSettings, SETTINGS } from "./config/setting.ts";
 import type { Setting, SettingValues } from "./config/setting.ts";
 import { parseTypes } from "./config/type.ts";
 import type { TypeConfig } from "./config/type.ts";
-import { EMPTY_ALLOW_LIST, parseAllowList } from "./domain/allow-list.ts";
-import type { AllowList } from "./domain/allow-list.ts";
+import { EMPTY_ALLOW_LIST, parseAllowList } from "./domain/address/allow-list.ts";
+import type { AllowList } from "./domain/address/allow-list.ts";
 
 export type { ConfigProblem } from "./config/layer.ts";
 export type { Marketplace } from "./config/marketplace.ts";

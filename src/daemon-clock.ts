@@ -1,5 +1,5 @@
-import { decideResumption, readClocks } from "./domain/clock-reading.ts";
-import type { Clock } from "./domain/clock.ts";
+import { decideResumption, readClocks } from "./domain/clock/clock-reading.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 import type { Logger } from "./domain/log.ts";
 import { ClockWatch } from "./engine/clock-watch.ts";
 import { StoreError, type Store } from "./store/store.ts";

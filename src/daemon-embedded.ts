@@ -10,14 +10,14 @@ import { makeThrowawayFolder, removeThrowawayFolder } from "./daemon-throwaway.t
 import { warnOfRisks } from "./daemon-warnings.ts";
 import { DRAIN_MS, startDaemon } from "./daemon.ts";
 import type { Daemon } from "./daemon.ts";
-import { isLogin, LOGIN_RULE, mintAccount } from "./domain/account.ts";
-import { systemClock } from "./domain/clock.ts";
-import type { Clock } from "./domain/clock.ts";
+import { isLogin, LOGIN_RULE, mintAccount } from "./domain/account/account.ts";
+import { ACTIVE_KEYS_MAX, newWorkerToken } from "./domain/account/key.ts";
+import { systemClock } from "./domain/clock/clock.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 import { IdGenerator } from "./domain/id.ts";
-import { ACTIVE_KEYS_MAX, newWorkerToken } from "./domain/key.ts";
+import { isWorkerName, WORKER_NAME_RULE } from "./domain/lease/worker.ts";
 import type { Logger } from "./domain/log.ts";
 import { quote } from "./domain/rule.ts";
-import { isWorkerName, WORKER_NAME_RULE } from "./domain/worker.ts";
 import { createLogger } from "./log.ts";
 
 /** The daemon for a program that embeds it: `createDaemon` says what it takes and promises. */

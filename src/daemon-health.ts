@@ -1,6 +1,6 @@
 import type { Config } from "./config.ts";
-import type { Clock } from "./domain/clock.ts";
-import { wait } from "./domain/wait.ts";
+import type { Clock } from "./domain/clock/clock.ts";
+import { wait } from "./domain/clock/wait.ts";
 import { CONNECTION_REFUSED } from "./net/failure.ts";
 import { probe } from "./net/health-probe.ts";
 import type { Probe } from "./net/health-probe.ts";

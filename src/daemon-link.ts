@@ -1,8 +1,8 @@
 import type { Config } from "./config.ts";
 import { findDaemonUrl, toLoopback } from "./daemon-health.ts";
-import type { Clock } from "./domain/clock.ts";
-import { newSignInToken } from "./domain/session-secret.ts";
-import { SIGN_IN_LINK_MS, signInPath } from "./domain/session.ts";
+import { newSignInToken } from "./domain/account/session-secret.ts";
+import { SIGN_IN_LINK_MS, signInPath } from "./domain/account/session.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 import type { Store } from "./store/store.ts";
 
 /** The part of the composition root that makes links with which the operator signs in at the dashboard. */

@@ -3,8 +3,8 @@ import type { Config } from "./config.ts";
 import { isTable, keyPart } from "./config/file.ts";
 import type { FileTable } from "./config/file.ts";
 import type { DaemonSettings } from "./daemon-options.ts";
-import { systemClock } from "./domain/clock.ts";
-import type { Clock } from "./domain/clock.ts";
+import { systemClock } from "./domain/clock/clock.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 
 /** What a program gave, checked. */
 export interface EmbeddedSettings {

@@ -1,7 +1,7 @@
 import { statfsSync } from "node:fs";
 import { dirname } from "node:path";
 
-import type { Clock } from "./domain/clock.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 import type { Logger } from "./domain/log.ts";
 import { StoreError, type Store } from "./store/store.ts";
 

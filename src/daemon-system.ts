@@ -6,7 +6,7 @@ import type { Config, TypeConfig } from "./config.ts";
 import { tomlText } from "./config/sample.ts";
 import { shownRows, typeKey } from "./config/shown-setting.ts";
 import type { LoopDelay } from "./daemon-loop-watch.ts";
-import type { Clock } from "./domain/clock.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 import type { LogLine } from "./domain/log.ts";
 import type { RunnerType } from "./http/operations/operator-runners.ts";
 import type { SystemFacts, SystemSetting } from "./http/operations/operator-system.ts";

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
 
 import type { Config, TlsFiles } from "./config.ts";
-import type { Clock } from "./domain/clock.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 import type { Logger } from "./domain/log.ts";
 import type { HttpServer } from "./http/server.ts";
 import { checkPair, type TlsPair } from "./http/tls-server.ts";

@@ -7,7 +7,7 @@ import type { LoopDelay } from "./daemon-loop-watch.ts";
 import { acquireInstanceLock, openDaemonStore } from "./daemon-store.ts";
 import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./daemon-tls.ts";
 import { policySource } from "./daemon-url.ts";
-import type { Clock } from "./domain/clock.ts";
+import type { Clock } from "./domain/clock/clock.ts";
 import type { CommandLine } from "./domain/command-line.ts";
 import { everyStep } from "./domain/every-step.ts";
 import type { Logger, LogLine } from "./domain/log.ts";

@@ -3,11 +3,11 @@ import type { DaemonSettings, EmbeddedDaemon } from "./daemon-options.ts";
 /** What `import … from "postbackd"` gives. */
 export { verifyPingback, verifyPostback } from "./verify.ts";
 export type { RawBody, SignatureHeader, WebhookSecrets } from "./verify.ts";
-export { createVirtualClock } from "./domain/virtual-clock.ts";
-export type { VirtualClock } from "./domain/virtual-clock.ts";
-export type { Clock, Timer } from "./domain/clock.ts";
+export { createVirtualClock } from "./domain/clock/virtual-clock.ts";
+export type { VirtualClock } from "./domain/clock/virtual-clock.ts";
+export type { Clock, Timer } from "./domain/clock/clock.ts";
 export type { LogFacts, Logger } from "./domain/log.ts";
-export type { FunctionContext, FunctionTask, TaskFunction } from "./domain/task-function.ts";
+export type { FunctionContext, FunctionTask, TaskFunction } from "./domain/task/task-function.ts";
 export type {
   DaemonAccount,
   DaemonSettings,

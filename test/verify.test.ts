@@ -5,8 +5,8 @@ import { createContext, runInContext } from "node:vm";
 
 import fc from "fast-check";
 
-import { newWebhookSecret } from "../src/domain/account.ts";
-import { signWebhook } from "../src/domain/signature.ts";
+import { newWebhookSecret } from "../src/domain/account/account.ts";
+import { signWebhook } from "../src/domain/webhook/signature.ts";
 import * as library from "../src/index.ts";
 import { verifyPingback, verifyPostback } from "../src/verify.ts";
 

@@ -1,6 +1,6 @@
-import type { AttemptResult } from "../../src/domain/delivery.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
-import type { NewTask } from "../../src/domain/task.ts";
+import type { NewTask } from "../../src/domain/task/task.ts";
+import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { ClaimedAttempt, Store } from "../../src/store/store.ts";
 import type { DaemonFile } from "../bench/bench-daemon.ts";

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { z } from "zod";
 
-import { LEASE_LOSSES_MAX } from "../../src/domain/lease.ts";
+import { LEASE_LOSSES_MAX } from "../../src/domain/lease/lease.ts";
 import {
   leaseLength,
   type LeaseRule,

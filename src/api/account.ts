@@ -1,4 +1,4 @@
-import type { TaskState } from "../domain/task.ts";
+import type { TaskState } from "../domain/task/task.ts";
 import { envelope, type OwnFields } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { Id, Login, Time } from "./value.ts";

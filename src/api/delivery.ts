@@ -1,4 +1,4 @@
-import { ATTEMPT_OUTCOMES, DELIVERY_KINDS, DELIVERY_STATES } from "../domain/delivery.ts";
+import { ATTEMPT_OUTCOMES, DELIVERY_KINDS, DELIVERY_STATES } from "../domain/webhook/delivery.ts";
 import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { Time } from "./value.ts";

@@ -1,4 +1,4 @@
-import { LEASE_OUTCOMES } from "../domain/lease.ts";
+import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import { tasksEnvelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { ProgressNote } from "./task.ts";

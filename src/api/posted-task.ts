@@ -1,4 +1,4 @@
-import { TASK_FIELD_SCHEMAS } from "../domain/task-post.ts";
+import { TASK_FIELD_SCHEMAS } from "../domain/task/task-post.ts";
 import { closed, named, object } from "./schema.ts";
 
 /** A task in the body of task_post. */

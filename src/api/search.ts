@@ -1,5 +1,5 @@
-import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../domain/delivery.ts";
-import { TASK_STATES } from "../domain/task.ts";
+import { TASK_STATES } from "../domain/task/task.ts";
+import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../domain/webhook/delivery.ts";
 import { DeliveryKind } from "./delivery.ts";
 import { envelope, NextCursor } from "./envelope.ts";
 import * as s from "./schema.ts";

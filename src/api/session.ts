@@ -1,4 +1,4 @@
-import { SESSION_IDLE_MS } from "../domain/session.ts";
+import { SESSION_IDLE_MS } from "../domain/account/session.ts";
 import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { Time } from "./value.ts";

@@ -1,5 +1,5 @@
 import { STATUS_TABLE, type RequestStatusCode, type StatusCode } from "../domain/status.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { TaskState } from "../domain/task/task.ts";
 
 /** When a client meets each code, as the API's document says it. */
 export const STATUS_REASONS = {

@@ -1,4 +1,4 @@
-import { STATUS_WORDS } from "../domain/service-status.ts";
+import { STATUS_WORDS } from "../domain/stats/service-status.ts";
 import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { CODE_TABLE, CODES, ERROR_CODES } from "./status-doc.ts";

@@ -1,5 +1,5 @@
-import { PROGRESS_NOTE_MAX } from "../domain/progress.ts";
-import { TASK_STATES } from "../domain/task.ts";
+import { PROGRESS_NOTE_MAX } from "../domain/task/progress.ts";
+import { TASK_STATES } from "../domain/task/task.ts";
 import { envelope, NextCursor, tasksEnvelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { TASK_CODE_TABLE, TASK_CODES } from "./status-doc.ts";

@@ -1,7 +1,7 @@
-import type { AccessDecision, AccessRequest } from "../domain/access-request.ts";
-import { PENDING_REQUESTS_MAX } from "../domain/access-request.ts";
-import { systemClock } from "../domain/clock.ts";
-import { timeOrNull, timeText } from "../domain/time.ts";
+import type { AccessDecision, AccessRequest } from "../domain/account/access-request.ts";
+import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { Undecidable } from "../store/store.ts";
 import { mintAccountNow, newAccountAnswer } from "./admin-account.ts";
 import { defineAdminCommand, loginOf } from "./admin-command.ts";

@@ -1,9 +1,9 @@
-import { mintAccount } from "../domain/account.ts";
-import type { Account, MintedAccount } from "../domain/account.ts";
-import { systemClock } from "../domain/clock.ts";
-import { heldText, stoppedText, type HeldWork } from "../domain/held-work.ts";
+import { mintAccount } from "../domain/account/account.ts";
+import type { Account, MintedAccount } from "../domain/account/account.ts";
+import { heldText, stoppedText, type HeldWork } from "../domain/account/held-work.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
-import { timeOrNull, timeText } from "../domain/time.ts";
 import type { Store } from "../store/store.ts";
 import { limit } from "./admin-account-limit.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";

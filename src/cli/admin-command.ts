@@ -1,7 +1,7 @@
 import type { ArgsDef } from "citty";
 
 import type { Config } from "../config.ts";
-import { isLogin, LOGIN_RULE } from "../domain/account.ts";
+import { isLogin, LOGIN_RULE } from "../domain/account/account.ts";
 import { quote } from "../domain/rule.ts";
 import { StoreError } from "../store/store.ts";
 import type { Store } from "../store/store.ts";

@@ -1,15 +1,19 @@
 import type { ArgsDef } from "citty";
 
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
+import { IdGenerator, isId } from "../domain/id.ts";
+import { integerBetween } from "../domain/rule.ts";
 import {
   COMMAND_LINE_READER,
   explainDelivery,
   explainNoDelivery,
-} from "../domain/delivery-story.ts";
-import { UNDELIVERED_STATES, type DeliveryFilter, type DeliveryState } from "../domain/delivery.ts";
-import { IdGenerator, isId } from "../domain/id.ts";
-import { integerBetween } from "../domain/rule.ts";
-import { durationText, timeOrNull, timeText } from "../domain/time.ts";
+} from "../domain/webhook/delivery-story.ts";
+import {
+  UNDELIVERED_STATES,
+  type DeliveryFilter,
+  type DeliveryState,
+} from "../domain/webhook/delivery.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

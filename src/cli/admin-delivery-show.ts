@@ -1,23 +1,23 @@
 import type { ArgsDef } from "citty";
 
-import { attemptDocument } from "../domain/attempt-document.ts";
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
+import { isId } from "../domain/id.ts";
+import { attemptDocument } from "../domain/webhook/attempt-document.ts";
 import {
   COMMAND_LINE_READER,
   explainAttempt,
   explainDelivery,
   explainNoDelivery,
-} from "../domain/delivery-story.ts";
-import type { DeliveryKind } from "../domain/delivery.ts";
-import { isId } from "../domain/id.ts";
-import { sentRequest } from "../domain/sent-request.ts";
-import { messageHash } from "../domain/signature.ts";
-import { postedUrls } from "../domain/task-url.ts";
-import { durationText, timeOrNull, timeText } from "../domain/time.ts";
-import { urlSteps } from "../domain/url-steps.ts";
-import type { UrlStep } from "../domain/url-steps.ts";
-import { signedMessage, webhookId } from "../domain/webhook-request.ts";
-import type { WebhookRequest } from "../domain/webhook-request.ts";
+} from "../domain/webhook/delivery-story.ts";
+import type { DeliveryKind } from "../domain/webhook/delivery.ts";
+import { sentRequest } from "../domain/webhook/sent-request.ts";
+import { messageHash } from "../domain/webhook/signature.ts";
+import { postedUrls } from "../domain/webhook/task-url.ts";
+import { urlSteps } from "../domain/webhook/url-steps.ts";
+import type { UrlStep } from "../domain/webhook/url-steps.ts";
+import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
+import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

@@ -1,8 +1,8 @@
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeOrNull } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
-import { TASK_ID } from "../domain/task.ts";
-import { timeOrNull } from "../domain/time.ts";
-import { parseUrlForm } from "../domain/url-form.ts";
+import { TASK_ID } from "../domain/task/task.ts";
+import { parseUrlForm } from "../domain/webhook/url-form.ts";
 import type { DeliveryQuery, DeliverySummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

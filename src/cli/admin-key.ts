@@ -1,8 +1,14 @@
-import { systemClock } from "../domain/clock.ts";
+import {
+  ACTIVE_KEYS_MAX,
+  isKeyLabel,
+  KEY_LABEL_MAX,
+  KEY_PREFIX,
+  mintKey,
+} from "../domain/account/key.ts";
+import type { CreatedKey } from "../domain/account/key.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
-import { ACTIVE_KEYS_MAX, isKeyLabel, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../domain/key.ts";
-import type { CreatedKey } from "../domain/key.ts";
-import { timeOrNull, timeText } from "../domain/time.ts";
 import type { Key } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

@@ -1,8 +1,8 @@
 import type { Config } from "../config.ts";
 import type { DashboardPlace } from "../daemon-link.ts";
-import { systemClock } from "../domain/clock.ts";
-import { SIGN_IN_LINK_MS } from "../domain/session.ts";
-import { timeText } from "../domain/time.ts";
+import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeText } from "../domain/clock/time.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { CommandFailure } from "./failure.ts";

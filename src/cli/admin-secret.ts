@@ -1,4 +1,4 @@
-import { newWebhookSecret } from "../domain/account.ts";
+import { newWebhookSecret } from "../domain/account/account.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

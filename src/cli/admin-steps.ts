@@ -1,7 +1,7 @@
 import type { Config } from "../config.ts";
-import { decideResumption } from "../domain/clock-reading.ts";
-import { systemClock } from "../domain/clock.ts";
-import { retentionEnd, type RetentionEnd } from "../domain/retention.ts";
+import { decideResumption } from "../domain/clock/clock-reading.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
 import type { Store } from "../store/store.ts";
 import { printError } from "./print.ts";
 

@@ -1,5 +1,5 @@
 import { isId } from "../domain/id.ts";
-import { TAG } from "../domain/task-post.ts";
+import { TAG } from "../domain/task/task-post.ts";
 import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
 import { defineAdminCommand, checkLogin, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

@@ -2,10 +2,10 @@ import type { ArgsDef } from "citty";
 
 import type { Config } from "../config.ts";
 import { keyPart } from "../config/file.ts";
-import { systemClock } from "../domain/clock.ts";
-import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/key.ts";
-import { timeOrNull, timeText } from "../domain/time.ts";
-import { isWorkerName, WORKER_NAME_RULE } from "../domain/worker.ts";
+import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/account/key.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeOrNull, timeText } from "../domain/clock/time.ts";
+import { isWorkerName, WORKER_NAME_RULE } from "../domain/lease/worker.ts";
 import type { NewWorker, Worker } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

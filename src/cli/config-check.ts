@@ -1,6 +1,6 @@
 import { problemText, SETTING_LIST } from "../config.ts";
 import type { Config, ConfigProblem, ConfigVerdict } from "../config.ts";
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { isSet } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Command } from "./command.ts";

@@ -1,16 +1,16 @@
 import type { ArgsDef } from "citty";
 
+import { HOST } from "../domain/address/host-name.ts";
+import { INSTANT, instantSeenFrom, timeText } from "../domain/clock/time.ts";
+import { oneOf } from "../domain/rule.ts";
+import { TASK_ID } from "../domain/task/task.ts";
 import {
   ATTEMPT_OUTCOMES,
   DELIVERY_KINDS,
   DELIVERY_STATES,
   type DeliveryFilter,
   type DeliveryKind,
-} from "../domain/delivery.ts";
-import { HOST } from "../domain/host-name.ts";
-import { oneOf } from "../domain/rule.ts";
-import { TASK_ID } from "../domain/task.ts";
-import { INSTANT, instantSeenFrom, timeText } from "../domain/time.ts";
+} from "../domain/webhook/delivery.ts";
 import type { Store } from "../store/store.ts";
 import { checkLogin, noAccount } from "./admin-command.ts";
 import { flag, textOf, valueOf, valuesOf } from "./arguments.ts";

@@ -1,10 +1,10 @@
 import type { ArgsDef } from "citty";
 
 import type { ExplainedAddress, UrlExplanation } from "../daemon-url.ts";
-import { systemClock } from "../domain/clock.ts";
-import { TAG } from "../domain/task-post.ts";
-import type { UrlStep } from "../domain/url-steps.ts";
-import type { PlaceholderValues } from "../domain/webhook-url.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { TAG } from "../domain/task/task-post.ts";
+import type { UrlStep } from "../domain/webhook/url-steps.ts";
+import type { PlaceholderValues } from "../domain/webhook/webhook-url.ts";
 import { createLogger } from "../log.ts";
 import { flag, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";

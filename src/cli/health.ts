@@ -1,7 +1,7 @@
 import type { ArgsDef } from "citty";
 
 import type { Health } from "../daemon-health.ts";
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
 import { flag, isSet, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";

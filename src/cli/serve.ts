@@ -11,8 +11,8 @@ import {
   TlsFileError,
 } from "../daemon.ts";
 import type { Daemon } from "../daemon.ts";
-import { systemClock } from "../domain/clock.ts";
-import { SIGN_IN_LINK_MS } from "../domain/session.ts";
+import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger } from "../log.ts";
 import type { RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";

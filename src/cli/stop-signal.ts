@@ -1,7 +1,7 @@
 import type { EventEmitter } from "node:events";
 import { constants } from "node:os";
 
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 
 /** What the process is to itself, replaced in tests. */

@@ -3,8 +3,8 @@ import { buffer } from "node:stream/consumers";
 
 import type { ArgsDef } from "citty";
 
-import { checkSignature } from "../domain/signature-check.ts";
-import type { ReceivedMessage, SignatureVerdict } from "../domain/signature-check.ts";
+import { checkSignature } from "../domain/webhook/signature-check.ts";
+import type { ReceivedMessage, SignatureVerdict } from "../domain/webhook/signature-check.ts";
 import { textOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Command } from "./command.ts";

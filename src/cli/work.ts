@@ -1,6 +1,6 @@
 import { version } from "../assets.ts";
 import { SETTINGS } from "../config/setting.ts";
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger } from "../log.ts";
 import { workWithCommand } from "../worker/command-worker.ts";
 import type { CommandWorkerPlan } from "../worker/command-worker.ts";

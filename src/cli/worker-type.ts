@@ -1,5 +1,5 @@
+import { isTypeName, TYPE_NAME_RULE } from "../domain/lease/worker.ts";
 import { quote } from "../domain/rule.ts";
-import { isTypeName, TYPE_NAME_RULE } from "../domain/worker.ts";
 import type { Arguments } from "./arguments.ts";
 import { UsageError } from "./failure.ts";
 

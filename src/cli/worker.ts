@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import type { ArgsDef } from "citty";
 
 import { isLoopbackHost } from "../config/network.ts";
-import { isWellFormedWorkerToken } from "../domain/key.ts";
+import { isWellFormedWorkerToken } from "../domain/account/key.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import { flag, isSet, REST, textOf, valueOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";

@@ -4,8 +4,8 @@ import {
   isWithin,
   parseAddress,
   parseBlock,
-} from "../domain/address-text.ts";
-import { HOST, parseHost } from "../domain/host-name.ts";
+} from "../domain/address/address-text.ts";
+import { HOST, parseHost } from "../domain/address/host-name.ts";
 import { quote, textRule } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 

@@ -1,7 +1,7 @@
 import type { CommandLine } from "../domain/command-line.ts";
+import { isTypeName, TYPE_NAME_RULE } from "../domain/lease/worker.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
-import type { TaskFunction } from "../domain/task-function.ts";
-import { isTypeName, TYPE_NAME_RULE } from "../domain/worker.ts";
+import type { TaskFunction } from "../domain/task/task-function.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart } from "./file.ts";
 import type { FileTable } from "./file.ts";
 import { takeValue } from "./layer.ts";

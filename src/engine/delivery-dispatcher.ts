@@ -1,6 +1,10 @@
-import { decideDelivery, type AttemptResult, type DeliveryDecision } from "../domain/delivery.ts";
-import { webhookRequest, type WebhookRequest } from "../domain/webhook-request.ts";
-import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook-url.ts";
+import {
+  decideDelivery,
+  type AttemptResult,
+  type DeliveryDecision,
+} from "../domain/webhook/delivery.ts";
+import { webhookRequest, type WebhookRequest } from "../domain/webhook/webhook-request.ts";
+import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { Sender } from "../net/send.ts";
 import type {
   AttemptRef,

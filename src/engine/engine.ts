@@ -1,7 +1,7 @@
-import type { SteadyClock } from "../domain/clock.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger } from "../domain/log.ts";
-import type { TaskProgress } from "../domain/progress.ts";
+import type { TaskProgress } from "../domain/task/progress.ts";
 import type { LaneRef, Store } from "../store/store.ts";
 import { AccountWatch } from "./account-watch.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";

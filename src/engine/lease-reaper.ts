@@ -1,6 +1,6 @@
-import type { SteadyClock } from "../domain/clock.ts";
-import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease.ts";
-import { decideRun } from "../domain/retry.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
+import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
+import { decideRun } from "../domain/task/retry.ts";
 import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
 import type { WorkerType } from "./lease-lanes.ts";
 import { persist, type PersistDeps } from "./persist.ts";

@@ -1,6 +1,6 @@
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { wait } from "../domain/clock/wait.ts";
 import type { Logger } from "../domain/log.ts";
-import { wait } from "../domain/wait.ts";
 import { StoreError } from "../store/store.ts";
 import { HeldUpSteps } from "./held-up-steps.ts";
 

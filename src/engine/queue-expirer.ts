@@ -1,4 +1,4 @@
-import type { SteadyClock } from "../domain/clock.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { ExpiredTask, LaneRef, QueuePlace, RunEnd, Store } from "../store/store.ts";
 import { runMoment, toFailedEnd } from "./run-end.ts";

@@ -1,4 +1,4 @@
-import { LEASE_LOSSES_MAX } from "../domain/lease.ts";
+import { LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Lease, LeaseEnd } from "../store/store.ts";
 

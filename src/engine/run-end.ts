@@ -1,5 +1,5 @@
-import type { SteadyClock } from "../domain/clock.ts";
-import { retentionEnd, type RetentionEnd } from "../domain/retention.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
+import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
 import { statusMessage } from "../domain/status.ts";
 import type { RunOutcome } from "../runners/runner.ts";
 import type { RunEnd } from "../store/store.ts";

@@ -1,6 +1,6 @@
 import { Cron } from "croner";
 
-import type { Clock, Timer } from "../domain/clock.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
 
 /**
  * Calls jobs by cron pattern. croner only computes when a pattern's next time is; the wait goes through the

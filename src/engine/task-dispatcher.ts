@@ -1,5 +1,5 @@
-import type { SteadyClock } from "../domain/clock.ts";
-import { decideRun } from "../domain/retry.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
+import { decideRun } from "../domain/task/retry.ts";
 import type { RunOptions, RunOutcome, Runner } from "../runners/runner.ts";
 import { CLAIM_INPUT_MAX, type ClaimedTask, type LaneRef, type Store } from "../store/store.ts";
 import { FailedRuns } from "./failed-runs.ts";

@@ -1,12 +1,12 @@
-import type { SteadyClock } from "../domain/clock.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
 import type {
   LeaseBeat,
   LeaseCompletion,
   LeaseFailure,
   LeaseOutcome,
   LeaseRef,
-} from "../domain/lease.ts";
-import { decideRun } from "../domain/retry.ts";
+} from "../domain/lease/lease.ts";
+import { decideRun } from "../domain/task/retry.ts";
 import {
   StoreError,
   type Lease,

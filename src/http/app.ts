@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 
 import { H3, HTTPError, type H3Event } from "h3";
 
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";

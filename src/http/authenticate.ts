@@ -4,8 +4,8 @@ import {
   type Authentication,
   type Credentials,
   type KeyHolder,
-} from "../domain/credentials.ts";
-import { hashKey, isWellFormedKey, isWellFormedWorkerToken } from "../domain/key.ts";
+} from "../domain/account/credentials.ts";
+import { hashKey, isWellFormedKey, isWellFormedWorkerToken } from "../domain/account/key.ts";
 import { StatusError } from "../domain/status.ts";
 import type { Store, WorkerHolder } from "../store/store.ts";
 

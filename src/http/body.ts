@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 
-import { FINE_CHUNKS_MAX, GrowingBytes } from "../domain/growing-bytes.ts";
-import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json.ts";
-import { TURN_CHUNKS_MAX } from "../domain/small-chunks.ts";
+import { FINE_CHUNKS_MAX, GrowingBytes } from "../domain/json/growing-bytes.ts";
+import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json/json.ts";
+import { TURN_CHUNKS_MAX } from "../domain/json/small-chunks.ts";
 import { StatusError } from "../domain/status.ts";
 import { isTooFine } from "./fine-chunks.ts";
 import type { BodyRule } from "./operation.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { parseAddress } from "../domain/address-text.ts";
+import { parseAddress } from "../domain/address/address-text.ts";
 import { StatusError } from "../domain/status.ts";
 import { headerValues } from "./raw-headers.ts";
 

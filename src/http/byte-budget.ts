@@ -1,4 +1,4 @@
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import { StatusError } from "../domain/status.ts";
 
 export interface ByteBudgetOptions {

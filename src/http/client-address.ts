@@ -8,7 +8,7 @@ import {
   parseBlock,
   type Address,
   type AddressBlock,
-} from "../domain/address-text.ts";
+} from "../domain/address/address-text.ts";
 import type { Arrival } from "./operation.ts";
 import { headerValues } from "./raw-headers.ts";
 

@@ -1,4 +1,4 @@
-import { ENDED_DELIVERY_STATES, type EndedDeliveryState } from "../domain/delivery.ts";
+import { ENDED_DELIVERY_STATES, type EndedDeliveryState } from "../domain/webhook/delivery.ts";
 import type { FieldRule } from "./fields.ts";
 
 /** A field of states in which a delivery has ended, at least one; null where it is absent or null. */

@@ -1,5 +1,5 @@
 import { closed, type JsonSchema } from "../api/schema.ts";
-import { isJsonObject, toPlainNumber } from "../domain/json.ts";
+import { isJsonObject, toPlainNumber } from "../domain/json/json.ts";
 import { oneOf } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";

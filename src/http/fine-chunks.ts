@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
-import { FINE_CHUNKS_MAX } from "../domain/growing-bytes.ts";
-import { boundChunks } from "../domain/small-chunks.ts";
+import { FINE_CHUNKS_MAX } from "../domain/json/growing-bytes.ts";
+import { boundChunks } from "../domain/json/small-chunks.ts";
 import { addressKey } from "./client-address.ts";
 import { connectionOf } from "./client-connection.ts";
 

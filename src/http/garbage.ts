@@ -1,7 +1,7 @@
 import type { Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import { StatusError } from "../domain/status.ts";
 import { toRawResponse } from "./respond.ts";

@@ -7,11 +7,11 @@ import {
   WORKER_MESSAGE_LENGTH_MAX,
 } from "../api/lease.ts";
 import { nullable, type JsonSchema } from "../api/schema.ts";
-import { isDeeperThan } from "../domain/json-build.ts";
-import { JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json.ts";
-import { LEASE_BATCH_MAX } from "../domain/lease.ts";
-import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease.ts";
-import { parseProgress, PROGRESS_RULE, type TaskProgress } from "../domain/progress.ts";
+import { isDeeperThan } from "../domain/json/json-build.ts";
+import { JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json/json.ts";
+import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
+import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease/lease.ts";
+import { parseProgress, PROGRESS_RULE, type TaskProgress } from "../domain/task/progress.ts";
 import { parseBody, PLAIN_READING, RESULTS_READING } from "./body.ts";
 import { parseFields, type FieldRule } from "./fields.ts";
 import { leaseList, readItems, type ItemReader, type ReadItem } from "./lease-items.ts";

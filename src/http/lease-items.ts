@@ -1,9 +1,9 @@
 import type { LeaseOutcome as LeaseOutcomeShown } from "../api/lease.ts";
 import type { JsonSchema } from "../api/schema.ts";
-import { tasksEnvelope } from "../domain/envelope.ts";
 import { isId } from "../domain/id.ts";
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import type { LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import { isJsonObject, type JsonObject } from "../domain/json/json.ts";
+import type { LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
+import { tasksEnvelope } from "../domain/task/envelope.ts";
 import type { FieldRule } from "./fields.ts";
 import type { Answer } from "./operation.ts";
 

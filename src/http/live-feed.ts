@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 
 import type { ChangeData } from "../api/stats.ts";
-import type { Clock, Timer } from "../domain/clock.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { timeText } from "../domain/clock/time.ts";
 import type { Logger } from "../domain/log.ts";
-import { timeText } from "../domain/time.ts";
 import { StoreError, type Scope, type Store } from "../store/store.ts";
 import { tooManyRequests } from "./gate.ts";
 import { LiveStream } from "./live-stream.ts";

@@ -1,6 +1,6 @@
 import type { FieldsOf, OperationKey } from "../api/answers.ts";
 import type { JsonSchema } from "../api/schema.ts";
-import type { AccountLimits } from "../domain/quota.ts";
+import type { AccountLimits } from "../domain/account/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
 import type { WorkerHolder } from "../store/store.ts";
 import type { FieldRules, FieldValues } from "./fields.ts";

@@ -1,4 +1,4 @@
-import type { PostQuota, QuotaExcess } from "../domain/quota.ts";
+import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { tooManyRequests } from "./gate.ts";
 import type { AccountRef } from "./operation.ts";

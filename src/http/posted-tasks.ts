@@ -1,6 +1,6 @@
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { isJsonObject, type JsonObject } from "../domain/json/json.ts";
 import type { StatusDetail } from "../domain/status.ts";
-import { parseTask, type ParsedTask, type TaskRules } from "../domain/task-post.ts";
+import { parseTask, type ParsedTask, type TaskRules } from "../domain/task/task-post.ts";
 import { parseBody, TASKS_READING } from "./body.ts";
 
 /** A body of tasks as it came, and what is needed to judge them. */

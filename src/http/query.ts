@@ -1,9 +1,9 @@
 import type { JsonSchema } from "../api/schema.ts";
+import { INSTANT } from "../domain/clock/time.ts";
 import { integerBetween, parseText, textRule, TRUTH } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { StatusError } from "../domain/status.ts";
 import { isAtMostCodePoints } from "../domain/text.ts";
-import { INSTANT } from "../domain/time.ts";
 
 /** What one query parameter may hold, and what it is for. */
 export interface QueryRule<Value> extends Rule<Value> {

@@ -1,5 +1,5 @@
 import type { AccountLimits as AccountLimitsShown, Usage } from "../api/account.ts";
-import type { AccountLimits, AccountUsage } from "../domain/quota.ts";
+import type { AccountLimits, AccountUsage } from "../domain/account/quota.ts";
 
 /** What an account may take up and what it has, as answers show them. */
 

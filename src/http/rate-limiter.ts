@@ -1,4 +1,4 @@
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import { countEvents } from "../domain/rate-window.ts";
 import type { RateMoment, RateRule, RateVerdict, RateWindow } from "../domain/rate-window.ts";
 import type { ResponseHeaders } from "../domain/status.ts";

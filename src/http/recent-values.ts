@@ -1,4 +1,4 @@
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 
 export interface RecentValuesOptions<Key> {
   readonly clock: Pick<Clock, "monotonic">;

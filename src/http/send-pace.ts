@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import type { ClientConnection, Socket } from "./client-connection.ts";
 import type { ConnectionPlaces } from "./connection-places.ts";
 

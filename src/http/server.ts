@@ -5,7 +5,7 @@ import type { H3 } from "h3";
 import { toNodeHandler } from "h3/node";
 import { listen } from "listhen";
 
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { Arrivals } from "./arrivals.ts";
 import { placeConnections, type ClientConnection } from "./client-connection.ts";
 import { followConnections } from "./connection-drain.ts";

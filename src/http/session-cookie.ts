@@ -1,4 +1,4 @@
-import { SESSION_AGE_MS } from "../domain/session.ts";
+import { SESSION_AGE_MS } from "../domain/account/session.ts";
 import type { AnswerHeaderDoc, Arrival } from "./operation.ts";
 
 /** How the cookie of a session is called, and whether browsers are to send it over HTTPS alone. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { limitsOf, type AccountLimits, type OwnLimits } from "../domain/quota.ts";
+import { limitsOf, type AccountLimits, type OwnLimits } from "../domain/account/quota.ts";
 import { StatusError } from "../domain/status.ts";
 import { BEARER_CHALLENGE } from "./authenticate.ts";
 import { guardBrowser, guardSession, type BrowserPolicy } from "./browser-guard.ts";

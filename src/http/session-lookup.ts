@@ -1,6 +1,6 @@
-import type { SteadyClock } from "../domain/clock.ts";
-import { sessionHash } from "../domain/session-secret.ts";
-import { isSessionOver } from "../domain/session.ts";
+import { sessionHash } from "../domain/account/session-secret.ts";
+import { isSessionOver } from "../domain/account/session.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { Session, Store } from "../store/store.ts";
 import type { UsageNotes } from "./usage-notes.ts";
 

@@ -1,6 +1,6 @@
-import { taskEnvelope, taskJson, tasksEnvelope } from "../domain/envelope.ts";
 import { statusMessage, type StatusCode } from "../domain/status.ts";
-import type { Task } from "../domain/task.ts";
+import { taskEnvelope, taskJson, tasksEnvelope } from "../domain/task/envelope.ts";
+import type { Task } from "../domain/task/task.ts";
 
 /** Answers about tasks, as the document shows them: made by the functions that make the real ones. */
 

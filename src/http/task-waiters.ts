@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock.ts";
-import type { TaskKey } from "../domain/task.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { TaskKey } from "../domain/task/task.ts";
 
 /**
  * Requests that wait for a task to end. Whoever ends one tells; nothing is polled, and a waiter costs a timer

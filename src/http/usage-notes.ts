@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../domain/clock.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Store } from "../store/store.ts";
 

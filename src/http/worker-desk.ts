@@ -4,7 +4,7 @@ import type {
   LeaseFailure,
   LeaseOutcome,
   LeaseRef,
-} from "../domain/lease.ts";
+} from "../domain/lease/lease.ts";
 import type { LeasedTask } from "../store/store.ts";
 
 /**

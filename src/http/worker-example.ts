@@ -1,4 +1,4 @@
-import { leasedTaskJson, tasksEnvelope, type LeasedTaskShown } from "../domain/envelope.ts";
+import { leasedTaskJson, tasksEnvelope, type LeasedTaskShown } from "../domain/task/envelope.ts";
 
 /** A worker's requests and answers, as the document shows them. */
 

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from "../domain/clock.ts";
-import type { AttemptOutcome, AttemptResult } from "../domain/delivery.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
+import type { AttemptOutcome, AttemptResult } from "../domain/webhook/delivery.ts";
 
 /** What an attempt is busy with; each but the last has a phase time of its own. */
 export type Stage = "dns" | "connect" | "tls" | "answer";

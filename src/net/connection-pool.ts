@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 
-import type { Clock, Timer } from "../domain/clock.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
 
 /** An open connection and what it may be used for. */
 export interface Connection {

@@ -3,8 +3,8 @@ import type { LookupFunction, Socket } from "node:net";
 import { connect as connectTlsSocket } from "node:tls";
 import type { SecureContext, TLSSocket } from "node:tls";
 
-import { parseAddress } from "../domain/address.ts";
-import type { Clock } from "../domain/clock.ts";
+import { parseAddress } from "../domain/address/address.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import { connectFailure, tlsFailure } from "./failure.ts";
 
 /** What came of a step towards a connection; nothing is left open unless it is `open`. */

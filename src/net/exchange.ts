@@ -2,8 +2,8 @@ import { request as startRequest } from "node:http";
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-import type { Clock, Timer } from "../domain/clock.ts";
-import { boundChunks, dropRest } from "../domain/small-chunks.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
 import { answerFailure } from "./failure.ts";
 
 /** One request, to be written as it stands. */

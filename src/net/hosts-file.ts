@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 
 /** The names that this machine's hosts file gives addresses to. */
 export interface HostsFile {

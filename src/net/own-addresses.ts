@@ -2,7 +2,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { getSystemErrorName } from "node:util";
 
-import { canonicalAddress, classifyAddress } from "../domain/address.ts";
+import { canonicalAddress, classifyAddress } from "../domain/address/address.ts";
 import type { Logger } from "../domain/log.ts";
 
 /** A list of addresses of this machine. */

@@ -1,6 +1,6 @@
 import { Resolver as DnsResolver } from "node:dns/promises";
 
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import { toDialOrder } from "./dial-order.ts";
 import { openHostsFile, watchFile } from "./hosts-file.ts";
 import type { HostsFile } from "./hosts-file.ts";

@@ -3,10 +3,10 @@ import type { Socket } from "node:net";
 import { createSecureContext, DEFAULT_CIPHERS } from "node:tls";
 import type { SecureContext } from "node:tls";
 
-import type { Clock } from "../domain/clock.ts";
-import type { AttemptResult } from "../domain/delivery.ts";
-import { judgeAddresses } from "../domain/webhook-url.ts";
-import type { AddressesVerdict, UrlPolicy, WebhookTarget } from "../domain/webhook-url.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { AttemptResult } from "../domain/webhook/delivery.ts";
+import { judgeAddresses } from "../domain/webhook/webhook-url.ts";
+import type { AddressesVerdict, UrlPolicy, WebhookTarget } from "../domain/webhook/webhook-url.ts";
 import { AttemptsInFlight, OpenAttempt } from "./attempt.ts";
 import { ConnectionPool, connectionKey } from "./connection-pool.ts";
 import type { Connection } from "./connection-pool.ts";

@@ -4,8 +4,8 @@ import { Agent as HttpsAgent, request as requestHttps } from "node:https";
 import { createSecureContext, getCACertificates } from "node:tls";
 import type { SecureContext } from "node:tls";
 
-import { GrowingBytes } from "../domain/growing-bytes.ts";
-import { boundChunks, dropRest } from "../domain/small-chunks.ts";
+import { GrowingBytes } from "../domain/json/growing-bytes.ts";
+import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
 import { serviceFailure } from "./service-failure.ts";
 
 /** What came of one POST. Every `error` is one of a few fixed phrases and names no address. */

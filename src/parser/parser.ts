@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 
 import { parserThreadEntry, threadOptions } from "../assets.ts";
-import type { Clock, Timer } from "../domain/clock.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { WorkOrder } from "../domain/offload.ts";
 import { StatusError } from "../domain/status.ts";
 import type { BodyParser } from "../http/long-parses.ts";

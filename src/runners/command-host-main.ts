@@ -1,4 +1,4 @@
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import {
   lineTaker,
   type MessageFromHost,

@@ -1,8 +1,8 @@
 import { ChildProcess } from "node:child_process";
 
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
-import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease.ts";
+import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
 import {
   type CommandPlan,
   isMessage,

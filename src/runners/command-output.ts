@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 
-import { GrowingBytes } from "../domain/growing-bytes.ts";
-import { compactJson, toJsonText } from "../domain/json.ts";
+import { GrowingBytes } from "../domain/json/growing-bytes.ts";
+import { compactJson, toJsonText } from "../domain/json/json.ts";
 import { type RunResult, toRunResult } from "./run-result.ts";
 
 /** All of a stream, up to a limit. */

@@ -1,6 +1,6 @@
-import type { Clock } from "../domain/clock.ts";
-import { parseProgress } from "../domain/progress.ts";
-import type { FunctionContext, FunctionTask, TaskFunction } from "../domain/task-function.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { parseProgress } from "../domain/task/progress.ts";
+import type { FunctionContext, FunctionTask, TaskFunction } from "../domain/task/task-function.ts";
 import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "./runner.ts";
 

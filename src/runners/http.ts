@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock.ts";
-import { wait, withDeadline } from "../domain/wait.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { wait, withDeadline } from "../domain/clock/wait.ts";
 import { createServiceClient } from "../net/service-client.ts";
 import type { ServiceAnswer, ServiceClient } from "../net/service-client.ts";
 import { serviceWaitMs } from "../net/service-retry.ts";

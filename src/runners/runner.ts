@@ -1,4 +1,4 @@
-import type { TaskProgress } from "../domain/progress.ts";
+import type { TaskProgress } from "../domain/task/progress.ts";
 
 /**
  * What one start of a task is given. `inputText` is the posted input as JSON text (`null` when the

@@ -1,4 +1,4 @@
-import type { AccessRequest, AccessRequestFields } from "../domain/access-request.ts";
+import type { AccessRequest, AccessRequestFields } from "../domain/account/access-request.ts";
 import type { NewAccount } from "./account.ts";
 
 /** What the store takes and gives about access requests; re-exported by store.ts. */

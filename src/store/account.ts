@@ -1,6 +1,6 @@
-import type { Account } from "../domain/account.ts";
-import type { AccountUsage, OwnLimits } from "../domain/quota.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { Account } from "../domain/account/account.ts";
+import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
+import type { TaskState } from "../domain/task/task.ts";
 
 /** What the store takes and gives about accounts and keys; re-exported by store.ts. */
 

@@ -1,4 +1,4 @@
-import type { RetentionEnd } from "../domain/retention.ts";
+import type { RetentionEnd } from "../domain/clock/retention.ts";
 import type { TaskCursor, TaskPage, TaskQuery } from "./task.ts";
 
 /** Cancelling many tasks of an account, whoever wants it; re-exported by store.ts. */

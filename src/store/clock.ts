@@ -1,4 +1,4 @@
-import type { ClockReading, Resumption } from "../domain/clock-reading.ts";
+import type { ClockReading, Resumption } from "../domain/clock/clock-reading.ts";
 
 /** What the store does with the machine's clock; re-exported by store.ts. */
 

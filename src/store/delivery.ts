@@ -1,3 +1,4 @@
+import type { Task } from "../domain/task/task.ts";
 import type {
   AttemptResult,
   Delivery,
@@ -6,10 +7,9 @@ import type {
   DeliveryKind,
   DeliveryState,
   EndedDeliveryState,
-} from "../domain/delivery.ts";
-import type { Task } from "../domain/task.ts";
+} from "../domain/webhook/delivery.ts";
 
-export type { Attempt, Delivery } from "../domain/delivery.ts";
+export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
 
 /** What the store takes and gives about deliveries; re-exported by store.ts. */
 

@@ -1,8 +1,8 @@
-import type { Account } from "../domain/account.ts";
-import type { HeldWork } from "../domain/held-work.ts";
+import type { Account } from "../domain/account/account.ts";
+import type { HeldWork } from "../domain/account/held-work.ts";
 import type { RunRef } from "./lease.ts";
 
-export type { HeldWork } from "../domain/held-work.ts";
+export type { HeldWork } from "../domain/account/held-work.ts";
 
 /** An account that was disabled or enabled, as it is now. */
 export interface HoldChange {

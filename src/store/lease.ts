@@ -1,5 +1,5 @@
-import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease.ts";
-import type { RetentionEnd } from "../domain/retention.ts";
+import type { RetentionEnd } from "../domain/clock/retention.ts";
+import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import type { StatusCode } from "../domain/status.ts";
 import type { LaneRef } from "./delivery.ts";
 

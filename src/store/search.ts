@@ -1,12 +1,12 @@
+import type { LeaseEnding } from "../domain/lease/lease.ts";
+import type { TaskSearch } from "../domain/task/task-search.ts";
+import type { TaskSummary } from "../domain/task/task.ts";
 import type {
   AttemptOutcome,
   DeliveryFilter,
   DeliveryKind,
   DeliveryState,
-} from "../domain/delivery.ts";
-import type { LeaseEnding } from "../domain/lease.ts";
-import type { TaskSearch } from "../domain/task-search.ts";
-import type { TaskSummary } from "../domain/task.ts";
+} from "../domain/webhook/delivery.ts";
 import type { TaskDeliveries } from "./delivery.ts";
 import type { TaskCursor } from "./task.ts";
 import type { Scope } from "./traffic.ts";

@@ -1,4 +1,4 @@
-import type { OwnLimits } from "../domain/quota.ts";
+import type { OwnLimits } from "../domain/account/quota.ts";
 
 /** What the store takes and gives about sign-ins of the dashboard; re-exported by store.ts. */
 

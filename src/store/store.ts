@@ -1,9 +1,9 @@
-import type { Account } from "../domain/account.ts";
-import type { KeyHolder } from "../domain/credentials.ts";
-import type { DeliveryFilter } from "../domain/delivery.ts";
-import type { OwnLimits } from "../domain/quota.ts";
-import type { TaskKey } from "../domain/task.ts";
-import type { WebhookRequest } from "../domain/webhook-request.ts";
+import type { Account } from "../domain/account/account.ts";
+import type { KeyHolder } from "../domain/account/credentials.ts";
+import type { OwnLimits } from "../domain/account/quota.ts";
+import type { TaskKey } from "../domain/task/task.ts";
+import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
+import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { AccessRequestStore } from "./access-request.ts";
 import type {
   AccountData,

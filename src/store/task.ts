@@ -1,6 +1,6 @@
-import type { TaskProgress } from "../domain/progress.ts";
-import type { PostQuota, QuotaExcess } from "../domain/quota.ts";
-import type { RetentionEnd } from "../domain/retention.ts";
+import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
+import type { RetentionEnd } from "../domain/clock/retention.ts";
+import type { TaskProgress } from "../domain/task/progress.ts";
 import type {
   NewTask,
   RefusedTask,
@@ -8,7 +8,7 @@ import type {
   TaskKey,
   TaskState,
   TaskSummary,
-} from "../domain/task.ts";
+} from "../domain/task/task.ts";
 
 /** What the store takes and gives about tasks, for clients; re-exported by store.ts. */
 

@@ -1,6 +1,6 @@
-import type { DeliveryKind } from "../domain/delivery.ts";
-import type { HeldWork } from "../domain/held-work.ts";
-import type { OwnLimits } from "../domain/quota.ts";
+import type { HeldWork } from "../domain/account/held-work.ts";
+import type { OwnLimits } from "../domain/account/quota.ts";
+import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 
 /** What the store takes and gives about what happened over time; re-exported by store.ts. */
 

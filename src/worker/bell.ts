@@ -1,4 +1,4 @@
-import type { Clock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 
 /** What a loop waits at: something has changed, or its time is up. */
 export class Bell {

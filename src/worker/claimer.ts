@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock.ts";
-import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../domain/lease.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import { Bell } from "./bell.ts";
 import { estimateLeaseMs } from "./held-run.ts";
 import { waitMsAfter } from "./link.ts";

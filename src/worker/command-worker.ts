@@ -1,6 +1,6 @@
-import type { Clock } from "../domain/clock.ts";
+import { hashKey } from "../domain/account/key.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
-import { hashKey } from "../domain/key.ts";
 import type { Logger } from "../domain/log.ts";
 import { createServiceClient } from "../net/service-client.ts";
 import { createCommandRunner } from "../runners/command.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock.ts";
-import type { LeaseOutcome } from "../domain/lease.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { LeaseOutcome } from "../domain/lease/lease.ts";
 import { Bell } from "./bell.ts";
 import { beatEveryMs } from "./held-run.ts";
 import type { HeldRun } from "./held-run.ts";

@@ -1,6 +1,6 @@
-import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease.ts";
-import type { LeaseRef } from "../domain/lease.ts";
-import type { TaskProgress } from "../domain/progress.ts";
+import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease/lease.ts";
+import type { LeaseRef } from "../domain/lease/lease.ts";
+import type { TaskProgress } from "../domain/task/progress.ts";
 
 /** Why a worker stops a run. `cancelled` and `lost` are the daemon's word; the others are the worker's own end. */
 export type StopReason = "cancelled" | "lost" | "stopping" | "refused";

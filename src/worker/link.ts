@@ -1,7 +1,7 @@
-import type { Clock } from "../domain/clock.ts";
-import type { JsonObject } from "../domain/json.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { withDeadline } from "../domain/clock/wait.ts";
+import type { JsonObject } from "../domain/json/json.ts";
 import type { Logger } from "../domain/log.ts";
-import { withDeadline } from "../domain/wait.ts";
 import type { ServiceClient } from "../net/service-client.ts";
 import { backoffMs } from "../net/service-retry.ts";
 import { toReply } from "./reply.ts";

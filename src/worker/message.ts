@@ -1,8 +1,8 @@
 import type { LeaseBeatItem, LeasedTask, LeaseFailureItem, LeaseRefItem } from "../api/lease.ts";
-import { isJsonObject, toJsonText } from "../domain/json.ts";
-import type { JsonObject } from "../domain/json.ts";
-import { LEASE_OUTCOMES } from "../domain/lease.ts";
-import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease.ts";
+import { isJsonObject, toJsonText } from "../domain/json/json.ts";
+import type { JsonObject } from "../domain/json/json.ts";
+import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
+import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";
 
 /** What the worker protocol (contract §7) says in JSON: bodies to send, answers to read. */

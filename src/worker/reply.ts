@@ -1,5 +1,10 @@
-import { isJsonObject, JSON_DEPTH_MAX, parseJsonBytes, toPlainNumber } from "../domain/json.ts";
-import type { JsonObject } from "../domain/json.ts";
+import {
+  isJsonObject,
+  JSON_DEPTH_MAX,
+  parseJsonBytes,
+  toPlainNumber,
+} from "../domain/json/json.ts";
+import type { JsonObject } from "../domain/json/json.ts";
 import type { ServiceAnswer } from "../net/service-client.ts";
 
 /** What an answer of the daemon means to a worker. Every `reason` is for the log, on one line. */

@@ -1,7 +1,7 @@
-import type { Clock } from "../domain/clock.ts";
-import { LEASE_BATCH_MAX } from "../domain/lease.ts";
-import type { LeaseOutcome } from "../domain/lease.ts";
-import { wait } from "../domain/wait.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { wait } from "../domain/clock/wait.ts";
+import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
+import type { LeaseOutcome } from "../domain/lease/lease.ts";
 import { Bell } from "./bell.ts";
 import { waitMsAfter } from "./link.ts";
 import type { Link } from "./link.ts";

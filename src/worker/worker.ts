@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock.ts";
-import type { LeaseOutcome } from "../domain/lease.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { LeaseOutcome } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Runner, RunOutcome } from "../runners/runner.ts";
 import { Bell } from "./bell.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { isWellFormedWorkerToken, newKey, newWorkerToken } from "../../src/domain/key.ts";
+import { isWellFormedWorkerToken, newKey, newWorkerToken } from "../../src/domain/account/key.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { makeDatabase } from "../helpers/store.ts";
 

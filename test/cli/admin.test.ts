@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import type { HeldWork } from "../../src/domain/held-work.ts";
-import { ACTIVE_KEYS_MAX, isWellFormedKey } from "../../src/domain/key.ts";
+import type { HeldWork } from "../../src/domain/account/held-work.ts";
+import { ACTIVE_KEYS_MAX, isWellFormedKey } from "../../src/domain/account/key.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 
 import { explainUrl } from "../../src/daemon-url.ts";
 import type { UrlExplanation } from "../../src/daemon-url.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
 import { loaded } from "../helpers/config.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsScript } from "../helpers/dns-server.ts";

@@ -12,8 +12,8 @@ import type { TestContext } from "node:test";
 
 import { askHealth } from "../../src/daemon-health.ts";
 import type { Health, HealthQuestion } from "../../src/daemon-health.ts";
-import { systemClock } from "../../src/domain/clock.ts";
-import type { Clock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
+import type { Clock } from "../../src/domain/clock/clock.ts";
 import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
 import { loaded } from "../helpers/config.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

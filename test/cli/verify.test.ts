@@ -7,8 +7,8 @@ import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { newWebhookSecret } from "../../src/domain/account.ts";
-import { signWebhook } from "../../src/domain/signature.ts";
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { signWebhook } from "../../src/domain/webhook/signature.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { newKey, newWorkerToken } from "../../src/domain/key.ts";
+import { newKey, newWorkerToken } from "../../src/domain/account/key.ts";
 import { createTestAccount } from "../helpers/daemon.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 

@@ -7,7 +7,7 @@ import {
   toggled,
   withoutWord,
 } from "../../src/dashboard/tasks/task-filter.ts";
-import { parseTaskSearch } from "../../src/domain/task-search.ts";
+import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
 
 describe("the filters of the task list", () => {
   test("add a value to a search and take it out again, and leave the other words as they are", () => {

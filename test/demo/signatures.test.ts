@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { findForeignHmac, type ForeignHmac } from "../../scripts/demo/foreign-hmac.ts";
 import { wronglySigned } from "../../scripts/demo/signatures.ts";
 import type { ReceivedWebhook } from "../../scripts/kit/webhook-receiver.ts";
-import { signStandardWebhook, signWebhook } from "../../src/domain/signature.ts";
+import { signStandardWebhook, signWebhook } from "../../src/domain/webhook/signature.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 

@@ -14,7 +14,7 @@ import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import manifest from "../../package.json" with { type: "json" };
-import { newWebhookSecret } from "../../src/domain/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { exchange } from "../helpers/raw-http.ts";
 import { TYPESCRIPT } from "../receivers/languages.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { EMAIL_LENGTH_MAX, isEmail } from "../../src/domain/access-request.ts";
+import { EMAIL_LENGTH_MAX, isEmail } from "../../src/domain/account/access-request.ts";
 
 const HOSTILE: readonly string[] = [
   // A second line would be a header of its own in a mail.

@@ -4,8 +4,17 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { blockText, hasHostBits, isWithin, parseBlock } from "../../src/domain/address-text.ts";
-import { canonicalAddress, classifyAddress, parseAddress } from "../../src/domain/address.ts";
+import {
+  blockText,
+  hasHostBits,
+  isWithin,
+  parseBlock,
+} from "../../src/domain/address/address-text.ts";
+import {
+  canonicalAddress,
+  classifyAddress,
+  parseAddress,
+} from "../../src/domain/address/address.ts";
 import { addressNumber, addressOf, isPublicByReference } from "./special-addresses.ts";
 import { ipv6Texts, registryRanges } from "./special-addresses.ts";
 

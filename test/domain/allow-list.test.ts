@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { allowsAddress, allowsHost, parseAllowList } from "../../src/domain/allow-list.ts";
-import type { AllowList } from "../../src/domain/allow-list.ts";
+import { allowsAddress, allowsHost, parseAllowList } from "../../src/domain/address/allow-list.ts";
+import type { AllowList } from "../../src/domain/address/allow-list.ts";
 import { addressOf } from "./special-addresses.ts";
 
 describe("parseAllowList", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { decideAttention, type AttentionFacts } from "../../src/domain/attention.ts";
+import { decideAttention, type AttentionFacts } from "../../src/domain/stats/attention.ts";
 
 const NOW = Date.parse("2026-01-31T09:00:00.000Z");
 const MINUTE = 60_000;

@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { decideAuthentication, parseAuthorization } from "../../src/domain/credentials.ts";
-import type { Credentials, KeyHolder } from "../../src/domain/credentials.ts";
+import { decideAuthentication, parseAuthorization } from "../../src/domain/account/credentials.ts";
+import type { Credentials, KeyHolder } from "../../src/domain/account/credentials.ts";
 import { NO_OWN_LIMITS } from "../helpers/store.ts";
 
 const KEY = `pbd_live_${"x".repeat(40)}`;

@@ -2,18 +2,18 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { explainError } from "../../src/domain/attempt-error.ts";
+import { durationText } from "../../src/domain/clock/time.ts";
+import type { Task } from "../../src/domain/task/task.ts";
+import { explainError } from "../../src/domain/webhook/attempt-error.ts";
 import {
   COMMAND_LINE_READER,
   explainAttempt,
   explainDelivery,
   explainNoDelivery,
   type StoryReader,
-} from "../../src/domain/delivery-story.ts";
-import type { Attempt, Delivery } from "../../src/domain/delivery.ts";
-import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/delivery.ts";
-import type { Task } from "../../src/domain/task.ts";
-import { durationText } from "../../src/domain/time.ts";
+} from "../../src/domain/webhook/delivery-story.ts";
+import type { Attempt, Delivery } from "../../src/domain/webhook/delivery.ts";
+import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/webhook/delivery.ts";
 
 const T0 = Date.parse("2026-11-21T14:02:11.000Z");
 const URL = "https://hooks.corp/in/secret-path?token=hidden";

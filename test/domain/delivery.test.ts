@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { decideDelivery, type AttemptOutcome } from "../../src/domain/delivery.ts";
+import { decideDelivery, type AttemptOutcome } from "../../src/domain/webhook/delivery.ts";
 
 const ENDED = Date.parse("2030-01-31T09:00:00.000Z");
 const MINUTE = 60_000;

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { timeText } from "../../src/domain/clock/time.ts";
+import { STATUS_TABLE, type StatusCode } from "../../src/domain/status.ts";
 import {
   leasedTaskJson,
   summaryJson,
   taskEnvelope,
   taskJson,
   tasksEnvelope,
-} from "../../src/domain/envelope.ts";
-import { STATUS_TABLE, type StatusCode } from "../../src/domain/status.ts";
-import type { Task } from "../../src/domain/task.ts";
-import { timeText } from "../../src/domain/time.ts";
+} from "../../src/domain/task/envelope.ts";
+import type { Task } from "../../src/domain/task/task.ts";
 
 const CREATED = Date.parse("2030-01-31T09:00:00.000Z");
 const ID = "018e2f1c-0a00-7abc-8def-0123456789ab";

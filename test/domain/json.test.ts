@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { isDeeperThan } from "../../src/domain/json-build.ts";
+import { isDeeperThan } from "../../src/domain/json/json-build.ts";
 import {
   compactJson,
   isJsonObject,
@@ -13,7 +13,7 @@ import {
   toJsonText,
   toPlainNumber,
   type JsonReading,
-} from "../../src/domain/json.ts";
+} from "../../src/domain/json/json.ts";
 import { cpuMsOf } from "../helpers/cpu-time.ts";
 
 function parseJsonText(text: string, reading?: JsonReading) {

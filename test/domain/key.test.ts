@@ -14,7 +14,7 @@ import {
   KEY_PREFIX,
   newKey,
   newKeyId,
-} from "../../src/domain/key.ts";
+} from "../../src/domain/account/key.ts";
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { isExpiredId, retentionEnd } from "../../src/domain/clock/retention.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
-import { isExpiredId, retentionEnd } from "../../src/domain/retention.ts";
 
 const DAY = 24 * 3600 * 1000;
 const NOW = Date.parse("2030-03-31T09:00:00.000Z");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { HOST } from "../../src/domain/host-name.ts";
+import { HOST } from "../../src/domain/address/host-name.ts";
 import {
   DURATION,
   integerBetween,

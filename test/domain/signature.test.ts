@@ -5,8 +5,8 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { newWebhookSecret } from "../../src/domain/account.ts";
-import { signStandardWebhook, signWebhook } from "../../src/domain/signature.ts";
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { signStandardWebhook, signWebhook } from "../../src/domain/webhook/signature.ts";
 
 /** HMAC as RFC 2104 writes it, from SHA-256 alone: the judge of the code under test. */
 function hmacSha256(key: Uint8Array, message: Uint8Array): Buffer {

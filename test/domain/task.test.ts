@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { canMove, isFinished, type TaskState } from "../../src/domain/task.ts";
+import { canMove, isFinished, type TaskState } from "../../src/domain/task/task.ts";
 
 const STATES: readonly TaskState[] = ["queued", "running", "completed", "failed", "cancelled"];
 

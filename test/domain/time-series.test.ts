@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { BUCKET_MAX } from "../../src/domain/duration-histogram.ts";
+import { BUCKET_MAX } from "../../src/domain/stats/duration-histogram.ts";
 import {
   MINUTES_KEPT_MS,
   SERIES_BUCKETS_MAX,
@@ -14,7 +14,7 @@ import {
   toSeries,
   type SeriesDuration,
   type SeriesStep,
-} from "../../src/domain/time-series.ts";
+} from "../../src/domain/stats/time-series.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { momentText, zonedMoments } from "../../src/domain/time.ts";
+import { momentText, zonedMoments } from "../../src/domain/clock/time.ts";
 
 const WINTER = Date.parse("2026-01-31T23:59:59.999Z");
 const SUMMER = Date.parse("2026-07-31T00:00:00.000Z");

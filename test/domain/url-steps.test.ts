@@ -3,15 +3,15 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
-import { parseUrlForm } from "../../src/domain/url-form.ts";
-import { urlSteps } from "../../src/domain/url-steps.ts";
+import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
+import { parseUrlForm } from "../../src/domain/webhook/url-form.ts";
+import { urlSteps } from "../../src/domain/webhook/url-steps.ts";
 import {
   judgePingbackUrl,
   judgeWebhookUrl,
   substitutePlaceholders,
-} from "../../src/domain/webhook-url.ts";
-import type { UrlPolicy } from "../../src/domain/webhook-url.ts";
+} from "../../src/domain/webhook/webhook-url.ts";
+import type { UrlPolicy } from "../../src/domain/webhook/webhook-url.ts";
 import { hostileUrl } from "./hostile-urls.ts";
 
 const POLICY: UrlPolicy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };

@@ -3,10 +3,10 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
-import { encodedForm, judgePingbackUrl } from "../../src/domain/webhook-url.ts";
-import { judgeWebhookUrl, substitutePlaceholders } from "../../src/domain/webhook-url.ts";
-import type { UrlPolicy } from "../../src/domain/webhook-url.ts";
+import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
+import { encodedForm, judgePingbackUrl } from "../../src/domain/webhook/webhook-url.ts";
+import { judgeWebhookUrl, substitutePlaceholders } from "../../src/domain/webhook/webhook-url.ts";
+import type { UrlPolicy } from "../../src/domain/webhook/webhook-url.ts";
 import { hostileUrl } from "./hostile-urls.ts";
 
 const POLICY: UrlPolicy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };

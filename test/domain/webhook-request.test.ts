@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";
 
-import { taskEnvelope } from "../../src/domain/envelope.ts";
-import type { Task } from "../../src/domain/task.ts";
+import { taskEnvelope } from "../../src/domain/task/envelope.ts";
+import type { Task } from "../../src/domain/task/task.ts";
 import {
   signedMessage,
   webhookId,
   webhookRequest,
   type WebhookFacts,
-} from "../../src/domain/webhook-request.ts";
+} from "../../src/domain/webhook/webhook-request.ts";
 
 const CREATED = Date.parse("2030-01-31T09:00:00.000Z");
 const SECRET = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;

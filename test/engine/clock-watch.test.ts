@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Clock } from "../../src/domain/clock.ts";
+import type { Clock } from "../../src/domain/clock/clock.ts";
 import { ClockWatch } from "../../src/engine/clock-watch.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 

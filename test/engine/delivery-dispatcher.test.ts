@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { parseAllowList } from "../../src/domain/allow-list.ts";
-import type { AttemptResult } from "../../src/domain/delivery.ts";
+import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
+import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { ClockWatch } from "../../src/engine/clock-watch.ts";
 import { DeliveryDispatcher, type DeliveryQueue } from "../../src/engine/delivery-dispatcher.ts";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease.ts";
+import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { ClockWatch } from "../../src/engine/clock-watch.ts";
 import { ProgressBoard } from "../../src/engine/progress-board.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { parseAllowList } from "../../src/domain/allow-list.ts";
+import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Store } from "../../src/store/store.ts";

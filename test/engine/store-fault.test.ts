@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
+import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { DeliveryDispatcher, type DeliveryQueue } from "../../src/engine/delivery-dispatcher.ts";
 import { HeldUpSteps } from "../../src/engine/held-up-steps.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { LeaseOutcome } from "../../src/domain/lease.ts";
+import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { ProgressBoard } from "../../src/engine/progress-board.ts";
 import { WorkerDesk, type LeaseStore, type WorkerType } from "../../src/engine/worker-desk.ts";

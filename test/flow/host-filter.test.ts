@@ -3,9 +3,9 @@ import { test, type TestContext } from "node:test";
 
 import { filterOf } from "../../src/cli/delivery-filter.ts";
 import { UsageError } from "../../src/cli/failure.ts";
-import { allowsHost, parseAllowList } from "../../src/domain/allow-list.ts";
-import type { DeliveryFilter } from "../../src/domain/delivery.ts";
-import { judgeWebhookUrl } from "../../src/domain/webhook-url.ts";
+import { allowsHost, parseAllowList } from "../../src/domain/address/allow-list.ts";
+import type { DeliveryFilter } from "../../src/domain/webhook/delivery.ts";
+import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import {
   createTestAccount,
   startTestDaemon,

@@ -3,9 +3,9 @@ import { test } from "node:test";
 
 import { readArguments, valueOf } from "../../src/cli/arguments.ts";
 import { UsageError } from "../../src/cli/failure.ts";
-import { HOST } from "../../src/domain/host-name.ts";
+import { HOST } from "../../src/domain/address/host-name.ts";
 import { StatusError } from "../../src/domain/status.ts";
-import { parseTaskSearch } from "../../src/domain/task-search.ts";
+import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
 import { optional, parseFields } from "../../src/http/fields.ts";
 import { parameter, parseQuery } from "../../src/http/query.ts";
 import { load, type Setup } from "../helpers/config.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import type { NewTask } from "../../src/domain/task.ts";
+import type { NewTask } from "../../src/domain/task/task.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NewRedeliveryOrder, Store } from "../../src/store/store.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";

@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { test, type TestContext } from "node:test";
 
 import { startDaemon, type Daemon } from "../../src/daemon.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { LiveFeed } from "../../src/http/live-feed.ts";

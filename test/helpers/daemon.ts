@@ -5,11 +5,11 @@ import type { TestContext } from "node:test";
 
 import { loadConfig, problemText, type Config } from "../../src/config.ts";
 import { startDaemon, type Daemon } from "../../src/daemon.ts";
-import { newWebhookSecret } from "../../src/domain/account.ts";
-import { systemClock, type Clock } from "../../src/domain/clock.ts";
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newKey, newKeyId } from "../../src/domain/account/key.ts";
+import { systemClock, type Clock } from "../../src/domain/clock/clock.ts";
 import type { CommandLine } from "../../src/domain/command-line.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
-import { newKey, newKeyId } from "../../src/domain/key.ts";
 import { createLogger } from "../../src/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 
-import type { AttemptResult, DeliveryFilter } from "../../src/domain/delivery.ts";
-import type { NewTask } from "../../src/domain/task.ts";
+import type { NewTask } from "../../src/domain/task/task.ts";
+import type { AttemptResult, DeliveryFilter } from "../../src/domain/webhook/delivery.ts";
 import type { NewRedeliveryOrder, RedeliveryOrder, Store } from "../../src/store/store.ts";
 import {
   claimLanes,

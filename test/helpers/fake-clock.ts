@@ -1,4 +1,4 @@
 export {
   createVirtualClock as createFakeClock,
   type VirtualClock as FakeClock,
-} from "../../src/domain/virtual-clock.ts";
+} from "../../src/domain/clock/virtual-clock.ts";

@@ -5,14 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
-import type { ClockReading } from "../../src/domain/clock-reading.ts";
-import type { AttemptResult } from "../../src/domain/delivery.ts";
+import { hashKey, newKeyId } from "../../src/domain/account/key.ts";
+import type { OwnLimits, PostQuota } from "../../src/domain/account/quota.ts";
+import type { ClockReading } from "../../src/domain/clock/clock-reading.ts";
+import type { RetentionEnd } from "../../src/domain/clock/retention.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
-import { hashKey, newKeyId } from "../../src/domain/key.ts";
-import type { LeaseRef } from "../../src/domain/lease.ts";
-import type { OwnLimits, PostQuota } from "../../src/domain/quota.ts";
-import type { RetentionEnd } from "../../src/domain/retention.ts";
-import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task.ts";
+import type { LeaseRef } from "../../src/domain/lease/lease.ts";
+import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task/task.ts";
+import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
 import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import type {

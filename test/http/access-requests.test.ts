@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { AccessRequest } from "../../src/domain/access-request.ts";
+import type { AccessRequest } from "../../src/domain/account/access-request.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, type RawRequest } from "../helpers/raw-http.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { newKey } from "../../src/domain/key.ts";
+import { newKey } from "../../src/domain/account/key.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";

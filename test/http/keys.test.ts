@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { isWellFormedKey } from "../../src/domain/key.ts";
+import { isWellFormedKey } from "../../src/domain/account/key.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, toChunks } from "../helpers/raw-http.ts";

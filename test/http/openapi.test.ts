@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 
-import { newWebhookSecret } from "../../src/domain/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
 import { EXAMPLE_TYPE } from "../../src/http/worker-example.ts";

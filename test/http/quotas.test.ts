@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { OwnLimits } from "../../src/domain/quota.ts";
+import type { OwnLimits } from "../../src/domain/account/quota.ts";
 import {
   createTestAccount,
   startTestDaemon,

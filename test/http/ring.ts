@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
-import { EMPTY_ALLOW_LIST } from "../../src/domain/allow-list.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { newKey, newWorkerToken } from "../../src/domain/account/key.ts";
+import { newSessionSecret } from "../../src/domain/account/session-secret.ts";
+import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
-import { newKey, newWorkerToken } from "../../src/domain/key.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
-import { newSessionSecret } from "../../src/domain/session-secret.ts";
-import type { Task } from "../../src/domain/task.ts";
+import type { Task } from "../../src/domain/task/task.ts";
 import { createApp } from "../../src/http/app.ts";
 import { toBrowserPolicy } from "../../src/http/browser-guard.ts";
 import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";

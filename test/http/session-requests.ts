@@ -1,5 +1,5 @@
-import { newSessionSecret, newSignInToken } from "../../src/domain/session-secret.ts";
-import { SESSIONS_MAX } from "../../src/domain/session.ts";
+import { newSessionSecret, newSignInToken } from "../../src/domain/account/session-secret.ts";
+import { SESSIONS_MAX } from "../../src/domain/account/session.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 
 import { version } from "../../src/assets.ts";
-import { newKey } from "../../src/domain/key.ts";
+import { newKey } from "../../src/domain/account/key.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { exchange, headerLines, headerOf, type RawRequest } from "../helpers/raw-http.ts";

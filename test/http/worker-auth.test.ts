@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { newWorkerToken } from "../../src/domain/key.ts";
+import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-import { newWorkerToken } from "../../src/domain/key.ts";
+import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";

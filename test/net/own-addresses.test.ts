@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { test } from "node:test";
 
-import { canonicalAddress } from "../../src/domain/address.ts";
+import { canonicalAddress } from "../../src/domain/address/address.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
 import { OwnAddresses, parseFibTrie, parseIfInet6 } from "../../src/net/own-addresses.ts";
 import type { AddressList } from "../../src/net/own-addresses.ts";

@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { setDefaultCACertificates } from "node:tls";
 
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createResolver } from "../../src/net/resolver.ts";
 import { createSender } from "../../src/net/send.ts";
 import { requestTo, toPolicy } from "./sender-setup.ts";

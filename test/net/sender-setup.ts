@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
-import { parseAllowList } from "../../src/domain/allow-list.ts";
-import { systemClock } from "../../src/domain/clock.ts";
-import type { Clock } from "../../src/domain/clock.ts";
-import { judgeWebhookUrl } from "../../src/domain/webhook-url.ts";
-import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook-url.ts";
+import { parseAllowList } from "../../src/domain/address/allow-list.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
+import type { Clock } from "../../src/domain/clock/clock.ts";
+import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
+import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook/webhook-url.ts";
 import { createResolver } from "../../src/net/resolver.ts";
 import { createSender } from "../../src/net/send.ts";
 import type { Sender, SendRequest } from "../../src/net/send.ts";

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
-import { TURN_CHUNKS_MAX } from "../../src/domain/small-chunks.ts";
+import { TURN_CHUNKS_MAX } from "../../src/domain/json/small-chunks.ts";
 import { OTHER_BODY_BYTES_MAX } from "../../src/net/service-client.ts";
 import type { ServiceAnswer } from "../../src/net/service-client.ts";
 import { serviceFailure } from "../../src/net/service-failure.ts";

@@ -11,7 +11,7 @@ import { createServer as createTlsServer, setDefaultCACertificates } from "node:
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
-import type { AttemptResult } from "../../src/domain/delivery.ts";
+import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { listen, startReceiver } from "../helpers/receiver.ts";
 import type { Receiver, Reply } from "../helpers/receiver.ts";

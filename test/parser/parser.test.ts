@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { Worker } from "node:worker_threads";
 
-import { parseAllowList } from "../../src/domain/allow-list.ts";
+import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import { StatusError } from "../../src/domain/status.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";
 import { newParser } from "../../src/parser/parser.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { CommandLine } from "../../src/domain/command-line.ts";
 import { type CommandRunnerOptions, createCommandRunner } from "../../src/runners/command.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/runners/runner.ts";

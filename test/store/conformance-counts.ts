@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { ANY_TASK } from "../../src/domain/task-search.ts";
+import { ANY_TASK } from "../../src/domain/task/task-search.ts";
 import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import type { Attempt, FoundTask, WorkCounts } from "../../src/store/store.ts";
 import {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { AttemptResult, DeliveryDecision } from "../../src/domain/delivery.ts";
-import { webhookRequest } from "../../src/domain/webhook-request.ts";
+import type { AttemptResult, DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
+import { webhookRequest } from "../../src/domain/webhook/webhook-request.ts";
 import type { Delivery, Lane, LaneRef, LaneShare, Store } from "../../src/store/store.ts";
 import {
   claimAttempt,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { DeliveryFilter } from "../../src/domain/delivery.ts";
+import type { DeliveryFilter } from "../../src/domain/webhook/delivery.ts";
 import type { DeliverySummary, Store } from "../../src/store/store.ts";
 import { deliveryFilter, endDue, ENDED_AT, seedDue, seedEnded } from "../helpers/delivery.ts";
 import {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import type { NewTask } from "../../src/domain/task.ts";
+import type { NewTask } from "../../src/domain/task/task.ts";
 import { CLAIM_INPUT_MAX, type Store } from "../../src/store/store.ts";
 import {
   newFinish,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { AttemptOutcome, DeliveryDecision } from "../../src/domain/delivery.ts";
+import type { AttemptOutcome, DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
 import type { HostTraffic, Scope, Store } from "../../src/store/store.ts";
 import { deliveryFilter, newOrder, placeOrder } from "../helpers/delivery.ts";
 import {

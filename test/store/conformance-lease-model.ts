@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease.ts";
+import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease/lease.ts";
 import type { Lease, LeaseEnd, LeaseSequel, Store } from "../../src/store/store.ts";
 import {
   LEASE_MS,

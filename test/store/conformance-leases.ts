@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { LeaseRef } from "../../src/domain/lease.ts";
-import type { Task } from "../../src/domain/task.ts";
+import type { LeaseRef } from "../../src/domain/lease/lease.ts";
+import type { Task } from "../../src/domain/task/task.ts";
 import type { BeatOutcome, Lease, LeasedTask, LeaseEnd, Store } from "../../src/store/store.ts";
 import {
   claimLanes,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { TaskState } from "../../src/domain/task.ts";
+import type { TaskState } from "../../src/domain/task/task.ts";
 import type { Store, TaskQuery } from "../../src/store/store.ts";
 import {
   claimOne,

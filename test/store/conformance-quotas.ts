@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { PostQuota } from "../../src/domain/quota.ts";
+import type { PostQuota } from "../../src/domain/account/quota.ts";
 import type { Store, TaskPost } from "../../src/store/store.ts";
 import {
   claimOne,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { DeliveryFilter } from "../../src/domain/delivery.ts";
-import type { NewTask } from "../../src/domain/task.ts";
+import type { NewTask } from "../../src/domain/task/task.ts";
+import type { DeliveryFilter } from "../../src/domain/webhook/delivery.ts";
 import type { RedeliveryOrder, RedeliveryStep, Store } from "../../src/store/store.ts";
 import {
   deliveryFilter,

@@ -9,7 +9,7 @@ import {
   type SearchedDelivery,
   type SearchedState,
   type TaskSearch,
-} from "../../src/domain/task-search.ts";
+} from "../../src/domain/task/task-search.ts";
 import type { FoundTaskRow, Scope, Store, TaskSearchPage } from "../../src/store/store.ts";
 import {
   claimAttempt,

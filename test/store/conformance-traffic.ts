@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { bucketOf } from "../../src/domain/duration-histogram.ts";
+import { bucketOf } from "../../src/domain/stats/duration-histogram.ts";
 import type { Delivery, Scope, Store } from "../../src/store/store.ts";
 import {
   NO_OWN_LIMITS,

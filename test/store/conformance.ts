@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 
-import { ANY_TASK } from "../../src/domain/task-search.ts";
+import { ANY_TASK } from "../../src/domain/task/task-search.ts";
 import type { AttemptRef } from "../../src/store/store.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { TaskSummary } from "../../src/domain/task.ts";
+import type { TaskSummary } from "../../src/domain/task/task.ts";
 import { LIST_TURN_MAX, listByTurns } from "../../src/store/sqlite/list-turns.ts";
 import type { Store } from "../../src/store/store.ts";
 import {

@@ -15,8 +15,8 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { IDEMPOTENCY_MS } from "../../src/domain/retention.ts";
-import type { TaskState } from "../../src/domain/task.ts";
+import { IDEMPOTENCY_MS } from "../../src/domain/clock/retention.ts";
+import type { TaskState } from "../../src/domain/task/task.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
 import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
 import { migrate, type MigrationPlan } from "../../src/store/sqlite/migrate.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 
-import { decideDelivery, type AttemptOutcome } from "../../src/domain/delivery.ts";
+import { decideDelivery, type AttemptOutcome } from "../../src/domain/webhook/delivery.ts";
 import type { AttemptRecord, ClaimedAttempt, Store } from "../../src/store/store.ts";
 import { deliveryFilter, newOrder, placeOrder } from "../helpers/delivery.ts";
 import {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 
-import { ANY_TASK } from "../../src/domain/task-search.ts";
+import { ANY_TASK } from "../../src/domain/task/task-search.ts";
 import { ReadTurns, type ReadOwner } from "../../src/store/sqlite/read-turns.ts";
 import { newTaskId, openTestStore, seedAccount } from "../helpers/store.ts";
 

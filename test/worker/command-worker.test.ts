@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 
-import { systemClock } from "../../src/domain/clock.ts";
-import { hashKey, newWorkerToken } from "../../src/domain/key.ts";
+import { hashKey, newWorkerToken } from "../../src/domain/account/key.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createLogger } from "../../src/log.ts";
 import { RUN_OF } from "../../src/runners/orphan.ts";
 import { pidNamespace } from "../../src/runners/process-table.ts";

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { newWorkerToken } from "../../src/domain/key.ts";
+import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";

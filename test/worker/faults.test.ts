@@ -5,7 +5,7 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createLogger } from "../../src/log.ts";
 import type { ServiceAnswer } from "../../src/net/service-client.ts";
 import { createServiceClient } from "../../src/net/service-client.ts";

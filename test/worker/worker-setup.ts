@@ -1,6 +1,6 @@
 import type { TestContext } from "node:test";
 
-import { newWorkerToken } from "../../src/domain/key.ts";
+import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { createLogger } from "../../src/log.ts";
 import { createServiceClient } from "../../src/net/service-client.ts";
 import type { ServiceAnswer, ServiceClient } from "../../src/net/service-client.ts";

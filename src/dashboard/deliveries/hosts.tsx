@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 
 import type { AnswerOf } from "../../api/answers.ts";
 import type { HostOverview } from "../../api/stats.ts";
-import { ANY_TASK, formatTaskSearch } from "../../domain/task-search.ts";
+import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { stateText } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Count } from "../part/count.tsx";

@@ -1,5 +1,5 @@
 import type { AskedFilter } from "../../api/redelivery.ts";
-import type { DeliveryKind } from "../../domain/delivery.ts";
+import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { Button } from "../part/button.tsx";
 import { isOperator } from "../shell/session.ts";
 

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 
 import type { AnswerOf } from "../../api/answers.ts";
 import type { AccountOverview, NewAccount } from "../../api/operator.ts";
-import { heldText } from "../../domain/held-work.ts";
+import { heldText } from "../../domain/account/held-work.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Count } from "../part/count.tsx";

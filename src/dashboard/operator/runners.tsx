@@ -1,5 +1,5 @@
 import type { RunnerType } from "../../api/runner.ts";
-import { ANY_TASK, formatTaskSearch } from "../../domain/task-search.ts";
+import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { Count } from "../part/count.tsx";
 import { Empty, Loaded } from "../part/notice.tsx";
 import { None, Panel, ScreenHead } from "../part/panel.tsx";

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
-import type { DeliveryKind } from "../../domain/delivery.ts";
+import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { announce } from "../part/announcer.tsx";
 import { Confirm } from "../part/dialog.tsx";
 import { type Action, useAction } from "../shell/action.ts";

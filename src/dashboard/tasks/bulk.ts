@@ -1,5 +1,5 @@
 import type { FoundTask } from "../../api/search.ts";
-import { UNDELIVERED_STATES } from "../../domain/delivery.ts";
+import { UNDELIVERED_STATES } from "../../domain/webhook/delivery.ts";
 import { call, errorText } from "../shell/api.ts";
 import { isOperator } from "../shell/session.ts";
 

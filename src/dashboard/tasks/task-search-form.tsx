@@ -1,6 +1,6 @@
 import { useEffect, useId, useState } from "preact/hooks";
 
-import { SEARCHED_DELIVERIES, SEARCHED_STATES } from "../../domain/task-search.ts";
+import { SEARCHED_DELIVERIES, SEARCHED_STATES } from "../../domain/task/task-search.ts";
 import { stateText } from "../part/badge.tsx";
 import { setQuery } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
 import type { FoundTask } from "../../api/search.ts";
-import { parseTaskSearch } from "../../domain/task-search.ts";
+import { parseTaskSearch } from "../../domain/task/task-search.ts";
 import { Problem } from "../part/notice.tsx";
 import { ApiError, errorText } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";

@@ -4,7 +4,7 @@ import {
   PENDING_REQUESTS_MAX,
   REQUEST_MESSAGE_LENGTH_MAX,
   REQUEST_NAME_LENGTH_MAX,
-} from "../../domain/access-request.ts";
+} from "../../domain/account/access-request.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,10 +1,14 @@
 import type { Delivery as DeliveryShown } from "../../api/delivery.ts";
-import { attemptDocument } from "../../domain/attempt-document.ts";
-import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryKind } from "../../domain/delivery.ts";
+import { timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
 import type { StatusError } from "../../domain/status.ts";
-import type { TaskKey } from "../../domain/task.ts";
-import { timeText } from "../../domain/time.ts";
+import type { TaskKey } from "../../domain/task/task.ts";
+import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
+import {
+  DELIVERY_KINDS,
+  UNDELIVERED_STATES,
+  type DeliveryKind,
+} from "../../domain/webhook/delivery.ts";
 import type { Delivery, LaneRef, Store } from "../../store/store.ts";
 import { optionalEndedStates } from "../ended-states.ts";
 import { invalidField, optionalWord } from "../fields.ts";

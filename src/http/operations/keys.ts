@@ -1,8 +1,8 @@
 import { KeyId, type Key as KeyShown } from "../../api/account.ts";
+import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
+import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
-import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../../domain/key.ts";
 import { StatusError } from "../../domain/status.ts";
-import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Key, Store } from "../../store/store.ts";
 import { optionalText } from "../fields.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";

@@ -1,10 +1,10 @@
 import type { AccessRequest as AccessRequestShown } from "../../api/operator.ts";
-import { lettersOf, type AccessRequest } from "../../domain/access-request.ts";
-import { mintAccount } from "../../domain/account.ts";
+import { lettersOf, type AccessRequest } from "../../domain/account/access-request.ts";
+import { mintAccount } from "../../domain/account/account.ts";
+import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { oneOf } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
-import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { Store, Undecidable } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY, parameter } from "../query.ts";

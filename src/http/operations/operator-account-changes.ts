@@ -1,7 +1,7 @@
 import { Login } from "../../api/value.ts";
-import { newWebhookSecret } from "../../domain/account.ts";
+import { newWebhookSecret } from "../../domain/account/account.ts";
+import { timeOrNull } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
-import { timeOrNull } from "../../domain/time.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation, type OperationDoc } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";

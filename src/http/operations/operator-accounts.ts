@@ -1,10 +1,15 @@
 import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
 import { Login } from "../../api/value.ts";
-import { isLogin, LOGIN_RULE, mintAccount, type MintedAccount } from "../../domain/account.ts";
+import {
+  isLogin,
+  LOGIN_RULE,
+  mintAccount,
+  type MintedAccount,
+} from "../../domain/account/account.ts";
+import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
+import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
-import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/quota.ts";
 import { textRule } from "../../domain/rule.ts";
-import { timeOrNull, timeText } from "../../domain/time.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
 import { invalidField, requiredText, type FieldRule } from "../fields.ts";
 import { CURSOR_RULE } from "../list-cursor.ts";

@@ -3,7 +3,7 @@ import type {
   RunnerType as RunnerTypeShown,
   WorkerOverview,
 } from "../../api/runner.ts";
-import { timeOrNull, timeText } from "../../domain/time.ts";
+import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { Store, TypeWork, Worker } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";

@@ -1,7 +1,7 @@
 import type { System } from "../../api/operator.ts";
+import { timeText } from "../../domain/clock/time.ts";
 import type { LogLine } from "../../domain/log.ts";
-import type { ServiceStatus } from "../../domain/service-status.ts";
-import { timeText } from "../../domain/time.ts";
+import type { ServiceStatus } from "../../domain/stats/service-status.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 

@@ -1,10 +1,14 @@
 import { PREVIEW_HOSTS_MAX, type RedeliveryOrder as OrderShown } from "../../api/redelivery.ts";
 import { Id } from "../../api/value.ts";
-import { DELIVERY_KINDS, UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/delivery.ts";
-import { HOST } from "../../domain/host-name.ts";
+import { HOST } from "../../domain/address/host-name.ts";
+import { INSTANT, timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { isId, type IdGenerator } from "../../domain/id.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
-import { INSTANT, timeOrNull, timeText } from "../../domain/time.ts";
+import {
+  DELIVERY_KINDS,
+  UNDELIVERED_STATES,
+  type DeliveryFilter,
+} from "../../domain/webhook/delivery.ts";
 import type { RedeliveryOrder, Store } from "../../store/store.ts";
 import { optionalEndedStates } from "../ended-states.ts";
 import {

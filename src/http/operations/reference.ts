@@ -1,5 +1,5 @@
 import type { FieldsOf } from "../../api/answers.ts";
-import type { ServiceStatus } from "../../domain/service-status.ts";
+import type { ServiceStatus } from "../../domain/stats/service-status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";

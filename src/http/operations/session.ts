@@ -1,10 +1,14 @@
 import type { Session as SessionShown } from "../../api/session.ts";
 import { version } from "../../assets.ts";
-import type { SteadyClock } from "../../domain/clock.ts";
-import { newSessionSecret, sessionHash, signInTokenHash } from "../../domain/session-secret.ts";
-import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/session.ts";
+import {
+  newSessionSecret,
+  sessionHash,
+  signInTokenHash,
+} from "../../domain/account/session-secret.ts";
+import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/session.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
-import { timeText } from "../../domain/time.ts";
 import type { Session, Store } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../authenticate.ts";
 import { requiredText } from "../fields.ts";

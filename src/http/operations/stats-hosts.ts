@@ -1,7 +1,7 @@
 import type { HostOverview } from "../../api/stats.ts";
-import { percentile } from "../../domain/duration-histogram.ts";
+import { timeText } from "../../domain/clock/time.ts";
+import { percentile } from "../../domain/stats/duration-histogram.ts";
 import { StatusError } from "../../domain/status.ts";
-import { timeText } from "../../domain/time.ts";
 import type { HostFailure, HostTraffic, Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { pointInTime } from "../query.ts";

@@ -1,10 +1,10 @@
 import type { DayCounts, Overview, Setup } from "../../api/stats.ts";
-import type { ReaderRole } from "../../domain/advice.ts";
-import { decideAttention, type AttentionFacts } from "../../domain/attention.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
-import { successShare, sumSteps, type SeriesCounts } from "../../domain/time-series.ts";
-import { timeText } from "../../domain/time.ts";
+import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import { timeText } from "../../domain/clock/time.ts";
+import { decideAttention, type AttentionFacts } from "../../domain/stats/attention.ts";
+import { successShare, sumSteps, type SeriesCounts } from "../../domain/stats/time-series.ts";
+import type { ReaderRole } from "../../domain/webhook/advice.ts";
 import type { FirstSteps, Scope, Store, WorkCounts } from "../../store/store.ts";
 import type { LiveFeed } from "../live-feed.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";

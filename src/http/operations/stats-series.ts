@@ -1,13 +1,13 @@
 import type { SeriesBucket as BucketShown } from "../../api/stats.ts";
-import { StatusError } from "../../domain/status.ts";
+import { parseTime, timeText } from "../../domain/clock/time.ts";
 import {
   SERIES_BUCKETS_MAX,
   seriesRange,
   toSeries,
   type SeriesBucket,
   type SeriesRange,
-} from "../../domain/time-series.ts";
-import { parseTime, timeText } from "../../domain/time.ts";
+} from "../../domain/stats/time-series.ts";
+import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { pointInTime } from "../query.ts";

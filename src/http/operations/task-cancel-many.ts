@@ -1,7 +1,7 @@
-import type { SteadyClock } from "../../domain/clock.ts";
-import { retentionEnd } from "../../domain/retention.ts";
-import { TAG_LENGTH_MAX } from "../../domain/task-post.ts";
-import { INSTANT } from "../../domain/time.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import { retentionEnd } from "../../domain/clock/retention.ts";
+import { INSTANT } from "../../domain/clock/time.ts";
+import { TAG_LENGTH_MAX } from "../../domain/task/task-post.ts";
 import { cancelStep, OPEN_STATES } from "../../store/store.ts";
 import type { BulkFilter, OpenState, OpenTaskPlace, Store } from "../../store/store.ts";
 import { AccountTurns } from "../account-turns.ts";

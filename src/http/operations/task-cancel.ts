@@ -1,6 +1,6 @@
-import type { SteadyClock } from "../../domain/clock.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import { retentionEnd } from "../../domain/clock/retention.ts";
 import { isId } from "../../domain/id.ts";
-import { retentionEnd } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, type Operation } from "../operation.ts";

@@ -1,10 +1,10 @@
 import { Id } from "../../api/value.ts";
-import { taskEnvelope } from "../../domain/envelope.ts";
+import { isExpiredId } from "../../domain/clock/retention.ts";
 import { isId } from "../../domain/id.ts";
-import type { TaskProgress } from "../../domain/progress.ts";
-import { isExpiredId } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
-import { isFinished, type TaskKey } from "../../domain/task.ts";
+import { taskEnvelope } from "../../domain/task/envelope.ts";
+import type { TaskProgress } from "../../domain/task/progress.ts";
+import { isFinished, type TaskKey } from "../../domain/task/task.ts";
 import { StoreError, type FoundTask, type Store } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";

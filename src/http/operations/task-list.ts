@@ -1,5 +1,5 @@
 import { oneOf } from "../../domain/rule.ts";
-import { TASK_STATES } from "../../domain/task.ts";
+import { TASK_STATES } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";

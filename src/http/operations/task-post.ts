@@ -2,13 +2,13 @@ import { hash } from "node:crypto";
 
 import { PostedTask } from "../../api/posted-task.ts";
 import { either, list } from "../../api/schema.ts";
-import type { SteadyClock } from "../../domain/clock.ts";
-import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/envelope.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/clock/retention.ts";
 import type { IdGenerator } from "../../domain/id.ts";
-import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/retention.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { ParsedTask, TaskRules } from "../../domain/task-post.ts";
-import type { NewTask, RefusedTask, Task } from "../../domain/task.ts";
+import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/task/envelope.ts";
+import type { ParsedTask, TaskRules } from "../../domain/task/task-post.ts";
+import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
 import type { Idempotency, KeptAnswer, Store, TaskPost } from "../../store/store.ts";
 import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
 import { accountOwner, isLong, type BodyParser } from "../long-parses.ts";

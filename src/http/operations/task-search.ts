@@ -1,8 +1,8 @@
 import type { FoundDelivery as FoundDeliveryShown, FoundTask } from "../../api/search.ts";
-import type { TaskProgress } from "../../domain/progress.ts";
+import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError, statusMessage } from "../../domain/status.ts";
-import { parseTaskSearch, type TaskSearch } from "../../domain/task-search.ts";
-import { timeOrNull, timeText } from "../../domain/time.ts";
+import type { TaskProgress } from "../../domain/task/progress.ts";
+import { parseTaskSearch, type TaskSearch } from "../../domain/task/task-search.ts";
 import type { FoundDelivery, FoundTaskRow, Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";

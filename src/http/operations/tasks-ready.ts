@@ -1,7 +1,7 @@
-import { summaryJson, tasksEnvelope } from "../../domain/envelope.ts";
-import type { TaskProgress } from "../../domain/progress.ts";
-import { TAG_LENGTH_MAX } from "../../domain/task-post.ts";
-import type { TaskSummary } from "../../domain/task.ts";
+import { summaryJson, tasksEnvelope } from "../../domain/task/envelope.ts";
+import type { TaskProgress } from "../../domain/task/progress.ts";
+import { TAG_LENGTH_MAX } from "../../domain/task/task-post.ts";
+import type { TaskSummary } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Answer, type Operation } from "../operation.ts";

@@ -6,23 +6,27 @@ import type {
   TimelineRequest,
   TimelineRun,
 } from "../../api/timeline.ts";
-import { attemptDocument } from "../../domain/attempt-document.ts";
+import { momentText, timeText, zonedMoments } from "../../domain/clock/time.ts";
+import { isId } from "../../domain/id.ts";
+import { textRule } from "../../domain/rule.ts";
+import { summaryJson } from "../../domain/task/envelope.ts";
+import type { TaskProgress } from "../../domain/task/progress.ts";
+import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
 import {
   explainAttempt,
   explainDelivery,
   explainNoDelivery,
   type StoryCircumstances,
   type StoryReader,
-} from "../../domain/delivery-story.ts";
-import type { Attempt, Delivery } from "../../domain/delivery.ts";
-import { summaryJson } from "../../domain/envelope.ts";
-import { isId } from "../../domain/id.ts";
-import type { TaskProgress } from "../../domain/progress.ts";
-import { textRule } from "../../domain/rule.ts";
-import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/sent-request.ts";
-import { momentText, timeText, zonedMoments } from "../../domain/time.ts";
-import { parseUrlForm } from "../../domain/url-form.ts";
-import { webhookId, webhookRequest, type WebhookRequest } from "../../domain/webhook-request.ts";
+} from "../../domain/webhook/delivery-story.ts";
+import type { Attempt, Delivery } from "../../domain/webhook/delivery.ts";
+import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/webhook/sent-request.ts";
+import { parseUrlForm } from "../../domain/webhook/url-form.ts";
+import {
+  webhookId,
+  webhookRequest,
+  type WebhookRequest,
+} from "../../domain/webhook/webhook-request.ts";
 import type { Store, TaskTimeline } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { parameter } from "../query.ts";

@@ -1,5 +1,5 @@
 import type { UserData } from "../../api/account.ts";
-import { ACTIVE_KEYS_MAX } from "../../domain/key.ts";
+import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import type { Store } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";

@@ -1,6 +1,6 @@
-import { leasedTaskJson, tasksEnvelope } from "../../domain/envelope.ts";
-import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../../domain/lease.ts";
+import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../../domain/lease/lease.ts";
 import { StatusError } from "../../domain/status.ts";
+import { leasedTaskJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { invalidField, optionalNumber, type FieldRule } from "../fields.ts";

@@ -1,5 +1,5 @@
-import { JSON_DEPTH_MAX } from "../../domain/json.ts";
-import type { LeaseOutcome } from "../../domain/lease.ts";
+import { JSON_DEPTH_MAX } from "../../domain/json/json.ts";
+import type { LeaseOutcome } from "../../domain/lease/lease.ts";
 import { COMPLETION_FIELDS, FAILURE_FIELDS, type Ending } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
 import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";

@@ -1,4 +1,8 @@
-import { lettersOf, type AccessDecision, type AccessRequest } from "../../domain/access-request.ts";
+import {
+  lettersOf,
+  type AccessDecision,
+  type AccessRequest,
+} from "../../domain/account/access-request.ts";
 import type { AccessApproval, NewAccessRequest, Undecidable } from "../store.ts";
 import { accountWrites } from "./accounts.ts";
 import type { Connection } from "./connection.ts";

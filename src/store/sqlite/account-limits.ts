@@ -1,4 +1,4 @@
-import type { OwnLimits } from "../../domain/quota.ts";
+import type { OwnLimits } from "../../domain/account/quota.ts";
 import type { LimitChange } from "../store.ts";
 import type { Connection } from "./connection.ts";
 

@@ -1,5 +1,5 @@
-import type { Account } from "../../domain/account.ts";
-import type { KeyHolder } from "../../domain/credentials.ts";
+import type { Account } from "../../domain/account/account.ts";
+import type { KeyHolder } from "../../domain/account/credentials.ts";
 import type {
   AccountData,
   AccountState,

@@ -1,4 +1,4 @@
-import type { DeliveryKind } from "../../domain/delivery.ts";
+import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import type { AttemptRef, ClaimedAttempt, Lane, LaneClaim, LaneRef, LaneShare } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { COLUMNS_UNLESS_LARGE, LARGE_BYTES, toTask, type TaskRow } from "./tasks.ts";

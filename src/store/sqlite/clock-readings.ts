@@ -1,4 +1,4 @@
-import type { ClockReading } from "../../domain/clock-reading.ts";
+import type { ClockReading } from "../../domain/clock/clock-reading.ts";
 import type { ClockResumption } from "../store.ts";
 import { attemptScheduleWrites } from "./attempt-schedule.ts";
 import type { Connection } from "./connection.ts";

@@ -1,10 +1,10 @@
+import type { TaskKey } from "../../domain/task/task.ts";
 import type {
   AttemptOutcome,
   DeliveryKind,
   EndedDeliveryState,
   Refusal,
-} from "../../domain/delivery.ts";
-import type { TaskKey } from "../../domain/task.ts";
+} from "../../domain/webhook/delivery.ts";
 import type { Attempt, AttemptRecord, Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";

@@ -1,5 +1,5 @@
-import type { DeliveryFilter, DeliveryKind } from "../../domain/delivery.ts";
-import { DELIVERY_KINDS } from "../../domain/delivery.ts";
+import type { DeliveryFilter, DeliveryKind } from "../../domain/webhook/delivery.ts";
+import { DELIVERY_KINDS } from "../../domain/webhook/delivery.ts";
 import type { Connection } from "./connection.ts";
 
 /**

@@ -3,7 +3,7 @@ import type {
   DeliveryFilter,
   DeliveryKind,
   DeliveryState,
-} from "../../domain/delivery.ts";
+} from "../../domain/webhook/delivery.ts";
 import type {
   DeliveryCount,
   DeliveryCountPage,

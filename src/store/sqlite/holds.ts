@@ -1,4 +1,4 @@
-import type { Account } from "../../domain/account.ts";
+import type { Account } from "../../domain/account/account.ts";
 import type { HeldWork, HoldChanges } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { taskCountReads } from "./task-counts.ts";

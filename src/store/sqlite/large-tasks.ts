@@ -1,6 +1,6 @@
 import { entityTag } from "../../domain/entity-tag.ts";
-import { taskEnvelopePieces } from "../../domain/envelope.ts";
-import { signedRequest, type WebhookRequest } from "../../domain/webhook-request.ts";
+import { taskEnvelopePieces } from "../../domain/task/envelope.ts";
+import { signedRequest, type WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import type { AttemptRef, FoundTask, TaskLook } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";

@@ -1,5 +1,5 @@
 import { newLeaseId } from "../../domain/id.ts";
-import type { LeaseRef } from "../../domain/lease.ts";
+import type { LeaseRef } from "../../domain/lease/lease.ts";
 import type {
   BeatOutcome,
   LaneRef,

@@ -1,4 +1,4 @@
-import type { TaskSummary } from "../../domain/task.ts";
+import type { TaskSummary } from "../../domain/task/task.ts";
 import type { SummaryRow } from "./tasks.ts";
 
 /**

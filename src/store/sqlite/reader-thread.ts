@@ -1,6 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import type { WebhookRequest } from "../../domain/webhook-request.ts";
+import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import {
   FileFault,
   StoreError,

@@ -1,4 +1,8 @@
-import type { DeliveryFilter, DeliveryKind, EndedDeliveryState } from "../../domain/delivery.ts";
+import type {
+  DeliveryFilter,
+  DeliveryKind,
+  EndedDeliveryState,
+} from "../../domain/webhook/delivery.ts";
 import type { LaneRef, RedeliveryOrder, RedeliveryRequest, RedeliveryStep } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";

@@ -1,4 +1,4 @@
-import { SIGN_IN_LINK_MS } from "../../domain/session.ts";
+import { SIGN_IN_LINK_MS } from "../../domain/account/session.ts";
 import type { NewSession, NewSignInLink, Session, SessionUse, SignInLinkUse } from "../store.ts";
 import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
 import type { Connection } from "./connection.ts";

@@ -1,4 +1,4 @@
-import type { KeyHolder } from "../../domain/credentials.ts";
+import type { KeyHolder } from "../../domain/account/credentials.ts";
 import { everyStep } from "../../domain/every-step.ts";
 import { StoreError, type ClaimedAttempt, type Store, type WorkerHolder } from "../store.ts";
 import { onlyRef } from "./attempt-claims.ts";

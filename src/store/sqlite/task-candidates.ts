@@ -1,4 +1,4 @@
-import type { SearchedState, TaskSearch } from "../../domain/task-search.ts";
+import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
 import type { TaskCursor } from "../store.ts";
 import type { Connection } from "./connection.ts";
 

@@ -1,5 +1,5 @@
-import { openTasksOf, type AccountUsage } from "../../domain/quota.ts";
-import type { TaskState } from "../../domain/task.ts";
+import { openTasksOf, type AccountUsage } from "../../domain/account/quota.ts";
+import type { TaskState } from "../../domain/task/task.ts";
 import type { FirstSteps, WorkCounts } from "../store.ts";
 import type { ChangedAccounts } from "./changed-accounts.ts";
 import type { Connection } from "./connection.ts";

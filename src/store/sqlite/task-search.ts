@@ -1,5 +1,5 @@
-import type { AttemptOutcome, DeliveryKind } from "../../domain/delivery.ts";
-import type { TaskSearch } from "../../domain/task-search.ts";
+import type { TaskSearch } from "../../domain/task/task-search.ts";
+import type { AttemptOutcome, DeliveryKind } from "../../domain/webhook/delivery.ts";
 import type {
   FoundDelivery,
   FoundTaskRow,

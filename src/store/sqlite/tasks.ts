@@ -1,5 +1,5 @@
-import { excessOf } from "../../domain/quota.ts";
-import type { RetentionEnd } from "../../domain/retention.ts";
+import { excessOf } from "../../domain/account/quota.ts";
+import type { RetentionEnd } from "../../domain/clock/retention.ts";
 import type { StatusCode } from "../../domain/status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import {
@@ -10,7 +10,7 @@ import {
   type TaskKey,
   type TaskState,
   type TaskSummary,
-} from "../../domain/task.ts";
+} from "../../domain/task/task.ts";
 import type { CancelOutcome, FoundTask, TaskCancel, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";

@@ -1,4 +1,4 @@
-import type { LeaseEnding } from "../../domain/lease.ts";
+import type { LeaseEnding } from "../../domain/lease/lease.ts";
 import type { Delivery, Scope, TaskTimeline } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";

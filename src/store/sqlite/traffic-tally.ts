@@ -1,4 +1,4 @@
-import { bucketOf } from "../../domain/duration-histogram.ts";
+import { bucketOf } from "../../domain/stats/duration-histogram.ts";
 import type { AttemptRecord } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { addDuration, addDurations, StoredDurations, type Durations } from "./durations.ts";

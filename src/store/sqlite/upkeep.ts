@@ -1,4 +1,4 @@
-import { OPEN_DELIVERY_MS } from "../../domain/retention.ts";
+import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import type { StaleBefore } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./connection.ts";

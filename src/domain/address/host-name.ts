@@ -1,5 +1,5 @@
-import { textRule } from "./rule.ts";
-import type { Rule } from "./rule.ts";
+import { textRule } from "../rule.ts";
+import type { Rule } from "../rule.ts";
 
 /**
  * What is wrong with a host. `reason` is a sentence for the client, `rule` a short name for the

@@ -1,7 +1,7 @@
+import { taskEnvelope } from "../task/envelope.ts";
+import type { Task } from "../task/task.ts";
 import type { DeliveryKind } from "./delivery.ts";
-import { taskEnvelope } from "./envelope.ts";
 import { signStandardWebhook, signWebhook, type SignedMessage } from "./signature.ts";
-import type { Task } from "./task.ts";
 
 /** One attempt of a delivery, as far as its request depends on it. */
 export interface WebhookFacts {

@@ -1,4 +1,4 @@
-import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "./key.ts";
+import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "../account/key.ts";
 
 /** What a type's name must be, for messages. */
 export const TYPE_NAME_RULE = "1 to 64 characters of A-Z a-z 0-9 . _ -";

@@ -1,6 +1,6 @@
-import { textRule } from "./rule.ts";
-import type { Rule } from "./rule.ts";
-import type { StatusCode } from "./status.ts";
+import { textRule } from "../rule.ts";
+import type { Rule } from "../rule.ts";
+import type { StatusCode } from "../status.ts";
 
 /**
  * A task's life. `failed` at birth is a task refused at task_post: stored and shown, never run.

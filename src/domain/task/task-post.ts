@@ -1,13 +1,18 @@
-import { toJsonText, toPlainNumber } from "./json.ts";
-import { textRule } from "./rule.ts";
-import type { Rule } from "./rule.ts";
-import { statusMessage } from "./status.ts";
+import { parseTime, timeText } from "../clock/time.ts";
+import { toJsonText, toPlainNumber } from "../json/json.ts";
+import { textRule } from "../rule.ts";
+import type { Rule } from "../rule.ts";
+import { statusMessage } from "../status.ts";
+import { isPlainText } from "../text.ts";
+import { URL_BYTES_MAX } from "../webhook/url-form.ts";
+import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "../webhook/webhook-url.ts";
+import type {
+  PingbackVerdict,
+  UrlPolicy,
+  UrlVerdict,
+  WebhookTarget,
+} from "../webhook/webhook-url.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "./task.ts";
-import { isPlainText } from "./text.ts";
-import { parseTime, timeText } from "./time.ts";
-import { URL_BYTES_MAX } from "./url-form.ts";
-import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "./webhook-url.ts";
-import type { PingbackVerdict, UrlPolicy, UrlVerdict, WebhookTarget } from "./webhook-url.ts";
 
 /** What a posted task is judged against. */
 export interface TaskRules {

@@ -1,4 +1,4 @@
-import type { TaskProgress } from "./progress.ts";
+import type { TaskProgress } from "../task/progress.ts";
 
 /**
  * What an external worker holds while it runs a task (contract §7). Each claim makes a new lease, and only the newest

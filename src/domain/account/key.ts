@@ -1,7 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 
-import type { IdGenerator } from "./id.ts";
-import { isPlainText } from "./text.ts";
+import type { IdGenerator } from "../id.ts";
+import { isPlainText } from "../text.ts";
 
 /** What every API key begins with, and what listings show of it beside the last four characters. */
 export const KEY_PREFIX = "pbd_live_";

@@ -1,7 +1,7 @@
+import { timeText } from "../clock/time.ts";
+import { isTaskError, statusMessage, type StatusCode } from "../status.ts";
 import type { TaskProgress } from "./progress.ts";
-import { isTaskError, statusMessage, type StatusCode } from "./status.ts";
 import type { Task, TaskSummary } from "./task.ts";
-import { timeText } from "./time.ts";
 
 /**
  * The bytes clients see. They are made here and not in the HTTP ring, because a postback's body is byte for

@@ -1,10 +1,10 @@
-import type { DeliveryState } from "./delivery.ts";
-import { HOST } from "./host-name.ts";
-import { parseText, textRule } from "./rule.ts";
-import type { Rule } from "./rule.ts";
+import { HOST } from "../address/host-name.ts";
+import { instantSeenFrom, timeText } from "../clock/time.ts";
+import { parseText, textRule } from "../rule.ts";
+import type { Rule } from "../rule.ts";
+import type { DeliveryState } from "../webhook/delivery.ts";
 import { TASK_ID } from "./task.ts";
 import type { TaskState } from "./task.ts";
-import { instantSeenFrom, timeText } from "./time.ts";
 
 /**
  * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now, `delayed`

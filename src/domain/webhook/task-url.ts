@@ -1,4 +1,4 @@
-import type { Task } from "./task.ts";
+import type { Task } from "../task/task.ts";
 
 /** The webhook URLs that a task was posted with, in encoded form, and the tag that goes into a pingback's. */
 export interface PostedUrls {

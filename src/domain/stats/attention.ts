@@ -1,5 +1,5 @@
-import { adviceText, type ReaderRole } from "./advice.ts";
-import { durationText } from "./time.ts";
+import { durationText } from "../clock/time.ts";
+import { adviceText, type ReaderRole } from "../webhook/advice.ts";
 
 /** What an operator or an account should look at. */
 export type AttentionWord =

@@ -1,5 +1,5 @@
+import type { Task } from "../task/task.ts";
 import type { Attempt, DeliveryKind } from "./delivery.ts";
-import type { Task } from "./task.ts";
 import { webhookRequest, type WebhookRequest } from "./webhook-request.ts";
 
 /** Of what an attempt was a try. */

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-import type { IdGenerator } from "./id.ts";
+import type { IdGenerator } from "../id.ts";
 import { mintKey, type CreatedKey } from "./key.ts";
 
 /** An account as the operator sees it. */

@@ -1,12 +1,12 @@
-import { classifyAddress } from "./address.ts";
+import { classifyAddress } from "../address/address.ts";
+import { parseAllowList } from "../address/allow-list.ts";
+import { durationText, momentText } from "../clock/time.ts";
+import type { Task } from "../task/task.ts";
 import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
-import { parseAllowList } from "./allow-list.ts";
 import { explainError } from "./attempt-error.ts";
 import type { ErrorExplanation, Peer } from "./attempt-error.ts";
 import type { Attempt, AttemptPhases, Delivery, DeliveryKind, Refusal } from "./delivery.ts";
 import { postedUrls } from "./task-url.ts";
-import type { Task } from "./task.ts";
-import { durationText, momentText } from "./time.ts";
 import { parseUrlForm } from "./url-form.ts";
 import { judgeWebhookUrl } from "./webhook-url.ts";
 

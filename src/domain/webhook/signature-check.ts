@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-import { JSON_DEPTH_MAX, parseJsonBytes, toJsonText } from "./json.ts";
-import { KEY_PREFIX } from "./key.ts";
+import { KEY_PREFIX } from "../account/key.ts";
+import { JSON_DEPTH_MAX, parseJsonBytes, toJsonText } from "../json/json.ts";
 import { parseUrlForm } from "./url-form.ts";
 import { encodedForm } from "./webhook-url.ts";
 

@@ -1,5 +1,5 @@
+import { timeOrNull, timeText } from "../clock/time.ts";
 import type { Attempt } from "./delivery.ts";
-import { timeOrNull, timeText } from "./time.ts";
 
 /** An attempt as JSON shows it (contract §3, `deliveries`); what does not apply is null. */
 export function attemptDocument(attempt: Attempt) {

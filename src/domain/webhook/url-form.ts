@@ -1,5 +1,5 @@
-import { endsInDroppedDot, LONG_HOST_NAME } from "./host-name.ts";
-import { hasControl } from "./text.ts";
+import { endsInDroppedDot, LONG_HOST_NAME } from "../address/host-name.ts";
+import { hasControl } from "../text.ts";
 
 /**
  * A URL in normal form, taken apart. `url` is a fixed point: parsing it gives the same again. It is

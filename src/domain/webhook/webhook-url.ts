@@ -1,9 +1,9 @@
-import { addressText, canonicalAddress, parseAddress } from "./address-text.ts";
-import type { Address } from "./address-text.ts";
-import { classify, nat64Ipv4 } from "./address.ts";
-import { allowsHost, allowsParsedAddress } from "./allow-list.ts";
-import type { AllowList } from "./allow-list.ts";
-import { hostNameFault, isSameName, localNameRule } from "./host-name.ts";
+import { addressText, canonicalAddress, parseAddress } from "../address/address-text.ts";
+import type { Address } from "../address/address-text.ts";
+import { classify, nat64Ipv4 } from "../address/address.ts";
+import { allowsHost, allowsParsedAddress } from "../address/allow-list.ts";
+import type { AllowList } from "../address/allow-list.ts";
+import { hostNameFault, isSameName, localNameRule } from "../address/host-name.ts";
 import { LONG_URL, parseUrlForm, URL_BYTES_MAX } from "./url-form.ts";
 import type { UrlForm } from "./url-form.ts";
 import { encodedForm, substitutePlaceholders } from "./url-template.ts";

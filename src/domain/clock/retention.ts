@@ -1,4 +1,4 @@
-import { idTimeMs, isId } from "./id.ts";
+import { idTimeMs, isId } from "../id.ts";
 
 /** How long the answer to an idempotency key is kept (contract §3). */
 export const IDEMPOTENCY_MS = 24 * 3600 * 1000;

@@ -1,5 +1,5 @@
-import { isJsonObject, toPlainNumber } from "./json.ts";
-import { isPlainText } from "./text.ts";
+import { isJsonObject, toPlainNumber } from "../json/json.ts";
+import { isPlainText } from "../text.ts";
 
 /** How far a run has come, as its worker or command says. Kept in memory only: it is worth no write to disk. */
 export interface TaskProgress {
