@@ -3,19 +3,19 @@ import { everyStep } from "../domain/every-step.ts";
 import type { Logger } from "../domain/log.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { LaneRef, Store } from "../store/store.ts";
-import { AccountWatch } from "./account-watch.ts";
-import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./delivery-dispatcher.ts";
+import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./deliver/delivery-dispatcher.ts";
+import { Redeliverer } from "./deliver/redeliverer.ts";
 import { HealthRecord } from "./health-record.ts";
 import { HeldUpSteps } from "./held-up-steps.ts";
+import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
 import { persist } from "./persist.ts";
-import { ProgressBoard } from "./progress-board.ts";
-import { Redeliverer } from "./redeliverer.ts";
-import { RunWatch } from "./run-watch.ts";
+import { ProgressBoard } from "./run/progress-board.ts";
+import { RunWatch } from "./run/run-watch.ts";
+import { TaskDispatcher, type TaskType } from "./run/task-dispatcher.ts";
 import { Scheduler } from "./scheduler.ts";
-import { Sweeper } from "./sweeper.ts";
-import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
-import { TrafficKeeper } from "./traffic-keeper.ts";
-import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
+import { AccountWatch } from "./upkeep/account-watch.ts";
+import { Sweeper } from "./upkeep/sweeper.ts";
+import { TrafficKeeper } from "./upkeep/traffic-keeper.ts";
 
 type OwnParts = "store" | "failed" | "giveUp" | "heldUp" | "health";
 

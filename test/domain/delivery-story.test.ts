@@ -261,8 +261,8 @@ function phrasesIn(path: string): readonly string[] {
 
 const ERROR_SOURCES = [
   ...["attempt", "dial", "exchange", "failure", "resolver", "send"].map((name) => `net/${name}.ts`),
-  "engine/delivery-dispatcher.ts",
-  "engine/unsent-result.ts",
+  "engine/deliver/delivery-dispatcher.ts",
+  "engine/deliver/unsent-result.ts",
 ];
 
 // What the log says, which no attempt ends with.

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { ProgressBoard } from "../../src/engine/progress-board.ts";
-import { TaskDispatcher } from "../../src/engine/task-dispatcher.ts";
+import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
+import { TaskDispatcher } from "../../src/engine/run/task-dispatcher.ts";
 import type { RunOutcome, Runner } from "../../src/runners/runner.ts";
 import type { ClaimedTask, TaskFinish } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

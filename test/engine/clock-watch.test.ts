@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Clock } from "../../src/domain/clock/clock.ts";
-import { ClockWatch } from "../../src/engine/clock-watch.ts";
+import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");

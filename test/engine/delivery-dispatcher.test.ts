@@ -4,8 +4,11 @@ import { test } from "node:test";
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
-import { ClockWatch } from "../../src/engine/clock-watch.ts";
-import { DeliveryDispatcher, type DeliveryQueue } from "../../src/engine/delivery-dispatcher.ts";
+import {
+  DeliveryDispatcher,
+  type DeliveryQueue,
+} from "../../src/engine/deliver/delivery-dispatcher.ts";
+import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
 import {
   StoreError,
   type AttemptRecord,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { FailedRuns } from "../../src/engine/failed-runs.ts";
+import { FailedRuns } from "../../src/engine/run/failed-runs.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 test("of each type the first failed run is told, then one a minute with the number of others", () => {

@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import type { AttemptClass, LaneLimits } from "../../src/engine/lane-places.ts";
-import { Lanes, type Pace } from "../../src/engine/lanes.ts";
+import type { AttemptClass, LaneLimits } from "../../src/engine/deliver/lane-places.ts";
+import { Lanes, type Pace } from "../../src/engine/deliver/lanes.ts";
 import type { Lane, LaneRef, LaneShare } from "../../src/store/store.ts";
 
 const NOW = 1_000_000;

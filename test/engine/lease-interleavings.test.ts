@@ -3,9 +3,9 @@ import { test, type TestContext } from "node:test";
 
 import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import { ClockWatch } from "../../src/engine/clock-watch.ts";
-import { ProgressBoard } from "../../src/engine/progress-board.ts";
-import { WorkerDesk, type LeaseStore } from "../../src/engine/worker-desk.ts";
+import { WorkerDesk, type LeaseStore } from "../../src/engine/lease/worker-desk.ts";
+import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
+import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
 import type { LeasedTask, LeaseEnds, Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { LeaseReaper } from "../../src/engine/lease-reaper.ts";
-import type { WorkerType } from "../../src/engine/worker-desk.ts";
+import { LeaseReaper } from "../../src/engine/lease/lease-reaper.ts";
+import type { WorkerType } from "../../src/engine/lease/worker-desk.ts";
 import { StoreError, type Lease, type LeaseEnd, type LeaseEnds } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { Redeliverer } from "../../src/engine/redeliverer.ts";
+import { Redeliverer } from "../../src/engine/deliver/redeliverer.ts";
 import { StoreError, type RedeliveryOrder, type RedeliveryStep } from "../../src/store/store.ts";
 import { newOrder } from "../helpers/delivery.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

@@ -3,7 +3,10 @@ import { test } from "node:test";
 
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import { DeliveryDispatcher, type DeliveryQueue } from "../../src/engine/delivery-dispatcher.ts";
+import {
+  DeliveryDispatcher,
+  type DeliveryQueue,
+} from "../../src/engine/deliver/delivery-dispatcher.ts";
 import { HeldUpSteps } from "../../src/engine/held-up-steps.ts";
 import { persist } from "../../src/engine/persist.ts";
 import { StoreError } from "../../src/store/store.ts";

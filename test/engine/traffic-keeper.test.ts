@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { TrafficKeeper } from "../../src/engine/traffic-keeper.ts";
+import { TrafficKeeper } from "../../src/engine/upkeep/traffic-keeper.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 

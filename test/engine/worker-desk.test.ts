@@ -3,8 +3,12 @@ import { test } from "node:test";
 
 import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import { ProgressBoard } from "../../src/engine/progress-board.ts";
-import { WorkerDesk, type LeaseStore, type WorkerType } from "../../src/engine/worker-desk.ts";
+import {
+  WorkerDesk,
+  type LeaseStore,
+  type WorkerType,
+} from "../../src/engine/lease/worker-desk.ts";
+import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
 import {
   StoreError,
   type Lease,

@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import type { LeasedTask } from "../store/store.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import type { LeasedTask } from "../../store/store.ts";
 
 /** What a worker asks for. */
 export interface ClaimOrder {

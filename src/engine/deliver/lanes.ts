@@ -1,4 +1,5 @@
-import type { Lane, LaneRef, LaneShare } from "../store/store.ts";
+import type { Lane, LaneRef, LaneShare } from "../../store/store.ts";
+import { RankHeap } from "../lease/rank-heap.ts";
 import {
   ATTEMPT_CLASSES,
   LanePlaces,
@@ -20,7 +21,6 @@ import {
   type LaneQueue,
 } from "./lane-turns.ts";
 import { ProvenLanes } from "./proven-lanes.ts";
-import { RankHeap } from "./rank-heap.ts";
 
 /** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` says nothing. */
 export type Pace = "quick" | "slow" | "unknown";

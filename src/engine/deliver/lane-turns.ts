@@ -1,3 +1,4 @@
+import { RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
 import {
   ATTEMPT_CLASSES,
   Holding,
@@ -5,7 +6,6 @@ import {
   type AttemptClass,
   type LaneStanding,
 } from "./lane-places.ts";
-import { RankHeap, type HeapEntry } from "./rank-heap.ts";
 
 /** An account with something to send. */
 export interface AccountState {

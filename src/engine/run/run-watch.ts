@@ -1,5 +1,5 @@
-import type { Store } from "../store/store.ts";
-import { persist, type PersistDeps } from "./persist.ts";
+import type { Store } from "../../store/store.ts";
+import { persist, type PersistDeps } from "../persist.ts";
 
 /** A run, by its task. */
 export interface WatchedRun {

@@ -1,4 +1,4 @@
-import type { LeaseRef } from "../domain/lease/lease.ts";
+import type { LeaseRef } from "../../domain/lease/lease.ts";
 
 /** A lease and the type of its task. */
 export interface HeldLease extends LeaseRef {

@@ -1,7 +1,7 @@
-import type { LaneRef, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
-import type { HealthRecord } from "./health-record.ts";
+import type { LaneRef, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
+import type { HealthRecord } from "../health-record.ts";
+import type { ProgressBoard } from "../run/progress-board.ts";
 import type { HeldLeases } from "./held-leases.ts";
-import type { ProgressBoard } from "./progress-board.ts";
 
 export interface LeaseEnderDeps {
   readonly store: Pick<Store, "endLeases">;

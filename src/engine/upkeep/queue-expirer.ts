@@ -1,7 +1,7 @@
-import type { SteadyClock } from "../domain/clock/clock.ts";
-import type { Logger } from "../domain/log.ts";
-import type { ExpiredTask, LaneRef, QueuePlace, RunEnd, Store } from "../store/store.ts";
-import { runMoment, toFailedEnd } from "./run-end.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import type { Logger } from "../../domain/log.ts";
+import type { ExpiredTask, LaneRef, QueuePlace, RunEnd, Store } from "../../store/store.ts";
+import { runMoment, toFailedEnd } from "../run/run-end.ts";
 
 export interface QueueExpirerDeps {
   readonly store: Pick<Store, "markQueue" | "expireQueued">;

@@ -1,6 +1,6 @@
-import { LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
-import type { Logger } from "../domain/log.ts";
-import type { Lease, LeaseEnd } from "../store/store.ts";
+import { LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
+import type { Logger } from "../../domain/log.ts";
+import type { Lease, LeaseEnd } from "../../store/store.ts";
 
 interface Group {
   readonly type: string;

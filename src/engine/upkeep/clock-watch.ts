@@ -1,4 +1,4 @@
-import type { Clock, SteadyClock, Timer } from "../domain/clock/clock.ts";
+import type { Clock, SteadyClock, Timer } from "../../domain/clock/clock.ts";
 
 // Smaller steps are lost among the second that a tick may be late; clocks that are slewed never get here.
 const STEP_MS_MIN = 1000;

@@ -1,4 +1,4 @@
-import type { TaskProgress } from "../domain/task/progress.ts";
+import type { TaskProgress } from "../../domain/task/progress.ts";
 
 /** How far the tasks have come that run now, as their runs say. In memory: a restart begins with nothing known. */
 export class ProgressBoard {

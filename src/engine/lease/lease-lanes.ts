@@ -1,4 +1,4 @@
-import type { LeasedTask, LeaseType } from "../store/store.ts";
+import type { LeasedTask, LeaseType } from "../../store/store.ts";
 import type { HeldLeases } from "./held-leases.ts";
 
 /** A type whose tasks external workers claim. */

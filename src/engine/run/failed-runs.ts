@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import type { Logger } from "../domain/log.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import type { Logger } from "../../domain/log.ts";
 
 /** A run that failed or timed out. */
 export interface FailedRun {

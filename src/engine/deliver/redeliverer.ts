@@ -1,5 +1,5 @@
-import type { LaneRef, RedeliveryOrder, Store } from "../store/store.ts";
-import { persist, type PersistDeps } from "./persist.ts";
+import type { LaneRef, RedeliveryOrder, Store } from "../../store/store.ts";
+import { persist, type PersistDeps } from "../persist.ts";
 
 /** What of the store this redeliverer uses. */
 export type OrderedStore = Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliveryOrder">;

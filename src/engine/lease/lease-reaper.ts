@@ -1,11 +1,11 @@
-import type { SteadyClock } from "../domain/clock/clock.ts";
-import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
-import { decideRun } from "../domain/task/retry.ts";
-import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import { decideLostLease, LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
+import { decideRun } from "../../domain/task/retry.ts";
+import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
+import { persist, type PersistDeps } from "../persist.ts";
+import { toFailedEnd, type RunMoment } from "../run/run-end.ts";
 import type { WorkerType } from "./lease-lanes.ts";
-import { persist, type PersistDeps } from "./persist.ts";
 import { ReapedLeases } from "./reaped-leases.ts";
-import { toFailedEnd, type RunMoment } from "./run-end.ts";
 
 export interface LeaseReaperDeps extends PersistDeps {
   readonly store: Pick<Store, "listDueLeases">;

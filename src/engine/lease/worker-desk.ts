@@ -1,12 +1,12 @@
-import type { SteadyClock } from "../domain/clock/clock.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
 import type {
   LeaseBeat,
   LeaseCompletion,
   LeaseFailure,
   LeaseOutcome,
   LeaseRef,
-} from "../domain/lease/lease.ts";
-import { decideRun } from "../domain/task/retry.ts";
+} from "../../domain/lease/lease.ts";
+import { decideRun } from "../../domain/task/retry.ts";
 import {
   StoreError,
   type Lease,
@@ -15,14 +15,14 @@ import {
   type LeaseSequel,
   type Store,
   type WorkerLeases,
-} from "../store/store.ts";
+} from "../../store/store.ts";
+import { persist, type PersistDeps } from "../persist.ts";
+import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "../run/run-end.ts";
 import { HeldLeases, type EndWatch } from "./held-leases.ts";
 import { LeaseEnder, type LeaseEnderDeps } from "./lease-ender.ts";
 import { LeaseLanes, type WorkerType } from "./lease-lanes.ts";
 import { LeaseReaper } from "./lease-reaper.ts";
 import { LeaseWaiters, type ClaimOrder, type Poll } from "./lease-waiters.ts";
-import { persist, type PersistDeps } from "./persist.ts";
-import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "./run-end.ts";
 
 export type { ClaimOrder } from "./lease-waiters.ts";
 export type { WorkerType } from "./lease-lanes.ts";

@@ -1,8 +1,8 @@
-import { SESSION_AGE_MS } from "../domain/account/session.ts";
-import { readClocks } from "../domain/clock/clock-reading.ts";
-import type { SteadyClock } from "../domain/clock/clock.ts";
-import type { Logger } from "../domain/log.ts";
-import { StoreError, type Store } from "../store/store.ts";
+import { SESSION_AGE_MS } from "../../domain/account/session.ts";
+import { readClocks } from "../../domain/clock/clock-reading.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import type { Logger } from "../../domain/log.ts";
+import { StoreError, type Store } from "../../store/store.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
 /** What of the store this sweeper uses. */

@@ -1,6 +1,6 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import type { Logger } from "../domain/log.ts";
-import { StoreError, type Store } from "../store/store.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import type { Logger } from "../../domain/log.ts";
+import { StoreError, type Store } from "../../store/store.ts";
 
 export interface TrafficKeeperDeps {
   readonly store: Pick<Store, "sampleQueues" | "foldTraffic">;

@@ -2,10 +2,10 @@ import {
   decideDelivery,
   type AttemptResult,
   type DeliveryDecision,
-} from "../domain/webhook/delivery.ts";
-import { webhookRequest, type WebhookRequest } from "../domain/webhook/webhook-request.ts";
-import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
-import type { Sender } from "../net/send.ts";
+} from "../../domain/webhook/delivery.ts";
+import { webhookRequest, type WebhookRequest } from "../../domain/webhook/webhook-request.ts";
+import { judgeWebhookUrl, type UrlPolicy } from "../../domain/webhook/webhook-url.ts";
+import type { Sender } from "../../net/send.ts";
 import type {
   AttemptRef,
   ClaimedAttempt,
@@ -13,7 +13,9 @@ import type {
   LaneRef,
   LaneShare,
   Store,
-} from "../store/store.ts";
+} from "../../store/store.ts";
+import type { HealthRecord } from "../health-record.ts";
+import { persist, type PersistDeps } from "../persist.ts";
 import {
   bytesOf,
   classOf,
@@ -23,10 +25,8 @@ import {
   NO_LOAD,
   nothingLeft,
 } from "./claimed-load.ts";
-import type { HealthRecord } from "./health-record.ts";
 import type { AttemptClass, LaneLimits } from "./lane-places.ts";
 import { Lanes, type Pace } from "./lanes.ts";
-import { persist, type PersistDeps } from "./persist.ts";
 import { PROVEN_MAX } from "./proven-lanes.ts";
 import { INTERRUPTED, NOT_MADE, toRefused } from "./unsent-result.ts";
 

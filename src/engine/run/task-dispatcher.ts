@@ -1,10 +1,10 @@
-import type { SteadyClock } from "../domain/clock/clock.ts";
-import { decideRun } from "../domain/task/retry.ts";
-import type { RunOptions, RunOutcome, Runner } from "../runners/runner.ts";
-import { CLAIM_INPUT_MAX, type ClaimedTask, type LaneRef, type Store } from "../store/store.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import { decideRun } from "../../domain/task/retry.ts";
+import type { RunOptions, RunOutcome, Runner } from "../../runners/runner.ts";
+import { CLAIM_INPUT_MAX, type ClaimedTask, type LaneRef, type Store } from "../../store/store.ts";
+import type { HealthRecord } from "../health-record.ts";
+import { persist, type PersistDeps } from "../persist.ts";
 import { FailedRuns } from "./failed-runs.ts";
-import type { HealthRecord } from "./health-record.ts";
-import { persist, type PersistDeps } from "./persist.ts";
 import type { ProgressBoard } from "./progress-board.ts";
 import { runMoment, toRunEnd } from "./run-end.ts";
 

@@ -1,6 +1,6 @@
-import { parseAddress } from "../domain/address/address.ts";
-import type { AttemptResult } from "../domain/webhook/delivery.ts";
-import type { UrlRefusal } from "../domain/webhook/webhook-url.ts";
+import { parseAddress } from "../../domain/address/address.ts";
+import type { AttemptResult } from "../../domain/webhook/delivery.ts";
+import type { UrlRefusal } from "../../domain/webhook/webhook-url.ts";
 
 /** How attempts end that the sender says nothing of. */
 

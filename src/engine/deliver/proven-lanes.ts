@@ -1,5 +1,5 @@
-import type { LaneRef } from "../store/store.ts";
-import { RankHeap, type HeapEntry } from "./rank-heap.ts";
+import type { LaneRef } from "../../store/store.ts";
+import { RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
 
 /** How many lanes are remembered; one that is forgotten has to prove itself again. */
 export const PROVEN_MAX = 10_000;

@@ -1,4 +1,4 @@
-import type { ClaimedAttempt, Lane, LaneRef } from "../store/store.ts";
+import type { ClaimedAttempt, Lane, LaneRef } from "../../store/store.ts";
 import type { AttemptClass, Load } from "./lane-places.ts";
 
 /** What claimed attempts hold, and what a claim says is left. */

@@ -1,8 +1,8 @@
-import type { SteadyClock } from "../domain/clock/clock.ts";
-import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
-import { statusMessage } from "../domain/status.ts";
-import type { RunOutcome } from "../runners/runner.ts";
-import type { RunEnd } from "../store/store.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import { retentionEnd, type RetentionEnd } from "../../domain/clock/retention.ts";
+import { statusMessage } from "../../domain/status.ts";
+import type { RunOutcome } from "../../runners/runner.ts";
+import type { RunEnd } from "../../store/store.ts";
 
 /** When a run ended, and how long its task is kept from then on. */
 export interface RunMoment {
