@@ -19,7 +19,7 @@ export interface BundleOptions {
 // names, so none loads another.
 const ENTRY = `
   import { isMainThread, workerData } from "node:worker_threads";
-  if (isMainThread && process.argv[2] === "--command-host") require("./runners/command-host-main.ts");
+  if (isMainThread && process.argv[2] === "--command-host") require("./runners/command/command-host-main.ts");
   else if (isMainThread) require("./main.ts");
   else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
   else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");

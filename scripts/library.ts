@@ -24,7 +24,7 @@ const DAEMON_MODULES = {
   "writer-thread": "store/sqlite/writer-thread.ts",
   "reader-thread": "store/sqlite/reader-thread.ts",
   "parser-thread": "parser/parser-thread.ts",
-  "command-host-main": "runners/command-host-main.ts",
+  "command-host-main": "runners/command/command-host-main.ts",
 };
 
 /** Makes the modules that other programs import, and their types. Rejects on warnings too. */

@@ -59,7 +59,7 @@ export const RINGS: readonly Ring[] = [
   // What may take long to parse, in a thread of its own: what the two rings parse, for both of them.
   {
     files: "parser/*",
-    imports: ["domain/*", "http/long-parses.ts", "runners/service-result.ts", "assets.ts"],
+    imports: ["domain/*", "http/long-parses.ts", "runners/http/service-result.ts", "assets.ts"],
     packages: [],
     node: ["worker_threads", ...PLUMBING],
   },

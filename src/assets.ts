@@ -62,7 +62,7 @@ export const threadOptions: ThreadOptions = {};
 /** What starts the process that runs commands: bare Node, because a loader would make it larger. */
 export const commandHost: readonly [string, ...string[]] = [
   process.execPath,
-  fileURLToPath(new URL("./runners/command-host-main.ts", import.meta.url)),
+  fileURLToPath(new URL("./runners/command/command-host-main.ts", import.meta.url)),
 ];
 
 /**

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import type { Config, ConfigProblem } from "./config.ts";
 import { readTlsFiles, TlsFileError, warnOfValidity } from "./daemon-tls.ts";
 import type { TlsMaterial } from "./daemon-tls.ts";
-import { commandEnvironment, commandProblem } from "./runners/program.ts";
-import type { Environment } from "./runners/program.ts";
+import { commandEnvironment, commandProblem } from "./runners/command/program.ts";
+import type { Environment } from "./runners/command/program.ts";
 
 /**
  * The part of the composition root that looks, for a command, at what a start would find out about the

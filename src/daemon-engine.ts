@@ -11,13 +11,13 @@ import type { WorkerType } from "./engine/lease/worker-desk.ts";
 import type { TaskType } from "./engine/run/task-dispatcher.ts";
 import { createSender } from "./net/send.ts";
 import type { Parser } from "./parser/parser.ts";
-import { CommandHost, type CommandHostOptions } from "./runners/command-host.ts";
-import { createCommandRunner } from "./runners/command.ts";
+import { CommandHost, type CommandHostOptions } from "./runners/command/command-host.ts";
+import { createCommandRunner } from "./runners/command/command.ts";
 import { createEchoRunner } from "./runners/echo.ts";
-import { createFunctionRunner } from "./runners/function.ts";
-import { createHttpRunner } from "./runners/http.ts";
+import { createFunctionRunner } from "./runners/function/function.ts";
+import { createHttpRunner } from "./runners/http/http.ts";
+import { ServiceWatch } from "./runners/http/service-watch.ts";
 import type { Runner } from "./runners/runner.ts";
-import { ServiceWatch } from "./runners/service-watch.ts";
 import type { Store } from "./store/store.ts";
 
 /** The part of the composition root that makes the engine, its runners and its sender. */

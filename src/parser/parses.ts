@@ -1,5 +1,5 @@
 import { BODY_PARSES } from "../http/long-parses.ts";
-import { RESULT_PARSES } from "../runners/service-result.ts";
+import { RESULT_PARSES } from "../runners/http/service-result.ts";
 
 /** All that the parser's thread can be asked, by name. */
 export const PARSES = { ...BODY_PARSES, ...RESULT_PARSES };

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { commandOwner } from "../../src/daemon-orphan.ts";
-import { RUN_OF } from "../../src/runners/orphan.ts";
-import { readProcess } from "../../src/runners/process-table.ts";
+import { RUN_OF } from "../../src/runners/command/orphan.ts";
+import { readProcess } from "../../src/runners/command/process-table.ts";
 import { createTestAccount, type ShownTask, type TestAccount } from "../helpers/daemon.ts";
 import { isThere } from "../helpers/process.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";

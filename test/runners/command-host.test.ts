@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import { commandHost } from "../../src/assets.ts";
 import type { CommandLine } from "../../src/domain/command-line.ts";
 import type { TaskProgress } from "../../src/domain/task/progress.ts";
-import { CommandHost, type CommandHostOptions } from "../../src/runners/command-host.ts";
+import { CommandHost, type CommandHostOptions } from "../../src/runners/command/command-host.ts";
 import type { Runner, RunOutcome } from "../../src/runners/runner.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { isThere } from "../helpers/process.ts";

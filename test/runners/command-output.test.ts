@@ -3,7 +3,11 @@ import { PassThrough } from "node:stream";
 import { finished } from "node:stream/promises";
 import { test } from "node:test";
 
-import { parseCommandOutput, readBounded, readTail } from "../../src/runners/command-output.ts";
+import {
+  parseCommandOutput,
+  readBounded,
+  readTail,
+} from "../../src/runners/command/command-output.ts";
 
 const BYTES_MAX = 1000;
 

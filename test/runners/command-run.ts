@@ -6,7 +6,10 @@ import { fileURLToPath } from "node:url";
 
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { CommandLine } from "../../src/domain/command-line.ts";
-import { type CommandRunnerOptions, createCommandRunner } from "../../src/runners/command.ts";
+import {
+  type CommandRunnerOptions,
+  createCommandRunner,
+} from "../../src/runners/command/command.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";
 import { runOnce } from "./run-once.ts";

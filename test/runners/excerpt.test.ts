@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { excerptWithout } from "../../src/runners/excerpt.ts";
+import { excerptWithout } from "../../src/runners/http/excerpt.ts";
 
 const SECRET = "s3cret-".repeat(40);
 

@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 
 import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import type { TaskFunction } from "../../src/domain/task/task-function.ts";
-import { MESSAGE_LENGTH_MAX } from "../../src/runners/function-result.ts";
-import { createFunctionRunner } from "../../src/runners/function.ts";
+import { MESSAGE_LENGTH_MAX } from "../../src/runners/function/function-result.ts";
+import { createFunctionRunner } from "../../src/runners/function/function.ts";
 import type { RunOutcome } from "../../src/runners/runner.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
-import { createHttpRunner } from "../../src/runners/http.ts";
-import type { HttpRunnerOptions } from "../../src/runners/http.ts";
+import { createHttpRunner } from "../../src/runners/http/http.ts";
+import type { HttpRunnerOptions } from "../../src/runners/http/http.ts";
+import { RESULT_PARSES } from "../../src/runners/http/service-result.ts";
 import type { Runner, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
-import { RESULT_PARSES } from "../../src/runners/service-result.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";
 import { inlineOffload } from "../helpers/inline-parser.ts";

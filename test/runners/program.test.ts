@@ -5,7 +5,11 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import type { CommandLine } from "../../src/domain/command-line.ts";
-import { commandEnvironment, commandProblem, findProgram } from "../../src/runners/program.ts";
+import {
+  commandEnvironment,
+  commandProblem,
+  findProgram,
+} from "../../src/runners/command/program.ts";
 
 /** A folder with bin/tool (executable), data/tool (not executable) and data/folder/. */
 async function makeFolder(t: TestContext): Promise<string> {

@@ -141,7 +141,8 @@ describe("the ring rule", () => {
   });
 
   test("leaves tests and scripts alone", () => {
-    const text = 'import { command } from "../src/runners/command.ts";\nimport "node:net";\n';
+    const text =
+      'import { command } from "../src/runners/command/command.ts";\nimport "node:net";\n';
     const findings = lintTree(
       new Map([
         ["test/a.test.ts", text],

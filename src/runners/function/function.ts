@@ -1,8 +1,12 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import { parseProgress } from "../domain/task/progress.ts";
-import type { FunctionContext, FunctionTask, TaskFunction } from "../domain/task/task-function.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import { parseProgress } from "../../domain/task/progress.ts";
+import type {
+  FunctionContext,
+  FunctionTask,
+  TaskFunction,
+} from "../../domain/task/task-function.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
 import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "./runner.ts";
 
 /** A function of the program that embeds the daemon, and what bounds its runs. */
 export interface FunctionRunnerOptions {

@@ -1,5 +1,5 @@
-import type { ServiceAnswer } from "../net/service-client.ts";
-import type { RunOutcome } from "./runner.ts";
+import type { ServiceAnswer } from "../../net/service-client.ts";
+import type { RunOutcome } from "../runner.ts";
 import { parseServiceAnswer, type ServiceParsing } from "./service-result.ts";
 
 /** The last that came of a service in one run, as `error.detail` shows it. */

@@ -1,6 +1,6 @@
-import type { TaskProgress } from "../domain/task/progress.ts";
+import type { TaskProgress } from "../../domain/task/progress.ts";
+import type { RunOutcome, RunRequest } from "../runner.ts";
 import type { CommandRunnerOptions } from "./command.ts";
-import type { RunOutcome, RunRequest } from "./runner.ts";
 
 /** What the daemon and the host of its commands say to each other: a line of JSON each. */
 

@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
 
-import { GrowingBytes } from "../domain/json/growing-bytes.ts";
-import { compactJson, toJsonText } from "../domain/json/json.ts";
-import { type RunResult, toRunResult } from "./run-result.ts";
+import { GrowingBytes } from "../../domain/json/growing-bytes.ts";
+import { compactJson, toJsonText } from "../../domain/json/json.ts";
+import { type RunResult, toRunResult } from "../run-result.ts";
 
 /** All of a stream, up to a limit. */
 export interface BoundedOutput {

@@ -1,13 +1,13 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import { wait, withDeadline } from "../domain/clock/wait.ts";
-import { createServiceClient } from "../net/service-client.ts";
-import type { ServiceAnswer, ServiceClient } from "../net/service-client.ts";
-import { serviceWaitMs } from "../net/service-retry.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import { wait, withDeadline } from "../../domain/clock/wait.ts";
+import { createServiceClient } from "../../net/service-client.ts";
+import type { ServiceAnswer, ServiceClient } from "../../net/service-client.ts";
+import { serviceWaitMs } from "../../net/service-retry.ts";
+import { toRunInput } from "../run-input.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
 import { excerptWithout, secretsOf } from "./excerpt.ts";
 import { judgeAnswer } from "./http-answer.ts";
 import type { AnswerFacts } from "./http-answer.ts";
-import { toRunInput } from "./run-input.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "./runner.ts";
 import type { ServiceParsing } from "./service-result.ts";
 import type { ServiceWatch } from "./service-watch.ts";
 

@@ -1,4 +1,5 @@
-import { systemClock } from "../domain/clock/clock.ts";
+import { systemClock } from "../../domain/clock/clock.ts";
+import type { Runner } from "../runner.ts";
 import {
   lineTaker,
   type MessageFromHost,
@@ -6,7 +7,6 @@ import {
   toLine,
 } from "./command-host-message.ts";
 import { createCommandRunner } from "./command.ts";
-import type { Runner } from "./runner.ts";
 
 // The host of a daemon's commands, a process of its own: see `command-host.ts`. It lives as long as the
 // daemon holds its stdin open, and takes what runs with it.

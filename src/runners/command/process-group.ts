@@ -2,9 +2,9 @@ import { ChildProcess } from "node:child_process";
 import { Readable, type Writable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 
-import type { Clock, Timer } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
-import type { CommandLine } from "../domain/command-line.ts";
+import type { Clock, Timer } from "../../domain/clock/clock.ts";
+import { wait } from "../../domain/clock/wait.ts";
+import type { CommandLine } from "../../domain/command-line.ts";
 import { hasRunningMember } from "./process-table.ts";
 import { errorCodeOf, spawnInto } from "./spawn.ts";
 

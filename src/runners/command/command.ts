@@ -1,5 +1,7 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import type { CommandLine } from "../domain/command-line.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import type { CommandLine } from "../../domain/command-line.ts";
+import { toRunInput } from "../run-input.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
 import {
   type BoundedOutput,
   type OutputTail,
@@ -22,8 +24,6 @@ import {
   type Environment,
   toEnvPairs,
 } from "./program.ts";
-import { toRunInput } from "./run-input.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "./runner.ts";
 
 /** What the operator configured for a command type, and the clock. */
 export interface CommandRunnerOptions {

@@ -1,8 +1,9 @@
 import { ChildProcess } from "node:child_process";
 
-import { systemClock } from "../domain/clock/clock.ts";
-import type { CommandLine } from "../domain/command-line.ts";
-import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
+import { systemClock } from "../../domain/clock/clock.ts";
+import type { CommandLine } from "../../domain/command-line.ts";
+import { decideLostLease, LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
+import type { RunOptions, RunOutcome, Runner, RunRequest } from "../runner.ts";
 import {
   type CommandPlan,
   isMessage,
@@ -13,7 +14,6 @@ import {
 } from "./command-host-message.ts";
 import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
 import { commandEnvironment, toEnvPairs } from "./program.ts";
-import type { RunOptions, RunOutcome, Runner, RunRequest } from "./runner.ts";
 import { spawnInto } from "./spawn.ts";
 
 /** What a host is started with. */

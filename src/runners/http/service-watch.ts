@@ -1,5 +1,5 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import type { Logger } from "../domain/log.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import type { Logger } from "../../domain/log.ts";
 
 export interface ServiceWatchOptions {
   /** The type whose service it is. */

@@ -1,7 +1,7 @@
-import { compactJson } from "../domain/json/json.ts";
-import type { Offload } from "../domain/offload.ts";
-import { parseCommandOutput } from "./command-output.ts";
-import type { RunResult } from "./run-result.ts";
+import { compactJson } from "../../domain/json/json.ts";
+import type { Offload } from "../../domain/offload.ts";
+import { parseCommandOutput } from "../command/command-output.ts";
+import type { RunResult } from "../run-result.ts";
 
 /** What the body of a service's answer means. */
 export interface ServiceResult {

@@ -1,7 +1,7 @@
 import type { ChildProcess, StdioOptions } from "node:child_process";
 import { getSystemErrorName } from "node:util";
 
-import type { CommandLine } from "../domain/command-line.ts";
+import type { CommandLine } from "../../domain/command-line.ts";
 
 /** What a process is started with. */
 export interface SpawnOptions {

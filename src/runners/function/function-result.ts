@@ -1,6 +1,6 @@
-import { isDeeperThan } from "../domain/json/json-build.ts";
-import { JSON_DEPTH_MAX } from "../domain/json/json.ts";
-import { type RunResult, toRunResult } from "./run-result.ts";
+import { isDeeperThan } from "../../domain/json/json-build.ts";
+import { JSON_DEPTH_MAX } from "../../domain/json/json.ts";
+import { type RunResult, toRunResult } from "../run-result.ts";
 
 /**
  * Writes what a function returned as JSON, as `JSON.stringify` does: `toJSON` is asked, `undefined` is null, NaN and
