@@ -4,7 +4,7 @@ import { wait } from "./domain/clock/wait.ts";
 import { CONNECTION_REFUSED } from "./net/failure.ts";
 import { probe } from "./net/health-probe.ts";
 import type { Probe } from "./net/health-probe.ts";
-import { readHolder } from "./store/sqlite/instance-lock.ts";
+import { readHolder } from "./store/sqlite/machine/instance-lock.ts";
 
 /** The part of the composition root that asks a running daemon how it is. */
 

@@ -11,7 +11,7 @@ import type { LogLine } from "./domain/log.ts";
 import type { RunnerType } from "./http/operations/operator-runners.ts";
 import type { SystemFacts, SystemSetting } from "./http/operations/operator-system.ts";
 import type { ShownRunner } from "./http/operations/timeline.ts";
-import { sqliteVersion } from "./store/sqlite/version.ts";
+import { sqliteVersion } from "./store/sqlite/machine/version.ts";
 import type { Store } from "./store/store.ts";
 
 /** The part of the composition root that tells the operator about the process, its machine and its configuration. */

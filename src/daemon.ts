@@ -17,13 +17,13 @@ import { PlaceShortage } from "./http/place-shortage.ts";
 import { openServer, type HttpServer } from "./http/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
 import { newParser, type Parser } from "./parser/parser.ts";
-import type { InstanceLock } from "./store/sqlite/instance-lock.ts";
+import type { InstanceLock } from "./store/sqlite/machine/instance-lock.ts";
 import type { Store } from "./store/store.ts";
 
 export { DatabaseError } from "./daemon-store.ts";
 export { TlsFileError } from "./daemon-tls.ts";
 export { ListenError } from "./http/server.ts";
-export { InstanceLockError } from "./store/sqlite/instance-lock.ts";
+export { InstanceLockError } from "./store/sqlite/machine/instance-lock.ts";
 
 export interface DaemonOptions {
   readonly config: Config;

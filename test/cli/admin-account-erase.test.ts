@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 
-import { openDatabase } from "../../src/store/sqlite/connection.ts";
+import { openDatabase } from "../../src/store/sqlite/machine/connection.ts";
 import { startWithWorker } from "../flow/worker-client.ts";
 import { createTestAccount, type TestDaemon } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";

@@ -14,7 +14,7 @@ import { askHealth } from "../../src/daemon-health.ts";
 import type { Health, HealthQuestion } from "../../src/daemon-health.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Clock } from "../../src/domain/clock/clock.ts";
-import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
+import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import { loaded } from "../helpers/config.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { openDatabase } from "../../src/store/sqlite/connection.ts";
+import { openDatabase } from "../../src/store/sqlite/machine/connection.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";

@@ -9,7 +9,7 @@ import type { Logger } from "../../src/domain/log.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { LiveFeed } from "../../src/http/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
-import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
+import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import { tempFolder, testConfig } from "../helpers/daemon.ts";
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };

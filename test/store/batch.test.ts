@@ -8,11 +8,11 @@ import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
 
 import { schemaSql } from "../../src/assets.ts";
-import { BatchRunner, type Operation } from "../../src/store/sqlite/batch.ts";
-import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
-import { migrate } from "../../src/store/sqlite/migrate.ts";
+import { BatchRunner, type Operation } from "../../src/store/sqlite/machine/batch.ts";
+import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
+import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
+import { OpenFiles } from "../../src/store/sqlite/machine/open-files.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
-import { OpenFiles } from "../../src/store/sqlite/open-files.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
 import { NEW_TASK_BYTES, newAccount, newDatabaseFile, newPost, newTask } from "../helpers/store.ts";
 

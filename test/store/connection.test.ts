@@ -8,7 +8,7 @@ import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
 
 import { schemaSql } from "../../src/assets.ts";
-import { openReader, openWriter } from "../../src/store/sqlite/connection.ts";
+import { openReader, openWriter } from "../../src/store/sqlite/machine/connection.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { newAccount, newDatabaseFile, openTestStore } from "../helpers/store.ts";
 

@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { refuseDamagedFile } from "../../src/store/sqlite/file-check.ts";
+import { refuseDamagedFile } from "../../src/store/sqlite/machine/file-check.ts";
 import { FileFault, type Store } from "../../src/store/store.ts";
 import {
   newAccount,

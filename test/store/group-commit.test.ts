@@ -3,8 +3,8 @@ import { EventEmitter, once } from "node:events";
 import { describe, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 
-import type { BatchReply, Operation } from "../../src/store/sqlite/batch.ts";
-import { GroupCommit, type BatchTransport } from "../../src/store/sqlite/group-commit.ts";
+import type { BatchReply, Operation } from "../../src/store/sqlite/machine/batch.ts";
+import { GroupCommit, type BatchTransport } from "../../src/store/sqlite/machine/group-commit.ts";
 import type { StoreError } from "../../src/store/store.ts";
 
 /** A transport whose replies the test gives. */

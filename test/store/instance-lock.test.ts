@@ -11,7 +11,7 @@ import {
   InstanceLock,
   InstanceLockError,
   readHolder,
-} from "../../src/store/sqlite/instance-lock.ts";
+} from "../../src/store/sqlite/machine/instance-lock.ts";
 import { newDatabaseFile } from "../helpers/store.ts";
 
 interface LockProcess {

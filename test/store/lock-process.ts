@@ -1,4 +1,4 @@
-import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
+import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 
 /**
  * A process that takes the lock of a database file, announces the URL it is given, if any, and holds the lock

@@ -17,9 +17,9 @@ import Database from "better-sqlite3";
 
 import { IDEMPOTENCY_MS } from "../../src/domain/clock/retention.ts";
 import type { TaskState } from "../../src/domain/task/task.ts";
-import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
-import { InstanceLock } from "../../src/store/sqlite/instance-lock.ts";
-import { migrate, type MigrationPlan } from "../../src/store/sqlite/migrate.ts";
+import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
+import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
+import { migrate, type MigrationPlan } from "../../src/store/sqlite/machine/migrate.ts";
 import {
   MIGRATIONS,
   SCHEMA_VERSION,

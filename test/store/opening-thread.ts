@@ -1,8 +1,8 @@
 import { parentPort } from "node:worker_threads";
 
 import { schemaSql } from "../../src/assets.ts";
-import { openWriter } from "../../src/store/sqlite/connection.ts";
-import { migrate } from "../../src/store/sqlite/migrate.ts";
+import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
+import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
 
 /**

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
-import { openWriter, type Connection } from "../../src/store/sqlite/connection.ts";
+import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import * as candidates from "../../src/store/sqlite/task-candidates.ts";
 import * as search from "../../src/store/sqlite/task-search.ts";
 import * as timeline from "../../src/store/sqlite/timeline.ts";

@@ -6,7 +6,7 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { refuseDamagedFile } from "../../src/store/sqlite/file-check.ts";
+import { refuseDamagedFile } from "../../src/store/sqlite/machine/file-check.ts";
 import { newDatabaseFile, newPost, newTask, openTestStore, seedAccount } from "../helpers/store.ts";
 
 interface Busy {
@@ -156,7 +156,7 @@ function flipped(content: Buffer, at: number): Buffer {
 test("a file that others write while it is looked at is not taken for damaged", async (t) => {
   const busy = await startBusy(t);
   const script = `
-    const { refuseDamagedFile } = await import(${JSON.stringify(new URL("../../src/store/sqlite/file-check.ts", import.meta.url).href)});
+    const { refuseDamagedFile } = await import(${JSON.stringify(new URL("../../src/store/sqlite/machine/file-check.ts", import.meta.url).href)});
     for (let i = 0; i < 400; i++) refuseDamagedFile(process.argv[1]);`;
   const args = ["--input-type=module", "-e", script, busy.file];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });

@@ -3,10 +3,10 @@ import { EventEmitter, once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { Worker } from "node:worker_threads";
 
-import type { BatchReply } from "../../src/store/sqlite/batch.ts";
-import { openReader } from "../../src/store/sqlite/connection.ts";
-import { GroupCommit } from "../../src/store/sqlite/group-commit.ts";
-import type { WriterOrder } from "../../src/store/sqlite/writer-thread.ts";
+import type { BatchReply } from "../../src/store/sqlite/machine/batch.ts";
+import { openReader } from "../../src/store/sqlite/machine/connection.ts";
+import { GroupCommit } from "../../src/store/sqlite/machine/group-commit.ts";
+import type { WriterOrder } from "../../src/store/sqlite/machine/writer-thread.ts";
 import { WriterThread } from "../../src/store/sqlite/writer.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { newAccount, newDatabaseFile } from "../helpers/store.ts";
@@ -123,9 +123,12 @@ test("a thread that dies between its commit and its reply leaves nothing told as
 
 test("a thread whose words are not understood any more still lets go of the file at a close", async (t) => {
   const file = newDatabaseFile(t);
-  const worker = new Worker(new URL("../../src/store/sqlite/writer-thread.ts", import.meta.url), {
-    workerData: { role: "writer", file },
-  });
+  const worker = new Worker(
+    new URL("../../src/store/sqlite/machine/writer-thread.ts", import.meta.url),
+    {
+      workerData: { role: "writer", file },
+    },
+  );
   t.after(() => worker.terminate());
   const writer = new WriterThread(worker);
   await writer.ready;

@@ -5,7 +5,7 @@ import {
 } from "../../domain/account/access-request.ts";
 import type { AccessApproval, NewAccessRequest, Undecidable } from "../store.ts";
 import { accountWrites } from "./accounts.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /** Counts no further than it has to. */
 export const COUNT_PENDING_REQUESTS = `

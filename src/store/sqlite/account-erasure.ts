@@ -1,6 +1,6 @@
 import type { ErasedPart } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { TASK_TEXT_BYTES } from "./task-bytes.ts";
 import type { StoredState } from "./task-counts.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";

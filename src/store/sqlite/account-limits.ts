@@ -1,6 +1,6 @@
 import type { OwnLimits } from "../../domain/account/quota.ts";
 import type { LimitChange } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /** All that {@link toOwnLimits} reads; for statements in which no other table has such columns. */
 export const LIMIT_COLUMNS = `bytes_max, open_tasks_max, requests_per_minute, tasks_per_minute`;

@@ -1,7 +1,7 @@
 import type { AccountOverview, AccountOverviewPage, AccountOverviewQuery } from "../store.ts";
 import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
-import type { Connection } from "./connection.ts";
 import { heldWorkReads } from "./holds.ts";
+import type { Connection } from "./machine/connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 import { MINUTE_MS } from "./traffic-tally.ts";
 

@@ -13,7 +13,7 @@ import type {
   WebhookSecrets,
 } from "../store.ts";
 import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 
 // What a daemon remembers of an account that was erased must not come to another.

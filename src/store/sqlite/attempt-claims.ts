@@ -1,6 +1,6 @@
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import type { AttemptRef, ClaimedAttempt, Lane, LaneClaim, LaneRef, LaneShare } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { COLUMNS_UNLESS_LARGE, LARGE_BYTES, toTask, type TaskRow } from "./tasks.ts";
 
 // A lane is read retry by retry: each is a seek into attempts_due, and fresh attempts come first. The bound

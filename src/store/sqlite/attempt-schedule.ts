@@ -1,4 +1,4 @@
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /**
  * Reads the whole partial index, which holds what is scheduled and nothing else (measured: 170 ms for 104,000

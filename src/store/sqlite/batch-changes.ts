@@ -1,5 +1,5 @@
 import { ChangedAccounts } from "./changed-accounts.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { TaskCounts, type CountChanges } from "./task-counts.ts";
 import { TrafficTally, type TrafficChanges } from "./traffic-tally.ts";
 

@@ -1,7 +1,7 @@
 import type { ClockReading } from "../../domain/clock/clock-reading.ts";
 import type { ClockResumption } from "../store.ts";
 import { attemptScheduleWrites } from "./attempt-schedule.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 const FIND_READING = `SELECT wall_at, steady_at, uptime_ms, boot_id FROM clock_readings`;
 

@@ -7,7 +7,7 @@ import type {
 } from "../../domain/webhook/delivery.ts";
 import type { Attempt, AttemptRecord, Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 // By more than its seq: SQLite gives the seq of the newest attempt to the next one when its task is erased, and what
 // was in flight then must not end the attempt of another task.

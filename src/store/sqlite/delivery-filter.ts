@@ -1,6 +1,6 @@
 import type { DeliveryFilter, DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { DELIVERY_KINDS } from "../../domain/webhook/delivery.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /**
  * What a filter means in SQL. A delivery is looked at where its newest attempt stands, so that a walk through the

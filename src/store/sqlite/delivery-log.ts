@@ -13,10 +13,10 @@ import type {
   DeliverySummaryEnd,
   TaskDeliveries,
 } from "../store.ts";
-import type { Connection } from "./connection.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, SHOWN_STATE } from "./delivery-filter.ts";
 import type { AttemptRange } from "./delivery-filter.ts";
+import type { Connection } from "./machine/connection.ts";
 import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
 
 /** What the operator is shown of deliveries, of whichever account. */

@@ -1,4 +1,4 @@
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /**
  * How many attempts fell in each bucket of domain/duration-histogram.ts, by bucket; what lies behind the last is 0. As

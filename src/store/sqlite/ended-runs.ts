@@ -1,5 +1,5 @@
 import type { EndedRunsQuery } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /** A task that may be run: what has ended is never run again. */
 export const FIND_OPEN = `

@@ -1,5 +1,5 @@
-import type { Connection } from "./connection.ts";
 import { LIST_TURN_MAX, takeRows, type ListTurn } from "./list-turns.ts";
+import type { Connection } from "./machine/connection.ts";
 import { SUMMARY_COLUMNS, type SummaryRow } from "./tasks.ts";
 
 /** The statements that walk along an index and keep what passes the other filters. */

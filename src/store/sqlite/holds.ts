@@ -1,6 +1,6 @@
 import type { Account } from "../../domain/account/account.ts";
 import type { HeldWork, HoldChanges } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 
 /** Changes no account that is as wished: then nobody need hear of it. */

@@ -1,7 +1,7 @@
 import type { HostFailure, HostTraffic, HostTrafficPage, HostTrafficQuery } from "../store.ts";
 import { LIST_WAITING_ACCOUNTS } from "./attempt-claims.ts";
-import type { Connection } from "./connection.ts";
 import { addDurations, parseDurations, type Durations } from "./durations.ts";
+import type { Connection } from "./machine/connection.ts";
 import { ALL_ACCOUNTS, HOUR_MS } from "./traffic-tally.ts";
 import { toAccountSeq } from "./traffic.ts";
 

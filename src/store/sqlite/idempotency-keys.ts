@@ -1,5 +1,5 @@
 import type { KeptAnswer, KeptAnswerQuery, TaskPost } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 export const FIND_ANSWER = `
   SELECT body_hash, answer_text FROM idempotency_keys

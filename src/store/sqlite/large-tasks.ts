@@ -2,7 +2,7 @@ import { entityTag } from "../../domain/entity-tag.ts";
 import { taskEnvelopePieces } from "../../domain/task/envelope.ts";
 import { signedRequest, type WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import type { AttemptRef, FoundTask, TaskLook } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
 // As bytes: a text that is not Latin-1 becomes one of twice the size, and bytes again (measured with 5 MB: 27 ms instead of 2).

@@ -13,8 +13,8 @@ import type {
   WorkerLeases,
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
 import { isHeld as isAccountHeld } from "./holds.ts";
+import type { Connection } from "./machine/connection.ts";
 import { taskClaims } from "./task-claims.ts";
 import { runEnds, type Run } from "./task-runs.ts";
 

@@ -1,14 +1,14 @@
 import { accountOverviewReads } from "./account-overviews.ts";
 import { laneReads } from "./attempt-claims.ts";
-import type { Connection } from "./connection.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { endedRunReads } from "./ended-runs.ts";
 import { heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { largeTaskReads } from "./large-tasks.ts";
+import type { Connection } from "./machine/connection.ts";
+import { tableCheckReads } from "./machine/table-check.ts";
 import { allWaitingReads } from "./queue-sample.ts";
 import { readyListReads } from "./ready-list.ts";
-import { tableCheckReads } from "./table-check.ts";
 import { allCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
 import { taskSearchReads } from "./task-search.ts";

@@ -1,5 +1,5 @@
 import type { LaneRef, ProvenQuery } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { HOUR_MS } from "./traffic-tally.ts";
 
 export const LIST_SENDING_ACCOUNTS = `

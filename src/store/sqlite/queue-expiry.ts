@@ -7,8 +7,8 @@ import type {
   QueueService,
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
 import { isHeld } from "./holds.ts";
+import type { Connection } from "./machine/connection.ts";
 import { runEnds } from "./task-runs.ts";
 
 export const NEWEST_MARK = `SELECT seq, served_ms FROM queue_marks ORDER BY seq DESC LIMIT 1`;

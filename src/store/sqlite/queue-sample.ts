@@ -1,5 +1,5 @@
-import type { Connection } from "./connection.ts";
 import { isHeld } from "./holds.ts";
+import type { Connection } from "./machine/connection.ts";
 import { ALL_ACCOUNTS, MINUTE_MS } from "./traffic-tally.ts";
 
 // Some rows for each account that ever posted. What is to start later is counted apart. Of very many those are sampled that have the most waiting.

@@ -1,7 +1,7 @@
 import type { ReadyCursor, ReadyQuery } from "../store.ts";
-import type { Connection } from "./connection.ts";
 import { prepareWalk, walkOn, walkSql } from "./filtered-walk.ts";
 import { takeRows, type ListPart, type ListTurn } from "./list-turns.ts";
+import type { Connection } from "./machine/connection.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
 type ReadySource = "all" | "tag" | "type";

@@ -5,9 +5,9 @@ import type {
 } from "../../domain/webhook/delivery.ts";
 import type { LaneRef, RedeliveryOrder, RedeliveryRequest, RedeliveryStep } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
 import { seriesStarter } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
+import type { Connection } from "./machine/connection.ts";
 
 const ORDER_COLUMNS = `
   id, filter_text, per_second, created_at, last_attempt_seq, examined_seq, redelivered, ended_at, cancelled`;

@@ -1,4 +1,4 @@
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 export type RoomWrites = ReturnType<typeof roomWrites>;
 

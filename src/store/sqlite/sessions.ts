@@ -1,7 +1,7 @@
 import { SIGN_IN_LINK_MS } from "../../domain/account/session.ts";
 import type { NewSession, NewSignInLink, Session, SessionUse, SignInLinkUse } from "../store.ts";
 import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 const INSERT_OPERATOR_SESSION = `
   INSERT INTO sessions (hash, key_seq, created_at, last_seen_at)

@@ -2,20 +2,20 @@ import type { KeyHolder } from "../../domain/account/credentials.ts";
 import { everyStep } from "../../domain/every-step.ts";
 import { StoreError, type ClaimedAttempt, type Store, type WorkerHolder } from "../store.ts";
 import { onlyRef } from "./attempt-claims.ts";
-import { openReader, toReadError, type Connection } from "./connection.ts";
-import { FileGuard } from "./file-guard.ts";
-import { GroupCommit } from "./group-commit.ts";
 import { listByTurns } from "./list-turns.ts";
 import type { LongReads } from "./long-reads.ts";
-import type { MigrationStart } from "./migrate.ts";
-import type { GiveWay, ReadOwner } from "./read-turns.ts";
+import { openReader, toReadError, type Connection } from "./machine/connection.ts";
+import { FileGuard } from "./machine/file-guard.ts";
+import { GroupCommit } from "./machine/group-commit.ts";
+import type { MigrationStart } from "./machine/migrate.ts";
+import type { GiveWay, ReadOwner } from "./machine/read-turns.ts";
+import { TurnMemo } from "./machine/turn-memo.ts";
+import { messageOf } from "./machine/write-failure.ts";
 import { newInlineReader, newThreadReader, type LongReader } from "./reader.ts";
 import { allReads, type Reads } from "./reads.ts";
 import { isShortRead } from "./ready-list.ts";
 import { searchByTurns } from "./task-search-turns.ts";
 import { toTraffic } from "./traffic.ts";
-import { TurnMemo } from "./turn-memo.ts";
-import { messageOf } from "./write-failure.ts";
 import {
   BATCH_WEIGHT_MAX,
   ENGINE_WRITE,

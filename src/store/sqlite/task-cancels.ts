@@ -1,6 +1,6 @@
 import type { OpenState, TaskCancels } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import type { StoredState } from "./task-counts.ts";
 import { FIND_STATE, taskCanceller } from "./tasks.ts";
 

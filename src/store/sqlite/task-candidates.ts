@@ -1,6 +1,6 @@
 import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
 import type { TaskCursor } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /**
  * Which tasks a search looks at, and in which order: as few as an index can tell apart. Each source names its index, so

@@ -1,7 +1,7 @@
 import { CLAIM_INPUT_MAX, type ClaimedTask, type TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /** The first account that waits for the type, of those that the condition names. */
 function firstWaiting(condition: string): string {

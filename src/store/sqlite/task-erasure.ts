@@ -1,6 +1,6 @@
 import type { TaskErasure } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 import type { StoredState } from "./task-counts.ts";
 

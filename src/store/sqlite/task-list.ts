@@ -1,7 +1,7 @@
 import type { TaskCursor, TaskQuery } from "../store.ts";
-import type { Connection } from "./connection.ts";
 import { prepareWalk, walkOn, walkSql, type Walk } from "./filtered-walk.ts";
 import { takeRows, type ListPart, type ListTurn } from "./list-turns.ts";
+import type { Connection } from "./machine/connection.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
 /** What an index finds in the order of the list: all, or what passes one filter. Clients' `queued` is two states of the table. */

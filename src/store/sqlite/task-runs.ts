@@ -1,7 +1,7 @@
 import type { ClaimedTask, LaneRef, RunEnd, RunRef, TaskClaim, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
+import type { Connection } from "./machine/connection.ts";
 import { textBytes } from "./task-bytes.ts";
 import { taskClaims } from "./task-claims.ts";
 import { INSERT_RESULT } from "./tasks.ts";

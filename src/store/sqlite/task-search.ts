@@ -8,8 +8,8 @@ import type {
   TaskSearchPage,
   TaskSearchQuery,
 } from "../store.ts";
-import type { Connection } from "./connection.ts";
 import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
+import type { Connection } from "./machine/connection.ts";
 import {
   candidateChooser,
   CANDIDATES_BY,

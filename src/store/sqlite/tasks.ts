@@ -13,8 +13,8 @@ import {
 } from "../../domain/task/task.ts";
 import type { CancelOutcome, FoundTask, TaskCancel, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
 import { idempotencyWrites } from "./idempotency-keys.ts";
+import type { Connection } from "./machine/connection.ts";
 import { TASK_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 import type { StoredState } from "./task-counts.ts";
 

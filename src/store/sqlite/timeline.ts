@@ -1,7 +1,7 @@
 import type { LeaseEnding } from "../../domain/lease/lease.ts";
 import type { Delivery, Scope, TaskTimeline } from "../store.ts";
-import type { Connection } from "./connection.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
+import type { Connection } from "./machine/connection.ts";
 import { SUMMARY_COLUMNS, toTask, type SummaryRow } from "./tasks.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { bucketOf } from "../../domain/stats/duration-histogram.ts";
 import type { AttemptRecord } from "../store.ts";
-import type { Connection } from "./connection.ts";
 import { addDuration, addDurations, StoredDurations, type Durations } from "./durations.ts";
+import type { Connection } from "./machine/connection.ts";
 
 /** How long the steps are that everything is counted in at first, and those that it is folded into. */
 export const MINUTE_MS = 60_000;

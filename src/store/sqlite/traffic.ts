@@ -1,6 +1,6 @@
 import type { DurationCount, Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
-import type { Connection } from "./connection.ts";
 import { addDurations, parseDurations, toDurationText, type Durations } from "./durations.ts";
+import type { Connection } from "./machine/connection.ts";
 import { additions, ALL_ACCOUNTS, HOUR_MS, MINUTE_MS, TRAFFIC_COLUMNS } from "./traffic-tally.ts";
 
 export const NEXT_MINUTE = `

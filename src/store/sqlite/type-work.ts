@@ -1,5 +1,5 @@
 import type { TypeWork, TypeWorkQuery } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { OLDEST_QUEUED } from "./task-runs.ts";
 
 /** Counts no further than it has to. */

@@ -1,7 +1,7 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import type { StaleBefore } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 import { TASK_TEXT_BYTES } from "./task-bytes.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
 import { trafficErasure } from "./traffic.ts";

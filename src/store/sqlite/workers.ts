@@ -1,5 +1,5 @@
 import type { NewWorker, Worker, WorkerHolder, WorkerUse } from "../store.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./machine/connection.ts";
 
 const INSERT_WORKER = `
   INSERT INTO workers (name, hash, last_four, types_text, created_at)

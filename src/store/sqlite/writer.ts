@@ -1,15 +1,15 @@
 import { Worker } from "node:worker_threads";
 
 import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
-import { BatchRunner, type BatchReply } from "./batch.ts";
-import { openWriter, type Connection } from "./connection.ts";
-import { refuseOtherSchema } from "./file-check.ts";
-import type { BatchTransport } from "./group-commit.ts";
-import { InstanceLock } from "./instance-lock.ts";
-import { isOutdated, migrate, type MigrationStart } from "./migrate.ts";
+import { BatchRunner, type BatchReply } from "./machine/batch.ts";
+import { openWriter, type Connection } from "./machine/connection.ts";
+import { refuseOtherSchema } from "./machine/file-check.ts";
+import type { BatchTransport } from "./machine/group-commit.ts";
+import { InstanceLock } from "./machine/instance-lock.ts";
+import { isOutdated, migrate, type MigrationStart } from "./machine/migrate.ts";
+import { messageOf } from "./machine/write-failure.ts";
+import type { WriterMessage, WriterOrder } from "./machine/writer-thread.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
-import { messageOf } from "./write-failure.ts";
-import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 
 /**
  * Starts the writer thread on the file and waits until the file is open and migrated; `migrating` is told before

@@ -1,11 +1,11 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { schemaSql } from "../../assets.ts";
+import { schemaSql } from "../../../assets.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "../migration-steps.ts";
 import { BatchRunner, type Operation } from "./batch.ts";
 import { openWriter } from "./connection.ts";
 import { refuseOtherSchema } from "./file-check.ts";
 import { migrate, type MigrationStart } from "./migrate.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 import { OpenFiles } from "./open-files.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { damage, type FileTrouble } from "../store.ts";
+import { damage, type FileTrouble } from "../../store.ts";
 import { codeOf, isDamage } from "./connection.ts";
 
 /** Why SQLite could not write: nothing has happened, and what may be tried after it. */

@@ -11,8 +11,8 @@ import { dirname } from "node:path";
 
 import Database from "better-sqlite3";
 
-import { prepareNativeAddon } from "../../assets.ts";
-import { damage, FileFault, StoreError } from "../store.ts";
+import { prepareNativeAddon } from "../../../assets.ts";
+import { damage, FileFault, StoreError } from "../../store.ts";
 import { refuseSecondName } from "./open-files.ts";
 
 /** One connection to the file; synchronous, for one thread. */

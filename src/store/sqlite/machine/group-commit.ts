@@ -1,4 +1,4 @@
-import { FileFault, StoreError, type FileTrouble } from "../store.ts";
+import { FileFault, StoreError, type FileTrouble } from "../../store.ts";
 import type { BatchReply, Operation, Writes } from "./batch.ts";
 import { messageOf } from "./write-failure.ts";
 

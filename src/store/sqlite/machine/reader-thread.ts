@@ -1,15 +1,15 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
+import type { WebhookRequest } from "../../../domain/webhook/webhook-request.ts";
 import {
   FileFault,
   StoreError,
   type FileTrouble,
   type FoundTask,
   type StoreErrorKind,
-} from "../store.ts";
+} from "../../store.ts";
+import { longReads, type LongReads } from "../long-reads.ts";
 import { openReader, toReadError } from "./connection.ts";
-import { longReads, type LongReads } from "./long-reads.ts";
 
 /**
  * Entry of the reader thread: reads that may take long happen here, on a connection of its own, and never hold

@@ -1,4 +1,4 @@
-import { damage, FileFault } from "../store.ts";
+import { damage, FileFault } from "../../store.ts";
 import { BackgroundCheck } from "./background-check.ts";
 import type { GroupCommit } from "./group-commit.ts";
 import { OpenFiles } from "./open-files.ts";

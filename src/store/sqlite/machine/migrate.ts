@@ -1,6 +1,6 @@
+import type { Migration } from "../migration-steps.ts";
 import type { Connection } from "./connection.ts";
 import { findMigrationCopy, makeMigrationCopy } from "./migration-copy.ts";
-import type { Migration } from "./migration-steps.ts";
 
 /** The schema a new file gets, and the steps that bring an older one to the same. */
 export interface MigrationPlan {

@@ -1,4 +1,4 @@
-import { newThreadReader, type LongReader } from "./reader.ts";
+import { newThreadReader, type LongReader } from "../reader.ts";
 
 /** How far a look for damage has come: what it found, or whether there is more to read. */
 export type CheckStep =
