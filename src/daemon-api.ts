@@ -10,13 +10,13 @@ import { decideServiceStatus, type ServiceStatus } from "./domain/stats/service-
 import type { UrlPolicy } from "./domain/webhook/webhook-url.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createApp } from "./http/app.ts";
-import { toBrowserPolicy } from "./http/browser-guard.ts";
-import { isTrustedProxy, toProxyPolicy } from "./http/client-address.ts";
-import type { GateDeps } from "./http/gate.ts";
+import { toBrowserPolicy } from "./http/guard/browser-guard.ts";
+import { isTrustedProxy, toProxyPolicy } from "./http/guard/client-address.ts";
+import type { GateDeps } from "./http/guard/gate.ts";
+import { RateLimiter } from "./http/guard/rate-limiter.ts";
 import { listCursors, newCursorKey } from "./http/list-cursor.ts";
-import { LiveFeed, newBootName } from "./http/live-feed.ts";
+import { LiveFeed, newBootName } from "./http/live/live-feed.ts";
 import { operations } from "./http/operations.ts";
-import { RateLimiter } from "./http/rate-limiter.ts";
 import type { TaskWaiters } from "./http/task-waiters.ts";
 import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "./http/usage-notes.ts";
 import type { Parser } from "./parser/parser.ts";

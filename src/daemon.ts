@@ -12,9 +12,9 @@ import type { CommandLine } from "./domain/command-line.ts";
 import { everyStep } from "./domain/every-step.ts";
 import type { Logger, LogLine } from "./domain/log.ts";
 import type { Engine } from "./engine/engine.ts";
-import { Arrivals } from "./http/arrivals.ts";
-import { PlaceShortage } from "./http/place-shortage.ts";
-import { openServer, type HttpServer } from "./http/server.ts";
+import { Arrivals } from "./http/server/arrivals.ts";
+import { PlaceShortage } from "./http/server/place-shortage.ts";
+import { openServer, type HttpServer } from "./http/server/server.ts";
 import { TaskWaiters } from "./http/task-waiters.ts";
 import { newParser, type Parser } from "./parser/parser.ts";
 import type { InstanceLock } from "./store/sqlite/machine/instance-lock.ts";
@@ -22,7 +22,7 @@ import type { Store } from "./store/store.ts";
 
 export { DatabaseError } from "./daemon-store.ts";
 export { TlsFileError } from "./daemon-tls.ts";
-export { ListenError } from "./http/server.ts";
+export { ListenError } from "./http/server/server.ts";
 export { InstanceLockError } from "./store/sqlite/machine/instance-lock.ts";
 
 export interface DaemonOptions {

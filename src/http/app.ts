@@ -16,10 +16,8 @@ import {
   type BodyLimits,
   type BodyRoom,
 } from "./body.ts";
-import { ByteBudget } from "./byte-budget.ts";
-import { arrivalOf } from "./client-address.ts";
-import { whenAnswered } from "./client-connection.ts";
 import { parseFields } from "./fields.ts";
+import { arrivalOf } from "./guard/client-address.ts";
 import {
   admit,
   admitWorker,
@@ -28,7 +26,9 @@ import {
   guardSignIn,
   requireHttps,
   type GateDeps,
-} from "./gate.ts";
+} from "./guard/gate.ts";
+import { isOverReserve, noPlace, requireReserved } from "./guard/reserve-gate.ts";
+import { strictTransport } from "./guard/strict-transport.ts";
 import {
   isKeptByNobody,
   isParsedByOperation,
@@ -41,13 +41,13 @@ import {
   type Operation,
   type Viewer,
 } from "./operation.ts";
-import { addPages, servePage, serveRoot, type PageFiles } from "./page-serve.ts";
+import { addPages, servePage, serveRoot, type PageFiles } from "./page/page-serve.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
-import { headerValues } from "./raw-headers.ts";
-import { RequestRoom, type SharedRoom } from "./request-room.ts";
-import { isOverReserve, noPlace, requireReserved } from "./reserve-gate.ts";
 import { envelope, NO_STORE, toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
-import { strictTransport } from "./strict-transport.ts";
+import { ByteBudget } from "./server/byte-budget.ts";
+import { whenAnswered } from "./server/client-connection.ts";
+import { headerValues } from "./server/raw-headers.ts";
+import { RequestRoom, type SharedRoom } from "./server/request-room.ts";
 import { WaitPlaces } from "./wait-places.ts";
 
 export interface AppDeps {

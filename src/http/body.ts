@@ -4,9 +4,9 @@ import { FINE_CHUNKS_MAX, GrowingBytes } from "../domain/json/growing-bytes.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json/json.ts";
 import { TURN_CHUNKS_MAX } from "../domain/json/small-chunks.ts";
 import { StatusError } from "../domain/status.ts";
-import { isTooFine } from "./fine-chunks.ts";
 import type { BodyRule } from "./operation.ts";
-import { headerValues } from "./raw-headers.ts";
+import { isTooFine } from "./server/fine-chunks.ts";
+import { headerValues } from "./server/raw-headers.ts";
 
 /** Limits that the operator sets; config/setting.ts has the defaults. */
 export interface BodyLimits {

@@ -1,4 +1,4 @@
-import { openApi } from "./openapi.ts";
+import { openApi } from "./openapi/openapi.ts";
 import type { Operation } from "./operation.ts";
 import { accessRequest, type AccessRequestDeps } from "./operations/access-requests.ts";
 import { deliveryList, redeliver, type DeliveriesDeps } from "./operations/deliveries.ts";

@@ -1,8 +1,8 @@
 import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
-import { tooManyRequests } from "./gate.ts";
+import { tooManyRequests } from "./guard/gate.ts";
+import { rateLimitHeaders, type RateLimiter } from "./guard/rate-limiter.ts";
 import type { AccountRef } from "./operation.ts";
-import { rateLimitHeaders, type RateLimiter } from "./rate-limiter.ts";
 
 /** What a post may not go beyond. */
 export interface PostQuotaDeps {

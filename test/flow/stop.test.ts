@@ -7,7 +7,7 @@ import { startDaemon, type Daemon } from "../../src/daemon.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { LiveFeed } from "../../src/http/live-feed.ts";
+import { LiveFeed } from "../../src/http/live/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import { tempFolder, testConfig } from "../helpers/daemon.ts";

@@ -6,8 +6,8 @@ import {
   RESERVE_PLACES,
   type Doing,
   type Occupant,
-} from "../../src/http/connection-places.ts";
-import type { Makeshift } from "../../src/http/place-shortage.ts";
+} from "../../src/http/server/connection-places.ts";
+import type { Makeshift } from "../../src/http/server/place-shortage.ts";
 
 const NOW = 100_000;
 

@@ -8,7 +8,7 @@ import {
   STREAMS_PER_ACCOUNT_MAX,
   STREAMS_PER_CREDENTIAL_MAX,
   type Listener,
-} from "../../src/http/live-feed.ts";
+} from "../../src/http/live/live-feed.ts";
 import { StoreError, type Scope, type WorkCounts } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { EventReader, type StreamMessage } from "./event-stream.ts";

@@ -3,10 +3,10 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { test } from "node:test";
 
-import { Arrivals } from "../../src/http/arrivals.ts";
-import type { EventLoop } from "../../src/http/event-loop.ts";
-import { shareTurns } from "../../src/http/loop-turns.ts";
-import { TurnQueue } from "../../src/http/turn-queue.ts";
+import { Arrivals } from "../../src/http/server/arrivals.ts";
+import type { EventLoop } from "../../src/http/server/event-loop.ts";
+import { shareTurns } from "../../src/http/server/loop-turns.ts";
+import { TurnQueue } from "../../src/http/server/turn-queue.ts";
 
 /** A loop that goes round when it is told to. */
 class HandLoop implements EventLoop {

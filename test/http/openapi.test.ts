@@ -5,8 +5,8 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
+import { EXAMPLE_TYPE } from "../../src/http/openapi/worker-example.ts";
 import { operations, type OperationsDeps } from "../../src/http/operations.ts";
-import { EXAMPLE_TYPE } from "../../src/http/worker-example.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

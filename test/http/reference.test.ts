@@ -7,7 +7,7 @@ import { policySource } from "../../src/daemon-url.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";
-import { openServer } from "../../src/http/server.ts";
+import { openServer } from "../../src/http/server/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
 import { RESULT_PARSES } from "../../src/runners/http/service-result.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";

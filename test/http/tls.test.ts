@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 
 import { H3 } from "h3";
 
-import { openServer } from "../../src/http/server.ts";
+import { openServer } from "../../src/http/server/server.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
 import { makeCertificate } from "../net/certificate.ts";
 import { httpsClient, loopbackCertificate, openTls, readToEnd } from "./tls-client.ts";

@@ -9,10 +9,10 @@ import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
 import { optionalText, requiredText } from "../fields.ts";
-import { tooManyRequests } from "../gate.ts";
+import { tooManyRequests } from "../guard/gate.ts";
+import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
 
 export interface AccessRequestDeps {
   readonly store: Pick<Store, "insertAccessRequest">;

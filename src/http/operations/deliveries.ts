@@ -12,10 +12,10 @@ import {
 import type { Delivery, LaneRef, Store } from "../../store/store.ts";
 import { optionalEndedStates } from "../ended-states.ts";
 import { invalidField, optionalWord } from "../fields.ts";
-import { tooManyRequests } from "../gate.ts";
+import { tooManyRequests } from "../guard/gate.ts";
+import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface DeliveriesDeps {

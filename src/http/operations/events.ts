@@ -1,5 +1,5 @@
 import { StatusError } from "../../domain/status.ts";
-import type { LiveFeed } from "../live-feed.ts";
+import type { LiveFeed } from "../live/live-feed.ts";
 import type { AnswerHeaderDoc } from "../operation.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";

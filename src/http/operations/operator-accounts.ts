@@ -13,10 +13,10 @@ import { textRule } from "../../domain/rule.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
 import { invalidField, requiredText, type FieldRule } from "../fields.ts";
 import { CURSOR_RULE } from "../list-cursor.ts";
+import { limitsDocument, usageDocument } from "../openapi/quota-document.ts";
+import { workDocument } from "../openapi/work-document.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY, parameter, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
-import { limitsDocument, usageDocument } from "../quota-document.ts";
-import { workDocument } from "../work-document.ts";
 
 export interface OperatorAccountsDeps {
   readonly store: Pick<Store, "listAccountOverviews" | "createAccount">;

@@ -20,11 +20,11 @@ import {
   required,
   type FieldValues,
 } from "../fields.ts";
-import { tooManyRequests } from "../gate.ts";
+import { tooManyRequests } from "../guard/gate.ts";
+import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type AccountRef, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { rateLimitHeaders, type RateLimiter } from "../rate-limiter.ts";
 
 export interface RedeliveriesDeps {
   readonly store: Pick<

@@ -10,20 +10,20 @@ import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Session, Store } from "../../store/store.ts";
-import { BEARER_CHALLENGE, judgeCredentials } from "../authenticate.ts";
 import { requiredText } from "../fields.ts";
-import { refuseAfterMany } from "../gate.ts";
-import { defineOperation, NO_BODY, type Call, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
-import type { RateLimiter } from "../rate-limiter.ts";
+import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
+import { refuseAfterMany } from "../guard/gate.ts";
+import type { RateLimiter } from "../guard/rate-limiter.ts";
 import {
   cookieValues,
   givenCookie,
   SET_COOKIE,
   sessionCookie,
   takenCookie,
-} from "../session-cookie.ts";
-import { findLiveSession, isAutomatic } from "../session-lookup.ts";
+} from "../guard/session-cookie.ts";
+import { findLiveSession, isAutomatic } from "../guard/session-lookup.ts";
+import { defineOperation, NO_BODY, type Call, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 
 export interface SessionDeps {

@@ -6,11 +6,11 @@ import { decideAttention, type AttentionFacts } from "../../domain/stats/attenti
 import { successShare, sumSteps, type SeriesCounts } from "../../domain/stats/time-series.ts";
 import type { ReaderRole } from "../../domain/webhook/advice.ts";
 import type { FirstSteps, Scope, Store, WorkCounts } from "../../store/store.ts";
-import type { LiveFeed } from "../live-feed.ts";
+import { RecentValues } from "../guard/recent-values.ts";
+import type { LiveFeed } from "../live/live-feed.ts";
+import { workDocument } from "../openapi/work-document.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { RecentValues } from "../recent-values.ts";
-import { workDocument } from "../work-document.ts";
 import {
   typesWithoutWorker,
   type OperatorRunnersDeps,

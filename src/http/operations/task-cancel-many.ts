@@ -4,7 +4,6 @@ import { INSTANT } from "../../domain/clock/time.ts";
 import { TAG_LENGTH_MAX } from "../../domain/task/task-post.ts";
 import { cancelStep, OPEN_STATES } from "../../store/store.ts";
 import type { BulkFilter, OpenState, OpenTaskPlace, Store } from "../../store/store.ts";
-import { AccountTurns } from "../account-turns.ts";
 import {
   optionalBoolean,
   optionalText,
@@ -15,6 +14,7 @@ import {
 import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
+import { AccountTurns } from "../server/account-turns.ts";
 import type { TaskCancelDeps } from "./task-cancel.ts";
 import { TYPE_LENGTH_MAX } from "./tasks-ready.ts";
 

@@ -3,9 +3,9 @@ import { retentionEnd } from "../../domain/clock/retention.ts";
 import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
+import { CANCEL_EXAMPLES } from "../openapi/task-example.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { CANCEL_EXAMPLES } from "../task-example.ts";
 import { envelopeAnswer, TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface TaskCancelDeps {

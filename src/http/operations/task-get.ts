@@ -8,10 +8,10 @@ import { isFinished, type TaskKey } from "../../domain/task/task.ts";
 import { StoreError, type FoundTask, type Store } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
+import { GET_EXAMPLES } from "../openapi/task-example.ts";
 import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
 import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
 import { trueOrFalse } from "../query.ts";
-import { GET_EXAMPLES } from "../task-example.ts";
 import type { TaskWaiters } from "../task-waiters.ts";
 
 export interface TaskGetDeps {

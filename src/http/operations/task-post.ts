@@ -12,12 +12,12 @@ import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
 import type { Idempotency, KeptAnswer, Store, TaskPost } from "../../store/store.ts";
 import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
 import { accountOwner, isLong, type BodyParser } from "../long-parses.ts";
-import { webhookCallbacks, type WebhookSchedule } from "../openapi-callback.ts";
+import { webhookCallbacks, type WebhookSchedule } from "../openapi/openapi-callback.ts";
+import { POST_EXAMPLES } from "../openapi/task-example.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
 import { countPosted, overQuota, quotaOf, type PostQuotaDeps } from "../post-quota.ts";
 import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 import { NO_QUERY } from "../query.ts";
-import { POST_EXAMPLES } from "../task-example.ts";
 
 export interface TaskPostDeps extends PostQuotaDeps {
   readonly store: Pick<Store, "insertTasks" | "findKeptAnswer">;

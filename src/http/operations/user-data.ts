@@ -1,9 +1,9 @@
 import type { UserData } from "../../api/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import type { Store } from "../../store/store.ts";
+import { limitsDocument, usageDocument } from "../openapi/quota-document.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
-import { limitsDocument, usageDocument } from "../quota-document.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 

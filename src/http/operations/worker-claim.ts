@@ -4,10 +4,10 @@ import { leasedTaskJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { invalidField, optionalNumber, type FieldRule } from "../fields.ts";
+import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../openapi/worker-example.ts";
 import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
-import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../worker-example.ts";
 
 export interface WorkerClaimDeps {
   readonly desk: Pick<WorkerDesk, "claim" | "release" | "isDraining">;

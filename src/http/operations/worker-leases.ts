@@ -1,10 +1,10 @@
 import { BEAT_FIELDS, RELEASE_FIELDS } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
 import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
+import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
-import { EXAMPLE_LEASE } from "../worker-example.ts";
 
 export interface WorkerLeasesDeps {
   readonly desk: Pick<WorkerDesk, "heartbeat" | "release" | "isDraining">;

@@ -3,10 +3,10 @@ import type { LeaseOutcome } from "../../domain/lease/lease.ts";
 import { COMPLETION_FIELDS, FAILURE_FIELDS, type Ending } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
 import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
+import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
-import { EXAMPLE_LEASE } from "../worker-example.ts";
 
 export interface WorkerResultsDeps {
   readonly desk: Pick<WorkerDesk, "complete" | "fail">;

@@ -1,0 +1,87 @@
+import {
+  decideAuthentication,
+  parseAuthorization,
+  type Authentication,
+  type Credentials,
+  type KeyHolder,
+} from "../../domain/account/credentials.ts";
+import { hashKey, isWellFormedKey, isWellFormedWorkerToken } from "../../domain/account/key.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { Store, WorkerHolder } from "../../store/store.ts";
+
+/** What of the store the authentication of accounts reads. */
+export type KeyStore = Pick<Store, "findKeyHolder">;
+
+/** What of the store the authentication of workers reads. */
+export type WorkerStore = Pick<Store, "findWorkerHolder">;
+
+const BASIC_CHALLENGE = 'Basic realm="postbackd", charset="UTF-8"';
+/** For who signs in at a page, where a browser's own dialog must not open. */
+export const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
+const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
+
+/**
+ * Names the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The key
+ * is looked up on every request: a revocation by any process counts at once.
+ */
+export async function authenticate(
+  headers: readonly string[],
+  store: KeyStore,
+): Promise<KeyHolder> {
+  const credentials = parseAuthorization(headers);
+  if (credentials === null) throw challenge(40100, null);
+  const verdict = await judgeCredentials(credentials, store);
+  if (verdict.kind === "refused") throw challenge(verdict.code, credentials);
+  return verdict.holder;
+}
+
+/** Judges credentials, however they came, by what is stored of their key now (contract §2). */
+export async function judgeCredentials(
+  credentials: Credentials,
+  store: KeyStore,
+): Promise<Authentication> {
+  // A key whose checksum does not fit was never made: nothing needs to be read to know that.
+  const { key } = credentials;
+  const holder = isWellFormedKey(key) ? await store.findKeyHolder(hashKey(key)) : null;
+  return decideAuthentication(credentials, holder);
+}
+
+/**
+ * Names the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). Only a worker's
+ * token is taken, as Bearer; it is looked up on every request, as keys are.
+ */
+export async function authenticateWorker(
+  headers: readonly string[],
+  store: WorkerStore,
+): Promise<WorkerHolder> {
+  const credentials = parseAuthorization(headers);
+  if (credentials?.kind !== "bearer") throw challengeWorker(40100, BEARER_CHALLENGE);
+  const { key } = credentials;
+  const worker = isWellFormedWorkerToken(key) ? await store.findWorkerHolder(hashKey(key)) : null;
+  if (worker === null) throw challengeWorker(40100, INVALID_TOKEN);
+  if (worker.isRevoked) throw challengeWorker(40101, INVALID_TOKEN);
+  return worker;
+}
+
+/** The same refusal without Basic in its challenges. */
+export function withoutBasic(error: StatusError): StatusError {
+  const challenges = error.headers["www-authenticate"];
+  if (typeof challenges !== "object") return error;
+  const left = challenges.filter((line) => line !== BASIC_CHALLENGE);
+  return new StatusError(error.code, {
+    details: error.details,
+    headers: { ...error.headers, "www-authenticate": left },
+  });
+}
+
+function challenge(code: 40100 | 40101 | 40102, credentials: Credentials | null): StatusError {
+  const bearer = credentials?.kind === "bearer" ? INVALID_TOKEN : BEARER_CHALLENGE;
+  return new StatusError(code, {
+    headers: { "www-authenticate": [BASIC_CHALLENGE, bearer] },
+  });
+}
+
+// Without Basic: a worker has no login.
+function challengeWorker(code: 40100 | 40101, line: string): StatusError {
+  return new StatusError(code, { headers: { "www-authenticate": line } });
+}

@@ -1,0 +1,147 @@
+import type { IncomingMessage } from "node:http";
+
+import {
+  addressText,
+  blockText,
+  isWithin,
+  parseAddress,
+  parseBlock,
+  type Address,
+  type AddressBlock,
+} from "../../domain/address/address-text.ts";
+import type { Arrival } from "../operation.ts";
+import { headerValues } from "../server/raw-headers.ts";
+
+/** Whose word about a client counts, and when plain HTTP is refused. */
+export interface ProxyPolicy {
+  /** Networks of the proxies whose headers are believed. */
+  readonly trusted: readonly AddressBlock[];
+  /** Whether this server does HTTPS itself. */
+  readonly servesTls: boolean;
+  /** Whether the operator accepts plain HTTP from clients that go around the proxies. */
+  readonly insecureHttp: boolean;
+}
+
+/** What is read of a request. */
+export type ReceivedRequest = Pick<IncomingMessage, "rawHeaders"> & {
+  readonly socket: { readonly remoteAddress?: string | undefined };
+};
+
+/** How a request came here. */
+export function arrivalOf(
+  request: ReceivedRequest & { readonly socket: { readonly localPort?: number | undefined } },
+  policy: ProxyPolicy,
+): Arrival {
+  return { isHttps: isHttps(request, policy), port: request.socket.localPort ?? 0 };
+}
+
+/** What is known of the client behind a request. */
+export interface ClientFacts {
+  /** In its one spelling ({@link addressText}); of a connection that is gone already the empty text. */
+  readonly address: string;
+  /** Whether it used plain HTTP where HTTPS is to be had: 40300. */
+  readonly isPlainHttp: boolean;
+}
+
+/** The policy from settings; `trustedProxies` are CIDR blocks and addresses that were checked before. */
+export function toProxyPolicy({
+  trustedProxies,
+  ...rest
+}: Omit<ProxyPolicy, "trusted"> & { readonly trustedProxies: readonly string[] }): ProxyPolicy {
+  return { ...rest, trusted: trustedProxies.flatMap((text) => parseBlock(text) ?? []) };
+}
+
+/**
+ * Who sent a request. Where the peer is a trusted proxy, X-Forwarded-For names the client: the
+ * right-most address that is no trusted proxy, because a proxy appends whom it talks to and everything
+ * to the left of that is what the client made up. X-Forwarded-Proto, of which the last value is the
+ * nearest proxy's, says whether the client used HTTPS; a proxy that says nothing is believed to do
+ * HTTPS only. From any other peer both headers mean nothing.
+ */
+export function clientFacts(request: ReceivedRequest, policy: ProxyPolicy): ClientFacts {
+  const text = request.socket.remoteAddress ?? "";
+  const peer = parseAddress(text);
+  if (peer === null) return { address: text, isPlainHttp: goesAround(peer, policy) };
+  if (!isTrusted(peer, policy)) {
+    return { address: addressText(peer), isPlainHttp: goesAround(peer, policy) };
+  }
+  const client = forwardedFor(request, { proxy: peer, policy });
+  return { address: addressText(client), isPlainHttp: saysPlainHttp(request) };
+}
+
+/**
+ * Whether a request came over HTTPS for certain: to this server itself, or to a trusted proxy that says so. One that says
+ * nothing may do either.
+ */
+function isHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
+  if (policy.servesTls) return true;
+  if (policy.trusted.length === 0) return false;
+  const peer = parseAddress(request.socket.remoteAddress ?? "");
+  if (peer === null || !isTrusted(peer, policy)) return false;
+  return listValues(request, "x-forwarded-proto").at(-1)?.toLowerCase() === "https";
+}
+
+/**
+ * What limits count an address by: IPv4 whole, of IPv6 the first 64 bits, because whoever has one
+ * address there has 2^64 of them. What is no address stands for itself.
+ */
+export function addressKey(address: string): string {
+  const parsed = parseAddress(address);
+  if (parsed === null) return address;
+  const { bytes } = parsed;
+  return bytes.length === 4 ? addressText(parsed) : blockText({ bytes, prefixBits: 64 });
+}
+
+/** Whether a peer is one of the proxies whose headers are believed. */
+export function isTrustedProxy(address: string, policy: ProxyPolicy): boolean {
+  const peer = parseAddress(address);
+  return peer !== null && isTrusted(peer, policy);
+}
+
+const LOOPBACK = ["127.0.0.0/8", "::1/128"].flatMap((text) => parseBlock(text) ?? []);
+
+/** Whether a client came to a plain HTTP server that is meant for its proxies and this machine alone. */
+function goesAround(peer: Address | null, policy: ProxyPolicy): boolean {
+  if (policy.servesTls || policy.insecureHttp || policy.trusted.length === 0) return false;
+  return peer === null || !LOOPBACK.some((block) => isWithin(peer.bytes, block));
+}
+
+function isTrusted({ bytes }: Address, { trusted }: ProxyPolicy): boolean {
+  return trusted.some((block) => isWithin(bytes, block));
+}
+
+function forwardedFor(
+  request: ReceivedRequest,
+  { proxy, policy }: { readonly proxy: Address; readonly policy: ProxyPolicy },
+): Address {
+  let nearest = proxy;
+  for (const entry of listValues(request, "x-forwarded-for").toReversed()) {
+    const address = parseEntry(entry);
+    // What stands further left came through somebody who writes this: it proves nothing.
+    if (address === null) return nearest;
+    nearest = address;
+    if (!isTrusted(address, policy)) return address;
+  }
+  return nearest;
+}
+
+function saysPlainHttp(request: ReceivedRequest): boolean {
+  const scheme = listValues(request, "x-forwarded-proto").at(-1);
+  return scheme !== undefined && scheme.toLowerCase() !== "https";
+}
+
+// Several lines are one list, in their order, and empty elements are none (RFC 9110 §5.3, §5.6.1).
+function listValues(request: ReceivedRequest, name: string): readonly string[] {
+  const entries = headerValues(request, name).join(",").split(",");
+  return entries.map((entry) => entry.trim()).filter((entry) => entry !== "");
+}
+
+const WITH_PORT = /^(?:\[([^\]]*)\]|([0-9.]+))(?::(\d{1,5}))?$/;
+
+/** An address, of IPv6 with or without brackets, with or without a port. A zone is another machine's. */
+function parseEntry(entry: string): Address | null {
+  const [, bracketed, dotted, port = "0"] = WITH_PORT.exec(entry) ?? [];
+  if (Number(port) > 65_535 || (bracketed !== undefined && !bracketed.includes(":"))) return null;
+  const address = parseAddress(bracketed ?? dotted ?? entry);
+  return address?.zone === null ? address : null;
+}

@@ -1,0 +1,194 @@
+import type { IncomingMessage } from "node:http";
+
+import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
+import type { Store, WorkerHolder } from "../../store/store.ts";
+import type { Access, AccountRef } from "../operation.ts";
+import { headerValues } from "../server/raw-headers.ts";
+import type { UsageNotes } from "../usage-notes.ts";
+import {
+  authenticate,
+  authenticateWorker,
+  withoutBasic,
+  type KeyStore,
+  type WorkerStore,
+} from "./authenticate.ts";
+import { guardBrowser, guardSession, isFromPage } from "./browser-guard.ts";
+import { addressKey, arrivalOf, clientFacts } from "./client-address.ts";
+import { rateLimitHeaders, type RateLimiter } from "./rate-limiter.ts";
+import { cookieValues, sessionCookie } from "./session-cookie.ts";
+import {
+  identifySession,
+  toAccountRef,
+  type Identity,
+  type SessionGateDeps,
+} from "./session-gate.ts";
+
+export interface GateDeps extends SessionGateDeps {
+  readonly store: KeyStore & WorkerStore & Pick<Store, "findSession" | "findAccount">;
+  readonly keyUsage: UsageNotes<string>;
+  readonly workerUsage: UsageNotes<number>;
+  /** By client address. */
+  readonly failedAuthentications: RateLimiter;
+  /** By account. */
+  readonly requests: RateLimiter;
+}
+
+/** A request at the gate. */
+export interface Knock {
+  readonly deps: GateDeps;
+  readonly now: number;
+}
+
+/** Refuses with 40300 what came over plain HTTP although HTTPS is served (contract §1). */
+export function requireHttps(
+  request: IncomingMessage,
+  { proxies }: Pick<GateDeps, "proxies">,
+): void {
+  // Without proxies nothing can say so, and every request would pay for the look.
+  if (proxies.trusted.length === 0 || !clientFacts(request, proxies).isPlainHttp) return;
+  const detail = "Keys must not travel in the clear: call this API over HTTPS.";
+  throw new StatusError(40300, { detail });
+}
+
+/** What limits count a client's requests by: its address, of IPv6 the /64. */
+export function clientKey(request: IncomingMessage, { proxies }: GateDeps): string {
+  return addressKey(clientFacts(request, proxies).address);
+}
+
+/** Who may go on, and the headers that the answer carries about a limit. */
+export interface Admission {
+  /** The account that is acted for; null: none, or all. */
+  readonly account: AccountRef | null;
+  readonly identity: Identity;
+  readonly headers: ResponseHeaders;
+}
+
+/**
+ * Lets in who may call what is for accounts, viewers or the operator, or throws: 401xx for credentials, 40301 for what
+ * they are not enough for, 40400 for an account that the operator names and nobody has, 42900 for an address with too
+ * many refused credentials and for an account with too many requests. A valid key is never held up by what others from
+ * its address did.
+ */
+export async function admit(
+  request: IncomingMessage,
+  { access, ...knock }: Knock & { readonly access: Exclude<Access, "public" | "worker"> },
+): Promise<Admission> {
+  const identity = await identify(identifyCaller, request, knock);
+  if (access === "operator") {
+    if (identity.account === null) return { account: null, identity, headers: {} };
+    throw forbidden("This is the operator's: `postbackd admin link` makes a link to sign in with.");
+  }
+  const account = identity.account ?? (await namedAccount(request, knock.deps));
+  if (access === "account" && account === null) {
+    throw forbidden("Name the account to act for: X-Account: LOGIN.");
+  }
+  // What the operator looks at is not the account's doing.
+  const headers = identity.account === null ? {} : countRequest(identity.account, knock.deps);
+  return { account, identity, headers };
+}
+
+/**
+ * Lets a worker in, or throws: 40100 and 40101 for its token, 42900 for an address with too many refused ones. How
+ * often a worker may call is not limited: the operator runs it.
+ */
+export async function admitWorker(request: IncomingMessage, knock: Knock): Promise<WorkerHolder> {
+  const worker = await identify(identifyWorker, request, knock);
+  knock.deps.workerUsage.note(worker.workerId, knock.now);
+  return worker;
+}
+
+/** Throws 40100 or 40101 where this worker would not be let in any more. No refusal is counted. */
+export async function admitWorkerAgain(request: IncomingMessage, deps: GateDeps): Promise<void> {
+  await authenticateWorker(headerValues(request, "authorization"), deps.store);
+}
+
+/** Refuses what a browser must not be talked into at a sign-in, by whom ever: see {@link guardBrowser}. */
+export function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
+  if (deps.browsers === null) return;
+  guardBrowser(request, deps.browsers);
+  const cookie = sessionCookie(arrivalOf(request, deps.proxies));
+  if (cookieValues(headerValues(request, "cookie"), cookie).length > 0) guardSession(request);
+}
+
+type Identify<Who> = (request: IncomingMessage, knock: Knock) => Promise<Who>;
+
+const identifyWorker: Identify<WorkerHolder> = (request, { deps }) =>
+  authenticateWorker(headerValues(request, "authorization"), deps.store);
+
+// Who sends credentials with each request is no browser that was talked into it: its cookies mean nothing.
+const identifyCaller: Identify<Identity> = async (request, knock) => {
+  const headers = headerValues(request, "authorization");
+  const session = headers.length > 0 ? null : await identifySession(request, knock);
+  return session ?? identifyKey(headers, knock);
+};
+
+async function identifyKey(headers: readonly string[], { deps, now }: Knock): Promise<Identity> {
+  const { keyId, ...holder } = await authenticate(headers, deps.store);
+  deps.keyUsage.note(keyId, now);
+  return {
+    account: toAccountRef(holder, deps),
+    credential: keyId,
+    async admitAgain() {
+      await authenticate(headers, deps.store);
+    },
+  };
+}
+
+async function identify<Who>(
+  by: Identify<Who>,
+  request: IncomingMessage,
+  knock: Knock,
+): Promise<Who> {
+  try {
+    return await by(request, knock);
+  } catch (error) {
+    if (!(error instanceof StatusError) || error.httpStatus !== 401) throw error;
+    const { deps } = knock;
+    refuseAfterMany(deps.failedAuthentications, clientKey(request, deps));
+    throw isFromPage(request) ? withoutBasic(error) : error;
+  }
+}
+
+/** Counts refused credentials of a client's address; throws 42900 when there are too many. */
+export function refuseAfterMany(failedAuthentications: RateLimiter, clientKey: string): void {
+  const verdict = failedAuthentications.count(clientKey);
+  if (verdict.isAllowed) return;
+  const detail = "Too many refused credentials came from this address.";
+  throw tooManyRequests(verdict.resetSeconds, { detail });
+}
+
+async function namedAccount(request: IncomingMessage, deps: GateDeps): Promise<AccountRef | null> {
+  const [login, ...others] = headerValues(request, "x-account");
+  if (login === undefined) return null;
+  if (others.length > 0) throw new StatusError(40000, { detail: "Send one X-Account header." });
+  const account = await deps.store.findAccount(login);
+  if (account !== null) return toAccountRef(account, deps);
+  throw new StatusError(40400, { detail: "No account has the login that X-Account names." });
+}
+
+function countRequest({ accountId, limits }: AccountRef, { requests }: GateDeps): ResponseHeaders {
+  const limit = limits.requestsPerMinute;
+  if (limit === 0) return {};
+  const verdict = requests.count(String(accountId), { limit });
+  const headers = rateLimitHeaders("requests", verdict);
+  if (verdict.isAllowed) return headers;
+  throw tooManyRequests(verdict.resetSeconds, {
+    detail: `This account may send ${limit} requests a minute.`,
+    headers,
+  });
+}
+
+function forbidden(detail: string): StatusError {
+  return new StatusError(40301, { detail });
+}
+
+/** 42900, with the time after which it is worth another try. */
+export function tooManyRequests(
+  resetSeconds: number,
+  { detail, headers = {} }: { readonly detail: string; readonly headers?: ResponseHeaders },
+): StatusError {
+  return new StatusError(42900, {
+    detail,
+    headers: { ...headers, "retry-after": String(resetSeconds) },
+  });
+}

@@ -1,0 +1,79 @@
+import type { Clock } from "../../domain/clock/clock.ts";
+import { countEvents } from "../../domain/rate-window.ts";
+import type { RateMoment, RateRule, RateVerdict, RateWindow } from "../../domain/rate-window.ts";
+import type { ResponseHeaders } from "../../domain/status.ts";
+
+export interface RateLimiterOptions extends RateRule {
+  readonly clock: Pick<Clock, "monotonic">;
+  /** Keys that are remembered at once, 10,000 unless told. */
+  readonly entriesMax?: number;
+}
+
+const ENTRIES_MAX = 10_000;
+
+/**
+ * Counts events by key in windows of a fixed length, each from its key's first event on. Memory is
+ * bounded: a key too many puts out the one whose window began first, which is also the first to end;
+ * if it has not ended yet, that key may begin anew. So whoever sends from more than `entriesMax`
+ * addresses at once is not held back; everybody else still is.
+ */
+export class RateLimiter {
+  /** 0: everything is allowed and nothing is remembered. */
+  readonly limit: number;
+  readonly #rule: RateRule;
+  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #entriesMax: number;
+  // In the order in which they began, which is that in which they end.
+  readonly #windows = new Map<string, RateWindow>();
+
+  constructor({ limit, windowMs, clock, entriesMax = ENTRIES_MAX }: RateLimiterOptions) {
+    this.limit = limit;
+    this.#rule = { limit, windowMs };
+    this.#clock = clock;
+    this.#entriesMax = entriesMax;
+  }
+
+  /**
+   * Counts events of this key, one unless told, by the limit that it has now, everybody's unless told. What is refused
+   * does not count.
+   */
+  count(
+    key: string,
+    { limit = this.limit, events = 1 }: { readonly limit?: number; readonly events?: number } = {},
+  ): RateVerdict {
+    const rule = { ...this.#rule, limit };
+    const moment: RateMoment = { now: this.#clock.monotonic(), rule };
+    const known = this.#windows.get(key) ?? null;
+    const { window, verdict } = countEvents(known, moment, events);
+    if (limit > 0) this.#keep(key, { known, window });
+    return verdict;
+  }
+
+  #keep(
+    key: string,
+    { known, window }: { readonly known: RateWindow | null; readonly window: RateWindow },
+  ): void {
+    if (known === null) this.#makeRoom();
+    else if (known.startedAt !== window.startedAt) this.#windows.delete(key);
+    this.#windows.set(key, window);
+  }
+
+  #makeRoom(): void {
+    if (this.#windows.size < this.#entriesMax) return;
+    const [oldest] = this.#windows.keys();
+    if (oldest !== undefined) this.#windows.delete(oldest);
+  }
+}
+
+/**
+ * The headers that tell a client of a limit (draft-ietf-httpapi-ratelimit-headers-10): its policy, and
+ * what is left of it. None where there is no limit. `policyName` is of letters, digits and `-`.
+ */
+export function rateLimitHeaders(policyName: string, verdict: RateVerdict): ResponseHeaders {
+  const { limit, windowSeconds, remaining, resetSeconds } = verdict;
+  if (limit === 0) return {};
+  return {
+    "ratelimit-policy": `"${policyName}";q=${limit};w=${windowSeconds}`,
+    ratelimit: `"${policyName}";r=${remaining};t=${resetSeconds}`,
+  };
+}

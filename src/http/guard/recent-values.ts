@@ -1,0 +1,52 @@
+import type { Clock } from "../../domain/clock/clock.ts";
+
+export interface RecentValuesOptions<Key> {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly ageMsMax: number;
+  /** A number of what the value is made from: with another one the value is too old, whatever its age. */
+  readonly versionOf: (key: Key) => number;
+}
+
+interface Recent<Value> {
+  readonly at: number;
+  readonly version: number;
+  readonly value: Promise<Value>;
+}
+
+/**
+ * Values that are worked out anew when they are too old, and shared by all who ask meanwhile, so that what many ask for
+ * costs no more than one. A failure is shared by those who wait for it and then forgotten.
+ */
+export class RecentValues<Key, Value> {
+  readonly #options: RecentValuesOptions<Key>;
+  // In the order in which they were worked out.
+  readonly #recent = new Map<Key, Recent<Value>>();
+
+  constructor(options: RecentValuesOptions<Key>) {
+    this.#options = options;
+  }
+
+  /** The value of a key, by `decide` where there is none that is recent. */
+  get(key: Key, decide: () => Promise<Value>): Promise<Value> {
+    const now = this.#options.clock.monotonic();
+    this.#forgetOld(now);
+    const version = this.#options.versionOf(key);
+    const known = this.#recent.get(key);
+    if (known?.version === version) return known.value;
+    const recent = { at: now, version, value: decide() };
+    // Behind those that are older.
+    this.#recent.delete(key);
+    this.#recent.set(key, recent);
+    recent.value.catch(() => {
+      if (this.#recent.get(key) === recent) this.#recent.delete(key);
+    });
+    return recent.value;
+  }
+
+  #forgetOld(now: number): void {
+    for (const [key, { at }] of this.#recent) {
+      if (now - at < this.#options.ageMsMax) return;
+      this.#recent.delete(key);
+    }
+  }
+}

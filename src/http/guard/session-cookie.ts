@@ -1,0 +1,57 @@
+import { SESSION_AGE_MS } from "../../domain/account/session.ts";
+import type { AnswerHeaderDoc, Arrival } from "../operation.ts";
+
+/** How the cookie of a session is called, and whether browsers are to send it over HTTPS alone. */
+export interface SessionCookie {
+  readonly name: string;
+  readonly isSecure: boolean;
+}
+
+/**
+ * The cookie of a daemon's sessions, for one way to it. Cookies do not keep ports apart, so the port is in the name; over
+ * HTTPS the prefix keeps every other host, and everything that came in the clear, from setting it.
+ */
+export function sessionCookie({ isHttps, port }: Arrival): SessionCookie {
+  return { name: `${isHttps ? "__Host-" : ""}postbackd-${port}`, isSecure: isHttps };
+}
+
+/** Every value that the `Cookie` headers give for a name, as it stands there: none is decoded. */
+export function cookieValues(
+  headers: readonly string[],
+  { name }: Pick<SessionCookie, "name">,
+): readonly string[] {
+  const pairs = headers.flatMap((line) => line.split(";"));
+  return pairs.flatMap((pair) => {
+    const equals = pair.indexOf("=");
+    const isNamed = equals !== -1 && pair.slice(0, equals).trim() === name;
+    return isNamed ? [pair.slice(equals + 1).trim()] : [];
+  });
+}
+
+/** The `Set-Cookie` that gives a browser its session. */
+export function givenCookie(cookie: SessionCookie, secret: string): string {
+  return cookieText(cookie, secret, SESSION_AGE_MS / 1000);
+}
+
+/** The `Set-Cookie` that takes it away. */
+export function takenCookie(cookie: SessionCookie): string {
+  return cookieText(cookie, "", 0);
+}
+
+function cookieText({ name, isSecure }: SessionCookie, value: string, seconds: number): string {
+  const secure = isSecure ? "; Secure" : "";
+  return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly${secure}; SameSite=Strict`;
+}
+
+/** The header that gives the cookie, or takes it away. */
+export const SET_COOKIE: Readonly<Record<string, AnswerHeaderDoc>> = {
+  "Set-Cookie": {
+    description: "The session's cookie, which scripts cannot read; empty where it is taken away.",
+    schema: {
+      type: "string",
+      pattern:
+        "^(__Host-)?postbackd-\\d+=[A-Za-z0-9_-]*; Path=/; Max-Age=\\d+; HttpOnly; (Secure; )?SameSite=Strict$",
+    },
+    isAlways: true,
+  },
+};

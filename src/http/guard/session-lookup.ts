@@ -1,0 +1,41 @@
+import { sessionHash } from "../../domain/account/session-secret.ts";
+import { isSessionOver } from "../../domain/account/session.ts";
+import type { SteadyClock } from "../../domain/clock/clock.ts";
+import type { Session, Store } from "../../store/store.ts";
+import type { UsageNotes } from "../usage-notes.ts";
+
+/** What looking up a session takes. */
+export interface SessionLookup {
+  readonly store: Pick<Store, "findSession">;
+  readonly sessionUsage: UsageNotes<number>;
+  readonly clock: Pick<SteadyClock, "steady">;
+}
+
+/**
+ * The session that a cookie's values stand for, at this moment; null where there is none, or it is over. Of several
+ * values none counts: somebody else may have set one of them, and the browser does not say who. It is looked up on every
+ * request: what ended it, in whichever process, counts at once.
+ */
+export async function findLiveSession(
+  values: readonly string[],
+  { store, sessionUsage, clock }: SessionLookup,
+): Promise<Session | null> {
+  const hash = onlyHash(values);
+  // What was noted since it was last written counts too.
+  const lastUses = sessionUsage.lastUses();
+  const session = hash === null ? null : await store.findSession(hash);
+  if (session === null) return null;
+  const lastSeenAt = lastUses(session.sessionId, session.lastSeenAt) ?? session.lastSeenAt;
+  return isSessionOver({ ...session, lastSeenAt }, clock.steady()) ? null : session;
+}
+
+// Null where they name none, or several.
+function onlyHash(values: readonly string[]): string | null {
+  const [value, ...others] = values;
+  return value === undefined || others.length > 0 ? null : sessionHash(value);
+}
+
+/** True for a request that the page made by itself: it keeps no session alive. */
+export function isAutomatic(refresh: readonly string[]): boolean {
+  return refresh.includes("automatic");
+}

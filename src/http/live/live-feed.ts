@@ -1,0 +1,278 @@
+import { randomBytes } from "node:crypto";
+
+import type { ChangeData } from "../../api/stats.ts";
+import type { Clock, Timer } from "../../domain/clock/clock.ts";
+import { timeText } from "../../domain/clock/time.ts";
+import type { Logger } from "../../domain/log.ts";
+import { StoreError, type Scope, type Store } from "../../store/store.ts";
+import { tooManyRequests } from "../guard/gate.ts";
+import { workDocument } from "../openapi/work-document.ts";
+import { LiveStream } from "./live-stream.ts";
+
+export interface LiveFeedDeps {
+  readonly store: Pick<Store, "countWork" | "watch">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Names this life of the daemon: other lives have other names. */
+  readonly boot: string;
+}
+
+/** Who is to be told, of what. */
+export interface Listener {
+  readonly scope: Scope;
+  /** The key or session that its streams are counted by. */
+  readonly credential: string;
+  /** Asked before everything that is sent. */
+  readonly stillAdmitted: () => Promise<boolean>;
+  /** What the client heard last, of an earlier stream. */
+  readonly lastEventId: string | null;
+}
+
+/** Most streams at once, of one session or key, of one account, which may have many of those, and of all. */
+export const STREAMS_PER_CREDENTIAL_MAX = 10;
+export const STREAMS_PER_ACCOUNT_MAX = 50;
+export const STREAMS_MAX = 200;
+
+/** Between two changes that a stream is told of; what happens in between is told as one. */
+export const CHANGE_INTERVAL_MS = 250;
+/** A stream is never silent for longer. */
+export const COMMENT_INTERVAL_MS = 15_000;
+/** A stream goes on for no longer once its session or key is over; another process may have ended it. */
+export const ADMISSION_INTERVAL_MS = 1000;
+
+/** A name for a life of the daemon. */
+export function newBootName(): string {
+  return randomBytes(6).toString("hex");
+}
+
+const RETRY_AFTER_SECONDS = 10;
+
+/** Streams of one scope, which share what is read for them. */
+interface Channel {
+  readonly scope: Scope;
+  readonly streams: Set<LiveStream>;
+  /** By the monotonic clock: not to be read again before. */
+  nextAt: number;
+  timer: Timer | null;
+  isReading: boolean;
+}
+
+/**
+ * Tells open streams that something of theirs has changed, and how much there is to do now. Nothing is queued: a
+ * stream that does not take anything is passed over until it does, and then told how things are by then.
+ */
+export class LiveFeed {
+  readonly #deps: LiveFeedDeps;
+  readonly #channels = new Map<Scope, Channel>();
+  /** How often something of a scope has changed since the first stream was opened. */
+  readonly #changes = new Map<Scope, number>();
+  /** Of these {@link #changes}, how many streams were told of. */
+  readonly #told = new Map<Scope, number>();
+  #stopWatching: (() => void) | null = null;
+  #admissionTimer: Timer | null = null;
+  /** By the monotonic clock. */
+  #commentAt = 0;
+  #isClosed = false;
+
+  constructor(deps: LiveFeedDeps) {
+    this.#deps = deps;
+  }
+
+  /** Begins a stream of events. Throws 42900 when there are too many of this credential, or in all. */
+  open({ scope, credential, stillAdmitted, lastEventId }: Listener): ReadableStream<Uint8Array> {
+    this.#requirePlace(scope, credential);
+    // Never stopped before the end: a stream that comes back is told whether it missed anything.
+    this.#stopWatching ??= this.#deps.store.watch((accountIds) => this.#changed(accountIds));
+    const channel = this.#channelOf(scope);
+    const stream = new LiveStream({
+      ...{ credential, stillAdmitted },
+      seen: lastEventId === this.#eventId(scope) ? this.#changesOf(scope) : -1,
+      taken: () => this.#taken(stream, channel),
+      gone: () => this.#remove(stream, channel),
+    });
+    if (this.#isClosed) {
+      stream.end("stopping");
+      return stream.body;
+    }
+    if (this.#channels.size === 1 && channel.streams.size === 0) {
+      this.#commentAt = this.#deps.clock.monotonic() + COMMENT_INTERVAL_MS;
+    }
+    channel.streams.add(stream);
+    this.#checkLater();
+    return stream.body;
+  }
+
+  /**
+   * A number that is another one as soon as streams of a scope are told of a change: whoever asks after it was told
+   * must not be given what was read before.
+   */
+  toldOf(scope: Scope): number {
+    return this.#told.get(scope) ?? 0;
+  }
+
+  /** Ends all streams, and at once those that are opened from now on. */
+  close(): void {
+    this.#isClosed = true;
+    this.#stopWatching?.();
+    for (const { streams } of this.#channels.values()) {
+      for (const stream of streams) stream.end("stopping");
+    }
+  }
+
+  #requirePlace(scope: Scope, credential: string): void {
+    const ofAccount = scope === null ? 0 : (this.#channels.get(scope)?.streams.size ?? 0);
+    if (ofAccount >= STREAMS_PER_ACCOUNT_MAX) {
+      const detail = `Of one account ${STREAMS_PER_ACCOUNT_MAX} streams may be open at once: close one first, or poll.`;
+      throw tooManyRequests(RETRY_AFTER_SECONDS, { detail });
+    }
+    const all = [...this.#channels.values()].flatMap(({ streams }) => [...streams]);
+    const own = all.filter((stream) => stream.credential === credential).length;
+    if (own >= STREAMS_PER_CREDENTIAL_MAX) {
+      const detail = `Of one session or key ${STREAMS_PER_CREDENTIAL_MAX} streams may be open at once: close one first.`;
+      throw tooManyRequests(RETRY_AFTER_SECONDS, { detail });
+    }
+    if (all.length < STREAMS_MAX) return;
+    const detail = `${STREAMS_MAX} streams are open, as many as there may be: try again later, or poll.`;
+    throw tooManyRequests(RETRY_AFTER_SECONDS, { detail });
+  }
+
+  #channelOf(scope: Scope): Channel {
+    const known = this.#channels.get(scope);
+    if (known !== undefined) return known;
+    const channel = {
+      scope,
+      streams: new Set<LiveStream>(),
+      nextAt: 0,
+      timer: null,
+      isReading: false,
+    };
+    this.#channels.set(scope, channel);
+    return channel;
+  }
+
+  #remove(stream: LiveStream, channel: Channel): void {
+    channel.streams.delete(stream);
+    if (channel.streams.size > 0) return;
+    channel.timer?.cancel();
+    // Another one may have taken its place meanwhile.
+    if (this.#channels.get(channel.scope) === channel) this.#channels.delete(channel.scope);
+    if (this.#channels.size > 0) return;
+    this.#admissionTimer?.cancel();
+    this.#admissionTimer = null;
+  }
+
+  #changed(accountIds: readonly number[]): void {
+    for (const scope of [null, ...accountIds]) {
+      this.#changes.set(scope, this.#changesOf(scope) + 1);
+      const channel = this.#channels.get(scope);
+      if (channel !== undefined) this.#plan(channel);
+    }
+  }
+
+  #changesOf(scope: Scope): number {
+    return this.#changes.get(scope) ?? 0;
+  }
+
+  #eventId(scope: Scope): string {
+    return `${this.#deps.boot}.${this.#changesOf(scope)}`;
+  }
+
+  // A stream that knows of nothing is told at once; the others of its scope may then wait a little longer.
+  #taken(stream: LiveStream, channel: Channel): void {
+    if (stream.seen >= 0) {
+      this.#plan(channel);
+      return;
+    }
+    channel.nextAt = Math.max(channel.nextAt, this.#deps.clock.monotonic() + CHANGE_INTERVAL_MS);
+    void this.#tell(channel, [stream]);
+  }
+
+  // Sees to it that streams which are behind and would take something are told, now or as soon as they may be.
+  #plan(channel: Channel): void {
+    if (channel.timer !== null || channel.isReading) return;
+    if (!this.#behind(channel).some((stream) => stream.takes)) return;
+    const { clock } = this.#deps;
+    const waitMs = channel.nextAt - clock.monotonic();
+    if (waitMs <= 0) {
+      void this.#tellAll(channel);
+      return;
+    }
+    channel.timer = clock.setTimer(waitMs, () => {
+      channel.timer = null;
+      void this.#tellAll(channel);
+    });
+  }
+
+  #behind({ streams, scope }: Channel): LiveStream[] {
+    const changes = this.#changesOf(scope);
+    return [...streams].filter((stream) => stream.seen < changes);
+  }
+
+  async #tellAll(channel: Channel): Promise<void> {
+    const now = this.#deps.clock.monotonic();
+    channel.nextAt = now + CHANGE_INTERVAL_MS;
+    const due = this.#behind(channel).filter(({ toldAt }) => now - toldAt >= CHANGE_INTERVAL_MS);
+    channel.isReading = true;
+    const isTold = await this.#tell(channel, due);
+    channel.isReading = false;
+    // What cannot be read is tried again with the next change or comment.
+    if (isTold) this.#plan(channel);
+  }
+
+  /** Tells these streams how things are, with one read; false where it cannot be read. */
+  async #tell({ scope }: Channel, streams: readonly LiveStream[]): Promise<boolean> {
+    try {
+      const admitted = await this.#stillAdmitted(streams);
+      if (admitted.length === 0) return true;
+      // Counted before the read: what is committed in between is told, and then told again.
+      const changes = this.#changesOf(scope);
+      const id = this.#eventId(scope);
+      const tasks = workDocument(await this.#deps.store.countWork(scope));
+      const { clock } = this.#deps;
+      const told: ChangeData = { tasks, time: timeText(clock.now()) };
+      const data = JSON.stringify(told);
+      const change = { id, changes, data, now: clock.monotonic() };
+      this.#told.set(scope, changes);
+      for (const stream of admitted) stream.change(change);
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreError)) {
+        this.#deps.log.error({ err: error }, "streams of events cannot be told of a change");
+      }
+      return false;
+    }
+  }
+
+  async #stillAdmitted(streams: readonly LiveStream[]): Promise<readonly LiveStream[]> {
+    const verdicts = await Promise.all(
+      streams.map(async (stream) => ({ stream, isIn: await stream.stillAdmitted() })),
+    );
+    for (const { stream, isIn } of verdicts) if (!isIn) stream.end("signed_out");
+    return verdicts.filter(({ isIn }) => isIn).map(({ stream }) => stream);
+  }
+
+  #checkLater(): void {
+    const { clock } = this.#deps;
+    this.#admissionTimer ??= clock.setTimer(ADMISSION_INTERVAL_MS, () => {
+      this.#admissionTimer = null;
+      if (this.#channels.size > 0) this.#checkLater();
+      const now = clock.monotonic();
+      const isDue = now >= this.#commentAt;
+      if (isDue) this.#commentAt = now + COMMENT_INTERVAL_MS;
+      void this.#check(isDue);
+    });
+  }
+
+  async #check(isCommentDue: boolean): Promise<void> {
+    try {
+      const all = [...this.#channels.values()];
+      const admitted = await this.#stillAdmitted(all.flatMap(({ streams }) => [...streams]));
+      if (!isCommentDue) return;
+      for (const stream of admitted) stream.comment();
+      for (const channel of all) this.#plan(channel);
+    } catch (error) {
+      if (error instanceof StoreError) return;
+      this.#deps.log.error({ err: error }, "streams of events cannot be kept up");
+    }
+  }
+}

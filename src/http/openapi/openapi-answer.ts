@@ -1,0 +1,227 @@
+import { ANSWERS } from "../../api/answers.ts";
+import type { JsonSchema } from "../../api/schema.ts";
+import { STATUS_REASONS } from "../../api/status-doc.ts";
+import { Refusal } from "../../api/status.ts";
+import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../../domain/status.ts";
+import { isKeptByNobody, type Access, type BodyRule, type Operation } from "../operation.ts";
+
+/** Headers that several operations answer with: the document's components. */
+export const ANSWER_HEADERS = {
+  "X-Request-Id": {
+    required: true,
+    description: "Names this answer; the daemon's log has it beside what went wrong.",
+    schema: { type: "string", format: "uuid" },
+  },
+  "Retry-After": {
+    required: true,
+    description: "Seconds after which another try is worth it.",
+    schema: { type: "integer", minimum: 0 },
+  },
+  "Cache-Control": {
+    required: true,
+    description: "The answer holds what is an account's: no cache keeps it.",
+    schema: { const: "no-store" },
+  },
+  "WWW-Authenticate": {
+    required: true,
+    description:
+      'One line for each scheme that is taken; the one for Bearer says `error="invalid_token"` when a key was refused.',
+    schema: { type: "string" },
+  },
+  RateLimit: {
+    description: "What is left of the limit, where there is one: `r` requests for `t` seconds.",
+    schema: { type: "string", pattern: '^"[a-z-]+";r=\\d+;t=\\d+$' },
+  },
+  "RateLimit-Policy": {
+    description: "The limit, where there is one: `q` requests in `w` seconds.",
+    schema: { type: "string", pattern: '^"[a-z-]+";q=\\d+;w=\\d+$' },
+  },
+} as const satisfies Record<string, JsonSchema>;
+
+type HeaderName = keyof typeof ANSWER_HEADERS;
+
+/** True when the answer has an ETag, so that `If-None-Match` may be answered with 304. */
+export function isConditional({ doc }: Pick<Operation, "doc">): boolean {
+  return doc.answerHeaders?.["ETag"] !== undefined;
+}
+
+/** Everything an operation answers, by HTTP status. */
+export function answers(operation: Operation): Readonly<Record<string, JsonSchema>> {
+  const all: Record<string, JsonSchema> = { 200: okAnswer(operation) };
+  if (isConditional(operation)) all[304] = notModified(operation);
+  const byStatus = Map.groupBy(errorCodes(operation), (code) => STATUS_TABLE[code].http);
+  for (const [status, codes] of byStatus) {
+    all[status] = errorAnswer(codes, errorHeaders(operation, status));
+  }
+  for (const [status, { description, schema }] of Object.entries(
+    operation.doc.otherAnswers ?? {},
+  )) {
+    all[status] = { description, headers: refs(["X-Request-Id"]), ...json(schema) };
+  }
+  return all;
+}
+
+/**
+ * The codes with which a request may be refused: the operation's own, and those that follow from its rules. 40500
+ * and the 40400 of an unknown path are no operation's.
+ */
+export function errorCodes({ path, access, body, doc }: Operation): readonly RequestStatusCode[] {
+  const codes: readonly RequestStatusCode[] = [
+    // Every query has names that are not in it.
+    40000,
+    ...(path.startsWith("/v1/") ? ([40300] as const) : []),
+    ...ACCESS_CODES[access],
+    ...BODY_CODES[body.kind],
+    50000,
+    ...doc.codes,
+  ];
+  return [...new Set(codes)].toSorted((a, b) => a - b);
+}
+
+/** One example for each of these codes, by the names under which the answers refer to them. */
+export function errorExamples(
+  codes: readonly RequestStatusCode[],
+): Readonly<Record<string, JsonSchema>> {
+  const distinct = [...new Set(codes)].toSorted((a, b) => a - b);
+  return Object.fromEntries(
+    distinct.map((code) => {
+      const value = { status_code: code, status_message: statusMessage(code), ...MORE[code] };
+      return [exampleName(code), { summary: STATUS_TABLE[code].message, value }];
+    }),
+  );
+}
+
+// Credentials are looked up in the store, which may fail.
+const ACCESS_CODES = {
+  public: [],
+  account: [40100, 40101, 40102, 40301, 40400, 42900, 50300],
+  viewer: [40100, 40101, 40102, 40301, 40400, 42900, 50300],
+  operator: [40100, 40101, 40102, 40301, 42900, 50300],
+  worker: [40100, 40101, 42900, 50300],
+} as const satisfies Record<Access, readonly RequestStatusCode[]>;
+const JSON_CODES = [40502, 40503, 41300, 41500] as const;
+
+const BODY_CODES = {
+  none: [],
+  json: JSON_CODES,
+  fields: [...JSON_CODES, 40501],
+} as const satisfies Record<BodyRule["kind"], readonly RequestStatusCode[]>;
+
+const REASON = "It must be a string of at most 100 characters.";
+
+const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
+  40000: {
+    errors: [{ pointer: "", detail: "It is not known here: the query parameter 'colect'." }],
+  },
+  40501: {
+    status_message: statusMessage(40501, { name: "label", reason: REASON }),
+    errors: [{ pointer: "/label", detail: REASON }],
+  },
+  40301: {
+    errors: [
+      {
+        pointer: "/types/0",
+        detail: "This token is not for this type. It is for: thumbnail, preview.",
+      },
+    ],
+  },
+  40503: { errors: [{ pointer: "/1", detail: "A task must be a JSON object." }] },
+};
+
+function okAnswer(operation: Operation): JsonSchema {
+  const { answerType = JSON_TYPE, answerExamples = {} } = operation.doc;
+  const examples = Object.entries(answerExamples).map(([name, value]) => [name, { value }]);
+  return {
+    description: "Ok.",
+    headers: okHeaders(operation),
+    ...content(answerType, answerSchema(operation), Object.fromEntries(examples)),
+  };
+}
+
+const ANSWER_SCHEMAS: Readonly<Record<string, JsonSchema>> = ANSWERS;
+
+function answerSchema({ method, path }: Operation): JsonSchema {
+  const schema = ANSWER_SCHEMAS[`${method} ${path}`];
+  if (schema === undefined) throw new Error(`nobody says what ${method} ${path} answers`);
+  return schema;
+}
+
+function notModified(operation: Operation): JsonSchema {
+  return {
+    description: "The client has the answer already: it is the one that `If-None-Match` names.",
+    headers: okHeaders(operation),
+  };
+}
+
+function okHeaders(operation: Operation): JsonSchema {
+  const { access, doc } = operation;
+  const limits = isLimited(access) ? RATE_LIMIT : [];
+  const own = Object.entries(doc.answerHeaders ?? {}).map(([name, header]) => {
+    const { description, isAlways = false, schema = { type: "string" } } = header;
+    return [name, { ...(isAlways ? { required: true } : {}), description, schema }];
+  });
+  const caching = isKeptByNobody(operation) ? NOT_KEPT : [];
+  return { ...refs(["X-Request-Id", ...caching, ...limits]), ...Object.fromEntries(own) };
+}
+
+function errorAnswer(
+  codes: readonly RequestStatusCode[],
+  headers: readonly HeaderName[],
+): JsonSchema {
+  const narrowed = { type: "object", properties: { status_code: { enum: codes } } };
+  const examples = codes.map((code) => [
+    String(code),
+    { $ref: `#/components/examples/${exampleName(code)}` },
+  ]);
+  return {
+    description: codes.map(codeText).join("\n"),
+    headers: refs(headers),
+    ...json({ allOf: [Refusal, narrowed] }, Object.fromEntries(examples)),
+  };
+}
+
+function codeText(code: RequestStatusCode): string {
+  return `- \`${code}\` _${STATUS_TABLE[code].message}_ ${STATUS_REASONS[code]}`;
+}
+
+const RATE_LIMIT = ["RateLimit", "RateLimit-Policy"] as const satisfies readonly HeaderName[];
+
+// Limits are counted once credentials are fine.
+const BEFORE_ADMISSION: readonly number[] = [401, 403];
+
+const NOT_KEPT = ["Cache-Control"] as const satisfies readonly HeaderName[];
+
+function errorHeaders(operation: Operation, status: number): readonly HeaderName[] {
+  const { access } = operation;
+  const isCounted = isLimited(access) && !BEFORE_ADMISSION.includes(status);
+  return [
+    "X-Request-Id",
+    ...(isKeptByNobody(operation) ? NOT_KEPT : []),
+    ...(status === 401 ? (["WWW-Authenticate"] as const) : []),
+    ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
+    ...(isCounted || (status === 429 && access === "public") ? RATE_LIMIT : []),
+  ];
+}
+
+function isLimited(access: Access): boolean {
+  return access === "account" || access === "viewer";
+}
+
+function refs(names: readonly HeaderName[]): JsonSchema {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
+
+const JSON_TYPE = "application/json";
+
+function json(schema: JsonSchema, examples: JsonSchema = {}): JsonSchema {
+  return content(JSON_TYPE, schema, examples);
+}
+
+function content(type: string, schema: JsonSchema, examples: JsonSchema): JsonSchema {
+  const named = Object.keys(examples).length === 0 ? {} : { examples };
+  return { content: { [type]: { schema, ...named } } };
+}
+
+function exampleName(code: RequestStatusCode): string {
+  return `Error${code}`;
+}

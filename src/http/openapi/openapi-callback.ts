@@ -1,0 +1,132 @@
+import type { JsonSchema } from "../../api/schema.ts";
+import { TaskEnvelope } from "../../api/task.ts";
+
+const SIGNATURE: JsonSchema = { type: "string", pattern: "^sha256=[0-9a-f]{64}$" };
+
+/** When a webhook counts as delivered, and when it is tried again, as the operator has set it. */
+export interface WebhookSchedule {
+  readonly timeoutMs: number;
+  /** One wait per retry, counted from the failure. */
+  readonly retryAfterMs: readonly number[];
+}
+
+/** The two webhooks of a finished task, as callbacks of the operation that posts it. */
+export function webhookCallbacks(schedule: WebhookSchedule): JsonSchema {
+  const delivery = deliveryText(schedule);
+  const responses = callbackResponses(schedule);
+  return {
+    postback: {
+      "{$request.body#/postback_url}": {
+        post: {
+          operationId: "receivePostback",
+          tags: ["Tasks"],
+          summary: "Postback of a finished task",
+          description: `Sent to each task's own \`postback_url\`, in an array of tasks too. The body is byte for byte that of task_get. ${delivery}`,
+          security: [],
+          parameters: headers("postback", "the raw body"),
+          requestBody: {
+            required: true,
+            content: { "application/json": { schema: TaskEnvelope } },
+          },
+          responses,
+        },
+      },
+    },
+    pingback: {
+      "{$request.body#/pingback_url}": {
+        get: {
+          operationId: "receivePingback",
+          tags: ["Tasks"],
+          summary: "Pingback of a finished task",
+          description: `Sent to each task's own \`pingback_url\`, its \`$id\` and \`$tag\` filled in; without a body. ${delivery}`,
+          security: [],
+          parameters: headers("pingback", "the whole URL as requested"),
+          responses,
+        },
+      },
+    },
+  };
+}
+
+function deliveryText({ timeoutMs, retryAfterMs }: WebhookSchedule): string {
+  return (
+    `Delivered when a 2xx comes within ${lengthText(timeoutMs)}, name resolution included. ` +
+    `Anything else, a redirect too, is a failure. ${retryText(retryAfterMs)} ` +
+    "It may come more than once and in any order: `webhook-id` stays the same."
+  );
+}
+
+function retryText(retryAfterMs: readonly number[]): string {
+  const waits = retryAfterMs.map(lengthText);
+  const last = waits.pop();
+  if (last === undefined) return "It is not tried again.";
+  if (waits.length === 0)
+    return `It is tried again ${last} after the failure; then it is given up.`;
+  const all = `${waits.join(", ")} and ${last}`;
+  return `It is tried again ${all} after the failure before; then it is given up.`;
+}
+
+const UNITS = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1000],
+] as const;
+
+/** In the largest unit that gives a whole number, for a reader may set a clock by it. */
+function lengthText(ms: number): string {
+  const [name, unitMs] = UNITS.find((unit) => ms % unit[1] === 0) ?? ["millisecond", 1];
+  const count = ms / unitMs;
+  return `${count} ${name}${count === 1 ? "" : "s"}`;
+}
+
+function headers(kind: "postback" | "pingback", message: string): readonly JsonSchema[] {
+  const signed = `\`sha256=\` and the hex HMAC-SHA256 of ${message}`;
+  const content = kind === "postback" ? "the body" : "an empty body";
+  return [
+    header("User-Agent", "The sender.", { const: "postbackd-webhooks/1" }),
+    header("X-Signature", `${signed}, with the account's webhook secret.`, SIGNATURE),
+    {
+      ...header(
+        "X-Signature-Next",
+        `${signed}, with the next secret during a rotation.`,
+        SIGNATURE,
+      ),
+      required: false,
+    },
+    header("X-Attempt", "Counts the attempts of a series, from 1.", {
+      type: "integer",
+      minimum: 1,
+    }),
+    header("webhook-id", "The same for every attempt of one webhook (Standard Webhooks).", {
+      type: "string",
+      pattern: `^[0-9a-f-]{36}-${kind}$`,
+    }),
+    header("webhook-timestamp", "When the attempt was signed, in seconds since 1970.", {
+      type: "integer",
+      minimum: 0,
+    }),
+    header(
+      "webhook-signature",
+      `Of id, timestamp and ${content} (Standard Webhooks), with each secret; separated by spaces.`,
+      { type: "string", pattern: "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=)?$" },
+    ),
+  ];
+}
+
+function header(name: string, description: string, schema: JsonSchema): JsonSchema {
+  return { name, in: "header", required: true, description, schema };
+}
+
+function callbackResponses({ retryAfterMs }: WebhookSchedule): JsonSchema {
+  const next =
+    retryAfterMs.length === 0
+      ? "it is not tried again."
+      : "it is tried again while there are retries.";
+  return {
+    "2XX": { description: "Delivered. At most 4 KiB of the answer are read, for the log." },
+    "3XX": { description: `Failed, for redirects are not followed; ${next}` },
+    "4XX": { description: `Failed; ${next}` },
+    "5XX": { description: `Failed; ${next}` },
+  };
+}

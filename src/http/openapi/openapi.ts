@@ -1,0 +1,32 @@
+import { version } from "../../assets.ts";
+import { CACHED_HEADERS, constantAnswer } from "../conditional.ts";
+import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { NO_QUERY } from "../query.ts";
+import { openApiDocument } from "./openapi-document.ts";
+
+const HEADERS = { "cache-control": "public, max-age=300" };
+
+/** GET /openapi.json: the document of all these operations and of itself. */
+export function openApi(others: readonly Operation[]): Operation {
+  // Made at the first request: most starts are never asked for it.
+  const text = (): string => JSON.stringify(openApiDocument([...others, self], version));
+  const self = defineOperation({
+    method: "GET",
+    path: "/openapi.json",
+    access: "public",
+    query: NO_QUERY,
+    body: NO_BODY,
+    doc: DOC,
+    handle: constantAnswer(text, HEADERS),
+  });
+  return self;
+}
+
+const DOC: Operation["doc"] = {
+  id: "getOpenApi",
+  group: "Reference",
+  summary: "Get this document",
+  description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
+  answerHeaders: CACHED_HEADERS,
+  codes: [],
+};

@@ -1,0 +1,165 @@
+import type { EventEmitter } from "node:events";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+
+import { addressKey } from "../guard/client-address.ts";
+import type { ConnectionPlaces, Doing, Occupant } from "./connection-places.ts";
+
+/** Of TCP or TLS. */
+export type Socket = IncomingMessage["socket"];
+
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly callbacks: (() => void)[];
+}
+
+/** A connection of a client, from its acceptance to its end. */
+export class ClientConnection implements Occupant {
+  readonly address: string;
+  /** Of TCP, below TLS too. */
+  readonly socket: Socket;
+  /** It has a place of those that are kept for health checks and the operator. */
+  isReserve = false;
+  /** Its request is held by the daemon, until something happens. */
+  isWaiting = false;
+  readonly #now: () => number;
+  /** Nearly always one, and a client that sends ahead has a few. */
+  readonly #exchanges: Exchange[] = [];
+  #hasAsked = false;
+  #since: number;
+
+  constructor(
+    socket: Socket,
+    { address, now }: { readonly address: string; readonly now: () => number },
+  ) {
+    this.socket = socket;
+    this.address = address;
+    this.#now = now;
+    this.#since = now();
+  }
+
+  get since(): number {
+    return this.#since;
+  }
+
+  get doing(): Doing {
+    const [first] = this.#exchanges;
+    if (first === undefined) return this.#hasAsked ? "idle" : "receiving";
+    if (this.isWaiting) return "waiting";
+    const { request, response } = first;
+    if (response.headersSent) return "sending";
+    return request.complete ? "serving" : "receiving";
+  }
+
+  begin(request: IncomingMessage, response: ServerResponse): void {
+    this.#hasAsked = true;
+    if (this.#exchanges.length === 0) this.#since = this.#now();
+    this.#exchanges.push({ request, response, callbacks: [] });
+  }
+
+  /** Answers who wanted to be called back. */
+  end(response: ServerResponse): readonly (() => void)[] {
+    const at = this.#exchanges.findIndex((each) => each.response === response);
+    const [ended] = at === -1 ? [] : this.#exchanges.splice(at, 1);
+    this.#since = this.#now();
+    this.isWaiting = false;
+    return ended?.callbacks ?? [];
+  }
+
+  /** Calls back when this answer has gone, or the client has; false where that is so already. */
+  whenAnswered(response: EventEmitter, callback: () => void): boolean {
+    const exchange = this.#exchanges.find((each) => each.response === response);
+    exchange?.callbacks.push(callback);
+    return exchange !== undefined;
+  }
+
+  /** An idle client may still read what was sent; of any other the kernel is to keep nothing. */
+  close(): void {
+    if (this.doing === "idle") this.socket.destroy();
+    else this.cutOff();
+  }
+
+  /** Closes it, and drops what the kernel holds for it. */
+  cutOff(): void {
+    this.socket.resetAndDestroy();
+  }
+}
+
+// By the socket that a request names, which is a TLS socket where there is TLS.
+const connections = new WeakMap<Duplex, ClientConnection>();
+
+/** The connection that a request came over; null where nobody follows it. */
+export function connectionOf({ socket }: Pick<IncomingMessage, "socket">): ClientConnection | null {
+  return connections.get(socket) ?? null;
+}
+
+/**
+ * Calls back once when an answer has gone, or its client has. One listener of a connection serves all who ask: one for each
+ * costs every request more than what it is there for.
+ */
+export function whenAnswered(
+  request: IncomingMessage,
+  response: EventEmitter,
+  callback: () => void,
+): void {
+  const connection = connectionOf(request);
+  if (connection?.whenAnswered(response, callback) !== true) response.once("close", callback);
+}
+
+export interface FollowOptions {
+  readonly places: ConnectionPlaces<ClientConnection>;
+  /** Whether a peer is a proxy that many clients come through: it has no share, and each connection stands for itself. */
+  readonly isProxy: (address: string) => boolean;
+  readonly now: () => number;
+}
+
+/** Gives each connection of a server a place from now on; those for whom there is none are closed. */
+export function placeConnections(server: Server, options: FollowOptions): void {
+  const byPeer = new Map<string, ClientConnection>();
+  let proxied = 0;
+
+  function accept(socket: Socket): void {
+    const peer = socket.remoteAddress ?? "";
+    const isProxy = options.isProxy(peer);
+    if (isProxy) proxied += 1;
+    const address = isProxy ? `proxy ${proxied}` : addressKey(peer);
+    const connection = new ClientConnection(socket, { ...options, address });
+    const admittance = options.places.enter(connection);
+    if (admittance === "none") {
+      socket.resetAndDestroy();
+      return;
+    }
+    connection.isReserve = admittance === "reserve";
+    connections.set(socket, connection);
+    const key = peerKey(socket);
+    byPeer.set(key, connection);
+    socket.once("close", () => {
+      options.places.leave(connection);
+      byPeer.delete(key);
+    });
+  }
+
+  // Before Node reads from it.
+  server.prependListener("connection", accept);
+  server.on("secureConnection", (socket: Socket) => {
+    // The TLS socket does not name the one below it, but has the same ends.
+    const connection = byPeer.get(peerKey(socket));
+    if (connection !== undefined) connections.set(socket, connection);
+  });
+  server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
+    const connection = connectionOf(request);
+    if (connection === null) return;
+    connection.begin(request, response);
+    response.once("close", () => {
+      const callbacks = connection.end(response);
+      // Before it begins the next request that it sent ahead: it is idle now, or goes to the end of its address.
+      options.places.changed(connection);
+      for (const callback of callbacks) callback();
+    });
+  });
+}
+
+function peerKey({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
+}

@@ -1,0 +1,44 @@
+import type { Server, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+
+import { systemClock } from "../../domain/clock/clock.ts";
+import { IdGenerator } from "../../domain/id.ts";
+import { StatusError } from "../../domain/status.ts";
+import { toRawResponse } from "../respond.ts";
+
+/**
+ * What never became a request is answered in the contract's shape too, and its connection closed.
+ * Answers to what came before it go first: a client would take this one for theirs.
+ */
+export function refuseGarbage(server: Server): void {
+  const lastAnswers = new WeakMap<Duplex, ServerResponse>();
+  server.prependListener("request", ({ socket }, response) => lastAnswers.set(socket, response));
+  server.on("clientError", (error, socket) => {
+    const last = lastAnswers.get(socket);
+    if (last?.req.complete && !last.writableFinished) {
+      last.once("close", () => answerGarbage(error, socket));
+    } else if (last?.req.complete === false && last.socket === null) {
+      // The last request itself is broken, and it is answered already or waits behind one that is not.
+      socket.destroy();
+    } else answerGarbage(error, socket);
+  });
+}
+
+const ids = new IdGenerator();
+
+function answerGarbage(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const detail = GARBAGE[error.code ?? ""] ?? NO_REQUEST;
+  const text = toRawResponse(new StatusError(40000, { detail }), ids.next(systemClock.now()));
+  // Not left half open: who never closes it in turn would hold one of the connections there are.
+  socket.end(text, () => socket.destroy());
+}
+
+const NO_REQUEST = "This is not an HTTP/1.1 request that can be read.";
+const GARBAGE: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: "The request's headers are too large.",
+  ERR_HTTP_REQUEST_TIMEOUT: "The request took too long to arrive.",
+};

@@ -1,0 +1,37 @@
+import type { Clock } from "../../domain/clock/clock.ts";
+import type { Logger } from "../../domain/log.ts";
+
+/**
+ * What became of a connection for which there was no place: another one was closed for it, it got one of the reserve, or it
+ * was refused.
+ */
+export type Makeshift = "closed_others" | "over_reserve" | "refused";
+
+const EVERY_MS = 60_000;
+const NOTHING: Readonly<Record<Makeshift, number>> = {
+  closed_others: 0,
+  over_reserve: 0,
+  refused: 0,
+};
+
+/** Says in the log that places for connections run out: the first time at once, then once a minute at most, with counts. */
+export class PlaceShortage {
+  readonly #deps: { readonly clock: Clock; readonly log: Logger };
+  /** Since the last line. */
+  #counts = { ...NOTHING };
+  #toldAt: number | null = null;
+
+  constructor(deps: { readonly clock: Clock; readonly log: Logger }) {
+    this.#deps = deps;
+  }
+
+  note(what: Makeshift): void {
+    const { clock, log } = this.#deps;
+    this.#counts[what]++;
+    const now = clock.monotonic();
+    if (this.#toldAt !== null && now - this.#toldAt < EVERY_MS) return;
+    this.#toldAt = now;
+    log.warn(this.#counts, "there were more connections than places (limits.connections)");
+    this.#counts = { ...NOTHING };
+  }
+}

@@ -1,0 +1,100 @@
+import type { IncomingMessage } from "node:http";
+
+import type { StatusError } from "../../domain/status.ts";
+import type { BodyRoom } from "../body.ts";
+import type { Answer, CallRoom } from "../operation.ts";
+import type { WaitPlaces } from "../wait-places.ts";
+import type { ByteBudget, ByteHold } from "./byte-budget.ts";
+import { connectionOf } from "./client-connection.ts";
+
+/** What the requests of an app share. */
+export interface SharedRoom {
+  readonly budget: ByteBudget;
+  readonly waits: WaitPlaces;
+}
+
+/** A request that needs room. */
+export interface Roomed {
+  readonly request: IncomingMessage;
+  /** Whose room it takes: an account, a worker, or an address. */
+  readonly holder: string;
+  /** Aborted when the client hangs up. */
+  readonly gone: () => AbortSignal;
+}
+
+/** What an answer counts as until it is there: most are far smaller, and lists of a thousand tasks are about that. */
+export const ANSWER_BYTES_GUESS = 1024 ** 2;
+// A text is in memory twice while it is sent: as it was made, and as the bytes that the kernel has not taken yet.
+const TEXT_COPIES = 2;
+
+/** What one request takes of the room there is for all, from the first byte of its body to the last of its answer. */
+export class RequestRoom implements BodyRoom, CallRoom {
+  readonly #shared: SharedRoom;
+  readonly #roomed: Roomed;
+  readonly #hold: ByteHold;
+  #letGo: (() => void) | null = null;
+  #isEnded = false;
+
+  constructor(shared: SharedRoom, roomed: Roomed) {
+    this.#shared = shared;
+    this.#roomed = roomed;
+    this.#hold = shared.budget.open(roomed.holder);
+  }
+
+  takeNow(bytes: number): boolean {
+    return this.#hold.takeNow(bytes);
+  }
+
+  take(bytes: number): Promise<void> {
+    return this.#hold.take(bytes, this.#roomed.gone);
+  }
+
+  set(bytes: number): void {
+    this.#hold.set(bytes);
+  }
+
+  /** To be awaited before an answer is made that may be large. Throws 42900 or 50300, with when to try again. */
+  async forAnswer(): Promise<void> {
+    if (!this.takeNow(ANSWER_BYTES_GUESS)) await this.take(ANSWER_BYTES_GUESS);
+  }
+
+  /** The answer is there; a stream takes a place among those who wait. Throws 42900 where there is none. */
+  answered({ text, bytes, stream }: Answer, isHead: boolean): void {
+    this.set(bytes?.length ?? text.length * TEXT_COPIES);
+    if (stream !== undefined && !isHead && !this.#isEnded) this.#letGo = this.#beginWait();
+  }
+
+  /** What a request is to be refused with that wants to wait; null where it may. */
+  waitRefusal(): StatusError | null {
+    return this.#shared.waits.refusal(this.#roomed.holder);
+  }
+
+  /** Waits for what may take long, with nothing held but a place. Throws {@link waitRefusal}. */
+  async whileWaiting<T>(begin: () => Promise<T>): Promise<T> {
+    const letGo = this.#beginWait();
+    this.set(0);
+    try {
+      return await begin();
+    } finally {
+      letGo();
+    }
+  }
+
+  /** Gives back everything: the answer has gone, or the client has. */
+  end(): void {
+    this.#isEnded = true;
+    this.#letGo?.();
+    this.#hold.end();
+  }
+
+  #beginWait(): () => void {
+    const { request, holder } = this.#roomed;
+    const letGo = this.#shared.waits.take(holder);
+    const connection = connectionOf(request);
+    if (connection !== null) connection.isWaiting = true;
+    return () => {
+      letGo();
+      if (connection !== null) connection.isWaiting = false;
+    };
+  }
+}

@@ -1,0 +1,109 @@
+import type { Server } from "node:http";
+
+import { systemClock } from "../../domain/clock/clock.ts";
+import type { ClientConnection, Socket } from "./client-connection.ts";
+import type { ConnectionPlaces } from "./connection-places.ts";
+
+/** How far the system's part of a socket is with what it was given to send. */
+export interface Sending {
+  /** Bytes that the kernel took. */
+  readonly taken: number;
+  /** Bytes that it would not take yet. */
+  readonly unsent: number;
+}
+
+/** Whoever takes less of an answer counts as one who takes nothing. */
+export const BYTES_PER_SECOND_MIN = 1024;
+
+// Twice a second, so that a client is cut off within a second of its time.
+const LOOK_INTERVAL_MS = 500;
+const LOOKS_PER_TIMEOUT_MIN = 4;
+
+interface Look {
+  taken: number;
+  /** When the kernel had taken something new for the first time. */
+  movedAt: number;
+  /** Where the time began for which the least pace is asked. */
+  readonly from: { at: number; taken: number };
+}
+
+/**
+ * Finds the clients that do not read their answers: of which nothing moves for the send timeout, or less than
+ * {@link BYTES_PER_SECOND_MIN} over such a time. It is to be asked about each, again and again.
+ */
+export class SendPace<Client extends object> {
+  readonly #timeoutMs: number;
+  readonly #looks = new WeakMap<Client, Look>();
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** True where this client is to be cut off now. */
+  isTooSlow(client: Client, { taken, unsent }: Sending, now: number): boolean {
+    const look = this.#looks.get(client);
+    if (unsent === 0) {
+      if (look !== undefined) this.#looks.delete(client);
+      return false;
+    }
+    if (look === undefined) {
+      this.#looks.set(client, { taken, movedAt: now, from: { at: now, taken } });
+      return false;
+    }
+    if (taken !== look.taken) Object.assign(look, { taken, movedAt: now });
+    if (now - look.movedAt >= this.#timeoutMs) return true;
+    const { from } = look;
+    if (now - from.at < this.#timeoutMs) return false;
+    const wanted = ((now - from.at) / 1000) * BYTES_PER_SECOND_MIN;
+    if (taken - from.taken < wanted) return true;
+    Object.assign(from, { at: now, taken });
+    return false;
+  }
+}
+
+/**
+ * How far a TCP connection is. Node tells of a write only when it is done, all of it, so its handle is asked, as Node
+ * does itself for its timeouts. A socket without one sends nothing.
+ */
+export function sendingOf(socket: Socket): Sending {
+  const handle: unknown = Reflect.get(socket, "_handle");
+  const unsent = numberOf(handle, "writeQueueSize");
+  return { taken: numberOf(handle, "bytesWritten") - unsent, unsent };
+}
+
+function numberOf(handle: unknown, name: string): number {
+  if (typeof handle !== "object" || handle === null) return 0;
+  const value: unknown = Reflect.get(handle, name);
+  return typeof value === "number" ? value : 0;
+}
+
+/**
+ * Cuts off the clients of a server that are too slow, from now on. By the machine's clock, because what is sent goes its way
+ * by it; no timer runs while there is no connection.
+ */
+export function cutOffSlow(
+  server: Server,
+  {
+    places,
+    sendTimeoutMs,
+  }: { readonly places: ConnectionPlaces<ClientConnection>; readonly sendTimeoutMs: number },
+): void {
+  const pace = new SendPace<ClientConnection>(sendTimeoutMs);
+  const intervalMs = Math.min(LOOK_INTERVAL_MS, sendTimeoutMs / LOOKS_PER_TIMEOUT_MIN);
+  let isWatching = false;
+
+  function look(): void {
+    const now = systemClock.monotonic();
+    for (const connection of [...places.all()]) {
+      if (pace.isTooSlow(connection, sendingOf(connection.socket), now)) connection.cutOff();
+    }
+    isWatching = places.size > 0;
+    if (isWatching) systemClock.setTimer(intervalMs, look);
+  }
+
+  server.on("connection", () => {
+    if (isWatching) return;
+    isWatching = true;
+    systemClock.setTimer(intervalMs, look);
+  });
+}

@@ -1,0 +1,261 @@
+import type { RequestListener, Server } from "node:http";
+import type { Server as TlsServer } from "node:https";
+
+import type { H3 } from "h3";
+import { toNodeHandler } from "h3/node";
+import { listen } from "listhen";
+
+import { systemClock } from "../../domain/clock/clock.ts";
+import { Arrivals } from "./arrivals.ts";
+import { placeConnections, type ClientConnection } from "./client-connection.ts";
+import { followConnections } from "./connection-drain.ts";
+import { ConnectionPlaces } from "./connection-places.ts";
+import { refuseGarbage } from "./garbage.ts";
+import type { Makeshift } from "./place-shortage.ts";
+import { takeTurns } from "./request-turns.ts";
+import { cutOffSlow } from "./send-pace.ts";
+import { createTlsServer, listenTls, replacePair, type TlsPair } from "./tls-server.ts";
+
+/** A server that listens. */
+export interface HttpServer {
+  readonly url: string;
+  readonly port: number;
+  /**
+   * New connections get this certificate, old ones go on with theirs. Throws an Error, and keeps the
+   * old pair, where this one cannot be served or the server does not do HTTPS.
+   */
+  reloadTls(pair: TlsPair): void;
+  /** Accepts no more connections; settles when the requests under way are answered. */
+  close(): Promise<void>;
+  /** Breaks off the requests that {@link close} waits for. */
+  abort(): void;
+}
+
+/** Where and how a server listens. */
+export interface ServerOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  /** Null serves plain HTTP. */
+  readonly tls: TlsPair | null;
+  readonly limits: ConnectionLimits;
+  /** Whether a peer is a proxy that many clients come through; nobody is unless given. */
+  readonly isProxy?: (address: string) => boolean;
+  /** Told of each connection; of its own unless given. */
+  readonly arrivals?: Arrivals;
+  /** Told when places for connections run out, see place-shortage.ts. */
+  readonly onShortage?: (what: Makeshift) => void;
+}
+
+/** What connections may take up; config/setting.ts has the defaults. */
+export interface ConnectionLimits {
+  /** At once; who gives way to one more, see connection-places.ts. */
+  readonly connections: number;
+  /** For a request's headers, and for a TLS handshake. */
+  readonly headerTimeoutMs: number;
+  /** For a whole request, body included. */
+  readonly requestTimeoutMs: number;
+  /** For an answer that its client does not read, or hardly, see send-pace.ts. */
+  readonly sendTimeoutMs: number;
+}
+
+/** The address cannot be listened on: taken, not this machine's, or not permitted. */
+export class ListenError extends Error {
+  override readonly name = "ListenError" as const;
+}
+
+// Longer than the idle time of common proxies and clients, which would otherwise meet a connection that is being closed.
+const KEEP_ALIVE_TIMEOUT_MS = 65_000;
+const HEADERS_COUNT_MAX = 100;
+// What Node does with a longer timeout is to take it modulo 32 bits.
+const TIMEOUT_MS_MAX = 2_147_483_647;
+// Node looks for requests that take too long in this interval, and sooner where less time is given.
+const TIMEOUT_CHECK_MS_MAX = 5_000;
+/**
+ * Connections that the kernel holds until they are let in, where it allows so many (Linux: net.core.somaxconn). Those for which
+ * there is no room try again a second later, and two seconds after that.
+ */
+const QUEUE_LENGTH = 4096;
+// A free port is looked for and then listened on: in between somebody else may take it.
+const RANDOM_PORT_TRIES = 5;
+
+/**
+ * Serves the app over HTTP, or HTTPS where there is a certificate. Throws {@link ListenError} when it
+ * cannot listen there.
+ */
+export async function openServer(app: H3, options: ServerOptions): Promise<HttpServer> {
+  const { arrivals = new Arrivals() } = options;
+  const listener = takeTurns(toListener(app), { arrivals });
+  return options.tls === null
+    ? openPlain(listener, { ...options, arrivals })
+    : openTls(listener, { ...options, arrivals, tls: options.tls });
+}
+
+type Opening = ServerOptions & { readonly arrivals: Arrivals };
+
+async function openPlain(listener: RequestListener, options: Opening): Promise<HttpServer> {
+  const server = await listenPlain(listener, options);
+  lengthenQueue(server);
+  harden(server, options);
+  // The interval of the checks is read when listening begins: it is told so again.
+  server.emit("listening");
+  return toHttpServer(server, {
+    origin: `http://${urlHost(options.host)}`,
+    reloadTls() {
+      throw new Error("plain HTTP is served: there is no certificate to replace");
+    },
+  });
+}
+
+/**
+ * Apart from listhen, which can serve HTTPS but not well: it takes neither a least TLS version nor a
+ * time for handshakes, takes a PEM text that begins with a remark for a path, and when it closes it
+ * breaks off the requests under way (http-shutdown calls the TCP connection below TLS idle).
+ */
+async function openTls(
+  listener: RequestListener,
+  options: Opening & { readonly tls: TlsPair },
+): Promise<HttpServer> {
+  const { host, port, tls, limits } = options;
+  const handshakeTimeoutMs = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
+  const server: TlsServer = createTlsServer(listener, { pair: tls, handshakeTimeoutMs });
+  harden(server, options);
+  try {
+    await listenTls(server, { host, port });
+    lengthenQueue(server);
+  } catch (error) {
+    throw toListenError(error, { host, port });
+  }
+  return toHttpServer(server, {
+    origin: `https://${urlHost(host)}`,
+    reloadTls: (pair) => replacePair(server, pair),
+  });
+}
+
+// Node takes the length as an option of listen, which listhen calls without it; a socket that listens can be told again.
+function lengthenQueue(server: Server): void {
+  const handle: unknown = Reflect.get(server, "_handle");
+  if (typeof handle !== "object" || handle === null) return;
+  const listenAgain: unknown = Reflect.get(handle, "listen");
+  if (typeof listenAgain === "function") Reflect.apply(listenAgain, handle, [QUEUE_LENGTH]);
+}
+
+function toHttpServer(
+  server: Server,
+  { origin, reloadTls }: { readonly origin: string } & Pick<HttpServer, "reloadTls">,
+): HttpServer {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("it listens on no port");
+  const { port } = address;
+  return { url: `${origin}:${port}`, port, reloadTls, ...followConnections(server) };
+}
+
+function urlHost(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+async function listenPlain(
+  listener: RequestListener,
+  { host, port }: ServerOptions,
+): Promise<Server> {
+  for (let triesLeft = port === 0 ? RANDOM_PORT_TRIES : 1; ; triesLeft--) {
+    try {
+      const opened = await listen(listener, {
+        ...QUIET,
+        hostname: host,
+        // To listhen port 0 means 3000.
+        port: port === 0 ? { random: true, host } : { port, host },
+        // It warns on the console when a loopback address is called public.
+        public: !LOOPBACK_NAMES.has(host),
+      });
+      // Asked for HTTP it gives a server of node:http.
+      if (port === 0 || opened.address.port === port) return opened.server as Server;
+      // It passes over ports that browsers refuse to visit, such as 6000, and takes 3000 instead.
+      await opened.close();
+      throw new Error("browsers refuse to connect to this port");
+    } catch (error) {
+      if (triesLeft <= 1) throw toListenError(error, { host, port });
+    }
+  }
+}
+
+function toListenError(
+  error: unknown,
+  { host, port }: Pick<ServerOptions, "host" | "port">,
+): ListenError {
+  const reason = listenReason(error);
+  const message = `cannot listen on ${host} port ${port}: ${reason}; choose another with --host and --port`;
+  return new ListenError(message, { cause: error });
+}
+
+function listenReason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // What listhen throws, in its own words and without the system's code.
+  const isUnavailable = error.name === "GetPortError";
+  return isUnavailable
+    ? "the port is taken or not permitted, or the address is not this machine's"
+    : error.message;
+}
+
+/**
+ * The app as a listener that cannot throw. To srvx every request is a URL, and it throws, outside of
+ * every handler, when host and path make none, as `Host: a:99999` does: one request would end the
+ * process. So it is given a host that is fine, and a target that begins with a slash.
+ */
+function toListener(app: H3): RequestListener {
+  const handle = toNodeHandler(app);
+  return (request, response) => {
+    request.headers.host = "localhost";
+    request.url = toOriginForm(request.url ?? "");
+    void handle(request, response);
+  };
+}
+
+// RFC 9112 §3.2.2: the absolute form is to be taken too. What else there is names nothing here.
+function toOriginForm(target: string): string {
+  // To a URL parser a backslash is a slash, to a proxy that decides by the path it is none.
+  if (target.startsWith("/")) return target.replaceAll("\\", "%5C");
+  const url = /^https?:/i.test(target) ? URL.parse(target) : null;
+  return url === null ? "/*" : url.pathname + url.search;
+}
+
+// listhen greets, opens browsers, copies to the clipboard and ends the process on signals unless told not to.
+const QUIET = {
+  showURL: false,
+  clipboard: false,
+  open: false,
+  qr: false,
+  tunnel: false,
+  autoClose: false,
+  isTest: false,
+  // Production: a port that is taken is refused instead of exchanged for the next free one.
+  isProd: true,
+};
+
+const LOOPBACK_NAMES: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1"]);
+
+function harden(server: Server, options: Opening): void {
+  const { limits, arrivals, isProxy = () => false, onShortage = () => {} } = options;
+  const requestTimeout = Math.min(limits.requestTimeoutMs, TIMEOUT_MS_MAX);
+  // Node exchanges the two where a whole request has less time than its headers.
+  const headersTimeout = Math.min(limits.headerTimeoutMs, requestTimeout);
+  server.headersTimeout = headersTimeout;
+  server.requestTimeout = requestTimeout;
+  server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS;
+  server.maxHeadersCount = HEADERS_COUNT_MAX;
+  // Options of createServer, which listhen calls. Without a Host, Node's own answer would have no
+  // body: the app's has.
+  Object.assign(server, {
+    requireHostHeader: false,
+    connectionsCheckingInterval: Math.min(TIMEOUT_CHECK_MS_MAX, headersTimeout),
+  });
+  // RFC 9110 §10.1.1 lets a server ignore expectations it does not know; Node answers without a body.
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+  refuseGarbage(server);
+  arrivals.follow(server);
+  const { connections, sendTimeoutMs } = limits;
+  const now = (): number => systemClock.monotonic();
+  const places = new ConnectionPlaces<ClientConnection>({ connections, now, onShortage });
+  placeConnections(server, { places, isProxy, now });
+  cutOffSlow(server, { places, sendTimeoutMs });
+}
