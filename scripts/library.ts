@@ -20,7 +20,7 @@ const MODULES = ["index.ts", "verify.ts"];
 const DAEMON_FOLDER = "embedded";
 
 const DAEMON_MODULES = {
-  "daemon-embedded": "daemon-embedded.ts",
+  daemon: "embedded/daemon.ts",
   "writer-thread": "store/sqlite/machine/writer-thread.ts",
   "reader-thread": "store/sqlite/machine/reader-thread.ts",
   "parser-thread": "parser/parser-thread.ts",
@@ -64,8 +64,8 @@ async function buildModules(options: BuildOptions): Promise<void> {
 const DAEMON_APART: Plugin = {
   name: "daemon-apart",
   setup(setup) {
-    setup.onResolve({ filter: /^\.\/daemon-embedded\.ts$/ }, () => ({
-      path: `./${DAEMON_FOLDER}/daemon-embedded.js`,
+    setup.onResolve({ filter: /^\.\/embedded\/daemon\.ts$/ }, () => ({
+      path: `./${DAEMON_FOLDER}/daemon.js`,
       external: true,
     }));
   },

@@ -3,7 +3,7 @@
  * point inwards, towards `domain`; what a ring does not name, it may not import.
  */
 export interface Ring {
-  /** Its files: all of a folder (`net/*`), all that begin alike (`daemon*`), or one (`main.ts`). */
+  /** Its files: all of a folder (`net/*`) or one (`main.ts`). */
   readonly files: string;
   /** What else of `src` it may import, in the same notation. */
   readonly imports: readonly string[];
@@ -81,9 +81,8 @@ export const RINGS: readonly Ring[] = [
     files: "cli/*",
     imports: [
       "worker/*",
-      "config.ts",
       "config/*",
-      "daemon*",
+      "daemon/*",
       "domain/*",
       "store/store.ts",
       "assets.ts",
@@ -93,28 +92,20 @@ export const RINGS: readonly Ring[] = [
     node: ["readline", "tty", ...MACHINE, ...PLUMBING],
   },
   {
-    files: "daemon*",
+    files: "daemon/*",
     imports: [
-      ...[
-        "config.ts",
-        "config/*",
-        "domain/*",
-        "store/*",
-        "store/sqlite/*",
-        "net/*",
-        "runners/*",
-        "engine/*",
-      ],
+      ...["config/*", "domain/*", "store/*", "store/sqlite/*", "net/*", "runners/*", "engine/*"],
       ...["api/*", "http/*", "parser/*", "assets.ts", "log.ts"],
     ],
     packages: [],
     node: ["crypto", "perf_hooks", ...MACHINE, ...PLUMBING],
   },
+  // The daemon for programs that embed it.
   {
-    files: "config.ts",
-    imports: ["config/*", "domain/*"],
+    files: "embedded/*",
+    imports: ["daemon/*", "config/*", "domain/*", "assets.ts", "log.ts"],
     packages: [],
-    node: PLUMBING,
+    node: ["crypto", ...MACHINE, ...PLUMBING],
   },
   {
     files: "config/*",
@@ -135,15 +126,7 @@ export const RINGS: readonly Ring[] = [
   { files: "verify.ts", imports: [], packages: [], node: [] },
   {
     files: "index.ts",
-    imports: [
-      "verify.ts",
-      "config.ts",
-      "config/*",
-      "daemon*",
-      "domain/*",
-      "store/store.ts",
-      "runners/runner.ts",
-    ],
+    imports: ["verify.ts", "embedded/*", "domain/*"],
     packages: [],
     node: [],
   },

@@ -1,4 +1,4 @@
-import type { DaemonSettings, EmbeddedDaemon } from "./daemon-options.ts";
+import type { DaemonSettings, EmbeddedDaemon } from "./embedded/options.ts";
 
 /** What `import … from "postbackd"` gives. */
 export { verifyPingback, verifyPostback } from "./verify.ts";
@@ -14,7 +14,7 @@ export type {
   EmbeddedDaemon,
   TypeLimitSettings,
   TypeSettings,
-} from "./daemon-options.ts";
+} from "./embedded/options.ts";
 
 /**
  * Starts a daemon inside this program, whose functions its tasks may run. Needs Node 24 or newer.
@@ -25,7 +25,7 @@ export type {
 export async function createDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {
   requireNode();
   // Not before it is asked for: most who import this package only check signatures, some where there is no Node.
-  const { startEmbeddedDaemon } = await import("./daemon-embedded.ts");
+  const { startEmbeddedDaemon } = await import("./embedded/daemon.ts");
   return startEmbeddedDaemon(settings);
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { openClock } from "../src/daemon-clock.ts";
+import { openClock } from "../src/daemon/clock.ts";
 import { StoreError, type StoreErrorKind } from "../src/store/store.ts";
 import { createFakeClock } from "./helpers/fake-clock.ts";
 import { newReading, T0 } from "./helpers/store.ts";

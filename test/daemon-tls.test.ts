@@ -5,7 +5,7 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { readTlsFiles, TlsFileError, warnOfValidity } from "../src/daemon-tls.ts";
+import { readTlsFiles, TlsFileError, warnOfValidity } from "../src/daemon/tls.ts";
 import { createLogger } from "../src/log.ts";
 import { tempFolder } from "./helpers/daemon.ts";
 import { makeCertificate } from "./net/certificate.ts";

@@ -1,6 +1,6 @@
 import type { ArgsDef } from "citty";
 
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { SETTINGS } from "../config/setting.ts";
 import type { Setting } from "../config/setting.ts";
 import { limitsOf, openTasksOf } from "../domain/account/quota.ts";

@@ -1,6 +1,6 @@
 import type { ArgsDef } from "citty";
 
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { isLogin, LOGIN_RULE } from "../domain/account/account.ts";
 import { quote } from "../domain/rule.ts";
 import { StoreError } from "../store/store.ts";
@@ -72,7 +72,7 @@ async function doWithStore(
   step: AdminStep,
   { config, mayCreate }: { readonly config: Config; readonly mayCreate: boolean },
 ): Promise<Answer> {
-  const { DatabaseError, openAdminStore } = await import("../daemon-store.ts");
+  const { DatabaseError, openAdminStore } = await import("../daemon/store.ts");
   try {
     const { store, isNew } = await openAdminStore(config, { mayCreate });
     try {

@@ -1,5 +1,5 @@
-import type { Config } from "../config.ts";
-import type { DashboardPlace } from "../daemon-link.ts";
+import type { Config } from "../config/config.ts";
+import type { DashboardPlace } from "../daemon/link.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
@@ -26,7 +26,7 @@ export const linkCommand = defineAdminCommand({
 
 const makeLink: AdminStep = async (store, config) => {
   // Loaded here, because the help needs none of it.
-  const { createSignInLink, findDashboard } = await import("../daemon-link.ts");
+  const { createSignInLink, findDashboard } = await import("../daemon/link.ts");
   if (!config.dashboard) throw switchedOff();
   const place = await findDashboard(config, systemClock);
   if (place === null) throw placeUnknown(config);

@@ -1,4 +1,4 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { decideResumption } from "../domain/clock/clock-reading.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
@@ -45,7 +45,7 @@ export async function giveRoomBack(store: Store, { database }: Config): Promise<
     async () => (await store.reclaimSpace()) === "more",
     () => "giving the room back to the file system",
   );
-  const { clearWal } = await import("../daemon-store.ts");
+  const { clearWal } = await import("../daemon/store.ts");
   return clearWal(database);
 }
 

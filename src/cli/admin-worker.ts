@@ -1,6 +1,6 @@
 import type { ArgsDef } from "citty";
 
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { keyPart } from "../config/file.ts";
 import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/account/key.ts";
 import { systemClock } from "../domain/clock/clock.ts";

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 
 import type { ArgsDef } from "citty";
 
-import { nearestName, SETTING_LIST } from "../config.ts";
+import { nearestName, SETTING_LIST } from "../config/config.ts";
 import { unknownNameMessage } from "../config/setting-name.ts";
 import { parseText, quote } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";

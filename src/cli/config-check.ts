@@ -1,5 +1,5 @@
-import { problemText, SETTING_LIST } from "../config.ts";
-import type { Config, ConfigProblem, ConfigVerdict } from "../config.ts";
+import { problemText, SETTING_LIST } from "../config/config.ts";
+import type { Config, ConfigProblem, ConfigVerdict } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { isSet } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
@@ -36,7 +36,7 @@ async function inspect(verdict: ConfigVerdict): Promise<Inspection> {
   const config = isConfig ? verdict.config : verdict.draft;
   const found = isConfig ? [] : verdict.problems;
   const { checkCertificate, missingPrograms, retentionWarning } =
-    await import("../daemon-check.ts");
+    await import("../daemon/check.ts");
   const certificate = checkCertificate(config, systemClock.now());
   const programs = await missingPrograms(config, process.env);
   const retention = retentionWarning(config);

@@ -1,6 +1,6 @@
 import type { ArgsDef } from "citty";
 
-import type { ExplainedAddress, UrlExplanation } from "../daemon-url.ts";
+import type { ExplainedAddress, UrlExplanation } from "../daemon/url.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task-post.ts";
 import type { UrlStep } from "../domain/webhook/url-steps.ts";
@@ -34,7 +34,7 @@ export const explainUrlCommand: Command = {
   async run(given) {
     const question = { url: textOf(given, "url") ?? "", values: valuesOf(given) };
     const config = loadOfflineConfig(given);
-    const { explainUrl } = await import("../daemon-url.ts");
+    const { explainUrl } = await import("../daemon/url.ts");
     const explanation = await explainUrl(question, {
       config,
       clock: systemClock,

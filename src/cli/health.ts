@@ -1,6 +1,6 @@
 import type { ArgsDef } from "citty";
 
-import type { Health } from "../daemon-health.ts";
+import type { Health } from "../daemon/health.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
 import { flag, isSet, textOf, valueOf } from "./arguments.ts";
@@ -41,7 +41,7 @@ export const healthCommand: Command = {
       isPatient: isSet(given, "wait"),
     };
     const config = loadOfflineConfig(given);
-    const { askHealth } = await import("../daemon-health.ts");
+    const { askHealth } = await import("../daemon/health.ts");
     const health = await aliveDuring(() => askHealth({ ...question, config, clock: systemClock }));
     printAnswer(given, toAnswer(health));
     return health.kind === "ready" ? EXIT.done : EXIT.failed;

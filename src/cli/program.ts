@@ -74,7 +74,7 @@ async function noCommand({ command, rest }: FoundCommand): Promise<UsageError> {
   const [word] = rest;
   if (word === undefined) return new UsageError(`no command given; there are ${names.join(", ")}`);
   const [{ nearestName }, { quote }] = await Promise.all([
-    import("../config.ts"),
+    import("../config/config.ts"),
     import("../domain/rule.ts"),
   ]);
   if (word.startsWith("-")) {

@@ -1,16 +1,16 @@
 import { commandHost, version } from "../assets.ts";
-import type { Config } from "../config.ts";
-import { createSignInLink, dashboardUrl } from "../daemon-link.ts";
-import { LoopWatch, type LoopDelay } from "../daemon-loop-watch.ts";
-import { warnOfRisks } from "../daemon-warnings.ts";
+import type { Config } from "../config/config.ts";
 import {
   DatabaseError,
   InstanceLockError,
   ListenError,
   startDaemon,
   TlsFileError,
-} from "../daemon.ts";
-import type { Daemon } from "../daemon.ts";
+} from "../daemon/daemon.ts";
+import type { Daemon } from "../daemon/daemon.ts";
+import { createSignInLink, dashboardUrl } from "../daemon/link.ts";
+import { LoopWatch, type LoopDelay } from "../daemon/loop-watch.ts";
+import { warnOfRisks } from "../daemon/warnings.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger } from "../log.ts";

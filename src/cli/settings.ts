@@ -1,7 +1,7 @@
 import type { ArgsDef } from "citty";
 
-import { loadConfig, problemText, readFileText, SETTING_LIST } from "../config.ts";
-import type { Config, ConfigVerdict, Setting } from "../config.ts";
+import { loadConfig, problemText, readFileText, SETTING_LIST } from "../config/config.ts";
+import type { Config, ConfigVerdict, Setting } from "../config/config.ts";
 import type { Arguments } from "./arguments.ts";
 import { ConfigurationError } from "./failure.ts";
 

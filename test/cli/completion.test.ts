@@ -9,7 +9,7 @@ import { allCommands, readCommandTree } from "../../src/cli/command-tree.ts";
 import type { CommandNode } from "../../src/cli/command-tree.ts";
 import { completionScript, SHELLS } from "../../src/cli/completion-script.ts";
 import { program } from "../../src/cli/program.ts";
-import { SETTING_LIST } from "../../src/config.ts";
+import { SETTING_LIST } from "../../src/config/config.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
 const TREE = await readCommandTree(program);

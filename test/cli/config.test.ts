@@ -3,7 +3,7 @@ import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "n
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { SETTING_LIST } from "../../src/config.ts";
+import { SETTING_LIST } from "../../src/config/config.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 import type { Finished } from "../helpers/program.ts";
 import { makeCertificate } from "../net/certificate.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { loadConfig, readFileText } from "../../src/config.ts";
+import { loadConfig, readFileText } from "../../src/config/config.ts";
 
 const FOLDER = fileURLToPath(new URL("../../examples", import.meta.url));
 const FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".toml"));

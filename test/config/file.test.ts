@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { loadConfig, readFileText } from "../../src/config.ts";
+import { loadConfig, readFileText } from "../../src/config/config.ts";
 import { CWD, DEFAULT_FILE, loaded, problemOf } from "../helpers/config.ts";
 
 test("resolves paths of the file against its folder, others against the working folder", () => {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
-import { SETTING_LIST } from "../../src/config.ts";
+import { SETTING_LIST } from "../../src/config/config.ts";
 
 const ROOT = dirname(dirname(import.meta.dirname));
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { SETTING_LIST } from "../../src/config.ts";
-import type { Config } from "../../src/config.ts";
+import { SETTING_LIST } from "../../src/config/config.ts";
+import type { Config } from "../../src/config/config.ts";
 import { EXAMPLES_TITLE, sampleFile, tomlText } from "../../src/config/sample.ts";
 import { loaded } from "../helpers/config.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { CommandTypeConfig, TypeConfig } from "../../src/config.ts";
+import type { CommandTypeConfig, TypeConfig } from "../../src/config/config.ts";
 import { CWD, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 import type { Setup } from "../helpers/config.ts";
 

@@ -6,7 +6,7 @@ import { describe, test } from "node:test";
 
 import { createDaemon, type DaemonSettings } from "postbackd";
 
-import { readSettings } from "../../src/daemon-settings.ts";
+import { readSettings } from "../../src/embedded/settings.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 
 const types = { double: () => 2 };

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { commandOwner } from "../../src/daemon-orphan.ts";
+import { commandOwner } from "../../src/daemon/orphan.ts";
 import { RUN_OF } from "../../src/runners/command/orphan.ts";
 import { readProcess } from "../../src/runners/command/process-table.ts";
 import { createTestAccount, type ShownTask, type TestAccount } from "../helpers/daemon.ts";

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { createServer } from "node:net";
 import { test, type TestContext } from "node:test";
 
-import { startDaemon, type Daemon } from "../../src/daemon.ts";
+import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { Engine } from "../../src/engine/engine.ts";

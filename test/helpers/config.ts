@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 
-import { loadConfig, problemText } from "../../src/config.ts";
-import type { Config, ConfigInput } from "../../src/config.ts";
+import { loadConfig, problemText } from "../../src/config/config.ts";
+import type { Config, ConfigInput } from "../../src/config/config.ts";
 
 /** The working folder of every load. */
 export const CWD = "/srv/app";

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
-import { loadConfig, problemText, type Config } from "../../src/config.ts";
-import { startDaemon, type Daemon } from "../../src/daemon.ts";
+import { loadConfig, problemText, type Config } from "../../src/config/config.ts";
+import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { newKey, newKeyId } from "../../src/domain/account/key.ts";
 import { systemClock, type Clock } from "../../src/domain/clock/clock.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { createApi } from "../../src/daemon-api.ts";
-import { createEngine } from "../../src/daemon-engine.ts";
-import { policySource } from "../../src/daemon-url.ts";
+import { createApi } from "../../src/daemon/api.ts";
+import { createEngine } from "../../src/daemon/engine.ts";
+import { policySource } from "../../src/daemon/url.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";

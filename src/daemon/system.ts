@@ -1,18 +1,18 @@
 import { stat, statfs } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 
-import { version } from "./assets.ts";
-import type { Config, TypeConfig } from "./config.ts";
-import { tomlText } from "./config/sample.ts";
-import { shownRows, typeKey } from "./config/shown-setting.ts";
-import type { LoopDelay } from "./daemon-loop-watch.ts";
-import type { Clock } from "./domain/clock/clock.ts";
-import type { LogLine } from "./domain/log.ts";
-import type { RunnerType } from "./http/operations/operator-runners.ts";
-import type { SystemFacts, SystemSetting } from "./http/operations/operator-system.ts";
-import type { ShownRunner } from "./http/operations/timeline.ts";
-import { sqliteVersion } from "./store/sqlite/machine/version.ts";
-import type { Store } from "./store/store.ts";
+import { version } from "../assets.ts";
+import type { Config, TypeConfig } from "../config/config.ts";
+import { tomlText } from "../config/sample.ts";
+import { shownRows, typeKey } from "../config/shown-setting.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { LogLine } from "../domain/log.ts";
+import type { RunnerType } from "../http/operations/operator-runners.ts";
+import type { SystemFacts, SystemSetting } from "../http/operations/operator-system.ts";
+import type { ShownRunner } from "../http/operations/timeline.ts";
+import { sqliteVersion } from "../store/sqlite/machine/version.ts";
+import type { Store } from "../store/store.ts";
+import type { LoopDelay } from "./loop-watch.ts";
 
 /** The part of the composition root that tells the operator about the process, its machine and its configuration. */
 

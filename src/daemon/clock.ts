@@ -1,8 +1,8 @@
-import { decideResumption, readClocks } from "./domain/clock/clock-reading.ts";
-import type { Clock } from "./domain/clock/clock.ts";
-import type { Logger } from "./domain/log.ts";
-import { ClockWatch } from "./engine/upkeep/clock-watch.ts";
-import { StoreError, type Store } from "./store/store.ts";
+import { decideResumption, readClocks } from "../domain/clock/clock-reading.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import { ClockWatch } from "../engine/upkeep/clock-watch.ts";
+import { StoreError, type Store } from "../store/store.ts";
 
 /** The part of the composition root that takes up the time where an earlier daemon left it. */
 

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 
-import type { Config, ConfigProblem } from "./config.ts";
-import { readTlsFiles, TlsFileError, warnOfValidity } from "./daemon-tls.ts";
-import type { TlsMaterial } from "./daemon-tls.ts";
-import { commandEnvironment, commandProblem } from "./runners/command/program.ts";
-import type { Environment } from "./runners/command/program.ts";
+import type { Config, ConfigProblem } from "../config/config.ts";
+import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
+import type { Environment } from "../runners/command/program.ts";
+import { readTlsFiles, TlsFileError, warnOfValidity } from "./tls.ts";
+import type { TlsMaterial } from "./tls.ts";
 
 /**
  * The part of the composition root that looks, for a command, at what a start would find out about the

@@ -1,5 +1,5 @@
-import type { Config } from "./config.ts";
-import type { Logger } from "./domain/log.ts";
+import type { Config } from "../config/config.ts";
+import type { Logger } from "../domain/log.ts";
 
 /** Logs what an operator decided that takes protection away: at every start, each by its name. */
 export function warnOfRisks(

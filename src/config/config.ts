@@ -1,26 +1,26 @@
 import { resolve } from "node:path";
 
-import { readConfigFile, readConfigTable } from "./config/file.ts";
-import type { ConfigFile, FileTable } from "./config/file.ts";
-import { envLayer, flagLayer, takeValue } from "./config/layer.ts";
-import type { ConfigProblem, Findings, Given, Layer } from "./config/layer.ts";
-import { parseMarketplaces } from "./config/marketplace.ts";
-import type { Marketplace } from "./config/marketplace.ts";
-import { isLoopbackHost } from "./config/network.ts";
-import { CONFIG_FILE, readSettings, SETTINGS } from "./config/setting.ts";
-import type { Setting, SettingValues } from "./config/setting.ts";
-import { parseTypes } from "./config/type.ts";
-import type { TypeConfig } from "./config/type.ts";
-import { EMPTY_ALLOW_LIST, parseAllowList } from "./domain/address/allow-list.ts";
-import type { AllowList } from "./domain/address/allow-list.ts";
+import { EMPTY_ALLOW_LIST, parseAllowList } from "../domain/address/allow-list.ts";
+import type { AllowList } from "../domain/address/allow-list.ts";
+import { readConfigFile, readConfigTable } from "./file.ts";
+import type { ConfigFile, FileTable } from "./file.ts";
+import { envLayer, flagLayer, takeValue } from "./layer.ts";
+import type { ConfigProblem, Findings, Given, Layer } from "./layer.ts";
+import { parseMarketplaces } from "./marketplace.ts";
+import type { Marketplace } from "./marketplace.ts";
+import { isLoopbackHost } from "./network.ts";
+import { CONFIG_FILE, readSettings, SETTINGS } from "./setting.ts";
+import type { Setting, SettingValues } from "./setting.ts";
+import { parseTypes } from "./type.ts";
+import type { TypeConfig } from "./type.ts";
 
-export type { ConfigProblem } from "./config/layer.ts";
-export type { Marketplace } from "./config/marketplace.ts";
-export { readFileText } from "./config/file.ts";
-export { SETTING_LIST } from "./config/setting.ts";
-export type { Setting } from "./config/setting.ts";
-export type { CommandTypeConfig, EchoTypeConfig, TypeConfig } from "./config/type.ts";
-export { nearestName } from "./config/nearest-name.ts";
+export type { ConfigProblem } from "./layer.ts";
+export type { Marketplace } from "./marketplace.ts";
+export { readFileText } from "./file.ts";
+export { SETTING_LIST } from "./setting.ts";
+export type { Setting } from "./setting.ts";
+export type { CommandTypeConfig, EchoTypeConfig, TypeConfig } from "./type.ts";
+export { nearestName } from "./nearest-name.ts";
 
 /** Everything that an operator decides, checked and frozen. What each value means: config/setting.ts. */
 export interface Config extends Omit<SettingValues, "tls" | "webhooks" | "log"> {

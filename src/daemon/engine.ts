@@ -1,24 +1,24 @@
-import type { Config, TypeConfig } from "./config.ts";
-import { missingPrograms } from "./daemon-check.ts";
-import { commandOwner, endOrphanedCommands } from "./daemon-orphan.ts";
-import { openResolver } from "./daemon-url.ts";
-import type { SteadyClock } from "./domain/clock/clock.ts";
-import type { CommandLine } from "./domain/command-line.ts";
-import type { Logger } from "./domain/log.ts";
-import type { UrlPolicy } from "./domain/webhook/webhook-url.ts";
-import { Engine } from "./engine/engine.ts";
-import type { WorkerType } from "./engine/lease/worker-desk.ts";
-import type { TaskType } from "./engine/run/task-dispatcher.ts";
-import { createSender } from "./net/send.ts";
-import type { Parser } from "./parser/parser.ts";
-import { CommandHost, type CommandHostOptions } from "./runners/command/command-host.ts";
-import { createCommandRunner } from "./runners/command/command.ts";
-import { createEchoRunner } from "./runners/echo.ts";
-import { createFunctionRunner } from "./runners/function/function.ts";
-import { createHttpRunner } from "./runners/http/http.ts";
-import { ServiceWatch } from "./runners/http/service-watch.ts";
-import type { Runner } from "./runners/runner.ts";
-import type { Store } from "./store/store.ts";
+import type { Config, TypeConfig } from "../config/config.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
+import type { CommandLine } from "../domain/command-line.ts";
+import type { Logger } from "../domain/log.ts";
+import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
+import { Engine } from "../engine/engine.ts";
+import type { WorkerType } from "../engine/lease/worker-desk.ts";
+import type { TaskType } from "../engine/run/task-dispatcher.ts";
+import { createSender } from "../net/send.ts";
+import type { Parser } from "../parser/parser.ts";
+import { CommandHost, type CommandHostOptions } from "../runners/command/command-host.ts";
+import { createCommandRunner } from "../runners/command/command.ts";
+import { createEchoRunner } from "../runners/echo.ts";
+import { createFunctionRunner } from "../runners/function/function.ts";
+import { createHttpRunner } from "../runners/http/http.ts";
+import { ServiceWatch } from "../runners/http/service-watch.ts";
+import type { Runner } from "../runners/runner.ts";
+import type { Store } from "../store/store.ts";
+import { missingPrograms } from "./check.ts";
+import { commandOwner, endOrphanedCommands } from "./orphan.ts";
+import { openResolver } from "./url.ts";
 
 /** The part of the composition root that makes the engine, its runners and its sender. */
 

@@ -1,27 +1,27 @@
 import { hostname } from "node:os";
 
-import type { Config } from "./config.ts";
-import { EMPTY_ALLOW_LIST } from "./domain/address/allow-list.ts";
-import type { Clock } from "./domain/clock/clock.ts";
-import type { Logger } from "./domain/log.ts";
-import { urlSteps } from "./domain/webhook/url-steps.ts";
-import type { UrlStep } from "./domain/webhook/url-steps.ts";
+import type { Config } from "../config/config.ts";
+import { EMPTY_ALLOW_LIST } from "../domain/address/allow-list.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import { urlSteps } from "../domain/webhook/url-steps.ts";
+import type { UrlStep } from "../domain/webhook/url-steps.ts";
 import {
   encodedForm,
   judgeAddresses,
   judgePingbackUrl,
   judgeWebhookUrl,
   substitutePlaceholders,
-} from "./domain/webhook/webhook-url.ts";
+} from "../domain/webhook/webhook-url.ts";
 import type {
   PlaceholderValues,
   UrlPolicy,
   UrlVerdict,
   WebhookTarget,
-} from "./domain/webhook/webhook-url.ts";
-import { OwnAddresses } from "./net/own-addresses.ts";
-import { createResolver } from "./net/resolver.ts";
-import type { Resolution, Resolver, ResolverOptions } from "./net/resolver.ts";
+} from "../domain/webhook/webhook-url.ts";
+import { OwnAddresses } from "../net/own-addresses.ts";
+import { createResolver } from "../net/resolver.ts";
+import type { Resolution, Resolver, ResolverOptions } from "../net/resolver.ts";
 
 /**
  * The part of the composition root that judges webhook URLs: for the daemon, and for a command that says

@@ -1,9 +1,9 @@
-import type { Config } from "./config.ts";
-import { findDaemonUrl, toLoopback } from "./daemon-health.ts";
-import { newSignInToken } from "./domain/account/session-secret.ts";
-import { SIGN_IN_LINK_MS, signInPath } from "./domain/account/session.ts";
-import type { Clock } from "./domain/clock/clock.ts";
-import type { Store } from "./store/store.ts";
+import type { Config } from "../config/config.ts";
+import { newSignInToken } from "../domain/account/session-secret.ts";
+import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/session.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { Store } from "../store/store.ts";
+import { findDaemonUrl, toLoopback } from "./health.ts";
 
 /** The part of the composition root that makes links with which the operator signs in at the dashboard. */
 

@@ -1,11 +1,11 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-import type { Config, TlsFiles } from "./config.ts";
-import type { Clock } from "./domain/clock/clock.ts";
-import type { Logger } from "./domain/log.ts";
-import type { HttpServer } from "./http/server/server.ts";
-import { checkPair, type TlsPair } from "./http/server/tls-server.ts";
+import type { Config, TlsFiles } from "../config/config.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import type { HttpServer } from "../http/server/server.ts";
+import { checkPair, type TlsPair } from "../http/server/tls-server.ts";
 
 /**
  * The part of the composition root that reads certificates: at the start, and again whenever the

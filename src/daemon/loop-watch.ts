@@ -1,4 +1,4 @@
-import type { Logger } from "./domain/log.ts";
+import type { Logger } from "../domain/log.ts";
 
 /** How late the event loop was in the last minute, in milliseconds: what everybody waited for beside his own request. */
 export interface LoopDelay {

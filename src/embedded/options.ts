@@ -1,6 +1,6 @@
-import type { Clock } from "./domain/clock/clock.ts";
-import type { Logger } from "./domain/log.ts";
-import type { TaskFunction } from "./domain/task/task-function.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import type { TaskFunction } from "../domain/task/task-function.ts";
 
 /** What a program that embeds the daemon gives and gets: types alone, which its own types are made of. */
 

@@ -1,6 +1,6 @@
-import type { Clock, Timer } from "./domain/clock/clock.ts";
-import type { Logger } from "./domain/log.ts";
-import { FileFault, type Store } from "./store/store.ts";
+import type { Clock, Timer } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import { FileFault, type Store } from "../store/store.ts";
 
 export interface FileWatchDeps {
   readonly store: Pick<Store, "checkFile" | "fault" | "lookAtFile">;

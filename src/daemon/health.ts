@@ -1,10 +1,10 @@
-import type { Config } from "./config.ts";
-import type { Clock } from "./domain/clock/clock.ts";
-import { wait } from "./domain/clock/wait.ts";
-import { CONNECTION_REFUSED } from "./net/failure.ts";
-import { probe } from "./net/health-probe.ts";
-import type { Probe } from "./net/health-probe.ts";
-import { readHolder } from "./store/sqlite/machine/instance-lock.ts";
+import type { Config } from "../config/config.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { wait } from "../domain/clock/wait.ts";
+import { CONNECTION_REFUSED } from "../net/failure.ts";
+import { probe } from "../net/health-probe.ts";
+import type { Probe } from "../net/health-probe.ts";
+import { readHolder } from "../store/sqlite/machine/instance-lock.ts";
 
 /** The part of the composition root that asks a running daemon how it is. */
 

@@ -1,9 +1,9 @@
 import { statfsSync } from "node:fs";
 import { dirname } from "node:path";
 
-import type { Clock } from "./domain/clock/clock.ts";
-import type { Logger } from "./domain/log.ts";
-import { StoreError, type Store } from "./store/store.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import { StoreError, type Store } from "../store/store.ts";
 
 export interface StorageWatchDeps {
   readonly store: Pick<Store, "usedBytes" | "shortage" | "tryWrite" | "hasSeveralAccounts">;

@@ -1,10 +1,10 @@
-import { loadConfig, nearestName } from "./config.ts";
-import type { Config } from "./config.ts";
-import { isTable, keyPart } from "./config/file.ts";
-import type { FileTable } from "./config/file.ts";
-import type { DaemonSettings } from "./daemon-options.ts";
-import { systemClock } from "./domain/clock/clock.ts";
-import type { Clock } from "./domain/clock/clock.ts";
+import { loadConfig, nearestName } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
+import { isTable, keyPart } from "../config/file.ts";
+import type { FileTable } from "../config/file.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { DaemonSettings } from "./options.ts";
 
 /** What a program gave, checked. */
 export interface EmbeddedSettings {

@@ -1,24 +1,24 @@
 import { randomBytes } from "node:crypto";
 import { basename, join } from "node:path";
 
-import { commandHost } from "./assets.ts";
-import type { Config } from "./config.ts";
-import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./daemon-options.ts";
-import { readSettings } from "./daemon-settings.ts";
-import type { EmbeddedSettings } from "./daemon-settings.ts";
-import { makeThrowawayFolder, removeThrowawayFolder } from "./daemon-throwaway.ts";
-import { warnOfRisks } from "./daemon-warnings.ts";
-import { DRAIN_MS, startDaemon } from "./daemon.ts";
-import type { Daemon } from "./daemon.ts";
-import { isLogin, LOGIN_RULE, mintAccount } from "./domain/account/account.ts";
-import { ACTIVE_KEYS_MAX, newWorkerToken } from "./domain/account/key.ts";
-import { systemClock } from "./domain/clock/clock.ts";
-import type { Clock } from "./domain/clock/clock.ts";
-import { IdGenerator } from "./domain/id.ts";
-import { isWorkerName, WORKER_NAME_RULE } from "./domain/lease/worker.ts";
-import type { Logger } from "./domain/log.ts";
-import { quote } from "./domain/rule.ts";
-import { createLogger } from "./log.ts";
+import { commandHost } from "../assets.ts";
+import type { Config } from "../config/config.ts";
+import { DRAIN_MS, startDaemon } from "../daemon/daemon.ts";
+import type { Daemon } from "../daemon/daemon.ts";
+import { warnOfRisks } from "../daemon/warnings.ts";
+import { isLogin, LOGIN_RULE, mintAccount } from "../domain/account/account.ts";
+import { ACTIVE_KEYS_MAX, newWorkerToken } from "../domain/account/key.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { IdGenerator } from "../domain/id.ts";
+import { isWorkerName, WORKER_NAME_RULE } from "../domain/lease/worker.ts";
+import type { Logger } from "../domain/log.ts";
+import { quote } from "../domain/rule.ts";
+import { createLogger } from "../log.ts";
+import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./options.ts";
+import { readSettings } from "./settings.ts";
+import type { EmbeddedSettings } from "./settings.ts";
+import { makeThrowawayFolder, removeThrowawayFolder } from "./throwaway.ts";
 
 /** The daemon for a program that embeds it: `createDaemon` says what it takes and promises. */
 export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {

@@ -1,8 +1,8 @@
 import { statSync } from "node:fs";
 
-import type { Config } from "./config.ts";
-import type { Logger } from "./domain/log.ts";
-import { endOrphans } from "./runners/command/orphan.ts";
+import type { Config } from "../config/config.ts";
+import type { Logger } from "../domain/log.ts";
+import { endOrphans } from "../runners/command/orphan.ts";
 
 /**
  * The part of the composition root that answers for commands: none outlives its daemon for longer than
