@@ -97,8 +97,8 @@ export const BOUNDS = {
     "a thousand are found and cancelled in ten steps, with others' turns in between",
   ),
   redeliver: row(["redeliver", "redeliver", "of a queued task"], 5),
-  keyCreate: row(["createKey", "make a key", "with ten there are"], 3),
-  keyRevoke: row(["revokeKey", "revoke a key", ""], 3),
+  keyCreate: row(["createKey", "make a key", "100 revoked ones before"], 3),
+  keyRevoke: row(["revokeKey", "revoke a key", "100 revoked ones before"], 3),
 
   claim: row(
     ["claimTasks", "worker claim", "100 tasks, 1 MB"],

@@ -1,3 +1,4 @@
+import type { Ask, Caller } from "./caller.ts";
 import type { Case } from "./cases.ts";
 import { LATER, TAG, type World } from "./world.ts";
 
@@ -5,7 +6,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 /** What accounts and everybody send. */
-export async function postCases({ anybody, owner, account, peer, ids }: World) {
+export async function postCases({ anybody, owner, account, peer }: World) {
   const path = "/v1/tasks/task_post";
   const held = { type: "echo", start_at: LATER };
   const url = `https://example.com/${"x".repeat(1900)}`;
@@ -46,9 +47,24 @@ export async function postCases({ anybody, owner, account, peer, ids }: World) {
       },
       status: 200,
     },
-    keyCreate: { ask: owner.post("/v1/appendix/keys", { label: "ш".repeat(64) }) },
-    keyRevoke: { ask: owner.delete(`/v1/appendix/keys/${ids.ascii}`), status: 404 },
+    ...keyCases(owner),
     ...signInCases({ anybody, account }),
+  } as const satisfies Record<string, Case>;
+}
+
+/** An account has few active keys: each one that is made is revoked. */
+function keyCases(owner: Caller) {
+  const create = owner.post("/v1/appendix/keys", { label: "ш".repeat(64) });
+  const revoke = (made: string): Ask =>
+    owner.delete(`/v1/appendix/keys/${/"key_id":"([^"]+)"/.exec(made)?.[1] ?? ""}`);
+  return {
+    keyCreate: {
+      ask: create,
+      after: async (made) => {
+        await owner.done(revoke(made));
+      },
+    },
+    keyRevoke: { ask: async () => revoke(await owner.done(create)) },
   } as const satisfies Record<string, Case>;
 }
 
