@@ -1,23 +1,8 @@
-import type { Account } from "../domain/account/account.ts";
-import type { KeyHolder } from "../domain/account/credentials.ts";
-import type { OwnLimits } from "../domain/account/quota.ts";
 import type { TaskKey } from "../domain/task/task.ts";
 import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { AccessRequestStore } from "./access-request.ts";
-import type {
-  AccountData,
-  AccountState,
-  Key,
-  KeyRevocation,
-  KeyUse,
-  LimitChange,
-  NewAccount,
-  NewKey,
-  RotationEnd,
-  RotationStart,
-  WebhookSecrets,
-} from "./account.ts";
+import type { AccountStore } from "./account.ts";
 import type { BulkCancelStore } from "./bulk-cancel.ts";
 import type { ClockStore } from "./clock.ts";
 import type {
@@ -107,7 +92,6 @@ export type * from "./account.ts";
 export type * from "./clock.ts";
 export type * from "./delivery.ts";
 export type * from "./erasure.ts";
-export type * from "./hold.ts";
 export type * from "./lease.ts";
 export type * from "./queue.ts";
 export type * from "./search.ts";
@@ -126,50 +110,15 @@ export type * from "./upkeep.ts";
 export interface Store
   extends
     AccessRequestStore,
+    AccountStore,
     BulkCancelStore,
     ClockStore,
     ErasureStore,
+    FileCare,
     HoldStore,
     QueueStore,
     RoomStore,
-    SessionStore,
-    FileCare {
-  // Accounts and keys
-
-  /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */
-  createAccount(account: NewAccount): Promise<"created" | "exists">;
-  /** All accounts, by login. */
-  listAccounts(): Promise<readonly Account[]>;
-  /** True where there are two accounts or more. */
-  hasSeveralAccounts(): Promise<boolean>;
-  /** The account of this login; null when there is none. */
-  findAccount(login: string): Promise<AccountState | null>;
-  /** Changes the limits that an account has for itself. Answers all of them as they are then; null: no such account. */
-  changeLimits(change: LimitChange): Promise<OwnLimits | null>;
-  /** Adds a key unless the account has `activeMax` active ones already; counted in the same step. */
-  createKey(key: NewKey): Promise<"created" | "no account" | "limit reached">;
-  /** An account's keys, oldest first; null when there is no such account. */
-  listKeys(login: string): Promise<readonly Key[] | null>;
-  /**
-   * Revokes a key; again keeps the first time. Null when there is no such key, or when it is not of
-   * `accountId`: null there is for the operator, who may revoke any.
-   */
-  revokeKey(change: KeyRevocation): Promise<Key | null>;
-  /** Notes when keys were last used; never back to an earlier time. Unknown keys are passed over. */
-  touchKeys(uses: readonly KeyUse[]): Promise<void>;
-  /** What user_data shows: all active keys, and of the revoked ones the last `revokedMax`, oldest first. */
-  findAccountData(query: { accountId: number; revokedMax: number }): Promise<AccountData | null>;
-  /** An account's webhook secrets; null when there is no such account. */
-  findSecrets(login: string): Promise<WebhookSecrets | null>;
-  /** Begins a rotation: `next` signs beside the current secret until {@link finishRotation}. */
-  rotateSecret(rotation: { login: string; next: string }): Promise<RotationStart>;
-  /** Ends a rotation: only the next secret signs from now on. */
-  finishRotation(login: string): Promise<RotationEnd>;
-  /** Whose key this is. Reads what is committed now, by whichever process. */
-  findKeyHolder(keyHash: string): Promise<KeyHolder | null>;
-
-  // Tasks, for clients
-
+    SessionStore {
   /**
    * Takes in posted tasks, refused ones included, and with them the answer to repeat for an idempotency key.
    * A key that is kept until `steadyAt` or longer is answered with what was kept, and nothing is taken in; nor is it
@@ -196,8 +145,6 @@ export interface Store
   listTasks(query: TaskQuery): Promise<TaskPage>;
   /** Tasks that finished and were not collected, oldest completion first. Pages end as those of `listTasks`. */
   listReady(query: ReadyQuery): Promise<ReadyPage>;
-
-  // Tasks, for the engine
 
   /**
    * Starts up to `max` queued tasks of a type, in the order of the accounts' turns; counts the run. Fewer, though more
@@ -228,8 +175,6 @@ export interface Store
   /** The types that queued or delayed tasks have. */
   listQueuedTypes(): Promise<readonly string[]>;
 
-  // Leases of workers
-
   /** Starts queued tasks for a worker, each with a new lease; counts the run. Ends as {@link claimTasks} does. */
   claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
   /**
@@ -255,8 +200,6 @@ export interface Store
   /** Up to `max` leases that have run out at `now`, the earliest first. */
   listDueLeases(due: { now: number; max: number }): Promise<readonly Lease[]>;
 
-  // Workers
-
   /** Keeps a worker's token; `exists` while an active one has the name. */
   createWorker(worker: NewWorker): Promise<"created" | "exists">;
   /** All workers, by name; of revoked ones with the same name the newest first. */
@@ -267,8 +210,6 @@ export interface Store
   touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
   /** Whose token this is. Reads what is committed now, by whichever process. */
   findWorkerHolder(tokenHash: string): Promise<WorkerHolder | null>;
-
-  // Deliveries
 
   /**
    * The lanes with something scheduled, of all accounts or of one, and when its earliest are due. Those of disabled
@@ -303,8 +244,6 @@ export interface Store
    */
   redeliver(order: Redelivery): Promise<readonly LaneRef[]>;
 
-  // Deliveries, for the operator
-
   /** A task of any account with its deliveries; null for an unknown id. */
   findTaskDeliveries(id: string): Promise<TaskDeliveries | null>;
   /** Deliveries of finished tasks, those with the newest attempts first. May read the whole log of attempts. */
@@ -338,8 +277,6 @@ export interface Store
    */
   stepRedeliveryOrder(step: { id: string; max: number; now: number }): Promise<RedeliveryStep>;
 
-  // What is shown
-
   /**
    * How much there is of everything, now: of an account by one indexed read. What is read of all accounts together
    * (null) may take its time without holding up anything else.
@@ -365,8 +302,6 @@ export interface Store
    * Told of nothing while nobody listens.
    */
   watch(listener: (accountIds: readonly number[]) => void): () => void;
-
-  // Upkeep
 
   /** Keeps `fresh` under a name under which nothing is kept; answers what is kept, the same to every daemon of the file. */
   keepSecret(secret: { name: "cursors"; fresh: string }): Promise<string>;
