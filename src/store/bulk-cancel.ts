@@ -1,19 +1,11 @@
 import type { RetentionEnd } from "../domain/clock/retention.ts";
-import type { TaskCursor, TaskPage, TaskQuery } from "./task.ts";
+import type { TaskCursor, TaskQuery, TaskStore } from "./task.ts";
 
 /** Cancelling many tasks of an account, whoever wants it; re-exported by store.ts. */
 
 /** What can be cancelled, in the order in which it is: what is started meanwhile is met as running. */
 export const OPEN_STATES = ["queued", "running"] as const;
 export type OpenState = (typeof OPEN_STATES)[number];
-
-export interface BulkCancelStore {
-  /**
-   * Cancels those tasks of an account that are in one of these states by now; the others, and what is unknown, stay as
-   * they are. Answers which were cancelled, by the state that they were in.
-   */
-  cancelTasks(order: TaskCancels): Promise<Readonly<Record<OpenState, readonly string[]>>>;
-}
 
 export interface TaskCancels extends RetentionEnd {
   readonly accountId: number;
@@ -48,10 +40,6 @@ export interface BulkPage {
   readonly next: OpenTaskPlace | null;
 }
 
-interface Walked {
-  listTasks(query: TaskQuery): Promise<TaskPage>;
-}
-
 // Every other write waits for so many: 1.4 ms with the commit (measured with 100,000 that wait, 27,000 a second).
 const CANCELLED_MAX = 100;
 const COUNTED_MAX = 1000;
@@ -62,7 +50,7 @@ const COUNTED_MAX = 1000;
  * is asked for those alone that are to be cancelled.
  */
 export async function cancelStep(
-  store: Walked & BulkCancelStore,
+  store: Pick<TaskStore, "cancelTasks" | "listTasks">,
   { filter, after, end }: BulkStep,
 ): Promise<BulkPage> {
   const { states, ...query } = filter;

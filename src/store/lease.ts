@@ -1,50 +1,35 @@
-import type { RetentionEnd } from "../domain/clock/retention.ts";
 import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
-import type { StatusCode } from "../domain/status.ts";
 import type { LaneRef } from "./delivery.ts";
+import type { ClaimedTask, RunEnd } from "./run.ts";
 
-/** What the store takes and gives about runs, leases and workers; re-exported by store.ts. */
+/** What the store takes and gives about leases; re-exported by store.ts. */
 
-/**
- * Starts tasks of one type for the daemon's own runner. Accounts take turns, one task each, beginning with the next one
- * after the account whose task was started last in this process. Within an account priority, then age.
- */
-export interface TaskClaim {
-  readonly type: string;
-  readonly max: number;
-  readonly now: number;
-}
-
-/** How much there is of a type to do. */
-export interface TypeWork {
-  readonly type: string;
-  readonly running: number;
-  /** Queued tasks that may start now; those that were asked for later are none. */
-  readonly waiting: number;
-  /** True when more wait than were counted. */
-  readonly isMoreWaiting: boolean;
-  /** Since when the task has waited that has waited longest; null: none waits. */
-  readonly oldestAt: number | null;
-}
-
-export interface TypeWorkQuery {
-  readonly types: readonly string[];
-  /** Waiting tasks are counted up to here, of each type. */
-  readonly waitingMax: number;
-}
-
-export interface ClaimedTask {
-  readonly seq: number;
-  readonly id: string;
-  readonly accountId: number;
-  readonly type: string;
-  readonly tag: string | null;
-  readonly marketplace: string | null;
-  readonly inputText: string | null;
-  /** How often it was started, this time included. */
-  readonly runs: number;
-  /** How many of its runs failed or timed out. */
-  readonly failures: number;
+/** What is remembered of the leases of workers. */
+export interface LeaseStore {
+  /** Starts queued tasks for a worker, each with a new lease; counts the run. Ends as `claimTasks` does. */
+  claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
+  /**
+   * Makes leases hold for their full time from `now` on, never beyond the timeout. One that has run out comes back to
+   * life while nobody has claimed its task. One of a disabled account ends as cancelled: its task is queued again as if
+   * it had not been started. An outcome for each, in their order; a lease of another worker is lost.
+   */
+  extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly BeatOutcome[]>;
+  /**
+   * Ends leases, each with what becomes of its task: one after the other, and none spoils the others. What ended the
+   * same way before is `ok` again and changes nothing; one that ran out may still be completed, failed or released
+   * while nobody has claimed its task, and one that {@link extendLeases} ended may be completed. A result for each, in
+   * their order; a lease of another worker is lost.
+   */
+  endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
+  /**
+   * After a start: all leases hold for their full time from `now` on, past their timeouts too, because no worker could be
+   * heard meanwhile; and none beyond it, because the clock may have been set back. Answers those that are held.
+   */
+  resumeLeases(start: { now: number }): Promise<readonly Lease[]>;
+  /** The newest lease of each task; null where this worker has none of it with this id. In their order. */
+  findLeases(query: WorkerLeases): Promise<readonly (Lease | null)[]>;
+  /** Up to `max` leases that have run out at `now`, the earliest first. */
+  listDueLeases(due: { now: number; max: number }): Promise<readonly Lease[]>;
 }
 
 /** A type whose tasks a worker claims. */
@@ -82,30 +67,6 @@ export interface Lease extends LeaseRef {
   /** When the type's timeout is over; `expiresAt` is never later. */
   readonly deadlineAt: number;
 }
-
-/** How a run is kept that was the task's last. */
-export interface RunEnd extends RetentionEnd {
-  readonly state: "completed" | "failed";
-  readonly code: StatusCode;
-  readonly resultText: string | null;
-  readonly errorText: string | null;
-  readonly endedAt: number;
-}
-
-/** A task that was claimed. */
-export interface RunRef {
-  readonly seq: number;
-  /** To be given where the task may have been erased since: its seq may be another task's by now. */
-  readonly id?: string;
-}
-
-/** Runs that may have been ended by another process. */
-export interface EndedRunsQuery {
-  readonly runs: readonly Required<RunRef>[];
-}
-
-/** The end of a run by the daemon's own runner. */
-export interface TaskFinish extends RunRef, RunEnd {}
 
 /** What becomes of the task when a lease ends. */
 export type LeaseSequel =
@@ -145,40 +106,3 @@ export interface LeaseEndResult {
   /** Lanes that now have an attempt due. */
   readonly lanes: readonly LaneRef[];
 }
-
-/** What is stored of a new worker token: never the token itself. */
-export interface NewWorker {
-  readonly name: string;
-  readonly hash: string;
-  readonly lastFour: string;
-  /** The types whose tasks it may claim; at least one. */
-  readonly types: readonly string[];
-  readonly createdAt: number;
-}
-
-export interface Worker extends Omit<NewWorker, "hash"> {
-  readonly workerId: number;
-  readonly lastSeenAt: number | null;
-  readonly revokedAt: number | null;
-  /** Leases that it holds now. */
-  readonly leases: number;
-}
-
-/** Whose token this is. */
-export interface WorkerHolder {
-  readonly workerId: number;
-  readonly name: string;
-  readonly types: readonly string[];
-  readonly isRevoked: boolean;
-}
-
-export interface WorkerUse {
-  readonly workerId: number;
-  readonly seenAt: number;
-}
-
-/**
- * A claim of tasks ends with the one whose input makes all of them together this long, in characters. So much comes from
- * the writer's thread and goes out to a worker for 5 ms of the main thread's time; 16 MiB took 75 (measured).
- */
-export const CLAIM_INPUT_MAX = 1024 * 1024;

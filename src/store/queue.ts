@@ -1,9 +1,18 @@
 import type { LaneRef } from "./delivery.ts";
-import type { RunEnd } from "./lease.ts";
+import type { RunEnd } from "./run.ts";
 
-/** What the store takes and gives about tasks that wait for too long; re-exported by store.ts. */
+/** What the store takes and gives about tasks that wait; re-exported by store.ts. */
 
+/** What is remembered of tasks that wait to be started. */
 export interface QueueStore {
+  /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
+  releaseDelayed(due: { now: number; max: number }): Promise<number>;
+  /** Since when the task has waited that has waited longest of each of these types; null: none waits. */
+  findOldestQueued(types: readonly string[]): Promise<number | null>;
+  /** What there is to do of each of these types, in their order. May take its time without holding up anything else. */
+  listTypeWork(query: TypeWorkQuery): Promise<readonly TypeWork[]>;
+  /** The types that queued or delayed tasks have. */
+  listQueuedTypes(): Promise<readonly string[]>;
   /**
    * Adds time for which the queue was served, and sets a mark where the last one is `everyMs` of it old. Answers the newest
    * mark since which it was served for `queueMs`; null: there is none yet. Those before it are forgotten.
@@ -49,4 +58,22 @@ export interface ExpiredPage {
 export interface ExpiredTask {
   readonly id: string;
   readonly type: string;
+}
+
+/** How much there is of a type to do. */
+export interface TypeWork {
+  readonly type: string;
+  readonly running: number;
+  /** Queued tasks that may start now; those that were asked for later are none. */
+  readonly waiting: number;
+  /** True when more wait than were counted. */
+  readonly isMoreWaiting: boolean;
+  /** Since when the task has waited that has waited longest; null: none waits. */
+  readonly oldestAt: number | null;
+}
+
+export interface TypeWorkQuery {
+  readonly types: readonly string[];
+  /** Waiting tasks are counted up to here, of each type. */
+  readonly waitingMax: number;
 }

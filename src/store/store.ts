@@ -3,7 +3,6 @@ import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { AccessRequestStore } from "./access-request.ts";
 import type { AccountStore } from "./account.ts";
-import type { BulkCancelStore } from "./bulk-cancel.ts";
 import type { ClockStore } from "./clock.ts";
 import type {
   Lane,
@@ -23,30 +22,10 @@ import type {
   RedeliveryStep,
   TaskDeliveries,
 } from "./delivery.ts";
-import type { ErasureStore } from "./erasure.ts";
-import type { HoldStore } from "./hold.ts";
-import type {
-  BeatOutcome,
-  ClaimedTask,
-  EndedRunsQuery,
-  Lease,
-  LeaseClaim,
-  LeasedTask,
-  LeaseEndResult,
-  LeaseEnds,
-  NewWorker,
-  RunRef,
-  TaskClaim,
-  TaskFinish,
-  TypeWork,
-  TypeWorkQuery,
-  Worker,
-  WorkerHolder,
-  WorkerLeases,
-  WorkerUse,
-} from "./lease.ts";
+import type { LeaseStore } from "./lease.ts";
 import type { QueueStore } from "./queue.ts";
 import type { RoomStore } from "./room.ts";
+import type { RunStore } from "./run.ts";
 import type {
   DeliveryCountPage,
   DeliveryCountStep,
@@ -56,20 +35,7 @@ import type {
 } from "./search.ts";
 import type { SessionStore } from "./session.ts";
 import type { StoreError } from "./store-error.ts";
-import type {
-  CancelOutcome,
-  FoundTask,
-  KeptAnswer,
-  KeptAnswerQuery,
-  ReadyPage,
-  ReadyQuery,
-  TaskCancel,
-  TaskLook,
-  TaskPage,
-  TaskPost,
-  TaskPostOutcome,
-  TaskQuery,
-} from "./task.ts";
+import type { TaskStore } from "./task.ts";
 import type {
   AccountOverviewPage,
   AccountOverviewQuery,
@@ -82,23 +48,25 @@ import type {
   WorkCounts,
 } from "./traffic.ts";
 import type { FileCare, StaleBefore } from "./upkeep.ts";
+import type { WorkerStore } from "./worker.ts";
 
 export * from "./bulk-cancel.ts";
 export { damage, FileFault, type FileTrouble } from "./file-fault.ts";
-export { CLAIM_INPUT_MAX } from "./lease.ts";
+export { CLAIM_INPUT_MAX } from "./run.ts";
 export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./access-request.ts";
 export type * from "./account.ts";
 export type * from "./clock.ts";
 export type * from "./delivery.ts";
-export type * from "./erasure.ts";
 export type * from "./lease.ts";
 export type * from "./queue.ts";
+export type * from "./run.ts";
 export type * from "./search.ts";
 export type * from "./session.ts";
 export type * from "./task.ts";
 export type * from "./traffic.ts";
 export type * from "./upkeep.ts";
+export type * from "./worker.ts";
 
 /**
  * What postbackd remembers, in the words of its domain. One method is one atomic step: it happens whole
@@ -111,106 +79,15 @@ export interface Store
   extends
     AccessRequestStore,
     AccountStore,
-    BulkCancelStore,
     ClockStore,
-    ErasureStore,
     FileCare,
-    HoldStore,
+    LeaseStore,
     QueueStore,
     RoomStore,
-    SessionStore {
-  /**
-   * Takes in posted tasks, refused ones included, and with them the answer to repeat for an idempotency key.
-   * A key that is kept until `steadyAt` or longer is answered with what was kept, and nothing is taken in; nor is it
-   * where the account would then have more than its quota: counted in the same step. Rejects with `overloaded` when the
-   * backlog is full.
-   */
-  insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
-  /** The answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
-  findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
-  /** An account's task, a large one as its envelope; null for an unknown id and for another account's alike. */
-  findTask(look: TaskLook): Promise<FoundTask | null>;
-  /** Takes a task out of tasks_ready. */
-  collectTask(key: TaskKey): Promise<void>;
-  /**
-   * Cancels a task that is queued or running: it never runs, is never ready and sends nothing. A task that has
-   * ended stays as it is.
-   */
-  cancelTask(cancel: TaskCancel): Promise<CancelOutcome>;
-  /**
-   * Tasks of an account, newest first. May take its time without holding up anything else. A page that would be
-   * larger than a megabyte ends before `limit`, and so does one with several filters that found too little among many
-   * rows, empty even; either with the place where the next one begins.
-   */
-  listTasks(query: TaskQuery): Promise<TaskPage>;
-  /** Tasks that finished and were not collected, oldest completion first. Pages end as those of `listTasks`. */
-  listReady(query: ReadyQuery): Promise<ReadyPage>;
-
-  /**
-   * Starts up to `max` queued tasks of a type, in the order of the accounts' turns; counts the run. Fewer, though more
-   * are queued, where their inputs reach {@link CLAIM_INPUT_MAX}. None of an account that is disabled.
-   */
-  claimTasks(claim: TaskClaim): Promise<readonly ClaimedTask[]>;
-  /**
-   * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Does nothing to
-   * a task that is not running. Answers the lanes that now have an attempt due.
-   */
-  finishTask(finish: TaskFinish): Promise<readonly LaneRef[]>;
-  /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
-  retryTask(retry: RunRef & { startAt: number }): Promise<void>;
-  /**
-   * Puts running tasks back into the queue, all that the daemon itself ran or one; their runs stay counted. What a
-   * worker holds a lease of stays with it. Answers how many.
-   */
-  requeueTasks(which: RunRef | { seq: "all" }): Promise<number>;
-  /** Those of these tasks, by id, that have ended or been erased; soon answered, and may be asked once a second. */
-  findEndedRuns(query: EndedRunsQuery): Promise<readonly string[]>;
-  /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
-  releaseDelayed(due: { now: number; max: number }): Promise<number>;
-
-  /** Since when the task has waited that has waited longest of each of these types; null: none waits. */
-  findOldestQueued(types: readonly string[]): Promise<number | null>;
-  /** What there is to do of each of these types, in their order. May take its time without holding up anything else. */
-  listTypeWork(query: TypeWorkQuery): Promise<readonly TypeWork[]>;
-  /** The types that queued or delayed tasks have. */
-  listQueuedTypes(): Promise<readonly string[]>;
-
-  /** Starts queued tasks for a worker, each with a new lease; counts the run. Ends as {@link claimTasks} does. */
-  claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
-  /**
-   * Makes leases hold for their full time from `now` on, never beyond the timeout. One that has run out comes back to
-   * life while nobody has claimed its task. One of a disabled account ends as cancelled: its task is queued again as if
-   * it had not been started. An outcome for each, in their order; a lease of another worker is lost.
-   */
-  extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly BeatOutcome[]>;
-  /**
-   * Ends leases, each with what becomes of its task: one after the other, and none spoils the others. What ended the
-   * same way before is `ok` again and changes nothing; one that ran out may still be completed, failed or released
-   * while nobody has claimed its task, and one that {@link extendLeases} ended may be completed. A result for each, in
-   * their order; a lease of another worker is lost.
-   */
-  endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
-  /**
-   * After a start: all leases hold for their full time from `now` on, past their timeouts too, because no worker could be
-   * heard meanwhile; and none beyond it, because the clock may have been set back. Answers those that are held.
-   */
-  resumeLeases(start: { now: number }): Promise<readonly Lease[]>;
-  /** The newest lease of each task; null where this worker has none of it with this id. In their order. */
-  findLeases(query: WorkerLeases): Promise<readonly (Lease | null)[]>;
-  /** Up to `max` leases that have run out at `now`, the earliest first. */
-  listDueLeases(due: { now: number; max: number }): Promise<readonly Lease[]>;
-
-  /** Keeps a worker's token; `exists` while an active one has the name. */
-  createWorker(worker: NewWorker): Promise<"created" | "exists">;
-  /** All workers, by name; of revoked ones with the same name the newest first. */
-  listWorkers(): Promise<readonly Worker[]>;
-  /** Revokes the active worker of this name, or answers the one that was revoked last; null for an unknown name. */
-  revokeWorker(change: { name: string; revokedAt: number }): Promise<Worker | null>;
-  /** Notes when workers were last heard; never back to an earlier time. */
-  touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
-  /** Whose token this is. Reads what is committed now, by whichever process. */
-  findWorkerHolder(tokenHash: string): Promise<WorkerHolder | null>;
-
+    RunStore,
+    SessionStore,
+    TaskStore,
+    WorkerStore {
   /**
    * The lanes with something scheduled, of all accounts or of one, and when its earliest are due. Those of disabled
    * accounts are not among them.

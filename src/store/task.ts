@@ -9,8 +9,46 @@ import type {
   TaskState,
   TaskSummary,
 } from "../domain/task/task.ts";
+import type { OpenState, TaskCancels } from "./bulk-cancel.ts";
 
 /** What the store takes and gives about tasks, for clients; re-exported by store.ts. */
+
+/** What is remembered of tasks, for those who post them. */
+export interface TaskStore {
+  /**
+   * Takes in posted tasks, refused ones included, and with them the answer to repeat for an idempotency key.
+   * A key that is kept until `steadyAt` or longer is answered with what was kept, and nothing is taken in; nor is it
+   * where the account would then have more than its quota: counted in the same step. Rejects with `overloaded` when the
+   * backlog is full.
+   */
+  insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
+  /** The answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
+  findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
+  /** An account's task, a large one as its envelope; null for an unknown id and for another account's alike. */
+  findTask(look: TaskLook): Promise<FoundTask | null>;
+  /** Takes a task out of tasks_ready. */
+  collectTask(key: TaskKey): Promise<void>;
+  /**
+   * Cancels a task that is queued or running: it never runs, is never ready and sends nothing. A task that has
+   * ended stays as it is.
+   */
+  cancelTask(cancel: TaskCancel): Promise<CancelOutcome>;
+  /**
+   * Cancels those tasks of an account that are in one of these states by now; the others, and what is unknown, stay as
+   * they are. Answers which were cancelled, by the state that they were in.
+   */
+  cancelTasks(order: TaskCancels): Promise<Readonly<Record<OpenState, readonly string[]>>>;
+  /** Erases a task of any account with all that belongs to it, in whatever state it is. */
+  eraseTask(order: TaskErasure): Promise<"erased" | "running" | "to be sent" | "unknown">;
+  /**
+   * Tasks of an account, newest first. May take its time without holding up anything else. A page that would be
+   * larger than a megabyte ends before `limit`, and so does one with several filters that found too little among many
+   * rows, empty even; either with the place where the next one begins.
+   */
+  listTasks(query: TaskQuery): Promise<TaskPage>;
+  /** Tasks that finished and were not collected, oldest completion first. Pages end as those of `listTasks`. */
+  listReady(query: ReadyQuery): Promise<ReadyPage>;
+}
 
 export interface TaskPost {
   readonly accountId: number;
@@ -126,4 +164,10 @@ export interface ReadyPage {
   readonly tasks: readonly TaskSummary[];
   /** Null on the last page. */
   readonly next: ReadyCursor | null;
+}
+
+export interface TaskErasure {
+  readonly id: string;
+  /** True to erase it also while a webhook of it is still to be sent, which is then sent no more. */
+  readonly hasWebhooks: boolean;
 }

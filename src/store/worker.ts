@@ -1,0 +1,46 @@
+/** What the store takes and gives about workers; re-exported by store.ts. */
+
+/** What is remembered of workers and their tokens. */
+export interface WorkerStore {
+  /** Keeps a worker's token; `exists` while an active one has the name. */
+  createWorker(worker: NewWorker): Promise<"created" | "exists">;
+  /** All workers, by name; of revoked ones with the same name the newest first. */
+  listWorkers(): Promise<readonly Worker[]>;
+  /** Revokes the active worker of this name, or answers the one that was revoked last; null for an unknown name. */
+  revokeWorker(change: { name: string; revokedAt: number }): Promise<Worker | null>;
+  /** Notes when workers were last heard; never back to an earlier time. */
+  touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
+  /** Whose token this is. Reads what is committed now, by whichever process. */
+  findWorkerHolder(tokenHash: string): Promise<WorkerHolder | null>;
+}
+
+/** What is stored of a new worker token: never the token itself. */
+export interface NewWorker {
+  readonly name: string;
+  readonly hash: string;
+  readonly lastFour: string;
+  /** The types whose tasks it may claim; at least one. */
+  readonly types: readonly string[];
+  readonly createdAt: number;
+}
+
+export interface Worker extends Omit<NewWorker, "hash"> {
+  readonly workerId: number;
+  readonly lastSeenAt: number | null;
+  readonly revokedAt: number | null;
+  /** Leases that it holds now. */
+  readonly leases: number;
+}
+
+/** Whose token this is. */
+export interface WorkerHolder {
+  readonly workerId: number;
+  readonly name: string;
+  readonly types: readonly string[];
+  readonly isRevoked: boolean;
+}
+
+export interface WorkerUse {
+  readonly workerId: number;
+  readonly seenAt: number;
+}
