@@ -1,4 +1,4 @@
-import type { Task } from "../domain/task/task.ts";
+import type { Task, TaskKey } from "../domain/task/task.ts";
 import type {
   AttemptResult,
   Delivery,
@@ -8,10 +8,53 @@ import type {
   DeliveryState,
   EndedDeliveryState,
 } from "../domain/webhook/delivery.ts";
+import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 
 export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
 
 /** What the store takes and gives about deliveries; re-exported by store.ts. */
+
+/** What is remembered of deliveries and their attempts. */
+export interface DeliveryStore {
+  /**
+   * The lanes with something scheduled, of all accounts or of one, and when its earliest are due. Those of disabled
+   * accounts are not among them.
+   */
+  listLanes(of: { accountId: number | "all" }): Promise<readonly Lane[]>;
+  /**
+   * Lanes that delivered something lately and were answered since, the most used first, of each account its part of
+   * so many.
+   */
+  listProvenLanes(query: ProvenQuery): Promise<readonly LaneRef[]>;
+  /**
+   * Starts due attempts, in each lane up to its share of first attempts and of retries, those first that have
+   * waited longest. Stops short of the shares when the bodies are large. Of an account that is disabled it starts none.
+   */
+  claimAttempts(claim: LaneClaim): Promise<ClaimedAttempts>;
+  /** The request of a large postback under way, made in another thread because that takes milliseconds. Null: erased. */
+  makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
+  /** Attempts that were in flight when the process that sent them ended. */
+  listInFlight(): Promise<readonly AttemptRef[]>;
+  /** Records how an attempt ended and, in the same step, what follows from it. */
+  recordAttempt(record: AttemptRecord): Promise<void>;
+  /**
+   * A task's deliveries, each with its last attempts, in the order they were made, for whoever asks what
+   * happened. Null for an unknown id and for another account's alike.
+   */
+  listDeliveries(key: TaskKey): Promise<readonly Delivery[] | null>;
+  /**
+   * Sends a finished task's webhooks again, all or those of one kind: what has ended begins a fresh series, what
+   * is scheduled becomes due now, what is in flight stays. With states, only what has ended so begins again, and what is
+   * scheduled stays too. Answers the lanes that now have an attempt due.
+   */
+  redeliver(order: Redelivery): Promise<readonly LaneRef[]>;
+  /** A task of any account with its deliveries; null for an unknown id. */
+  findTaskDeliveries(id: string): Promise<TaskDeliveries | null>;
+  /** Deliveries of finished tasks, those with the newest attempts first. May read the whole log of attempts. */
+  listAllDeliveries(query: DeliveryQuery): Promise<readonly DeliverySummary[]>;
+  /** How many deliveries that have ended a filter means. May read the whole log of attempts. */
+  countEndedDeliveries(filter: DeliveryFilter): Promise<DeliveryCount>;
+}
 
 /** An account's own way to a host. */
 export interface LaneRef {
@@ -139,33 +182,4 @@ export interface DeliveryQuery {
 export interface DeliveryCount {
   readonly deliveries: number;
   readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
-}
-
-/** The operator's order to send many deliveries again. The daemon works it off, so many a second. */
-export interface NewRedeliveryOrder {
-  readonly id: string;
-  readonly filter: DeliveryFilter;
-  readonly perSecond: number;
-  readonly createdAt: number;
-}
-
-/** An order to be kept. */
-export interface RedeliveryRequest extends NewRedeliveryOrder {
-  /** Not kept while so many orders of its filter's login are open; null is no limit. */
-  readonly openMax: number | null;
-}
-
-export interface RedeliveryOrder extends NewRedeliveryOrder {
-  /** Deliveries that were given a fresh series so far. */
-  readonly redelivered: number;
-  readonly endedAt: number | null;
-  readonly isCancelled: boolean;
-}
-
-export interface RedeliveryStep {
-  /** Lanes that now have an attempt due. */
-  readonly lanes: readonly LaneRef[];
-  readonly redelivered: number;
-  /** Nothing is left of this order. */
-  readonly isDone: boolean;
 }

@@ -1,29 +1,10 @@
-import type { TaskKey } from "../domain/task/task.ts";
-import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
-import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { AccessRequestStore } from "./access-request.ts";
 import type { AccountStore } from "./account.ts";
 import type { ClockStore } from "./clock.ts";
-import type {
-  Lane,
-  LaneClaim,
-  LaneRef,
-  ProvenQuery,
-  AttemptRef,
-  ClaimedAttempts,
-  AttemptRecord,
-  Delivery,
-  DeliveryCount,
-  DeliveryQuery,
-  DeliverySummary,
-  Redelivery,
-  RedeliveryOrder,
-  RedeliveryRequest,
-  RedeliveryStep,
-  TaskDeliveries,
-} from "./delivery.ts";
+import type { DeliveryStore } from "./delivery.ts";
 import type { LeaseStore } from "./lease.ts";
 import type { QueueStore } from "./queue.ts";
+import type { RedeliveryOrderStore } from "./redelivery-order.ts";
 import type { RoomStore } from "./room.ts";
 import type { RunStore } from "./run.ts";
 import type {
@@ -60,6 +41,7 @@ export type * from "./clock.ts";
 export type * from "./delivery.ts";
 export type * from "./lease.ts";
 export type * from "./queue.ts";
+export type * from "./redelivery-order.ts";
 export type * from "./run.ts";
 export type * from "./search.ts";
 export type * from "./session.ts";
@@ -80,80 +62,16 @@ export interface Store
     AccessRequestStore,
     AccountStore,
     ClockStore,
+    DeliveryStore,
     FileCare,
     LeaseStore,
     QueueStore,
+    RedeliveryOrderStore,
     RoomStore,
     RunStore,
     SessionStore,
     TaskStore,
     WorkerStore {
-  /**
-   * The lanes with something scheduled, of all accounts or of one, and when its earliest are due. Those of disabled
-   * accounts are not among them.
-   */
-  listLanes(of: { accountId: number | "all" }): Promise<readonly Lane[]>;
-  /**
-   * Lanes that delivered something lately and were answered since, the most used first, of each account its part of
-   * so many.
-   */
-  listProvenLanes(query: ProvenQuery): Promise<readonly LaneRef[]>;
-  /**
-   * Starts due attempts, in each lane up to its share of first attempts and of retries, those first that have
-   * waited longest. Stops short of the shares when the bodies are large. Of an account that is disabled it starts none.
-   */
-  claimAttempts(claim: LaneClaim): Promise<ClaimedAttempts>;
-  /** The request of a large postback under way, made in another thread because that takes milliseconds. Null: erased. */
-  makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
-  /** Attempts that were in flight when the process that sent them ended. */
-  listInFlight(): Promise<readonly AttemptRef[]>;
-  /** Records how an attempt ended and, in the same step, what follows from it. */
-  recordAttempt(record: AttemptRecord): Promise<void>;
-  /**
-   * A task's deliveries, each with its last attempts, in the order they were made, for whoever asks what
-   * happened. Null for an unknown id and for another account's alike.
-   */
-  listDeliveries(key: TaskKey): Promise<readonly Delivery[] | null>;
-  /**
-   * Sends a finished task's webhooks again, all or those of one kind: what has ended begins a fresh series, what
-   * is scheduled becomes due now, what is in flight stays. With states, only what has ended so begins again, and what is
-   * scheduled stays too. Answers the lanes that now have an attempt due.
-   */
-  redeliver(order: Redelivery): Promise<readonly LaneRef[]>;
-
-  /** A task of any account with its deliveries; null for an unknown id. */
-  findTaskDeliveries(id: string): Promise<TaskDeliveries | null>;
-  /** Deliveries of finished tasks, those with the newest attempts first. May read the whole log of attempts. */
-  listAllDeliveries(query: DeliveryQuery): Promise<readonly DeliverySummary[]>;
-  /** How many deliveries that have ended a filter means. May read the whole log of attempts. */
-  countEndedDeliveries(filter: DeliveryFilter): Promise<DeliveryCount>;
-  /**
-   * Keeps an order to send again what has ended and passes the filter by now; the engine works it off. What ends
-   * later is not part of it. `busy` when as many orders of its login are open as it admits; counted in the same step.
-   */
-  orderRedelivery(order: RedeliveryRequest): Promise<RedeliveryOrder | "busy">;
-  /** Orders, newest first; of a login those whose filter names it, as far as they are among the newest thousands. */
-  listRedeliveryOrders(query: {
-    login: string | null;
-    limit: number;
-  }): Promise<readonly RedeliveryOrder[]>;
-  /**
-   * Ends an order before its time; what it sent stays sent. Null for an unknown id, and for one whose filter does not
-   * name the login; one that has ended stays.
-   */
-  cancelRedeliveryOrder(cancel: {
-    id: string;
-    login: string | null;
-    now: number;
-  }): Promise<RedeliveryOrder | null>;
-  /** Orders that are not worked off, the oldest first; none whose filter names an account that is disabled. */
-  listOpenRedeliveryOrders(query: { limit: number }): Promise<readonly RedeliveryOrder[]>;
-  /**
-   * Works on an order: looks at some attempts, from where it stopped the last time, and begins a fresh series for
-   * up to `max` deliveries; how far it got is kept in the same step. One that has ended does nothing.
-   */
-  stepRedeliveryOrder(step: { id: string; max: number; now: number }): Promise<RedeliveryStep>;
-
   /**
    * How much there is of everything, now: of an account by one indexed read. What is read of all accounts together
    * (null) may take its time without holding up anything else.
