@@ -13,6 +13,16 @@ import type { Scope } from "./traffic.ts";
 
 /** What the store takes and gives to those who look for tasks and deliveries; re-exported by store.ts. */
 
+/** What those find who look for tasks and deliveries. */
+export interface SearchStore {
+  /** Tasks, newest first. Looks at so many rows and no more; how long that takes has no say in where a page ends. */
+  searchTasks(query: TaskSearchQuery): Promise<TaskSearchPage>;
+  /** One task of an account, or of any (null); null for an unknown one. Soon answered, as a look at one task. */
+  findTimeline(query: { scope: Scope; id: string }): Promise<TaskTimeline | null>;
+  /** Counts a part of what `countEndedDeliveries` counts. */
+  countEndedDeliveriesStep(step: DeliveryCountStep): Promise<DeliveryCountPage>;
+}
+
 export interface TaskSearchQuery {
   readonly scope: Scope;
   readonly search: TaskSearch;

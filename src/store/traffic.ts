@@ -4,6 +4,28 @@ import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 
 /** What the store takes and gives about what happened over time; re-exported by store.ts. */
 
+/** What is shown of how much there is, and of what happened over time. */
+export interface TrafficStore {
+  /**
+   * How much there is of everything, now: of an account by one indexed read. What is read of all accounts together
+   * (null) may take its time without holding up anything else.
+   */
+  countWork(scope: Scope): Promise<WorkCounts>;
+  /** What happened. May take its time without holding up anything else. */
+  findTraffic(query: TrafficQuery): Promise<Traffic>;
+  /** Where it was sent. May take its time as well; bounded by how much is read. */
+  listHostTraffic(query: HostTrafficQuery): Promise<HostTrafficPage>;
+  /** What has ever been done, by an account or by any. Read as {@link countWork}. */
+  findFirstSteps(scope: Scope): Promise<FirstSteps>;
+  /** Since when the task has waited that has waited longest and may run; null: none waits. Read as {@link countWork}. */
+  findOldestWaiting(scope: Scope): Promise<number | null>;
+  listAccountOverviews(query: AccountOverviewQuery): Promise<AccountOverviewPage>;
+  /** Adds to the traffic how much waits at `now`, and for how long. */
+  sampleQueues(sample: { now: number }): Promise<void>;
+  /** Folds minutes that began before `minutesBefore` into hours, some at a time. */
+  foldTraffic(fold: { minutesBefore: number }): Promise<"more" | "done">;
+}
+
 /** Whose numbers: an account's, or (null) those of all accounts together. */
 export type Scope = number | null;
 
