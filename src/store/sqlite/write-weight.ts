@@ -1,16 +1,22 @@
-import type { LeaseEnd, TaskPost } from "../store.ts";
+import type { LeaseEnd, LeaseEnds, TaskPost } from "../store.ts";
+import type { SubmitOptions } from "./machine/group-commit.ts";
 
 /** How much writes weigh in a batch and in the backlog: about the rows that they write. */
 
 /** What a batch holds at most. */
 export const BATCH_WEIGHT_MAX = 256;
 
-export const ENGINE_WRITE = { weight: 1, mayShed: false };
-export const OPERATOR_WRITE = { weight: 1, mayShed: false };
+/** A client's write: it can come again. */
+export const CLIENT_WRITE: SubmitOptions = { weight: 1, mayShed: true };
 // It holds up every other write, and comes at a start or when the machine's clock was set.
-export const WHOLE_TABLES = { weight: BATCH_WEIGHT_MAX, mayShed: false };
+export const WHOLE_TABLES: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: false };
 // What it writes, and what it reads before: as much as half a batch.
-export const STEP_WEIGHT = BATCH_WEIGHT_MAX / 2;
+export const STEP_WRITE: SubmitOptions = { weight: BATCH_WEIGHT_MAX / 2, mayShed: false };
+
+/** So many rows of a write that is never refused. */
+export function rows(weight: number): SubmitOptions {
+  return { weight, mayShed: false };
+}
 
 // A page of text weighs as much as a row, so that the limits of batch and backlog bound their bytes too.
 function weightOf(task: { readonly dataText: string; readonly inputText: string | null }): number {
@@ -18,15 +24,19 @@ function weightOf(task: { readonly dataText: string; readonly inputText: string 
 }
 
 /** How much a post weighs. */
-export function weightOfPost({ accepted, refused, idempotency }: TaskPost): number {
+export function weightOfPost({ accepted, refused, idempotency }: TaskPost): SubmitOptions {
   let weight = idempotency === null ? 0 : 1 + pagesOf(idempotency.answerText);
   for (const task of accepted) weight += weightOf(task);
   for (const task of refused) weight += weightOf(task);
-  return weight;
+  return { weight, mayShed: true };
 }
 
-/** How much the end of a lease weighs. */
-export function weightOfEnd({ sequel }: LeaseEnd): number {
+/** How much the ends of leases weigh. */
+export function weightOfEnds({ ends }: LeaseEnds): SubmitOptions {
+  return rows(ends.reduce((sum, end) => sum + weightOfEnd(end), 0));
+}
+
+function weightOfEnd({ sequel }: LeaseEnd): number {
   return (
     1 + (sequel.kind === "finish" ? pagesOf(sequel.resultText ?? "", sequel.errorText ?? "") : 0)
   );

@@ -1,0 +1,95 @@
+import { everyStep } from "../../domain/every-step.ts";
+import { StoreError } from "../store.ts";
+import type { LongReads } from "./long-reads.ts";
+import type { Writes } from "./machine/batch.ts";
+import { toReadError, type Connection } from "./machine/connection.ts";
+import type { FileGuard } from "./machine/file-guard.ts";
+import type { GroupCommit, SubmitOptions } from "./machine/group-commit.ts";
+import type { ReadOwner } from "./machine/read-turns.ts";
+import type { LongReader } from "./reader.ts";
+import { allReads, type Reads } from "./reads.ts";
+
+/** What an open file consists of. */
+export interface FileParts {
+  readonly reader: Connection;
+  readonly longReader: LongReader;
+  readonly commit: GroupCommit;
+  readonly guard: FileGuard;
+}
+
+type ArgsOf<Name extends keyof Writes> = Parameters<Writes[Name]>[0];
+type LongArgsOf<Name extends keyof LongReads> = Parameters<LongReads[Name]>[0];
+
+// A step of the operator, or of the engine, whose own limits bound how many there are.
+const ONE_ROW: SubmitOptions = { weight: 1, mayShed: false };
+
+/** An open file. Turns its reads and writes into methods of a store, until it is closed. */
+export class FileAccess {
+  readonly reads: Reads;
+  readonly commit: GroupCommit;
+  readonly guard: FileGuard;
+  readonly #parts: FileParts;
+  #closing: Promise<void> | null = null;
+
+  constructor(parts: FileParts) {
+    this.reads = allReads(parts.reader);
+    this.commit = parts.commit;
+    this.guard = parts.guard;
+    this.#parts = parts;
+  }
+
+  /** A read that is answered at once, on this thread. */
+  readonly read =
+    <Args extends readonly unknown[], Value>(read: (...args: Args) => Value) =>
+    async (...args: Args): Promise<Value> => {
+      this.refuseWhenClosed();
+      try {
+        return read(...args);
+      } catch (error) {
+        throw this.guard.noted(toReadError(error));
+      }
+    };
+
+  /** A read that may take long, in its owner's turn: nobody's unless `ownerOf` says whose it is. */
+  readonly readLong =
+    <Name extends keyof LongReads>(
+      name: Name,
+      ownerOf: (args: LongArgsOf<Name>) => ReadOwner = () => null,
+    ) =>
+    async (args: LongArgsOf<Name>): Promise<ReturnType<LongReads[Name]>> => {
+      this.refuseWhenClosed();
+      return this.guard.reading(this.#parts.longReader.read(name, args, ownerOf(args)));
+    };
+
+  /** A write; of one row that is never refused unless `how` says what it weighs. */
+  readonly write = <Name extends keyof Writes>(
+    name: Name,
+    how: SubmitOptions | ((args: ArgsOf<Name>) => SubmitOptions) = ONE_ROW,
+  ): ((args: ArgsOf<Name>) => Promise<ReturnType<Writes[Name]>>) =>
+    typeof how === "function"
+      ? (args) => this.commit.submit(name, args, how(args))
+      : (args) => this.commit.submit(name, args, how);
+
+  /** Throws once the store is closed. */
+  refuseWhenClosed(): void {
+    if (this.#closing !== null) throw new StoreError("closed", "the store is closed");
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  // The writer goes last: a connection that may write checkpoints as the last one to leave, and takes -wal and
+  // -shm with it; a read-only one leaves them behind.
+  #close(): Promise<void> {
+    const { reader, longReader } = this.#parts;
+    return everyStep([
+      () => this.commit.stop(),
+      () => longReader.close(),
+      () => this.guard.close(),
+      () => reader.close(),
+      () => this.commit.close(),
+    ]);
+  }
+}

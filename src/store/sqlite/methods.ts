@@ -1,0 +1,273 @@
+import { StoreError } from "../store.ts";
+import type {
+  AccessRequestStore,
+  AccountStore,
+  ChangeStore,
+  ClockStore,
+  DeliveryStore,
+  LeaseStore,
+  QueueStore,
+  RedeliveryOrderStore,
+  RunStore,
+  SearchStore,
+  SessionStore,
+  TaskStore,
+  TrafficStore,
+  UpkeepStore,
+  WorkerStore,
+} from "../store.ts";
+import { onlyRef } from "./attempt-claims.ts";
+import type { FileAccess } from "./file-access.ts";
+import { listByTurns } from "./list-turns.ts";
+import { TurnMemo } from "./machine/turn-memo.ts";
+import { messageOf } from "./machine/write-failure.ts";
+import { isShortRead } from "./ready-list.ts";
+import { searchByTurns } from "./task-search-turns.ts";
+import { toTraffic } from "./traffic.ts";
+import {
+  CLIENT_WRITE,
+  rows,
+  STEP_WRITE,
+  weightOfEnds,
+  weightOfPost,
+  WHOLE_TABLES,
+} from "./write-weight.ts";
+
+/** The methods of the store, noun by noun: which read or write each is, and how much it weighs. */
+
+/** Accounts, their keys, and requests for both. */
+export function accountMethods(access: FileAccess): AccountStore & AccessRequestStore {
+  const { reads, read, readLong, write } = access;
+  const holders = new TurnMemo<ReturnType<typeof reads.findKeyHolder>>();
+  return {
+    createAccount: forgetting(holders, write("createAccount")),
+    listAccounts: read(reads.listAccounts),
+    hasSeveralAccounts: read(reads.hasSeveralAccounts),
+    findAccount: read(reads.findAccount),
+    changeLimits: forgetting(holders, write("changeLimits")),
+    setAccountDisabled: forgetting(holders, write("setAccountDisabled")),
+    listHoldChanges: read(reads.listHoldChanges),
+    findHeldWork: readLong("findHeldWork", byAccount),
+    eraseAccountPart: forgetting(holders, write("eraseAccountPart")),
+    createKey: forgetting(holders, write("createKey")),
+    listKeys: read(reads.listKeys),
+    revokeKey: forgetting(holders, write("revokeKey")),
+    // Nothing of it is in a KeyHolder.
+    touchKeys: write("touchKeys", (uses) => rows(uses.length)),
+    findKeyHolder: read((hash: string) => holders.get(hash, () => reads.findKeyHolder(hash))),
+    findAccountData: read(reads.findAccountData),
+    findSecrets: read(reads.findSecrets),
+    rotateSecret: write("rotateSecret"),
+    finishRotation: write("finishRotation"),
+
+    insertAccessRequest: write("insertAccessRequest", CLIENT_WRITE),
+    approveAccessRequest: forgetting(holders, write("approveAccessRequest")),
+    denyAccessRequest: write("denyAccessRequest"),
+    listAccessRequests: read(reads.listAccessRequests),
+    countPendingRequests: read(reads.countPendingRequests),
+  };
+}
+
+/** Tasks, for those who post them. */
+export function taskMethods({ reads, read, readLong, write }: FileAccess): TaskStore {
+  const findTask = read(reads.findTask);
+  const findLargeTask = readLong("findLargeTask", byAccount);
+  const listReadySoon = read(reads.listReady);
+  const listReadyLong = readLong("listReady", byAccount);
+  const listTasks = readLong("listTasks", byAccount);
+  return {
+    insertTasks: write("insertTasks", weightOfPost),
+    findKeptAnswer: read(reads.findKeptAnswer),
+    async findTask(look) {
+      const found = await findTask(look);
+      return found === "large" ? findLargeTask(look) : found;
+    },
+    collectTask: write("collectTask", CLIENT_WRITE),
+    cancelTask: write("cancelTask", CLIENT_WRITE),
+    cancelTasks: write("cancelTasks", ({ ids }) => ({ weight: ids.length, mayShed: true })),
+    eraseTask: write("eraseTask"),
+    listTasks: (query) => listByTurns(query, listTasks),
+    listReady: (query) => listByTurns(query, isShortRead(query) ? listReadySoon : listReadyLong),
+  };
+}
+
+/** Tasks that wait, and those that the daemon itself runs. */
+export function runMethods({ reads, read, readLong, write }: FileAccess): RunStore & QueueStore {
+  return {
+    claimTasks: write("claimTasks", ({ max }) => rows(max)),
+    finishTask: write("finishTask"),
+    retryTask: write("retryTask"),
+    requeueTasks: write("requeueTasks"),
+    releaseTask: write("releaseTask"),
+    findEndedRuns: readLong("findEndedRuns"),
+
+    releaseDelayed: write("releaseDelayed", ({ max }) => rows(max)),
+    findOldestQueued: read(reads.findOldestQueued),
+    listTypeWork: readLong("listTypeWork"),
+    listQueuedTypes: read(reads.listQueuedTypes),
+    markQueue: write("markQueue"),
+    expireQueued: write("expireQueued", STEP_WRITE),
+  };
+}
+
+/** Workers and their leases. They hold what they claimed: to refuse them would cost more than to let them in. */
+export function leaseMethods({ reads, read, write }: FileAccess): LeaseStore & WorkerStore {
+  const holders = new TurnMemo<ReturnType<typeof reads.findWorkerHolder>>();
+  return {
+    claimLeases: write("claimLeases", ({ max }) => rows(max)),
+    extendLeases: write("extendLeases", ({ leases }) => rows(leases.length)),
+    endLeases: write("endLeases", weightOfEnds),
+    resumeLeases: write("resumeLeases", WHOLE_TABLES),
+    findLeases: read(reads.findLeases),
+    listDueLeases: read(reads.listDueLeases),
+
+    createWorker: forgetting(holders, write("createWorker")),
+    listWorkers: read(reads.listWorkers),
+    revokeWorker: forgetting(holders, write("revokeWorker")),
+    // Nothing of it is in a WorkerHolder.
+    touchWorkers: write("touchWorkers", (uses) => rows(uses.length)),
+    findWorkerHolder: read((hash: string) => holders.get(hash, () => reads.findWorkerHolder(hash))),
+  };
+}
+
+/** Deliveries, their attempts, and orders to send them again. */
+export function deliveryMethods(access: FileAccess): DeliveryStore & RedeliveryOrderStore {
+  const { reads, read, readLong, write } = access;
+  const listAllLanes = read(reads.listLanes);
+  const listOwnLanes = readLong("listLanes");
+  const makeLargePostback = readLong("makeLargePostback", byAccount);
+  const recordAttempt = write("recordAttempt");
+  return {
+    listLanes: (of) => (of.accountId === "all" ? listAllLanes(of) : listOwnLanes(of)),
+    listProvenLanes: read(reads.listProvenLanes),
+    claimAttempts: attemptClaims(access),
+    makeLargePostback: (attempt) => makeLargePostback(onlyRef(attempt)),
+    listInFlight: read(reads.listInFlight),
+    recordAttempt: (record) => recordAttempt({ ...record, attempt: onlyRef(record.attempt) }),
+    listDeliveries: read(reads.listDeliveries),
+    redeliver: write("redeliver", { weight: 2, mayShed: true }),
+    findTaskDeliveries: read(reads.findTaskDeliveries),
+    listAllDeliveries: readLong("listAllDeliveries"),
+    countEndedDeliveries: readLong("countEndedDeliveries"),
+
+    orderRedelivery: write("orderRedelivery"),
+    listRedeliveryOrders: read(reads.listRedeliveryOrders),
+    cancelRedeliveryOrder: write("cancelRedeliveryOrder"),
+    listOpenRedeliveryOrders: read(reads.listOpenRedeliveryOrders),
+    stepRedeliveryOrder: write("stepRedeliveryOrder", STEP_WRITE),
+  };
+}
+
+// What is sent is read after the commit, on this thread: the writer looks up no more than what it starts.
+function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
+  const { reads, read, write, commit } = access;
+  const readStarted = read(reads.readStarted);
+  const claimAttempts = write("claimAttempts", ({ lanes }) =>
+    rows(lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0)),
+  );
+  return async (claim) => {
+    const { started, lanes, held } = await claimAttempts(claim);
+    const attempts = await readStarted(started).catch((error: unknown) => {
+      // The claim is committed: another one would leave these in flight for good.
+      throw new StoreError("unknown", `attempts were started: ${messageOf(error)}`, {
+        cause: error,
+      });
+    });
+    // Whose they are the writer does not look up.
+    commit.tell([...new Set(attempts.map(({ accountId }) => accountId))]);
+    return { attempts, lanes, held };
+  };
+}
+
+/** Sign-ins of the dashboard. */
+export function sessionMethods({ reads, read, write }: FileAccess): SessionStore {
+  return {
+    createSession: write("createSession", CLIENT_WRITE),
+    findSession: read(reads.findSession),
+    touchSessions: write("touchSessions", (uses) => rows(uses.length)),
+    endSession: write("endSession"),
+    createSignInLink: write("createSignInLink"),
+    useSignInLink: write("useSignInLink"),
+  };
+}
+
+/** What is shown: what there is, what happened, and what somebody looks for. */
+export function shownMethods(access: FileAccess): SearchStore & TrafficStore & ChangeStore {
+  const { reads, read, readLong, write, commit } = access;
+  const searchTasks = readLong("searchTasks", byScope);
+  const countAllWork = readLong("countAllWork");
+  const countAccountWork = read(reads.countAccountWork);
+  const findAnyFirstSteps = readLong("findAnyFirstSteps");
+  const findAccountFirstSteps = read(reads.findAccountFirstSteps);
+  const findAnyOldestWaiting = readLong("findAnyOldestWaiting");
+  const findAccountOldestWaiting = read(reads.findAccountOldestWaiting);
+  const readTraffic = readLong("readTraffic", byScope);
+  return {
+    searchTasks: (query) => searchByTurns(query, searchTasks),
+    // Its texts are long, and to sign them takes the main thread as long again.
+    findTimeline: readLong("findTimeline", byScope),
+    countEndedDeliveriesStep: readLong("countEndedDeliveriesStep", ({ filter }) => filter.login),
+
+    countWork: (scope) => (scope === null ? countAllWork(scope) : countAccountWork(scope)),
+    findFirstSteps: (scope) =>
+      scope === null ? findAnyFirstSteps(scope) : findAccountFirstSteps(scope),
+    findOldestWaiting: (scope) =>
+      scope === null ? findAnyOldestWaiting(scope) : findAccountOldestWaiting(scope),
+    findTraffic: async (query) => toTraffic(await readTraffic(query)),
+    listHostTraffic: readLong("listHostTraffic", byScope),
+    listAccountOverviews: readLong("listAccountOverviews"),
+    sampleQueues: write("sampleQueues", STEP_WRITE),
+    foldTraffic: write("foldTraffic", STEP_WRITE),
+
+    watch: (listener) => commit.watch(listener),
+  };
+}
+
+/** The machine's clock, and the file itself. */
+export function upkeepMethods(access: FileAccess): ClockStore & UpkeepStore {
+  const { reads, read, write, commit, guard } = access;
+  const reclaimSpace = write("reclaimSpace");
+  const rewritePage = write("rewritePage");
+  return {
+    findClockReading: read(reads.findClockReading),
+    keepClockReading: write("keepClockReading"),
+    resumeClock: write("resumeClock", WHOLE_TABLES),
+    shiftTimes: write("shiftTimes", WHOLE_TABLES),
+    hastenAttempts: write("hastenAttempts", WHOLE_TABLES),
+
+    keepSecret: write("keepSecret"),
+    eraseExpired: write("eraseExpired", ({ max }) => rows(max)),
+    eraseStale: write("eraseStale", ({ max }) => rows(2 * max)),
+    usedBytes: read(reads.usedBytes),
+    reclaimSpace: () => reclaimSpace(undefined),
+    fault: () => commit.fault,
+    shortage: () => commit.shortage,
+    tryWrite: () => rewritePage(undefined),
+    lookAtFile: () => guard.look(),
+    async checkFile() {
+      access.refuseWhenClosed();
+      return guard.check();
+    },
+    close: () => access.close(),
+  };
+}
+
+/** A write after which nothing that was remembered of holders may be true any more. */
+function forgetting<Args, Value>(
+  holders: TurnMemo<unknown>,
+  write: (args: Args) => Promise<Value>,
+): (args: Args) => Promise<Value> {
+  return async (args) => {
+    const value = await write(args);
+    holders.forget();
+    return value;
+  };
+}
+
+function byAccount({ accountId }: { readonly accountId: number }): number {
+  return accountId;
+}
+
+function byScope({ scope }: { readonly scope: number | null }): number | null {
+  return scope;
+}
