@@ -25,9 +25,11 @@ export const RINGS: readonly Ring[] = [
   // Shapes of what is sent, for both ends: the browser's too, so nothing of Node.
   { files: "api/*", imports: ["domain/*"], packages: [], node: [] },
   { files: "store/*", imports: ["domain/*"], packages: [], node: [] },
+  // What any store shares.
+  { files: "store/common/*", imports: ["domain/*", "store/store.ts"], packages: [], node: [] },
   {
     files: "store/sqlite/*",
-    imports: ["domain/*", "store/store.ts", "assets.ts"],
+    imports: ["domain/*", "store/store.ts", "store/common/*", "assets.ts"],
     packages: ["better-sqlite3"],
     node: ["crypto", "perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],
   },
