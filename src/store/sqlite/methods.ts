@@ -1,3 +1,4 @@
+import { messageOf } from "../../domain/message-of.ts";
 import { StoreError } from "../store.ts";
 import type {
   AccessRequestStore,
@@ -20,7 +21,6 @@ import { onlyRef } from "./attempt-claims.ts";
 import type { FileAccess } from "./file-access.ts";
 import { listByTurns } from "./list-turns.ts";
 import { TurnMemo } from "./machine/turn-memo.ts";
-import { messageOf } from "./machine/write-failure.ts";
 import { isShortRead } from "./ready-list.ts";
 import { searchByTurns } from "./task-search-turns.ts";
 import { toTraffic } from "./traffic.ts";

@@ -1,5 +1,6 @@
 import type Database from "better-sqlite3";
 
+import { messageOf } from "../../../domain/message-of.ts";
 import type { FileTrouble } from "../../store.ts";
 import { accessRequestWrites } from "../access-requests.ts";
 import { accountErasureWrites } from "../account-erasure.ts";
@@ -25,7 +26,7 @@ import { trafficFoldWrites } from "../traffic.ts";
 import { upkeepWrites } from "../upkeep.ts";
 import { workerWrites } from "../workers.ts";
 import type { Connection } from "./connection.ts";
-import { isBatchError, leftByCommit, messageOf, toWriteFailure } from "./write-failure.ts";
+import { isBatchError, leftByCommit, toWriteFailure } from "./write-failure.ts";
 
 /** Every write there is, by name: what an operation may ask for. */
 export type Writes = ReturnType<typeof accountWrites> &

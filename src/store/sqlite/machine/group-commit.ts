@@ -1,6 +1,6 @@
+import { messageOf } from "../../../domain/message-of.ts";
 import { FileFault, StoreError, type FileTrouble } from "../../store.ts";
 import type { BatchReply, Operation, Writes } from "./batch.ts";
-import { messageOf } from "./write-failure.ts";
 
 /** Takes a batch to where it is run, and answers how it ended. Batches are run in the order they were sent. */
 export interface BatchTransport {

@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 
+import { messageOf } from "../../../domain/message-of.ts";
 import type { Connection } from "./connection.ts";
 
 /** The copy of a file as it was before a migration: where it is, or will be. */
@@ -42,7 +43,7 @@ export function makeMigrationCopy(connection: Connection, path: string): void {
 }
 
 function toCopyMessage(path: string, error: unknown): string {
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   const remedy = "make room for as much as the database holds, then start again";
   return `the database cannot be copied to ${path} before it is migrated (${reason}): ${remedy}`;
 }

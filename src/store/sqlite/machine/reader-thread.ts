@@ -1,5 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 
+import { messageOf } from "../../../domain/message-of.ts";
 import type { WebhookRequest } from "../../../domain/webhook/webhook-request.ts";
 import {
   FileFault,
@@ -86,7 +87,7 @@ function run({ name, args }: Extract<ReaderOrder, { kind: "read" }>): ReadOutcom
     return { kind: "done", value: read(args) };
   } catch (thrown) {
     const error = toReadError(thrown);
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const storeError = error instanceof StoreError ? error.kind : null;
     const trouble = error instanceof FileFault ? error.trouble : null;
     return { kind: "error", storeError, trouble, message };

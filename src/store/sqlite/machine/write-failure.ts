@@ -1,3 +1,4 @@
+import { messageOf } from "../../../domain/message-of.ts";
 import { damage, type FileTrouble } from "../../store.ts";
 import { codeOf, isDamage } from "./connection.ts";
 
@@ -60,8 +61,4 @@ export function leftByCommit(error: unknown): "nothing" | "on disk" | "unknown" 
   if (code === "SQLITE_IOERR_SHMSIZE") return "on disk";
   // A COMMIT is refused as busy before it writes.
   return NOT_TAKEN.test(code) || BUSY.test(code) ? "nothing" : "unknown";
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 
 import { schemaSql } from "../../../assets.ts";
+import { messageOf } from "../../../domain/message-of.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../migration-steps.ts";
 import { BatchRunner, type Operation } from "./batch.ts";
 import { openWriter } from "./connection.ts";
@@ -55,6 +56,6 @@ try {
   });
   say({ kind: "ready" });
 } catch (error) {
-  say({ kind: "unusable", message: error instanceof Error ? error.message : String(error) });
+  say({ kind: "unusable", message: messageOf(error) });
   port.close();
 }
