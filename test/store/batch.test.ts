@@ -8,7 +8,8 @@ import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
 
 import { schemaSql } from "../../src/assets.ts";
-import { BatchRunner, type Operation } from "../../src/store/sqlite/machine/batch.ts";
+import type { Operation } from "../../src/store/common/batch.ts";
+import { BatchRunner } from "../../src/store/sqlite/machine/batch.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import { OpenFiles } from "../../src/store/sqlite/machine/open-files.ts";

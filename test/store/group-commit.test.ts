@@ -3,8 +3,9 @@ import { EventEmitter, once } from "node:events";
 import { describe, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 
-import type { BatchReply, Operation } from "../../src/store/sqlite/machine/batch.ts";
-import { GroupCommit, type BatchTransport } from "../../src/store/sqlite/machine/group-commit.ts";
+import type { BatchReply, BatchTransport, Operation } from "../../src/store/common/batch.ts";
+import type { Writes } from "../../src/store/sqlite/machine/batch.ts";
+import { GroupCommit } from "../../src/store/sqlite/machine/group-commit.ts";
 import type { StoreError } from "../../src/store/store.ts";
 
 /** A transport whose replies the test gives. */
@@ -82,7 +83,7 @@ function idOf({ args }: Operation): string {
 
 interface SetUp {
   readonly transport: FakeTransport;
-  readonly group: GroupCommit;
+  readonly group: GroupCommit<Writes>;
   /** Submits an operation; its outcome, once settled, is its id or the kind of its error. */
   readonly submit: (id: string, more?: { weight?: number; mayShed?: boolean }) => Promise<string>;
   /** The outcomes in the order in which they were settled. */
@@ -92,7 +93,7 @@ interface SetUp {
 function setUp(limits: { batchWeightMax?: number; backlogWeightMax?: number } = {}): SetUp {
   const transport = new FakeTransport();
   const { batchWeightMax = 256, backlogWeightMax = 1000 } = limits;
-  const group = new GroupCommit(transport, { batchWeightMax, backlogWeightMax });
+  const group = new GroupCommit<Writes>(transport, { batchWeightMax, backlogWeightMax });
   const settled: string[] = [];
   const submit: SetUp["submit"] = async (id, { weight = 1, mayShed = false } = {}) => {
     const done = group.submit("collectTask", { accountId: 1, id }, { weight, mayShed });

@@ -3,7 +3,8 @@ import { EventEmitter, once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { Worker } from "node:worker_threads";
 
-import type { BatchReply } from "../../src/store/sqlite/machine/batch.ts";
+import type { BatchReply } from "../../src/store/common/batch.ts";
+import type { Writes } from "../../src/store/sqlite/machine/batch.ts";
 import { openReader } from "../../src/store/sqlite/machine/connection.ts";
 import { GroupCommit } from "../../src/store/sqlite/machine/group-commit.ts";
 import type { WriterOrder } from "../../src/store/sqlite/machine/writer-thread.ts";
@@ -104,7 +105,7 @@ async function startDyingThread(t: TestContext, file: string): Promise<WriterThr
 test("a thread that dies between its commit and its reply leaves nothing told as undone that is on disk", async (t) => {
   const file = newDatabaseFile(t);
   const thread = await startDyingThread(t, file);
-  const group = new GroupCommit(thread, { batchWeightMax: 1, backlogWeightMax: 100 });
+  const group = new GroupCommit<Writes>(thread, { batchWeightMax: 1, backlogWeightMax: 100 });
   const create = (login: string): Promise<string> =>
     group
       .submit("createAccount", newAccount({ login }), { weight: 1, mayShed: false })

@@ -13,7 +13,7 @@ import { allReads, type Reads } from "./reads.ts";
 export interface FileParts {
   readonly reader: Connection;
   readonly longReader: LongReader;
-  readonly commit: GroupCommit;
+  readonly commit: GroupCommit<Writes>;
   readonly guard: FileGuard;
 }
 
@@ -26,7 +26,7 @@ const ONE_ROW: SubmitOptions = { weight: 1, mayShed: false };
 /** An open file. Turns its reads and writes into methods of a store, until it is closed. */
 export class FileAccess {
   readonly reads: Reads;
-  readonly commit: GroupCommit;
+  readonly commit: GroupCommit<Writes>;
   readonly guard: FileGuard;
   readonly #parts: FileParts;
   #closing: Promise<void> | null = null;

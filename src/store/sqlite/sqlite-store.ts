@@ -1,5 +1,6 @@
 import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
+import type { Writes } from "./machine/batch.ts";
 import { openReader } from "./machine/connection.ts";
 import { FileGuard } from "./machine/file-guard.ts";
 import { GroupCommit } from "./machine/group-commit.ts";
@@ -45,7 +46,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   try {
     const reader = openReader(file);
     const longReader = writer === "thread" ? newThreadReader(options) : newInlineReader(reader);
-    const commit = new GroupCommit(transport, limits);
+    const commit = new GroupCommit<Writes>(transport, limits);
     const guard = new FileGuard(file, commit);
     return storeOf(new FileAccess({ reader, longReader, commit, guard }));
   } catch (error) {

@@ -2,10 +2,10 @@ import { Worker } from "node:worker_threads";
 
 import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
 import { messageOf } from "../../domain/message-of.ts";
-import { BatchRunner, type BatchReply } from "./machine/batch.ts";
+import type { BatchReply, BatchTransport } from "../common/batch.ts";
+import { BatchRunner } from "./machine/batch.ts";
 import { openWriter, type Connection } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
-import type { BatchTransport } from "./machine/group-commit.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
 import { isOutdated, migrate, type MigrationStart } from "./machine/migrate.ts";
 import type { WriterMessage, WriterOrder } from "./machine/writer-thread.ts";

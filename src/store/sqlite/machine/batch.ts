@@ -1,6 +1,7 @@
 import type Database from "better-sqlite3";
 
 import { messageOf } from "../../../domain/message-of.ts";
+import type { BatchFailure, BatchReply, Operation, OperationReply } from "../../common/batch.ts";
 import type { FileTrouble } from "../../store.ts";
 import { accessRequestWrites } from "../access-requests.ts";
 import { accountErasureWrites } from "../account-erasure.ts";
@@ -51,41 +52,6 @@ export type Writes = ReturnType<typeof accountWrites> &
   ReturnType<typeof trafficFoldWrites> &
   ReturnType<typeof upkeepWrites> &
   ReturnType<typeof roomWrites>;
-
-/** A write as data, so that it can cross to the writer thread. */
-export interface Operation {
-  readonly name: keyof Writes;
-  readonly args: unknown;
-}
-
-/** How one operation of a committed batch ended. A rejected one was rolled back alone. */
-export type OperationReply =
-  | { readonly kind: "done"; readonly value: unknown }
-  | { readonly kind: "rejected"; readonly message: string };
-
-/** How a batch ended. `committed` left something behind, and `unknown` may have. */
-export type BatchReply =
-  | {
-      readonly kind: "committed";
-      readonly replies: readonly OperationReply[];
-      /** The accounts whose tasks or deliveries it changed, each once. */
-      readonly changed: readonly number[];
-      /** False for a batch that found nothing to change: it needed no room. */
-      readonly hasWritten: boolean;
-    }
-  /** Nothing was written; the same batch may succeed later. */
-  | { readonly kind: "full" | "busy"; readonly message: string }
-  /** Nothing was written, and nothing may be any more: see {@link BatchRunner}. */
-  | BatchFailure
-  /** Whether it was written is not known, and nothing may be written any more. */
-  | (Omit<BatchFailure, "kind"> & { readonly kind: "unknown" });
-
-export interface BatchFailure {
-  readonly kind: "failed";
-  readonly message: string;
-  /** Where it is the file itself that is wrong. */
-  readonly trouble?: FileTrouble;
-}
 
 // SQLite's own default. Each checkpoint costs milliseconds, which every batch behind it waits.
 const CHECKPOINT_PAGES = 1000;
@@ -339,7 +305,7 @@ export class BatchRunner {
 
   #write({ name, args }: Operation): unknown {
     // Arguments were checked where the operation was made: GroupCommit.submit ties each name to its own.
-    const write = this.#writes[name] as (args: unknown) => unknown;
+    const write = this.#writes[name as keyof Writes] as (args: unknown) => unknown;
     return write(args);
   }
 

@@ -1,16 +1,20 @@
-import { damage, FileFault } from "../../store.ts";
+import { damage, FileFault, type FileTrouble } from "../../store.ts";
 import { BackgroundCheck } from "./background-check.ts";
-import type { GroupCommit } from "./group-commit.ts";
 import { OpenFiles } from "./open-files.ts";
+
+/** What must not write to a file any more with which something is wrong. */
+export interface FileWriter {
+  condemn(trouble: FileTrouble): void;
+}
 
 /** Ends all writing once the file is not, or no longer, what can be written to. */
 export class FileGuard {
-  readonly #commit: Pick<GroupCommit, "condemn">;
+  readonly #commit: FileWriter;
   readonly #files: OpenFiles;
   readonly #check: BackgroundCheck;
 
   /** To be made once the file is open. */
-  constructor(file: string, commit: Pick<GroupCommit, "condemn">) {
+  constructor(file: string, commit: FileWriter) {
     this.#commit = commit;
     this.#files = new OpenFiles(file);
     this.#check = new BackgroundCheck(file);

@@ -1,12 +1,9 @@
 import { messageOf } from "../../../domain/message-of.ts";
+import type { BatchReply, BatchTransport, Operation } from "../../common/batch.ts";
 import { FileFault, StoreError, type FileTrouble } from "../../store.ts";
-import type { BatchReply, Operation, Writes } from "./batch.ts";
 
-/** Takes a batch to where it is run, and answers how it ended. Batches are run in the order they were sent. */
-export interface BatchTransport {
-  send(batch: readonly Operation[]): Promise<BatchReply>;
-  close(): Promise<void>;
-}
+/** What can be written, by name: each write takes its arguments as data. */
+export type WritesOf<Writes> = { readonly [Name in keyof Writes]: (args: never) => unknown };
 
 export interface GroupCommitLimits {
   /** A batch closes at this much weight: beyond 256 rows a commit only gets later (measured: 62k/s at 64, 80k/s at 256, 77k/s at 1,000). */
@@ -45,7 +42,7 @@ const OPERATIONS_TO_SEND_AT = 16;
  * batch, so that one fsync serves them all. A promise settles after the commit of its batch, in the order
  * of submission; nothing is retried here.
  */
-export class GroupCommit {
+export class GroupCommit<Writes extends WritesOf<Writes>> {
   readonly #transport: BatchTransport;
   readonly #limits: GroupCommitLimits;
   #pending: Pending[] = [];
@@ -73,7 +70,7 @@ export class GroupCommit {
   }
 
   /** Promises the operation's value once it is on disk. Rejects with a StoreError when it is not, or when that is not known. */
-  submit<Name extends keyof Writes>(
+  submit<Name extends keyof Writes & string>(
     name: Name,
     args: Parameters<Writes[Name]>[0],
     { weight, mayShed }: SubmitOptions,

@@ -2,8 +2,9 @@ import { parentPort, workerData } from "node:worker_threads";
 
 import { schemaSql } from "../../../assets.ts";
 import { messageOf } from "../../../domain/message-of.ts";
+import type { BatchReply, Operation } from "../../common/batch.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../migration-steps.ts";
-import { BatchRunner, type Operation } from "./batch.ts";
+import { BatchRunner } from "./batch.ts";
 import { openWriter } from "./connection.ts";
 import { refuseOtherSchema } from "./file-check.ts";
 import { migrate, type MigrationStart } from "./migrate.ts";
@@ -22,7 +23,7 @@ export type WriterMessage =
   | {
       readonly kind: "reply";
       readonly id: number;
-      readonly reply: ReturnType<BatchRunner["run"]>;
+      readonly reply: BatchReply;
     };
 
 /** What the thread is told: batches to run, then `close`. */

@@ -1,0 +1,44 @@
+import type { FileTrouble } from "../store.ts";
+
+/** What group commit and a writer tell each other. */
+
+/** A write as data, so that it can cross to the writer thread. */
+export interface Operation {
+  readonly name: string;
+  readonly args: unknown;
+}
+
+/** How one operation of a committed batch ended. A rejected one was rolled back alone. */
+export type OperationReply =
+  | { readonly kind: "done"; readonly value: unknown }
+  | { readonly kind: "rejected"; readonly message: string };
+
+/** How a batch ended. `committed` left something behind, and `unknown` may have. */
+export type BatchReply =
+  | {
+      readonly kind: "committed";
+      readonly replies: readonly OperationReply[];
+      /** The accounts whose tasks or deliveries it changed, each once. */
+      readonly changed: readonly number[];
+      /** False for a batch that found nothing to change: it needed no room. */
+      readonly hasWritten: boolean;
+    }
+  /** Nothing was written; the same batch may succeed later. */
+  | { readonly kind: "full" | "busy"; readonly message: string }
+  /** Nothing was written, and nothing may be any more. */
+  | BatchFailure
+  /** Whether it was written is not known, and nothing may be written any more. */
+  | (Omit<BatchFailure, "kind"> & { readonly kind: "unknown" });
+
+export interface BatchFailure {
+  readonly kind: "failed";
+  readonly message: string;
+  /** Where it is the file itself that is wrong. */
+  readonly trouble?: FileTrouble;
+}
+
+/** Takes a batch to where it is run, and answers how it ended. Batches are run in the order they were sent. */
+export interface BatchTransport {
+  send(batch: readonly Operation[]): Promise<BatchReply>;
+  close(): Promise<void>;
+}
