@@ -3,10 +3,10 @@ import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import type { Logger } from "../domain/log.ts";
+import type { GiveWay } from "../store/common/read-turns.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
 import { InstanceLock, InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
-import type { GiveWay } from "../store/sqlite/machine/read-turns.ts";
 import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 
 import { ANY_TASK } from "../../src/domain/task/task-search.ts";
-import { ReadTurns, type ReadOwner } from "../../src/store/sqlite/machine/read-turns.ts";
+import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
 import { newTaskId, openTestStore, seedAccount } from "../helpers/store.ts";
 
 /** Reads of the test's making, which it ends one by one; `begun` are whose they are. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { ANY_TASK } from "../../src/domain/task/task-search.ts";
-import { ReadTurns, type ReadOwner } from "../../src/store/sqlite/machine/read-turns.ts";
+import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
 import { SEARCH_TURN_MAX, searchByTurns } from "../../src/store/sqlite/task-search-turns.ts";
 import type { TaskSearchTurn } from "../../src/store/sqlite/task-search.ts";
 import type { Store, TaskSearchPage, TaskSearchQuery } from "../../src/store/store.ts";

@@ -4,9 +4,9 @@ import { test, type TestContext } from "node:test";
 import { Worker } from "node:worker_threads";
 
 import type { BatchReply } from "../../src/store/common/batch.ts";
+import { GroupCommit } from "../../src/store/common/group-commit.ts";
 import type { Writes } from "../../src/store/sqlite/machine/batch.ts";
 import { openReader } from "../../src/store/sqlite/machine/connection.ts";
-import { GroupCommit } from "../../src/store/sqlite/machine/group-commit.ts";
 import type { WriterOrder } from "../../src/store/sqlite/machine/writer-thread.ts";
 import { WriterThread } from "../../src/store/sqlite/writer.ts";
 import { StoreError } from "../../src/store/store.ts";

@@ -1,4 +1,4 @@
-import { ChangedAccounts } from "./changed-accounts.ts";
+import { ChangedAccounts } from "../common/changed-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TaskCounts, type CountChanges } from "./task-counts.ts";
 import { TrafficTally, type TrafficChanges } from "./traffic-tally.ts";

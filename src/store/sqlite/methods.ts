@@ -1,4 +1,13 @@
 import { messageOf } from "../../domain/message-of.ts";
+import { TurnMemo } from "../common/turn-memo.ts";
+import {
+  CLIENT_WRITE,
+  rows,
+  STEP_WRITE,
+  weightOfEnds,
+  weightOfPost,
+  WHOLE_TABLES,
+} from "../common/write-weight.ts";
 import { StoreError } from "../store.ts";
 import type {
   AccessRequestStore,
@@ -20,18 +29,9 @@ import type {
 import { onlyRef } from "./attempt-claims.ts";
 import type { FileAccess } from "./file-access.ts";
 import { listByTurns } from "./list-turns.ts";
-import { TurnMemo } from "./machine/turn-memo.ts";
 import { isShortRead } from "./ready-list.ts";
 import { searchByTurns } from "./task-search-turns.ts";
 import { toTraffic } from "./traffic.ts";
-import {
-  CLIENT_WRITE,
-  rows,
-  STEP_WRITE,
-  weightOfEnds,
-  weightOfPost,
-  WHOLE_TABLES,
-} from "./write-weight.ts";
 
 /** The methods of the store, noun by noun: which read or write each is, and how much it weighs. */
 

@@ -1,10 +1,10 @@
 import { Worker } from "node:worker_threads";
 
 import { readerThreadEntry, threadOptions } from "../../assets.ts";
+import { ReadTurns, type GiveWay, type ReadOwner } from "../common/read-turns.ts";
 import { FileFault, StoreError } from "../store.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
-import { ReadTurns, type GiveWay, type ReadOwner } from "./machine/read-turns.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./machine/reader-thread.ts";
 
 /** Where reads that may take long are run. */

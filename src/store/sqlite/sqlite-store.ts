@@ -1,11 +1,12 @@
+import { GroupCommit } from "../common/group-commit.ts";
+import type { GiveWay } from "../common/read-turns.ts";
+import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import type { Writes } from "./machine/batch.ts";
 import { openReader } from "./machine/connection.ts";
 import { FileGuard } from "./machine/file-guard.ts";
-import { GroupCommit } from "./machine/group-commit.ts";
 import type { MigrationStart } from "./machine/migrate.ts";
-import type { GiveWay } from "./machine/read-turns.ts";
 import {
   accountMethods,
   deliveryMethods,
@@ -17,7 +18,6 @@ import {
   upkeepMethods,
 } from "./methods.ts";
 import { newInlineReader, newThreadReader } from "./reader.ts";
-import { BATCH_WEIGHT_MAX } from "./write-weight.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 
 /** How to open the store. */

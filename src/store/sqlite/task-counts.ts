@@ -1,7 +1,7 @@
 import { openTasksOf, type AccountUsage } from "../../domain/account/quota.ts";
 import type { TaskState } from "../../domain/task/task.ts";
+import type { ChangedAccounts } from "../common/changed-accounts.ts";
 import type { FirstSteps, WorkCounts } from "../store.ts";
-import type { ChangedAccounts } from "./changed-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 
 export const ADD_TO_COUNT = `

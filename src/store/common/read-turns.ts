@@ -1,4 +1,4 @@
-import { StoreError } from "../../store.ts";
+import { StoreError } from "../store.ts";
 
 /** Whose a read is: an account's, by its id or login; null is the operator and the daemon itself. */
 export type ReadOwner = number | string | null;

@@ -1,5 +1,5 @@
 import type { LeaseEnd, LeaseEnds, TaskPost } from "../store.ts";
-import type { SubmitOptions } from "./machine/group-commit.ts";
+import type { SubmitOptions } from "./group-commit.ts";
 
 /** How much writes weigh in a batch and in the backlog: about the rows that they write. */
 

@@ -1,6 +1,6 @@
-import { messageOf } from "../../../domain/message-of.ts";
-import type { BatchReply, BatchTransport, Operation } from "../../common/batch.ts";
-import { FileFault, StoreError, type FileTrouble } from "../../store.ts";
+import { messageOf } from "../../domain/message-of.ts";
+import { FileFault, StoreError, type FileTrouble } from "../store.ts";
+import type { BatchReply, BatchTransport, Operation } from "./batch.ts";
 
 /** What can be written, by name: each write takes its arguments as data. */
 export type WritesOf<Writes> = { readonly [Name in keyof Writes]: (args: never) => unknown };
