@@ -9,11 +9,12 @@ import Database from "better-sqlite3";
 
 import { schemaSql } from "../../src/assets.ts";
 import type { Operation } from "../../src/store/common/batch.ts";
-import { BatchRunner } from "../../src/store/sqlite/machine/batch.ts";
+import type { BatchRunner } from "../../src/store/sqlite/machine/batch.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import { OpenFiles } from "../../src/store/sqlite/machine/open-files.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
+import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
 import { NEW_TASK_BYTES, newAccount, newDatabaseFile, newPost, newTask } from "../helpers/store.ts";
 
@@ -27,7 +28,7 @@ function openRunner(t: TestContext, file = newDatabaseFile(t)): Runner {
   const connection = openWriter(file);
   t.after(() => connection.close());
   migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: [] });
-  return { runner: new BatchRunner(connection), connection, file };
+  return { runner: newBatchRunner(connection), connection, file };
 }
 
 /** A second connection, as another process has one. */
@@ -347,7 +348,7 @@ test("a checkpoint that fails keeps the batch before it and stops every later on
 // To SQLite a moment without any reader is needed, which lists that follow each other do not leave.
 test("the WAL begins again although somebody reads without a pause", async (t) => {
   const { connection, file } = openRunner(t);
-  const runner = new BatchRunner(connection, { walPagesMax: 1500 });
+  const runner = newBatchRunner(connection, { walPagesMax: 1500 });
   runner.run([makeAccount("ada")]);
   const stop = new Int32Array(new SharedArrayBuffer(4));
   const entry = new URL("reading-thread.ts", import.meta.url);
@@ -366,7 +367,7 @@ test("the WAL begins again although somebody reads without a pause", async (t) =
 
 test("a reader that does not end holds up few batches, and none for good", (t) => {
   const { connection, file } = openRunner(t);
-  const runner = new BatchRunner(connection, { walPagesMax: 300, readersWaitMs: 200 });
+  const runner = newBatchRunner(connection, { walPagesMax: 300, readersWaitMs: 200 });
   runner.run([makeAccount("ada")]);
   const other = openOther(t, file);
   other.exec("BEGIN");
@@ -397,7 +398,7 @@ test("nothing is copied into the file, and nothing acknowledged, once it is not 
   const file = newDatabaseFile(t);
   const { connection } = openRunner(t, file);
   const files = new OpenFiles(file);
-  const runner = new BatchRunner(connection, { fileTrouble: () => files.trouble() });
+  const runner = newBatchRunner(connection, { fileTrouble: () => files.trouble() });
   assert.equal(runner.run([makeAccount("ada")]).kind, "committed");
   renameSync(file, `${file}.old`);
   writeFileSync(file, "another");

@@ -1,11 +1,11 @@
 import { parentPort, workerData } from "node:worker_threads";
 
 import { schemaSql } from "../../src/assets.ts";
-import { BatchRunner } from "../../src/store/sqlite/machine/batch.ts";
 import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
 import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import type { WriterMessage, WriterOrder } from "../../src/store/sqlite/machine/writer-thread.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
+import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 
 /** A writer thread that commits its first batch and ends before it says so. */
 
@@ -15,7 +15,7 @@ if (port === null) throw new Error("dying-writer-thread.ts runs as a worker thre
 const { file } = workerData as { readonly file: string };
 const connection = openWriter(file);
 migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
-const runner = new BatchRunner(connection);
+const runner = newBatchRunner(connection);
 port.on("message", (order: WriterOrder) => {
   if (order.kind === "batch") runner.run(order.operations);
   connection.close();

@@ -5,7 +5,7 @@ import { setImmediate as turn } from "node:timers/promises";
 
 import type { BatchReply, BatchTransport, Operation } from "../../src/store/common/batch.ts";
 import { GroupCommit } from "../../src/store/common/group-commit.ts";
-import type { Writes } from "../../src/store/sqlite/machine/batch.ts";
+import type { Writes } from "../../src/store/sqlite/writes.ts";
 import type { StoreError } from "../../src/store/store.ts";
 
 /** A transport whose replies the test gives. */

@@ -5,10 +5,10 @@ import { Worker } from "node:worker_threads";
 
 import type { BatchReply } from "../../src/store/common/batch.ts";
 import { GroupCommit } from "../../src/store/common/group-commit.ts";
-import type { Writes } from "../../src/store/sqlite/machine/batch.ts";
 import { openReader } from "../../src/store/sqlite/machine/connection.ts";
 import type { WriterOrder } from "../../src/store/sqlite/machine/writer-thread.ts";
 import { WriterThread } from "../../src/store/sqlite/writer.ts";
+import type { Writes } from "../../src/store/sqlite/writes.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { newAccount, newDatabaseFile } from "../helpers/store.ts";
 

@@ -3,11 +3,11 @@ import type { GroupCommit, SubmitOptions } from "../common/group-commit.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { StoreError } from "../store.ts";
 import type { LongReads } from "./long-reads.ts";
-import type { Writes } from "./machine/batch.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
 import type { FileGuard } from "./machine/file-guard.ts";
 import type { LongReader } from "./reader.ts";
 import { allReads, type Reads } from "./reads.ts";
+import type { Writes } from "./writes.ts";
 
 /** What an open file consists of. */
 export interface FileParts {

@@ -3,7 +3,6 @@ import type { GiveWay } from "../common/read-turns.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
-import type { Writes } from "./machine/batch.ts";
 import { openReader } from "./machine/connection.ts";
 import { FileGuard } from "./machine/file-guard.ts";
 import type { MigrationStart } from "./machine/migrate.ts";
@@ -19,6 +18,7 @@ import {
 } from "./methods.ts";
 import { newInlineReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
+import type { Writes } from "./writes.ts";
 
 /** How to open the store. */
 export interface SqliteStoreOptions {

@@ -3,13 +3,14 @@ import { Worker } from "node:worker_threads";
 import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
 import { messageOf } from "../../domain/message-of.ts";
 import type { BatchReply, BatchTransport } from "../common/batch.ts";
-import { BatchRunner } from "./machine/batch.ts";
+import type { BatchRunner } from "./machine/batch.ts";
 import { openWriter, type Connection } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
 import { isOutdated, migrate, type MigrationStart } from "./machine/migrate.ts";
 import type { WriterMessage, WriterOrder } from "./machine/writer-thread.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
+import { newBatchRunner } from "./writes.ts";
 
 /**
  * Starts the writer thread on the file and waits until the file is open and migrated; `migrating` is told before
@@ -135,7 +136,7 @@ function startRunner(connection: Connection, file: string): BatchRunner {
   try {
     migrateAlone(connection, file);
     refuseOtherSchema(connection, schemaSql);
-    return new BatchRunner(connection);
+    return newBatchRunner(connection);
   } catch (error) {
     connection.close();
     throw error;

@@ -2,56 +2,30 @@ import type Database from "better-sqlite3";
 
 import { messageOf } from "../../../domain/message-of.ts";
 import type { BatchFailure, BatchReply, Operation, OperationReply } from "../../common/batch.ts";
+import type { ChangedAccounts } from "../../common/changed-accounts.ts";
 import type { FileTrouble } from "../../store.ts";
-import { accessRequestWrites } from "../access-requests.ts";
-import { accountErasureWrites } from "../account-erasure.ts";
-import { accountLimitWrites } from "../account-limits.ts";
-import { accountWrites } from "../accounts.ts";
-import { attemptClaimWrites } from "../attempt-claims.ts";
-import { GatheredChanges } from "../batch-changes.ts";
-import { clockWrites } from "../clock-readings.ts";
-import { deliveryWrites } from "../deliveries.ts";
-import { holdWrites } from "../holds.ts";
-import { leaseWrites } from "../leases.ts";
-import { queueExpiryWrites } from "../queue-expiry.ts";
-import { queueSampleWrites } from "../queue-sample.ts";
-import { redeliveryOrderWrites } from "../redelivery-orders.ts";
-import { roomWrites } from "../room.ts";
-import { secretWrites } from "../secrets.ts";
-import { sessionWrites } from "../sessions.ts";
-import { taskCancelWrites } from "../task-cancels.ts";
-import { taskErasureWrites } from "../task-erasure.ts";
-import { taskRunWrites } from "../task-runs.ts";
-import { taskWrites } from "../tasks.ts";
-import { trafficFoldWrites } from "../traffic.ts";
-import { upkeepWrites } from "../upkeep.ts";
-import { workerWrites } from "../workers.ts";
 import type { Connection } from "./connection.ts";
 import { isBatchError, leftByCommit, toWriteFailure } from "./write-failure.ts";
 
-/** Every write there is, by name: what an operation may ask for. */
-export type Writes = ReturnType<typeof accountWrites> &
-  ReturnType<typeof accountErasureWrites> &
-  ReturnType<typeof accountLimitWrites> &
-  ReturnType<typeof holdWrites> &
-  ReturnType<typeof accessRequestWrites> &
-  ReturnType<typeof taskWrites> &
-  ReturnType<typeof taskRunWrites> &
-  ReturnType<typeof taskCancelWrites> &
-  ReturnType<typeof taskErasureWrites> &
-  ReturnType<typeof leaseWrites> &
-  ReturnType<typeof workerWrites> &
-  ReturnType<typeof secretWrites> &
-  ReturnType<typeof sessionWrites> &
-  ReturnType<typeof attemptClaimWrites> &
-  ReturnType<typeof deliveryWrites> &
-  ReturnType<typeof clockWrites> &
-  ReturnType<typeof redeliveryOrderWrites> &
-  ReturnType<typeof queueExpiryWrites> &
-  ReturnType<typeof queueSampleWrites> &
-  ReturnType<typeof trafficFoldWrites> &
-  ReturnType<typeof upkeepWrites> &
-  ReturnType<typeof roomWrites>;
+/** What operations do. */
+export interface BatchWork {
+  /** Every write there is, by name. Each runs inside the transaction of its batch. */
+  readonly writes: Readonly<Record<string, (args: never) => unknown>>;
+  readonly changes: ToldChanges;
+}
+
+/** What operations tell while they run, to be written once, as the last thing of their batch. */
+export interface ToldChanges {
+  readonly changed: Pick<ChangedAccounts, "take">;
+  /** The operation is part of the batch. */
+  keep(): void;
+  /** The operation was undone. */
+  drop(): void;
+  /** Writes what was kept. */
+  write(): void;
+  /** The batch was undone. */
+  reset(): void;
+}
 
 // SQLite's own default. Each checkpoint costs milliseconds, which every batch behind it waits.
 const CHECKPOINT_PAGES = 1000;
@@ -84,8 +58,8 @@ export interface BatchRunnerOptions {
  */
 export class BatchRunner {
   readonly #connection: Connection;
-  readonly #writes: Writes;
-  readonly #changes: GatheredChanges;
+  readonly #writes: BatchWork["writes"];
+  readonly #changes: ToldChanges;
   readonly #control: Record<
     "begin" | "commit" | "savepoint" | "release" | "undo",
     Database.Statement
@@ -104,6 +78,7 @@ export class BatchRunner {
 
   constructor(
     connection: Connection,
+    { writes, changes }: BatchWork,
     {
       walPagesMax = WAL_PAGES_MAX,
       readersWaitMs = READERS_WAIT_MS,
@@ -116,31 +91,8 @@ export class BatchRunner {
     this.#walPagesMax = walPagesMax;
     this.#readersWaitMs = readersWaitMs;
     this.#restartAt = walPagesMax;
-    this.#changes = new GatheredChanges(connection);
-    this.#writes = {
-      ...accountWrites(connection),
-      ...accountErasureWrites(connection, this.#changes),
-      ...accountLimitWrites(connection),
-      ...holdWrites(connection),
-      ...accessRequestWrites(connection),
-      ...taskWrites(connection, this.#changes),
-      ...taskRunWrites(connection, this.#changes),
-      ...taskCancelWrites(connection, this.#changes),
-      ...taskErasureWrites(connection, this.#changes),
-      ...leaseWrites(connection, this.#changes),
-      ...workerWrites(connection),
-      ...secretWrites(connection),
-      ...sessionWrites(connection),
-      ...attemptClaimWrites(connection),
-      ...deliveryWrites(connection, this.#changes),
-      ...clockWrites(connection),
-      ...redeliveryOrderWrites(connection, this.#changes),
-      ...queueExpiryWrites(connection, this.#changes),
-      ...queueSampleWrites(connection),
-      ...trafficFoldWrites(connection),
-      ...upkeepWrites(connection, this.#changes),
-      ...roomWrites(connection),
-    };
+    this.#changes = changes;
+    this.#writes = writes;
     // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles what makes an object of its row: raw
     // rows save 3 % of this thread's time (measured).
     this.#walState = connection.prepare<[], WalState>("PRAGMA wal_checkpoint(NOOP)").raw();
@@ -208,7 +160,7 @@ export class BatchRunner {
   #isOverwritten(): boolean {
     try {
       this.#control.begin.run();
-      this.#writes.rewritePage();
+      this.#writeHeader();
       this.#control.commit.run();
       return true;
     } catch {
@@ -305,7 +257,8 @@ export class BatchRunner {
 
   #write({ name, args }: Operation): unknown {
     // Arguments were checked where the operation was made: GroupCommit.submit ties each name to its own.
-    const write = this.#writes[name as keyof Writes] as (args: unknown) => unknown;
+    const write = this.#writes[name] as ((args: unknown) => unknown) | undefined;
+    if (write === undefined) throw new Error(`there is no write ${name}`);
     return write(args);
   }
 

@@ -4,7 +4,7 @@ import { schemaSql } from "../../../assets.ts";
 import { messageOf } from "../../../domain/message-of.ts";
 import type { BatchReply, Operation } from "../../common/batch.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../migration-steps.ts";
-import { BatchRunner } from "./batch.ts";
+import { newBatchRunner } from "../writes.ts";
 import { openWriter } from "./connection.ts";
 import { refuseOtherSchema } from "./file-check.ts";
 import { migrate, type MigrationStart } from "./migrate.ts";
@@ -46,7 +46,7 @@ try {
   migrate(connection, plan, (start) => say({ kind: "migrating", ...start }));
   refuseOtherSchema(connection, schemaSql);
   const files = new OpenFiles(file);
-  const runner = new BatchRunner(connection, { fileTrouble: () => files.trouble() });
+  const runner = newBatchRunner(connection, { fileTrouble: () => files.trouble() });
   port.on("message", (order: WriterOrder) => {
     if (order.kind === "batch") {
       say({ kind: "reply", id: order.id, reply: runner.run(order.operations) });

@@ -1,0 +1,61 @@
+import { accessRequestWrites } from "./access-requests.ts";
+import { accountErasureWrites } from "./account-erasure.ts";
+import { accountLimitWrites } from "./account-limits.ts";
+import { accountWrites } from "./accounts.ts";
+import { attemptClaimWrites } from "./attempt-claims.ts";
+import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
+import { clockWrites } from "./clock-readings.ts";
+import { deliveryWrites } from "./deliveries.ts";
+import { holdWrites } from "./holds.ts";
+import { leaseWrites } from "./leases.ts";
+import { BatchRunner, type BatchRunnerOptions } from "./machine/batch.ts";
+import type { Connection } from "./machine/connection.ts";
+import { queueExpiryWrites } from "./queue-expiry.ts";
+import { queueSampleWrites } from "./queue-sample.ts";
+import { redeliveryOrderWrites } from "./redelivery-orders.ts";
+import { roomWrites } from "./room.ts";
+import { secretWrites } from "./secrets.ts";
+import { sessionWrites } from "./sessions.ts";
+import { taskCancelWrites } from "./task-cancels.ts";
+import { taskErasureWrites } from "./task-erasure.ts";
+import { taskRunWrites } from "./task-runs.ts";
+import { taskWrites } from "./tasks.ts";
+import { trafficFoldWrites } from "./traffic.ts";
+import { upkeepWrites } from "./upkeep.ts";
+import { workerWrites } from "./workers.ts";
+
+/** Every write there is, by name: what an operation may ask for. */
+export type Writes = ReturnType<typeof allWrites>;
+
+function allWrites(connection: Connection, changes: BatchChanges) {
+  return {
+    ...accountWrites(connection),
+    ...accountErasureWrites(connection, changes),
+    ...accountLimitWrites(connection),
+    ...holdWrites(connection),
+    ...accessRequestWrites(connection),
+    ...taskWrites(connection, changes),
+    ...taskRunWrites(connection, changes),
+    ...taskCancelWrites(connection, changes),
+    ...taskErasureWrites(connection, changes),
+    ...leaseWrites(connection, changes),
+    ...workerWrites(connection),
+    ...secretWrites(connection),
+    ...sessionWrites(connection),
+    ...attemptClaimWrites(connection),
+    ...deliveryWrites(connection, changes),
+    ...clockWrites(connection),
+    ...redeliveryOrderWrites(connection, changes),
+    ...queueExpiryWrites(connection, changes),
+    ...queueSampleWrites(connection),
+    ...trafficFoldWrites(connection),
+    ...upkeepWrites(connection, changes),
+    ...roomWrites(connection),
+  };
+}
+
+/** What runs batches of these writes on a connection. */
+export function newBatchRunner(connection: Connection, options?: BatchRunnerOptions): BatchRunner {
+  const changes = new GatheredChanges(connection);
+  return new BatchRunner(connection, { writes: allWrites(connection, changes), changes }, options);
+}
