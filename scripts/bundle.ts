@@ -21,8 +21,8 @@ const ENTRY = `
   import { isMainThread, workerData } from "node:worker_threads";
   if (isMainThread && process.argv[2] === "--command-host") require("./runners/command/command-host-main.ts");
   else if (isMainThread) require("./main.ts");
-  else if (workerData.role === "writer") require("./store/sqlite/machine/writer-thread.ts");
-  else if (workerData.role === "reader") require("./store/sqlite/machine/reader-thread.ts");
+  else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
+  else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
   else if (workerData.role === "parser") require("./parser/parser-thread.ts");
   else throw new Error("no thread has the role " + workerData.role);
 `;

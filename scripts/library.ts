@@ -21,8 +21,8 @@ const DAEMON_FOLDER = "embedded";
 
 const DAEMON_MODULES = {
   daemon: "embedded/daemon.ts",
-  "writer-thread": "store/sqlite/machine/writer-thread.ts",
-  "reader-thread": "store/sqlite/machine/reader-thread.ts",
+  "writer-thread": "store/sqlite/writer-thread.ts",
+  "reader-thread": "store/sqlite/reader-thread.ts",
   "parser-thread": "parser/parser-thread.ts",
   "command-host-main": "runners/command/command-host-main.ts",
 };

@@ -34,13 +34,13 @@ export const version: string = packageVersion();
 
 /** What `new Worker(…)` starts the writer thread with. */
 export const writerThreadEntry: string | URL = new URL(
-  "./store/sqlite/machine/writer-thread.ts",
+  "./store/sqlite/writer-thread.ts",
   import.meta.url,
 );
 
 /** What `new Worker(…)` starts the reader thread with. */
 export const readerThreadEntry: string | URL = new URL(
-  "./store/sqlite/machine/reader-thread.ts",
+  "./store/sqlite/reader-thread.ts",
   import.meta.url,
 );
 

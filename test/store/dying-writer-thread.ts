@@ -3,8 +3,8 @@ import { parentPort, workerData } from "node:worker_threads";
 import { schemaSql } from "../../src/assets.ts";
 import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
 import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
-import type { WriterMessage, WriterOrder } from "../../src/store/sqlite/machine/writer-thread.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
+import type { WriterMessage, WriterOrder } from "../../src/store/sqlite/writer-thread.ts";
 import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 
 /** A writer thread that commits its first batch and ends before it says so. */

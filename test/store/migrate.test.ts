@@ -19,12 +19,12 @@ import { IDEMPOTENCY_MS } from "../../src/domain/clock/retention.ts";
 import type { TaskState } from "../../src/domain/task/task.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
-import { migrate, type MigrationPlan } from "../../src/store/sqlite/machine/migrate.ts";
 import {
-  MIGRATIONS,
-  SCHEMA_VERSION,
+  migrate,
   type Migration,
-} from "../../src/store/sqlite/migration-steps.ts";
+  type MigrationPlan,
+} from "../../src/store/sqlite/machine/migrate.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import { newOrder, placeOrder } from "../helpers/delivery.ts";

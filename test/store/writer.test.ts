@@ -6,7 +6,7 @@ import { Worker } from "node:worker_threads";
 import type { BatchReply } from "../../src/store/common/batch.ts";
 import { GroupCommit } from "../../src/store/common/group-commit.ts";
 import { openReader } from "../../src/store/sqlite/machine/connection.ts";
-import type { WriterOrder } from "../../src/store/sqlite/machine/writer-thread.ts";
+import type { WriterOrder } from "../../src/store/sqlite/writer-thread.ts";
 import { WriterThread } from "../../src/store/sqlite/writer.ts";
 import type { Writes } from "../../src/store/sqlite/writes.ts";
 import { StoreError } from "../../src/store/store.ts";
@@ -124,12 +124,9 @@ test("a thread that dies between its commit and its reply leaves nothing told as
 
 test("a thread whose words are not understood any more still lets go of the file at a close", async (t) => {
   const file = newDatabaseFile(t);
-  const worker = new Worker(
-    new URL("../../src/store/sqlite/machine/writer-thread.ts", import.meta.url),
-    {
-      workerData: { role: "writer", file },
-    },
-  );
+  const worker = new Worker(new URL("../../src/store/sqlite/writer-thread.ts", import.meta.url), {
+    workerData: { role: "writer", file },
+  });
   t.after(() => worker.terminate());
   const writer = new WriterThread(worker);
   await writer.ready;

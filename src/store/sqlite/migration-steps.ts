@@ -1,8 +1,4 @@
-/** How to bring a file from version `to - 1` to version `to`. */
-export interface Migration {
-  readonly to: number;
-  readonly sql: string;
-}
+import type { Migration } from "./machine/migrate.ts";
 
 /** The version that schema.sql describes. */
 export const SCHEMA_VERSION = 7;

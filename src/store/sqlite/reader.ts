@@ -5,7 +5,7 @@ import { ReadTurns, type GiveWay, type ReadOwner } from "../common/read-turns.ts
 import { FileFault, StoreError } from "../store.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
-import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./machine/reader-thread.ts";
+import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 
 /** Where reads that may take long are run. */
 export interface LongReader {

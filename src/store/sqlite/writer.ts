@@ -8,8 +8,8 @@ import { openWriter, type Connection } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
 import { isOutdated, migrate, type MigrationStart } from "./machine/migrate.ts";
-import type { WriterMessage, WriterOrder } from "./machine/writer-thread.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
+import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 import { newBatchRunner } from "./writes.ts";
 
 /**

@@ -1,6 +1,11 @@
-import type { Migration } from "../migration-steps.ts";
 import type { Connection } from "./connection.ts";
 import { findMigrationCopy, makeMigrationCopy } from "./migration-copy.ts";
+
+/** How to bring a file from version `to - 1` to version `to`. */
+export interface Migration {
+  readonly to: number;
+  readonly sql: string;
+}
 
 /** The schema a new file gets, and the steps that bring an older one to the same. */
 export interface MigrationPlan {

@@ -1,14 +1,14 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { schemaSql } from "../../../assets.ts";
-import { messageOf } from "../../../domain/message-of.ts";
-import type { BatchReply, Operation } from "../../common/batch.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "../migration-steps.ts";
-import { newBatchRunner } from "../writes.ts";
-import { openWriter } from "./connection.ts";
-import { refuseOtherSchema } from "./file-check.ts";
-import { migrate, type MigrationStart } from "./migrate.ts";
-import { OpenFiles } from "./open-files.ts";
+import { schemaSql } from "../../assets.ts";
+import { messageOf } from "../../domain/message-of.ts";
+import type { BatchReply, Operation } from "../common/batch.ts";
+import { openWriter } from "./machine/connection.ts";
+import { refuseOtherSchema } from "./machine/file-check.ts";
+import { migrate, type MigrationStart } from "./machine/migrate.ts";
+import { OpenFiles } from "./machine/open-files.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
+import { newBatchRunner } from "./writes.ts";
 
 /**
  * Entry of the writer thread: the only thread of the daemon that writes. fsync, checkpoints, deletes and

@@ -1,16 +1,16 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { messageOf } from "../../../domain/message-of.ts";
-import type { WebhookRequest } from "../../../domain/webhook/webhook-request.ts";
+import { messageOf } from "../../domain/message-of.ts";
+import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import {
   FileFault,
   StoreError,
   type FileTrouble,
   type FoundTask,
   type StoreErrorKind,
-} from "../../store.ts";
-import { longReads, type LongReads } from "../long-reads.ts";
-import { openReader, toReadError } from "./connection.ts";
+} from "../store.ts";
+import { longReads, type LongReads } from "./long-reads.ts";
+import { openReader, toReadError } from "./machine/connection.ts";
 
 /**
  * Entry of the reader thread: reads that may take long happen here, on a connection of its own, and never hold
