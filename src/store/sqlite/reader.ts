@@ -4,6 +4,7 @@ import { readerThreadEntry, threadOptions } from "../../assets.ts";
 import { ReadTurns, type GiveWay, type ReadOwner } from "../common/read-turns.ts";
 import { FileFault, StoreError } from "../store.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
+import type { TableReader } from "./machine/background-check.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 
@@ -64,6 +65,16 @@ export function newThreadReader({ file, giveWay }: ThreadReaderOptions): LongRea
       await turns.idle();
       await thread?.close();
     },
+  };
+}
+
+/** Reads tables for damage in a thread of their own. */
+export function newTableReader(file: string): TableReader {
+  const reader = newThreadReader({ file });
+  return {
+    listTables: () => reader.read("listTables", undefined),
+    checkTable: (table) => reader.read("checkTable", table),
+    close: () => reader.close(),
   };
 }
 

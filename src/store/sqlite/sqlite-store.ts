@@ -16,7 +16,7 @@ import {
   taskMethods,
   upkeepMethods,
 } from "./methods.ts";
-import { newInlineReader, newThreadReader } from "./reader.ts";
+import { newInlineReader, newTableReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 import type { Writes } from "./writes.ts";
 
@@ -47,7 +47,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const reader = openReader(file);
     const longReader = writer === "thread" ? newThreadReader(options) : newInlineReader(reader);
     const commit = new GroupCommit<Writes>(transport, limits);
-    const guard = new FileGuard(file, commit);
+    const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
     return storeOf(new FileAccess({ reader, longReader, commit, guard }));
   } catch (error) {
     await transport.close();

@@ -1,4 +1,10 @@
-import { newThreadReader, type LongReader } from "../reader.ts";
+/** Reads the file in a thread of its own. */
+export interface TableReader {
+  listTables(): Promise<readonly string[]>;
+  /** What is wrong with a table; null when nothing is. */
+  checkTable(table: string): Promise<string | null>;
+  close(): Promise<void>;
+}
 
 /** How far a look for damage has come: what it found, or whether there is more to read. */
 export type CheckStep =
@@ -13,23 +19,23 @@ export type CheckStep =
  * beyond its limit, and the writer waits 2 s for the reader each time that it has doubled.
  */
 export class BackgroundCheck {
-  readonly #file: string;
-  #reader: LongReader | null = null;
+  readonly #newReader: () => TableReader;
+  #reader: TableReader | null = null;
   #left: readonly string[] = [];
 
-  constructor(file: string) {
-    this.#file = file;
+  constructor(newReader: () => TableReader) {
+    this.#newReader = newReader;
   }
 
   /** Reads one table. After the last one it begins with the first. */
   async step(): Promise<CheckStep> {
     if (this.#reader === null) {
-      this.#reader = newThreadReader({ file: this.#file });
-      this.#left = await this.#reader.read("listTables", undefined);
+      this.#reader = this.#newReader();
+      this.#left = await this.#reader.listTables();
     }
     const [table, ...left] = this.#left;
     this.#left = left;
-    const detail = table === undefined ? null : await this.#reader.read("checkTable", table);
+    const detail = table === undefined ? null : await this.#reader.checkTable(table);
     if (detail !== null) return { kind: "damaged", detail };
     if (left.length > 0) return { kind: "more" };
     await this.close();

@@ -3,7 +3,7 @@ import type Database from "better-sqlite3";
 import { messageOf } from "../../../domain/message-of.ts";
 import type { BatchFailure, BatchReply, Operation, OperationReply } from "../../common/batch.ts";
 import type { ChangedAccounts } from "../../common/changed-accounts.ts";
-import type { FileTrouble } from "../../store.ts";
+import type { FileTrouble } from "../../file-fault.ts";
 import type { Connection } from "./connection.ts";
 import { isBatchError, leftByCommit, toWriteFailure } from "./write-failure.ts";
 

@@ -12,7 +12,8 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../../assets.ts";
-import { damage, FileFault, StoreError } from "../../store.ts";
+import { damage, FileFault } from "../../file-fault.ts";
+import { StoreError } from "../../store-error.ts";
 import { refuseSecondName } from "./open-files.ts";
 
 /** One connection to the file; synchronous, for one thread. */

@@ -1,23 +1,24 @@
-import { damage, FileFault, type FileTrouble } from "../../store.ts";
-import { BackgroundCheck } from "./background-check.ts";
+import { damage, FileFault, type FileTrouble } from "../../file-fault.ts";
+import { BackgroundCheck, type TableReader } from "./background-check.ts";
 import { OpenFiles } from "./open-files.ts";
 
-/** What must not write to a file any more with which something is wrong. */
-export interface FileWriter {
-  condemn(trouble: FileTrouble): void;
+/** What a {@link FileGuard} needs. */
+export interface FileGuardDeps {
+  readonly commit: { condemn(trouble: FileTrouble): void };
+  readonly newReader: () => TableReader;
 }
 
 /** Ends all writing once the file is not, or no longer, what can be written to. */
 export class FileGuard {
-  readonly #commit: FileWriter;
+  readonly #commit: FileGuardDeps["commit"];
   readonly #files: OpenFiles;
   readonly #check: BackgroundCheck;
 
   /** To be made once the file is open. */
-  constructor(file: string, commit: FileWriter) {
+  constructor(file: string, { commit, newReader }: FileGuardDeps) {
     this.#commit = commit;
     this.#files = new OpenFiles(file);
-    this.#check = new BackgroundCheck(file);
+    this.#check = new BackgroundCheck(newReader);
   }
 
   /** Looks whether the files are still the ones that were opened. */

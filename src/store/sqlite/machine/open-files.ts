@@ -1,6 +1,6 @@
 import { readFileSync, realpathSync, statSync, type BigIntStats } from "node:fs";
 
-import type { FileTrouble } from "../../store.ts";
+import type { FileTrouble } from "../../file-fault.ts";
 
 /** The database file and what SQLite keeps beside it as long as it is open. */
 const SUFFIXES = ["", "-wal", "-shm"] as const;

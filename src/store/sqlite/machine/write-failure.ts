@@ -1,5 +1,5 @@
 import { messageOf } from "../../../domain/message-of.ts";
-import { damage, type FileTrouble } from "../../store.ts";
+import { damage, type FileTrouble } from "../../file-fault.ts";
 import { codeOf, isDamage } from "./connection.ts";
 
 /** Why SQLite could not write: nothing has happened, and what may be tried after it. */
