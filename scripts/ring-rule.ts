@@ -47,7 +47,8 @@ function overridesOf(ring: Ring, rings: readonly Ring[]): RingOverride[] {
   const inner = folders.filter((name) => name !== folder && name.startsWith(folder));
   if (folder === "") return [override(`**/src/${ring.files}`, patternsOf(ring, { depth: 0 }))];
 
-  const innerPatterns = inner.map((name) => ({
+  const refused = inner.filter((name) => !ring.imports.includes(`${name}*`));
+  const innerPatterns = refused.map((name) => ({
     regex: `^\\./${name.slice(folder.length)}`,
     message: messageOf(ring),
   }));

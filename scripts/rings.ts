@@ -5,7 +5,7 @@
 export interface Ring {
   /** Its files: all of a folder (`net/*`) or one (`main.ts`). */
   readonly files: string;
-  /** What else of `src` it may import, in the same notation. */
+  /** What else of `src` it may import, in the same notation; a ring in one of its own folders too. */
   readonly imports: readonly string[];
   /** Packages, with everything below them (`h3` is `h3/node` too). */
   readonly packages: readonly string[];
@@ -29,9 +29,22 @@ export const RINGS: readonly Ring[] = [
   { files: "store/common/*", imports: ["domain/*", "store/store.ts"], packages: [], node: [] },
   {
     files: "store/sqlite/*",
-    imports: ["domain/*", "store/store.ts", "store/common/*", "assets.ts"],
+    imports: [
+      "store/sqlite/machine/*",
+      ...["domain/*", "store/store.ts", "store/common/*", "assets.ts"],
+    ],
     packages: ["better-sqlite3"],
     node: ["crypto", "perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],
+  },
+  // What keeps a file, whatever is in it: it knows no noun.
+  {
+    files: "store/sqlite/machine/*",
+    imports: [
+      ...["store/common/*", "store/store-error.ts", "store/file-fault.ts"],
+      ...["domain/message-of.ts", "assets.ts"],
+    ],
+    packages: ["better-sqlite3"],
+    node: ["perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],
   },
   {
     files: "net/*",
