@@ -21,7 +21,7 @@ async function openUnable(kind: StoreErrorKind, stepMs: number) {
   return openClock({ machine, store, log: QUIET });
 }
 
-for (const kind of ["full", "busy"] as const) {
+for (const kind of ["full", "busy", "unreachable"] as const) {
   test(`a store that is ${kind} keeps no daemon from starting, whose time goes on all the same`, async () => {
     const clock = await openUnable(kind, 0);
 

@@ -17,7 +17,7 @@ export interface PersistDeps {
 
 /**
  * Does a step of the engine's own work in the store, again and again while the store says that nothing of it has happened
- * and a later try may succeed (disk full, file locked by another process): what a runner or a receiver did cannot be
+ * and a later try may succeed (disk full, file locked by another process, server unreachable): what a runner or a receiver did cannot be
  * undone, so its record must not be given up while the process lives. Rejects when the store has failed for good or was
  * closed, when nobody knows whether the step has happened (`unknown`: to try again might do it twice), and with kind
  * `closed` after `giveUp`: then the task is still running, or the attempt in flight, on disk, and the next start takes

@@ -125,6 +125,7 @@ const CANNOT: readonly (readonly [StoreErrorKind, number, string | null])[] = [
   ["failed", 50300, "1"],
   ["busy", 50300, "1"],
   ["overloaded", 50300, "1"],
+  ["unreachable", 50300, "1"],
   ["closed", 50300, "1"],
   ["full", 50700, null],
 ];

@@ -164,7 +164,7 @@ test("a file that cannot be opened rejects the opening, for either writer", asyn
 test("a StoreError says which failures may pass", () => {
   const cases = {
     ...{ failed: false, closed: false, unknown: false },
-    ...{ full: true, busy: true, overloaded: true },
+    ...{ full: true, busy: true, overloaded: true, unreachable: true },
   } satisfies Record<StoreErrorKind, boolean>;
 
   for (const [kind, isPassing] of Object.entries(cases)) {
