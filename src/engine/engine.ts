@@ -111,7 +111,7 @@ export class Engine {
   /** Takes up what an earlier process left, then begins to work. */
   async start(): Promise<void> {
     await this.#accounts.start();
-    const requeued = await this.#deps.store.requeueTasks({ seq: "all" });
+    const requeued = await this.#deps.store.requeueTasks({ of: "earlier life" });
     const { interrupted } = await this.#deliveries.recover();
     this.#isRecovered = true;
     const { held } = await this.desk.recover();

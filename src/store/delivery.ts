@@ -9,6 +9,7 @@ import type {
   EndedDeliveryState,
 } from "../domain/webhook/delivery.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
+import type { LeftWork } from "./cluster.ts";
 
 export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
 
@@ -34,7 +35,7 @@ export interface DeliveryStore {
   /** The request of a large postback under way, made in another thread because that takes milliseconds. Null: erased. */
   makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
   /** Attempts that were in flight when the process that sent them ended. */
-  listInFlight(): Promise<readonly AttemptRef[]>;
+  listInFlight(left: LeftWork): Promise<readonly AttemptRef[]>;
   /** Records how an attempt ended and, in the same step, what follows from it. */
   recordAttempt(record: AttemptRecord): Promise<void>;
   /**

@@ -1,5 +1,6 @@
 import type { RetentionEnd } from "../domain/clock/retention.ts";
 import type { StatusCode } from "../domain/status.ts";
+import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
 
 /** What the store takes and gives about runs, for the engine; re-exported by store.ts. */
@@ -19,10 +20,10 @@ export interface RunStore {
   /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
   retryTask(retry: RunRef & { startAt: number }): Promise<void>;
   /**
-   * Puts running tasks back into the queue, all that the daemon itself ran or one; their runs stay counted. What a
-   * worker holds a lease of stays with it. Answers how many.
+   * Puts running tasks back into the queue, one or all that were left; their runs stay counted. What a worker holds a
+   * lease of stays with it. Answers how many.
    */
-  requeueTasks(which: RunRef | { seq: "all" }): Promise<number>;
+  requeueTasks(which: RunRef | LeftWork): Promise<number>;
   /** Puts a running task back into the queue as if it had not been started. Does nothing to one that is not running. */
   releaseTask(which: RunRef): Promise<void>;
   /** Those of these tasks, by id, that have ended or been erased; soon answered, and may be asked once a second. */

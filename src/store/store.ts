@@ -22,6 +22,7 @@ export type * from "./access-request.ts";
 export type * from "./account.ts";
 export type * from "./change.ts";
 export type * from "./clock.ts";
+export type * from "./cluster.ts";
 export type * from "./delivery.ts";
 export type * from "./lease.ts";
 export type * from "./queue.ts";

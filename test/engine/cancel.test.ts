@@ -56,8 +56,8 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
         return [];
       },
       retryTask: async ({ seq }) => void written.push(`retry ${seq}`),
-      requeueTasks: async ({ seq }) => {
-        written.push(`requeue ${seq}`);
+      requeueTasks: async (which) => {
+        written.push(`requeue ${"of" in which ? which.of : which.seq}`);
         return 0;
       },
       releaseTask: async ({ seq }) => void written.push(`release ${seq}`),

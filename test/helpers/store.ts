@@ -346,7 +346,7 @@ export async function giveUpAll(store: Store): Promise<void> {
   for (;;) {
     const lanes = await store.listLanes({ accountId: "all" });
     await claimLanes(store, [...new Set(lanes.map(({ host }) => host))], { now });
-    const flying = await store.listInFlight();
+    const flying = await store.listInFlight({ of: "earlier life" });
     if (flying.length === 0) return;
     for (const attempt of flying) {
       await store.recordAttempt({ attempt, result: newAttemptResult(), endedAt: T0, decision });

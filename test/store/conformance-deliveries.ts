@@ -447,13 +447,13 @@ function exerciseRecords(open: OpenStore): void {
     };
 
     assert.deepEqual(
-      (await store.listInFlight()).map(({ host }) => host),
+      (await store.listInFlight({ of: "earlier life" })).map(({ host }) => host),
       ["b.example", "a.example"],
     );
     await store.recordAttempt(newAttemptRecord(b));
-    assert.deepEqual(await store.listInFlight(), [ref]);
+    assert.deepEqual(await store.listInFlight({ of: "earlier life" }), [ref]);
     await store.recordAttempt(newAttemptRecord(a, { decision: { state: "given_up" } }));
-    assert.deepEqual(await store.listInFlight(), []);
+    assert.deepEqual(await store.listInFlight({ of: "earlier life" }), []);
   });
 
   test("records everything that an attempt's result says", async (t) => {
@@ -498,7 +498,7 @@ function exerciseRecords(open: OpenStore): void {
       assert.equal(delivery.attempts.length, 1);
       assert.equal(delivery.attempts[0]?.outcome, outcome);
       assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
-      assert.deepEqual(await store.listInFlight(), []);
+      assert.deepEqual(await store.listInFlight({ of: "earlier life" }), []);
       assert.equal((await store.findTask({ accountId, id }))?.isReady, true);
     }
   });
@@ -598,7 +598,7 @@ function exerciseRecords(open: OpenStore): void {
     await store.recordAttempt(newAttemptRecord(attempt));
 
     assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
-    assert.deepEqual(await store.listInFlight(), []);
+    assert.deepEqual(await store.listInFlight({ of: "earlier life" }), []);
     assert.equal(await store.findTask({ accountId, id }), null);
   });
 
@@ -615,7 +615,7 @@ function exerciseRecords(open: OpenStore): void {
     await store.recordAttempt(newAttemptRecord(late, { decision: { state: "delivered" } }));
 
     assert.deepEqual(
-      (await store.listInFlight()).map(({ host }) => host),
+      (await store.listInFlight({ of: "earlier life" })).map(({ host }) => host),
       ["new.example"],
     );
     await store.recordAttempt(newAttemptRecord(own));

@@ -369,7 +369,8 @@ export function exerciseHeldLeases(open: OpenStore): void {
 
     const reopened = await again();
 
-    assert.equal(await reopened.requeueTasks({ seq: "all" }), 1);
+    assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);
+    assert.equal(await reopened.requeueTasks({ of: "earlier life" }), 1);
     const now = T0 + 80_000;
     assert.deepEqual(await reopened.resumeLeases({ now }), [
       { ...pickLease(lease, "echo"), expiresAt: now + LEASE_MS, deadlineAt: now + LEASE_MS },

@@ -288,7 +288,7 @@ export function exerciseCancelling(open: OpenStore): void {
         await store.retryTask({ seq, startAt: T0 });
         assert.equal(await store.requeueTasks({ seq }), 0);
       }
-      assert.equal(await store.requeueTasks({ seq: "all" }), 0);
+      assert.equal(await store.requeueTasks({ of: "earlier life" }), 0);
       await store.collectTask({ accountId, id: task.id });
       assert.deepEqual(await store.findTask({ accountId, id: task.id }), found);
     });

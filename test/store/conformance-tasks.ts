@@ -505,7 +505,7 @@ export function exerciseRunning(open: OpenStore): void {
       assert.deepEqual(await store.finishTask(newFinish({ seq }, late)), []);
       await store.retryTask({ seq, startAt: T0 + 5000 });
       assert.equal(await store.requeueTasks({ seq }), 0);
-      assert.equal(await store.requeueTasks({ seq: "all" }), 0);
+      assert.equal(await store.requeueTasks({ of: "earlier life" }), 0);
     };
 
     const queued = await read();
@@ -596,8 +596,8 @@ export function exerciseRunning(open: OpenStore): void {
     assert(second !== undefined);
 
     assert.equal(await store.requeueTasks({ seq: second.seq }), 1);
-    assert.equal(await store.requeueTasks({ seq: "all" }), 2);
-    assert.equal(await store.requeueTasks({ seq: "all" }), 0);
+    assert.equal(await store.requeueTasks({ of: "earlier life" }), 2);
+    assert.equal(await store.requeueTasks({ of: "earlier life" }), 0);
 
     const shown = (await store.findTask({ accountId, id: second.id }))?.task;
     assert.equal(shown?.state, "queued");

@@ -35,6 +35,7 @@ import {
 import { exerciseAccess } from "./conformance-access.ts";
 import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
 import { exerciseClock } from "./conformance-clock.ts";
+import { exerciseCluster } from "./conformance-cluster.ts";
 import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
@@ -107,6 +108,7 @@ export function exerciseStore(name: string, open: OpenStore): void {
   describe(`${name}: what happened at which host`, () => exerciseHostTraffic(open));
   describe(`${name}: how long tasks wait`, () => exerciseWaiting(open));
   describe(`${name}: the operator's list of accounts`, () => exerciseOverviews(open));
+  describe(`${name}: the nodes that share it`, () => exerciseCluster(open));
   describe(`${name}: who is told of changes`, () => exerciseWatch(open));
   describe(`${name}: upkeep`, () => exerciseUpkeep(open));
   describe(`${name}: as a whole`, () => exerciseWhole(open));
@@ -288,7 +290,7 @@ function exerciseWhole(open: OpenStore): void {
         [queued, delayed, sent].map(({ id }) => from.findTask({ accountId, id })),
       ),
       deliveries: await from.listDeliveries({ accountId, id: sent.id }),
-      inFlight: await from.listInFlight(),
+      inFlight: await from.listInFlight({ of: "earlier life" }),
       ready: await from.listReady(readyQuery(accountId)),
     });
     const before = await read(store);
@@ -393,7 +395,7 @@ const CALLS = {
   claimTasks: (store) => store.claimTasks({ type: "echo", max: 1, now: T0 }),
   finishTask: (store) => store.finishTask(newFinish({ seq: 1 })),
   retryTask: (store) => store.retryTask({ seq: 1, startAt: T0 }),
-  requeueTasks: (store) => store.requeueTasks({ seq: "all" }),
+  requeueTasks: (store) => store.requeueTasks({ of: "earlier life" }),
   markQueue: (store) => store.markQueue({ servedMs: 1, everyMs: 1, queueMs: 1 }),
   expireQueued: (store) => store.expireQueued(newExpiry(1)),
   releaseDelayed: (store) => store.releaseDelayed({ now: T0, max: 1 }),
@@ -415,7 +417,7 @@ const CALLS = {
   listLanes: (store) => store.listLanes({ accountId: "all" }),
   listProvenLanes: (store) => store.listProvenLanes({ since: T0, max: 1 }),
   claimAttempts: (store) => store.claimAttempts({ lanes: [], now: T0 }),
-  listInFlight: (store) => store.listInFlight(),
+  listInFlight: (store) => store.listInFlight({ of: "earlier life" }),
   makeLargePostback: (store) => store.makeLargePostback(ATTEMPT),
   recordAttempt: (store) =>
     store.recordAttempt({

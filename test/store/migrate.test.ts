@@ -188,7 +188,7 @@ test("brings a file of the first version to the schema of a new one, with its da
   }
   const none = (await store.findAccountData({ accountId: 2, revokedMax: 9 }))?.taskCounts;
   assert.deepEqual(new Set(Object.values(none ?? {})), new Set([0]));
-  await store.requeueTasks({ seq: "all" });
+  await store.requeueTasks({ of: "earlier life" });
   const moved = (await store.findAccountData({ accountId: 1, revokedMax: 9 }))?.taskCounts;
   assert.deepEqual(moved, { ...taskCounts, queued: 6, running: 0 });
 });
@@ -275,7 +275,7 @@ test("brings a file of the third version to the schema of a new one, its queue t
 
   await assertLikeNew(t, file);
   assert.equal(existsSync(`${file}.v3.bak`), true);
-  assert.equal(await store.requeueTasks({ seq: "all" }), 1);
+  assert.equal(await store.requeueTasks({ of: "earlier life" }), 1);
   assert.equal(await store.findOldestQueued(["echo"]), T0 - 1);
   const leased = await store.claimLeases(newLeaseClaim(await seedWorker(store)));
   assert.deepEqual(

@@ -92,7 +92,9 @@ const STEPS = {
     await store.retryTask({ seq: chosen(seqs, pick), startAt: T0 + 1000 });
   },
   async requeue({ store, seqs }, pick) {
-    await store.requeueTasks({ seq: pick % 10 === 0 ? "all" : chosen(seqs, pick) });
+    await store.requeueTasks(
+      pick % 10 === 0 ? { of: "earlier life" } : { seq: chosen(seqs, pick) },
+    );
   },
   async release({ store }, pick) {
     await store.releaseDelayed({ now: SENT_AT, max: (pick % 3) + 1 });

@@ -92,7 +92,7 @@ export class DeliveryDispatcher {
    */
   async recover(): Promise<{ readonly interrupted: number }> {
     const { store, clock } = this.#deps;
-    const attempts = await store.listInFlight();
+    const attempts = await store.listInFlight({ of: "earlier life" });
     await Promise.all(attempts.map((attempt) => this.#record(attempt, INTERRUPTED)));
     await this.#hasten();
     const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };

@@ -1,5 +1,13 @@
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
-import type { AttemptRef, ClaimedAttempt, Lane, LaneClaim, LaneRef, LaneShare } from "../store.ts";
+import type {
+  AttemptRef,
+  ClaimedAttempt,
+  Lane,
+  LaneClaim,
+  LaneRef,
+  LaneShare,
+  LeftWork,
+} from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import { COLUMNS_UNLESS_LARGE, LARGE_BYTES, toTask, type TaskRow } from "./tasks.ts";
 
@@ -200,8 +208,8 @@ export function attemptClaimReads(connection: Connection) {
   const selectStarted = connection.prepare<[number], StartedRow>(SELECT_STARTED);
 
   return {
-    listInFlight(): readonly AttemptRef[] {
-      return listInFlight.all().map(toAttemptRef);
+    listInFlight({ of }: LeftWork): readonly AttemptRef[] {
+      return of === "ended nodes" ? [] : listInFlight.all().map(toAttemptRef);
     },
 
     /** What a claim started. Read by this thread: rows with bodies cost the writer 50 µs each, and their way here. */

@@ -1,4 +1,12 @@
-import type { ClaimedTask, LaneRef, RunEnd, RunRef, TaskClaim, TaskFinish } from "../store.ts";
+import type {
+  ClaimedTask,
+  LaneRef,
+  LeftWork,
+  RunEnd,
+  RunRef,
+  TaskClaim,
+  TaskFinish,
+} from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -144,8 +152,9 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
       if (run !== undefined) retry(run, order.startAt);
     },
 
-    requeueTasks(which: RunRef | { seq: "all" }): number {
-      if (which.seq !== "all") return requeueOne(which);
+    requeueTasks(which: RunRef | LeftWork): number {
+      if (!("of" in which)) return requeueOne(which);
+      if (which.of === "ended nodes") return 0;
       const accountSeqs = requeueAll.all();
       for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "running", "queued");
       return accountSeqs.length;
