@@ -208,10 +208,10 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   FIND_LEASE: LEASE_BY_TASK,
   EXTEND_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
   END_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
-  REVIVE_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
   REVIVE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   CANCEL_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
-  RESUME_LEASES: ["SCAN leases USING INDEX leases_held"],
+  HELD_TIMES: ["SCAN leases USING INDEX leases_held"],
+  RESUME_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
   HELD_LEASES: ["SCAN l USING INDEX leases_held", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"],
   DUE_LEASES: [
     "SEARCH l USING INDEX leases_held (expires_at<?)",

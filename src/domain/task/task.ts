@@ -17,6 +17,12 @@ export type TaskState = (typeof TASK_STATES)[number];
 /** Every state, in the order of a task's life. */
 export const TASK_STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
 
+/** A task's state as a store keeps it: `delayed` may not start yet, and clients see it as queued. */
+export type StoredState = TaskState | "delayed";
+
+/** Every state that a store keeps. */
+export const STORED_STATES: readonly StoredState[] = ["delayed", ...TASK_STATES];
+
 /** What a client names a task by. */
 export interface TaskKey {
   readonly accountId: number;
@@ -24,21 +30,22 @@ export interface TaskKey {
 }
 
 const LEGAL_MOVES = {
+  delayed: ["queued", "cancelled"],
   queued: ["running", "failed", "cancelled"],
-  running: ["completed", "failed", "queued", "cancelled"],
+  running: ["completed", "failed", "queued", "delayed", "cancelled"],
   completed: [],
   failed: [],
   cancelled: [],
-} as const satisfies Record<TaskState, readonly TaskState[]>;
+} as const satisfies Record<StoredState, readonly StoredState[]>;
 
 /** True when a task may go from one state to the other. */
-export function canMove(from: TaskState, to: TaskState): boolean {
-  const targets: readonly TaskState[] = LEGAL_MOVES[from];
+export function canMove(from: StoredState, to: StoredState): boolean {
+  const targets: readonly StoredState[] = LEGAL_MOVES[from];
   return targets.includes(to);
 }
 
 /** True for the states that end a task. */
-export function isFinished(state: TaskState): boolean {
+export function isFinished(state: StoredState): boolean {
   return LEGAL_MOVES[state].length === 0;
 }
 

@@ -1,5 +1,16 @@
 import { newLeaseId } from "../../domain/id.ts";
-import type { LeaseRef } from "../../domain/lease/lease.ts";
+import {
+  decideBeat,
+  decideLeaseEnd,
+  leaseExpiry,
+  lossesAfter,
+  resumedLease,
+  runsRevived,
+  type LeaseFacts,
+  type LeaseTimes,
+} from "../../domain/lease/lease-decision.ts";
+import type { LeaseEnding, LeaseRef } from "../../domain/lease/lease.ts";
+import { STATE_CODES } from "../../domain/task/task-transition.ts";
 import type {
   BeatOutcome,
   LaneRef,
@@ -35,45 +46,30 @@ const IS_OF_WORKER = `l.lease_id = @leaseId AND (@workerId IS NULL OR l.worker_s
 
 /** By the task's id, never by its seq: what was erased leaves its seq to another task. */
 export const FIND_NEWEST_LEASE = `
-  SELECT t.seq, t.account_seq, t.state, l.claimed_at, l.deadline_at, l.expires_at, l.ending,
-    ${isAccountHeld("t.account_seq")} AS is_account_held
+  SELECT t.seq, t.account_seq AS accountSeq, t.state, l.ending, l.losses, l.lease_ms AS leaseMs,
+    l.claimed_at AS claimedAt, l.deadline_at AS deadlineAt, l.expires_at AS expiresAt,
+    ${isAccountHeld("t.account_seq")} AS isAccountHeld
   FROM tasks AS t CROSS JOIN leases AS l ON l.task_seq = t.seq
   WHERE t.id = @id AND ${IS_OF_WORKER}`;
 
-export const EXTEND_LEASE = `
-  UPDATE leases SET expires_at = min(@now + lease_ms, deadline_at) WHERE task_seq = @seq`;
+export const EXTEND_LEASE = `UPDATE leases SET expires_at = @expiresAt WHERE task_seq = @seq`;
 
-// A worker that is heard after all did not vanish.
-const LOSSES = `
-  losses = iif(@how = 'failed', 0, losses + (@how = 'expired') - (ending IS 'expired'))`;
-
+/** Null as its ending: it is held again. */
 export const END_LEASE = `
-  UPDATE leases SET ending = @how, ${LOSSES} WHERE task_seq = @seq`;
+  UPDATE leases SET ending = @ending, losses = @losses WHERE task_seq = @seq`;
 
-export const REVIVE_LEASE = `
-  UPDATE leases SET ending = NULL, losses = losses - 1 WHERE task_seq = ? AND ending = 'expired'`;
-
-/** A run that its worker has gone on with began when it was claimed; one that was not counted any more is again. */
 export const REVIVE_TASK = `
   UPDATE tasks
-  SET state = 'running', status_code = 40601, started_at = @startedAt, runs = runs + @uncounted
-  WHERE seq = @seq AND state = 'queued'`;
+  SET state = 'running', status_code = ${STATE_CODES.running}, started_at = @startedAt, runs = runs + @runs
+  WHERE seq = @seq`;
 
-// What is left of the timeout, which is never more than the whole of it; but time enough for a worker to bring what it
-// finished while nobody listened.
-const DEADLINE_RESUMED = `
-  @now + max(
-    min(deadline_at - @now, deadline_at - claimed_at),
-    min(lease_ms, deadline_at - claimed_at)
-  )`;
+export const HELD_TIMES = `
+  SELECT task_seq AS seq, claimed_at AS claimedAt, lease_ms AS leaseMs, deadline_at AS deadlineAt
+  FROM leases INDEXED BY leases_held WHERE ending IS NULL`;
 
-/** From the claim to the deadline it remains the timeout. */
-export const RESUME_LEASES = `
-  UPDATE leases INDEXED BY leases_held
-  SET claimed_at = claimed_at - deadline_at + ${DEADLINE_RESUMED},
-      deadline_at = ${DEADLINE_RESUMED},
-      expires_at = @now + min(lease_ms, deadline_at - claimed_at)
-  WHERE ending IS NULL`;
+export const RESUME_LEASE = `
+  UPDATE leases SET claimed_at = @claimedAt, deadline_at = @deadlineAt, expires_at = @expiresAt
+  WHERE task_seq = @seq`;
 
 const LEASE_COLUMNS = `t.id, t.type, t.failures, l.lease_id, l.losses, l.expires_at, l.deadline_at`;
 
@@ -101,15 +97,8 @@ interface NamedLease extends LeaseRef {
   readonly workerId: number | null;
 }
 
-interface NewestLease {
-  seq: number;
-  account_seq: number;
-  state: string;
-  claimed_at: number;
-  deadline_at: number;
-  expires_at: number;
-  ending: string | null;
-  is_account_held: 0 | 1;
+interface NewestLease extends LeaseFacts, LeaseTimes, Run {
+  readonly isAccountHeld: 0 | 1;
 }
 
 interface LeaseRow {
@@ -125,19 +114,11 @@ interface LeaseRow {
 
 /** The writes on leases. Each runs inside the transaction of its batch. */
 export function leaseWrites(connection: Connection, changes: BatchChanges) {
-  const revive = leaseRevival(connection, changes);
-  const resume = connection.prepare(RESUME_LEASES);
-  const held = connection.prepare<[], LeaseRow>(HELD_LEASES);
-
   return {
     ...claimWrites(connection, changes),
-    ...extendWrites(connection, { changes, revive }),
-    ...endWrites(connection, { changes, revive }),
-
-    resumeLeases(start: { now: number }): readonly Lease[] {
-      resume.run(start);
-      return held.all().map(toLease);
-    },
+    ...extendWrites(connection, changes),
+    ...endWrites(connection, changes),
+    ...resumeWrites(connection),
   };
 }
 
@@ -151,7 +132,7 @@ function claimWrites(connection: Connection, changes: BatchChanges) {
   ): readonly LeasedTask[] {
     const { type, leaseMs, timeoutMs } = lease;
     const deadlineAt = now + timeoutMs;
-    const leaseExpiresAt = Math.min(now + leaseMs, deadlineAt);
+    const leaseExpiresAt = leaseExpiry({ leaseMs, deadlineAt }, now);
     const order = { type, max: Math.min(lease.max, max), now };
     const tasks = claimInTurn(order, inputLength);
     if (tasks.length === 0) return [];
@@ -173,48 +154,46 @@ function claimWrites(connection: Connection, changes: BatchChanges) {
   };
 }
 
-/** Gives the task of a lease that is over, and that is still queued, back to the lease: its run goes on. */
-type Revive = (lease: NewestLease) => void;
-
-function leaseRevival(connection: Connection, { counts }: BatchChanges): Revive {
-  const reviveLease = connection.prepare<[number]>(REVIVE_LEASE);
+/** What a decision on a lease writes: the decisions themselves are in domain/lease/lease-decision.ts. */
+function leaseChanges(connection: Connection, { counts }: BatchChanges) {
+  const end = connection.prepare<[object]>(END_LEASE);
   const reviveTask = connection.prepare<[object]>(REVIVE_TASK);
 
-  return ({ seq, account_seq: accountSeq, claimed_at: startedAt, ending }) => {
-    reviveLease.run(seq);
-    reviveTask.run({ seq, startedAt, uncounted: ending === "cancelled" ? 1 : 0 });
-    counts.move(accountSeq, "queued", "running");
+  return {
+    find: connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE),
+
+    setEnding(lease: NewestLease, ending: LeaseEnding | null): void {
+      end.run({ seq: lease.seq, ending, losses: lossesAfter(lease, ending) });
+    },
+
+    reviveTask(lease: NewestLease): void {
+      const { seq, accountSeq, claimedAt: startedAt } = lease;
+      reviveTask.run({ seq, startedAt, runs: runsRevived(lease) });
+      counts.move(accountSeq, "queued", "running");
+    },
   };
 }
 
-/** What the writes on leases share. */
-interface LeaseChanges {
-  readonly changes: BatchChanges;
-  readonly revive: Revive;
-}
-
-function extendWrites(connection: Connection, { changes, revive }: LeaseChanges) {
-  const find = connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE);
+function extendWrites(connection: Connection, changes: BatchChanges) {
+  const { find, setEnding, reviveTask } = leaseChanges(connection, changes);
   const extend = connection.prepare<[object]>(EXTEND_LEASE);
-  const endLease = connection.prepare<[object]>(END_LEASE);
   const { requeue } = runEnds(connection, changes);
-
-  /** Its worker hears of it now: until then it may have been enabled again, and the run gone on. */
-  function hold({ seq, account_seq: accountSeq }: NewestLease): BeatOutcome {
-    endLease.run({ seq, how: "cancelled" });
-    requeue({ seq, accountSeq }, { isRunCounted: false });
-    return "held";
-  }
 
   function beat(named: NamedLease, now: number): BeatOutcome {
     const lease = find.get(named);
-    if (lease === undefined) return "lost";
-    if (lease.state === "cancelled") return "cancelled";
-    if (lease.is_account_held === 1) return isHeld(lease) ? hold(lease) : "lost";
-    // Past its timeout it would come back to life only to end at once.
-    if (isWaiting(lease) && lease.deadline_at > now) revive(lease);
-    else if (!isHeld(lease)) return "lost";
-    extend.run({ seq: lease.seq, now });
+    const decision = decideBeat(lease, { now, isAccountHeld: lease?.isAccountHeld === 1 });
+    if (lease === undefined || decision === "lost") return "lost";
+    if (decision === "cancelled") return "cancelled";
+    if (decision === "stop") {
+      setEnding(lease, "cancelled");
+      requeue(lease, { isRunCounted: false });
+      return "held";
+    }
+    if (decision === "revive") {
+      setEnding(lease, null);
+      reviveTask(lease);
+    }
+    extend.run({ seq: lease.seq, expiresAt: leaseExpiry(lease, now) });
     return "ok";
   }
 
@@ -229,13 +208,8 @@ function extendWrites(connection: Connection, { changes, revive }: LeaseChanges)
   };
 }
 
-const LOST: LeaseEndResult = { outcome: "lost", isNew: false, lanes: [] };
-const CANCELLED: LeaseEndResult = { outcome: "cancelled", isNew: false, lanes: [] };
-const ENDED_BEFORE: LeaseEndResult = { outcome: "ok", isNew: false, lanes: [] };
-
-function endWrites(connection: Connection, { changes, revive }: LeaseChanges) {
-  const find = connection.prepare<[NamedLease], NewestLease>(FIND_NEWEST_LEASE);
-  const endLease = connection.prepare<[object]>(END_LEASE);
+function endWrites(connection: Connection, changes: BatchChanges) {
+  const { find, setEnding, reviveTask } = leaseChanges(connection, changes);
   const { finish, retry, requeue } = runEnds(connection, changes);
 
   function endRun(run: Run, { sequel }: LeaseEnd): readonly LaneRef[] {
@@ -254,20 +228,14 @@ function endWrites(connection: Connection, { changes, revive }: LeaseChanges) {
   function end(order: LeaseEnd, { workerId, now }: Omit<LeaseEnds, "ends">): LeaseEndResult {
     const { id, leaseId, how } = order;
     const lease = find.get({ id, leaseId, workerId });
-    if (lease === undefined) return LOST;
-    if (lease.state === "cancelled") return CANCELLED;
-    if (lease.ending === how) return ENDED_BEFORE;
-    if (!mayEnd(lease, how, now)) return LOST;
-    const { seq, account_seq: accountSeq } = lease;
-    // What ran out and is released is in the queue already.
-    const isInPlace = isWaiting(lease) && how === "released";
-    if (lease.state === "queued" && !isInPlace) revive(lease);
-    endLease.run({ seq, how });
-    return {
-      outcome: "ok",
-      isNew: true,
-      lanes: isInPlace ? [] : endRun({ seq, accountSeq }, order),
-    };
+    const decision = decideLeaseEnd(lease, { how, now });
+    if (lease === undefined || decision === "lost") return LOST;
+    if (decision === "cancelled") return CANCELLED;
+    if (decision === "ended before") return ENDED_BEFORE;
+    setEnding(lease, how);
+    if (decision === "end in place") return ENDED_IN_PLACE;
+    if (decision === "revive") reviveTask(lease);
+    return { outcome: "ok", isNew: true, lanes: endRun(lease, order) };
   }
 
   return {
@@ -277,27 +245,24 @@ function endWrites(connection: Connection, { changes, revive }: LeaseChanges) {
   };
 }
 
-function mayEnd(lease: NewestLease, how: LeaseEnd["how"], now: number): boolean {
-  const isByDaemon = how === "expired" || how === "timed_out";
-  if (isByDaemon) return isHeld(lease) && lease.expires_at <= now;
-  return isHeld(lease) || isWaiting(lease) || (isStopped(lease) && how === "completed");
-}
+const LOST: LeaseEndResult = { outcome: "lost", isNew: false, lanes: [] };
+const CANCELLED: LeaseEndResult = { outcome: "cancelled", isNew: false, lanes: [] };
+const ENDED_BEFORE: LeaseEndResult = { outcome: "ok", isNew: false, lanes: [] };
+const ENDED_IN_PLACE: LeaseEndResult = { outcome: "ok", isNew: true, lanes: [] };
 
-function isHeld({ ending, state }: NewestLease): boolean {
-  return ending === null && state === "running";
-}
+function resumeWrites(connection: Connection) {
+  const heldTimes = connection.prepare<[], LeaseTimes & { seq: number }>(HELD_TIMES);
+  const resume = connection.prepare<[object]>(RESUME_LEASE);
+  const held = connection.prepare<[], LeaseRow>(HELD_LEASES);
 
-/** True for a lease that ran out while nobody has claimed its task again. */
-function isWaiting({ ending, state }: NewestLease): boolean {
-  return ending === "expired" && state === "queued";
-}
-
-/**
- * True for a lease that ended because its account was disabled, while nobody has claimed its task again. Its worker may
- * have been about to bring the result, or not have heard of it.
- */
-function isStopped({ ending, state }: NewestLease): boolean {
-  return ending === "cancelled" && state === "queued";
+  return {
+    resumeLeases({ now }: { now: number }): readonly Lease[] {
+      for (const lease of heldTimes.all()) {
+        resume.run({ seq: lease.seq, ...resumedLease(lease, now) });
+      }
+      return held.all().map(toLease);
+    },
+  };
 }
 
 /** The reads on leases. */

@@ -1,0 +1,138 @@
+import type { StoredState } from "../task/task.ts";
+import type { LeaseEnding } from "./lease.ts";
+
+/**
+ * Decides what becomes of a lease when somebody speaks up for it. A store reads the newest lease of the task in the step
+ * that writes what is decided, and gives `undefined` where there is none by that id, or it is another worker's: whoever
+ * knows the id of another's lease is told the same as of one that there never was.
+ */
+
+/** A task's newest lease, and the task's state. */
+export interface LeaseFacts {
+  readonly state: StoredState;
+  /** Null while it is held. */
+  readonly ending: LeaseEnding | null;
+  readonly expiresAt: number;
+  /** When the type's timeout is over. */
+  readonly deadlineAt: number;
+  /** How often a lease of this task ran out, this one included. */
+  readonly losses: number;
+}
+
+/**
+ * What a heartbeat does: `revive` gives the task back to the lease before it is extended, `stop` ends the lease and puts
+ * the task back into the queue.
+ */
+export type BeatDecision = "extend" | "revive" | "stop" | "lost" | "cancelled";
+
+export function decideBeat(
+  lease: LeaseFacts | undefined,
+  { now, isAccountHeld }: { readonly now: number; readonly isAccountHeld: boolean },
+): BeatDecision {
+  if (lease === undefined) return "lost";
+  if (lease.state === "cancelled") return "cancelled";
+  // Its worker hears of it now: until then the account may have been enabled again, and the run gone on.
+  if (isAccountHeld) return isHeld(lease) ? "stop" : "lost";
+  if (isHeld(lease)) return "extend";
+  // Past its timeout it would come back to life only to end at once.
+  return isWaiting(lease) && lease.deadlineAt > now ? "revive" : "lost";
+}
+
+/**
+ * What the end of a lease does: `end` ends it and its run, `revive` gives the task back to the lease before that. In the
+ * other cases the run stays as it is: `end in place` ends the lease alone, because the task is in the queue already.
+ */
+export type LeaseEndDecision =
+  | "end"
+  | "revive"
+  | "end in place"
+  | "ended before"
+  | "lost"
+  | "cancelled";
+
+export function decideLeaseEnd(
+  lease: LeaseFacts | undefined,
+  { how, now }: { readonly how: Exclude<LeaseEnding, "cancelled">; readonly now: number },
+): LeaseEndDecision {
+  if (lease === undefined) return "lost";
+  if (lease.state === "cancelled") return "cancelled";
+  if (lease.ending === how) return "ended before";
+  const isByDaemon = how === "expired" || how === "timed_out";
+  // A heartbeat may have come since the daemon looked.
+  if (isHeld(lease)) return isByDaemon && lease.expiresAt > now ? "lost" : "end";
+  if (isByDaemon) return "lost";
+  if (isWaiting(lease)) return how === "released" ? "end in place" : "revive";
+  return isStopped(lease) && how === "completed" ? "revive" : "lost";
+}
+
+function isHeld({ ending, state }: LeaseFacts): boolean {
+  return ending === null && state === "running";
+}
+
+/** True for a lease that ran out while nobody has claimed its task again. */
+function isWaiting({ ending, state }: LeaseFacts): boolean {
+  return ending === "expired" && state === "queued";
+}
+
+/**
+ * True for a lease that ended because its account was disabled, while nobody has claimed its task again. Its worker may
+ * have been about to bring the result, or not have heard of it.
+ */
+function isStopped({ ending, state }: LeaseFacts): boolean {
+  return ending === "cancelled" && state === "queued";
+}
+
+/**
+ * How often leases of the task have run out once this one ends so, or is held again (null). A worker that is heard after
+ * all did not vanish, and one that reports a failure shows that the task ends no workers.
+ */
+export function lossesAfter(
+  { ending: before, losses }: Pick<LeaseFacts, "ending" | "losses">,
+  ending: LeaseEnding | null,
+): number {
+  if (ending === "failed") return 0;
+  return losses + (ending === "expired" ? 1 : 0) - (before === "expired" ? 1 : 0);
+}
+
+/**
+ * How many runs a task has more when a lease is revived: the one that was not counted any more, because the lease was
+ * stopped, is again. Its run began when it was claimed.
+ */
+export function runsRevived({ ending }: Pick<LeaseFacts, "ending">): 0 | 1 {
+  return ending === "cancelled" ? 1 : 0;
+}
+
+/** Until when a lease holds after a sign of life: never beyond its deadline. */
+export function leaseExpiry(
+  { leaseMs, deadlineAt }: { readonly leaseMs: number; readonly deadlineAt: number },
+  now: number,
+): number {
+  return Math.min(now + leaseMs, deadlineAt);
+}
+
+/** When a lease was claimed and how long it may hold. */
+export interface LeaseTimes {
+  readonly claimedAt: number;
+  readonly leaseMs: number;
+  readonly deadlineAt: number;
+}
+
+/**
+ * The times of a lease that is held when the daemon starts. It keeps what is left of its timeout, which is never more than
+ * the whole of it, as the clock may have been set back; but time enough for a worker to bring what it finished while
+ * nobody listened. From the claim to the deadline it remains the timeout.
+ */
+export function resumedLease(
+  { claimedAt, leaseMs, deadlineAt }: LeaseTimes,
+  now: number,
+): { readonly claimedAt: number; readonly deadlineAt: number; readonly expiresAt: number } {
+  const timeoutMs = deadlineAt - claimedAt;
+  const wholeMs = Math.min(leaseMs, timeoutMs);
+  const leftMs = Math.max(Math.min(deadlineAt - now, timeoutMs), wholeMs);
+  const resumedDeadline = now + leftMs;
+  return {
+    claimedAt: resumedDeadline - timeoutMs,
+    deadlineAt: resumedDeadline,
+    expiresAt: now + wholeMs,
+  };
+}
