@@ -17,6 +17,25 @@ export function bucketOf(durationMs: number): number {
   return bucket === -1 ? BUCKET_MAX : bucket;
 }
 
+/** How many durations are in each bucket, by bucket; beyond the last one there are none. */
+export type Durations = number[];
+
+/** Adds to a bucket. */
+export function addDuration(durations: Durations, bucket: number): void {
+  // Without holes, which would become null in JSON.
+  while (durations.length <= bucket) durations.push(0);
+  durations[bucket] = (durations[bucket] ?? 0) + 1;
+}
+
+/** Adds all of another's. */
+export function addDurations(durations: Durations, others: readonly number[]): void {
+  let bucket = 0;
+  for (const count of others) {
+    durations[bucket] = (durations[bucket] ?? 0) + count;
+    bucket++;
+  }
+}
+
 /** How many durations are in each bucket. */
 export type BucketCounts = ReadonlyMap<number, number>;
 

@@ -41,8 +41,9 @@ export interface SeriesRange {
   readonly stepMs: number;
 }
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+/** How long the steps are that traffic is counted in at first, and those that it is folded into. */
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
 
 /** For how long minutes are told apart; before that hours are. */
 export const MINUTES_KEPT_MS = 25 * HOUR_MS;

@@ -1,7 +1,8 @@
+import { TrafficTally, type TrafficChanges } from "../../domain/stats/traffic-tally.ts";
 import { ChangedAccounts } from "../common/changed-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TaskCounts, type CountChanges } from "./task-counts.ts";
-import { TrafficTally, type TrafficChanges } from "./traffic-tally.ts";
+import { trafficWriter } from "./traffic-tally.ts";
 
 /** What writes tell while they run: it is written once, at the end of their batch. */
 export interface BatchChanges {
@@ -13,12 +14,13 @@ export interface BatchChanges {
 /** Gathers what the operations of a batch tell. */
 export class GatheredChanges implements BatchChanges {
   readonly counts: TaskCounts;
-  readonly traffic: TrafficTally;
+  readonly traffic = new TrafficTally();
   readonly changed = new ChangedAccounts();
+  readonly #writeTraffic;
 
   constructor(connection: Connection) {
     this.counts = new TaskCounts(connection, this.changed);
-    this.traffic = new TrafficTally(connection);
+    this.#writeTraffic = trafficWriter(connection);
   }
 
   /** The operation is part of the batch: what it told will be written with it. */
@@ -36,13 +38,15 @@ export class GatheredChanges implements BatchChanges {
   /** Writes what was kept. To be called in the batch's transaction, as the last thing before its COMMIT. */
   write(): void {
     this.counts.write();
-    this.traffic.write();
+    this.#writeTraffic.write(this.traffic.take());
   }
 
   /** The batch was undone. */
   reset(): void {
     this.changed.take();
     this.counts.reset();
-    this.traffic.reset();
+    this.traffic.drop();
+    this.traffic.take();
+    this.#writeTraffic.forget();
   }
 }

@@ -1,26 +1,7 @@
+import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
 import type { Connection } from "./machine/connection.ts";
 
-/**
- * How many attempts fell in each bucket of domain/duration-histogram.ts, by bucket; what lies behind the last is 0. As
- * one text in a row, and not as rows of their own: a batch that ends attempts writes four rows so, not forty.
- */
-export type Durations = number[];
-
-/** Adds to a bucket. */
-export function addDuration(durations: Durations, bucket: number): void {
-  // Without holes, which would become null in the text.
-  while (durations.length <= bucket) durations.push(0);
-  durations[bucket] = (durations[bucket] ?? 0) + 1;
-}
-
-/** Adds all of another's. */
-export function addDurations(durations: Durations, others: readonly number[]): void {
-  let bucket = 0;
-  for (const count of others) {
-    durations[bucket] = (durations[bucket] ?? 0) + count;
-    bucket++;
-  }
-}
+export { addDurations, type Durations };
 
 /**
  * Durations as the rows hold them that this connection wrote last, so that they need not be read and parsed again for
@@ -59,7 +40,7 @@ export class StoredDurations {
 
 const KNOWN_MAX = 1000;
 
-/** What is stored. */
+/** As one text in a row, and not as rows of their own: a batch that ends attempts writes four rows so, not forty. */
 export function toDurationText(durations: readonly number[]): string {
   return JSON.stringify(durations);
 }

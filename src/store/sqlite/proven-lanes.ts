@@ -1,6 +1,6 @@
+import { HOUR_MS } from "../../domain/stats/time-series.ts";
 import type { LaneRef, ProvenQuery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
-import { HOUR_MS } from "./traffic-tally.ts";
 
 export const LIST_SENDING_ACCOUNTS = `
   SELECT seq FROM accounts INDEXED BY accounts_enabled WHERE disabled_at IS NULL`;

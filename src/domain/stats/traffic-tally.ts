@@ -1,0 +1,206 @@
+import type { AttemptResult, DeliveryDecision } from "../webhook/delivery.ts";
+import { addDuration, addDurations, bucketOf, type Durations } from "./duration-histogram.ts";
+import { HOUR_MS, MINUTE_MS } from "./time-series.ts";
+
+/** What counts as traffic: by the minute of an account, and by the hour of each of its hosts. */
+
+/** What is added up in a minute. */
+export const TRAFFIC_WORDS = [
+  ...(["posted", "completed", "failed", "cancelled"] as const),
+  ...(["first_attempts", "first_delivered", "delivered", "given_up", "refused"] as const),
+] as const;
+
+/** What is added up in a host's hour. */
+export const HOST_WORDS = ["attempts", "succeeded"] as const;
+
+/** Tasks of an account that something happened to, at one time. */
+export interface TasksChange {
+  readonly accountSeq: number;
+  readonly at: number;
+  readonly posted?: number;
+  readonly completed?: number;
+  readonly failed?: number;
+  readonly cancelled?: number;
+}
+
+/** An attempt that ended, and what followed. */
+export interface EndedAttempt {
+  readonly attempt: {
+    readonly accountId: number;
+    readonly taskSeq: number;
+    readonly host: string;
+    readonly retry: number;
+    readonly startedAt: number;
+  };
+  readonly result: Pick<AttemptResult, "outcome" | "error" | "httpStatus">;
+  readonly endedAt: number;
+  readonly decision: DeliveryDecision;
+}
+
+/** What every write tells that takes tasks in, ends them, or ends an attempt: in the operation that does so. */
+export interface TrafficChanges {
+  addTasks(change: TasksChange): void;
+  /** That an attempt ended which was in flight. */
+  addAttempt(record: EndedAttempt): void;
+}
+
+/** A minute of an account. */
+export interface TrafficMinute {
+  readonly at: number;
+  readonly counts: Record<(typeof TRAFFIC_WORDS)[number], number>;
+  readonly durations: Durations;
+}
+
+/** An hour of an account's host. */
+export interface HostHour {
+  readonly at: number;
+  readonly host: string;
+  readonly counts: Record<(typeof HOST_WORDS)[number], number>;
+  readonly durations: Durations;
+}
+
+/** Gathers in memory what a batch adds to the traffic, so that it is written once, at its end. */
+export class TrafficTally implements TrafficChanges {
+  /** Of the operation that is running. */
+  #open: (TasksChange | EndedAttempt)[] = [];
+  /** Of the batch so far, by account. */
+  #accounts = new Map<number, AccountTally>();
+
+  addTasks(change: TasksChange): void {
+    this.#open.push(change);
+  }
+
+  addAttempt(record: EndedAttempt): void {
+    this.#open.push(record);
+  }
+
+  /** The operation is part of the batch: what it counted will be written with it. */
+  keep(): void {
+    if (this.#open.length === 0) return;
+    for (const change of this.#open) {
+      if ("attempt" in change) this.#account(change.attempt.accountId).addAttempt(change);
+      else this.#account(change.accountSeq).addTasks(change);
+    }
+    this.#open = [];
+  }
+
+  /** The operation was undone, and what it counted with it. */
+  drop(): void {
+    this.#open = [];
+  }
+
+  /** What was kept, by account; it begins anew. */
+  take(): ReadonlyMap<number, AccountTally> {
+    const accounts = this.#accounts;
+    if (accounts.size > 0) this.#accounts = new Map();
+    return accounts;
+  }
+
+  #account(accountSeq: number): AccountTally {
+    const known = this.#accounts.get(accountSeq);
+    if (known !== undefined) return known;
+    const tally = new AccountTally();
+    this.#accounts.set(accountSeq, tally);
+    return tally;
+  }
+}
+
+/** All accounts together. */
+export function totalTally(accounts: ReadonlyMap<number, AccountTally>): AccountTally {
+  const [first, second] = accounts.values();
+  if (first !== undefined && second === undefined) return first;
+  const total = new AccountTally();
+  for (const tally of accounts.values()) total.addAll(tally);
+  return total;
+}
+
+/** What was counted of an account. Run for each change of each task: plain loops and numbers as keys. */
+export class AccountTally {
+  readonly minutes = new Map<number, TrafficMinute>();
+  readonly #hosts = new Map<string, Map<number, HostHour>>();
+  /** By host, the last attempt that failed. */
+  readonly failures = new Map<string, EndedAttempt>();
+
+  addTasks(change: TasksChange): void {
+    const { counts } = this.#minute(change.at);
+    counts.posted += change.posted ?? 0;
+    counts.completed += change.completed ?? 0;
+    counts.failed += change.failed ?? 0;
+    counts.cancelled += change.cancelled ?? 0;
+  }
+
+  addAttempt(record: EndedAttempt): void {
+    const { attempt, result, decision, endedAt } = record;
+    const isInterrupted = result.outcome === "interrupted";
+    if (isInterrupted && decision.state === "scheduled") return;
+    const minute = this.#minute(endedAt);
+    if (decision.state !== "scheduled") minute.counts[decision.state]++;
+    // Nobody answered it, and it says nothing about the receiver.
+    if (isInterrupted) return;
+    const hour = this.#hour(attempt.host, endedAt);
+    const isDelivered = result.outcome === "delivered";
+    const bucket = bucketOf(endedAt - attempt.startedAt);
+    addDuration(minute.durations, bucket);
+    addDuration(hour.durations, bucket);
+    hour.counts.attempts++;
+    if (isDelivered) hour.counts.succeeded++;
+    else this.#noteFailure(record);
+    if (attempt.retry > 0) return;
+    minute.counts.first_attempts++;
+    if (isDelivered) minute.counts.first_delivered++;
+  }
+
+  addAll(other: AccountTally): void {
+    for (const { at, counts, durations } of other.minutes.values()) {
+      const minute = this.#minute(at);
+      for (const word of TRAFFIC_WORDS) minute.counts[word] += counts[word];
+      addDurations(minute.durations, durations);
+    }
+    for (const { at, host, counts, durations } of other.hours()) {
+      const hour = this.#hour(host, at);
+      for (const word of HOST_WORDS) hour.counts[word] += counts[word];
+      addDurations(hour.durations, durations);
+    }
+    for (const failure of other.failures.values()) this.#noteFailure(failure);
+  }
+
+  *hours(): Iterable<HostHour> {
+    for (const hours of this.#hosts.values()) yield* hours.values();
+  }
+
+  #noteFailure(record: EndedAttempt): void {
+    const before = this.failures.get(record.attempt.host);
+    if (before !== undefined && before.endedAt > record.endedAt) return;
+    this.failures.set(record.attempt.host, record);
+  }
+
+  #minute(time: number): TrafficMinute {
+    const at = time - (time % MINUTE_MS);
+    const known = this.minutes.get(at);
+    if (known !== undefined) return known;
+    const counts = {
+      posted: 0,
+      completed: 0,
+      failed: 0,
+      cancelled: 0,
+      first_attempts: 0,
+      first_delivered: 0,
+      delivered: 0,
+      given_up: 0,
+      refused: 0,
+    };
+    const minute: TrafficMinute = { at, counts, durations: [] };
+    this.minutes.set(at, minute);
+    return minute;
+  }
+
+  #hour(host: string, time: number): HostHour {
+    const at = time - (time % HOUR_MS);
+    const hours = this.#hosts.get(host) ?? new Map<number, HostHour>();
+    const known = hours.get(at);
+    if (known !== undefined) return known;
+    const hour: HostHour = { at, host, counts: { attempts: 0, succeeded: 0 }, durations: [] };
+    this.#hosts.set(host, hours.set(at, hour));
+    return hour;
+  }
+}
