@@ -319,7 +319,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   NEXT_ACCOUNT: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)"],
   NEXT_TYPE: ["SEARCH tasks USING COVERING INDEX tasks_queued (type>?)"],
   RETRY_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
-  FIND_OPEN: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  FIND_RUN_STATE: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   FIND_STATE: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   CANCEL_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   OLDEST_QUEUED: [

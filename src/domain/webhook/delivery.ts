@@ -67,6 +67,11 @@ export interface DeliveryFilter {
 /** How a delivery ended that did not arrive: what is sent again unless more is asked for. */
 export const UNDELIVERED_STATES: readonly EndedDeliveryState[] = ["given_up", "refused"];
 
+/** True for what did not arrive, and is not tried again. */
+export function isUndelivered(state: EndedDeliveryState | "scheduled"): boolean {
+  return state === "given_up" || state === "refused";
+}
+
 export const ENDED_DELIVERY_STATES: readonly EndedDeliveryState[] = [
   ...UNDELIVERED_STATES,
   "delivered",
@@ -104,6 +109,29 @@ export interface Delivery {
   readonly url: string;
   readonly state: DeliveryState;
   readonly attempts: readonly Attempt[];
+}
+
+/** A delivery as a store keeps it: `waiting` until its task has ended, `open` while an attempt is scheduled or in flight. */
+export type StoredDeliveryState = "waiting" | "open" | EndedDeliveryState;
+
+/** How a delivery stands that has begun: while it is open, its last attempt says whether it waits or is being sent. */
+export function shownDeliveryState(
+  state: Exclude<StoredDeliveryState, "waiting">,
+  last: Pick<Attempt, "startedAt"> | undefined,
+): DeliveryState {
+  if (state !== "open") return state;
+  return last?.startedAt === null ? "scheduled" : "in_flight";
+}
+
+/** What a series of attempts begins with, the first one of a delivery and every fresh one. */
+export const FIRST_ATTEMPT = { number: 1, retry: 0 } as const;
+
+/**
+ * True for a delivery that begins a fresh series when it is sent again. Of an open one the scheduled attempt is made due,
+ * and what is in flight goes on; what waits for its task is sent when that has ended.
+ */
+export function beginsAnew(state: StoredDeliveryState): state is EndedDeliveryState {
+  return state !== "waiting" && state !== "open";
 }
 
 /** What follows from an attempt's outcome. `retry` counts the retries used once the next attempt starts. */

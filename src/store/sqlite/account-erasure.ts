@@ -1,16 +1,11 @@
+import { STORED_STATES } from "../../domain/task/task.ts";
 import type { ErasedPart } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TASK_TEXT_BYTES } from "./task-bytes.ts";
-import type { StoredState } from "./task-counts.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
 
 const FIND_ACCOUNT = `SELECT seq, disabled_at FROM accounts WHERE login = ?`;
-
-const STATES: readonly StoredState[] = [
-  ...(["delayed", "queued", "running"] as const),
-  ...(["completed", "failed", "cancelled"] as const),
-];
 
 export const ACCOUNT_TASKS = `
   SELECT t.seq, ${TASK_TEXT_BYTES} AS bytes
@@ -81,7 +76,7 @@ export function accountErasureWrites(connection: Connection, changes: BatchChang
   const eraseTasks = taskEraser(connection, changes);
 
   function eraseSomeTasks(accountSeq: number): number {
-    for (const state of STATES) {
+    for (const state of STORED_STATES) {
       const rows = takeWithin(listTasks.iterate({ accountSeq, state, max: TASKS_MAX }));
       if (rows.length > 0)
         return eraseTasks(

@@ -1,31 +1,45 @@
-import { TrafficTally, type TrafficChanges } from "../../domain/stats/traffic-tally.ts";
+import type { AccountUsage } from "../../domain/account/quota.ts";
+import { CountTally } from "../../domain/stats/count-tally.ts";
+import { TrafficTally } from "../../domain/stats/traffic-tally.ts";
+import type { WorkChanges } from "../../domain/stats/work-changes.ts";
 import { ChangedAccounts } from "../common/changed-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
-import { TaskCounts, type CountChanges } from "./task-counts.ts";
+import { countWriter, usageReader } from "./task-counts.ts";
 import { trafficWriter } from "./traffic-tally.ts";
 
 /** What writes tell while they run: it is written once, at the end of their batch. */
-export interface BatchChanges {
-  readonly counts: CountChanges;
-  readonly traffic: TrafficChanges;
+export interface BatchChanges extends WorkChanges {
   readonly changed: Pick<ChangedAccounts, "note">;
+  /** What an account has, as the operation that runs has found it: with all that its batch has changed before. */
+  usageOf(accountSeq: number): AccountUsage;
 }
 
 /** Gathers what the operations of a batch tell. */
 export class GatheredChanges implements BatchChanges {
-  readonly counts: TaskCounts;
+  readonly counts = new CountTally();
   readonly traffic = new TrafficTally();
   readonly changed = new ChangedAccounts();
+  readonly #writeCounts;
   readonly #writeTraffic;
+  readonly #readUsage;
+  /** What accounts had when the batch began, of those that somebody asked for. */
+  readonly #usageBefore = new Map<number, AccountUsage>();
 
   constructor(connection: Connection) {
-    this.counts = new TaskCounts(connection, this.changed);
+    this.#writeCounts = countWriter(connection);
     this.#writeTraffic = trafficWriter(connection);
+    this.#readUsage = usageReader(connection);
+  }
+
+  usageOf(accountSeq: number): AccountUsage {
+    const before = this.#usageBefore.get(accountSeq) ?? this.#readUsage(accountSeq);
+    this.#usageBefore.set(accountSeq, before);
+    return this.counts.usageAfter(accountSeq, before);
   }
 
   /** The operation is part of the batch: what it told will be written with it. */
   keep(): void {
-    this.counts.keep();
+    this.counts.keep(this.changed);
     this.traffic.keep();
   }
 
@@ -37,7 +51,8 @@ export class GatheredChanges implements BatchChanges {
 
   /** Writes what was kept. To be called in the batch's transaction, as the last thing before its COMMIT. */
   write(): void {
-    this.counts.write();
+    this.counts.write(this.#writeCounts);
+    this.#usageBefore.clear();
     this.#writeTraffic.write(this.traffic.take());
   }
 
@@ -45,6 +60,7 @@ export class GatheredChanges implements BatchChanges {
   reset(): void {
     this.changed.take();
     this.counts.reset();
+    this.#usageBefore.clear();
     this.traffic.drop();
     this.traffic.take();
     this.#writeTraffic.forget();

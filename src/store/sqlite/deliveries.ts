@@ -1,9 +1,13 @@
+import { countAttempt, countNewSeries } from "../../domain/stats/work-changes.ts";
 import type { TaskKey } from "../../domain/task/task.ts";
-import type {
-  AttemptOutcome,
-  DeliveryKind,
-  EndedDeliveryState,
-  Refusal,
+import {
+  beginsAnew,
+  FIRST_ATTEMPT,
+  shownDeliveryState,
+  type AttemptOutcome,
+  type DeliveryKind,
+  type EndedDeliveryState,
+  type Refusal,
 } from "../../domain/webhook/delivery.ts";
 import type { Attempt, AttemptRecord, Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
@@ -80,21 +84,9 @@ interface AttemptRow {
 
 /** The writes on deliveries and attempts. Each runs inside the transaction of its batch. */
 export function deliveryWrites(connection: Connection, changes: BatchChanges) {
-  const { counts, traffic, changed } = changes;
   const endAttempt = connection.prepare(END_ATTEMPT);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
   const setState = connection.prepare(SET_DELIVERY_STATE);
-
-  function count(record: AttemptRecord): void {
-    const { attempt, decision } = record;
-    changed.note(attempt.accountId);
-    traffic.addAttempt(record);
-    const wasRetry = attempt.retry > 0;
-    const isRetried = decision.state === "scheduled" && decision.retry > 0;
-    if (wasRetry !== isRetried) counts.add(attempt.accountId, "retrying", isRetried ? 1 : -1);
-    if (decision.state === "delivered") counts.noteEver(attempt.accountId, "ever_delivered");
-    if (isUndelivered(decision.state)) counts.add(attempt.accountId, "undelivered", 1);
-  }
 
   return {
     recordAttempt(record: AttemptRecord): void {
@@ -106,7 +98,8 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
       // An attempt that has ended already keeps its record, and nothing follows from it a second time.
       const row = { ...columns, ...phases, ...which, refusalText, endedAt };
       if (endAttempt.run(row).changes === 0) return;
-      count(record);
+      changes.changed.note(accountSeq);
+      countAttempt(changes, record);
       if (decision.state !== "scheduled") {
         setState.run({ taskSeq, kind, state: decision.state });
         return;
@@ -136,7 +129,9 @@ function redelivering(
     const statesText = states === null ? null : JSON.stringify(states);
     return select.all({ taskSeq, kind: wanted, statesText }).flatMap(({ kind, host, state }) => {
       const lane = { accountId, host };
-      if (state === "open") return hasten.run({ taskSeq, kind, now }).changes > 0 ? [lane] : [];
+      if (!beginsAnew(state)) {
+        return hasten.run({ taskSeq, kind, now }).changes > 0 ? [lane] : [];
+      }
       startSeries({ accountSeq: accountId, taskSeq, kind, host, state, now });
       return [lane];
     });
@@ -156,21 +151,17 @@ interface NewSeries {
 /** Begins a fresh series for a delivery that has ended: its first attempt is due at `now`. */
 export function seriesStarter(
   connection: Connection,
-  { counts, changed }: BatchChanges,
+  changes: BatchChanges,
 ): (series: NewSeries) => void {
   const setState = connection.prepare(SET_DELIVERY_STATE);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
 
   return ({ accountSeq, taskSeq, kind, host, state, now }) => {
     setState.run({ taskSeq, kind, state: "open" });
-    insertAttempt.run({ accountSeq, taskSeq, kind, host, number: 1, retry: 0, dueAt: now });
-    changed.note(accountSeq);
-    if (isUndelivered(state)) counts.add(accountSeq, "undelivered", -1);
+    insertAttempt.run({ accountSeq, taskSeq, kind, host, ...FIRST_ATTEMPT, dueAt: now });
+    changes.changed.note(accountSeq);
+    countNewSeries(changes, { accountSeq, state });
   };
-}
-
-function isUndelivered(state: EndedDeliveryState | "scheduled"): boolean {
-  return state === "given_up" || state === "refused";
 }
 
 /** The reads on deliveries and attempts. */
@@ -201,16 +192,8 @@ export function taskDeliveriesReader(
 }
 
 function toDelivery(row: DeliveryRow, attempts: readonly Attempt[]): Delivery {
-  return { kind: row.kind, url: row.url, state: toDeliveryState(row.state, attempts), attempts };
-}
-
-// While a delivery is open, its last attempt says whether it waits or is being sent.
-function toDeliveryState(
-  state: DeliveryRow["state"],
-  attempts: readonly Attempt[],
-): Delivery["state"] {
-  if (state !== "open") return state;
-  return attempts.at(-1)?.startedAt === null ? "scheduled" : "in_flight";
+  const state = shownDeliveryState(row.state, attempts.at(-1));
+  return { kind: row.kind, url: row.url, state, attempts };
 }
 
 function toAttempt(row: AttemptRow): Attempt {

@@ -1,18 +1,22 @@
+import { isFinished, type StoredState } from "../../domain/task/task.ts";
 import type { EndedRunsQuery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 
-/** A task that may be run: what has ended is never run again. */
-export const FIND_OPEN = `
-  SELECT 1 FROM tasks
-  WHERE seq = @seq AND id = @id AND state NOT IN ('completed', 'failed', 'cancelled')`;
+export const FIND_RUN_STATE = `SELECT state FROM tasks WHERE seq = @seq AND id = @id`;
 
 /** The read on runs whose task has ended without them. */
 export function endedRunReads(connection: Connection) {
-  const findOpen = connection.prepare<[object], number>(FIND_OPEN).pluck();
+  const findState = connection.prepare<[object], StoredState>(FIND_RUN_STATE).pluck();
 
   return {
     findEndedRuns({ runs }: EndedRunsQuery): readonly string[] {
-      return runs.filter((run) => findOpen.get(run) === undefined).map(({ id }) => id);
+      return runs
+        .filter((run) => {
+          const state = findState.get(run);
+          // What has ended is never run again.
+          return state === undefined || isFinished(state);
+        })
+        .map(({ id }) => id);
     },
   };
 }

@@ -1,15 +1,9 @@
+import { openStateOf } from "../../domain/task/task-transition.ts";
+import type { StoredState } from "../../domain/task/task.ts";
 import type { OpenState, TaskCancels } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
-import type { StoredState } from "./task-counts.ts";
 import { FIND_STATE, taskCanceller } from "./tasks.ts";
-
-// How clients see what may be cancelled.
-const OPEN: Partial<Record<StoredState, OpenState>> = {
-  delayed: "queued",
-  queued: "queued",
-  running: "running",
-};
 
 /** The write that cancels many. It runs inside the transaction of its batch. */
 export function taskCancelWrites(connection: Connection, changes: BatchChanges) {
@@ -22,8 +16,8 @@ export function taskCancelWrites(connection: Connection, changes: BatchChanges) 
       const cancelled: Record<OpenState, string[]> = { queued: [], running: [] };
       for (const id of ids) {
         const found = find.get({ accountId, id });
-        const open = found && OPEN[found.state];
-        if (found === undefined || open === undefined || !states.includes(open)) continue;
+        const open = found === undefined ? null : openStateOf(found.state);
+        if (found === undefined || open === null || !states.includes(open)) continue;
         cancel({ seq: found.seq, accountSeq: accountId, state: found.state }, order);
         cancelled[open].push(id);
       }

@@ -1,8 +1,10 @@
+import { countErased } from "../../domain/stats/work-changes.ts";
+import { decideErasure } from "../../domain/task/task-transition.ts";
+import type { StoredState } from "../../domain/task/task.ts";
 import type { TaskErasure } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
-import type { StoredState } from "./task-counts.ts";
 
 const SEQS = `(SELECT value FROM json_each(@seqs))`;
 
@@ -78,8 +80,9 @@ export interface SizedRow {
  */
 export function taskEraser(
   connection: Connection,
-  { counts }: BatchChanges,
+  changes: BatchChanges,
 ): (seqs: readonly number[], open?: "has retries") => number {
+  const { counts } = changes;
   const erase = connection.prepare<[object], ErasedRow>(ERASE_TASKS);
   const countUndelivered = connection.prepare<[object], CountRow>(COUNT_UNDELIVERED);
   const countBytes = connection.prepare<[object], CountRow>(COUNT_BYTES);
@@ -100,8 +103,7 @@ export function taskEraser(
     }
     const erased = erase.all(seqs);
     for (const { account_seq: accountSeq, state, ready } of erased) {
-      counts.add(accountSeq, state, -1);
-      if (ready === 1) counts.add(accountSeq, "ready", -1);
+      countErased(changes, { accountSeq, state, isReady: ready === 1 });
     }
     lowerMarks.run();
     return erased.length;
@@ -130,11 +132,10 @@ export function taskErasureWrites(connection: Connection, changes: BatchChanges)
   return {
     eraseTask({ id, hasWebhooks }: TaskErasure): "erased" | "running" | "to be sent" | "unknown" {
       const task = find.get(id);
-      if (task === undefined) return "unknown";
-      if (task.state === "running") return "running";
-      if (task.is_open === 1 && !hasWebhooks) return "to be sent";
-      erase([task.seq], "has retries");
-      return "erased";
+      const isToBeSent = task?.is_open === 1;
+      const outcome = decideErasure(task?.state, { isToBeSent, hasWebhooks });
+      if (task !== undefined && outcome === "erased") erase([task.seq], "has retries");
+      return outcome;
     },
   };
 }

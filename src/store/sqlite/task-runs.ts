@@ -1,3 +1,6 @@
+import { countFinished } from "../../domain/stats/work-changes.ts";
+import { STATE_CODES } from "../../domain/task/task-transition.ts";
+import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
 import type {
   ClaimedTask,
   LaneRef,
@@ -34,11 +37,11 @@ export const OPEN_DELIVERIES = `
 
 const INSERT_FIRST_ATTEMPT = `
   INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
-  VALUES (?, ?, ?, 1, 0, ?, ?)`;
+  VALUES (?, ?, ?, ${FIRST_ATTEMPT.number}, ${FIRST_ATTEMPT.retry}, ?, ?)`;
 
 export const RETRY_TASK = `
   UPDATE tasks
-  SET state = 'delayed', status_code = 40602, started_at = NULL, start_at = @startAt,
+  SET state = 'delayed', status_code = ${STATE_CODES.delayed}, started_at = NULL, start_at = @startAt,
       failures = failures + 1
   WHERE seq = @seq`;
 
@@ -47,12 +50,14 @@ const MARK = `queued_mark = (SELECT max(seq) FROM queue_marks)`;
 
 export const REQUEUE_TASK = `
   UPDATE tasks
-  SET state = 'queued', status_code = 40602, started_at = NULL, runs = runs - @uncounted, ${MARK}
+  SET state = 'queued', status_code = ${STATE_CODES.queued}, started_at = NULL,
+      runs = runs - @uncounted, ${MARK}
   WHERE seq = @seq`;
 
 // What a worker runs outlives the daemon.
 export const REQUEUE_ALL = `
-  UPDATE tasks SET state = 'queued', status_code = 40602, started_at = NULL, ${MARK}
+  UPDATE tasks
+  SET state = 'queued', status_code = ${STATE_CODES.queued}, started_at = NULL, ${MARK}
   WHERE state = 'running'
     AND NOT EXISTS (SELECT 1 FROM leases WHERE task_seq = tasks.seq AND ending IS NULL)
   RETURNING account_seq`;
@@ -180,7 +185,7 @@ export interface Run {
 }
 
 /** The three ways in which a run ends, whoever ran the task. */
-export function runEnds(connection: Connection, { counts, traffic }: BatchChanges) {
+export function runEnds(connection: Connection, changes: BatchChanges) {
   const finish = connection.prepare(FINISH_TASK);
   const insertResult = connection.prepare(INSERT_RESULT);
   const waitingDeliveries = connection.prepare<[number], { kind: string; host: string }>(
@@ -205,22 +210,20 @@ export function runEnds(connection: Connection, { counts, traffic }: BatchChange
       const { seq, accountSeq } = run;
       const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;
       finish.run({ seq, state, code, endedAt, expiresAt, eraseAt });
-      counts.move(accountSeq, from, state);
-      counts.add(accountSeq, "ready", 1);
-      counts.add(accountSeq, "bytes", textBytes(resultText, errorText));
-      traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
       insertResult.run(seq, resultText, errorText);
+      const bytes = textBytes(resultText, errorText);
+      countFinished(changes, { accountSeq, from, state, endedAt, bytes });
       return startDeliveries(run, endedAt);
     },
 
     retry({ seq, accountSeq }: Run, startAt: number): void {
       retry.run({ seq, startAt });
-      counts.move(accountSeq, "running", "delayed");
+      changes.counts.move(accountSeq, "running", "delayed");
     },
 
     requeue({ seq, accountSeq }: Run, { isRunCounted }: { readonly isRunCounted: boolean }): void {
       requeue.run({ seq, uncounted: isRunCounted ? 0 : 1 });
-      counts.move(accountSeq, "running", "queued");
+      changes.counts.move(accountSeq, "running", "queued");
     },
   };
 }

@@ -1,28 +1,29 @@
 import { excessOf } from "../../domain/account/quota.ts";
 import type { RetentionEnd } from "../../domain/clock/retention.ts";
+import { countCancelled, countCollected, countPost } from "../../domain/stats/work-changes.ts";
 import type { StatusCode } from "../../domain/status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
-import {
-  canMove,
-  type NewTask,
-  type RefusedTask,
-  type Task,
-  type TaskKey,
-  type TaskState,
-  type TaskSummary,
+import { decideCancel, stateAtPost, STATE_CODES } from "../../domain/task/task-transition.ts";
+import type {
+  NewTask,
+  RefusedTask,
+  StoredState,
+  Task,
+  TaskKey,
+  TaskState,
+  TaskSummary,
 } from "../../domain/task/task.ts";
 import type { CancelOutcome, FoundTask, TaskCancel, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { idempotencyWrites } from "./idempotency-keys.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TASK_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
-import type { StoredState } from "./task-counts.ts";
 
 const INSERT_ACCEPTED = `
   INSERT INTO tasks
     (id, account_seq, state, status_code, type, tag, marketplace, priority, start_at, created_at, data_text)
   VALUES
-    (@id, @accountId, @state, 40602, @type, @tag, @marketplace, @priority, @startAt, @createdAt, @dataText)`;
+    (@id, @accountId, @state, ${STATE_CODES.queued}, @type, @tag, @marketplace, @priority, @startAt, @createdAt, @dataText)`;
 
 const INSERT_REFUSED = `
   INSERT INTO tasks
@@ -48,7 +49,7 @@ export const FIND_STATE = `
 
 export const CANCEL_TASK = `
   UPDATE tasks
-  SET state = 'cancelled', status_code = 40901, completed_at = @cancelledAt, expires_at = @expiresAt,
+  SET state = 'cancelled', status_code = ${STATE_CODES.cancelled}, completed_at = @cancelledAt, expires_at = @expiresAt,
       erase_at = @eraseAt
   WHERE seq = @seq`;
 
@@ -122,7 +123,7 @@ export function taskWrites(connection: Connection, changes: BatchChanges) {
   return { ...postWrites(connection, changes), ...changeWrites(connection, changes) };
 }
 
-function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
+function postWrites(connection: Connection, changes: BatchChanges) {
   const insertAccepted = connection.prepare(INSERT_ACCEPTED);
   const insertRefused = connection.prepare(INSERT_REFUSED);
   const insertInput = connection.prepare(INSERT_INPUT);
@@ -133,7 +134,7 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
   function insertTask(task: NewTask, post: TaskPost): void {
     const { accountId, createdAt } = post;
     const { id, type, tag, marketplace, priority, startAt, dataText } = task;
-    const state = isDelayed(task, post) ? "delayed" : "queued";
+    const state = stateAtPost(task, createdAt);
     const row = { id, type, tag, marketplace, priority, startAt, dataText, state };
     const { lastInsertRowid: seq } = insertAccepted.run({ ...row, accountId, createdAt });
     if (task.inputText !== null) insertInput.run(seq, task.inputText);
@@ -150,32 +151,19 @@ function postWrites(connection: Connection, { counts, traffic }: BatchChanges) {
     insertResult.run(seq, null, task.errorText);
   }
 
-  function countPost(post: TaskPost, bytes: number): void {
-    const { accountId, createdAt, accepted, refused } = post;
-    const failed = refused.length;
-    const delayed = accepted.filter((task) => isDelayed(task, post)).length;
-    counts.add(accountId, "queued", accepted.length - delayed);
-    counts.add(accountId, "delayed", delayed);
-    counts.add(accountId, "failed", failed);
-    counts.add(accountId, "bytes", bytes);
-    const posted = accepted.length + failed;
-    traffic.addTasks({ accountSeq: accountId, at: createdAt, posted, failed });
-    const hasWebhook = accepted.some(({ postback, pingback }) => (postback ?? pingback) !== null);
-    if (hasWebhook) counts.noteEver(accountId, "ever_webhook");
-  }
-
   return {
     insertTasks(post: TaskPost): TaskPostOutcome {
       const kept = answers.find(post);
       if (kept !== null) return { kind: "kept", ...kept };
       const bytes = bytesOf(post);
       const asked = { bytes, openTasks: post.accepted.length };
-      const excess = excessOf(asked, { used: counts.usageOf(post.accountId), quota: post.quota });
+      const used = changes.usageOf(post.accountId);
+      const excess = excessOf(asked, { used, quota: post.quota });
       if (excess !== null) return { kind: "over quota", ...excess };
       answers.keep(post);
       for (const task of post.accepted) insertTask(task, post);
       for (const task of post.refused) insertRefusal(task, post);
-      countPost(post, bytes);
+      countPost(changes, post, bytes);
       return { kind: "inserted" };
     },
   };
@@ -189,10 +177,6 @@ function bytesOf({ accepted, refused }: TaskPost): number {
   return overhead + texts;
 }
 
-function isDelayed({ startAt }: NewTask, { createdAt }: TaskPost): boolean {
-  return startAt !== null && startAt > createdAt;
-}
-
 /** A task that may be cancelled. */
 interface OpenTask {
   readonly seq: number;
@@ -203,7 +187,7 @@ interface OpenTask {
 /** Cancels a task that waits or runs. */
 export function taskCanceller(
   connection: Connection,
-  { counts, traffic }: BatchChanges,
+  changes: BatchChanges,
 ): (task: OpenTask, order: RetentionEnd & Pick<TaskCancel, "cancelledAt">) => void {
   const cancel = connection.prepare(CANCEL_TASK);
   const cancelLease = connection.prepare(CANCEL_LEASE);
@@ -211,13 +195,11 @@ export function taskCanceller(
   return ({ seq, accountSeq, state }, { cancelledAt, expiresAt, eraseAt }) => {
     cancel.run({ seq, cancelledAt, expiresAt, eraseAt });
     cancelLease.run(seq);
-    counts.move(accountSeq, state, "cancelled");
-    traffic.addTasks({ accountSeq, at: cancelledAt, cancelled: 1 });
+    countCancelled(changes, { accountSeq, from: state, cancelledAt });
   };
 }
 
 function changeWrites(connection: Connection, changes: BatchChanges) {
-  const { counts } = changes;
   const collect = connection.prepare(COLLECT_TASK);
   const findState = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
   const cancel = taskCanceller(connection, changes);
@@ -225,19 +207,17 @@ function changeWrites(connection: Connection, changes: BatchChanges) {
   return {
     collectTask(key: TaskKey): void {
       if (collect.run(key).changes === 0) return;
-      counts.add(key.accountId, "ready", -1);
-      counts.noteEver(key.accountId, "ever_collected");
+      countCollected(changes, key.accountId);
     },
 
     cancelTask(order: TaskCancel): CancelOutcome {
       const { accountId, id } = order;
       const found = findState.get({ accountId, id });
-      if (found === undefined) return "unknown";
-      const { seq, state } = found;
-      if (state === "cancelled") return "cancelled before";
-      if (!canMove(toState(state), "cancelled")) return "finished";
-      cancel({ seq, accountSeq: accountId, state }, order);
-      return "cancelled";
+      const outcome = decideCancel(found?.state);
+      if (found !== undefined && outcome === "cancelled") {
+        cancel({ seq: found.seq, accountSeq: accountId, state: found.state }, order);
+      }
+      return outcome;
     },
   };
 }

@@ -1,0 +1,132 @@
+import { stateAtPost } from "../task/task-transition.ts";
+import type { NewTask, StoredState } from "../task/task.ts";
+import { isUndelivered, type EndedDeliveryState } from "../webhook/delivery.ts";
+import type { EndedAttempt, TrafficChanges } from "./traffic-tally.ts";
+
+/**
+ * What each transition changes of an account's counts and of the traffic. A store tells it in the step that makes the
+ * transition, and gathers what is told (count-tally.ts, traffic-tally.ts).
+ */
+
+/**
+ * What is counted of an account: its tasks in each state; of them those that are ready; deliveries that are tried again,
+ * and those that were given up or refused; the bytes that its tasks take.
+ */
+export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
+
+/** What an account has ever done: posted a webhook, had one delivered, collected a task. It stays for good. */
+export type EverWord = "ever_webhook" | "ever_delivered" | "ever_collected";
+
+export interface CountChanges {
+  /** That an account has so many of something more; fewer, when it is negative. */
+  add(accountSeq: number, word: CountedWord, count: number): void;
+  /** That one of its tasks went from one state to the other. */
+  move(accountSeq: number, from: StoredState, to: StoredState): void;
+  /** That an account has done this; whether for the first time need not be known. */
+  noteEver(accountSeq: number, word: EverWord): void;
+}
+
+export interface WorkChanges {
+  readonly counts: CountChanges;
+  readonly traffic: TrafficChanges;
+}
+
+/** The tasks of a post. */
+interface PostedTasks {
+  readonly accountId: number;
+  readonly createdAt: number;
+  readonly accepted: readonly NewTask[];
+  readonly refused: readonly unknown[];
+}
+
+/** Refused tasks are failed from the first, and posted all the same. */
+export function countPost(
+  { counts, traffic }: WorkChanges,
+  { accountId: accountSeq, createdAt, accepted, refused }: PostedTasks,
+  bytes: number,
+): void {
+  const failed = refused.length;
+  let delayed = 0;
+  let hasWebhook = false;
+  for (const task of accepted) {
+    if (stateAtPost(task, createdAt) === "delayed") delayed++;
+    if (task.postback !== null || task.pingback !== null) hasWebhook = true;
+  }
+  counts.add(accountSeq, "queued", accepted.length - delayed);
+  counts.add(accountSeq, "delayed", delayed);
+  counts.add(accountSeq, "failed", failed);
+  counts.add(accountSeq, "bytes", bytes);
+  traffic.addTasks({ accountSeq, at: createdAt, posted: accepted.length + failed, failed });
+  if (hasWebhook) counts.noteEver(accountSeq, "ever_webhook");
+}
+
+export function countClaimed(
+  { counts }: Pick<WorkChanges, "counts">,
+  { accountSeq, tasks }: { readonly accountSeq: number; readonly tasks: number },
+): void {
+  counts.add(accountSeq, "queued", -tasks);
+  counts.add(accountSeq, "running", tasks);
+}
+
+/** `bytes`: those of its result and its error. */
+export function countFinished(
+  { counts, traffic }: WorkChanges,
+  end: {
+    readonly accountSeq: number;
+    readonly from: "running" | "queued";
+    readonly state: "completed" | "failed";
+    readonly endedAt: number;
+    readonly bytes: number;
+  },
+): void {
+  const { accountSeq, from, state, endedAt, bytes } = end;
+  counts.move(accountSeq, from, state);
+  counts.add(accountSeq, "ready", 1);
+  counts.add(accountSeq, "bytes", bytes);
+  traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
+}
+
+export function countCancelled(
+  { counts, traffic }: WorkChanges,
+  {
+    accountSeq,
+    from,
+    cancelledAt,
+  }: { readonly accountSeq: number; readonly from: StoredState; readonly cancelledAt: number },
+): void {
+  counts.move(accountSeq, from, "cancelled");
+  traffic.addTasks({ accountSeq, at: cancelledAt, cancelled: 1 });
+}
+
+export function countCollected({ counts }: Pick<WorkChanges, "counts">, accountSeq: number): void {
+  counts.add(accountSeq, "ready", -1);
+  counts.noteEver(accountSeq, "ever_collected");
+}
+
+/** The traffic stays: it happened. */
+export function countErased(
+  { counts }: Pick<WorkChanges, "counts">,
+  task: { readonly accountSeq: number; readonly state: StoredState; readonly isReady: boolean },
+): void {
+  counts.add(task.accountSeq, task.state, -1);
+  if (task.isReady) counts.add(task.accountSeq, "ready", -1);
+}
+
+export function countAttempt({ counts, traffic }: WorkChanges, record: EndedAttempt): void {
+  const { attempt, decision } = record;
+  const { accountId: accountSeq } = attempt;
+  traffic.addAttempt(record);
+  const wasRetry = attempt.retry > 0;
+  const isRetried = decision.state === "scheduled" && decision.retry > 0;
+  if (wasRetry !== isRetried) counts.add(accountSeq, "retrying", isRetried ? 1 : -1);
+  if (decision.state === "delivered") counts.noteEver(accountSeq, "ever_delivered");
+  if (isUndelivered(decision.state)) counts.add(accountSeq, "undelivered", 1);
+}
+
+/** A delivery that had ended so begins a fresh series. */
+export function countNewSeries(
+  { counts }: Pick<WorkChanges, "counts">,
+  { accountSeq, state }: { readonly accountSeq: number; readonly state: EndedDeliveryState },
+): void {
+  if (isUndelivered(state)) counts.add(accountSeq, "undelivered", -1);
+}

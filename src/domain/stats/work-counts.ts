@@ -1,0 +1,77 @@
+import type { CountedWord, EverWord } from "./work-changes.ts";
+
+/** How many tasks are in a state, or ready; how many deliveries are tried again, or will not be; what all of it takes. */
+export interface WorkCounts {
+  /** Those that may run now. */
+  readonly queued: number;
+  /** Queued tasks that may not start yet: clients are shown them as queued. */
+  readonly delayed: number;
+  readonly running: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly ready: number;
+  /** Deliveries that failed and are tried again. */
+  readonly retrying: number;
+  /** Deliveries that are given up or refused now: neither sent again since, nor erased. */
+  readonly undelivered: number;
+  /** Of the texts of all tasks, in UTF-8, with what each takes beside. */
+  readonly bytes: number;
+}
+
+/** What an account did first: for those who begin. */
+export interface FirstSteps {
+  readonly hasPosted: boolean;
+  readonly hasCompleted: boolean;
+  readonly hasWebhook: boolean;
+  readonly hasDelivered: boolean;
+  readonly hasCollected: boolean;
+}
+
+/** A count as it is kept. It stays, as 0, when all that it counts is erased. */
+export interface KeptCount {
+  readonly word: CountedWord | EverWord;
+  readonly count: number;
+}
+
+export function toWorkCounts(kept: readonly KeptCount[]): WorkCounts {
+  const counts: Record<CountedWord, number> = {
+    queued: 0,
+    delayed: 0,
+    running: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    ready: 0,
+    retrying: 0,
+    undelivered: 0,
+    bytes: 0,
+  };
+  for (const { word, count } of kept) if (!isEverWord(word)) counts[word] = count;
+  return counts;
+}
+
+function isEverWord(word: KeptCount["word"]): word is EverWord {
+  return word.startsWith("ever_");
+}
+
+// Every accepted task has been counted as one of these, and no refused one: those are `failed` from the first.
+const ACCEPTED_WORDS: readonly CountedWord[] = [
+  "queued",
+  "delayed",
+  "running",
+  "completed",
+  "cancelled",
+  "ready",
+];
+
+export function toFirstSteps(kept: readonly KeptCount[]): FirstSteps {
+  const words = new Set(kept.map(({ word }) => word));
+  return {
+    hasPosted: ACCEPTED_WORDS.some((word) => words.has(word)),
+    hasCompleted: words.has("completed"),
+    hasWebhook: words.has("ever_webhook"),
+    hasDelivered: words.has("ever_delivered"),
+    hasCollected: words.has("ever_collected"),
+  };
+}

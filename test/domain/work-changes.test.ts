@@ -1,0 +1,253 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { CountTally } from "../../src/domain/stats/count-tally.ts";
+import type { EndedAttempt, TasksChange } from "../../src/domain/stats/traffic-tally.ts";
+import {
+  countAttempt,
+  countCancelled,
+  countClaimed,
+  countCollected,
+  countErased,
+  countFinished,
+  countNewSeries,
+  countPost,
+  type WorkChanges,
+} from "../../src/domain/stats/work-changes.ts";
+import { toFirstSteps, toWorkCounts, type KeptCount } from "../../src/domain/stats/work-counts.ts";
+import type { NewTask } from "../../src/domain/task/task.ts";
+import { isUndelivered, type DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
+
+const NOW = 1_900_000_000_000;
+const ACCOUNT = { accountSeq: 7 };
+
+/** Writes down what is told. */
+function told(tell: (changes: WorkChanges) => void) {
+  const counts: Record<string, number> = {};
+  const ever: string[] = [];
+  const tasks: TasksChange[] = [];
+  const attempts: EndedAttempt[] = [];
+  const add = (accountSeq: number, word: string, count: number): void => {
+    assert.equal(accountSeq, ACCOUNT.accountSeq);
+    if (count !== 0) counts[word] = (counts[word] ?? 0) + count;
+  };
+  tell({
+    counts: {
+      add,
+      move(accountSeq, from, to) {
+        add(accountSeq, from, -1);
+        add(accountSeq, to, 1);
+      },
+      noteEver: (_accountSeq, word) => void ever.push(word),
+    },
+    traffic: {
+      addTasks: (change) => void tasks.push(change),
+      addAttempt: (record) => void attempts.push(record),
+    },
+  });
+  return { counts, ever, tasks, attempts };
+}
+
+function newTask(fields: Partial<NewTask> = {}): NewTask {
+  const texts = { dataText: "{}", inputText: null };
+  const hooks = { postback: null, pingback: null };
+  const words = { id: "t", type: "echo", tag: null, marketplace: null };
+  return { ...words, priority: 0, startAt: null, ...hooks, ...texts, ...fields };
+}
+
+const HOOK = { url: "https://a.example/", host: "a.example" };
+
+test("a post counts each task as what it begins as, and all of them as posted", () => {
+  const accepted = [
+    newTask(),
+    newTask({ startAt: NOW }),
+    newTask({ startAt: NOW + 1 }),
+    newTask({ pingback: HOOK }),
+  ];
+  const post = { accountId: ACCOUNT.accountSeq, createdAt: NOW, accepted, refused: [{}, {}] };
+
+  assert.deepEqual(
+    told((changes) => countPost(changes, post, 90)),
+    {
+      counts: { queued: 3, delayed: 1, failed: 2, bytes: 90 },
+      ever: ["ever_webhook"],
+      tasks: [{ ...ACCOUNT, at: NOW, posted: 6, failed: 2 }],
+      attempts: [],
+    },
+  );
+});
+
+test("a post without webhooks is no first webhook", () => {
+  const accepted = [newTask()];
+  const post = { accountId: ACCOUNT.accountSeq, createdAt: NOW, accepted, refused: [] };
+
+  assert.deepEqual(told((changes) => countPost(changes, post, 1)).ever, []);
+});
+
+for (const from of ["running", "queued"] as const) {
+  for (const state of ["completed", "failed"] as const) {
+    test(`a task that was ${from} and has ${state} is ready, with its bytes, in the minute of its end`, () => {
+      const end = { ...ACCOUNT, from, state, endedAt: NOW, bytes: 12 };
+
+      const { counts, tasks } = told((changes) => countFinished(changes, end));
+
+      assert.deepEqual(counts, { [from]: -1, [state]: 1, ready: 1, bytes: 12 });
+      assert.deepEqual(tasks, [{ ...ACCOUNT, at: NOW, [state]: 1 }]);
+    });
+  }
+}
+
+for (const from of ["delayed", "queued", "running"] as const) {
+  test(`a task that was ${from} and is cancelled is not ready`, () => {
+    const { counts, tasks } = told((changes) =>
+      countCancelled(changes, { ...ACCOUNT, from, cancelledAt: NOW }),
+    );
+
+    assert.deepEqual(counts, { [from]: -1, cancelled: 1 });
+    assert.deepEqual(tasks, [{ ...ACCOUNT, at: NOW, cancelled: 1 }]);
+  });
+}
+
+test("claims, collects and erases count, and are no traffic", () => {
+  const claimed = told((changes) => countClaimed(changes, { ...ACCOUNT, tasks: 3 }));
+  const collected = told((changes) => countCollected(changes, ACCOUNT.accountSeq));
+  const erased = (isReady: boolean) =>
+    told((changes) => countErased(changes, { ...ACCOUNT, state: "completed", isReady }));
+
+  assert.deepEqual(claimed.counts, { queued: -3, running: 3 });
+  assert.deepEqual(collected.counts, { ready: -1 });
+  assert.deepEqual(collected.ever, ["ever_collected"]);
+  assert.deepEqual(erased(true).counts, { completed: -1, ready: -1 });
+  assert.deepEqual(erased(false).counts, { completed: -1 });
+  for (const { tasks } of [claimed, collected, erased(true)]) assert.deepEqual(tasks, []);
+});
+
+function scheduled(retry: number): DeliveryDecision {
+  return { state: "scheduled", dueAt: NOW, retry };
+}
+
+const ATTEMPTS: readonly (readonly [number, DeliveryDecision, object, readonly string[]])[] = [
+  [0, { state: "delivered" }, {}, ["ever_delivered"]],
+  [0, scheduled(0), {}, []],
+  [0, scheduled(1), { retrying: 1 }, []],
+  [1, scheduled(1), {}, []],
+  [1, scheduled(2), {}, []],
+  [2, { state: "delivered" }, { retrying: -1 }, ["ever_delivered"]],
+  [3, { state: "given_up" }, { retrying: -1, undelivered: 1 }, []],
+  [0, { state: "given_up" }, { undelivered: 1 }, []],
+  [0, { state: "refused" }, { undelivered: 1 }, []],
+];
+
+for (const [retry, decision, counts, ever] of ATTEMPTS) {
+  const then = decision.state === "scheduled" ? `retry ${decision.retry}` : decision.state;
+  test(`an attempt at retry ${retry} that is followed by ${then} is counted and is traffic`, () => {
+    const attempt = { accountId: 7, taskSeq: 1, host: "a.example", retry, startedAt: NOW };
+    const result = { outcome: "failed", error: null, httpStatus: null } as const;
+    const record = { attempt, result, endedAt: NOW, decision };
+
+    const all = told((changes) => countAttempt(changes, record));
+
+    assert.deepEqual(all, { counts, ever, tasks: [], attempts: [record] });
+  });
+}
+
+test("a fresh series takes back that a delivery is undelivered, and nothing else", () => {
+  for (const state of ["delivered", "given_up", "refused"] as const) {
+    const { counts } = told((changes) => countNewSeries(changes, { ...ACCOUNT, state }));
+    assert.deepEqual(counts, isUndelivered(state) ? { undelivered: -1 } : {});
+  }
+});
+
+/** What a tally writes. */
+function written(tally: CountTally): readonly unknown[] {
+  const all: unknown[] = [];
+  tally.write({
+    add: (accountSeq, word, count) => void all.push([accountSeq, word, count]),
+    noteEver: (accountSeq, word) => void all.push([accountSeq, word]),
+  });
+  return all;
+}
+
+test("a batch's changes are written once, summed, without what was undone or came to nothing", () => {
+  const tally = new CountTally();
+  const changed: number[] = [];
+  const keep = (): void => tally.keep({ note: (accountSeq) => void changed.push(accountSeq) });
+  tally.move(1, "queued", "running");
+  keep();
+  tally.move(1, "queued", "running");
+  tally.add(2, "ready", 1);
+  keep();
+  tally.add(3, "ready", 1);
+  tally.noteEver(3, "ever_webhook");
+  tally.drop();
+  tally.add(2, "ready", -1);
+  keep();
+
+  assert.deepEqual(written(tally), [
+    [1, "queued", -2],
+    [1, "running", 2],
+  ]);
+  assert.deepEqual([...new Set(changed)], [1, 2]);
+  assert.deepEqual(written(tally), []);
+});
+
+test("what an account has ever done is written once, and again after a batch was undone", () => {
+  const tally = new CountTally();
+  const note = (): void => {
+    tally.noteEver(1, "ever_webhook");
+    tally.keep({ note: () => undefined });
+  };
+  note();
+  note();
+  assert.deepEqual(written(tally), [[1, "ever_webhook"]]);
+  note();
+  assert.deepEqual(written(tally), []);
+  tally.reset();
+  note();
+  assert.deepEqual(written(tally), [[1, "ever_webhook"]]);
+});
+
+test("an account's usage has what its batch changed before: bytes, and tasks that wait or run", () => {
+  const tally = new CountTally();
+  const before = { bytes: 100, openTasks: 4 };
+  tally.add(1, "queued", 2);
+  tally.add(1, "delayed", 1);
+  tally.add(1, "bytes", 50);
+  tally.move(1, "running", "completed");
+  tally.add(1, "ready", 1);
+  assert.deepEqual(tally.usageAfter(1, before), before, "before the operation is kept");
+  tally.keep({ note: () => undefined });
+
+  assert.deepEqual(tally.usageAfter(1, before), { bytes: 150, openTasks: 6 });
+  assert.deepEqual(tally.usageAfter(2, before), before);
+});
+
+test("what was never counted is 0, and what an account has ever done is no count", () => {
+  const counts = toWorkCounts([
+    { word: "queued", count: 3 },
+    { word: "ever_webhook", count: 1 },
+  ]);
+
+  assert.equal(counts.queued, 3);
+  assert.equal(counts.bytes, 0);
+  assert(!("ever_webhook" in counts));
+});
+
+const STEPS: readonly (readonly [string, readonly KeptCount["word"][], object])[] = [
+  ["nothing", [], {}],
+  ["a refused task", ["failed"], {}],
+  ["a task that was erased", ["queued"], { hasPosted: true }],
+  ["a completed task", ["completed"], { hasPosted: true, hasCompleted: true }],
+  ["a webhook", ["delayed", "ever_webhook"], { hasPosted: true, hasWebhook: true }],
+  ["a delivery", ["ever_delivered"], { hasDelivered: true }],
+  ["a collected task", ["ever_collected"], { hasCollected: true }],
+];
+
+for (const [what, words, steps] of STEPS) {
+  test(`an account with ${what} has taken these first steps: ${Object.keys(steps).join(", ") || "none"}`, () => {
+    const none = { hasPosted: false, hasCompleted: false, hasWebhook: false };
+    const all = { ...none, hasDelivered: false, hasCollected: false, ...steps };
+
+    assert.deepEqual(toFirstSteps(words.map((word) => ({ word, count: 0 }))), all);
+  });
+}
