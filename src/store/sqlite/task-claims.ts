@@ -1,4 +1,7 @@
-import { CLAIM_INPUT_MAX, type ClaimedTask, type TaskClaim } from "../store.ts";
+import { countClaimed } from "../../domain/stats/work-changes.ts";
+import { inTurn, isClaimFull, newTurn, shareOf, type Turn } from "../../domain/task/claim-turns.ts";
+import { STATE_CODES } from "../../domain/task/task-transition.ts";
+import type { ClaimedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -54,7 +57,8 @@ export const NEXT_TASKS = `
   LIMIT @share`;
 
 export const START_TASKS = `
-  UPDATE tasks SET state = 'running', status_code = 40601, started_at = @now, runs = runs + 1
+  UPDATE tasks
+  SET state = 'running', status_code = ${STATE_CODES.running}, started_at = @now, runs = runs + 1
   WHERE seq IN (SELECT value FROM json_each(@seqs))`;
 
 interface QueuedRow {
@@ -70,13 +74,6 @@ interface QueuedRow {
   input_text: string | null;
 }
 
-/** An account that waits, and what it has been given so far. */
-interface Turn {
-  readonly accountSeq: number;
-  readonly rows: QueuedRow[];
-  mayHaveMore: boolean;
-}
-
 /** A claim being made: how much its inputs hold so far. */
 interface OpenClaim extends TaskClaim {
   inputLength: number;
@@ -88,7 +85,7 @@ interface OpenClaim extends TaskClaim {
  * nor that of accounts is in its cost. Measured for 64 tasks, against one queue by priority for everybody: 0.7 of its
  * time with 100,000 tasks of one account, 0.9 with 20 tasks of each of 5,000.
  */
-export function taskClaims(connection: Connection, { counts }: BatchChanges) {
+export function taskClaims(connection: Connection, changes: BatchChanges) {
   const listAccounts = accountLister(connection);
   const next = connection.prepare<[object], QueuedRow>(NEXT_TASKS);
   const start = connection.prepare<[object]>(START_TASKS);
@@ -96,27 +93,26 @@ export function taskClaims(connection: Connection, { counts }: BatchChanges) {
   const served = new Map<string, number>();
 
   /** The next tasks of the account; fewer than its share when there are no more. */
-  function give(turn: Turn, share: number, claim: OpenClaim): readonly QueuedRow[] {
+  function give(turn: Turn<QueuedRow>, share: number, claim: OpenClaim): readonly QueuedRow[] {
     const { accountSeq } = turn;
     const rows: QueuedRow[] = [];
     for (const row of next.iterate({ type: claim.type, accountSeq, share })) {
       rows.push(row);
       claim.inputLength += row.input_text?.length ?? 0;
-      if (isFull(claim)) break;
+      if (isClaimFull(claim)) break;
     }
     turn.rows.push(...rows);
     turn.mayHaveMore = rows.length === share;
-    counts.add(accountSeq, "queued", -rows.length);
-    counts.add(accountSeq, "running", rows.length);
+    countClaimed(changes, { accountSeq, tasks: rows.length });
     return rows;
   }
 
-  /** As many rounds as there are tasks left to claim for; the last one may end before everybody's turn has come. */
-  function giveRounds(turns: readonly Turn[], left: number, claim: OpenClaim): number {
-    const share = Math.max(1, Math.floor(left / turns.length));
+  /** A round: the last one may end before everybody's turn has come. */
+  function giveRounds(turns: readonly Turn<QueuedRow>[], left: number, claim: OpenClaim): number {
+    const share = shareOf(left, turns.length);
     const given: QueuedRow[] = [];
     for (const turn of turns) {
-      if (given.length >= left || isFull(claim)) break;
+      if (given.length >= left || isClaimFull(claim)) break;
       given.push(...give(turn, share, claim));
     }
     start.run({ now: claim.now, seqs: JSON.stringify(given.map(({ seq }) => seq)) });
@@ -128,12 +124,11 @@ export function taskClaims(connection: Connection, { counts }: BatchChanges) {
     if (claim.max < 1) return [];
     const { type } = claim;
     const last = served.get(type) ?? NO_ACCOUNT;
-    const turns = listAccounts(claim, last).map(newTurn);
+    const turns = listAccounts(claim, last).map((accountSeq) => newTurn<QueuedRow>(accountSeq));
     const openClaim = { ...claim, inputLength };
     let left = claim.max;
     let open = turns;
-    // All that are open have been given as much as each other. What the short ones leave over is shared among the rest.
-    while (left > 0 && open.length > 0 && !isFull(openClaim)) {
+    while (left > 0 && open.length > 0 && !isClaimFull(openClaim)) {
       left -= giveRounds(open, left, openClaim);
       open = open.filter(({ mayHaveMore }) => mayHaveMore);
     }
@@ -141,14 +136,6 @@ export function taskClaims(connection: Connection, { counts }: BatchChanges) {
     served.set(type, rows.at(-1)?.account_seq ?? last);
     return rows.map(toClaimedTask);
   };
-}
-
-function newTurn(accountSeq: number): Turn {
-  return { accountSeq, rows: [], mayHaveMore: true };
-}
-
-function isFull({ inputLength }: OpenClaim): boolean {
-  return inputLength >= CLAIM_INPUT_MAX;
 }
 
 /**
@@ -172,14 +159,6 @@ function accountLister(connection: Connection) {
 /** Before every account's, and after. */
 const NO_ACCOUNT = 0;
 const LAST_ACCOUNT = Number.MAX_SAFE_INTEGER;
-
-/** One row of each, then another of each, until none is left. */
-function inTurn(turns: readonly Turn[]): readonly QueuedRow[] {
-  const rounds = Math.max(0, ...turns.map(({ rows }) => rows.length));
-  return Array.from({ length: rounds }, (_, round) =>
-    turns.flatMap(({ rows }) => rows.slice(round, round + 1)),
-  ).flat();
-}
 
 function toClaimedTask(row: QueuedRow): ClaimedTask {
   const { seq, id, type, tag, marketplace, failures } = row;
