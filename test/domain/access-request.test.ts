@@ -3,7 +3,11 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { EMAIL_LENGTH_MAX, isEmail } from "../../src/domain/account/access-request.ts";
+import {
+  EMAIL_LENGTH_MAX,
+  isEmail,
+  whyUndecidable,
+} from "../../src/domain/account/access-request.ts";
 
 const HOSTILE: readonly string[] = [
   // A second line would be a header of its own in a mail.
@@ -75,4 +79,11 @@ test("takes a text of one @ between plain characters for an address, and no othe
     }),
     { numRuns: 2000 },
   );
+});
+
+test("a request is decided once, and only where there is one", () => {
+  assert.equal(whyUndecidable(undefined), "unknown");
+  assert.equal(whyUndecidable(null), null);
+  assert.equal(whyUndecidable("approved"), "decided");
+  assert.equal(whyUndecidable("denied"), "decided");
 });

@@ -22,6 +22,14 @@ export interface AccessDecision {
   readonly login: string | null;
 }
 
+/** Why a request cannot be decided: there is none with this id, or it has been decided before; null: it can. */
+export function whyUndecidable(
+  decision: AccessDecision["kind"] | null | undefined,
+): "unknown" | "decided" | null {
+  if (decision === undefined) return "unknown";
+  return decision === null ? null : "decided";
+}
+
 /** How much text a request holds. */
 export function lettersOf({ email, name, company, message }: AccessRequestFields): number {
   return [email, name, company, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);

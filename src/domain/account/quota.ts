@@ -39,6 +39,11 @@ export function openTasksOf({
   return queued + delayed + running;
 }
 
+/** True where there is room for one more beside those that there are, counted in the step that adds it. */
+export function hasRoomBeside(existing: number, max: number): boolean {
+  return existing < max;
+}
+
 /** Beyond what a post may not bring its account; of each 0 is no limit. */
 export interface PostQuota extends Pick<AccountLimits, "bytes" | "openTasks"> {
   /** The part of the room for everybody's data that one account may take. */

@@ -1,8 +1,10 @@
 import {
   lettersOf,
+  whyUndecidable,
   type AccessDecision,
   type AccessRequest,
 } from "../../domain/account/access-request.ts";
+import { hasRoomBeside } from "../../domain/account/quota.ts";
 import type { AccessApproval, NewAccessRequest, Undecidable } from "../store.ts";
 import { accountWrites } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -60,28 +62,25 @@ interface RequestRow {
 export function accessRequestWrites(connection: Connection) {
   const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
   const insert = connection.prepare(INSERT_REQUEST);
-  const selectDecision = connection.prepare<[string], string | null>(SELECT_DECISION).pluck();
+  const selectDecision = connection
+    .prepare<[string], AccessDecision["kind"] | null>(SELECT_DECISION)
+    .pluck();
   const approve = connection.prepare(APPROVE_REQUEST);
   const deny = connection.prepare(DENY_REQUEST);
   const { createAccount } = accountWrites(connection);
 
-  function undecidable(id: string): Undecidable | null {
-    const decision = selectDecision.get(id);
-    if (decision === undefined) return "unknown";
-    return decision === null ? null : "decided";
-  }
-
   return {
     insertAccessRequest(request: NewAccessRequest): "stored" | "limit reached" {
       const { fields, pendingMax, ...row } = request;
-      if ((countPending.get(pendingMax) ?? 0) >= pendingMax) return "limit reached";
+      const pending = countPending.get(pendingMax) ?? 0;
+      if (!hasRoomBeside(pending, pendingMax)) return "limit reached";
       insert.run({ ...row, ...fields });
       return "stored";
     },
 
     approveAccessRequest(approval: AccessApproval): "approved" | "exists" | Undecidable {
       const { id, decidedAt, account } = approval;
-      const reason = undecidable(id);
+      const reason = whyUndecidable(selectDecision.get(id));
       if (reason !== null) return reason;
       if (createAccount(account) === "exists") return "exists";
       approve.run({ id, decidedAt, login: account.login });
@@ -89,7 +88,7 @@ export function accessRequestWrites(connection: Connection) {
     },
 
     denyAccessRequest(denial: { id: string; decidedAt: number }): "denied" | Undecidable {
-      const reason = undecidable(denial.id);
+      const reason = whyUndecidable(selectDecision.get(denial.id));
       if (reason !== null) return reason;
       deny.run(denial);
       return "denied";

@@ -1,5 +1,6 @@
 import type { Account } from "../../domain/account/account.ts";
 import type { KeyHolder } from "../../domain/account/credentials.ts";
+import { hasRoomBeside } from "../../domain/account/quota.ts";
 import type {
   AccountData,
   AccountState,
@@ -142,7 +143,8 @@ export function accountWrites(connection: Connection) {
     createKey(key: NewKey): "created" | "no account" | "limit reached" {
       const accountSeq = selectSeq.get(key.login);
       if (accountSeq === undefined) return "no account";
-      if ((countActive.get(accountSeq) ?? 0) >= key.activeMax) return "limit reached";
+      const active = countActive.get(accountSeq) ?? 0;
+      if (!hasRoomBeside(active, key.activeMax)) return "limit reached";
       insertKey.run({ ...key, accountSeq });
       return "created";
     },
