@@ -1,3 +1,4 @@
+import { isMarkDue, waitsSince } from "../../domain/task/queue-mark.ts";
 import type {
   ExpiredPage,
   ExpiredTask,
@@ -11,7 +12,7 @@ import { isHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import { runEnds } from "./task-runs.ts";
 
-export const NEWEST_MARK = `SELECT seq, served_ms FROM queue_marks ORDER BY seq DESC LIMIT 1`;
+export const NEWEST_MARK = `SELECT seq, served_ms AS servedMs FROM queue_marks ORDER BY seq DESC LIMIT 1`;
 
 export const SERVE_MARK = `UPDATE queue_marks SET served_ms = served_ms + @servedMs WHERE seq = @seq`;
 
@@ -84,7 +85,7 @@ export function queueExpiryWrites(connection: Connection, changes: BatchChanges)
 }
 
 function markWrites(connection: Connection) {
-  const newest = connection.prepare<[], { seq: number; served_ms: number }>(NEWEST_MARK);
+  const newest = connection.prepare<[], { seq: number; servedMs: number }>(NEWEST_MARK);
   const serve = connection.prepare(SERVE_MARK);
   const insert = connection.prepare(INSERT_MARK);
   const findOld = connection.prepare<[number], number>(OLD_MARK).pluck();
@@ -94,7 +95,7 @@ function markWrites(connection: Connection) {
     markQueue({ servedMs, everyMs, queueMs }: QueueService): number | null {
       const mark = newest.get();
       if (mark !== undefined && servedMs > 0) serve.run({ seq: mark.seq, servedMs });
-      if (mark === undefined || mark.served_ms + servedMs >= everyMs) insert.run();
+      if (isMarkDue(mark, { servedMs, everyMs })) insert.run();
       const old = findOld.get(queueMs) ?? null;
       if (old !== null) forget.run(old);
       return old;
@@ -128,7 +129,7 @@ function expiryWrites(connection: Connection, changes: BatchChanges) {
         const share = max - tasks.length;
         const rows = oldTasks.all({ ...place, mark, max: share });
         for (const { seq, id, type, account_seq: accountSeq, queued_mark: since } of rows) {
-          if (since !== null && since >= mark) continue;
+          if (!waitsSince(mark, since)) continue;
           lanes.push(...finish({ seq, accountSeq }, end, "queued"));
           tasks.push({ id, type });
         }

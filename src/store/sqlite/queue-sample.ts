@@ -1,6 +1,8 @@
+import { earlier, oldestSince, waitedMs, type QueuedTimes } from "../../domain/stats/queue-age.ts";
+import { MINUTE_MS } from "../../domain/stats/time-series.ts";
 import { isHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
-import { ALL_ACCOUNTS, MINUTE_MS } from "./traffic-tally.ts";
+import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 // Some rows for each account that ever posted. What is to start later is counted apart. Of very many those are sampled that have the most waiting.
 export const WAITING_MOST = `
@@ -12,7 +14,7 @@ export const WAITING_MOST = `
 export const SUM_WAITING = `SELECT coalesce(sum(count), 0) FROM task_counts WHERE state = 'queued'`;
 
 export const LONGEST_QUEUED = `
-  SELECT created_at, start_at FROM tasks INDEXED BY tasks_by_state
+  SELECT created_at AS createdAt, start_at AS startAt FROM tasks INDEXED BY tasks_by_state
   WHERE account_seq = ? AND state = 'queued'
   ORDER BY created_at`;
 
@@ -21,9 +23,6 @@ export const RAISE_QUEUED = `
   VALUES (@accountSeq, ${MINUTE_MS}, @at, @queued, @oldestMs)
   ON CONFLICT (account_seq, step_ms, at) DO UPDATE
   SET queued = max(queued, excluded.queued), oldest_ms = max(oldest_ms, excluded.oldest_ms)`;
-
-// Tasks that were queued after others that were made later, because they were to start later.
-const EXAMINED_MAX = 100;
 
 interface WaitingRow {
   account_seq: number;
@@ -44,11 +43,11 @@ export function queueSampleWrites(connection: Connection) {
         const since = reads.oldestOf(accountSeq);
         // Nobody makes it wait but the operator.
         if (is_held === 0) oldest = earlier(oldest, since);
-        raise.run({ accountSeq, at, queued, oldestMs: ageOf(since, now) });
+        raise.run({ accountSeq, at, queued, oldestMs: waitedMs(since, now) });
       }
       const queued = reads.sum();
       if (queued === 0) return;
-      raise.run({ accountSeq: ALL_ACCOUNTS, at, queued, oldestMs: ageOf(oldest, now) });
+      raise.run({ accountSeq: ALL_ACCOUNTS, at, queued, oldestMs: waitedMs(oldest, now) });
     },
   };
 }
@@ -75,35 +74,13 @@ export function allWaitingReads(connection: Connection) {
 function waitingReader(connection: Connection) {
   const waitingMost = connection.prepare<[], WaitingRow>(WAITING_MOST);
   const sum = connection.prepare<[], number>(SUM_WAITING).pluck();
-  const longestQueued = connection.prepare<
-    [number],
-    { created_at: number; start_at: number | null }
-  >(LONGEST_QUEUED);
+  const longestQueued = connection.prepare<[number], QueuedTimes>(LONGEST_QUEUED);
 
   return {
     waitingMost: () => waitingMost.all(),
     sum: () => sum.get() ?? 0,
 
     /** Since when the task waits that may run and has waited longest; null when none does. */
-    oldestOf(accountSeq: number): number | null {
-      let oldest: number | null = null;
-      let examined = 0;
-      for (const { created_at: createdAt, start_at: startAt } of longestQueued.iterate(
-        accountSeq,
-      )) {
-        // Those that follow were made later.
-        if ((oldest !== null && createdAt >= oldest) || ++examined > EXAMINED_MAX) break;
-        oldest = earlier(oldest, Math.max(createdAt, startAt ?? 0));
-      }
-      return oldest;
-    },
+    oldestOf: (accountSeq: number) => oldestSince(longestQueued.iterate(accountSeq)),
   };
-}
-
-function earlier(one: number | null, other: number | null): number | null {
-  return one === null || other === null ? (one ?? other) : Math.min(one, other);
-}
-
-function ageOf(since: number | null, now: number): number {
-  return since === null ? 0 : Math.max(0, now - since);
 }
