@@ -85,7 +85,8 @@ export class LiveFeed {
     this.#stopWatching ??= this.#deps.store.watch((accountIds) => this.#changed(accountIds));
     const channel = this.#channelOf(scope);
     const stream = new LiveStream({
-      ...{ credential, stillAdmitted },
+      credential,
+      stillAdmitted,
       seen: lastEventId === this.#eventId(scope) ? this.#changesOf(scope) : -1,
       taken: () => this.#taken(stream, channel),
       gone: () => this.#remove(stream, channel),

@@ -106,7 +106,8 @@ export class ByteBudget {
     return new Promise((resolve, reject) => {
       const refuse = (): void => order.end(this.#refusal(holder));
       const order: RoomOrder = {
-        ...{ hold, bytes },
+        hold,
+        bytes,
         end: (error) => {
           timer.cancel();
           gone.removeEventListener("abort", refuse);
