@@ -59,8 +59,10 @@ export class Link {
     const { client, token, clock } = this.#options;
     const url = new URL(`${this.#base}/v1/worker/${operation}`);
     const headers = {
-      ...{ authorization: `Bearer ${token}`, accept: "application/json" },
-      ...{ "content-type": "application/json", "user-agent": "postbackd-worker/1" },
+      authorization: `Bearer ${token}`,
+      accept: "application/json",
+      "content-type": "application/json",
+      "user-agent": "postbackd-worker/1",
     };
     const answer = await withDeadline(timeoutMs, { clock, signal }, (end) =>
       client.post(url, { headers, body, bytesMax: ANSWER_BYTES_MAX, signal: end }),

@@ -36,7 +36,8 @@ export function claimBody(order: {
 /** The body of a heartbeat. */
 export function heartbeatBody(beats: readonly LeaseBeat[]): string {
   const leases = beats.map(({ id, leaseId, progress }): LeaseBeatItem => ({
-    ...{ id, lease_id: leaseId },
+    id,
+    lease_id: leaseId,
     ...(progress === null ? {} : { progress }),
   }));
   return JSON.stringify({ leases });

@@ -51,12 +51,16 @@ export class Worker {
     this.#idle = new Bell({ clock });
     this.#reporter = new Reporter({ link, clock });
     this.#claimer = new Claimer({
-      ...{ link, types, clock, onReady },
+      link,
+      types,
+      clock,
+      onReady,
       freePlaces: () => deps.runner.concurrency - this.#held.size,
       take: (run, leaseMs) => void this.#run(run, leaseMs),
     });
     this.#heart = new Heart({
-      ...{ link, clock },
+      link,
+      clock,
       // What the daemon has taken back needs no sign of life.
       held: () => [...this.#held].filter((run) => !run.isTakenBack),
       onOutcome: (run, outcome) => this.#onOutcome(run, outcome),
