@@ -82,7 +82,9 @@ function toParts(line: string): LineParts | null {
     unknown
   >;
   return {
-    ...{ time: String(time), level: String(level), message: String(msg) },
+    time: String(time),
+    level: String(level),
+    message: String(msg),
     pairs: Object.entries(facts).map(([key, value]) => `${key}=${factText(value)}`),
     stack: isError(err) ? printable(err.stack).replaceAll("\\n", "\n") : null,
   };
