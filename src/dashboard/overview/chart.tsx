@@ -47,7 +47,12 @@ export function Chart({ spec, zoom, unzoom }: ChartProps) {
       ) : (
         <>
           <Legend spec={spec} />
-          <Plot {...{ spec, zoom, unzoom }} stepText={(step) => spokenText(spec, step)} />
+          <Plot
+            spec={spec}
+            zoom={zoom}
+            unzoom={unzoom}
+            stepText={(step) => spokenText(spec, step)}
+          />
         </>
       )}
     </figure>

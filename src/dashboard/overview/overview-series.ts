@@ -49,7 +49,8 @@ function success({ series: { buckets }, when }: SeriesShown): Drawn {
     empty: attempts + ended === 0 ? `Nothing was sent ${when}.` : null,
     lines,
     left: shareAxis(lines),
-    ...{ right: null, limit: null },
+    right: null,
+    limit: null,
   };
 }
 
@@ -168,7 +169,8 @@ function throughput({ series, readAt, when }: SeriesShown): Drawn {
     empty: most === 0 ? `Nothing was posted, run or delivered ${when}.` : null,
     lines,
     left: { ...countAxis(most), text: rateText },
-    ...{ right: null, limit: null },
+    right: null,
+    limit: null,
   };
 }
 

@@ -34,7 +34,8 @@ export function timeScale(steps: readonly ChartStep[], [left, right]: Span) {
   const to = steps.at(-1)?.to ?? from + 1;
   const perMs = (right - left) / Math.max(1, to - from);
   return {
-    ...{ from, to },
+    from,
+    to,
     x: (at: number) => left + (at - from) * perMs,
     at: (x: number) => clamp(from + (x - left) / perMs, from, to),
   };

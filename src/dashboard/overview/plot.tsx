@@ -60,8 +60,11 @@ function Surface({ spec, frame, zoom, unzoom, stepText }: PlotProps & { readonly
   const [said, setSaid] = useState("");
   const say = (step: number) => setSaid(stepText(step));
   const { selection, ...handlers } = usePlotHand({
-    ...{ steps: spec.steps, time: frame.time },
-    ...{ zoom, unzoom, say },
+    steps: spec.steps,
+    time: frame.time,
+    zoom,
+    unzoom,
+    say,
   });
   // Not drawn again for what is said.
   const drawing = useMemo(() => <Drawing spec={spec} frame={frame} />, [spec, frame]);
@@ -148,9 +151,9 @@ function Drawing({ spec, frame }: DrawingProps) {
       {spec.lines.map((line) => (
         <g key={line.name} class={`colour-${line.colour}`}>
           {line.shape === "bar" ? (
-            <Bars {...{ spec, frame, line }} />
+            <Bars spec={spec} frame={frame} line={line} />
           ) : (
-            <Line {...{ spec, frame, line }} />
+            <Line spec={spec} frame={frame} line={line} />
           )}
         </g>
       ))}
@@ -267,7 +270,10 @@ function Selected({ selection, frame: { time } }: SelectedProps) {
   return (
     <rect
       class="plot-selection"
-      {...{ x: Math.min(from, to), y: TOP, width, height: BOTTOM - TOP }}
+      x={Math.min(from, to)}
+      y={TOP}
+      width={width}
+      height={BOTTOM - TOP}
     />
   );
 }

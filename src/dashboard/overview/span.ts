@@ -3,7 +3,9 @@ import { now } from "../shell/clock.ts";
 const DAY_MS = 86_400_000;
 
 const clockTimes = new Intl.DateTimeFormat(undefined, {
-  ...{ hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
 });
 const days = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 

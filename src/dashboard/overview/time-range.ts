@@ -21,7 +21,10 @@ export const RANGES: readonly { readonly value: RangeName; readonly text: string
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const LENGTHS: Readonly<Record<RangeName, number>> = {
-  ...{ "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 7 * 24 * HOUR_MS, "30d": 30 * 24 * HOUR_MS },
+  "1h": HOUR_MS,
+  "24h": 24 * HOUR_MS,
+  "7d": 7 * 24 * HOUR_MS,
+  "30d": 30 * 24 * HOUR_MS,
 };
 // Five steps: less is no course of things.
 const ZOOM_MS_MIN = 5 * MINUTE_MS;
@@ -68,7 +71,10 @@ export function searchOf({ name, zoom }: TimeRange): string {
 }
 
 const LAST_TEXTS: Readonly<Record<RangeName, string>> = {
-  ...{ "1h": "hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days" },
+  "1h": "hour",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
 };
 
 /** `in the last 24 hours`, `in Nov 20, 19:00–20:00`. */
