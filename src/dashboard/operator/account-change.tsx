@@ -101,7 +101,11 @@ export function AccountChange({ change, login, close, done }: AccountChangeProps
   const { title, verb, otherwise, isDanger, said, text } = WORDINGS[change];
   return (
     <Deed
-      {...{ verb, otherwise, isDanger, close, done }}
+      verb={verb}
+      otherwise={otherwise}
+      isDanger={isDanger}
+      close={close}
+      done={done}
       title={title(login)}
       said={said(login)}
       work={() => call(`POST /v1/operator/accounts/${change}/:login`, { params: { login } })}

@@ -85,7 +85,8 @@ function Accounts({ page, ask }: AccountsProps) {
   useKeys([
     ...keys,
     {
-      ...{ key: "Enter", does: "Look at the account" },
+      key: "Enter",
+      does: "Look at the account",
       run: () => current !== null && go(lookAt(current)),
     },
   ]);
@@ -152,13 +153,15 @@ const COLUMNS: readonly Column<AccountOverview>[] = [
   { name: "State", cell: (row) => <State account={row} /> },
   counted("Keys", (row) => row.keys_active),
   {
-    ...{ name: "Data", title: "Of its tasks in the database" },
+    name: "Data",
+    title: "Of its tasks in the database",
     cell: ({ usage, limits }) => (
       <Quota used={usage.bytes} limit={limits.bytes} textOf={bytesText} />
     ),
   },
   {
-    ...{ name: "Open", title: "Tasks that wait or run" },
+    name: "Open",
+    title: "Tasks that wait or run",
     cell: ({ usage, limits }) => (
       <Quota used={usage.open_tasks} limit={limits.open_tasks} textOf={countText} />
     ),

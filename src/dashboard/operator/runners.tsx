@@ -77,7 +77,9 @@ const COLUMNS: readonly Column<RunnerType>[] = [
       ),
   },
   {
-    ...{ name: "Running", title: "Of how many that may run at once", isNumber: true },
+    name: "Running",
+    title: "Of how many that may run at once",
+    isNumber: true,
     cell: ({ name, running, concurrency }) => (
       <>
         <Count count={running} what="running" href={tasksOf(name, "running")} />
@@ -86,14 +88,18 @@ const COLUMNS: readonly Column<RunnerType>[] = [
     ),
   },
   {
-    ...{ name: "Waiting", title: "Queued tasks that may start now", isNumber: true },
+    name: "Waiting",
+    title: "Queued tasks that may start now",
+    isNumber: true,
     cell: ({ name, waiting, waiting_is_more: isMore }) => (
       <Count count={waiting} what="waiting" href={tasksOf(name, "waiting")} isMore={isMore} />
     ),
   },
   { name: "Oldest", isNumber: true, cell: (row) => durationText(row.oldest_waiting_ms) },
   {
-    ...{ name: "Idle workers", title: "Requests of workers that wait for a task", isNumber: true },
+    name: "Idle workers",
+    title: "Requests of workers that wait for a task",
+    isNumber: true,
     cell: ({ workers_waiting: idle }) => (idle === null ? "–" : countText(idle)),
   },
   { name: "Timeout", isNumber: true, cell: (row) => durationText(row.timeout_ms) },

@@ -42,7 +42,8 @@ export function SettingsPanel({ settings }: { readonly settings: readonly Settin
 const COLUMNS: readonly Column<Setting>[] = [
   { name: "Key", cell: ({ key }) => <code>{key}</code> },
   {
-    ...{ name: "Value", wraps: true },
+    name: "Value",
+    wraps: true,
     cell: ({ value }) => (value === null ? <None /> : <code>{value}</code>),
   },
   {

@@ -43,7 +43,9 @@ interface FactsProps {
 }
 
 const COMPONENTS: Readonly<Record<string, string>> = {
-  ...{ api: "API", runners: "Runners", webhooks: "Webhooks" },
+  api: "API",
+  runners: "Runners",
+  webhooks: "Webhooks",
 };
 
 function Status({ facts }: FactsProps) {

@@ -79,7 +79,9 @@ const COLUMNS: readonly Column<WorkerOverview>[] = [
     cell: ({ last_seen_at: at }) => (at === null ? <None text="never" /> : <Time at={at} />),
   },
   {
-    ...{ name: "Leases", title: "Tasks that it holds now", isNumber: true },
+    name: "Leases",
+    title: "Tasks that it holds now",
+    isNumber: true,
     cell: ({ leases }) => <Count count={leases} />,
   },
 ];
