@@ -86,7 +86,7 @@ function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
           what="answer"
         />
       )}
-      <RequestView {...{ task, delivery, attempt }} />
+      <RequestView task={task} delivery={delivery} attempt={attempt} />
     </div>
   );
 }

@@ -47,7 +47,9 @@ export function DeliveryPanel(props: DeliveryPanelProps) {
           <AttemptRow
             key={key}
             isNewSeries={before >= attempt.number}
-            {...{ task, delivery, attempt }}
+            task={task}
+            delivery={delivery}
+            attempt={attempt}
             isCurrent={key === current}
             isOpen={open.has(key)}
             setOpen={(isOpen) => setOpen(key, isOpen)}

@@ -19,7 +19,7 @@ const STRING_LENGTH_MAX = 2000;
 export function JsonView({ value, depth = 2 }: JsonViewProps) {
   return (
     <div class="json mono">
-      <Node {...{ value, depth }} name={null} />
+      <Node value={value} depth={depth} name={null} />
     </div>
   );
 }
@@ -54,7 +54,7 @@ function Node({ name, value, depth }: NodeProps) {
       </div>
     );
   }
-  return <Branch {...{ items, brackets, depth }} name={name} />;
+  return <Branch items={items} brackets={brackets} depth={depth} name={name} />;
 }
 
 interface BranchProps {

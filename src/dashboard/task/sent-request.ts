@@ -39,8 +39,12 @@ export function attemptCurl(
 ): string {
   const { request, url } = delivery;
   return curlCommand({
-    ...{ origin: globalThis.location.origin, taskId, method: request.method, url },
-    ...{ headers: headersOf(delivery, attempt), body: request.body.text },
+    origin: globalThis.location.origin,
+    taskId,
+    method: request.method,
+    url,
+    headers: headersOf(delivery, attempt),
+    body: request.body.text,
     hasBody: request.method !== "GET",
   });
 }

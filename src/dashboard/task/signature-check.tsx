@@ -21,7 +21,9 @@ interface SignatureCheckProps {
 export function SignatureCheck({ taskId, delivery }: SignatureCheckProps) {
   const [language, setLanguage] = useState(preferred);
   const snippet = verifySnippet(language, {
-    ...{ origin: globalThis.location.origin, taskId, kind: delivery.kind },
+    origin: globalThis.location.origin,
+    taskId,
+    kind: delivery.kind,
     message: signedText(delivery),
     signature: delivery.request.signature,
   });

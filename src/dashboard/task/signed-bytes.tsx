@@ -24,7 +24,7 @@ export function SignedBytes({ task, delivery }: SignedBytesProps) {
   if (text !== null) {
     const what = isBody ? "signed body" : "signed URL";
     const title = `${isBody ? "Body" : "URL"}, exactly as signed: ${countText(size)} bytes`;
-    return <CodeBlock {...{ title, text, what }} />;
+    return <CodeBlock title={title} text={text} what={what} />;
   }
   return (
     <div class="row">

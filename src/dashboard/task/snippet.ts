@@ -95,22 +95,34 @@ interface LanguageRow {
 
 const LANGUAGES: Readonly<Record<SnippetLanguage, LanguageRow>> = {
   TypeScript: {
-    ...{ extension: "ts", run: "node", comment: "//", write: typescript },
+    extension: "ts",
+    run: "node",
+    comment: "//",
+    write: typescript,
     unicode: (codePoint) => `\\u{${hex(codePoint, 4)}}`,
     extra: (escaped) => escaped,
   },
   Python: {
-    ...{ extension: "py", run: "python3", comment: "#", write: python },
+    extension: "py",
+    run: "python3",
+    comment: "#",
+    write: python,
     unicode: shortOrLong,
     extra: (escaped) => escaped,
   },
   Go: {
-    ...{ extension: "go", run: "go run", comment: "//", write: go },
+    extension: "go",
+    run: "go run",
+    comment: "//",
+    write: go,
     unicode: shortOrLong,
     extra: (escaped) => escaped,
   },
   PHP: {
-    ...{ extension: "php", run: "php", comment: "//", write: php },
+    extension: "php",
+    run: "php",
+    comment: "//",
+    write: php,
     unicode: (codePoint) => `\\u{${hex(codePoint, 4)}}`,
     // It would be a variable.
     extra: (escaped) => escaped.replaceAll("$", String.raw`\$`),

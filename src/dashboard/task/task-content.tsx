@@ -46,8 +46,8 @@ function LoadedContent({ task }: { readonly task: TimelineTask }) {
     <Loaded resource={text}>
       {(content) => (
         <>
-          <Json title="Input" {...{ content }} value={content.input} bytes={task.input_bytes} />
-          <Json title="Result" {...{ content }} value={content.result} bytes={task.result_bytes} />
+          <Json title="Input" content={content} value={content.input} bytes={task.input_bytes} />
+          <Json title="Result" content={content} value={content.result} bytes={task.result_bytes} />
         </>
       )}
     </Loaded>

@@ -47,7 +47,11 @@ export function useTaskDeeds({ task, deliveries }: Timeline, reload: () => void)
     else start(question);
   }
   return {
-    ...{ ask, asked, action, canCancel: canCancel(task), redelivery: redelivery(task, deliveries) },
+    ask,
+    asked,
+    action,
+    canCancel: canCancel(task),
+    redelivery: redelivery(task, deliveries),
     confirm: () => asked !== null && start(asked),
     close: () => setAsked(null),
   };

@@ -96,7 +96,7 @@ function TaskView({ timeline, reload }: TaskViewProps) {
   useKeys([{ key: "r", does: "Redeliver", run: () => deeds.ask(deeds.redelivery) }]);
   return (
     <>
-      <Head {...{ timeline, deeds }} />
+      <Head timeline={timeline} deeds={deeds} />
       {problem !== null && deeds.asked === null && <Problem text={problem} />}
       <div class="stack">
         <section class="panel panel-body stack" aria-label="Where it stands">
@@ -111,7 +111,7 @@ function TaskView({ timeline, reload }: TaskViewProps) {
           current={attempts.cursor.current}
           open={(key) => attempts.setOpen(key, true)}
         />
-        <Deliveries {...{ timeline, deeds, attempts }} />
+        <Deliveries timeline={timeline} deeds={deeds} attempts={attempts} />
         <TaskContent task={task} />
       </div>
       <DeedQuestion deeds={deeds} />
@@ -160,7 +160,10 @@ function Deliveries({ timeline: { task, deliveries }, deeds, attempts }: Deliver
         return (
           <DeliveryPanel
             key={kind}
-            {...{ task, delivery, open, setOpen }}
+            task={task}
+            delivery={delivery}
+            open={open}
+            setOpen={setOpen}
             current={cursor.current}
             redeliver={
               deliveries.length > 1 && deeds.redelivery !== null

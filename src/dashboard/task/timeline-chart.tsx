@@ -50,7 +50,7 @@ export function TimelineChart({ timeline, current, open }: TimelineChartProps) {
       </div>
       <div class="timeline">
         {lanes.map((lane) => (
-          <LaneRow key={lane.name} {...{ lane, view, current, open }} />
+          <LaneRow key={lane.name} lane={lane} view={view} current={current} open={open} />
         ))}
         <Axis view={view} isWhole={part === "whole"} />
       </div>
@@ -80,14 +80,21 @@ function LaneRow({ lane: { name, marks }, view, current, open }: LaneRowProps) {
         {seen.map((mark) => (
           <MarkShape
             key={mark.key}
-            {...{ mark, view, open }}
+            mark={mark}
+            view={view}
+            open={open}
             isCurrent={mark.attempt === current && current !== null}
           />
         ))}
         {seen
           .filter(({ kind }) => kind !== "wait")
           .map((mark, i, labelled) => (
-            <MarkLabel key={mark.key} {...{ mark, view }} until={labelled[i + 1]?.from ?? null} />
+            <MarkLabel
+              key={mark.key}
+              mark={mark}
+              view={view}
+              until={labelled[i + 1]?.from ?? null}
+            />
           ))}
       </div>
     </>

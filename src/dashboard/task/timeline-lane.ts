@@ -44,8 +44,13 @@ function taskMarks({ task, run }: Timeline, now: number): readonly Mark[] {
   const ended = timeOf(task.completed_at);
   const queuedUntil = started ?? ended ?? Math.max(created, now);
   const queued: Mark = {
-    ...{ key: "queued", kind: "queued", from: created, to: queuedUntil, attempt: null },
-    ...{ state: "queued", label: `queued ${durationText(queuedUntil - created)}` },
+    key: "queued",
+    kind: "queued",
+    from: created,
+    to: queuedUntil,
+    attempt: null,
+    state: "queued",
+    label: `queued ${durationText(queuedUntil - created)}`,
     title: `Queued for ${durationText(queuedUntil - created)}`,
   };
   if (started === null) return [queued];
@@ -55,7 +60,12 @@ function taskMarks({ task, run }: Timeline, now: number): readonly Mark[] {
   return [
     queued,
     {
-      ...{ key: "run", kind: "run", from: started, to, state: task.state, attempt: null },
+      key: "run",
+      kind: "run",
+      from: started,
+      to,
+      state: task.state,
+      attempt: null,
       label: `${ended === null ? "running" : "run"} ${spent}${by === null ? "" : `, ${by}`}`,
       title: `Run ${task.runs}${by === null ? "" : ` by ${by}`}: ${spent}`,
     },
@@ -90,8 +100,14 @@ function toMark(
     const due = Date.parse(attempt.due_at);
     const at = Math.max(due, now);
     return {
-      ...{ key, kind: "next", from: due, to: at, state: "scheduled", attempt: key },
-      ...{ label: `${number} next`, title: `Attempt ${number} is due` },
+      key,
+      kind: "next",
+      from: due,
+      to: at,
+      state: "scheduled",
+      attempt: key,
+      label: `${number} next`,
+      title: `Attempt ${number} is due`,
     };
   }
   const to = timeOf(attempt.ended_at) ?? Math.max(started, now);
