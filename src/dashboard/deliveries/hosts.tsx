@@ -151,11 +151,15 @@ const COLUMNS: readonly Column<HostOverview>[] = [
   },
   { name: "Attempts", isNumber: true, cell: ({ attempts }) => <Count count={attempts} /> },
   {
-    ...{ name: "Success", title: "Attempts that were answered with 2xx", isNumber: true },
+    name: "Success",
+    title: "Attempts that were answered with 2xx",
+    isNumber: true,
     cell: ({ success }) => <span class={successClass(success)}>{percentText(success)}</span>,
   },
   {
-    ...{ name: "Retrying", title: "Deliveries that failed and are tried again", isNumber: true },
+    name: "Retrying",
+    title: "Deliveries that failed and are tried again",
+    isNumber: true,
     cell: (row) => <Failures row={row} state="retrying" />,
   },
   { name: "Given up", isNumber: true, cell: (row) => <Failures row={row} state="given_up" /> },
