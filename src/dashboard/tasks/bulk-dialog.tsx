@@ -51,7 +51,7 @@ export function BulkDialog({ deed, selected: given, close }: BulkDialogProps) {
     announce(`${DONE[deed]} ${countOf(rows.length, "task")}.`);
     close();
   }
-  if (run !== null) return <Progress {...{ deed, run, close }} count={rows.length} />;
+  if (run !== null) return <Progress deed={deed} run={run} close={close} count={rows.length} />;
   return (
     <Confirm
       title={rows.length === 0 ? NOTHING_FAILED : title(countOf(rows.length, "task"))}

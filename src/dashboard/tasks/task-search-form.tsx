@@ -74,8 +74,8 @@ export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
         {fault ?? <Hint />}
       </p>
       <div class="filters">
-        <Filter {...{ q }} name="state" label="State" values={SEARCHED_STATES} />
-        <Filter {...{ q }} name="delivery" label="Webhooks" values={SEARCHED_DELIVERIES} />
+        <Filter q={q} name="state" label="State" values={SEARCHED_STATES} />
+        <Filter q={q} name="delivery" label="Webhooks" values={SEARCHED_DELIVERIES} />
       </div>
     </form>
   );

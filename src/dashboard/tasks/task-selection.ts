@@ -31,7 +31,9 @@ export function useSelection(
     setAnchor(null);
   }
   return {
-    ...{ toggle, extend, clear },
+    toggle,
+    extend,
+    clear,
     has: (id) => chosen.has(id),
     setAll: (isSelected) => (isSelected ? setChosen(new Set(ids)) : clear()),
   };

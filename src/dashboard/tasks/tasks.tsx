@@ -70,7 +70,15 @@ export function TasksScreen() {
           {page === null ? (
             problem === null && <p class="loading">Loading…</p>
           ) : (
-            <FoundTasks key={place} {...{ q, cursor, page, found, showArrived, reload }} />
+            <FoundTasks
+              key={place}
+              q={q}
+              cursor={cursor}
+              page={page}
+              found={found}
+              showArrived={showArrived}
+              reload={reload}
+            />
           )}
         </section>
       )}
@@ -114,14 +122,22 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
   ]);
   return (
     <>
-      <ListHead {...{ cursor, showArrived }} arrived={arrived.length} count={rows.length}>
-        <DeedButtons {...{ chosen, selection }} start={setDeed} />
+      <ListHead
+        cursor={cursor}
+        showArrived={showArrived}
+        arrived={arrived.length}
+        count={rows.length}
+      >
+        <DeedButtons chosen={chosen} selection={selection} start={setDeed} />
       </ListHead>
       {rows.length === 0 ? (
         <NothingFound q={q} hasMore={page.next !== null} isFirst={cursor === null} />
       ) : (
         <TaskTable
-          {...{ rows, current, moveTo, selection }}
+          rows={rows}
+          current={current}
+          moveTo={moveTo}
+          selection={selection}
           gone={page.gone}
           hasAccounts={isOperator.value && shownAccount.value === null}
         />
