@@ -28,7 +28,8 @@ export function useAction(): Action {
     }
   }
   return {
-    ...{ isBusy, problem },
+    isBusy,
+    problem,
     run: (work) => {
       if (!isBusy) void attempt(work);
     },
