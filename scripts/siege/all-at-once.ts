@@ -115,7 +115,10 @@ class Together {
     const settledMs = await other.settled(to, { msMax: AS_BEFORE_MS, waitMs });
     if (!target.daemon.isRunning) this.#notes.push("the daemon died");
     return {
-      ...{ seconds: (to - from) / 1000, honestAccounts: options.honest, settledMs, attackers },
+      seconds: (to - from) / 1000,
+      honestAccounts: options.honest,
+      settledMs,
+      attackers,
       honest: { alone: honestAlone, during: honestDuring },
       other: { alone, during: othersFigures(other.between(from, to), performance.now()) },
       webhooks: { alone: webhooksAlone, during: webhooksDuring },

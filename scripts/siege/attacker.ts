@@ -28,7 +28,9 @@ class Attacking {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, UNDER_WAY_MS_MAX);
     this.#attack = SHAPES[job.shape]({
-      ...{ job, signal: this.#stop.signal, underWay: resolve },
+      job,
+      signal: this.#stop.signal,
+      underWay: resolve,
       request: requestBytes(job.request),
       tally: (what, times = 1) => this.#counts.set(what, (this.#counts.get(what) ?? 0) + times),
     });

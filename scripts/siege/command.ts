@@ -37,7 +37,10 @@ at once beside many honest accounts.`,
     const seconds = values.seconds ?? (isTogether ? 600 : 10);
     const hasQuota = await Target.knows(place, "limits.account.bytes");
     const options = {
-      ...{ place, seconds, aloneSeconds: ALONE_SECONDS, settledSecondsMax: SETTLED_SECONDS_MAX },
+      place,
+      seconds,
+      aloneSeconds: ALONE_SECONDS,
+      settledSecondsMax: SETTLED_SECONDS_MAX,
       accountBytes: hasQuota ? values["account-bytes"] : null,
       rows: chooseRows(values.only ?? undefined),
     };

@@ -81,7 +81,9 @@ function hanging(target: Target, count: number): Promise<AttackJob> {
 
 function webhookTasks(count: number, urlOf: (index: number) => string): readonly object[] {
   return Array.from({ length: count }, (_, i) => ({
-    ...{ type: "echo", input: {}, postback_url: urlOf(i) },
+    type: "echo",
+    input: {},
+    postback_url: urlOf(i),
   }));
 }
 

@@ -98,7 +98,14 @@ class RowRun {
     if (!this.#target.daemon.isRunning) this.#notes.push("the daemon died");
     const during = othersFigures(this.#other.between(from, to), performance.now());
     return {
-      ...{ name, who, what, alone, during, attacker, rssBytesBefore, settledMs },
+      name,
+      who,
+      what,
+      alone,
+      during,
+      attacker,
+      rssBytesBefore,
+      settledMs,
       webhooks: this.#webhooks && { alone: webhooksAlone, during: webhooksDuring },
       vitals: this.#vitals.seen,
       rssBytesAfter: this.#vitals.seen.rssBytes,

@@ -65,7 +65,10 @@ export class VitalsWatch {
 }
 
 const NOTHING_SEEN: Vitals = {
-  ...{ rssBytesMax: 0, kernelBytesMax: 0, descriptorsMax: 0, rssBytes: 0 },
+  rssBytesMax: 0,
+  kernelBytesMax: 0,
+  descriptorsMax: 0,
+  rssBytes: 0,
 };
 
 /** 0 when the daemon is gone, which is for others to tell. */
