@@ -51,7 +51,9 @@ export class Caller {
   post(path: string, body: string | object, headers: Readonly<Record<string, string>> = {}): Ask {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     return {
-      ...{ method: "POST", path, body: text },
+      method: "POST",
+      path,
+      body: text,
       headers: { ...this.#headers, ...JSON_TYPE, ...headers },
     };
   }

@@ -98,7 +98,11 @@ export async function withWorld<Value>(
   const cookie = await signInOperator({ file, daemon });
   const { url } = daemon;
   const value = await use({
-    ...{ daemon, peer, view, ids, account: file.account },
+    daemon,
+    peer,
+    view,
+    ids,
+    account: file.account,
     anybody: new Caller(url),
     owner: Caller.withKey(url, file.account.key),
     worker: Caller.withKey(url, worker),
