@@ -1,11 +1,11 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
-import { Bell } from "./bell.ts";
 import { estimateLeaseMs } from "./held-run.ts";
 import { waitMsAfter } from "./link.ts";
 import type { Link } from "./link.ts";
 import { claimBody, parseClaim } from "./message.ts";
 import type { ClaimedRun } from "./message.ts";
+import { Waker } from "./waker.ts";
 
 export interface ClaimerDeps {
   readonly link: Pick<Link, "ask">;
@@ -30,7 +30,7 @@ const DRAIN_REST_MS = 5000;
  */
 export class Claimer {
   readonly #deps: ClaimerDeps;
-  readonly #bell: Bell;
+  readonly #waker: Waker;
   readonly #end = new AbortController();
   /** Answers in a row that brought nothing and did not wait. */
   #vain = 0;
@@ -41,22 +41,22 @@ export class Claimer {
 
   constructor(deps: ClaimerDeps) {
     this.#deps = deps;
-    this.#bell = new Bell({ clock: deps.clock });
+    this.#waker = new Waker({ clock: deps.clock });
   }
 
   /** Claims until {@link stop}. */
   async run(): Promise<void> {
     while (!this.#end.signal.aborted) {
       const restMs = this.#restUntil - this.#deps.clock.monotonic();
-      if (restMs > 0) await this.#bell.within(restMs);
-      else if (this.#deps.freePlaces() <= 0) await this.#bell.within(null);
+      if (restMs > 0) await this.#waker.wait(restMs);
+      else if (this.#deps.freePlaces() <= 0) await this.#waker.wait(null);
       else await this.#claim();
     }
   }
 
   /** A place has become free. */
   wake(): void {
-    this.#bell.ring();
+    this.#waker.wake();
   }
 
   /** The daemon stops: its successor is asked in a while. */
@@ -67,7 +67,7 @@ export class Claimer {
   /** Claims no more, and ends a question that waits. */
   stop(): void {
     this.#end.abort();
-    this.#bell.ring();
+    this.#waker.wake();
   }
 
   async #claim(): Promise<void> {

@@ -14,7 +14,7 @@ export class HeldRun implements LeaseRef {
   /** True when nothing of it runs any more, and only the daemon is to be told. */
   hasEnded = false;
   /** When the next sign of life is due, by the monotonic clock. */
-  beatDueAt: number;
+  heartbeatDueAt: number;
   readonly #abort = new AbortController();
   #progress: TaskProgress | null = null;
   #stopReason: StopReason | null = null;
@@ -23,7 +23,7 @@ export class HeldRun implements LeaseRef {
     this.id = facts.id;
     this.leaseId = facts.leaseId;
     this.leaseMs = facts.leaseMs;
-    this.beatDueAt = facts.now + beatEveryMs(facts.leaseMs);
+    this.heartbeatDueAt = facts.now + heartbeatEveryMs(facts.leaseMs);
   }
 
   /** What the run said last of how far it is. */
@@ -34,7 +34,7 @@ export class HeldRun implements LeaseRef {
   /** Notes what the run says at `now`: the daemon hears it within a second, however seldom signs of life are due. */
   noteProgress(progress: TaskProgress, now: number): void {
     this.#progress = progress;
-    this.beatDueAt = Math.min(this.beatDueAt, now + PROGRESS_WAIT_MS);
+    this.heartbeatDueAt = Math.min(this.heartbeatDueAt, now + PROGRESS_WAIT_MS);
   }
 
   /** Aborted when the run is to stop. */
@@ -64,7 +64,7 @@ export class HeldRun implements LeaseRef {
 const PROGRESS_WAIT_MS = 1000;
 
 /** Three beats to a lease: one may be lost, and another be late. */
-export function beatEveryMs(leaseMs: number): number {
+export function heartbeatEveryMs(leaseMs: number): number {
   return leaseMs / 3;
 }
 

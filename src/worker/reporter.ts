@@ -2,14 +2,14 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
 import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import type { LeaseOutcome } from "../domain/lease/lease.ts";
-import { Bell } from "./bell.ts";
 import { waitMsAfter } from "./link.ts";
 import type { Link } from "./link.ts";
 import { endingText, parseOutcomes } from "./message.ts";
 import type { Ending } from "./message.ts";
+import { Waker } from "./waker.ts";
 
 /** What came of telling how a run ended; null: the daemon could not be told. */
-export type Told = LeaseOutcome | null;
+export type Reported = LeaseOutcome | null;
 
 export interface ReporterDeps {
   readonly link: Pick<Link, "ask">;
@@ -19,7 +19,7 @@ export interface ReporterDeps {
 interface Waiting {
   readonly ending: Ending;
   readonly text: string;
-  readonly settle: (told: Told) => void;
+  readonly settle: (reported: Reported) => void;
 }
 
 // Beyond this much text a request goes out with what it has; one larger result goes alone.
@@ -32,22 +32,22 @@ const ANSWER_MS_MAX = 30_000;
  */
 export class Reporter {
   readonly #deps: ReporterDeps;
-  readonly #bell: Bell;
+  readonly #waker: Waker;
   readonly #end = new AbortController();
   #waiting: readonly Waiting[] = [];
   #countMax = LEASE_BATCH_MAX;
 
   constructor(deps: ReporterDeps) {
     this.#deps = deps;
-    this.#bell = new Bell({ clock: deps.clock });
+    this.#waker = new Waker({ clock: deps.clock });
   }
 
   /** Settles when the daemon has been told, or never will be. */
-  tell(ending: Ending): Promise<Told> {
+  report(ending: Ending): Promise<Reported> {
     if (this.#end.signal.aborted) return Promise.resolve(null);
-    const { promise, resolve } = Promise.withResolvers<Told>();
+    const { promise, resolve } = Promise.withResolvers<Reported>();
     this.#waiting = [...this.#waiting, { ending, text: endingText(ending), settle: resolve }];
-    this.#bell.ring();
+    this.#waker.wake();
     return promise;
   }
 
@@ -58,7 +58,7 @@ export class Reporter {
     while (!this.#end.signal.aborted) {
       const batch = nextBatch(this.#waiting, this.#countMax);
       if (batch.length === 0) {
-        await this.#bell.within(null);
+        await this.#waker.wait(null);
         continue;
       }
       const waitMs = await this.#send(batch, failures);
@@ -72,7 +72,7 @@ export class Reporter {
   /** Gives up what has not been told. */
   stop(): void {
     this.#end.abort();
-    this.#bell.ring();
+    this.#waker.wake();
   }
 
   /** Answers null when the batch is settled, else how long to wait until it is sent again. */
@@ -103,9 +103,9 @@ export class Reporter {
     }
   }
 
-  #settle(batch: readonly Waiting[], told: (i: number) => Told): null {
+  #settle(batch: readonly Waiting[], outcome: (i: number) => Reported): null {
     this.#waiting = this.#waiting.filter((each) => !batch.includes(each));
-    batch.forEach(({ settle }, i) => settle(told(i)));
+    batch.forEach(({ settle }, i) => settle(outcome(i)));
     return null;
   }
 

@@ -2,14 +2,14 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { LeaseOutcome } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Runner, RunOutcome } from "../runners/runner.ts";
-import { Bell } from "./bell.ts";
 import { Claimer } from "./claimer.ts";
-import { Heart } from "./heart.ts";
+import { Heartbeat } from "./heartbeat.ts";
 import { HeldRun } from "./held-run.ts";
 import type { Link } from "./link.ts";
 import type { ClaimedRun, Ending } from "./message.ts";
 import { Reporter } from "./reporter.ts";
-import type { Told } from "./reporter.ts";
+import type { Reported } from "./reporter.ts";
+import { Waker } from "./waker.ts";
 
 export interface WorkerDeps {
   readonly link: Link;
@@ -37,9 +37,9 @@ const LAST_WORDS_MS = 4000;
 export class Worker {
   readonly #deps: WorkerDeps;
   readonly #claimer: Claimer;
-  readonly #heart: Heart;
+  readonly #heartbeat: Heartbeat;
   readonly #reporter: Reporter;
-  readonly #idle: Bell;
+  readonly #waker: Waker;
   readonly #held = new Set<HeldRun>();
   /** Of those, how many are not told of yet because they still run. */
   #running = 0;
@@ -48,7 +48,7 @@ export class Worker {
   constructor(deps: WorkerDeps) {
     const { link, types, clock, onReady } = deps;
     this.#deps = deps;
-    this.#idle = new Bell({ clock });
+    this.#waker = new Waker({ clock });
     this.#reporter = new Reporter({ link, clock });
     this.#claimer = new Claimer({
       link,
@@ -58,7 +58,7 @@ export class Worker {
       freePlaces: () => deps.runner.concurrency - this.#held.size,
       take: (run, leaseMs) => void this.#run(run, leaseMs),
     });
-    this.#heart = new Heart({
+    this.#heartbeat = new Heartbeat({
       link,
       clock,
       // What the daemon has taken back needs no sign of life.
@@ -74,7 +74,7 @@ export class Worker {
    */
   async work({ stop, graceMs }: { stop: AbortSignal; graceMs: number }): Promise<WorkerEnd> {
     const claiming = this.#claimer.run();
-    const loops = [this.#heart.run(), this.#reporter.run()];
+    const loops = [this.#heartbeat.run(), this.#reporter.run()];
     const end = await Promise.race([
       aborted(stop).then((): WorkerEnd => ({ kind: "stopped" })),
       this.#deps.link.refused.then((reason): WorkerEnd => ({ kind: "refused", reason })),
@@ -87,7 +87,7 @@ export class Worker {
     for (const run of this.#held) run.stop(end.kind === "stopped" ? "stopping" : "refused");
     await this.#untilWithin(() => this.#running === 0, null);
     if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, LAST_WORDS_MS);
-    this.#heart.stop();
+    this.#heartbeat.stop();
     this.#reporter.stop();
     await Promise.all(loops);
     return end;
@@ -100,33 +100,33 @@ export class Worker {
     this.#held.add(run);
     if (!isWanted) return this.#giveBack(run);
     this.#running++;
-    this.#heart.wake();
+    this.#heartbeat.wake();
     const outcome = await runner.run(claimed.request, {
       signal: run.signal,
       report: (progress) => {
         run.noteProgress(progress, clock.monotonic());
-        this.#heart.wake();
+        this.#heartbeat.wake();
       },
     });
     run.hasEnded = true;
     this.#running--;
-    this.#idle.ring();
+    this.#waker.wake();
     const ending = endingOf(run, outcome);
-    const told = ending === null ? null : await this.#reporter.tell(ending);
-    this.#note({ run, outcome, told });
+    const reported = ending === null ? null : await this.#reporter.report(ending);
+    this.#note({ run, outcome, reported });
     this.#drop(run);
   }
 
   /** For what came without having been asked for, or too late to be run. */
   async #giveBack(run: HeldRun): Promise<void> {
     run.hasEnded = true;
-    await this.#reporter.tell({ kind: "release", id: run.id, leaseId: run.leaseId });
+    await this.#reporter.report({ kind: "release", id: run.id, leaseId: run.leaseId });
     this.#drop(run);
   }
 
   #drop(run: HeldRun): void {
     this.#held.delete(run);
-    this.#idle.ring();
+    this.#waker.wake();
     this.#claimer.wake();
   }
 
@@ -136,14 +136,22 @@ export class Worker {
     run.stop(outcome);
   }
 
-  #note({ run, outcome, told }: { run: HeldRun; outcome: RunOutcome; told: Told }): void {
+  #note({
+    run,
+    outcome,
+    reported,
+  }: {
+    run: HeldRun;
+    outcome: RunOutcome;
+    reported: Reported;
+  }): void {
     const { log } = this.#deps;
     const facts = { task: run.id };
-    if (run.stopReason === "cancelled" || told === "cancelled") {
+    if (run.stopReason === "cancelled" || reported === "cancelled") {
       log.info(facts, "the task was cancelled; its run counts for nothing");
-    } else if (run.stopReason === "lost" || told === "lost") {
+    } else if (run.stopReason === "lost" || reported === "lost") {
       log.warn(facts, "the lease was lost; the run counts for nothing");
-    } else if (told === null) {
+    } else if (reported === null) {
       log.warn(facts, "the daemon could not be told how the run ended; the lease runs out");
     } else if (outcome.kind === "failed" || outcome.kind === "timed_out") {
       log.warn({ ...facts, reason: outcome.message }, "the run failed");
@@ -157,7 +165,7 @@ export class Worker {
     const { clock } = this.#deps;
     const endsAt = clock.monotonic() + (limitMs ?? Infinity);
     while (!isSo() && clock.monotonic() < endsAt) {
-      await this.#idle.within(limitMs === null ? null : endsAt - clock.monotonic());
+      await this.#waker.wait(limitMs === null ? null : endsAt - clock.monotonic());
     }
   }
 }

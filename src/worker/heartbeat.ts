@@ -1,13 +1,13 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { LeaseOutcome } from "../domain/lease/lease.ts";
-import { Bell } from "./bell.ts";
-import { beatEveryMs } from "./held-run.ts";
+import { heartbeatEveryMs } from "./held-run.ts";
 import type { HeldRun } from "./held-run.ts";
 import { waitMsAfter } from "./link.ts";
 import type { Link } from "./link.ts";
 import { heartbeatBody, parseOutcomes } from "./message.ts";
+import { Waker } from "./waker.ts";
 
-export interface HeartDeps {
+export interface HeartbeatDeps {
   readonly link: Pick<Link, "ask">;
   readonly clock: Clock;
   /** Everything that the worker holds now. */
@@ -25,42 +25,42 @@ const ANSWER_MS_MIN = 1000;
  * Gives a sign of life for all leases in one request, when the first of them needs one: at a third of its time, or soon
  * after its run has said how far it is.
  */
-export class Heart {
-  readonly #deps: HeartDeps;
-  readonly #bell: Bell;
+export class Heartbeat {
+  readonly #deps: HeartbeatDeps;
+  readonly #waker: Waker;
   readonly #end = new AbortController();
 
-  constructor(deps: HeartDeps) {
+  constructor(deps: HeartbeatDeps) {
     this.#deps = deps;
-    this.#bell = new Bell({ clock: deps.clock });
+    this.#waker = new Waker({ clock: deps.clock });
   }
 
   /** Beats until {@link stop}. */
   async run(): Promise<void> {
     let failures = 0;
     while (!this.#end.signal.aborted) {
-      const dueAt = Math.min(...this.#deps.held().map((run) => run.beatDueAt));
+      const dueAt = Math.min(...this.#deps.held().map((run) => run.heartbeatDueAt));
       const leftMs = dueAt - this.#deps.clock.monotonic();
-      if (leftMs > 0) await this.#bell.within(Number.isFinite(leftMs) ? leftMs : null);
-      else failures = (await this.#beat(failures)) ? 0 : failures + 1;
+      if (leftMs > 0) await this.#waker.wait(Number.isFinite(leftMs) ? leftMs : null);
+      else failures = (await this.#send(failures)) ? 0 : failures + 1;
     }
   }
 
   /** A sign of life may be due sooner. */
   wake(): void {
-    this.#bell.ring();
+    this.#waker.wake();
   }
 
   stop(): void {
     this.#end.abort();
-    this.#bell.ring();
+    this.#waker.wake();
   }
 
   /** Answers whether the daemon has heard it. */
-  async #beat(failures: number): Promise<boolean> {
+  async #send(failures: number): Promise<boolean> {
     const { link, clock, held, onOutcome, onDrain } = this.#deps;
     const runs = held();
-    const everyMs = Math.min(...runs.map((run) => beatEveryMs(run.leaseMs)));
+    const everyMs = Math.min(...runs.map((run) => heartbeatEveryMs(run.leaseMs)));
     const sentAt = clock.monotonic();
     const reply = await link.ask({
       operation: "heartbeat",
@@ -71,10 +71,10 @@ export class Heart {
     });
     const outcomes = reply.kind === "answered" ? reply.read : null;
     for (const run of runs) {
-      const waitMs = beatEveryMs(run.leaseMs);
-      if (outcomes !== null) run.beatDueAt = sentAt + waitMs;
+      const waitMs = heartbeatEveryMs(run.leaseMs);
+      if (outcomes !== null) run.heartbeatDueAt = sentAt + waitMs;
       // From now on: a daemon that is away is not to be asked without a pause.
-      else run.beatDueAt = clock.monotonic() + Math.min(waitMs, waitMsAfter(failures + 1));
+      else run.heartbeatDueAt = clock.monotonic() + Math.min(waitMs, waitMsAfter(failures + 1));
     }
     if (reply.kind === "answered" && reply.value["drain"] === true) onDrain();
     outcomes?.forEach((outcome, i) => {
