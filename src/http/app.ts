@@ -234,11 +234,11 @@ async function letIn(
   request: IncomingMessage,
   { deps: { gate, clock }, reply }: Pick<Serving, "deps" | "reply">,
 ): Promise<Admitted> {
-  const knock = { deps: gate, now: clock.now() };
+  const context = { deps: gate, now: clock.now() };
   if (isSignIn === true) guardSignIn(request, gate);
   if (access === "public") return { ...EVERYBODY, holder: `address ${clientKey(request, gate)}` };
   if (access === "worker") {
-    const worker = await admitWorker(request, knock);
+    const worker = await admitWorker(request, context);
     const holder = `worker ${worker.workerId}`;
     return {
       ...EVERYBODY,
@@ -247,7 +247,7 @@ async function letIn(
       admitAgain: () => admitWorkerAgain(request, gate),
     };
   }
-  const { account, identity, headers } = await admit(request, { ...knock, access });
+  const { account, identity, headers } = await admit(request, { ...context, access });
   reply.headers = { ...reply.headers, ...headers };
   const { credential, admitAgain } = identity;
   const isOperator = identity.account === null;

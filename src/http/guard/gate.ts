@@ -33,8 +33,8 @@ export interface GateDeps extends SessionGateDeps {
   readonly requests: RateLimiter;
 }
 
-/** A request at the gate. */
-export interface Knock {
+/** What every check of the gate needs beside the request. */
+export interface GateContext {
   readonly deps: GateDeps;
   readonly now: number;
 }
@@ -71,19 +71,19 @@ export interface Admission {
  */
 export async function admit(
   request: IncomingMessage,
-  { access, ...knock }: Knock & { readonly access: Exclude<Access, "public" | "worker"> },
+  { access, ...context }: GateContext & { readonly access: Exclude<Access, "public" | "worker"> },
 ): Promise<Admission> {
-  const identity = await identify(identifyCaller, request, knock);
+  const identity = await identify(identifyCaller, request, context);
   if (access === "operator") {
     if (identity.account === null) return { account: null, identity, headers: {} };
     throw forbidden("This is the operator's: `postbackd admin link` makes a link to sign in with.");
   }
-  const account = identity.account ?? (await namedAccount(request, knock.deps));
+  const account = identity.account ?? (await namedAccount(request, context.deps));
   if (access === "account" && account === null) {
     throw forbidden("Name the account to act for: X-Account: LOGIN.");
   }
   // What the operator looks at is not the account's doing.
-  const headers = identity.account === null ? {} : countRequest(identity.account, knock.deps);
+  const headers = identity.account === null ? {} : countRequest(identity.account, context.deps);
   return { account, identity, headers };
 }
 
@@ -91,9 +91,12 @@ export async function admit(
  * Lets a worker in, or throws: 40100 and 40101 for its token, 42900 for an address with too many refused ones. How
  * often a worker may call is not limited: the operator runs it.
  */
-export async function admitWorker(request: IncomingMessage, knock: Knock): Promise<WorkerHolder> {
-  const worker = await identify(identifyWorker, request, knock);
-  knock.deps.workerUsage.note(worker.workerId, knock.now);
+export async function admitWorker(
+  request: IncomingMessage,
+  context: GateContext,
+): Promise<WorkerHolder> {
+  const worker = await identify(identifyWorker, request, context);
+  context.deps.workerUsage.note(worker.workerId, context.now);
   return worker;
 }
 
@@ -102,7 +105,7 @@ export async function admitWorkerAgain(request: IncomingMessage, deps: GateDeps)
   await authenticateWorker(headerValues(request, "authorization"), deps.store);
 }
 
-/** Refuses what a browser must not be talked into at a sign-in, by whom ever: see {@link guardBrowser}. */
+/** Refuses what a browser must not be talked into at a sign-in, whoever signs in: see {@link guardBrowser}. */
 export function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
   if (deps.browsers === null) return;
   guardBrowser(request, deps.browsers);
@@ -110,19 +113,22 @@ export function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
   if (cookieValues(headerValues(request, "cookie"), cookie).length > 0) guardSession(request);
 }
 
-type Identify<Who> = (request: IncomingMessage, knock: Knock) => Promise<Who>;
+type Identify<Who> = (request: IncomingMessage, context: GateContext) => Promise<Who>;
 
 const identifyWorker: Identify<WorkerHolder> = (request, { deps }) =>
   authenticateWorker(headerValues(request, "authorization"), deps.store);
 
 // Who sends credentials with each request is no browser that was talked into it: its cookies mean nothing.
-const identifyCaller: Identify<Identity> = async (request, knock) => {
+const identifyCaller: Identify<Identity> = async (request, context) => {
   const headers = headerValues(request, "authorization");
-  const session = headers.length > 0 ? null : await identifySession(request, knock);
-  return session ?? identifyKey(headers, knock);
+  const session = headers.length > 0 ? null : await identifySession(request, context);
+  return session ?? identifyKey(headers, context);
 };
 
-async function identifyKey(headers: readonly string[], { deps, now }: Knock): Promise<Identity> {
+async function identifyKey(
+  headers: readonly string[],
+  { deps, now }: GateContext,
+): Promise<Identity> {
   const { keyId, ...holder } = await authenticate(headers, deps.store);
   deps.keyUsage.note(keyId, now);
   return {
@@ -137,13 +143,13 @@ async function identifyKey(headers: readonly string[], { deps, now }: Knock): Pr
 async function identify<Who>(
   by: Identify<Who>,
   request: IncomingMessage,
-  knock: Knock,
+  context: GateContext,
 ): Promise<Who> {
   try {
-    return await by(request, knock);
+    return await by(request, context);
   } catch (error) {
     if (!(error instanceof StatusError) || error.httpStatus !== 401) throw error;
-    const { deps } = knock;
+    const { deps } = context;
     refuseAfterMany(deps.failedAuthentications, clientKey(request, deps));
     throw isFromPage(request) ? withoutBasic(error) : error;
   }
