@@ -13,30 +13,30 @@ export interface ClaimerDeps {
   readonly clock: Clock;
   /** How many more tasks can be run now. */
   readonly freePlaces: () => number;
-  /** Runs a task. What was not asked for is given too: it is leased all the same. */
+  /** Runs a task. Called also with a task that nobody asked for: it is leased all the same. */
   readonly take: (run: ClaimedRun, leaseMs: number) => void;
-  /** The daemon knows the worker: called once, at the first answer. */
+  /** Called once, at the first answer: the daemon knows the worker. */
   readonly onReady: () => void;
 }
 
 // What the network and a busy daemon may add to the wait.
 const ANSWER_MS_MAX = 15_000;
-// A daemon that drains answers at once that there is nothing.
+// A draining daemon answers at once that there is nothing.
 const DRAIN_REST_MS = 5000;
 
 /**
- * Asks for tasks while there is a place free: a question that waits for half a minute at the daemon, then the next.
- * It waits by itself only after a fault, and where the daemon answers sooner than it was asked to.
+ * Asks for tasks while a place is free: each request waits up to half a minute at the daemon, then the next one
+ * follows. The claimer itself waits only after a fault, and where the daemon answers sooner than it was asked to.
  */
 export class Claimer {
   readonly #deps: ClaimerDeps;
   readonly #waker: Waker;
   readonly #end = new AbortController();
-  /** Answers in a row that brought nothing and did not wait. */
+  /** How many answers in a row brought nothing and did not wait. */
   #vain = 0;
   #isReady = false;
   #restUntil = 0;
-  /** The most to ask for; less after an answer that was too long to be read. */
+  /** The most tasks to ask for; it falls after an answer that was too long to be read. */
   #max = LEASE_BATCH_MAX;
 
   constructor(deps: ClaimerDeps) {
@@ -59,12 +59,12 @@ export class Claimer {
     this.#waker.wake();
   }
 
-  /** The daemon stops: its successor is asked in a while. */
+  /** The daemon stops: ask its successor in a while. */
   drain(): void {
     this.#rest(DRAIN_REST_MS);
   }
 
-  /** Claims no more, and ends a question that waits. */
+  /** Claims no more, and ends a request that waits. */
   stop(): void {
     this.#end.abort();
     this.#waker.wake();
@@ -74,7 +74,7 @@ export class Claimer {
     const { link, types, clock, freePlaces } = this.#deps;
     const startedAt = clock.monotonic();
     const max = Math.min(freePlaces(), this.#max);
-    // The first question does not wait: its answer says whether the token and the types are right.
+    // The first request does not wait: its answer says whether the token and the types are right.
     const waitSeconds = this.#isReady ? CLAIM_WAIT_SECONDS_MAX : 0;
     const reply = await link.ask({
       operation: "claim",
@@ -89,7 +89,7 @@ export class Claimer {
       reply.kind !== "answered" || (reply.read.length === 0 && waitSeconds > 0 && !wasLong);
     if (isVain) {
       this.#vain++;
-      // What could not be read is leased all the same; of tasks as large as these fewer are asked for.
+      // The tasks in an unreadable answer are leased all the same. Tasks are this large, so ask for fewer.
       if (reply.kind === "passing" && reply.isTooLong) this.#max = Math.ceil(max / 2);
       const retryAfterMs = reply.kind === "passing" ? reply.retryAfterMs : null;
       this.#rest(waitMsAfter(this.#vain, { retryAfterMs }));

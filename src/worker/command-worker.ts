@@ -11,7 +11,7 @@ import { Link } from "./link.ts";
 import { Worker } from "./worker.ts";
 import type { WorkerEnd } from "./worker.ts";
 
-/** What a worker is to do. */
+/** Everything that defines a worker. */
 export interface CommandWorkerPlan {
   /** Base URL of the daemon. */
   readonly url: URL;
@@ -21,7 +21,7 @@ export interface CommandWorkerPlan {
   /** Absolute path of the folder that the command runs in. */
   readonly cwd: string;
   readonly concurrency: number;
-  /** Infinity where only the type's own timeout, which the daemon keeps, is to count. */
+  /** Infinity where only the type's own timeout counts, which the daemon keeps. */
   readonly timeoutMs: number;
   /** The limit of the command's output, and of the result as JSON text. */
   readonly resultBytesMax: number;
@@ -34,14 +34,14 @@ export interface CommandWorkerParts {
   readonly onReady: () => void;
   /** Aborted when the worker is to stop. */
   readonly stop: AbortSignal;
-  /** How long runs have then to end by themselves. */
+  /** How long runs then have to end by themselves. */
   readonly graceMs: number;
 }
 
 /**
- * Claims tasks and runs a command for each, as the daemon's own command runner does, until it is stopped or the daemon
- * refuses it. A command that cannot be started is said before any task is claimed. Ends what an earlier worker with
- * the same token left running when it was killed. Settles when nothing is left running.
+ * Claims tasks and runs a command for each, as the daemon's own command runner does, until it is stopped or the
+ * daemon refuses it. Reports a command that cannot be started before it claims any task. Ends what an earlier worker
+ * with the same token left running when it was killed. Settles when nothing is left running.
  */
 export async function workWithCommand(
   plan: CommandWorkerPlan,
@@ -51,12 +51,12 @@ export async function workWithCommand(
   const place = { cwd, env: commandEnvironment(process.env, {}) };
   const problem = await commandProblem(command, place);
   if (problem !== null) return { kind: "refused", reason: problem };
-  // Two workers that share a token have the same owner: each is spared by the other while it lives.
-  // Of one in another container, whose pids count otherwise, it could not be told whether it lives.
+  // Two workers that share a token have the same owner: neither ends the other's commands while the other lives. Pids
+  // in another container are counted separately, so nobody could tell whether a worker there lives.
   const owner = `worker-${hashKey(token).slice(0, 16)}-${pidNamespace()}`;
   const { ended } = await endOrphans({ owner });
   if (ended > 0) log.warn({ processes: ended }, "ended what a killed worker had left running");
-  // A question that waits, a heartbeat and a report may be under way at once.
+  // A claim that waits, a heartbeat and a report may be under way at once.
   const client = createServiceClient({ socketsMax: 4 });
   try {
     const link = new Link({ client, url, token, clock, log });

@@ -12,18 +12,18 @@ export interface HeartbeatDeps {
   readonly clock: Clock;
   /** Everything that the worker holds now. */
   readonly held: () => readonly HeldRun[];
-  /** What the daemon says of a lease. */
+  /** Called with what the daemon says of a lease. */
   readonly onOutcome: (run: HeldRun, outcome: LeaseOutcome) => void;
-  /** The daemon is about to stop. */
+  /** Called when the daemon is about to stop. */
   readonly onDrain: () => void;
 }
 
-// An answer that takes longer is no use to a lease of a second; those of half a minute can wait for it.
+// A lease of a second cannot use an answer that takes longer; a lease of half a minute can wait for it.
 const ANSWER_MS_MIN = 1000;
 
 /**
- * Gives a sign of life for all leases in one request, when the first of them needs one: at a third of its time, or soon
- * after its run has said how far it is.
+ * Sends one heartbeat for all leases when the first of them needs it: at a third of its time, or soon after its run
+ * has reported progress.
  */
 export class Heartbeat {
   readonly #deps: HeartbeatDeps;
@@ -35,7 +35,7 @@ export class Heartbeat {
     this.#waker = new Waker({ clock: deps.clock });
   }
 
-  /** Beats until {@link stop}. */
+  /** Sends heartbeats until {@link stop}. */
   async run(): Promise<void> {
     let failures = 0;
     while (!this.#end.signal.aborted) {
@@ -46,7 +46,7 @@ export class Heartbeat {
     }
   }
 
-  /** A sign of life may be due sooner. */
+  /** A heartbeat may be due sooner than it was. */
   wake(): void {
     this.#waker.wake();
   }
@@ -56,7 +56,7 @@ export class Heartbeat {
     this.#waker.wake();
   }
 
-  /** Answers whether the daemon has heard it. */
+  /** Resolves to whether the daemon took it. */
   async #send(failures: number): Promise<boolean> {
     const { link, clock, held, onOutcome, onDrain } = this.#deps;
     const runs = held();
@@ -73,7 +73,7 @@ export class Heartbeat {
     for (const run of runs) {
       const waitMs = heartbeatEveryMs(run.leaseMs);
       if (outcomes !== null) run.heartbeatDueAt = sentAt + waitMs;
-      // From now on: a daemon that is away is not to be asked without a pause.
+      // Counted from now on: a daemon that is away must not be asked without a pause.
       else run.heartbeatDueAt = clock.monotonic() + Math.min(waitMs, waitMsAfter(failures + 1));
     }
     if (reply.kind === "answered" && reply.value["drain"] === true) onDrain();

@@ -2,18 +2,18 @@ import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease/lease.ts";
 import type { LeaseRef } from "../domain/lease/lease.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 
-/** Why a worker stops a run. `cancelled` and `lost` are the daemon's word; the others are the worker's own end. */
+/** Why a worker stops a run. `cancelled` and `lost` come from the daemon, the others from the worker itself. */
 export type StopReason = "cancelled" | "lost" | "stopping" | "refused";
 
-/** A task that the worker holds a lease of: its command runs, or how it ended is being told. */
+/** A task whose lease the worker holds: its command runs, or its end is being reported. */
 export class HeldRun implements LeaseRef {
   readonly id: string;
   readonly leaseId: string;
-  /** How long the lease holds from a heartbeat on, as far as a worker can tell. */
+  /** How long the lease lasts after a heartbeat, as far as a worker can tell. */
   readonly leaseMs: number;
-  /** True when nothing of it runs any more, and only the daemon is to be told. */
+  /** True when nothing of it runs any more and only the report is left to send. */
   hasEnded = false;
-  /** When the next sign of life is due, by the monotonic clock. */
+  /** When the next heartbeat is due, by the monotonic clock. */
   heartbeatDueAt: number;
   readonly #abort = new AbortController();
   #progress: TaskProgress | null = null;
@@ -26,12 +26,12 @@ export class HeldRun implements LeaseRef {
     this.heartbeatDueAt = facts.now + heartbeatEveryMs(facts.leaseMs);
   }
 
-  /** What the run said last of how far it is. */
+  /** The last progress that the run reported. */
   get progress(): TaskProgress | null {
     return this.#progress;
   }
 
-  /** Notes what the run says at `now`: the daemon hears it within a second, however seldom signs of life are due. */
+  /** Notes progress reported at `now`: the daemon gets it within a second, however seldom heartbeats are due. */
   noteProgress(progress: TaskProgress, now: number): void {
     this.#progress = progress;
     this.heartbeatDueAt = Math.min(this.heartbeatDueAt, now + PROGRESS_WAIT_MS);
@@ -42,17 +42,17 @@ export class HeldRun implements LeaseRef {
     return this.#abort.signal;
   }
 
-  /** Why it is to stop; null while it is not. */
+  /** Why it is to stop; null while it may go on. */
   get stopReason(): StopReason | null {
     return this.#stopReason;
   }
 
-  /** True when the daemon has taken the task back: it needs no sign of life, and no word of its end. */
+  /** True when the daemon has taken the task back: it needs no heartbeat and no report. */
   get isTakenBack(): boolean {
     return this.#stopReason === "cancelled" || this.#stopReason === "lost";
   }
 
-  /** Tells the run to stop. What the daemon says of the lease comes before the worker's own reasons. */
+  /** Tells the run to stop. What the daemon says of the lease outranks the worker's own reasons. */
   stop(reason: StopReason): void {
     const isDaemons = reason === "cancelled" || reason === "lost";
     if (this.#stopReason === null || isDaemons) this.#stopReason = reason;
@@ -60,18 +60,18 @@ export class HeldRun implements LeaseRef {
   }
 }
 
-// One request a second at most, however often runs say something.
+// At most one request a second, however often runs report progress.
 const PROGRESS_WAIT_MS = 1000;
 
-/** Three beats to a lease: one may be lost, and another be late. */
+/** Three heartbeats to a lease: one may be lost and another be late. */
 export function heartbeatEveryMs(leaseMs: number): number {
   return leaseMs / 3;
 }
 
 /**
- * How long a new lease holds. The daemon says until when, by its own clock, so two estimates are made: against the
- * time that the answer bears, which is cut to the second, and against this machine's clock, which may be wrong. The
- * shorter one costs a few heartbeats at most; one that is over already says nothing.
+ * How long a new lease lasts. The daemon gives its end by its own clock, so two estimates are made: against the time
+ * in the answer, which is cut to the second, and against this machine's clock, which may be wrong. The shorter one
+ * counts: it costs a few heartbeats at most. An estimate that is over already says nothing.
  */
 export function estimateLeaseMs(facts: {
   readonly expiresAt: number;

@@ -8,12 +8,12 @@ import { toReply } from "./reply.ts";
 import type { Reply } from "./reply.ts";
 
 /** One request to the daemon. */
-export interface Question<Read> {
+export interface WorkerRequest<Read> {
   /** The last part of the path: `claim`. */
   readonly operation: "claim" | "heartbeat" | "complete" | "fail" | "release";
   /** JSON text. */
   readonly body: string;
-  /** Reads what is answered; null for what is no answer to this. */
+  /** Reads the answer; null where it does not answer this request. */
   readonly read: (value: JsonObject) => Read | null;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
@@ -28,14 +28,14 @@ export interface LinkOptions {
   readonly log: Logger;
 }
 
-// 100 tasks with the largest inputs that a daemon takes in by default, 1 MiB each, and what stands around them.
+// 100 tasks with inputs of 1 MiB, the largest that a daemon takes by default, and the JSON around them.
 const ANSWER_BYTES_MAX = 128 * 1024 ** 2;
 
 const WAIT_MS_MAX = 10_000;
 
 /**
- * How a worker talks to the daemon. It says once in the log when the daemon cannot be reached, and once when it can
- * again, however often it is asked in between.
+ * A worker's connection to the daemon. However often it is asked, it logs once that the daemon cannot be reached, and
+ * once that it can be reached again.
  */
 export class Link {
   readonly #options: LinkOptions;
@@ -53,9 +53,9 @@ export class Link {
     return this.#refused.promise;
   }
 
-  /** Asks once. Never rejects; an answer that takes too long is a passing fault. */
-  async ask<Read>(question: Question<Read>): Promise<Reply<Read>> {
-    const { operation, body, read, timeoutMs, signal } = question;
+  /** Asks once. Never rejects; an answer that takes too long counts as a passing fault. */
+  async ask<Read>(request: WorkerRequest<Read>): Promise<Reply<Read>> {
+    const { operation, body, read, timeoutMs, signal } = request;
     const { client, token, clock } = this.#options;
     const url = new URL(`${this.#base}/v1/worker/${operation}`);
     const headers = {
@@ -99,8 +99,8 @@ const LATE = {
 } as const;
 
 /**
- * How long to wait after so many failures in a row: 250 ms, doubling to 10 s, and up to half of it less, so that a
- * thousand workers do not come back in step. What the daemon asks for comes first.
+ * How long to wait after `failures` failures in a row: 250 ms, doubling to 10 s, shortened at random by up to a half
+ * so that a thousand workers do not come back in step. A longer wait that the daemon asks for wins.
  */
 export function waitMsAfter(
   failures: number,

@@ -5,7 +5,7 @@ import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";
 
-/** What the worker protocol (contract §7) says in JSON: bodies to send, answers to read. */
+/** The worker protocol (contract §7) as JSON: the bodies to send and the answers to read. */
 
 /** A task as a worker gets it. */
 export interface ClaimedRun extends LeaseRef {
@@ -14,7 +14,7 @@ export interface ClaimedRun extends LeaseRef {
   readonly leaseExpiresAt: number;
 }
 
-/** How a run ended, as the daemon is told. */
+/** How a run ended, as the daemon gets it. */
 export type Ending =
   | (LeaseRef & { readonly kind: "complete"; readonly resultText: string })
   | (LeaseRef & {
@@ -43,7 +43,10 @@ export function heartbeatBody(beats: readonly LeaseBeat[]): string {
   return JSON.stringify({ leases });
 }
 
-/** One task in the body of complete, fail or release. The result goes in as text, so that numbers keep every digit. */
+/**
+ * One task in the body of complete, fail or release. The result is spliced in as text, so that numbers keep every
+ * digit.
+ */
 export function endingText(ending: Ending): string {
   const { id, leaseId } = ending;
   const ref: LeaseRefItem = { id, lease_id: leaseId };
@@ -61,13 +64,13 @@ function failureText(failure: LeaseFailureItem): string {
   return JSON.stringify(failure);
 }
 
-/** Reads the answer to a claim; null where it is none. */
+/** Reads the answer to a claim; null where the value is no such answer. */
 export function parseClaim(value: JsonObject): readonly ClaimedRun[] | null {
   const tasks = listOf(value["tasks"])?.map(parseClaimed);
   return tasks?.every((task) => task !== null) === true ? tasks : null;
 }
 
-/** Reads the outcomes for what was asked about, in its order; null where the answer is none to that. */
+/** Reads the outcomes of the leases asked about, in their order; null where the value does not answer that. */
 export function parseOutcomes(
   value: JsonObject,
   asked: readonly LeaseRef[],
@@ -85,7 +88,7 @@ function parseOutcome(value: unknown): LeaseOutcome | null {
   return LEASE_OUTCOMES.find((outcome) => outcome === value) ?? null;
 }
 
-/** What should be a leased task: the names that it has, and anything for what they name. */
+/** Something that should be a leased task: its names are known, their values may be anything. */
 type GivenTask = { readonly [Name in keyof LeasedTask]?: unknown };
 
 function parseClaimed(given: unknown): ClaimedRun | null {

@@ -7,37 +7,37 @@ import {
 import type { JsonObject } from "../domain/json/json.ts";
 import type { ServiceAnswer } from "../net/service-client.ts";
 
-/** What an answer of the daemon means to a worker. Every `reason` is for the log, on one line. */
+/** The meaning of a daemon's answer to a worker. Every `reason` fits on one line of the log. */
 export type Reply<Read> =
   | {
       readonly kind: "answered";
       readonly value: JsonObject;
-      /** What the question's own reader made of it. */
+      /** What the request's own reader made of it. */
       readonly read: Read;
-      /** The daemon's time, to the second; null where it does not say. */
+      /** The daemon's time, to the second; null where the answer has none. */
       readonly date: number | null;
     }
-  /** Another time it may go better. */
+  /** Another try may succeed. */
   | {
       readonly kind: "passing";
       readonly reason: string;
       readonly retryAfterMs: number | null;
-      /** There is an answer, and it is more than a worker reads. */
+      /** An answer came, and it is longer than a worker reads. */
       readonly isTooLong: boolean;
     }
-  /** What was sent is more than the daemon reads. */
+  /** The request is larger than the daemon reads. */
   | { readonly kind: "too_large" }
-  /** It never goes better: the token, the types or the address are wrong. */
+  /** No try will ever succeed: the token, the types or the address are wrong. */
   | { readonly kind: "refused"; readonly reason: string }
   /** The worker ended the request itself. */
   | { readonly kind: "aborted" };
 
-// Around an input stand its task, the list of tasks and the envelope.
+// An input stands inside its task, the list of tasks and the envelope.
 const DEPTH_MAX = JSON_DEPTH_MAX + 3;
 
 /**
- * Reads an answer; `read` gives null for what is none to the question. Whatever stands at the other end, this neither
- * throws nor takes it at its word.
+ * Reads an answer; `read` gives null for a value that does not answer the request. Never throws, and trusts nothing
+ * that the other end sends.
  */
 export function toReply<Read>(
   answer: ServiceAnswer,
@@ -58,7 +58,7 @@ export function toReply<Read>(
 
 type Answered = Extract<ServiceAnswer, { kind: "answered" }>;
 
-/** What is no answer to the question. */
+/** Everything that is no answer to the request. */
 type Fault = Exclude<Reply<never>, { kind: "answered" }>;
 
 function toAnswered<Read>(
@@ -82,8 +82,8 @@ function toFault({ status, body, headers }: Answered): Fault {
   return isFinal ? refused(text, said) : passing(text, toWaitMs(headers["retry-after"]));
 }
 
-// A proxy answers in the daemon's place, for a moment perhaps: only the daemon knows who may work for it. A newer one
-// may have codes that this program does not know; all begin with the first digit of their status.
+// A proxy may answer in the daemon's place for a moment, and only the daemon knows who may work for it. A newer
+// daemon may have codes that this program does not know; all begin with the first digit of their HTTP status.
 function toOwnCode(said: JsonObject | null, status: number): number | null {
   const code = toPlainNumber(said?.["status_code"]);
   const isCode = typeof code === "number" && Number.isInteger(code) && code >= 40_000;
@@ -95,13 +95,13 @@ function foreignFault(status: number): string {
   return `HTTP ${status} that is not postbackd's: is there a proxy that refuses the worker?`;
 }
 
-/** What to do about it, by the code that the text begins with. */
+/** How to fix it, by the code that the text begins with. */
 const HINTS: ReadonlyMap<string, string> = new Map([
   ["40100", "Check the token."],
   ["40101", "Make another with 'postbackd admin worker create'."],
   ["40300", "Give an https URL."],
   ["40301", "Make a token for it with 'postbackd admin worker create'."],
-  // Of what a worker sends only the types may be wrong.
+  // Only the types in a worker's request can be wrong.
   ["40501", 'On the daemon the type needs runner = "worker" in its [types] table.'],
   ["40400", "Check the URL: it is the base URL of the daemon, without /v1."],
 ]);

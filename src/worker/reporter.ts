@@ -8,7 +8,7 @@ import { endingText, parseOutcomes } from "./message.ts";
 import type { Ending } from "./message.ts";
 import { Waker } from "./waker.ts";
 
-/** What came of telling how a run ended; null: the daemon could not be told. */
+/** What the daemon said to a report; null: it could not be reached. */
 export type Reported = LeaseOutcome | null;
 
 export interface ReporterDeps {
@@ -22,13 +22,13 @@ interface Waiting {
   readonly settle: (reported: Reported) => void;
 }
 
-// Beyond this much text a request goes out with what it has; one larger result goes alone.
+// A request with this much text is sent without waiting for more. A larger single result goes alone.
 const BATCH_LENGTH_MAX = 1024 ** 2;
 const ANSWER_MS_MAX = 30_000;
 
 /**
- * Tells the daemon how runs ended, in batches: what ends while a request is under way goes with the next one. It
- * repeats a request until it is answered; that is safe, because the daemon counts a lease's end once.
+ * Reports to the daemon how runs ended, in batches: what ends while a request is under way goes with the next one. It
+ * repeats a request until it is answered. That is safe, because the daemon counts a lease's end once.
  */
 export class Reporter {
   readonly #deps: ReporterDeps;
@@ -42,7 +42,7 @@ export class Reporter {
     this.#waker = new Waker({ clock: deps.clock });
   }
 
-  /** Settles when the daemon has been told, or never will be. */
+  /** Settles when the daemon has the report, or never will. */
   report(ending: Ending): Promise<Reported> {
     if (this.#end.signal.aborted) return Promise.resolve(null);
     const { promise, resolve } = Promise.withResolvers<Reported>();
@@ -51,7 +51,7 @@ export class Reporter {
     return promise;
   }
 
-  /** Tells until {@link stop}. */
+  /** Sends reports until {@link stop}. */
   async run(): Promise<void> {
     const { clock } = this.#deps;
     let failures = 0;
@@ -63,19 +63,19 @@ export class Reporter {
       }
       const waitMs = await this.#send(batch, failures);
       failures = waitMs === null ? 0 : failures + 1;
-      // What ends meanwhile does not shorten it: a daemon that is away would be asked at every end.
+      // Another end does not shorten the wait: a daemon that is away would be asked at every end.
       if (waitMs !== null && waitMs > 0) await wait(waitMs, { clock, signal: this.#end.signal });
     }
     for (const { settle } of this.#waiting) settle(null);
   }
 
-  /** Gives up what has not been told. */
+  /** Gives up the reports that have not been taken. */
   stop(): void {
     this.#end.abort();
     this.#waker.wake();
   }
 
-  /** Answers null when the batch is settled, else how long to wait until it is sent again. */
+  /** Resolves to null when the batch is settled, else to how long to wait before it is sent again. */
   async #send(batch: readonly Waiting[], failures: number): Promise<number | null> {
     const { link } = this.#deps;
     const reply = await link.ask({
@@ -109,7 +109,10 @@ export class Reporter {
     return null;
   }
 
-  /** The daemon reads no body that large: smaller batches, and no result that is too large by itself. */
+  /**
+   * The daemon does not read a body that large: send smaller batches, and fail a task whose result alone is too
+   * large.
+   */
   #shrink(batch: readonly Waiting[]): number | null {
     const [first] = batch;
     if (batch.length > 1) {
@@ -126,7 +129,7 @@ export class Reporter {
   }
 }
 
-/** Those at the front that end alike, as many as one request takes. */
+/** The first ones that ended the same way, as many as fit into one request. */
 function nextBatch(waiting: readonly Waiting[], countMax: number): readonly Waiting[] {
   const kind = waiting[0]?.ending.kind;
   let length = 0;

@@ -14,7 +14,7 @@ import { Waker } from "./waker.ts";
 export interface WorkerDeps {
   readonly link: Link;
   readonly types: readonly string[];
-  /** What runs the tasks; so many at once as it says. */
+  /** Runs the tasks, at most `concurrency` of them at once. */
   readonly runner: Runner;
   readonly clock: Clock;
   readonly log: Logger;
@@ -27,12 +27,12 @@ export type WorkerEnd =
   | { readonly kind: "stopped" }
   | { readonly kind: "refused"; readonly reason: string };
 
-// How long the daemon is tried to be told of the last ends and releases.
+// How long the worker goes on trying to report the last ends and releases.
 const LAST_WORDS_MS = 4000;
 
 /**
- * A worker (contract §7): claims tasks of its types, runs each, gives signs of life for all of them, and tells how they
- * ended. A task counts as held, and its place as taken, until the daemon has been told.
+ * A worker (contract §7). It claims tasks of its types, runs them, sends heartbeats for all of them, and reports how
+ * they ended. A task counts as held, and its place as taken, until the daemon knows how it ended.
  */
 export class Worker {
   readonly #deps: WorkerDeps;
@@ -41,7 +41,7 @@ export class Worker {
   readonly #reporter: Reporter;
   readonly #waker: Waker;
   readonly #held = new Set<HeldRun>();
-  /** Of those, how many are not told of yet because they still run. */
+  /** How many of the held tasks still run. */
   #running = 0;
   #isEnding = false;
 
@@ -61,7 +61,7 @@ export class Worker {
     this.#heartbeat = new Heartbeat({
       link,
       clock,
-      // What the daemon has taken back needs no sign of life.
+      // A task that the daemon has taken back needs no heartbeat.
       held: () => [...this.#held].filter((run) => !run.isTakenBack),
       onOutcome: (run, outcome) => this.#onOutcome(run, outcome),
       onDrain: () => this.#claimer.drain(),
@@ -70,7 +70,7 @@ export class Worker {
 
   /**
    * Works until `stop` is aborted or the daemon refuses the worker. After a stop, runs have `graceMs` to end by
-   * themselves; what still runs then is stopped and its task released. Settles when nothing is left running.
+   * themselves; then those that still run are stopped and their tasks released. Settles when nothing is left running.
    */
   async work({ stop, graceMs }: { stop: AbortSignal; graceMs: number }): Promise<WorkerEnd> {
     const claiming = this.#claimer.run();
@@ -81,7 +81,7 @@ export class Worker {
     ]);
     this.#isEnding = true;
     this.#claimer.stop();
-    // Its last answer may have come already, with tasks to give back.
+    // The last answer may have come already, with tasks to give back.
     await claiming;
     if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, graceMs);
     for (const run of this.#held) run.stop(end.kind === "stopped" ? "stopping" : "refused");
@@ -117,7 +117,7 @@ export class Worker {
     this.#drop(run);
   }
 
-  /** For what came without having been asked for, or too late to be run. */
+  /** Gives back a task that nobody asked for, or that came too late to be run. */
   async #giveBack(run: HeldRun): Promise<void> {
     run.hasEnded = true;
     await this.#reporter.report({ kind: "release", id: run.id, leaseId: run.leaseId });
@@ -131,7 +131,7 @@ export class Worker {
   }
 
   #onOutcome(run: HeldRun, outcome: LeaseOutcome): void {
-    // While its end is under way a heartbeat may be told that the lease is over: it is, by that end.
+    // A lease whose end is being reported may be over for the heartbeat already: this very end is the reason.
     if (outcome === "ok" || run.hasEnded) return;
     run.stop(outcome);
   }
@@ -160,7 +160,7 @@ export class Worker {
     else log.debug(facts, "completed");
   }
 
-  /** Waits until it is so, at most so long; null: without a limit. */
+  /** Waits until `isSo` holds, for `limitMs` at most; null waits without a limit. */
   async #untilWithin(isSo: () => boolean, limitMs: number | null): Promise<void> {
     const { clock } = this.#deps;
     const endsAt = clock.monotonic() + (limitMs ?? Infinity);
@@ -170,7 +170,7 @@ export class Worker {
   }
 }
 
-/** What the daemon is told of a run that has ended; null: nothing, because it has taken the task back. */
+/** The report of a run that has ended; null where the daemon needs none, because it has taken the task back. */
 function endingOf(run: HeldRun, outcome: RunOutcome): Ending | null {
   const { id, leaseId } = run;
   if (run.isTakenBack || run.stopReason === "refused") return null;
