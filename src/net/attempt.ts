@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { AttemptOutcome, AttemptResult } from "../domain/webhook/delivery.ts";
 
-/** What an attempt is busy with; each but the last has a phase time of its own. */
+/** The stages of an attempt; each but the last has a phase time of its own. */
 export type Stage = "dns" | "connect" | "tls" | "answer";
 
 const TIMED_OUT: Readonly<Record<Stage, string>> = {
@@ -12,8 +12,8 @@ const TIMED_OUT: Readonly<Record<Stage, string>> = {
 };
 
 /**
- * One attempt under way: its deadline, which covers everything from the name to the status line, and
- * the facts that its result will state however it ends.
+ * One attempt under way: its deadline, which covers everything from the name to the status line, and the facts that
+ * its result states however it ends.
  */
 export class OpenAttempt {
   readonly #clock: Clock;
@@ -30,15 +30,15 @@ export class OpenAttempt {
   #cutBy: "timed_out" | "interrupted" | null = null;
   /** The address that is being or was dialled. */
   address: string | null = null;
-  /** Where it stands among those in flight; theirs to set. */
+  /** Its place among the attempts in flight, which only those may set. */
   place = -1;
 
   constructor({ clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number }) {
     this.#clock = clock;
     this.#deadlineAt = clock.monotonic() + timeoutMs;
-    // A process that was stopped, or busy, finds its timers due before it gets to read what arrived in
-    // the meantime. One turn of the event loop later an answer that came in time has been read, and is
-    // not taken for none and sent again.
+    // A process that was stopped or busy finds its timers due before it reads what arrived in the meantime. One turn
+    // of the event loop later an answer that came in time has been read, and the attempt is not counted as unanswered
+    // and repeated.
     this.#deadline = clock.setTimer(timeoutMs, () => setImmediate(() => this.#cut("timed_out")));
   }
 
@@ -52,7 +52,7 @@ export class OpenAttempt {
     return Math.max(0, this.#deadlineAt - this.#clock.monotonic());
   }
 
-  /** Stops the attempt, for the process is about to end: its outcome is unknown. */
+  /** Stops the attempt because the process is about to end: its outcome is unknown. */
   interrupt(): void {
     this.#cut("interrupted");
   }
@@ -85,7 +85,7 @@ export class OpenAttempt {
     });
   }
 
-  /** A result with the facts so far and those given. */
+  /** A result with the facts so far and the given ones. */
   result(outcome: AttemptOutcome, facts: Partial<AttemptResult> & FirstByte): AttemptResult {
     const { firstByteMs = null, ...rest } = facts;
     return {
@@ -113,8 +113,8 @@ export class OpenAttempt {
 }
 
 /**
- * The attempts that are under way. An array whose last element fills the gap that another leaves: a Set
- * would keep finished attempts alive in the tables it has outgrown (see the connection pool).
+ * The attempts that are under way, in an array whose last element fills the gap that another leaves. A Set would keep
+ * finished attempts alive in the tables it has outgrown (see the connection pool).
  */
 export class AttemptsInFlight {
   readonly #attempts: OpenAttempt[] = [];

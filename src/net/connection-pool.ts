@@ -12,9 +12,9 @@ export interface Connection {
 }
 
 /**
- * What a connection must share with an attempt to be used by it: scheme, host, port and address. The
- * host, because the certificate was checked for that name; the address, because an attempt may use no
- * other than those that it vetted itself.
+ * The things that a connection must share with an attempt to carry it: scheme, host, port and address. The host,
+ * because the certificate was checked for that name; the address, because an attempt may use only addresses that it
+ * vetted itself.
  */
 export function connectionKey(
   target: { readonly scheme: string; readonly host: string; readonly port: number },
@@ -25,10 +25,10 @@ export function connectionKey(
 
 // Receivers that say nothing keep idle connections for 5 s (Node) to minutes.
 const IDLE_MS_MAX = 10_000;
-// A receiver's own limit counts from its answer, which is a round trip earlier than ours.
+// A receiver counts its limit from its answer, a round trip earlier than we do.
 const HINT_MARGIN_MS = 1000;
 const SWEEP_MS = 2000;
-// Enough for every attempt in flight at full load, few against the usual 1,024 file descriptors.
+// Enough for every attempt in flight at full load, and few against the usual 1,024 file descriptors.
 const IDLE_COUNT_MAX = 256;
 
 /** A place in the pool, in a list ordered by when the connections became idle. */
@@ -41,15 +41,15 @@ interface Idle {
 }
 
 /**
- * Keeps connections between two requests: at most 256 in all (the one idle longest goes), 10 s each,
- * so that 100,000 hosts do not pile up. A connection that is closed, or that the other side writes to
- * while nothing was asked, is dropped: such bytes would be taken for the next request's answer.
+ * Keeps connections between two requests, 256 in all (the one idle longest goes) and 10 s each, so that 100,000 hosts
+ * do not pile up. Drops a connection that is closed, or that the other side writes to unasked: such bytes would be
+ * taken for the answer to the next request.
  */
 export class ConnectionPool {
   readonly #clock: Clock;
   readonly #byKey = new Map<string, Idle[]>();
-  // A list by hand, not a Set: a Set's outgrown tables keep what was in them alive, which at 10,000
-  // requests/s had the garbage collector carry 15 MB of finished attempts along.
+  // A hand-made list instead of a Set: a Set's outgrown tables keep alive what was in them. At 10,000 requests/s the
+  // garbage collector carried 15 MB of finished attempts along.
   #oldest: Idle | null = null;
   #newest: Idle | null = null;
   #size = 0;
@@ -65,7 +65,7 @@ export class ConnectionPool {
     return this.#size;
   }
 
-  /** Hands out a connection kept under `key`, the one used last, if there is one still good. */
+  /** Hands out the connection under `key` that was used last, if one is still good. */
   take(key: string): Connection | null {
     for (;;) {
       const idle = this.#byKey.get(key)?.at(-1);
@@ -78,7 +78,7 @@ export class ConnectionPool {
     }
   }
 
-  /** Keeps a connection whose last answer ended, for `hintMs` when its receiver said how long. */
+  /** Keeps a connection whose last answer ended, for `hintMs` where its receiver gave that limit. */
   put(connection: Connection, { hintMs }: { readonly hintMs: number | null }): void {
     const idleMs = hintMs === null ? IDLE_MS_MAX : Math.min(hintMs - HINT_MARGIN_MS, IDLE_MS_MAX);
     if (this.#isClosed || idleMs <= 0) {

@@ -1,7 +1,7 @@
 /**
- * The addresses of a host in the order to dial them: the families take turns (RFC 8305 §4), so that the
- * first few hold one of each. IPv4 begins: where only one family works, that is the one. The order within
- * a family stays. Each address is in canonical text, where an IPv4-mapped one is IPv4.
+ * Puts the addresses of a host into the order to dial them. The families take turns (RFC 8305 §4), so that the first
+ * few hold one of each. IPv4 begins: where only one family works, it is IPv4. The order within a family stays. Each
+ * address is in canonical text, with an IPv4-mapped one written as IPv4.
  */
 export function toDialOrder(addresses: readonly string[]): readonly string[] {
   const ipv4 = addresses.filter((address) => !isIpv6(address));

@@ -7,7 +7,7 @@ import { parseAddress } from "../domain/address/address.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { connectFailure, tlsFailure } from "./failure.ts";
 
-/** What came of a step towards a connection; nothing is left open unless it is `open`. */
+/** The result of a step towards a connection. Nothing is left open unless it is `open`. */
 export type Dialed<S extends Socket> =
   | { readonly kind: "open"; readonly socket: S }
   | { readonly kind: "failed"; readonly error: string }
@@ -15,15 +15,15 @@ export type Dialed<S extends Socket> =
   | { readonly kind: "cut" };
 
 /**
- * Opens a TCP connection to `address`, within `limitMs` if that is a number. The address is never
- * looked up: a name fails, and so does a connection whose other end is another address.
+ * Opens a TCP connection to `address`, within `limitMs` if that is a number. The address is never looked up: a name
+ * fails, and so does a connection whose other end has another address.
  */
 export async function dialTcp(
   { address, port }: { readonly address: string; readonly port: number },
   limits: { readonly signal: AbortSignal; readonly clock: Clock; readonly limitMs: number | null },
 ): Promise<Dialed<Socket>> {
   if (limits.signal.aborted) return { kind: "cut" };
-  // The judged address and no other: node:net would resolve a name by itself, behind the judge.
+  // Only the judged address may be dialled: node:net would resolve a name by itself, behind the judge's back.
   if (isIP(address) === 0) return { kind: "failed", error: "connection failed" };
   const socket = connectSocket({
     host: address,
@@ -43,10 +43,10 @@ export async function dialTcp(
   return { kind: "failed", error: misfit };
 }
 
-// The last line behind the judge: some addresses lead elsewhere (to Linux, 0.0.0.0 is 127.0.0.1), and
-// only the one that was vetted may be written to.
+// The last check behind the judge: some addresses lead elsewhere (to Linux, 0.0.0.0 is 127.0.0.1), and only the
+// vetted address may be written to.
 function otherEndFault({ remoteAddress }: Socket, vetted: string): string | null {
-  // A connection that was reset the moment it was there has no other end any more.
+  // A connection that was reset at once has no other end any more.
   if (remoteAddress === undefined) return connectFailure(new ClosedEarly());
   const reached = parseAddress(remoteAddress)?.bytes.join(".");
   const isVetted = reached !== undefined && reached === parseAddress(vetted)?.bytes.join(".");
@@ -69,7 +69,7 @@ export async function dialTls(
   const secured = connectTlsSocket({
     socket,
     secureContext: options.context,
-    // The name that the certificate is checked against; SNI must not hold an address (RFC 6066 §3).
+    // The certificate is checked against this name; SNI must not hold an address (RFC 6066 §3).
     host: options.host,
     ...(options.isAddress ? {} : { servername: options.host }),
     rejectUnauthorized: true,
@@ -106,7 +106,7 @@ function whenEmitted<S extends Socket>(
     };
     const cut = (): void => settle({ kind: "cut" });
     const close = (): void => settle({ kind: "failed", error: new ClosedEarly() });
-    // This one stays for the socket's life: an idle connection that breaks is no reason to crash.
+    // This listener stays for the socket's life: an idle connection that breaks is no reason to crash.
     socket.on("error", (error) => settle({ kind: "failed", error }));
     socket.once("close", close);
     socket.once(event, () => settle({ kind: "open", socket }));

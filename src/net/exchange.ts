@@ -6,7 +6,7 @@ import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
 import { answerFailure } from "./failure.ts";
 
-/** One request, to be written as it stands. */
+/** One request, to be written exactly as given. */
 export interface Outgoing {
   readonly method: "POST" | "GET";
   readonly requestTarget: string;
@@ -15,20 +15,20 @@ export interface Outgoing {
   readonly body: string | Uint8Array | null;
 }
 
-/** What came of one request on one connection. */
+/** The result of one request on one connection. */
 export type Exchange =
   | {
       readonly kind: "answered";
       readonly status: number;
       /** At most the first 4 KiB of the body, as text. */
       readonly excerpt: string;
-      /** The first `Retry-After`, as sent; null when it is none, or nothing fit to be shown. */
+      /** The first `Retry-After` as sent; null where there is none, or none fit to be shown. */
       readonly retryAfter: string | null;
       /** From writing the request to reading the status. */
       readonly firstByteMs: number;
       /** The body ended by itself and the connection is open: it can carry another request. */
       readonly isReusable: boolean;
-      /** How long the receiver says it keeps the connection, if it says so. */
+      /** How long the receiver says it keeps the connection; null where it does not say. */
       readonly keepAliveMs: number | null;
     }
   | {
@@ -68,11 +68,11 @@ export function exchange(
 
 const HEADER_BYTES_MAX = 16_384;
 const EXCERPT_BYTES_MAX = 4096;
-// The status decides; what follows is for the log, and waiting for it holds a place in a lane.
+// The status decides. The body is for the log alone, and waiting for it holds a place in a lane.
 const BODY_MS_MAX = 1000;
 // An HTTP date is 29 characters.
 const RETRY_AFTER = /^[\x20-\x7e]{1,100}$/;
-// One or two are usual ("100 Continue", "103 Early Hints"); endless ones burn CPU for ever.
+// One or two are usual ("100 Continue", "103 Early Hints"); an endless stream of them burns CPU for ever.
 const INFORMATIONAL_MAX = 10;
 
 /** waiting for the status → reading the body → settled; every failure settles at once. */
@@ -115,7 +115,7 @@ class OpenExchange {
     try {
       this.#request = this.#write(outgoing);
     } catch {
-      // A header or target that node:http refuses to write: nothing was sent.
+      // node:http refuses to write such a header or target: nothing was sent.
       this.#break("request cannot be written");
     }
   }
@@ -160,7 +160,7 @@ class OpenExchange {
     boundChunks(response, { sender, onTooMany: () => this.#answer(false) });
     response.on("data", (chunk: Buffer) => this.#onData(chunk));
     response.on("end", () => this.#onBodyEnd());
-    // A body that breaks off changes nothing about the status; "close" follows.
+    // A body that breaks off does not change the status; "close" follows.
     response.on("error", ignoreBrokenBody);
   }
 
@@ -173,8 +173,8 @@ class OpenExchange {
   #onBodyEnd(): void {
     this.#hasEnded = true;
     const request = this.#request;
-    // node:http lets go of the connection when both sides are done, and then emits "close". An answer
-    // to a half-sent request leaves the rest of that request in the way of the next one.
+    // node:http lets go of the connection when both sides are done, and then emits "close". After an answer to a
+    // half-sent request, the rest of that request stands in the way of the next one.
     const isFreed = request?.shouldKeepAlive === true && request.writableFinished;
     if (!isFreed) this.#answer(false);
   }
@@ -241,19 +241,19 @@ function bytesOf(body: string | Uint8Array | null): number {
 function toExcerpt(chunks: readonly Buffer[]): string {
   const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
   if (body.length <= EXCERPT_BYTES_MAX) return body.toString("utf8");
-  // `stream` leaves out a character that the cut went through, instead of showing it as broken.
+  // `stream` leaves out a character that the limit cuts in two, instead of showing it as broken.
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(body.subarray(0, EXCERPT_BYTES_MAX), {
     stream: true,
   });
 }
 
-// `rawHeaders` (names and values in turn), because `headers` parses every one of them: 4 µs per answer.
+// Reads `rawHeaders` (names and values in turn), because `headers` parses every one of them: 4 µs per answer.
 function toKeepAliveMs(rawHeaders: readonly string[]): number | null {
   const seconds = /\btimeout=(\d{1,6})/i.exec(headerOf(rawHeaders, "keep-alive") ?? "")?.[1];
   return seconds === undefined ? null : Number(seconds) * 1000;
 }
 
-// It is stored and shown, and a receiver may send anything: what no date and no number needs is dropped.
+// The value is stored and shown, and a receiver may send anything: drop what neither a date nor a number needs.
 function toRetryAfter(rawHeaders: readonly string[]): string | null {
   const value = headerOf(rawHeaders, "retry-after");
   return value !== undefined && RETRY_AFTER.test(value) ? value : null;
@@ -269,5 +269,5 @@ function headerOf(rawHeaders: readonly string[], name: string): string | undefin
 }
 
 function ignoreBrokenBody(): void {
-  // Said where it is attached.
+  // The reason stands where it is attached.
 }

@@ -1,9 +1,9 @@
 /**
- * What went wrong with a connection, in the words that an attempt shows: a fixed vocabulary, because a
- * raw message can name addresses and tells whoever chose the URL what listens inside a network.
+ * Says what went wrong with a connection in the words that an attempt shows. The vocabulary is fixed: a raw message
+ * can name addresses, and it tells whoever chose the URL what listens inside a network.
  */
 
-/** What is said of a connection that closes before anything came. */
+/** Used for a connection that closes before anything came. */
 export const CLOSED = "connection was closed without an answer";
 const UNTRUSTED = "certificate is not trusted";
 
@@ -66,10 +66,10 @@ export function answerFailure(error: unknown): string {
   return code.startsWith("HPE_") ? "answer is not valid HTTP" : "connection failed";
 }
 
-/** True for an error that says why a TCP connection did not become a TLS one, whatever was being done. */
+/** True for an error that explains why TLS did not come about, whatever was under way when it occurred. */
 export function isTlsFailure(error: unknown): boolean {
   const code = codeOf(error);
-  // EPROTO: the other side speaks no TLS. A connection that was reset may have been any.
+  // EPROTO: the other side does not speak TLS. A reset connection may have been of any kind.
   const isKnown = code !== "ECONNRESET" && TLS_FAILURES.has(code);
   return isKnown || code === "EPROTO" || code.startsWith("ERR_TLS_");
 }

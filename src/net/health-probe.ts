@@ -4,24 +4,24 @@ import { request as requestHttps } from "node:https";
 
 import { connectFailure, tlsFailure } from "./failure.ts";
 
-/** What a GET brought. A failure is one of a few fixed phrases. */
+/** The result of a GET. A failure is one of a few fixed phrases. */
 export type Probe =
   | { readonly kind: "answered"; readonly status: number; readonly body: string }
   | { readonly kind: "failed"; readonly error: string };
 
 export interface ProbeOptions {
-  /** False takes any certificate: for a daemon of this machine that its own file led to. */
+  /** False accepts any certificate: for a daemon on this machine that was found through its own file. */
   readonly isCertificateChecked: boolean;
   /** Ends the probe. */
   readonly signal: AbortSignal;
 }
 
-// An answer of ours is a line; whoever sends more is somebody else.
+// Our own answers are one line; a longer one comes from some other program.
 const BODY_BYTES_MAX = 4096;
 
 /**
- * Sends one GET on a connection of its own, to an operator's own address: no rule for webhooks applies,
- * no redirect is followed, and proxy variables are ignored. Never rejects.
+ * Sends one GET on a connection of its own to an address of the operator's. No rule for webhooks applies, no redirect
+ * is followed, and proxy variables are ignored. Never rejects.
  */
 export function probe(url: URL, options: ProbeOptions): Promise<Probe> {
   const { isCertificateChecked, signal } = options;
@@ -40,13 +40,13 @@ export function probe(url: URL, options: ProbeOptions): Promise<Probe> {
       });
     });
     request.on("error", (error) => resolve({ kind: "failed", error: reasonOf(error, signal) }));
-    // After an answer that broke off: whatever was settled before stays.
+    // After an answer that broke off: the first result stays.
     request.on("close", () => resolve({ kind: "failed", error: "answer broke off" }));
     request.end();
   });
 }
 
-/** Calls back once, with the body or its first 4 KiB; never for a body that broke off before. */
+/** Calls back once, with the body or its first 4 KiB; not at all for a body that broke off before. */
 function collect(response: IncomingMessage, done: (body: string) => void): void {
   const parts: Buffer[] = [];
   let bytes = 0;
@@ -58,7 +58,7 @@ function collect(response: IncomingMessage, done: (body: string) => void): void 
   });
   response.on("end", finish);
   response.on("error", () => {
-    // The request's "close" says it.
+    // The request's "close" reports it.
   });
 }
 

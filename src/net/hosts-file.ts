@@ -6,13 +6,13 @@ import type { Clock } from "../domain/clock/clock.ts";
 /** The names that this machine's hosts file gives addresses to. */
 export interface HostsFile {
   /**
-   * The addresses listed for `host` (lower case), in the file's order; empty when it lists none. Reads
-   * the file again within 100 ms of a change. A file that cannot be read lists nothing.
+   * The addresses listed for `host` (lower case), in the file's order; empty when it lists none. Reads the file again
+   * within 100 ms of a change. A file that cannot be read lists nothing.
    */
   addressesOf(host: string): readonly string[];
 }
 
-/** Opens the hosts file at `path`; nothing is read before the first question. */
+/** Opens the hosts file at `path`; reads nothing before the first call. */
 export function openHostsFile(path: string, clock: Clock): HostsFile {
   const hasChanged = watchFile(path, clock);
   let names: ReadonlyMap<string, readonly string[]> = new Map();
@@ -25,12 +25,12 @@ export function openHostsFile(path: string, clock: Clock): HostsFile {
   };
 }
 
-// One look at a file costs 8 µs; at 10,000 attempts/s, looking every time would be a twelfth of a core.
+// A look at the file costs 8 µs: looking every time would take a twelfth of a core at 10,000 attempts/s.
 const LOOK_MS = 100;
 
 /**
- * Makes a question for a file: has it changed since the question was last answered with yes? True the
- * first time. The file is looked at every 100 ms at most, so a change may go unnoticed for that long.
+ * Makes a function that says whether a file has changed since the function last said so. The first call says true. It
+ * looks at the file every 100 ms at most, so a change may go unnoticed for that long.
  */
 export function watchFile(path: string, clock: Clock): () => boolean {
   let seen: string | null = null;
@@ -46,13 +46,13 @@ export function watchFile(path: string, clock: Clock): () => boolean {
   };
 }
 
-// Size and inode as well: tools that rename a new file into place may keep the old time.
+// Compares size and inode too: a tool that renames a new file into place may keep the old time.
 function stampOf(path: string): string {
   try {
     const { mtimeNs, size, ino } = statSync(path, { bigint: true });
     return `${mtimeNs} ${size} ${ino}`;
   } catch {
-    // Missing or out of reach: the same as empty, until it appears.
+    // A file that is missing or out of reach counts as empty until it appears.
     return "";
   }
 }
@@ -61,7 +61,7 @@ function readNames(path: string): ReadonlyMap<string, readonly string[]> {
   const names = new Map<string, string[]>();
   for (const line of readLines(path)) {
     const [address = "", ...hosts] = (line.split("#", 1)[0] ?? "").trim().split(/\s+/);
-    // "fe80::1%lo0 localhost" is a line of macOS: an address with a zone is never dialled.
+    // macOS has the line "fe80::1%lo0 localhost": an address with a zone is never dialled.
     if (isIP(address) === 0 || address.includes("%")) continue;
     for (const host of hosts) add(names, { host: host.toLowerCase(), address });
   }
@@ -81,7 +81,7 @@ function readLines(path: string): readonly string[] {
   try {
     return readFileSync(path, "utf8").split("\n");
   } catch {
-    // Missing, a folder or not readable: names are then the name servers' alone.
+    // The file is missing, a folder or not readable: only the name servers know names then.
     return [];
   }
 }

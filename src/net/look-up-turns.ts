@@ -1,29 +1,32 @@
-/** Whose look-ups count together; null is the daemon's own. */
+/** The owner of look-ups, which are counted together; null is the daemon's own. */
 export type LookUpOwner = number | null;
 
-/** What an owner has under way and waiting. */
+/** An owner's look-ups, under way and waiting. */
 interface Line {
   underWay: number;
   readonly waiting: Set<() => void>;
 }
 
-// A name server that does not answer holds each look-up for 6 s. More at once would be lost on the way to a server that
-// answers.
+// A name server that does not answer holds each look-up for 6 s. More at once would be lost on their way to a server
+// that does answer.
 const UNDER_WAY_MAX = 128;
-// An owner may have so many times what it leaves: 96, where it is alone. Who comes then finds a place at once.
+// An owner may take up to so many times the places that it leaves free: 96 of 128 while it is alone. So a newcomer
+// finds a place at once.
 const TIMES_LEFT = 3;
 
 /**
- * So many look-ups at a time, owners in turn: who has fewest under way is next, of equal ones who waited longest. An
- * account whose thousand names nobody answers for holds up its own look-ups and those of nobody else.
+ * Limits the look-ups under way and lets owners take turns. The owner with the fewest under way is next; among
+ * equals, the one that has waited longest. An account with a thousand names that nobody answers for delays its own
+ * look-ups only.
  */
 export class LookUpTurns {
-  /** Those with something under way or waiting, in the order of their last turns. */
+  /** The owners with look-ups under way or waiting, in the order of their last turns. */
   readonly #lines = new Map<LookUpOwner, Line>();
   #underWay = 0;
 
   /**
-   * Settles when it is this owner's turn, with what ends it, to be called once. Null when the signal is aborted before.
+   * Settles when it is this owner's turn, with a function that ends it, to be called once. Settles with null when the
+   * signal is aborted first.
    */
   take(owner: LookUpOwner, signal: AbortSignal): Promise<(() => void) | null> {
     if (signal.aborted) return Promise.resolve(null);
@@ -52,7 +55,7 @@ export class LookUpTurns {
     this.#beginNext();
   }
 
-  // Where the one with fewest has no room, nobody has.
+  // Where the owner with the fewest has no room, no owner has.
   #beginNext(): void {
     for (;;) {
       const waiting = [...this.#lines].filter(([, line]) => line.waiting.size > 0);

@@ -7,23 +7,23 @@ import type { Logger } from "../domain/log.ts";
 
 /** A list of addresses of this machine. */
 export interface AddressList {
-  /** Where it stands, for the log. */
+  /** Where the list stands, for the log. */
   readonly name: string;
-  /** What to do where it cannot be read, for the log. */
+  /** The advice for the log when the list cannot be read. */
   readonly remedy: string;
-  /** Any spelling; empty where the system has no such list. Throws where there is one that cannot be read. */
+  /** Any spelling; empty where the system has no such list. Throws where a list exists and cannot be read. */
   read(): readonly string[];
 }
 
 export interface OwnAddressesOptions {
   readonly log: Pick<Logger, "warn">;
-  /** Those of the system unless told. */
+  /** The system's lists unless given. */
   readonly lists?: readonly AddressList[];
 }
 
 /**
- * The public addresses of this machine, from several lists, for none has all. One that cannot be read
- * counts as it was when it last could, and the log says so, once.
+ * The public addresses of this machine, from several lists, because none has all. A list that cannot be read keeps
+ * its last contents, and the log says so, once.
  */
 export class OwnAddresses {
   readonly #log: Pick<Logger, "warn">;
@@ -36,7 +36,7 @@ export class OwnAddresses {
     this.#lists = lists;
   }
 
-  /** Reads all lists, in some 0.2 ms; the addresses in canonical text, each once. Never throws. */
+  /** Reads all lists, which takes some 0.2 ms. Gives canonical text, each address once. Never throws. */
   read(): readonly string[] {
     for (const list of this.#lists) this.#readOne(list);
     return [...new Set([...this.#known.values()].flat())];
@@ -57,18 +57,18 @@ export class OwnAddresses {
   }
 }
 
-// The others are refused by what they are, and there can be thousands (of services in a cluster).
+// The other addresses are refused by their kind, and there can be thousands (of services in a cluster).
 function publicAddress(text: string): readonly string[] {
   const address = canonicalAddress(text);
   return address !== null && classifyAddress(address).kind === "public" ? [address] : [];
 }
 
-/** The addresses that a text like Linux's /proc/net/fib_trie has packets delivered to on this machine. */
+/** The addresses for which a text like Linux's /proc/net/fib_trie delivers packets to this machine. */
 export function parseFibTrie(text: string): readonly string[] {
   return [...text.matchAll(LOCAL_HOST)].map(([, address = ""]) => address);
 }
 
-// A leaf with its routes, a line each: "|-- 192.0.2.1", "/32 host LOCAL".
+// A leaf and its routes, one line each: "|-- 192.0.2.1", "/32 host LOCAL".
 const LOCAL_HOST = /\|-- (\S+)\n(?: +\/\d.*\n)*? +\/32 host LOCAL\b/g;
 
 /** The addresses in a text like Linux's /proc/net/if_inet6: 32 hexadecimal digits begin each line. */
@@ -86,7 +86,7 @@ const INTERFACES: AddressList = {
     ),
 };
 
-// Node leaves out interfaces without a carrier. Linux answers on their addresses all the same.
+// Node leaves out interfaces without a carrier, and Linux answers on their addresses all the same.
 const FIB_TRIE = procList("/proc/net/fib_trie", parseFibTrie);
 const IF_INET6 = procList("/proc/net/if_inet6", parseIfInet6);
 
@@ -100,11 +100,11 @@ function procList(path: string, parse: (text: string) => readonly string[]): Add
   };
 }
 
-// 9,000 routes, which take this thread some 20 ms (1,000: 2 ms, 2026-11). A router has a million of them.
+// Room for 9,000 routes, which take this thread some 20 ms (1,000: 2 ms, 2026-11). A router has a million.
 const PROC_LENGTH_MAX = 1024 ** 2;
 const CHUNK_BYTES = 65_536;
 
-/** The text of a file that says nothing of its size; null where it does not exist. */
+/** Reads a file that does not state its size; null where it does not exist. */
 function readProc(path: string): string | null {
   let file: number;
   try {
@@ -134,6 +134,6 @@ function readWhole(file: number): string {
 function errorName(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const errno = "errno" in error && typeof error.errno === "number" ? error.errno : 0;
-  // That of `networkInterfaces` has the wrong sign, so Node gives it no name.
+  // `networkInterfaces` throws an errno with the wrong sign, so Node finds no name for it.
   return errno === 0 ? error.message : getSystemErrorName(-Math.abs(errno));
 }

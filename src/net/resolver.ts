@@ -6,44 +6,44 @@ import { openHostsFile, watchFile } from "./hosts-file.ts";
 import type { HostsFile } from "./hosts-file.ts";
 import { LookUpTurns } from "./look-up-turns.ts";
 
-/** What a name resolves to. A failure is one of a few fixed phrases, safe to show. */
+/** The addresses of a name. A failure is one of a few fixed phrases, safe to show. */
 export type Resolution =
   | { readonly kind: "addresses"; readonly addresses: readonly string[] }
   | { readonly kind: "failed"; readonly error: string };
 
-/** Turns names into addresses, for one attempt at a time: no answer is kept for a later one. */
+/** Turns names into addresses, for one attempt at a time: no answer is kept for a later attempt. */
 export interface Resolver {
   /**
-   * Resolves `host` (lower case, punycode) to all its addresses, none twice, as {@link toDialOrder} has
-   * them. Never rejects. Settles as soon as `signal` is aborted, also while it waits for its turn; a look-up that others
+   * Resolves `host` (lower case, punycode) to all its addresses, each once, in the order of {@link toDialOrder}.
+   * Never rejects. Settles as soon as `signal` is aborted, even while it waits for its turn; a look-up that others
    * share goes on for them.
    */
   resolve(host: string, options: ResolveOptions): Promise<Resolution>;
-  /** Ends what is under way; every later question fails. To be called when nothing is sent any more. */
+  /** Ends what is under way; every later call fails. To be called when nothing is sent any more. */
   close(): void;
 }
 
 export interface ResolveOptions {
   readonly signal: AbortSignal;
-  /** Whose turn it takes; the daemon's own unless told. */
+  /** The account whose turn it takes; the daemon's own unless given. */
   readonly accountId?: number;
 }
 
 export interface ResolverOptions {
-  /** Name servers as `address` or `address:port`; those of /etc/resolv.conf unless told. */
+  /** Name servers as `address` or `address:port`; those of /etc/resolv.conf unless given. */
   readonly servers?: readonly string[];
-  /** /etc/hosts unless told. */
+  /** /etc/hosts unless given. */
   readonly hostsFile?: string;
   readonly clock: Clock;
 }
 
-// Three tries of 2 s leave time for a connection within the 10 s of an attempt. c-ares waits for less where the server
-// answers others quickly: with two tries a name that takes 2 s was given up (2026-11).
+// Three tries of 2 s leave time for a connection within the 10 s of an attempt. c-ares waits for less where the
+// server answers others quickly: with two tries it gave up a name that takes 2 s (2026-11).
 const TRY_MS = 2000;
 const TRIES = 3;
 
-// Attempts join a look-up this young, so that a burst to one host asks once, yet an answer is never
-// older than this to whoever gets it: what a name resolved to for the attempt before does not count.
+// Attempts join a look-up this young, so that a burst to one host asks once. Yet nobody gets an answer older than
+// this: the answer for an earlier attempt does not count.
 const SHARED_MS_MAX = 1000;
 
 // Each address is judged, and a hostile name server can pack 4,000 into one answer.
@@ -52,9 +52,9 @@ const ADDRESSES_MAX = 100;
 const RESOLV_CONF = "/etc/resolv.conf";
 
 /**
- * Makes a resolver over c-ares: A and AAAA side by side, no search domains, no cache. As the system
- * does, a name in the hosts file is answered from it alone, so that a machine without a name server
- * can still deliver to the names its operator listed. One family may fail when the other answers.
+ * Makes a resolver over c-ares: A and AAAA side by side, no search domains, no cache. As in the system, the hosts
+ * file alone answers for the names in it, so that a machine without a name server can still deliver to the names that
+ * its operator listed. One family may fail when the other answers.
  */
 export function createResolver(options: ResolverOptions): Resolver {
   return new FreshResolver(options);
@@ -81,8 +81,8 @@ class FreshResolver implements Resolver {
     this.#clock = clock;
     this.#hosts = openHostsFile(hostsFile, clock);
     this.#servers = servers;
-    // c-ares reads the system's servers once: without this, a daemon that outlives a change of
-    // network asks the old ones for ever.
+    // c-ares reads the system's servers once. Without this check, a daemon that outlives a change of network asks the
+    // old ones for ever.
     this.#haveServersChanged = servers === undefined ? watchFile(RESOLV_CONF, clock) : () => false;
     this.#haveServersChanged();
     this.#dns = openDns(servers);
@@ -100,7 +100,7 @@ class FreshResolver implements Resolver {
       return CUT_SHORT;
     }
     const lookUp = this.#youngLookUp(host) ?? this.#begin(host);
-    // Who joins one of another's gives its place back at once.
+    // An attempt that joins another's look-up gives its place back at once.
     if (lookUp.end === null) lookUp.end = end;
     else end();
     return await untilAborted(lookUp.resolution, signal);
@@ -148,7 +148,7 @@ function openDns(servers: readonly string[] | undefined): DnsResolver {
 }
 
 async function lookUpBoth(host: string, dns: DnsResolver): Promise<Resolution> {
-  // Both are waited for, however slow one is: the slow one may hold the address that is refused.
+  // Waits for both, however slow one is: the slow one may hold the address that is refused.
   const [ipv4, ipv6] = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
   const addresses = [ipv4, ipv6].flatMap((answer) =>
     answer.status === "fulfilled" ? answer.value : [],
@@ -157,7 +157,7 @@ async function lookUpBoth(host: string, dns: DnsResolver): Promise<Resolution> {
   const errors = [ipv4, ipv6].map((answer) =>
     answer.status === "fulfilled" ? NO_ADDRESSES : toFailure(answer.reason),
   );
-  // An empty family says nothing: what went wrong with the other one is the reason.
+  // An empty family explains nothing: the other family's failure is the reason.
   return {
     kind: "failed",
     error: errors.find((error) => error !== NO_ADDRESSES) ?? NO_ADDRESSES,

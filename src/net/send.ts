@@ -17,49 +17,49 @@ import { exchange } from "./exchange.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Resolver } from "./resolver.ts";
 
-/** One webhook to send. Host, Content-Length and Connection are the sender's own headers. */
+/** One webhook to send. The sender adds Host, Content-Length and Connection itself. */
 export interface SendRequest {
   readonly target: WebhookTarget;
   readonly method: "POST" | "GET";
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array | null;
-  /** Whose turn its look-up takes; the daemon's own unless told. */
+  /** The account whose turn the look-up takes; the daemon's own unless given. */
   readonly accountId?: number;
 }
 
 /** Sends webhooks: the only part of the program that opens connections for them. */
 export interface Sender {
   /**
-   * Makes one attempt. Never rejects: every end is a result. It takes at most the timeout, and a
-   * second more for the body of an answer that came in time.
+   * Makes one attempt. Never rejects: every end is a result. It takes at most the timeout, plus a second for the body
+   * of an answer that came in time.
    */
   send(request: SendRequest): Promise<AttemptResult>;
-  /** Closes idle connections and keeps none from now on; what is in flight goes on to its end. */
+  /** Closes idle connections and keeps none from now on; attempts in flight go on to their end. */
   close(): Promise<void>;
-  /** Breaks off everything in flight: what has no status yet ends as `interrupted`. */
+  /** Breaks off everything in flight: an attempt without a status ends as `interrupted`. */
   abort(): void;
 }
 
 export interface SenderOptions {
   readonly clock: Clock;
   readonly resolver: Resolver;
-  /** Asked at every attempt: the machine's own addresses may change. */
+  /** Called at every attempt, because the machine's own addresses may change. */
   readonly policy: () => UrlPolicy;
-  /** For everything from resolving the name to reading the status line. */
+  /** Covers everything from resolving the name to reading the status line. */
   readonly timeoutMs: number;
 }
 
 /**
- * Makes a sender. Each attempt resolves its host afresh, judges every address, and uses a connection to
- * one of these and no other, opened now or kept from an earlier attempt on the same host and port. No
- * redirect is followed, no proxy is used, nothing is decompressed.
+ * Makes a sender. Each attempt resolves its host afresh, judges every address, and uses only a connection to one of
+ * these addresses, opened now or kept from an earlier attempt on the same host and port. It follows no redirect, uses
+ * no proxy and decompresses nothing.
  */
 export function createSender(options: SenderOptions): Sender {
   return new WebhookSender(options);
 }
 
-// The receiver decides what TLS costs this thread, whatever its certificate is: a Diffie-Hellman group of 10,000 bits
-// 0.9 s per handshake, renegotiations without end 0.4 of a core per connection (Node 24.21).
+// The receiver decides how much time TLS takes on this thread, whatever its certificate is: a Diffie-Hellman group of
+// 10,000 bits takes 0.9 s per handshake, endless renegotiations 0.4 of a core per connection (Node 24.21).
 const TLS = {
   minVersion: "TLSv1.2",
   ciphers: `${DEFAULT_CIPHERS}:!kDHE`,
@@ -78,8 +78,7 @@ class WebhookSender implements Sender {
   readonly #deps: SenderOptions;
   readonly #pool: ConnectionPool;
   readonly #inFlight = new AttemptsInFlight();
-  // One for all connections: each context of its own would cost 1 ms and hold its own copy of the
-  // trusted certificates.
+  // One context for all connections: one each would cost 1 ms and hold its own copy of the trusted certificates.
   #secureContext: SecureContext | null = null;
 
   constructor(deps: SenderOptions) {
@@ -93,7 +92,7 @@ class WebhookSender implements Sender {
     try {
       return await this.#attempt(request, attempt);
     } catch {
-      // A fault of ours. The attempt still has to end as a value, or its delivery would stay in flight.
+      // This is our own fault. The attempt still has to end as a value, or its delivery would stay in flight.
       return attempt.failed("internal error");
     } finally {
       attempt.end();
@@ -116,9 +115,9 @@ class WebhookSender implements Sender {
     const kept = this.#takeKept(request.target, vetted.value);
     if (kept !== null) {
       const answer = await this.#exchange(kept, { request, attempt });
-      // The receiver closed the idle connection at the moment it was used (RFC 9112 §9.3.1): it read
-      // nothing, or died before it could answer. Delivery is at least once, and a retry a minute later
-      // would be a poor answer to a race, so the same attempt sends once more on a new connection.
+      // The receiver closed the idle connection just as it was used (RFC 9112 §9.3.1): it read nothing, or died
+      // before it could answer. Delivery is at least once, and a retry a minute later would be a poor answer to a
+      // race, so the same attempt sends once more on a new connection.
       const isStale = answer.kind === "broken" && answer.isUnanswered;
       if (!isStale) return toResult(answer, attempt);
     }
@@ -139,7 +138,7 @@ class WebhookSender implements Sender {
     if (verdict.kind === "refused") {
       return { kind: "end", result: toRefused(target, { verdict, resolved, attempt }) };
     }
-    // Again, because the judge has made IPv4 of what was IPv4-mapped.
+    // Ordered once more, because the judge has turned IPv4-mapped addresses into IPv4.
     const [first, ...others] = toDialOrder(verdict.addresses).slice(0, ADDRESSES_TRIED_MAX);
     if (first === undefined) return { kind: "end", result: attempt.failed("no addresses") };
     return { kind: "done", value: [first, ...others] };
@@ -152,7 +151,7 @@ class WebhookSender implements Sender {
     const { resolver } = this.#deps;
     const { signal } = attempt;
     const owner = accountId === undefined ? {} : { accountId };
-    // The wait for a turn counts: a delivery is what is answered within the attempt's time, resolving the name included.
+    // The wait for a turn counts: the attempt's time includes resolving the name.
     const resolution = await attempt.timed("dns", () =>
       resolver.resolve(target.host, { signal, ...owner }),
     );
@@ -175,7 +174,7 @@ class WebhookSender implements Sender {
     let error = "";
     for (const [index, address] of addresses.entries()) {
       attempt.address = address;
-      // An address that swallows packets must leave time for those after it; the last has all there is.
+      // An address that swallows packets must leave time for those after it; the last one gets all that is left.
       const untried = addresses.length - index;
       const limitMs = untried > 1 ? attempt.leftMs / untried : null;
       const tcp = await attempt.timed("connect", () =>
@@ -191,7 +190,7 @@ class WebhookSender implements Sender {
     return { kind: "end", result: attempt.failed(error) };
   }
 
-  /** Makes a connection of an open socket: TLS where the target wants it. */
+  /** Turns an open socket into a connection, over TLS where the target wants it. */
   async #secure(
     socket: Socket,
     via: {
@@ -273,7 +272,7 @@ function toRefused(
   },
 ): AttemptResult {
   const { rule, reason, address } = facts.verdict;
-  // The refused one is always among those shown, however long the answer was.
+  // The refused address is always among those shown, however long the answer was.
   const others = facts.resolved.filter((other) => other !== address);
   const isShort = facts.resolved.length <= ADDRESSES_SHOWN_MAX;
   const addresses = isShort ? facts.resolved : [address, ...others].slice(0, ADDRESSES_SHOWN_MAX);

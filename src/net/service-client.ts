@@ -8,31 +8,31 @@ import { GrowingBytes } from "../domain/json/growing-bytes.ts";
 import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
 import { serviceFailure } from "./service-failure.ts";
 
-/** What came of one POST. Every `error` is one of a few fixed phrases and names no address. */
+/** The result of one POST. Every `error` is one of a few fixed phrases and names no address. */
 export type ServiceAnswer =
   | {
       readonly kind: "answered";
       readonly status: number;
       /** Names in lower case. */
       readonly headers: IncomingHttpHeaders;
-      /** Whole for a 2xx; of any other answer at most the first {@link OTHER_BODY_BYTES_MAX} bytes. */
+      /** The whole body of a 2xx; of any other answer at most the first {@link OTHER_BODY_BYTES_MAX} bytes. */
       readonly body: Buffer;
     }
-  /** A 2xx with more than `bytesMax` bytes; the connection is gone. */
+  /** A 2xx with more than `bytesMax` bytes; its connection is closed. */
   | { readonly kind: "too_long"; readonly status: number }
-  /** What came is no HTTP answer that can be taken: the same would come again. */
+  /** The bytes that came are no valid HTTP answer: another try would bring the same. */
   | { readonly kind: "malformed"; readonly error: string }
-  /** No whole answer came: another try may fare better, and the service may have worked all the same. */
+  /** No whole answer came. Another try may succeed, and the service may have done its work all the same. */
   | { readonly kind: "unreachable"; readonly error: string }
-  /** `signal` was aborted before. */
+  /** `signal` was aborted first. */
   | { readonly kind: "aborted" };
 
 /** One POST. */
 export interface ServicePost {
-  /** By lower-case name. Host, Content-Length, Connection and Accept-Encoding are the client's own. */
+  /** By lower-case name. The client adds Host, Content-Length, Connection and Accept-Encoding itself. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
-  /** The most that a 2xx answer may hold; exactly so many are taken. */
+  /** The most bytes that a 2xx answer may hold; exactly so many are accepted. */
   readonly bytesMax: number;
   /** Ends the request at once. */
   readonly signal: AbortSignal;
@@ -41,30 +41,30 @@ export interface ServicePost {
 /** A client of the operator's own services. */
 export interface ServiceClient {
   /**
-   * Sends a POST and reads its answer. Rejects for headers that cannot be written, for nothing else. When
-   * it settles nothing of it is left: its connection is closed, or idle and good for the next one. There
-   * is no timeout but `signal`.
+   * Sends a POST and reads its answer. Rejects for headers that cannot be written, and for nothing else. Nothing of
+   * the request is left when it settles: its connection is closed, or idle and good for the next request. Only
+   * `signal` limits its time.
    */
   post(url: URL, post: ServicePost): Promise<ServiceAnswer>;
-  /** Closes every connection; what is under way ends as `unreachable`. */
+  /** Closes every connection; requests under way end as `unreachable`. */
   close(): void;
 }
 
-/** How much is read of an answer that is no 2xx: its status decides, the rest is for people. */
+/** How much is read of an answer other than 2xx: its status decides, its body is for people. */
 export const OTHER_BODY_BYTES_MAX = 8192;
 
-// Servers keep idle connections for 2 s (gunicorn) to 5 s (Node, uvicorn): a longer wait finds most closed.
+// Servers keep idle connections for 2 s (gunicorn) to 5 s (Node, uvicorn): after a longer wait most are closed.
 const IDLE_MS_MAX = 4000;
 const HEADER_BYTES_MAX = 16_384;
-// One or two are usual ("100 Continue", "103 Early Hints"); endless ones burn CPU for ever.
+// One or two are usual ("100 Continue", "103 Early Hints"); an endless stream of them burns CPU for ever.
 const INFORMATIONAL_MAX = 10;
 
 /**
- * Makes a client for services that the operator configured: no rule for webhooks applies. Names are
- * resolved as the system does; no redirect is followed, nothing is decompressed, proxy variables are
- * ignored. Certificates are checked, whatever NODE_TLS_REJECT_UNAUTHORIZED says, against Node's
- * authorities, the system's, and those of NODE_EXTRA_CA_CERTS. Idle connections are kept for 4 s and
- * keep no process alive. Beyond `socketsMax` requests at once the next one waits.
+ * Makes a client for services that the operator configured: no rule for webhooks applies. The system resolves the
+ * names; no redirect is followed, nothing is decompressed, proxy variables are ignored. Certificates are checked,
+ * whatever NODE_TLS_REJECT_UNAUTHORIZED says, against Node's authorities, the system's, and those of
+ * NODE_EXTRA_CA_CERTS. Idle connections are kept for 4 s and keep no process alive. Beyond `socketsMax` requests at
+ * once the next one waits.
  */
 export function createServiceClient(options: { readonly socketsMax: number }): ServiceClient {
   const turns = new Turns(options.socketsMax);
@@ -78,7 +78,7 @@ export function createServiceClient(options: { readonly socketsMax: number }): S
       try {
         const first = await postOnce(url, { post, agent });
         if (!first.isStale || isClosed) return first.answer;
-        // The server closed an idle connection just as it was used again: nobody's failure, so nobody sees it.
+        // The server closed an idle connection just as it was used again. Nobody is to blame, so nobody sees it.
         const second = await postOnce(url, { post, agent: newAgent(url, { keepAlive: false }) });
         return second.answer;
       } finally {
@@ -113,7 +113,7 @@ function trust(): SecureContext {
 
 interface Ended {
   readonly answer: ServiceAnswer;
-  /** The connection had been used before and broke before anything of an answer came. */
+  /** The connection had been used before and broke before any byte of an answer came. */
   readonly isStale: boolean;
 }
 
@@ -131,7 +131,7 @@ function postOnce(url: URL, options: PostOptions): Promise<Ended> {
   });
 }
 
-/** request written → status there → body read → closed; what is decided first, counts. */
+/** request written → status read → body read → closed; the first decision counts. */
 class OpenPost {
   readonly #post: ServicePost;
   readonly #resolve: (ended: Ended) => void;
@@ -188,7 +188,7 @@ class OpenPost {
     boundChunks(response, { sender, onTooMany: () => this.#onTooFine(response) });
     response.on("data", (chunk: Buffer) => this.#onData(chunk));
     response.on("end", () => this.#onEnd());
-    // A body that broke off, with the same error that the request has; "close" follows.
+    // A body that broke off, with the request's own error; "close" follows.
     response.on("error", (error) => this.#onError(error));
     response.on("close", () => this.#onClose());
   }
@@ -208,9 +208,9 @@ class OpenPost {
     else this.#endEarly(response);
   }
 
-  /** Ends with the part that has come. */
+  /** Ends with the part of the body that has come. */
   #endEarly(response: IncomingMessage): void {
-    // Some of it may not have been handed on yet.
+    // Some bytes may not have been handed on yet.
     response.read();
     this.#end(this.#wholeAnswer(response));
   }
@@ -219,14 +219,14 @@ class OpenPost {
     const { shouldKeepAlive = false, writableFinished = false } = this.#request ?? {};
     if (this.#response === null) return;
     this.#answer ??= this.#wholeAnswer(this.#response);
-    // An answer to a request that is half sent leaves the rest of it in the way of the next one.
+    // After an answer to a half-sent request, the rest of that request stands in the way of the next one.
     if (!shouldKeepAlive || !writableFinished) this.#request?.destroy();
     this.#onClose();
   }
 
   #onError(error: unknown): void {
     const response = this.#response;
-    // What follows a whole answer is no part of it; "end" is still to come.
+    // Bytes after a whole answer do not belong to it; "end" is still to come.
     if (response?.complete === true) return;
     if (response !== null && !isSuccess(response)) this.#endEarly(response);
     else this.#end(serviceFailure(error, { hasBegun: response !== null }));
@@ -251,8 +251,8 @@ class OpenPost {
     this.#request?.destroy();
   }
 
-  // The request's own "close" says that its connection is closed, or free again; the end of a whole answer may
-  // be announced a moment later.
+  // The request's own "close" means that its connection is closed, or free again. The end of a whole answer may be
+  // announced a moment later.
   #onClose(): void {
     const request = this.#request;
     const response = this.#response;
@@ -275,8 +275,8 @@ function bytesOf(body: string | Uint8Array): string {
 }
 
 /**
- * So many at once, the others in their order. An agent has a queue of its own, but opens connections for
- * requests that were destroyed while they waited in it, and hands them out half dead (Node 24.21).
+ * Limits the requests at once; the others wait in their order. An agent has a queue of its own, but it opens
+ * connections for requests that were destroyed while they waited in it, and hands them out half dead (Node 24.21).
  */
 class Turns {
   #left: number;
@@ -286,7 +286,7 @@ class Turns {
     this.#left = max;
   }
 
-  /** True with a turn, which is to be given back; false, without, when the signal is aborted first. */
+  /** True with a turn, which must be given back; false without one, when the signal is aborted first. */
   take(signal: AbortSignal): Promise<boolean> {
     if (signal.aborted) return Promise.resolve(false);
     if (this.#left > 0) {

@@ -7,17 +7,17 @@ import {
   tlsFailure,
 } from "./failure.ts";
 
-/** What went wrong with a request to one of the operator's own services, in words that name no address. */
+/** Says what went wrong with a request to one of the operator's own services, in words that name no address. */
 
-// From the system's own look-up of a name, which webhooks never ask.
+// Codes of the system's own look-up of a name, which webhooks never use.
 const LOOKUP_FAILURES: ReadonlyMap<string, string> = new Map([
   ["ENOTFOUND", "name not found"],
   ["EAI_AGAIN", "name server did not answer"],
 ]);
 
 /**
- * Why a service brought no whole answer; null is a connection that closed without an error. `hasBegun` is
- * true when the status had come. What is no HTTP is `malformed`, everything else `unreachable`.
+ * Why a service brought no whole answer; a null error is a connection that closed without one. `hasBegun` is true
+ * when the status had come. Bytes that are not HTTP are `malformed`, everything else is `unreachable`.
  */
 export function serviceFailure(
   error: unknown,

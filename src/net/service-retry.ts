@@ -1,11 +1,11 @@
 const FIRST_WAIT_MS = 250;
 const WAIT_MS_MAX = 30_000;
 
-/** What the wait before the next request to a service depends on. */
+/** The facts that decide the wait before the next request to a service. */
 export interface ServiceFailure {
-  /** Requests that have failed so far, this one included. */
+  /** How many requests have failed so far, this one included. */
   readonly failures: number;
-  /** The answer's `Retry-After`; null or undefined where it had none, or there was no answer. */
+  /** The answer's `Retry-After`; null or undefined where it had none, or where no answer came. */
   readonly retryAfter: string | null | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -14,9 +14,9 @@ export interface ServiceFailure {
 }
 
 /**
- * How many milliseconds to wait until a service is asked again. What its `Retry-After` says, in seconds or
- * as an HTTP date, but never under 250 ms; without one, or with one that is neither, 250 ms after the first
- * failure, doubling to 30 s, each shortened by up to a half at random so that many do not come at once.
+ * How many milliseconds to wait before the service is asked again. A `Retry-After`, in seconds or as an HTTP date,
+ * decides, with 250 ms as the least. Without a valid one the wait is 250 ms after the first failure and doubles to 30
+ * s; each wait is shortened by up to a half at random, so that many do not come at once.
  */
 export function serviceWaitMs({ failures, retryAfter, now, random }: ServiceFailure): number {
   const asked = parseRetryAfter(retryAfter ?? "", now);
@@ -25,7 +25,7 @@ export function serviceWaitMs({ failures, retryAfter, now, random }: ServiceFail
 }
 
 /**
- * How many milliseconds to wait after so many failures in a row: 250 after the first, doubling to `waitMsMax`,
+ * How many milliseconds to wait after `failures` failures in a row: 250 after the first, doubling to `waitMsMax`,
  * each shortened by up to a half at random. `random` is from 0 to 1, without 1.
  */
 export function backoffMs(
@@ -35,8 +35,8 @@ export function backoffMs(
   return Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), waitMsMax) * (1 - random / 2);
 }
 
-// IMF-fixdate and the older form with the year in two digits (RFC 9110 §5.6.7). Both end in GMT: without
-// that, Date.parse takes a time for local, and it takes many texts that are no date of HTTP.
+// IMF-fixdate and the older form with the year in two digits (RFC 9110 §5.6.7). Both end in GMT: without that,
+// Date.parse reads a time as local, and it accepts many texts that are not HTTP dates.
 const HTTP_DATE = /^[A-Z][a-z]{2,8}, \d\d[ -][A-Z][a-z]{2}[ -]\d{2,4} \d\d:\d\d:\d\d GMT$/;
 
 function parseRetryAfter(text: string, now: number): number | null {
