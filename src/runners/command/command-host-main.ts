@@ -8,8 +8,8 @@ import {
 } from "./command-host-message.ts";
 import { createCommandRunner } from "./command.ts";
 
-// The host of a daemon's commands, a process of its own: see `command-host.ts`. It lives as long as the
-// daemon holds its stdin open, and takes what runs with it.
+// The host of a daemon's commands, a process of its own: see `command-host.ts`. It lives as long as the daemon holds
+// its stdin open, and its commands end with it.
 
 const runners: Runner[] = [];
 const runs = new Map<number, AbortController>();
@@ -29,7 +29,7 @@ function take(message: MessageToHost): void {
 
 async function runToEnd({ run, runner, request }: MessageToHost & { kind: "run" }): Promise<void> {
   const known = runners[runner];
-  // Nothing of this function is handled, so whatever it throws ends the host, and that fails its runs.
+  // Nobody handles an error of this function: it ends the host, and that fails its runs.
   if (known === undefined) throw new Error(`there is no runner ${runner}`);
   const abort = new AbortController();
   runs.set(run, abort);
@@ -45,16 +45,16 @@ function tell(message: MessageFromHost): void {
   process.stdout.write(toLine(message));
 }
 
-// Also when the daemon was killed: its end of the pipe is closed for it. The exit ends what runs.
+// This happens also when the daemon was killed: the system closes its end of the pipe. The exit ends all runs.
 const leave = (): never => process.exit();
 process.stdin.on("close", leave);
 process.stdout.on("error", leave);
-// They are the daemon's to answer, by what it asks for here; a supervisor sends them to every process.
+// A supervisor sends these signals to every process. The daemon answers them, by its messages to this one.
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => {});
 process.title = "postbackd command-host";
-// Ends whatever line was begun before: see isMessage.
+// Ends a line that something else may have begun before: see isMessage.
 process.stdout.write("\n");
-// What stands there was written by the daemon's half of this program.
+// Everything there was written by the daemon's half of this program.
 process.stdin.on(
   "data",
   lineTaker((line) => take(JSON.parse(line) as MessageToHost)),

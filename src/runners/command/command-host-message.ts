@@ -2,9 +2,9 @@ import type { TaskProgress } from "../../domain/task/progress.ts";
 import type { RunOutcome, RunRequest } from "../runner.ts";
 import type { CommandRunnerOptions } from "./command.ts";
 
-/** What the daemon and the host of its commands say to each other: a line of JSON each. */
+/** The messages between the daemon and the host of its commands: a line of JSON each. */
 
-/** A runner's options as they go to the host, which has the machine's clock. */
+/** A runner's options as the host gets them; it has the machine's clock. */
 export type CommandPlan = Omit<CommandRunnerOptions, "clock">;
 
 export type MessageToHost =
@@ -22,19 +22,19 @@ export type MessageFromHost =
   | { readonly kind: "progress"; readonly run: number; readonly progress: TaskProgress }
   | { readonly kind: "outcome"; readonly run: number; readonly outcome: RunOutcome };
 
-/** A message as it is sent. */
+/** The line that carries a message. */
 export function toLine(message: MessageToHost | MessageFromHost): string {
   return `${JSON.stringify(message)}\n`;
 }
 
-/** False for what NODE_OPTIONS may load into every process of Node, and prints to stdout as it starts. */
+/** False for text that a module loaded by NODE_OPTIONS may print to stdout as it starts. */
 export function isMessage(line: string): boolean {
   return line.startsWith('{"kind":');
 }
 
 const LINE_FEED = 0x0a;
 
-/** Calls `take` with each line of a stream, which comes in any chunks; the rest after the last is kept. */
+/** Calls `take` with each line of a stream that comes in chunks of any size; keeps the rest after the last line. */
 export function lineTaker(take: (line: string) => void): (chunk: Buffer) => void {
   let parts: Buffer[] = [];
   return (chunk) => {

@@ -16,19 +16,21 @@ import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
 import { commandEnvironment, toEnvPairs } from "./program.ts";
 import { spawnInto } from "./spawn.ts";
 
-/** What a host is started with. */
+/** The parameters of a host. */
 export interface CommandHostOptions {
-  /** What starts `command-host-main.ts`. */
+  /** The command line that starts `command-host-main.ts`. */
   readonly command: CommandLine;
-  /** Whose its commands are, see `endOrphans`. */
+  /** The owner of its commands, see `endOrphans`. */
   readonly owner: string;
-  /** The host ended by itself, and so many runs were lost with it; so many processes that it left were ended. */
+  /**
+   * Called when the host ended by itself: `runs` were lost with it, and `processes` that it left running were ended.
+   */
   readonly lost?: (facts: { readonly runs: number; readonly processes: number }) => void;
-  /** How long after its timeout a run must have ended, or the host counts as hung and is killed; 70 s. */
+  /** How long after its timeout a run must have ended. Beyond that the host counts as hung and is killed; 70 s. */
   readonly overdueMs?: number;
 }
 
-// All that a run may take beyond its timeout to end, and a minute for a busy machine.
+// The time that a run may take to end beyond its timeout, and a minute for a busy machine.
 const OVERDUE_MS = 70_000;
 
 interface HeldRun {
@@ -53,25 +55,25 @@ const LOST: RunOutcome = {
 };
 
 /**
- * Runs commands in a small process, the host, which is started with the first run. Node.js starts a
- * process by copying its own page tables, at some 20 µs for each MB of memory, on the thread that serves
- * requests: a daemon of 150 MB spends 2.3 to 3.3 ms of its own on each command, with a host 0.2 to 0.6 ms,
- * and 32 commands at once reach 88 % of a bare loop's rate (`npm run bench -- runs`, 2026-11-21).
+ * Runs commands in a small process, the host, which starts with the first run. Node.js starts a process by copying
+ * its own page tables, at some 20 µs for each MB of memory, on the thread that serves requests: a daemon of 150 MB
+ * spends 2.3 to 3.3 ms of its own on each command, with a host 0.2 to 0.6 ms, and 32 commands at once reach 88 % of a
+ * bare loop's rate (`npm run bench -- runs`, 2026-11-21).
  *
- * The host ends, with all commands, when the daemon does, however that ends. One that ends by itself, or that is hung
- * (a command may stop it: they are the same user's) and killed for it, is like a crash of the daemon to its runs: they
- * come back as aborted, what is left running is ended first, and the next run starts another. A task that has lost five
- * hosts fails: it is most likely what ends them.
+ * The host and all commands end with the daemon, however it ends. A host may end by itself, or hang and be killed for
+ * it (a command may stop it: both belong to the same user). To its runs either is like a crash of the daemon: they
+ * come back as aborted, the processes left running are ended first, and the next run starts another host. A task that
+ * has lost five hosts fails: most likely it is the one that ends them.
  */
 export class CommandHost {
   readonly #options: CommandHostOptions;
-  /** The messages that tell a host its runners. */
+  /** The messages that give a host its runners. */
   readonly #runners: string[] = [];
   readonly #runs = new Map<number, HeldRun>();
   /** How often a task has lost its host, by the task's id. */
   readonly #losses = new Map<string, number>();
   #child: ChildProcess | null = null;
-  /** Settles when nothing is left of the host before. */
+  /** Settles when nothing is left of the previous host. */
   #cleared: Promise<void> = Promise.resolve();
   #lastRun = 0;
 
@@ -79,7 +81,7 @@ export class CommandHost {
     this.#options = options;
   }
 
-  /** As `createCommandRunner` on the machine's clock; to be called before the first run. */
+  /** Like `createCommandRunner` on the machine's clock; to be called before the first run. */
   createRunner(plan: Omit<CommandPlan, "owner">): Runner {
     const { owner } = this.#options;
     const { command, timeoutMs, concurrency, env, cwd, resultBytesMax } = plan;
@@ -91,7 +93,7 @@ export class CommandHost {
     };
   }
 
-  /** Ends the host, and with it what runs. The end of this process does the same. */
+  /** Ends the host and all runs in it. The end of this process does the same. */
   close(): void {
     this.#child?.stdin?.destroy();
   }
@@ -106,7 +108,7 @@ export class CommandHost {
     const run = ++this.#lastRun;
     const abort = (): void => this.#tell({ kind: "abort", run });
     signal.addEventListener("abort", abort, { once: true });
-    // A host that hangs keeps no time.
+    // A host that hangs does not keep time itself.
     const kill = (): void => void this.#child?.kill("SIGKILL");
     const overdue = systemClock.setTimer(timeoutMs + overdueMs, kill);
     try {
@@ -130,7 +132,7 @@ export class CommandHost {
     const child = new ChildProcess();
     const onEnd = (): void => this.#ended(child);
     child.once("error", onEnd).once("close", onEnd);
-    // Commands can look at what their host has.
+    // Commands can read the environment of their host.
     const env = commandEnvironment(process.env, { [RUN_OF]: runMark(owner) ?? undefined });
     const envPairs = toEnvPairs(env);
     const stdio = ["pipe", "pipe", "inherit"] as const;
@@ -140,11 +142,11 @@ export class CommandHost {
       envPairs,
       stdio: [...stdio],
     });
-    // The event would come with some errors only.
+    // Node emits the event for some errors only.
     if (errorCode !== null) process.nextTick(onEnd);
     child.stdin?.on("error", () => {});
     for (const runner of this.#runners) child.stdin?.write(runner);
-    // A message was written by the host's half of this program.
+    // Every message was written by the host's half of this program.
     const take = lineTaker((line) => {
       if (isMessage(line)) this.#take(JSON.parse(line) as MessageFromHost);
     });
@@ -175,14 +177,14 @@ export class CommandHost {
     });
   }
 
-  // Its neighbours lose their host with it, and are most likely done before it has lost the fifth.
+  // Other tasks lose the host too, and have most likely ended before they lose the fifth.
   #lose(taskId: string): RunOutcome {
     const lossesBefore = this.#losses.get(taskId) ?? 0;
     this.#losses.delete(taskId);
     if (decideLostLease({ lossesBefore }) === "final") return LOST;
     this.#losses.set(taskId, lossesBefore + 1);
     const [oldest] = this.#losses.keys();
-    // Some are cancelled before they are run again.
+    // Some tasks are cancelled before they run again.
     if (this.#losses.size > LOSSES_KNOWN_MAX && oldest !== undefined) this.#losses.delete(oldest);
     return { kind: "aborted" };
   }

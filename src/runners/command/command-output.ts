@@ -4,16 +4,15 @@ import { GrowingBytes } from "../../domain/json/growing-bytes.ts";
 import { compactJson, toJsonText } from "../../domain/json/json.ts";
 import { type RunResult, toRunResult } from "../run-result.ts";
 
-/** All of a stream, up to a limit. */
+/** The whole of a stream, up to a limit. */
 export interface BoundedOutput {
-  /** What has been read so far. */
+  /** The bytes that have been read so far. */
   bytes(): Buffer;
 }
 
 /**
- * Reads a stream to its end. More than `bytesMax` bytes: closes it, keeps nothing beyond the limit
- * and calls `onOverflow` once. A read that fails calls `onError`: what was read is not all there
- * was.
+ * Reads a stream to its end. Beyond `bytesMax` bytes it closes the stream, keeps nothing beyond the limit and calls
+ * `onOverflow` once. A read that fails calls `onError`: the bytes read are not all.
  */
 export function readBounded(
   stream: Readable,
@@ -26,7 +25,7 @@ export function readBounded(
   const output = new GrowingBytes(options.bytesMax);
   stream.on("data", (chunk: Buffer) => {
     if (output.add(chunk)) return;
-    // First, so that what ends a writer is the signal it gets, and not by chance the closed stream.
+    // Called first, so that the signal ends the writer, and not by chance the closed stream.
     options.onOverflow();
     // Closed rather than left unread: a writer that ignores SIGTERM gets EPIPE, not a full pipe.
     stream.destroy();
@@ -38,8 +37,8 @@ export function readBounded(
 /** The last bytes of a stream. */
 export interface OutputTail {
   /**
-   * What has been read last as well-formed text: a character the limit cut in two is left out,
-   * bytes that are no UTF-8 come as U+FFFD.
+   * The last bytes read as well-formed text: a character that the limit cuts in two is left out, bytes that are not
+   * UTF-8 become U+FFFD.
    */
   text(): string;
 }
@@ -54,13 +53,13 @@ export function readTail(stream: Readable, options: { readonly bytesMax: number 
     chunks.push(chunk);
     length += chunk.length;
     if (length <= bytesMax * TAIL_SLACK) return;
-    // Copied, so that no large read buffer is kept alive for its last bytes.
+    // Copied, so that its last bytes do not keep a large read buffer alive.
     const tail = Buffer.from(Buffer.concat(chunks).subarray(-bytesMax));
     chunks = [tail];
     length = tail.length;
     isCut = true;
   });
-  // A tail is a hint for people: what could be read of it is good enough.
+  // A tail is a hint for people: a part of it is good enough.
   stream.on("error", () => {});
   return {
     text() {
@@ -90,11 +89,10 @@ function isContinuation(byte: number | undefined): boolean {
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * What a command's stdout means (contract §6): JSON is the result as it stands, every digit kept;
- * any other text is a JSON string, without its last line end, which belongs to the line and not to
- * the value; nothing at all is `null`. Refused: what is no UTF-8, JSON deeper than JSON may be
- * here, and a result over `bytesMax` bytes as JSON text (escapes can make a text longer than it was
- * written).
+ * Reads a command's stdout (contract §6). JSON is the result as it stands, with every digit. Any other text becomes a
+ * JSON string without its last line end, which belongs to the line and not to the value. Empty output is `null`.
+ * Refuses bytes that are not UTF-8, JSON deeper than allowed here, and a result over `bytesMax` bytes as JSON text
+ * (escapes can make a text longer than it was written).
  */
 export function parseCommandOutput(
   stdout: Uint8Array,

@@ -6,18 +6,17 @@ import { parseProgress, type TaskProgress } from "../../domain/task/progress.ts"
 // A note of 255 characters is at most 3 KiB as JSON, every one of them escaped as a surrogate pair.
 const LINE_BYTES_MAX = 4096;
 
-// Of what has come at once only the end counts. Looking a few lines back lets a report through that other
-// text follows; a flood of such text costs no more than this.
+// Of all lines that came at once only the last report counts. Looking a few lines back finds a report that other text
+// follows; a flood of such text costs no more than this.
 const LOOKS_BACK_MAX = 4;
 
 const LINE_FEED = 0x0a;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Reads a stream to its end and reports each line that says how far a run has come (`{"progress": 0.5,
- * "note": "halfway"}`), with or without a line end after the last one. Of lines that come faster than
- * they are read only the latest is reported. All else is passed over, a stream that cannot be read too.
- * What it keeps is at most one line.
+ * Reads a stream to its end and reports each line that says how far a run has come (`{"progress": 0.5, "note":
+ * "halfway"}`), with or without a line end after the last one. Where lines come faster than they are read, only the
+ * latest is reported. It ignores all other text, and a stream that cannot be read. It keeps at most one line.
  */
 export function readProgress(stream: Readable, report: (progress: TaskProgress) => void): void {
   let line = NOTHING;
@@ -33,7 +32,7 @@ export function readProgress(stream: Readable, report: (progress: TaskProgress) 
     }
     const rest = chunk.subarray(end + 1);
     isTooLong ||= line.length + rest.length > LINE_BYTES_MAX;
-    // Copied, so that no large read buffer is kept alive for its last bytes.
+    // Copied, so that its last bytes do not keep a large read buffer alive.
     line = isTooLong ? NOTHING : Buffer.concat([line, rest]);
   });
   stream.on("end", () => reportLatest(line, report));

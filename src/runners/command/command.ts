@@ -25,10 +25,10 @@ import {
   toEnvPairs,
 } from "./program.ts";
 
-/** What the operator configured for a command type, and the clock. */
+/** The operator's configuration of a command type, and the clock. */
 export interface CommandRunnerOptions {
   readonly command: CommandLine;
-  /** How long a run may take until it is stopped. */
+  /** How long a run may take before it is stopped. */
   readonly timeoutMs: number;
   readonly concurrency: number;
   /** Variables on top of the daemon's, see {@link commandEnvironment}. */
@@ -37,7 +37,7 @@ export interface CommandRunnerOptions {
   readonly cwd: string;
   /** The limit of stdout, and of the result as JSON text. */
   readonly resultBytesMax: number;
-  /** Whose the processes are, for `endOrphans` after this process was killed; see there for what it may be. */
+  /** The owner of the processes, for `endOrphans` after this process was killed; `endOrphans` says what it may be. */
   readonly owner: string;
   readonly clock: Clock;
 }
@@ -49,19 +49,17 @@ const KILL_AFTER_MS = 5000;
 export const STDERR_TAIL_BYTES = 4096;
 
 /**
- * The runner of `command` types (contract §6): one process per task, without a shell, in a process
- * group of its own. stdin is one line of JSON, then ends; a program that does not read it loses
- * nothing. Exit code 0 makes stdout the result, see {@link parseCommandOutput}. A timeout, an abort
- * or too much output ends the group: SIGTERM, then SIGKILL. So does the exit of the program itself:
- * what it left running in its group does not outlive the run. Descriptors 0 to 3 are sockets, and
- * none of the daemon's own is inherited; on 3 the command may report its progress, see
- * {@link readProgress}. A program that opens `/dev/stdin` by name instead of reading descriptor 0 gets
+ * The runner of `command` types (contract §6): one process per task, without a shell, in a process group of its own.
+ * stdin holds one line of JSON, then ends; a program that does not read it loses nothing. Exit code 0 makes stdout
+ * the result, see {@link parseCommandOutput}. A timeout, an abort or too much output ends the group: SIGTERM, then
+ * SIGKILL. The exit of the program itself ends it too: nothing that it left running in its group outlives the run.
+ * Descriptors 0 to 3 are sockets, and none of the daemon's own is inherited; on 3 the command may report its
+ * progress, see {@link readProgress}. A program that opens `/dev/stdin` by name instead of reading descriptor 0 gets
  * ENXIO.
  */
 export function createCommandRunner(options: CommandRunnerOptions): Runner {
   const env = runnerEnvironment(options);
-  // Made once: what a run costs beyond the system's own price of a process should be next to
-  // nothing.
+  // Made once, so that a run costs next to nothing beyond the system's own price of a process.
   const commonPairs = toEnvPairs(env);
   const { command, cwd, clock } = options;
   return {
@@ -92,7 +90,7 @@ function runnerEnvironment({ env, owner }: CommandRunnerOptions): Environment {
     ...commandEnvironment(process.env, env),
     POSTBACKD_PROGRESS_FD: String(PROGRESS_FD),
     [RUN_OF]: runMark(owner) ?? undefined,
-    // Given to each run.
+    // Each run sets its own.
     [TASK_ID]: undefined,
   };
 }
@@ -124,7 +122,7 @@ async function runToEnd(group: ProcessGroup, options: RunToEndOptions): Promise<
   feed(group, `${toRunInput(options.request)}\n`);
 
   await group.exited;
-  // The program's own work is done: neither of these can change any more what came of it.
+  // The program's own work is done: neither of these can change its result any more.
   timeout.cancel();
   signal.removeEventListener("abort", onAbort);
   const exit = await group.end();
@@ -132,8 +130,7 @@ async function runToEnd(group: ProcessGroup, options: RunToEndOptions): Promise<
 }
 
 function feed(group: ProcessGroup, line: string): void {
-  // A program may exit without reading its input (EPIPE, ECONNRESET); its exit code tells how it
-  // went.
+  // A program may exit without reading its input (EPIPE, ECONNRESET); its exit code decides.
   group.stdin.on("error", () => {});
   group.stdin.end(line);
 }
@@ -190,8 +187,7 @@ async function startFailure(
 
 function unseenProblem(errorCode: string, program: string): string {
   const problem = `The program '${program}' could not be started`;
-  // The file is there and executable, yet the system finds none: it means the one that would read
-  // it.
+  // The file is there and executable, yet the system reports none: it means the interpreter of the file.
   if (errorCode === "ENOENT") {
     return `${problem}: the interpreter or loader it names does not exist.`;
   }

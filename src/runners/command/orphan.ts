@@ -4,12 +4,12 @@ import { setTimeout } from "node:timers/promises";
 import { eachProcess, isRunning, type ProcessEntry, readProcess } from "./process-table.ts";
 
 /**
- * The variable that says whose a command is: `<owner>/<pid>.<start time>` of the daemon or worker that
- * started it. What the command starts inherits it, also in a session of its own.
+ * The variable that names the owner of a command: `<owner>/<pid>.<start time>` of the daemon or worker that started
+ * it. The command's own processes inherit it, even in a session of their own.
  */
 export const RUN_OF = "POSTBACKD_RUN_OF";
 
-/** What became of the commands that an ended daemon or worker left running. */
+/** The result of the search for commands that an ended daemon or worker left running. */
 export interface OrphanCount {
   /** Processes that were ended. */
   readonly ended: number;
@@ -18,23 +18,23 @@ export interface OrphanCount {
 }
 
 /**
- * The value of {@link RUN_OF} for what this process starts; null where the system has no /proc of this
- * process, and so no way to find orphans either. `owner` is any text without NUL that no other living
- * daemon or worker of this machine uses: then what bears it can only be this one's or a dead one's.
+ * The value of {@link RUN_OF} for the processes that this one starts; null where the system has no /proc of this
+ * process, and so no way to find orphans. `owner` is any text without NUL that no other living daemon or worker of
+ * this machine uses: then a process with this mark can only belong to this one or to a dead one.
  */
 export function runMark(owner: string): string | null {
   const self = readProcess("self");
-  // The /proc of another process namespace counts otherwise than the signals do.
+  // The /proc of another process namespace counts pids differently than signals do.
   if (self === null || self.pid !== process.pid) return null;
   return `${owner}/${self.pid}.${self.startTime}`;
 }
 
 /**
- * Ends, with SIGKILL, the processes that an ended daemon or worker of the same owner left running: those
- * of this user whose environment bears the owner's mark and whose starter is no more. It looks again
- * until nobody is left, for what they forked meanwhile, at most some 3 s. What it cannot prove to be an
- * orphan it leaves alone: this process and those above it, processes of living starters, of other owners,
- * and programs that have overwritten their environment. Nothing happens where there is no /proc.
+ * Ends, with SIGKILL, the processes that an ended daemon or worker of the same owner left running: those of this user
+ * whose environment bears the owner's mark and whose starter is gone. It looks again until nobody is left, because
+ * they may have forked meanwhile, for some 3 s at most. It leaves alone every process that it cannot prove to be an
+ * orphan: this process and those above it, processes of living starters and of other owners, and programs that have
+ * overwritten their environment. Nothing happens where there is no /proc.
  */
 export async function endOrphans({ owner }: { readonly owner: string }): Promise<OrphanCount> {
   const mark = runMark(owner);
@@ -46,7 +46,7 @@ export async function endOrphans({ owner }: { readonly owner: string }): Promise
     left = await endThoseSeen({ owner, spared: selfAndAncestors(), ended });
     emptyLooks = left === 0 ? emptyLooks + 1 : 0;
     if (emptyLooks === EMPTY_LOOKS) break;
-    // In real time: what is waited for is the system, and a virtual clock stands still meanwhile.
+    // In real time: the system takes it, and a virtual clock stands still meanwhile.
     if (left > 0) await setTimeout(waitMs);
   }
   return { ended: ended.size - left, left };
@@ -59,11 +59,11 @@ const LOOK_AGAIN_MS = [1, 1, 2, 5, 10, 20, ...Array.from({ length: 60 }, () => 5
 interface Search {
   readonly owner: string;
   readonly spared: ReadonlySet<number>;
-  /** Pid and start time of all that were sent a signal. */
+  /** Pid and start time of every process that got a signal. */
   readonly ended: Set<string>;
 }
 
-/** Looks at all processes once; how many orphans there were. */
+/** Looks at all processes once; resolves to the number of orphans found. */
 async function endThoseSeen({ owner, spared, ended }: Search): Promise<number> {
   let seen = 0;
   for await (const entry of eachProcess()) {
@@ -81,15 +81,15 @@ function isOrphan(entry: ProcessEntry, owner: string): boolean {
   return starter !== null && !isAlive(starter);
 }
 
-// Its number may have passed to another process since it was looked at. Nothing but the microseconds
-// between the last look and the signal is left of that.
+// Its number may have passed to another process since the last look. The check leaves only the microseconds between
+// it and the signal.
 function end(seen: ProcessEntry, owner: string): void {
   const now = readProcess(seen.pid);
   if (now?.startTime !== seen.startTime || !isOrphan(now, owner)) return;
   try {
     process.kill(seen.pid, "SIGKILL");
   } catch {
-    // It has ended by itself, or has become another user's: not ours to end any more.
+    // It has ended by itself, or belongs to another user by now: it is not ours to end any more.
   }
 }
 
@@ -119,7 +119,7 @@ function readMark(pid: number): string | null {
     if (statSync(`/proc/${pid}`).uid !== process.geteuid?.()) return null;
     environment = readFileSync(`/proc/${pid}/environ`);
   } catch {
-    // It has ended, or is not ours to look into.
+    // It has ended, or we may not look into it.
     return null;
   }
   // Each variable ends with NUL, so this finds no tail of another name.
@@ -128,7 +128,7 @@ function readMark(pid: number): string | null {
   return variables.find((variable) => variable.startsWith(name))?.slice(name.length) ?? null;
 }
 
-/** This process may itself have been started by a command, and so may what supervises it. */
+/** A command may itself have started this process, or its supervisor. */
 function selfAndAncestors(): ReadonlySet<number> {
   const pids = new Set<number>();
   let entry = readProcess("self");

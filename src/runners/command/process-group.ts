@@ -13,36 +13,36 @@ export type ProcessExit =
   | { readonly code: number; readonly signal: null }
   | { readonly code: null; readonly signal: string };
 
-/** What a process group is started with. */
+/** The parameters of a process group. */
 export interface ProcessGroupOptions {
   readonly command: CommandLine;
   readonly cwd: string;
   /** The whole environment, `NAME=value` each. */
   readonly envPairs: readonly string[];
-  /** How long after SIGTERM whatever is left gets SIGKILL. */
+  /** How long after SIGTERM the remaining processes get SIGKILL. */
   readonly killAfterMs: number;
   readonly clock: Clock;
 }
 
-/** A started group, or the system's name for what kept it from starting (`ENOENT`, `EMFILE`, …). */
+/** A started group, or the system's name for the error that kept it from starting (`ENOENT`, `EMFILE`, …). */
 export type ProcessGroupStart =
   | { readonly kind: "started"; readonly group: ProcessGroup }
   | { readonly kind: "not_started"; readonly errorCode: string };
 
 /**
- * The descriptor on which a command may say how far it is: open for every command, beside 0, 1 and 2.
- * It costs 10 µs of the daemon's time per process, and 0.6 % of the rate at which `true` can be started
- * (40 pairs of 150 starts each, 2026-11-21).
+ * The descriptor on which a command may report its progress: open for every command, beside 0, 1 and 2. It costs 10
+ * µs of the daemon's time per process, and 0.6 % of the rate at which `true` can be started (40 pairs of 150 starts
+ * each, 2026-11-21).
  */
 export const PROGRESS_FD = 3;
 
 /** Starts `command` without a shell as the first process of a process group of its own. */
 export function startProcessGroup(options: ProcessGroupOptions): ProcessGroupStart {
   const child = new ChildProcess();
-  // Without a listener the event would end the daemon. What it says is known by then.
+  // Without a listener the event would end the daemon, and its error is known by then.
   child.on("error", () => {});
   const errorCode = spawnInto(child, { ...options, stdio: ["pipe", "pipe", "pipe", "pipe"] });
-  // There are none when the system refused early.
+  // There are no streams when the system refused early.
   const streams: readonly unknown[] = child.stdio ?? [];
   const { pid, stdin, stdout, stderr } = child;
   const progress = streams[PROGRESS_FD];
@@ -66,25 +66,23 @@ interface ProcessGroupDeps {
   readonly clock: Clock;
 }
 
-// How often a group without its first process is asked whether anyone is left in it. Nothing tells
-// us.
+// How often to ask whether anyone is left in a group without its first process. No event reports it.
 const LOOK_AGAIN_MS_MIN = 2;
 const LOOK_AGAIN_MS_MAX = 100;
 
-// How long killed processes have to disappear, and output to end after the last process did.
+// How long killed processes have to disappear, and the output has to end after the last process did.
 const LINGER_MS = 1000;
 
 /**
- * One process and what it forked. It runs until the first process exits; from then on, or from
- * `stop` on, whatever is in the group gets SIGTERM once and SIGKILL `killAfterMs` later. A process
- * that has left the group (setsid) is out of reach: it is not waited for, and its hold on the
- * output is cut.
+ * One process and the processes that it forked. It runs until the first process exits; from then on, or from `stop`
+ * on, the whole group gets SIGTERM once and SIGKILL `killAfterMs` later. A process that has left the group (setsid)
+ * is out of reach: it is not waited for, and its hold on the output is cut.
  */
 export class ProcessGroup {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** What it writes to descriptor {@link PROGRESS_FD}. */
+  /** The stream that the group writes to descriptor {@link PROGRESS_FD}. */
   readonly progress: Readable;
   /**
    * Settles when the first process has exited; others of its group may still run. Never rejects.
@@ -126,8 +124,8 @@ export class ProcessGroup {
   }
 
   /**
-   * Waits until the first process has exited and nothing is left of its group, then until the
-   * output has ended. Resolves at the latest `killAfterMs` and two seconds after that exit.
+   * Waits until the first process has exited and its group is empty, then until the output has ended. Resolves at the
+   * latest `killAfterMs` and two seconds after that exit.
    */
   async end(): Promise<ProcessExit> {
     const exit = await this.exited;
@@ -142,21 +140,21 @@ export class ProcessGroup {
   async #emptied(): Promise<void> {
     let waitMs = LOOK_AGAIN_MS_MIN;
     let lingeredMs = 0;
-    // The system is asked first because that is one call, and nearly always nobody is left.
+    // Ask the system first: it is one call, and nearly always nobody is left.
     while (this.#signal(0) && (await hasRunningMember(this.#deps.pid))) {
       if (lingeredMs >= LINGER_MS) return;
       await wait(waitMs, { clock: this.#deps.clock });
       if (this.#isKilled) lingeredMs += waitMs;
       waitMs = Math.min(waitMs * 2, LOOK_AGAIN_MS_MAX);
     }
-    // For one that was forked while the others were looked at. It cannot hurt the dead.
+    // A process may have been forked while the others were looked at. The signal cannot hurt the dead.
     this.#signal("SIGKILL");
   }
 
   async #drained(): Promise<void> {
     const linger = this.#deps.clock.setTimer(LINGER_MS, () => {
-      // After a busy second this may fire before what was written in time has been read: the next
-      // immediate comes after the loop has looked at its descriptors.
+      // After a busy second this may fire before output that was written in time has been read: the next immediate
+      // comes after the loop has looked at its descriptors.
       void setImmediate().then(() => {
         this.stdout.destroy();
         this.stderr.destroy();
@@ -165,19 +163,17 @@ export class ProcessGroup {
     await this.#outputClosed;
     linger.cancel();
     if (this.progress.closed) return;
-    // What was written before the end has arrived by then. A process that left the group and holds no
-    // more than this descriptor is not waited for: what it says is of no use to anybody.
+    // Output written before the end has arrived by then. A process that left the group and holds only this descriptor
+    // is not waited for: nobody needs its reports any more.
     await setImmediate();
     this.progress.destroy();
   }
 
-  /**
-   * Signals every process of the group; false when there is none, or none that is ours to signal.
-   */
+  /** Signals every process of the group; false when there is none, or none that we may signal. */
   #signal(signal: "SIGTERM" | "SIGKILL" | 0): boolean {
     if (this.#isEmpty) return false;
     const errorCode = signalGroup(this.#deps.pid, signal);
-    // From here on the number may belong to somebody else: it is never signalled again.
+    // From here on the number may belong to another group: it is never signalled again.
     if (errorCode === "ESRCH") this.#isEmpty = true;
     return errorCode === null;
   }
@@ -189,8 +185,7 @@ function closed(stream: Readable): Promise<void> {
 
 const livePids = new Set<number>();
 
-// A daemon that ends by process.exit or by a bug takes its commands with it. Nothing can after
-// SIGKILL.
+// A daemon that ends by process.exit or by a bug takes its commands with it. After SIGKILL nothing can.
 function keepFromOutliving(pid: number): void {
   if (livePids.size === 0) process.on("exit", killLiveGroups);
   livePids.add(pid);

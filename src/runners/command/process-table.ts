@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 
-/** What the system's table says of a process. */
+/** One line of the system's process table. */
 export interface ProcessEntry {
   readonly pid: number;
-  /** One letter: `R`, `S`, … `Z` for one that has ended and waits for its parent to notice. */
+  /** One letter: `R`, `S`, …; `Z` is a process that has ended and waits for its parent to notice. */
   readonly state: string;
   readonly parentPid: number;
   readonly groupId: number;
@@ -12,13 +12,13 @@ export interface ProcessEntry {
   readonly startTime: string;
 }
 
-// Looks at this many processes before others get a turn: about a millisecond (30 µs each).
+// Look at this many processes before others get a turn: that takes about a millisecond (30 µs each).
 const LOOKS_PER_TURN = 32;
 
 /**
- * Whether a process of the group runs. One that has ended and waits for its parent to notice (a
- * zombie) does not run, but it can be signalled like one that does, for ever where process 1 of a
- * container reaps nobody. True as well where there is no /proc to ask.
+ * Whether a process of the group runs. A process that has ended and waits for its parent to notice (a zombie) does
+ * not run, yet it can be signalled, for ever where process 1 of a container reaps nobody. Also true where there is no
+ * /proc to ask.
  */
 export async function hasRunningMember(processGroupId: number): Promise<boolean> {
   if (readProcess("self") === null) return true;
@@ -28,7 +28,7 @@ export async function hasRunningMember(processGroupId: number): Promise<boolean>
   return false;
 }
 
-/** The processes of this machine, each as it is when it is asked for; none where there is no /proc. */
+/** The processes of this machine, each in its present state; none where there is no /proc. */
 export async function* eachProcess(): AsyncGenerator<ProcessEntry> {
   for (const [index, pid] of listPids().entries()) {
     if (index % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await setImmediate();
@@ -37,7 +37,7 @@ export async function* eachProcess(): AsyncGenerator<ProcessEntry> {
   }
 }
 
-/** The process as it is now; null when there is none of that number. */
+/** The process in its present state; null when no process has that number. */
 export function readProcess(pid: number | "self"): ProcessEntry | null {
   const stat = readStat(pid);
   // proc_pid_stat(5): pid (name) state ppid pgrp …; the name is the program's own and may hold
@@ -55,7 +55,7 @@ export function readProcess(pid: number | "self"): ProcessEntry | null {
   };
 }
 
-/** The number of the namespace that this process counts pids in; "0" where the system tells none. */
+/** The number of the namespace in which this process counts pids; "0" where the system gives none. */
 export function pidNamespace(): string {
   try {
     return readlinkSync("/proc/self/ns/pid").replaceAll(/\D/g, "");
@@ -85,7 +85,7 @@ function readStat(pid: number | "self"): string {
   try {
     return readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
-    // It ended between the listing and the look at it.
+    // The process ended between the listing and this look.
     return "";
   }
 }

@@ -7,7 +7,7 @@ import type { CommandLine } from "../../domain/command-line.ts";
 /** Environment variables by name, as `process.env` holds them. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where and with which variables a command runs. */
+/** The folder and the variables that a command runs with. */
 export interface CommandPlace {
   /** Absolute path of the folder the command runs in. */
   readonly cwd: string;
@@ -19,9 +19,9 @@ export interface CommandPlace {
 const PATH_DEFAULT = "/bin:/usr/bin";
 
 /**
- * The environment a command gets: the daemon's own without what begins with `POSTBACKD_`, because
- * that is where the daemon's secrets are and a command may run foreign code; then `configured` on
- * top, which may also bring a `POSTBACKD_` name on purpose.
+ * The environment of a command: the daemon's own without the names that begin with `POSTBACKD_`, because the daemon's
+ * secrets are there and a command may run foreign code; then `configured` on top, which may also bring a `POSTBACKD_`
+ * name on purpose.
  */
 export function commandEnvironment(daemon: Environment, configured: Environment): Environment {
   const inherited = Object.entries(daemon).filter(([name]) => !name.startsWith("POSTBACKD_"));
@@ -36,9 +36,8 @@ export function toEnvPairs(env: Environment): readonly string[] {
 }
 
 /**
- * The path of the file that would be executed for `program`, or null when there is none. It looks
- * where the operating system will: in `cwd` for a name with a slash, in the command's own PATH for
- * any other.
+ * The path of the file that would be executed for `program`, or null when there is none. It looks where the operating
+ * system looks: in `cwd` for a name with a slash, in the command's own PATH for any other.
  */
 export async function findProgram(program: string, place: CommandPlace): Promise<string | null> {
   for (const path of candidatePaths(program, place)) {
@@ -48,9 +47,9 @@ export async function findProgram(program: string, place: CommandPlace): Promise
 }
 
 /**
- * What keeps a command from starting, as one sentence that says how to repair it, or null when
- * nothing is seen to. For the warning at start and for the error of a task; it never rejects. What
- * it says of the moment may be wrong the moment after, so a run does not ask it first.
+ * Why a command cannot start, as one sentence that says how to repair it, or null when nothing is in its way. For the
+ * warning at start and for the error of a task; it never rejects. The answer may be out of date a moment later, so a
+ * run does not ask first.
  */
 export async function commandProblem(
   command: CommandLine,
@@ -77,7 +76,7 @@ function candidatePaths(program: string, place: CommandPlace): readonly string[]
   if (program === "") return [];
   if (program.includes("/")) return [resolve(place.cwd, program)];
   const folders = (place.env["PATH"] ?? PATH_DEFAULT).split(delimiter);
-  // An empty entry of PATH is the working folder, and so is what a relative one starts from.
+  // An empty entry of PATH means the working folder, and a relative one starts from there.
   return folders.map((folder) => resolve(place.cwd, folder, program));
 }
 
@@ -85,7 +84,7 @@ async function fileVerdict(path: string): Promise<"executable" | "not_executable
   try {
     if (!(await stat(path)).isFile()) return "missing";
   } catch {
-    // Whatever the reason, the file cannot be executed from here: for us it is not there.
+    // Whatever the reason, the file cannot be executed from here: it counts as missing.
     return "missing";
   }
   return access(path, constants.X_OK).then(

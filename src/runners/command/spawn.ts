@@ -3,7 +3,7 @@ import { getSystemErrorName } from "node:util";
 
 import type { CommandLine } from "../../domain/command-line.ts";
 
-/** What a process is started with. */
+/** The parameters of a new process. */
 export interface SpawnOptions {
   readonly command: CommandLine;
   readonly cwd: string;
@@ -13,11 +13,10 @@ export interface SpawnOptions {
 }
 
 /**
- * What `child_process.spawn` comes down to, called directly because the exported function is not
- * the same everywhere: in an executable made by pkg it is replaced by one that starts the
- * executable itself instead of a program named `node`, rewrites an argument after `-c`, and adds a
- * variable. The process leads a session of its own. Returns the system's name for the error, null when
- * the process runs.
+ * The core of `child_process.spawn`, called directly because the exported function is not the same everywhere. In an
+ * executable made by pkg a replacement starts the executable itself instead of a program named `node`, rewrites an
+ * argument after `-c`, and adds a variable. The process leads a session of its own. Returns the system's name for the
+ * error, null when the process runs.
  */
 export function spawnInto(child: ChildProcess, options: SpawnOptions): string | null {
   if (!("spawn" in child) || typeof child.spawn !== "function") {
@@ -31,12 +30,12 @@ export function spawnInto(child: ChildProcess, options: SpawnOptions): string | 
     ]);
     return typeof errno === "number" && errno !== 0 ? getSystemErrorName(errno) : null;
   } catch (error) {
-    // Some errors are returned, others thrown (ENOTDIR, E2BIG, …): for us there is no difference.
+    // Some errors are returned, others thrown (ENOTDIR, E2BIG, …); here both mean the same.
     return errorCodeOf(error);
   }
 }
 
-/** The system's name for what went wrong, `UNKNOWN` where it gave none. */
+/** The system's name for the error, `UNKNOWN` where it has none. */
 export function errorCodeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "UNKNOWN";
 }

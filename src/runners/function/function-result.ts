@@ -3,9 +3,9 @@ import { JSON_DEPTH_MAX } from "../../domain/json/json.ts";
 import { type RunResult, toRunResult } from "../run-result.ts";
 
 /**
- * Writes what a function returned as JSON, as `JSON.stringify` does: `toJSON` is asked, `undefined` is null, NaN and
- * infinities are null, and `JSON.rawJSON` keeps its digits. Refused: what JSON cannot hold, what is nested deeper than
- * JSON may be here, and text over `bytesMax` bytes.
+ * Writes a function's return value as JSON, as `JSON.stringify` does: `toJSON` is asked, `undefined` is null, NaN and
+ * infinities are null, and `JSON.rawJSON` keeps its digits. Refuses values that JSON cannot hold, nesting deeper than
+ * is allowed, and text over `bytesMax` bytes.
  */
 export function toFunctionResult(
   value: unknown,
@@ -26,25 +26,25 @@ function stringify(value: unknown): string | Extract<RunResult, { kind: "fault" 
     if (typeof text === "string") return text;
     return { kind: "fault", reason: `has no form in JSON (a ${typeof value})` };
   } catch (error) {
-    // A cycle, a BigInt, a toJSON or a getter that throws, more levels than the stack has.
+    // The value has a cycle, a BigInt, a toJSON or a getter that throws, or more levels than the stack.
     const [reason = ""] = (thrownMessage(error) ?? "it holds something that throws").split("\n", 1);
     return { kind: "fault", reason: `cannot be written as JSON: ${reason}` };
   }
 }
 
-/** A message is at most this many UTF-16 units long; what is cut ends with "…". */
+/** The most UTF-16 units of a message; a longer one is cut and ends with "…". */
 export const MESSAGE_LENGTH_MAX = 1000;
 
 /**
- * What a thrown value says for itself, an error's message or a text: well-formed and cut to a sane length; null where
- * it says nothing. Never throws.
+ * The text of a thrown value, an error's message or a text: well-formed and cut to a sane length; null where there is
+ * none. Never throws.
  */
 export function thrownMessage(thrown: unknown): string | null {
   const text = readText(() => (isObject(thrown) && "message" in thrown ? thrown.message : thrown));
   return text === null ? null : cut(text, MESSAGE_LENGTH_MAX);
 }
 
-/** The name of a thrown error, such as `TypeError`; null where it has none that could be shown. Never throws. */
+/** The name of a thrown error, such as `TypeError`; null where it has none that can be shown. Never throws. */
 export function thrownName(thrown: unknown): string | null {
   const text = readText(() => (isObject(thrown) && "name" in thrown ? thrown.name : null));
   return text === null ? null : cut(text, NAME_LENGTH_MAX);
@@ -62,7 +62,7 @@ function readText(read: () => unknown): string | null {
     const value = read();
     return typeof value === "string" && value.trim() !== "" ? value : null;
   } catch {
-    // Then it has no text that could be shown.
+    // The value has no text that can be shown.
     return null;
   }
 }

@@ -8,7 +8,7 @@ import type {
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
 import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
 
-/** A function of the program that embeds the daemon, and what bounds its runs. */
+/** A function of the program that embeds the daemon, and the bounds of its runs. */
 export interface FunctionRunnerOptions {
   readonly run: TaskFunction;
   readonly timeoutMs: number;
@@ -16,18 +16,18 @@ export interface FunctionRunnerOptions {
   /** The limit of a result as JSON text. */
   readonly resultBytesMax: number;
   readonly clock: Clock;
-  /** Told what a function threw, stack and all, while its run lasted: for a log, never for clients. */
+  /** Called with everything that a function throws while its run lasts, stack and all: for a log, never for clients. */
   readonly threw?: (thrown: unknown, request: RunRequest) => void;
 }
 
 /**
- * The runner of functions (contract §6, embedded use). Whatever a function does is an outcome: its value the result,
- * see {@link toFunctionResult}; what it throws, or rejects with, a failed run.
+ * The runner of functions (contract §6, embedded use). Everything that a function does is an outcome: its value
+ * becomes the result, see {@link toFunctionResult}; an error or a rejection becomes a failed run.
  *
- * A function cannot be ended from outside. At a timeout or an abort its signal is aborted and the run ends at once, as
- * far as the daemon is concerned: its place is free, and what the function still returns, throws or reports is dropped.
- * So here, and here alone, something of a run may be left when `run` has resolved: a function that ignores its signal.
- * A place kept until it settles would be lost for ever to a promise that never does.
+ * Nobody can end a function from outside. At a timeout or an abort its signal is aborted and the run ends at once, as
+ * far as the daemon is concerned: its place is free, and whatever the function still returns, throws or reports is
+ * dropped. So here, and only here, a part of a run may be left when `run` has resolved: a function that ignores its
+ * signal. A place that is kept until the function settles would be lost for ever to a promise that never does.
  */
 export function createFunctionRunner(options: FunctionRunnerOptions): Runner {
   return {
@@ -54,7 +54,7 @@ function runToEnd(
       signal.removeEventListener("abort", onAbort);
       resolve(outcome);
     };
-    // The outcome first: the function may answer its signal at once.
+    // The outcome comes first: the function may react to its signal at once.
     const onAbort = (): void => {
       end({ kind: "aborted" });
       abort.abort(signal.reason);
@@ -83,7 +83,7 @@ function runToEnd(
   });
 }
 
-// Async, so that what the function throws before its first await rejects like what it throws later.
+// Async, so that an error before the function's first await rejects like a later one.
 async function call(
   { id, type, tag, marketplace, inputText }: RunRequest,
   { run, context }: { readonly run: TaskFunction; readonly context: FunctionContext },

@@ -1,13 +1,13 @@
 /** How much of a service's answer a failed run shows. */
 const EXCERPT_BYTES_MAX = 4096;
-// How much of it is looked at: some is struck out.
+// How much of the answer is searched: some of it is struck out.
 const LOOKED_AT_BYTES_MAX = 2 * EXCERPT_BYTES_MAX;
 
-// Shorter ones are words such as "1" or "all", and would be struck from every text.
+// Shorter ones are words such as "1" or "all", and striking them would spoil every text.
 const SECRET_LENGTH_MIN = 4;
 
 /**
- * What the operator configured for a service and its answers may repeat: header values, and the URL's query,
+ * The parts of the operator's configuration that a service's answers may repeat: header values, and the URL's query,
  * whole and in parts, as written and as decoded. Longest first.
  */
 export function secretsOf(url: URL, headers: Readonly<Record<string, string>>): readonly string[] {
@@ -15,7 +15,7 @@ export function secretsOf(url: URL, headers: Readonly<Record<string, string>>): 
   const values = Object.values(headers);
   const found = [
     ...values,
-    // The credentials behind "Bearer" and "Basic".
+    // The credentials after "Bearer" and "Basic".
     ...values.flatMap((value) => value.split(" ")),
     query,
     ...query.split("&").map((pair) => pair.slice(pair.indexOf("=") + 1)),
@@ -27,14 +27,14 @@ export function secretsOf(url: URL, headers: Readonly<Record<string, string>>): 
 }
 
 /**
- * The beginning of a body as well-formed text of at most 4 KiB, for whoever posted the task. A service that
- * fails may show the request it got, as debug pages do: `secrets`, the longest of them first, are struck out. So that none
- * is cut in two by the limit, and shown in part, `body` should be longer than what is shown of it.
+ * The beginning of a body as well-formed text of at most 4 KiB, for whoever posted the task. A service that fails may
+ * show the request it got, as debug pages do: `secrets`, the longest of them first, are struck out. `body` should be
+ * longer than the text that is shown, so that the limit cuts no secret in two and shows a part of it.
  */
 export function excerptWithout(secrets: readonly string[], body: Uint8Array): string {
   let text = decodeStart(body.subarray(0, LOOKED_AT_BYTES_MAX));
   for (const secret of secrets) text = text.replaceAll(secret, "[hidden]");
-  // What the end may hold of a secret that goes on behind it.
+  // The end may hold the beginning of a secret that goes on behind it.
   const [longest = ""] = secrets;
   if (body.length >= LOOKED_AT_BYTES_MAX) text = text.slice(0, -longest.length || undefined);
   const bytes = Buffer.from(text);
@@ -43,7 +43,7 @@ export function excerptWithout(secrets: readonly string[], body: Uint8Array): st
     : decodeStart(bytes.subarray(0, EXCERPT_BYTES_MAX));
 }
 
-// `stream` leaves out a character that the cut went through, instead of showing it as broken.
+// `stream` leaves out a character that the limit cuts in two, instead of showing it as broken.
 function decodeStart(bytes: Uint8Array): string {
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes, { stream: true });
 }

@@ -2,31 +2,30 @@ import type { ServiceAnswer } from "../../net/service-client.ts";
 import type { RunOutcome } from "../runner.ts";
 import { parseServiceAnswer, type ServiceParsing } from "./service-result.ts";
 
-/** The last that came of a service in one run, as `error.detail` shows it. */
+/** The last answer of a service in one run, as `error.detail` shows it. */
 export interface AnswerFacts {
   /** Requests so far. */
   readonly attempts: number;
   /** Null where no answer came. */
   readonly http_status: number | null;
-  /** Why none came that could be read; null where one did. */
+  /** Why no readable answer came; null where one did. */
   readonly error: string | null;
   /** The beginning of its body. */
   readonly response_excerpt: string | null;
 }
 
-/** What an answer makes of a run: its end, or another request. */
+/** The consequence of an answer for a run: its end, or another request. */
 export type AnswerVerdict =
   | { readonly kind: "decided"; readonly outcome: RunOutcome }
   | { readonly kind: "ask_again"; readonly retryAfter: string | undefined };
 
-// What says "not now" (contract §6).
+// The statuses that mean "not now" (contract §6).
 const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 /**
- * Decides what an answer makes of a run. The body of a 2xx is the result by the rule for a command's stdout,
- * whatever its Content-Type says, with one exception: what is declared as
- * JSON and is none fails the run, because it is no text that somebody meant to send. So does a compressed
- * one: it was asked for as it is.
+ * Decides what follows from an answer. The body of a 2xx becomes the result by the rule for a command's stdout,
+ * whatever its Content-Type says, with one exception: a body that is declared as JSON and is not JSON fails the run,
+ * because nobody meant to send it as text. A compressed body fails it too: the request asked for a plain one.
  */
 export async function judgeAnswer(answer: ServiceAnswer, options: Judging): Promise<AnswerVerdict> {
   const { facts, bytesMax } = options;

@@ -11,11 +11,11 @@ import type { AnswerFacts } from "./http-answer.ts";
 import type { ServiceParsing } from "./service-result.ts";
 import type { ServiceWatch } from "./service-watch.ts";
 
-/** What the operator configured for an http type, and the clock. */
+/** The operator's configuration of an http type, and the clock. */
 export interface HttpRunnerOptions {
   /** http or https, without user and password. Its query may be a secret. */
   readonly url: string;
-  /** By lower-case name; they may be secrets. Of the runner's own they replace `user-agent` alone. */
+  /** By lower-case name; they may be secrets. Of the runner's own headers they replace `user-agent` alone. */
   readonly headers: Readonly<Record<string, string>>;
   /** From the start of a run to its end, waits and repetitions included. */
   readonly timeoutMs: number;
@@ -24,18 +24,18 @@ export interface HttpRunnerOptions {
   readonly resultBytesMax: number;
   readonly clock: Clock;
   readonly parsing: Omit<ServiceParsing, "bytesMax">;
-  /** Is told how each request went. */
+  /** Notified of how each request went. */
   readonly watch?: Pick<ServiceWatch, "noteAnswer" | "noteFault">;
   /** From 0 to 1, without 1: spreads the waits of many runs. */
   readonly random?: () => number;
 }
 
 /**
- * The runner of `http` types (contract §6): one POST per task, of the JSON that a command reads from its
- * stdin. A 2xx makes its body the result, see {@link judgeAnswer}; 429, 502, 503, 504 and answers that do not
- * come, or not whole, are asked for again, see {@link serviceWaitMs}, until the timeout; anything else
- * fails the run. `Idempotency-Key` is the task's id: a service that sees it again may have worked on the
- * task already. A timeout or an abort breaks the request off.
+ * The runner of `http` types (contract §6): one POST per task, with the JSON that a command reads from its stdin. A
+ * 2xx makes its body the result, see {@link judgeAnswer}. After 429, 502, 503, 504 and answers that do not come, or
+ * not whole, it asks again until the timeout, see {@link serviceWaitMs}. Anything else fails the run.
+ * `Idempotency-Key` is the task's id: a service that sees it again may have worked on the task already. A timeout or
+ * an abort breaks the request off.
  */
 export function createHttpRunner(options: HttpRunnerOptions): Runner {
   const { url, headers, resultBytesMax, concurrency } = options;
@@ -94,7 +94,7 @@ function runToEnd(request: RunRequest, context: RunContext): Promise<RunOutcome>
 
 async function askUntilDecided(
   request: RunRequest,
-  /** `stop` is aborted by whichever comes first: the end that was asked for, or the timeout. */
+  /** `stop` is aborted by whichever comes first: the requested end, or the timeout. */
   context: RunContext & { readonly stop: AbortSignal },
 ): Promise<RunOutcome> {
   const { service, stop, signal, clock, watch, resultBytesMax, random = Math.random } = context;

@@ -3,10 +3,10 @@ import type { Offload } from "../../domain/offload.ts";
 import { parseCommandOutput } from "../command/command-output.ts";
 import type { RunResult } from "../run-result.ts";
 
-/** What the body of a service's answer means. */
+/** The meaning of the body of a service's answer. */
 export interface ServiceResult {
   readonly result: RunResult;
-  /** It is no JSON, and was taken as text. */
+  /** The body is not JSON and was taken as text. */
   readonly isText: boolean;
 }
 
@@ -23,16 +23,16 @@ export function parseServiceBody({
   return { result, isText: mayBeText && compactJson(body).kind === "fault" };
 }
 
-/** Answers of services that may take long to parse: bytes in, plain data out. */
+/** Parses of services' answers that may take long: bytes in, plain data out. */
 export const RESULT_PARSES = { serviceBody: parseServiceBody };
 
-/** Where answers are parsed that may take long. */
+/** The place where answers are parsed that may take long. */
 export type ResultParser = Offload<typeof RESULT_PARSES>;
 
-// As of bodies of requests, see http/long-parses.ts.
+// The same limit as for bodies of requests, see http/long-parses.ts.
 const SHORT_BYTES_MAX = 64 * 1024;
 
-/** Reads a body here if it is short, else where it holds up nobody. */
+/** Reads a short body here, and a long one where it holds up nobody. */
 export async function parseServiceAnswer(
   body: Uint8Array,
   { bytesMax, parser, owner }: ServiceParsing,
@@ -46,6 +46,6 @@ export async function parseServiceAnswer(
 export interface ServiceParsing {
   readonly bytesMax: number;
   readonly parser: ResultParser;
-  /** Whose turn it takes. */
+  /** The owner whose turn the parse takes. */
   readonly owner: string;
 }

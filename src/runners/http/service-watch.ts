@@ -2,18 +2,18 @@ import type { Clock } from "../../domain/clock/clock.ts";
 import type { Logger } from "../../domain/log.ts";
 
 export interface ServiceWatchOptions {
-  /** The type whose service it is. */
+  /** The type whose tasks the service computes. */
   readonly type: string;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-// A restart of the service is over by then.
+// A restart of the service takes less.
 const AWAY_MS = 10_000;
 
 /**
- * Tells the operator that a service is away: once, when for 10 s nothing came of any request that settles a run, and
- * once when something does again, however many tasks wait for it.
+ * Tells the operator that a service is away: once, when no request has settled a run for 10 s, and once when one does
+ * again, however many tasks wait for it.
  */
 export class ServiceWatch {
   readonly #options: ServiceWatchOptions;
@@ -25,7 +25,7 @@ export class ServiceWatch {
     this.#options = options;
   }
 
-  /** A request settled a run, for good or ill. */
+  /** A request settled a run, whether it succeeded or failed. */
   noteAnswer(): void {
     const { type, log } = this.#options;
     if (this.#isTold)
@@ -34,7 +34,7 @@ export class ServiceWatch {
     this.#isTold = false;
   }
 
-  /** A request has to be repeated, or ran into the timeout; `reason` holds no URL and no header. */
+  /** A request must be repeated, or ran into the timeout; `reason` holds no URL and no header. */
   noteFault(reason: string): void {
     const { type, log } = this.#options;
     if (this.#isTold || this.#awayMs() < AWAY_MS) return;
