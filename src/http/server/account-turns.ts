@@ -1,9 +1,9 @@
-/** Lets one piece of work of each account be done at a time, in the order in which they were asked for. */
+/** Lets each account do one piece of work at a time, in the order in which the work was asked for. */
 export class AccountTurns {
-  /** What each account has begun or will begin last; settles in any case, and never rejects. */
+  /** The last piece of work of each account, begun or to come; settles in any case, and never rejects. */
   readonly #last = new Map<number, Promise<void>>();
 
-  /** Does the work when all that this account asked for before has ended. */
+  /** Does the work when everything that this account asked for before has ended. */
   async take<Value>(accountId: number, work: () => Promise<Value>): Promise<Value> {
     const before = this.#last.get(accountId) ?? Promise.resolve();
     const turn = before.then(work);

@@ -3,17 +3,19 @@ import type { Server } from "node:http";
 import { EVENT_LOOP, type EventLoop } from "./event-loop.ts";
 
 /**
- * How long connections are let in before everything else has its turn, and how long that is. Node lets in one connection
- * each time that the event loop goes round: behind every piece of work of some milliseconds one of thousands. With 8 and 5
- * requests had too little where connections never ceased to come (p50 of everybody 1.9 s instead of 0.6, measured with all
- * attacks of scripts/siege.ts at once), and the rows of connections alone are no worse with these.
+ * How long connections are let in before everything else has its turn, and how long that turn takes. Node lets in one
+ * connection per turn of the event loop: behind every piece of work of some milliseconds, one of thousands gets in.
+ * With 8 and 5, requests had too little time where connections never ceased to come (p50 of everybody 1.9 s instead
+ * of 0.6, measured with all attacks of scripts/siege.ts at once), and the rows of connections alone are no worse with
+ * these.
  */
 const ARRIVALS_MS = 3;
 const OTHERS_MS = 10;
 
 /**
- * The connections that come in, by turns of the event loop. While they come in one after the other, work that can wait
- * goes by turns with them: for {@link ARRIVALS_MS} the loop goes round for them, then {@link OTHERS_MS} for the rest.
+ * Counts the connections that come in, by turns of the event loop. While they come in one after the other, work that
+ * can wait takes turns with them: for {@link ARRIVALS_MS} the loop goes round for them, then for {@link OTHERS_MS}
+ * for the rest.
  */
 export class Arrivals {
   readonly #loop: EventLoop;
@@ -33,13 +35,13 @@ export class Arrivals {
     server.prependListener("connection", () => this.note());
   }
 
-  /** One has come. */
+  /** A connection has come. */
   note(): void {
     this.#hasCome = true;
     if (!this.#isLooking) this.#look();
   }
 
-  /** Whether what can wait is to wait: for another turn of the loop, then it is to ask again. */
+  /** Whether work that can wait must wait now: for another turn of the loop, after which it asks again. */
   haveTheirTurn(): boolean {
     if (!this.#isFlowing) return false;
     const now = this.#loop.now();
@@ -50,7 +52,7 @@ export class Arrivals {
     return this.#areOn;
   }
 
-  /** Calls back when the loop has gone round, and they have had their turn. */
+  /** Calls back when the loop has gone round and the connections have had their turn. */
   afterwards(callback: () => void): void {
     this.#loop.goRound(() => {
       if (this.haveTheirTurn()) this.afterwards(callback);
@@ -58,7 +60,7 @@ export class Arrivals {
     });
   }
 
-  // One alone holds up nobody: only when two turns running had one each is there more to come.
+  // A single connection holds up nobody: more will come only when two turns in a row had one each.
   #look(): void {
     this.#isLooking = true;
     this.#loop.goRound(() => {

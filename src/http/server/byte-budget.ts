@@ -9,17 +9,17 @@ export interface ByteBudgetOptions {
 
 /** How long a request waits for room. */
 export const ROOM_WAIT_MS_MAX = 5000;
-/** Most requests that wait for room at once, of one holder and of all. */
+/** The most requests that wait for room at once, of one holder and of all. */
 export const ROOM_WAITS_PER_HOLDER_MAX = 1024;
 export const ROOM_WAITS_MAX = 4096;
 
-// No single thing counts as more than this part of the budget: else a larger one would never get room.
+// Nothing counts as more than this part of the budget: a larger thing would never get room.
 const LARGEST_PART = 1 / 4;
-// Who holds nothing is let in until all together hold so many times the budget.
+// A holder of nothing gets room until all together hold so many times the budget.
 const NEWCOMER_FACTOR = 4;
 const RETRY_AFTER_SECONDS = "5";
 
-/** Whose requests take room. */
+/** The client whose requests take room. */
 interface Holder {
   readonly name: string;
   bytes: number;
@@ -31,21 +31,21 @@ interface Holder {
 interface RoomOrder {
   readonly hold: ByteHold;
   readonly bytes: number;
-  /** Ends the wait: with an error, or with the room taken. */
+  /** Ends the wait, with an error or with the room taken. */
   end(error: StatusError | null): void;
 }
 
 /**
- * The bytes that are held for clients: bodies that are being received, and answers that are not read yet. A holder is an
- * account, a worker, or the address of a client without credentials. A holder gets no more than what he leaves free: one
- * alone half of the budget, two a third each, so there is room for whoever comes next. Who asks for more waits; room
- * that is given back goes to the holders in turn.
+ * The bytes that are held for clients: bodies that are being received, and answers that are not read yet. A holder is
+ * an account, a worker, or the address of a client without credentials. It may take no more than it leaves free: a
+ * single holder half of the budget, two holders a third each, so there is room for the next one. Whoever asks for
+ * more waits. Room that is given back goes to the holders in turn.
  */
 export class ByteBudget {
   readonly #bytes: number;
   readonly #clock: Clock;
   readonly #holders = new Map<string, Holder>();
-  /** By holder; the holder whose turn it is comes first. */
+  /** By holder; the one whose turn it is comes first. */
   readonly #orders = new Map<Holder, Set<RoomOrder>>();
   #all = 0;
   #waiting = 0;
@@ -55,7 +55,7 @@ export class ByteBudget {
     this.#clock = clock;
   }
 
-  /** What is held now, in all. */
+  /** The bytes held now, in all. */
   get bytes(): number {
     return this.#all;
   }
@@ -125,14 +125,14 @@ export class ByteBudget {
     });
   }
 
-  // One to a holder, then to the next, until nobody who waits has room.
+  // One request of a holder, then one of the next, until nobody who waits has room.
   #grant(): void {
     for (let isGiving = true; isGiving;) {
       isGiving = false;
       for (const [holder, line] of [...this.#orders]) {
         const [order] = line;
         if (order === undefined || !this.hasRoom(holder, order.bytes)) continue;
-        // To the end of the turn.
+        // The holder goes to the end of the line.
         this.#orders.delete(holder);
         this.#orders.set(holder, line);
         order.hold.set(order.hold.bytes + order.bytes);
@@ -155,7 +155,7 @@ export class ByteBudget {
   }
 }
 
-/** What one request holds of a {@link ByteBudget}. */
+/** The part of a {@link ByteBudget} that one request holds. */
 export class ByteHold {
   readonly holder: Holder;
   readonly #budget: ByteBudget;
@@ -171,7 +171,7 @@ export class ByteHold {
     return this.#bytes;
   }
 
-  /** Takes so many more where there is room now; else false. */
+  /** Takes so many more bytes if there is room now; else returns false. */
   takeNow(bytes: number): boolean {
     if (!this.#budget.hasRoom(this.holder, bytes)) return false;
     this.set(this.#bytes + bytes);
@@ -179,8 +179,8 @@ export class ByteHold {
   }
 
   /**
-   * Takes so many more, when there is room: at once, or within {@link ROOM_WAIT_MS_MAX}. Else throws 42900, or 50300 where
-   * this holder holds nothing. `gone` ends the wait.
+   * Takes so many more bytes when there is room: at once, or within {@link ROOM_WAIT_MS_MAX}. Else throws 42900, or
+   * 50300 where this holder holds nothing. `gone` ends the wait.
    */
   async take(bytes: number, gone: () => AbortSignal): Promise<void> {
     if (!this.takeNow(bytes)) await this.#budget.wait(this, { bytes, gone: gone() });

@@ -5,7 +5,7 @@ import type { Duplex } from "node:stream";
 import { addressKey } from "../guard/client-address.ts";
 import type { ConnectionPlaces, Doing, Occupant } from "./connection-places.ts";
 
-/** Of TCP or TLS. */
+/** A socket of TCP or TLS. */
 export type Socket = IncomingMessage["socket"];
 
 interface Exchange {
@@ -14,17 +14,17 @@ interface Exchange {
   readonly callbacks: (() => void)[];
 }
 
-/** A connection of a client, from its acceptance to its end. */
+/** A client's connection, from its acceptance to its end. */
 export class ClientConnection implements Occupant {
   readonly address: string;
-  /** Of TCP, below TLS too. */
+  /** The TCP socket, also where TLS runs over it. */
   readonly socket: Socket;
-  /** It has a place of those that are kept for health checks and the operator. */
+  /** True for a connection from the reserve for health checks and the operator. */
   isReserve = false;
-  /** Its request is held by the daemon, until something happens. */
+  /** True while the daemon holds its request until something happens. */
   isWaiting = false;
   readonly #now: () => number;
-  /** Nearly always one, and a client that sends ahead has a few. */
+  /** Nearly always one; a client that sends ahead has a few. */
   readonly #exchanges: Exchange[] = [];
   #hasAsked = false;
   #since: number;
@@ -58,7 +58,7 @@ export class ClientConnection implements Occupant {
     this.#exchanges.push({ request, response, callbacks: [] });
   }
 
-  /** Answers who wanted to be called back. */
+  /** Returns the callbacks that wait for this answer. */
   end(response: ServerResponse): readonly (() => void)[] {
     const at = this.#exchanges.findIndex((each) => each.response === response);
     const [ended] = at === -1 ? [] : this.#exchanges.splice(at, 1);
@@ -74,7 +74,7 @@ export class ClientConnection implements Occupant {
     return exchange !== undefined;
   }
 
-  /** An idle client may still read what was sent; of any other the kernel is to keep nothing. */
+  /** An idle client may still read the bytes that were sent; of any other the kernel is to keep nothing. */
   close(): void {
     if (this.doing === "idle") this.socket.destroy();
     else this.cutOff();
@@ -95,8 +95,8 @@ export function connectionOf({ socket }: Pick<IncomingMessage, "socket">): Clien
 }
 
 /**
- * Calls back once when an answer has gone, or its client has. One listener of a connection serves all who ask: one for each
- * costs every request more than what it is there for.
+ * Calls back once when an answer has gone, or its client has. One listener per connection serves everybody who asks:
+ * a listener each would cost every request more than it is worth.
  */
 export function whenAnswered(
   request: IncomingMessage,
@@ -109,12 +109,12 @@ export function whenAnswered(
 
 export interface FollowOptions {
   readonly places: ConnectionPlaces<ClientConnection>;
-  /** Whether a peer is a proxy that many clients come through: it has no share, and each connection stands for itself. */
+  /** Whether a peer is a proxy for many clients: then it has no share, and each connection stands for itself. */
   readonly isProxy: (address: string) => boolean;
   readonly now: () => number;
 }
 
-/** Gives each connection of a server a place from now on; those for whom there is none are closed. */
+/** From now on, gives each connection of a server a place; a connection without a place is closed. */
 export function placeConnections(server: Server, options: FollowOptions): void {
   const byPeer = new Map<string, ClientConnection>();
   let proxied = 0;
@@ -153,7 +153,8 @@ export function placeConnections(server: Server, options: FollowOptions): void {
     connection.begin(request, response);
     response.once("close", () => {
       const callbacks = connection.end(response);
-      // Before it begins the next request that it sent ahead: it is idle now, or goes to the end of its address.
+      // This comes before the next request that it sent ahead begins: it is idle now, or goes to the end of its
+      // address's line.
       options.places.changed(connection);
       for (const callback of callbacks) callback();
     });

@@ -4,8 +4,8 @@ import type { Duplex } from "node:stream";
 /** How a server is stopped. */
 export interface Connections {
   /**
-   * No connection is accepted any more, those without a request under way are closed at once, the others after
-   * their answers; settles when none is left. Handshakes under way end by themselves, or by their timeout.
+   * Accepts no more connections, closes those without a request under way at once, and the others after their
+   * answers; settles when none is left. Handshakes under way end by themselves, or by their timeout.
    */
   close(): Promise<void>;
   /** Breaks off what {@link close} still waits for. */
@@ -26,11 +26,11 @@ export function followConnections(server: Server): Connections {
 
   function closeIfIdle(socket: Duplex): void {
     if (!isClosing || requestsUnderWay.get(socket) !== 0) return;
-    // Not left half open: who never closes it in turn would hold up the end.
+    // Not left half open: a client that never closes it in turn would hold up the end.
     socket.end(() => socket.destroy());
   }
 
-  // To an HTTPS server a connection is the bare TCP connection below, which no request ever names.
+  // For an HTTPS server a connection is the bare TCP connection below TLS, which no request ever names.
   const event = "setSecureContext" in server ? "secureConnection" : "connection";
   server.on(event, (socket: Duplex) => {
     requestsUnderWay.set(socket, 0);
@@ -46,7 +46,7 @@ export function followConnections(server: Server): Connections {
     close: () =>
       new Promise((resolve) => {
         isClosing = true;
-        // To Node a connection is idle as soon as its answer is written, however much is still to be sent.
+        // For Node a connection is idle as soon as its answer is written, however much of it is still to be sent.
         server.closeIdleConnections = () => {};
         server.close(() => resolve());
         for (const socket of requestsUnderWay.keys()) closeIfIdle(socket);

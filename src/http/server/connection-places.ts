@@ -1,52 +1,53 @@
 import type { Makeshift } from "./place-shortage.ts";
 
-/** Places beyond the limit, for health checks and the operator alone. */
+/** Places beyond the limit that only health checks and the operator get. */
 export const RESERVE_PLACES = 16;
 
-// Of the places there are a quarter for one address, but never so few that one client could not work: for unread answers
-// the kernel holds up to some 650 KiB a connection, whatever this process does.
+// One address gets a quarter of the places, but never so few that one client could not work. For unread answers the
+// kernel holds up to some 650 KiB per connection, whatever this process does.
 const SHARE_OF_ADDRESS = 1 / 4;
 const ADDRESS_PLACES_MIN = 256;
-// Whose request has been arriving, or whose answer has been going out, for so long may lose its place to another one.
+// A request that has been arriving, or an answer that has been going out, for so long may lose its place to another
+// one.
 const SLOW_FROM_MS = 1000;
 
-/** What a connection does. Of `serving` and `waiting` the daemon says how long they take, not the client. */
+/** The present activity of a connection. The daemon decides how long `serving` and `waiting` take, not the client. */
 export type Doing = "receiving" | "serving" | "waiting" | "sending" | "idle";
 
-/** A connection that has a place. */
+/** The name by which shares are counted. */
 export interface Occupant {
   /** What shares are counted by. */
   readonly address: string;
   readonly doing: Doing;
   /** When it began the request under way, or ended the last one; by a clock that never steps. */
   readonly since: number;
-  /** Closes it; what it has under way is broken off. */
+  /** Closes it and breaks off what it has under way. */
   close(): void;
 }
 
 export interface PlaceLimits {
-  /** Most at once, {@link RESERVE_PLACES} beside them. */
+  /** The most at once; {@link RESERVE_PLACES} come on top. */
   readonly connections: number;
   /** By the clock of {@link Occupant.since}. */
   readonly now: () => number;
-  /** Told what became of each newcomer for whom there was no place. */
+  /** Called with the fate of each newcomer that found no place. */
   readonly onShortage?: (what: Makeshift) => void;
 }
 
-/** What a new connection gets. */
+/** The place of a new connection. */
 export type Admittance = "place" | "reserve" | "none";
 
 /**
- * Who may have a connection when there are more than there is room for. The longest idle one of the address that has
- * most is closed for a new one; where none is idle, the one of that address that receives or is sent to for longest, unless
- * the new one's address has as many. What is left then is the reserve.
+ * Decides who may have a connection when there is room for fewer. The longest idle one of the address with the most
+ * is closed for a new one. Where none is idle, that address loses the one that has been receiving or being sent to
+ * for longest, unless the new one's address has as many. Beyond that there is only the reserve.
  */
 export class ConnectionPlaces<One extends Occupant = Occupant> {
   readonly ofAddressMax: number;
   readonly #limits: PlaceLimits;
-  /** Of an address, the one whose state is oldest first. */
+  /** The connections of each address, the one with the oldest state first. */
   readonly #byAddress = new Map<string, Set<One>>();
-  /** Of the addresses those at which one may be idle: where none is, nobody is looked at for each newcomer. */
+  /** The addresses that may have an idle connection: where there is none, a newcomer causes no search. */
   readonly #withIdle = new WeakSet<Set<One>>();
   readonly #reserve = new Set<One>();
   #count = 0;
@@ -57,12 +58,12 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     this.ofAddressMax = Math.max(ADDRESS_PLACES_MIN, share);
   }
 
-  /** How many have a place, one of the reserve too. */
+  /** How many have a place, also in the reserve. */
   get size(): number {
     return this.#count + this.#reserve.size;
   }
 
-  /** Whether places have run out, so that somebody has to go for the next one. */
+  /** Whether places have run out, so that somebody must go for the next one. */
   get isFull(): boolean {
     return this.#count >= this.#limits.connections;
   }
@@ -91,7 +92,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     return "reserve";
   }
 
-  /** Its state has changed, to be told at least when it is idle: it goes behind the others of its address. */
+  /** Its state has changed; to be called at least when it is idle. It goes behind the others of its address. */
   changed(occupant: One): void {
     const own = this.#byAddress.get(occupant.address);
     if (own?.delete(occupant) !== true) return;
@@ -118,7 +119,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     return isMade;
   }
 
-  /** Whoever gives way to one more of an address, of all there are. */
+  /** The connection that gives way to one more of an address, among all there are. */
   #leastUsed(own: Set<One> | undefined): One | null {
     const ownSize = own?.size ?? 0;
     const isGiving = (others: Set<One>): boolean => others.size > ownSize || others === own;
@@ -130,7 +131,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     );
   }
 
-  /** What is found at the address that has most of those at which anything is. */
+  /** The one found at the largest address that has any to find. */
   #ofLargest(
     find: (places: Set<One>) => One | null,
     isMeant: (places: Set<One>) => boolean,
@@ -163,7 +164,8 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     return null;
   }
 
-  // Whoever asks at once is answered before the next one comes; the others have no business here.
+  // A request that comes at once is answered before the next one; the other connections have no business in the
+  // reserve.
   #clearReserve(): boolean {
     for (const each of this.#reserve) {
       if (each.doing !== "serving" && each.doing !== "waiting") return this.#evict(each);

@@ -2,7 +2,7 @@
 export interface EventLoop {
   /** In milliseconds; only differences mean something. */
   now(): number;
-  /** Calls back when the loop goes round; what is asked for in such a call, the next time. */
+  /** Calls back when the loop goes round; a call from such a callback waits for the next time. */
   goRound(callback: () => void): void;
 }
 

@@ -7,15 +7,15 @@ import { connectionOf } from "./client-connection.ts";
 
 const tooFine = new WeakSet<IncomingMessage>();
 
-/** True when a body came in too many small chunks at once: its rest is not there. */
+/** True when a body came in too many small chunks at once and its rest is missing. */
 export function isTooFine(request: IncomingMessage): boolean {
   return tooFine.has(request);
 }
 
 /**
- * Takes of a body in small chunks what a turn of the event loop has room for; of one that is more nothing further is handed
- * on, and who reads it has to ask {@link isTooFine}. Cuts off a client whose body comes in many chunks while nobody reads
- * it: Node keeps 64 KiB of a body, which are 65,536 buffers where each chunk is one byte.
+ * Takes as much of a body in small chunks as a turn of the event loop has room for. Of a body with more nothing
+ * further is handed on, and its reader has to ask {@link isTooFine}. Cuts off a client whose body comes in many
+ * chunks while nobody reads it: Node keeps 64 KiB of a body, which are 65,536 buffers where each chunk is one byte.
  */
 export function boundFineChunks(request: IncomingMessage): void {
   if (request.headers["transfer-encoding"] === undefined) return;

@@ -7,8 +7,8 @@ import { StatusError } from "../../domain/status.ts";
 import { toRawResponse } from "../respond.ts";
 
 /**
- * What never became a request is answered in the contract's shape too, and its connection closed.
- * Answers to what came before it go first: a client would take this one for theirs.
+ * Answers bytes that never became a request in the contract's shape too, and closes their connection. Answers to
+ * earlier requests go first: a client would take this one for theirs.
  */
 export function refuseGarbage(server: Server): void {
   const lastAnswers = new WeakMap<Duplex, ServerResponse>();
@@ -18,7 +18,7 @@ export function refuseGarbage(server: Server): void {
     if (last?.req.complete && !last.writableFinished) {
       last.once("close", () => answerGarbage(error, socket));
     } else if (last?.req.complete === false && last.socket === null) {
-      // The last request itself is broken, and it is answered already or waits behind one that is not.
+      // The last request itself is broken, and is answered already or waits behind one that is not.
       socket.destroy();
     } else answerGarbage(error, socket);
   });
@@ -33,7 +33,7 @@ function answerGarbage(error: NodeJS.ErrnoException, socket: Duplex): void {
   }
   const detail = GARBAGE[error.code ?? ""] ?? NO_REQUEST;
   const text = toRawResponse(new StatusError(40000, { detail }), ids.next(systemClock.now()));
-  // Not left half open: who never closes it in turn would hold one of the connections there are.
+  // Not left half open: a client that never closes it in turn would hold one of the connections.
   socket.end(text, () => socket.destroy());
 }
 

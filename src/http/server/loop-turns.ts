@@ -8,24 +8,24 @@ import { TurnQueue } from "./turn-queue.ts";
 
 /**
  * How long requests are begun in one turn of the event loop. A request takes a tenth of a millisecond, so a few busy
- * clients never wait; what many send at once waits here rather than everybody else for it.
+ * clients never wait. Many requests sent at once wait here, so that nobody else waits for them.
  */
 const TURN_MS = 5;
 
-// Each is begun by a call of its own, so that what follows at once from the one before counts too.
+// Each request begins in a call of its own, so that the work which follows it at once counts too.
 const CALLS_MAX = 64;
 
-/** What a listener's turns depend on. */
+/** The settings of a listener's turns. */
 export interface TurnOptions {
   readonly arrivals: Arrivals;
   readonly loop?: EventLoop;
 }
 
 /**
- * The listener, which is given what arrives in one turn of the event loop for {@link TURN_MS}, and what is left in the
- * turns that follow, by turns with the connections that come in. In between the loop goes round: whatever else is due has
- * its time. Who waits takes turns: health checks and all other requests, among either the addresses, among those of one
- * address the credentials. A request that comes alone does not wait.
+ * Wraps a listener: it gets the requests that arrive in one turn of the event loop for {@link TURN_MS}, and the rest
+ * in the following turns, in turn with the connections that come in. In between the loop goes round, and everything
+ * else that is due has its time. The requests that wait take turns: health checks and all others, within each the
+ * addresses, within an address the credentials. A request that comes alone does not wait.
  */
 export function shareTurns(
   listener: RequestListener,
@@ -62,7 +62,7 @@ export function shareTurns(
   function beginNext(): void {
     if (queue.size === 0 || !hasTime()) return;
     const next = queue.shift();
-    // Whoever has gone meanwhile needs no answer.
+    // A client that has gone meanwhile needs no answer.
     if (next !== undefined && !next[0].socket.destroyed) listener(...next);
   }
 

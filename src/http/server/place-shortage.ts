@@ -2,8 +2,8 @@ import type { Clock } from "../../domain/clock/clock.ts";
 import type { Logger } from "../../domain/log.ts";
 
 /**
- * What became of a connection for which there was no place: another one was closed for it, it got one of the reserve, or it
- * was refused.
+ * The fate of a connection that found no place: another one was closed for it, it got one of the reserve, or it was
+ * refused.
  */
 export type Makeshift = "closed_others" | "over_reserve" | "refused";
 
@@ -14,10 +14,10 @@ const NOTHING: Readonly<Record<Makeshift, number>> = {
   refused: 0,
 };
 
-/** Says in the log that places for connections run out: the first time at once, then once a minute at most, with counts. */
+/** Logs that places for connections run out: the first time at once, then once a minute at most, with counts. */
 export class PlaceShortage {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };
-  /** Since the last line. */
+  /** Counts since the last line. */
   #counts = { ...NOTHING };
   #toldAt: number | null = null;
 

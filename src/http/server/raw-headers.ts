@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 
 /**
- * Every value of a header, one for each of its lines. Node's own `headers` keeps the first of two
- * lines of a header such as Authorization, and drops the other silently.
+ * Every value of a header, one for each of its lines. Node's own `headers` keeps the first of two lines of a header
+ * such as Authorization, and silently drops the other.
  */
 export function headerValues(
   { rawHeaders }: Pick<IncomingMessage, "rawHeaders">,

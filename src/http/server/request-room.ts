@@ -7,7 +7,7 @@ import type { WaitPlaces } from "../wait-places.ts";
 import type { ByteBudget, ByteHold } from "./byte-budget.ts";
 import { connectionOf } from "./client-connection.ts";
 
-/** What the requests of an app share. */
+/** The room that the requests of an app share. */
 export interface SharedRoom {
   readonly budget: ByteBudget;
   readonly waits: WaitPlaces;
@@ -16,18 +16,21 @@ export interface SharedRoom {
 /** A request that needs room. */
 export interface Roomed {
   readonly request: IncomingMessage;
-  /** Whose room it takes: an account, a worker, or an address. */
+  /** The holder of its room: an account, a worker, or an address. */
   readonly holder: string;
   /** Aborted when the client hangs up. */
   readonly gone: () => AbortSignal;
 }
 
-/** What an answer counts as until it is there: most are far smaller, and lists of a thousand tasks are about that. */
+/**
+ * The size that an answer counts as until it exists: most are far smaller, and lists of a thousand tasks are about
+ * this.
+ */
 export const ANSWER_BYTES_GUESS = 1024 ** 2;
 // A text is in memory twice while it is sent: as it was made, and as the bytes that the kernel has not taken yet.
 const TEXT_COPIES = 2;
 
-/** What one request takes of the room there is for all, from the first byte of its body to the last of its answer. */
+/** The part of the common room that one request takes, from the first byte of its body to the last of its answer. */
 export class RequestRoom implements BodyRoom, CallRoom {
   readonly #shared: SharedRoom;
   readonly #roomed: Roomed;
@@ -53,23 +56,23 @@ export class RequestRoom implements BodyRoom, CallRoom {
     this.#hold.set(bytes);
   }
 
-  /** To be awaited before an answer is made that may be large. Throws 42900 or 50300, with when to try again. */
+  /** To be awaited before an answer is made that may be large. Throws 42900 or 50300, with the time of the next try. */
   async forAnswer(): Promise<void> {
     if (!this.takeNow(ANSWER_BYTES_GUESS)) await this.take(ANSWER_BYTES_GUESS);
   }
 
-  /** The answer is there; a stream takes a place among those who wait. Throws 42900 where there is none. */
+  /** The answer exists; a stream takes a place among those that wait. Throws 42900 where there is none. */
   answered({ text, bytes, stream }: Answer, isHead: boolean): void {
     this.set(bytes?.length ?? text.length * TEXT_COPIES);
     if (stream !== undefined && !isHead && !this.#isEnded) this.#letGo = this.#beginWait();
   }
 
-  /** What a request is to be refused with that wants to wait; null where it may. */
+  /** The refusal of a request that wants to wait; null where it may. */
   waitRefusal(): StatusError | null {
     return this.#shared.waits.refusal(this.#roomed.holder);
   }
 
-  /** Waits for what may take long, with nothing held but a place. Throws {@link waitRefusal}. */
+  /** Does work that may take long, holding nothing but a place. Throws {@link waitRefusal}. */
   async whileWaiting<T>(begin: () => Promise<T>): Promise<T> {
     const letGo = this.#beginWait();
     this.set(0);

@@ -7,26 +7,26 @@ import { shareTurns, type TurnOptions } from "./loop-turns.ts";
 
 type Exchange = readonly [request: IncomingMessage, response: ServerResponse];
 
-/** What waits behind the request of a connection that is being served. */
+/** The requests that wait behind the one under way on their connection. */
 interface Line {
-  /** What shares are counted by. */
+  /** The name by which shares are counted. */
   readonly address: string;
   readonly waiting: Exchange[];
 }
 
-// A client that sends ahead sends a few; what is read from a connection at once may bring some more.
+// A client that sends ahead sends a few; one read from a connection may bring some more.
 const WAITING_MAX = 10;
-/** Most requests in line, over all connections of an address and over all: each takes some KiB. */
+/** The most requests in line, over all connections of an address and over all addresses: each takes some KiB. */
 export const IN_LINE_OF_ADDRESS_MAX = 2_000;
 export const IN_LINE_MAX = 10_000;
 
 /**
- * The listener, given the requests of one connection one after the other, each when the one before is
- * answered. Node hands on whatever has arrived: a change could overtake the one before it (RFC 9112 §9.3.2),
- * and one connection could make thousands of requests wait, or as many large results be held for it. From a
- * connection with ten requests in line nothing more is read. A client that has gone has no more turns,
- * and one that sends ahead more than all connections of his address may have in line is cut off. Of all connections
- * together so many are begun in one turn of the event loop (see loop-turns.ts).
+ * Wraps a listener: it gets the requests of one connection one after the other, each when the one before is answered.
+ * Node hands on everything that has arrived: a change could overtake the one before it (RFC 9112 §9.3.2), and one
+ * connection could make thousands of requests wait, or have as many large results held for it. From a connection with
+ * ten requests in line nothing more is read. A client that has gone gets no more turns, and a client that sends ahead
+ * more than all connections of its address may have in line is cut off. One turn of the event loop begins a limited
+ * number of requests over all connections (see loop-turns.ts).
  */
 export function takeTurns(listener: RequestListener, options: TurnOptions): RequestListener {
   const begun = shareTurns(listener, options);
@@ -51,7 +51,7 @@ export function takeTurns(listener: RequestListener, options: TurnOptions): Requ
 
   return (request, response) => {
     const { socket } = request;
-    // What was read together with a request too many.
+    // This request was read together with one too many.
     if (socket.destroyed) return;
     boundFineChunks(request);
     const line = lines.get(socket);
@@ -73,7 +73,7 @@ export function takeTurns(listener: RequestListener, options: TurnOptions): Requ
   };
 }
 
-/** How many requests are in line, by address and in all. */
+/** Counts the requests in line, by address and in all. */
 class InLine {
   readonly #byAddress = new Map<string, number>();
   #all = 0;

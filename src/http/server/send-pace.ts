@@ -4,15 +4,15 @@ import { systemClock } from "../../domain/clock/clock.ts";
 import type { ClientConnection, Socket } from "./client-connection.ts";
 import type { ConnectionPlaces } from "./connection-places.ts";
 
-/** How far the system's part of a socket is with what it was given to send. */
+/** How far the system has sent the bytes of a socket. */
 export interface Sending {
   /** Bytes that the kernel took. */
   readonly taken: number;
-  /** Bytes that it would not take yet. */
+  /** Bytes that the kernel has not taken yet. */
   readonly unsent: number;
 }
 
-/** Whoever takes less of an answer counts as one who takes nothing. */
+/** A client that takes less of an answer counts as one that takes nothing. */
 export const BYTES_PER_SECOND_MIN = 1024;
 
 // Twice a second, so that a client is cut off within a second of its time.
@@ -21,15 +21,15 @@ const LOOKS_PER_TIMEOUT_MIN = 4;
 
 interface Look {
   taken: number;
-  /** When the kernel had taken something new for the first time. */
+  /** When the kernel was first seen to have taken something new. */
   movedAt: number;
-  /** Where the time began for which the least pace is asked. */
+  /** The beginning of the time for which the least pace is asked. */
   readonly from: { at: number; taken: number };
 }
 
 /**
- * Finds the clients that do not read their answers: of which nothing moves for the send timeout, or less than
- * {@link BYTES_PER_SECOND_MIN} over such a time. It is to be asked about each, again and again.
+ * Finds the clients that do not read their answers: for the length of the send timeout nothing moves, or less than
+ * {@link BYTES_PER_SECOND_MIN}. To be asked about each client again and again.
  */
 export class SendPace<Client extends object> {
   readonly #timeoutMs: number;
@@ -62,8 +62,8 @@ export class SendPace<Client extends object> {
 }
 
 /**
- * How far a TCP connection is. Node tells of a write only when it is done, all of it, so its handle is asked, as Node
- * does itself for its timeouts. A socket without one sends nothing.
+ * How far a TCP connection has sent. Node reports a write only when all of it is done, so this asks the socket's
+ * handle, as Node does itself for its timeouts. A socket without a handle sends nothing.
  */
 export function sendingOf(socket: Socket): Sending {
   const handle: unknown = Reflect.get(socket, "_handle");
@@ -78,8 +78,8 @@ function numberOf(handle: unknown, name: string): number {
 }
 
 /**
- * Cuts off the clients of a server that are too slow, from now on. By the machine's clock, because what is sent goes its way
- * by it; no timer runs while there is no connection.
+ * From now on, cuts off the clients of a server that are too slow. It goes by the machine's clock, because so does
+ * the network; no timer runs while there is no connection.
  */
 export function cutOffSlow(
   server: Server,

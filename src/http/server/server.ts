@@ -21,8 +21,8 @@ export interface HttpServer {
   readonly url: string;
   readonly port: number;
   /**
-   * New connections get this certificate, old ones go on with theirs. Throws an Error, and keeps the
-   * old pair, where this one cannot be served or the server does not do HTTPS.
+   * New connections get this certificate, old ones keep theirs. Throws an Error, and keeps the old pair, where the
+   * new one cannot be served or the server does not do HTTPS.
    */
   reloadTls(pair: TlsPair): void;
   /** Accepts no more connections; settles when the requests under way are answered. */
@@ -39,23 +39,23 @@ export interface ServerOptions {
   /** Null serves plain HTTP. */
   readonly tls: TlsPair | null;
   readonly limits: ConnectionLimits;
-  /** Whether a peer is a proxy that many clients come through; nobody is unless given. */
+  /** Whether a peer is a proxy for many clients; no peer is unless given. */
   readonly isProxy?: (address: string) => boolean;
-  /** Told of each connection; of its own unless given. */
+  /** Notified of each connection; the server's own unless given. */
   readonly arrivals?: Arrivals;
-  /** Told when places for connections run out, see place-shortage.ts. */
+  /** Called when places for connections run out, see place-shortage.ts. */
   readonly onShortage?: (what: Makeshift) => void;
 }
 
-/** What connections may take up; config/setting.ts has the defaults. */
+/** The bounds of connections; config/setting.ts has the defaults. */
 export interface ConnectionLimits {
-  /** At once; who gives way to one more, see connection-places.ts. */
+  /** At once; connection-places.ts says who gives way to one more. */
   readonly connections: number;
   /** For a request's headers, and for a TLS handshake. */
   readonly headerTimeoutMs: number;
   /** For a whole request, body included. */
   readonly requestTimeoutMs: number;
-  /** For an answer that its client does not read, or hardly, see send-pace.ts. */
+  /** For an answer that its client reads too slowly or not at all, see send-pace.ts. */
   readonly sendTimeoutMs: number;
 }
 
@@ -64,19 +64,20 @@ export class ListenError extends Error {
   override readonly name = "ListenError" as const;
 }
 
-// Longer than the idle time of common proxies and clients, which would otherwise meet a connection that is being closed.
+// Longer than the idle time of common proxies and clients, which would otherwise meet a connection that is being
+// closed.
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 const HEADERS_COUNT_MAX = 100;
-// What Node does with a longer timeout is to take it modulo 32 bits.
+// Node takes a longer timeout modulo 32 bits.
 const TIMEOUT_MS_MAX = 2_147_483_647;
-// Node looks for requests that take too long in this interval, and sooner where less time is given.
+// Node looks for requests that take too long at this interval, and sooner where less time is given.
 const TIMEOUT_CHECK_MS_MAX = 5_000;
 /**
- * Connections that the kernel holds until they are let in, where it allows so many (Linux: net.core.somaxconn). Those for which
- * there is no room try again a second later, and two seconds after that.
+ * How many connections the kernel holds until they are let in, where it allows so many (Linux: net.core.somaxconn). A
+ * connection without room tries again a second later, and two seconds after that.
  */
 const QUEUE_LENGTH = 4096;
-// A free port is looked for and then listened on: in between somebody else may take it.
+// The search finds a free port, and then listens on it: in between some other program may take it.
 const RANDOM_PORT_TRIES = 5;
 
 /**
@@ -97,7 +98,7 @@ async function openPlain(listener: RequestListener, options: Opening): Promise<H
   const server = await listenPlain(listener, options);
   lengthenQueue(server);
   harden(server, options);
-  // The interval of the checks is read when listening begins: it is told so again.
+  // Node reads the interval of its checks when listening begins, so it is told again.
   server.emit("listening");
   return toHttpServer(server, {
     origin: `http://${urlHost(options.host)}`,
@@ -108,9 +109,9 @@ async function openPlain(listener: RequestListener, options: Opening): Promise<H
 }
 
 /**
- * Apart from listhen, which can serve HTTPS but not well: it takes neither a least TLS version nor a
- * time for handshakes, takes a PEM text that begins with a remark for a path, and when it closes it
- * breaks off the requests under way (http-shutdown calls the TCP connection below TLS idle).
+ * Does without listhen, which serves HTTPS badly: it takes neither a least TLS version nor a time for handshakes,
+ * takes a PEM text that begins with a remark for a path, and breaks off the requests under way when it closes
+ * (http-shutdown takes the TCP connection below TLS for idle).
  */
 async function openTls(
   listener: RequestListener,
@@ -132,7 +133,7 @@ async function openTls(
   });
 }
 
-// Node takes the length as an option of listen, which listhen calls without it; a socket that listens can be told again.
+// Node takes the length as an option of listen, which listhen calls without it; a listening socket can be told again.
 function lengthenQueue(server: Server): void {
   const handle: unknown = Reflect.get(server, "_handle");
   if (typeof handle !== "object" || handle === null) return;
@@ -163,12 +164,12 @@ async function listenPlain(
       const opened = await listen(listener, {
         ...QUIET,
         hostname: host,
-        // To listhen port 0 means 3000.
+        // For listhen, port 0 means 3000.
         port: port === 0 ? { random: true, host } : { port, host },
         // It warns on the console when a loopback address is called public.
         public: !LOOPBACK_NAMES.has(host),
       });
-      // Asked for HTTP it gives a server of node:http.
+      // Asked for HTTP, it gives a server of node:http.
       if (port === 0 || opened.address.port === port) return opened.server as Server;
       // It passes over ports that browsers refuse to visit, such as 6000, and takes 3000 instead.
       await opened.close();
@@ -190,7 +191,7 @@ function toListenError(
 
 function listenReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // What listhen throws, in its own words and without the system's code.
+  // listhen throws its own words, without the system's code.
   const isUnavailable = error.name === "GetPortError";
   return isUnavailable
     ? "the port is taken or not permitted, or the address is not this machine's"
@@ -198,9 +199,9 @@ function listenReason(error: unknown): string {
 }
 
 /**
- * The app as a listener that cannot throw. To srvx every request is a URL, and it throws, outside of
- * every handler, when host and path make none, as `Host: a:99999` does: one request would end the
- * process. So it is given a host that is fine, and a target that begins with a slash.
+ * The app as a listener that cannot throw. srvx parses every request as a URL, and throws, outside of every handler,
+ * when host and path make none, as `Host: a:99999` does: one request would end the process. So it gets a valid host,
+ * and a target that begins with a slash.
  */
 function toListener(app: H3): RequestListener {
   const handle = toNodeHandler(app);
@@ -211,9 +212,9 @@ function toListener(app: H3): RequestListener {
   };
 }
 
-// RFC 9112 §3.2.2: the absolute form is to be taken too. What else there is names nothing here.
+// RFC 9112 §3.2.2: the absolute form must be taken too. Every other form names nothing here.
 function toOriginForm(target: string): string {
-  // To a URL parser a backslash is a slash, to a proxy that decides by the path it is none.
+  // A URL parser reads a backslash as a slash, a proxy that decides by the path does not.
   if (target.startsWith("/")) return target.replaceAll("\\", "%5C");
   const url = /^https?:/i.test(target) ? URL.parse(target) : null;
   return url === null ? "/*" : url.pathname + url.search;
@@ -228,7 +229,7 @@ const QUIET = {
   tunnel: false,
   autoClose: false,
   isTest: false,
-  // Production: a port that is taken is refused instead of exchanged for the next free one.
+  // Production: a port that is taken is refused instead of replaced by the next free one.
   isProd: true,
 };
 
@@ -237,19 +238,19 @@ const LOOPBACK_NAMES: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "
 function harden(server: Server, options: Opening): void {
   const { limits, arrivals, isProxy = () => false, onShortage = () => {} } = options;
   const requestTimeout = Math.min(limits.requestTimeoutMs, TIMEOUT_MS_MAX);
-  // Node exchanges the two where a whole request has less time than its headers.
+  // Node swaps the two where a whole request has less time than its headers.
   const headersTimeout = Math.min(limits.headerTimeoutMs, requestTimeout);
   server.headersTimeout = headersTimeout;
   server.requestTimeout = requestTimeout;
   server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS;
   server.maxHeadersCount = HEADERS_COUNT_MAX;
-  // Options of createServer, which listhen calls. Without a Host, Node's own answer would have no
-  // body: the app's has.
+  // These are options of createServer, which listhen calls. Without a Host, Node's own answer would have no body: the
+  // app's has one.
   Object.assign(server, {
     requireHostHeader: false,
     connectionsCheckingInterval: Math.min(TIMEOUT_CHECK_MS_MAX, headersTimeout),
   });
-  // RFC 9110 §10.1.1 lets a server ignore expectations it does not know; Node answers without a body.
+  // RFC 9110 §10.1.1 lets a server ignore expectations that it does not know; Node answers them without a body.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   refuseGarbage(server);
   arrivals.follow(server);

@@ -4,15 +4,15 @@ import { createServer, type Server } from "node:https";
 
 /** A certificate chain and its private key, as PEM texts. */
 export interface TlsPair {
-  /** The server's own certificate first, then what leads to its root. */
+  /** The server's own certificate first, then the chain to its root. */
   readonly cert: string;
   readonly key: string;
 }
 
 /**
- * An HTTPS server that does not listen yet: TLS 1.2 or newer, HTTP/1.1 only. A handshake that takes
- * longer than `handshakeTimeoutMs`, whatever trickles in, and one that fails end their connection
- * without an answer. Throws where the pair cannot be served.
+ * Makes an HTTPS server that does not listen yet: TLS 1.2 or newer, HTTP/1.1 only. A handshake that fails, or takes
+ * longer than `handshakeTimeoutMs`, whatever trickles in, ends its connection without an answer. Throws where the
+ * pair cannot be served.
  */
 export function createTlsServer(
   listener: RequestListener,
@@ -32,19 +32,18 @@ export function createTlsServer(
 }
 
 /**
- * Connections from now on get this pair; those there are go on with theirs. Throws, and changes
- * nothing, where the pair cannot be served.
+ * New connections get this pair; open ones keep theirs. Throws, and changes nothing, where the pair cannot be served.
  */
 export function replacePair(server: Server, pair: TlsPair): void {
   server.setSecureContext(contextOptions(pair));
 }
 
 /**
- * Throws OpenSSL's reason why a pair cannot be served: the key is another certificate's, one of them
- * is too weak, or is none at all.
+ * Throws OpenSSL's reason why a pair cannot be served: the key belongs to another certificate, or one of them is too
+ * weak or invalid.
  */
 export function checkPair(pair: TlsPair): void {
-  // A server that never listens: all it does is to load the pair.
+  // This server never listens: it only loads the pair.
   createServer(contextOptions(pair));
 }
 
@@ -58,8 +57,8 @@ export async function listenTls(
   await listening;
 }
 
-// An empty text is to Node one that is not given: it would serve a certificate with no key, or none.
-// The version is said here, because NODE_OPTIONS can lower Node's own minimum.
+// Node takes an empty text as not given: it would serve a certificate with no key, or none. The version is set here
+// because NODE_OPTIONS can lower Node's own minimum.
 function contextOptions({ cert, key }: TlsPair) {
   if (cert === "" || key === "") throw new Error("the certificate or its key is empty");
   return { cert, key, minVersion: "TLSv1.2" as const };

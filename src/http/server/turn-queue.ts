@@ -1,7 +1,7 @@
 /**
- * A queue whose items are taken in turn by the first key of each, among those of one first key in turn by the second, and
- * so on; items with the same keys in the order in which they came. However many come under one key, another waits for
- * one of them at a time.
+ * A queue whose items take turns by the first key of each, among those with one first key by the second, and so on;
+ * items with the same keys keep their order. However many items one key has, another key waits for one of them at a
+ * time.
  */
 export class TurnQueue<Item> {
   readonly #root: Lane<Item> = new Map();
@@ -11,7 +11,7 @@ export class TurnQueue<Item> {
     return this.#size;
   }
 
-  /** `keys`: one at least, and of all items as many. */
+  /** `keys` has at least one key, and the same number for all items. */
   push(item: Item, keys: readonly string[]): void {
     let lane = this.#root;
     for (const key of keys.slice(0, -1)) {
@@ -35,7 +35,7 @@ export class TurnQueue<Item> {
   }
 }
 
-/** Whoever is first has the next turn. */
+/** The first entry has the next turn. */
 type Lane<Item> = Map<string, Lane<Item> | Item[]>;
 
 function take<Item>(lane: Lane<Item>): Item | undefined {
