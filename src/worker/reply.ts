@@ -73,19 +73,19 @@ function toAnswered<Read>(
 }
 
 function toFault({ status, body, headers }: Answered): Fault {
-  const said = toObject(body);
-  const code = toOwnCode(said, status);
+  const envelope = toObject(body);
+  const code = toOwnCode(envelope, status);
   if (status === 413) return { kind: "too_large" };
   const isOurs = code !== null;
-  const text = isOurs ? `${code} ${shortLine(said?.["status_message"])}` : foreignFault(status);
+  const text = isOurs ? `${code} ${shortLine(envelope?.["status_message"])}` : foreignFault(status);
   const isFinal = isOurs && status >= 400 && status < 500 && status !== 429;
-  return isFinal ? refused(text, said) : passing(text, toWaitMs(headers["retry-after"]));
+  return isFinal ? refused(text, envelope) : passing(text, toWaitMs(headers["retry-after"]));
 }
 
 // A proxy may answer in the daemon's place for a moment, and only the daemon knows who may work for it. A newer
 // daemon may have codes that this program does not know; all begin with the first digit of their HTTP status.
-function toOwnCode(said: JsonObject | null, status: number): number | null {
-  const code = toPlainNumber(said?.["status_code"]);
+function toOwnCode(envelope: JsonObject | null, status: number): number | null {
+  const code = toPlainNumber(envelope?.["status_code"]);
   const isCode = typeof code === "number" && Number.isInteger(code) && code >= 40_000;
   return isCode && Math.floor(code / 10_000) === Math.floor(status / 100) ? code : null;
 }
@@ -106,8 +106,8 @@ const HINTS: ReadonlyMap<string, string> = new Map([
   ["40400", "Check the URL: it is the base URL of the daemon, without /v1."],
 ]);
 
-function refused(text: string, said: JsonObject | null): Fault {
-  const detail = firstDetail(said);
+function refused(text: string, envelope: JsonObject | null): Fault {
+  const detail = firstDetail(envelope);
   const hint = HINTS.get(text.slice(0, 5));
   const isNews = detail !== null && !text.includes(detail);
   const parts = [text, ...(isNews ? [detail] : []), ...(hint === undefined ? [] : [hint])];
@@ -124,8 +124,8 @@ function toObject(body: Uint8Array): JsonObject | null {
 }
 
 /** What the daemon says of the field that it refuses; null where it says nothing. */
-function firstDetail(said: JsonObject | null): string | null {
-  const errors: unknown = said?.["errors"];
+function firstDetail(envelope: JsonObject | null): string | null {
+  const errors: unknown = envelope?.["errors"];
   const first: unknown = Array.isArray(errors) ? errors[0] : null;
   return isJsonObject(first) ? shortLine(first["detail"]) : null;
 }
