@@ -83,14 +83,14 @@ test("what was read before a change is known as such once streams were told of i
   const { open, change, feed, clock } = startFeed();
   const events = open({ scope: 1 });
   await events.change();
-  const before = feed.toldOf(1);
-  assert.equal(feed.toldOf(1), before);
+  const before = feed.sentChanges(1);
+  assert.equal(feed.sentChanges(1), before);
   change(1);
-  assert.equal(feed.toldOf(1), before, "nobody was told yet");
+  assert.equal(feed.sentChanges(1), before, "nobody was told yet");
   clock.advance(250);
   await events.change();
-  assert.notEqual(feed.toldOf(1), before);
-  assert.equal(feed.toldOf(2), before);
+  assert.notEqual(feed.sentChanges(1), before);
+  assert.equal(feed.sentChanges(2), before);
 });
 
 test("a stream is told at once how things are, then of every change of its scope", async () => {

@@ -214,7 +214,7 @@ export async function startRing(
       webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
       shortage: async () => null,
     },
-    liveFeed: { open: () => assert.fail("nobody opens a stream"), toldOf: () => 0 },
+    liveFeed: { open: () => assert.fail("nobody opens a stream"), sentChanges: () => 0 },
     progressOf: () => null,
     runnerOf: () => null,
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),

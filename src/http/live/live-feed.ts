@@ -67,7 +67,7 @@ export class LiveFeed {
   /** How often something of a scope has changed since the first stream was opened. */
   readonly #changes = new Map<Scope, number>();
   /** Of these {@link #changes}, how many streams were told of. */
-  readonly #told = new Map<Scope, number>();
+  readonly #sent = new Map<Scope, number>();
   #stopWatching: (() => void) | null = null;
   #admissionTimer: Timer | null = null;
   /** By the monotonic clock. */
@@ -107,8 +107,8 @@ export class LiveFeed {
    * A number that is another one as soon as streams of a scope are told of a change: whoever asks after it was told
    * must not be given what was read before.
    */
-  toldOf(scope: Scope): number {
-    return this.#told.get(scope) ?? 0;
+  sentChanges(scope: Scope): number {
+    return this.#sent.get(scope) ?? 0;
   }
 
   /** Ends all streams, and at once those that are opened from now on. */
@@ -185,7 +185,7 @@ export class LiveFeed {
       return;
     }
     channel.nextAt = Math.max(channel.nextAt, this.#deps.clock.monotonic() + CHANGE_INTERVAL_MS);
-    void this.#tell(channel, [stream]);
+    void this.#sendTo(channel, [stream]);
   }
 
   // Sees to it that streams which are behind and would take something are told, now or as soon as they may be.
@@ -195,12 +195,12 @@ export class LiveFeed {
     const { clock } = this.#deps;
     const waitMs = channel.nextAt - clock.monotonic();
     if (waitMs <= 0) {
-      void this.#tellAll(channel);
+      void this.#sendDue(channel);
       return;
     }
     channel.timer = clock.setTimer(waitMs, () => {
       channel.timer = null;
-      void this.#tellAll(channel);
+      void this.#sendDue(channel);
     });
   }
 
@@ -209,19 +209,19 @@ export class LiveFeed {
     return [...streams].filter((stream) => stream.seen < changes);
   }
 
-  async #tellAll(channel: Channel): Promise<void> {
+  async #sendDue(channel: Channel): Promise<void> {
     const now = this.#deps.clock.monotonic();
     channel.nextAt = now + CHANGE_INTERVAL_MS;
-    const due = this.#behind(channel).filter(({ toldAt }) => now - toldAt >= CHANGE_INTERVAL_MS);
+    const due = this.#behind(channel).filter(({ sentAt }) => now - sentAt >= CHANGE_INTERVAL_MS);
     channel.isReading = true;
-    const isTold = await this.#tell(channel, due);
+    const isSent = await this.#sendTo(channel, due);
     channel.isReading = false;
     // What cannot be read is tried again with the next change or comment.
-    if (isTold) this.#plan(channel);
+    if (isSent) this.#plan(channel);
   }
 
   /** Tells these streams how things are, with one read; false where it cannot be read. */
-  async #tell({ scope }: Channel, streams: readonly LiveStream[]): Promise<boolean> {
+  async #sendTo({ scope }: Channel, streams: readonly LiveStream[]): Promise<boolean> {
     try {
       const admitted = await this.#stillAdmitted(streams);
       if (admitted.length === 0) return true;
@@ -230,10 +230,9 @@ export class LiveFeed {
       const id = this.#eventId(scope);
       const tasks = workDocument(await this.#deps.store.countWork(scope));
       const { clock } = this.#deps;
-      const told: ChangeData = { tasks, time: timeText(clock.now()) };
-      const data = JSON.stringify(told);
-      const change = { id, changes, data, now: clock.monotonic() };
-      this.#told.set(scope, changes);
+      const data: ChangeData = { tasks, time: timeText(clock.now()) };
+      const change = { id, changes, data: JSON.stringify(data), now: clock.monotonic() };
+      this.#sent.set(scope, changes);
       for (const stream of admitted) stream.change(change);
       return true;
     } catch (error) {

@@ -36,7 +36,7 @@ export class LiveStream {
   readonly #options: LiveStreamOptions;
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #seen: number;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #sentAt = Number.NEGATIVE_INFINITY;
   #takes = false;
   #wasPassedOver = false;
 
@@ -65,8 +65,8 @@ export class LiveStream {
   }
 
   /** When it was told of a change the last time, by the monotonic clock. */
-  get toldAt(): number {
-    return this.#toldAt;
+  get sentAt(): number {
+    return this.#sentAt;
   }
 
   /** True while its client has taken all that was sent. */
@@ -79,7 +79,7 @@ export class LiveStream {
     if (changes <= this.#seen) return;
     if (!this.#send(`event: change\nid: ${id}\ndata: ${data}\n\n`)) return;
     this.#seen = changes;
-    this.#toldAt = now;
+    this.#sentAt = now;
   }
 
   /** Says that it is still there, unless it does not take anything. */

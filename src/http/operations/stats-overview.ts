@@ -25,7 +25,7 @@ export interface StatsOverviewDeps extends Omit<OperatorRunnersDeps, "store"> {
       | ("findAccountData" | "countPendingRequests" | "listAccountOverviews")
     >;
   readonly clock: Pick<Clock, "now" | "monotonic">;
-  readonly liveFeed: Pick<LiveFeed, "toldOf">;
+  readonly liveFeed: Pick<LiveFeed, "sentChanges">;
   /** What is short, in words for the operator; null while there is room. */
   readonly shortage: () => Promise<string | null>;
 }
@@ -43,7 +43,7 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
   // Every open page asks at the same change, and each of them is to see it.
   const recent = new RecentValues<Scope, OverviewFacts>({
     ...{ clock, ageMsMax: AGE_MS_MAX },
-    versionOf: (scope) => liveFeed.toldOf(scope),
+    versionOf: (scope) => liveFeed.sentChanges(scope),
   });
   return defineOperation({
     method: "GET",

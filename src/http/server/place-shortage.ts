@@ -19,7 +19,7 @@ export class PlaceShortage {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };
   /** Counts since the last line. */
   #counts = { ...NOTHING };
-  #toldAt: number | null = null;
+  #loggedAt: number | null = null;
 
   constructor(deps: { readonly clock: Clock; readonly log: Logger }) {
     this.#deps = deps;
@@ -29,8 +29,8 @@ export class PlaceShortage {
     const { clock, log } = this.#deps;
     this.#counts[what]++;
     const now = clock.monotonic();
-    if (this.#toldAt !== null && now - this.#toldAt < EVERY_MS) return;
-    this.#toldAt = now;
+    if (this.#loggedAt !== null && now - this.#loggedAt < EVERY_MS) return;
+    this.#loggedAt = now;
     log.warn(this.#counts, "there were more connections than places (limits.connections)");
     this.#counts = { ...NOTHING };
   }

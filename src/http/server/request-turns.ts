@@ -79,17 +79,17 @@ class InLine {
   #all = 0;
 
   isFull({ address }: Line): boolean {
-    return this.#all >= IN_LINE_MAX || this.#of(address) >= IN_LINE_OF_ADDRESS_MAX;
+    return this.#all >= IN_LINE_MAX || this.#countOf(address) >= IN_LINE_OF_ADDRESS_MAX;
   }
 
   change({ address }: Line, by: number): void {
     this.#all += by;
-    const count = this.#of(address) + by;
+    const count = this.#countOf(address) + by;
     if (count === 0) this.#byAddress.delete(address);
     else this.#byAddress.set(address, count);
   }
 
-  #of(address: string): number {
+  #countOf(address: string): number {
     return this.#byAddress.get(address) ?? 0;
   }
 }
