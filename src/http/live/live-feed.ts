@@ -13,60 +13,60 @@ export interface LiveFeedDeps {
   readonly store: Pick<Store, "countWork" | "watch">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Names this life of the daemon: other lives have other names. */
+  /** Names this run of the daemon: every run has another name. */
   readonly boot: string;
 }
 
-/** Who is to be told, of what. */
+/** A client, and the changes it is to get. */
 export interface Listener {
   readonly scope: Scope;
-  /** The key or session that its streams are counted by. */
+  /** The key or session by which its streams are counted. */
   readonly credential: string;
-  /** Asked before everything that is sent. */
+  /** Called before everything that is sent. */
   readonly stillAdmitted: () => Promise<boolean>;
-  /** What the client heard last, of an earlier stream. */
+  /** The last event of the client's previous stream. */
   readonly lastEventId: string | null;
 }
 
-/** Most streams at once, of one session or key, of one account, which may have many of those, and of all. */
+/** The most streams at once: of one session or key, of one account, which may have many of those, and of all. */
 export const STREAMS_PER_CREDENTIAL_MAX = 10;
 export const STREAMS_PER_ACCOUNT_MAX = 50;
 export const STREAMS_MAX = 200;
 
-/** Between two changes that a stream is told of; what happens in between is told as one. */
+/** The least time between two changes that a stream is sent; changes in between are sent as one. */
 export const CHANGE_INTERVAL_MS = 250;
 /** A stream is never silent for longer. */
 export const COMMENT_INTERVAL_MS = 15_000;
-/** A stream goes on for no longer once its session or key is over; another process may have ended it. */
+/** A stream ends at most this long after its session or key; another process may have ended that. */
 export const ADMISSION_INTERVAL_MS = 1000;
 
-/** A name for a life of the daemon. */
+/** Makes a name for a run of the daemon. */
 export function newBootName(): string {
   return randomBytes(6).toString("hex");
 }
 
 const RETRY_AFTER_SECONDS = 10;
 
-/** Streams of one scope, which share what is read for them. */
+/** The streams of one scope, which share the reads for them. */
 interface Channel {
   readonly scope: Scope;
   readonly streams: Set<LiveStream>;
-  /** By the monotonic clock: not to be read again before. */
+  /** By the monotonic clock: do not read again before. */
   nextAt: number;
   timer: Timer | null;
   isReading: boolean;
 }
 
 /**
- * Tells open streams that something of theirs has changed, and how much there is to do now. Nothing is queued: a
- * stream that does not take anything is passed over until it does, and then told how things are by then.
+ * Tells open streams that something in their scope has changed, and how much work there is now. Nothing is queued: a
+ * stream that takes nothing is passed over until it does, and then gets the state of that moment.
  */
 export class LiveFeed {
   readonly #deps: LiveFeedDeps;
   readonly #channels = new Map<Scope, Channel>();
   /** How often something of a scope has changed since the first stream was opened. */
   readonly #changes = new Map<Scope, number>();
-  /** Of these {@link #changes}, how many streams were told of. */
+  /** How many of these {@link #changes} have been sent to streams. */
   readonly #sent = new Map<Scope, number>();
   #stopWatching: (() => void) | null = null;
   #admissionTimer: Timer | null = null;
@@ -104,8 +104,8 @@ export class LiveFeed {
   }
 
   /**
-   * A number that is another one as soon as streams of a scope are told of a change: whoever asks after it was told
-   * must not be given what was read before.
+   * A number that changes as soon as streams of a scope are sent a change: a client that asks after that must not get
+   * a value that was read before.
    */
   sentChanges(scope: Scope): number {
     return this.#sent.get(scope) ?? 0;
@@ -178,7 +178,7 @@ export class LiveFeed {
     return `${this.#deps.boot}.${this.#changesOf(scope)}`;
   }
 
-  // A stream that knows of nothing is told at once; the others of its scope may then wait a little longer.
+  // A stream that knows of nothing is sent a change at once; the others of its scope may then wait a little longer.
   #taken(stream: LiveStream, channel: Channel): void {
     if (stream.seen >= 0) {
       this.#plan(channel);
@@ -188,7 +188,7 @@ export class LiveFeed {
     void this.#sendTo(channel, [stream]);
   }
 
-  // Sees to it that streams which are behind and would take something are told, now or as soon as they may be.
+  // Makes sure that streams which are behind and can take something get it, now or as soon as they may.
   #plan(channel: Channel): void {
     if (channel.timer !== null || channel.isReading) return;
     if (!this.#behind(channel).some((stream) => stream.takes)) return;
@@ -216,16 +216,16 @@ export class LiveFeed {
     channel.isReading = true;
     const isSent = await this.#sendTo(channel, due);
     channel.isReading = false;
-    // What cannot be read is tried again with the next change or comment.
+    // A read that fails is tried again with the next change or comment.
     if (isSent) this.#plan(channel);
   }
 
-  /** Tells these streams how things are, with one read; false where it cannot be read. */
+  /** Sends these streams the present state, with one read; false where it cannot be read. */
   async #sendTo({ scope }: Channel, streams: readonly LiveStream[]): Promise<boolean> {
     try {
       const admitted = await this.#stillAdmitted(streams);
       if (admitted.length === 0) return true;
-      // Counted before the read: what is committed in between is told, and then told again.
+      // Counted before the read: a change committed in between is sent, and then sent again.
       const changes = this.#changesOf(scope);
       const id = this.#eventId(scope);
       const tasks = workDocument(await this.#deps.store.countWork(scope));

@@ -1,20 +1,20 @@
-/** Why a stream ends by itself. */
+/** The reason why a stream ends by itself. */
 export type StreamEnd = "stopping" | "signed_out";
 
 export interface LiveStreamOptions {
   readonly credential: string;
   readonly stillAdmitted: () => Promise<boolean>;
-  /** The number of changes that its client knows of; below 0 is none. */
+  /** The number of changes that its client knows of; below 0 for none. */
   readonly seen: number;
-  /** Told when the client has taken what there was. */
+  /** Called when the client has taken everything that was sent. */
   readonly taken: () => void;
-  /** Told once, when it has ended or its client has hung up. */
+  /** Called once, when it has ended or its client has hung up. */
   readonly gone: () => void;
 }
 
 export interface Change {
   readonly id: string;
-  /** How many there were, this one included. */
+  /** How many changes there were, this one included. */
   readonly changes: number;
   /** One line. */
   readonly data: string;
@@ -22,12 +22,12 @@ export interface Change {
   readonly now: number;
 }
 
-// After this long a browser tries again.
+// A browser tries again after this long.
 const PREAMBLE = "retry: 2000\n\n";
 
 /**
- * One stream of server-sent events (HTML, section 9.2). It holds nothing back: what its client does not take at once
- * is not sent.
+ * One stream of server-sent events (HTML, section 9.2). It holds nothing back: a message that its client does not
+ * take at once is not sent.
  */
 export class LiveStream {
   readonly credential: string;
@@ -54,27 +54,27 @@ export class LiveStream {
         pull: () => this.#pull(),
         cancel: () => void this.#leave(),
       },
-      // Asked for more only when the client has taken everything.
+      // The stream asks for more only when the client has taken everything.
       { highWaterMark: 0 },
     );
   }
 
-  /** The number of changes that it has been told of. */
+  /** The number of changes that it has been sent. */
   get seen(): number {
     return this.#seen;
   }
 
-  /** When it was told of a change the last time, by the monotonic clock. */
+  /** When it was last sent a change, by the monotonic clock. */
   get sentAt(): number {
     return this.#sentAt;
   }
 
-  /** True while its client has taken all that was sent. */
+  /** True while its client has taken everything that was sent. */
   get takes(): boolean {
     return this.#takes;
   }
 
-  /** Tells of changes, unless it knows of them or does not take anything. */
+  /** Sends a change, unless the client knows of it or takes nothing. */
   change({ id, changes, data, now }: Change): void {
     if (changes <= this.#seen) return;
     if (!this.#send(`event: change\nid: ${id}\ndata: ${data}\n\n`)) return;
@@ -82,12 +82,12 @@ export class LiveStream {
     this.#sentAt = now;
   }
 
-  /** Says that it is still there, unless it does not take anything. */
+  /** Shows that it is still there, unless the client takes nothing. */
   comment(): void {
     this.#send(":\n\n");
   }
 
-  /** Says why it ends, and ends. A client that has stopped taking anything is cut off. */
+  /** Sends the reason and ends. A client that has stopped taking anything is cut off. */
   end(reason: StreamEnd): void {
     const controller = this.#leave();
     if (controller === null) return;
