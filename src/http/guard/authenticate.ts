@@ -9,20 +9,20 @@ import { hashKey, isWellFormedKey, isWellFormedWorkerToken } from "../../domain/
 import { StatusError } from "../../domain/status.ts";
 import type { Store, WorkerHolder } from "../../store/store.ts";
 
-/** What of the store the authentication of accounts reads. */
+/** The part of the store that authenticates accounts. */
 export type KeyStore = Pick<Store, "findKeyHolder">;
 
-/** What of the store the authentication of workers reads. */
+/** The part of the store that authenticates workers. */
 export type WorkerStore = Pick<Store, "findWorkerHolder">;
 
 const BASIC_CHALLENGE = 'Basic realm="postbackd", charset="UTF-8"';
-/** For who signs in at a page, where a browser's own dialog must not open. */
+/** For people who sign in at a page, where a browser's own dialog must not open. */
 export const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
 const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
 
 /**
- * Names the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The key
- * is looked up on every request: a revocation by any process counts at once.
+ * Returns the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The
+ * key is looked up on every request: a revocation by any process counts at once.
  */
 export async function authenticate(
   headers: readonly string[],
@@ -35,20 +35,20 @@ export async function authenticate(
   return verdict.holder;
 }
 
-/** Judges credentials, however they came, by what is stored of their key now (contract §2). */
+/** Judges credentials, however they came, by the present state of their key (contract §2). */
 export async function judgeCredentials(
   credentials: Credentials,
   store: KeyStore,
 ): Promise<Authentication> {
-  // A key whose checksum does not fit was never made: nothing needs to be read to know that.
+  // A key with a wrong checksum was never made: no look-up is needed to know that.
   const { key } = credentials;
   const holder = isWellFormedKey(key) ? await store.findKeyHolder(hashKey(key)) : null;
   return decideAuthentication(credentials, holder);
 }
 
 /**
- * Names the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). Only a worker's
- * token is taken, as Bearer; it is looked up on every request, as keys are.
+ * Returns the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). It accepts
+ * only a worker's token, as Bearer, and looks it up on every request, as keys are.
  */
 export async function authenticateWorker(
   headers: readonly string[],
@@ -81,7 +81,7 @@ function challenge(code: 40100 | 40101 | 40102, credentials: Credentials | null)
   });
 }
 
-// Without Basic: a worker has no login.
+// No Basic: a worker has no login.
 function challengeWorker(code: 40100 | 40101, line: string): StatusError {
   return new StatusError(code, { headers: { "www-authenticate": line } });
 }

@@ -5,19 +5,19 @@ import { StatusError } from "../../domain/status.ts";
 import { headerValues } from "../server/raw-headers.ts";
 
 /**
- * What a browser can be talked into by pages that are not ours, and what is refused of it. None of this concerns
- * who sends a key with each request: a browser never adds one by itself.
+ * Refuses what foreign pages can talk a browser into. None of this concerns clients that send a key with each
+ * request: a browser never adds one by itself.
  */
 
-/** By which names browsers may come. */
+/** The names by which browsers may come. */
 export interface BrowserPolicy {
-  /** In lower case, without ports. Addresses and localhost need no mention. */
+  /** In lower case, without ports. Addresses and localhost need not be listed. */
   readonly hosts: ReadonlySet<string>;
   /** Host and port of the public URL; null where there is none. */
   readonly publicHost: string | null;
 }
 
-/** The policy from settings that were checked before. */
+/** Makes the policy from settings that were checked before. */
 export function toBrowserPolicy({
   host,
   publicUrl,
@@ -32,33 +32,34 @@ export function toBrowserPolicy({
 
 type Received = Pick<IncomingMessage, "rawHeaders" | "method">;
 
-/** Why a request is refused whose Host is not one of ours; null for one that is. */
+/** Why a request is refused whose Host is not one of our names; null for one that is. */
 export function hostFault(request: Received, { hosts }: BrowserPolicy): string | null {
   const [host = "", ...others] = headerValues(request, "host");
   const name = hostName(host.toLowerCase());
   const isOurs = name !== null && (isEverybodys(name) || hosts.has(name));
-  // A name of somebody else's that leads here is how a page of theirs would read ours: DNS rebinding.
+  // A foreign name that leads here is how a foreign page would read ours: DNS rebinding.
   if (isOurs && others.length === 0) return null;
   return "The dashboard is not served by this host name: set public_url to the URL it is to be reached by.";
 }
 
-/** Refuses with 40301 what comes by a name that is not ours, or from another site. */
+/** Refuses with 40301 a request that comes by a foreign name, or from another site. */
 export function guardBrowser(request: Received, policy: BrowserPolicy): void {
   const detail = hostFault(request, policy) ?? sourceFault(request, policy);
   if (detail !== null) throw new StatusError(40301, { detail });
 }
 
-/** What the page names itself with, in X-Requested-With. */
+/** The value of X-Requested-With by which the page identifies itself. */
 export const PAGE_NAME = "postbackd";
 
-/** True for a request that the page's own code has made: no form and no link can add that header. */
+/** True for a request from the page's own code: no form and no link can add that header. */
 export function isFromPage(request: Received): boolean {
   return headerValues(request, "x-requested-with").includes(PAGE_NAME);
 }
 
 /**
- * Refuses with 40301 what comes by a session's cookie and was not made by the page's code. Reads too: the first task_get
- * of a task collects it, and beyond localhost browsers do not say over plain HTTP where an image is asked from.
+ * Refuses with 40301 a request that comes by a session's cookie and was not made by the page's code. Reads too: the
+ * first task_get of a task collects it, and beyond localhost browsers do not say over plain HTTP which page asks for
+ * an image.
  */
 export function guardSession(request: Received): void {
   if (isFromPage(request)) return;
@@ -69,7 +70,7 @@ export function guardSession(request: Received): void {
 const OWN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 const CROSS_SITE = "Requests from other sites and origins are refused.";
 
-// Fetch Metadata where the browser sends it, which it does for HTTPS and localhost; else Origin.
+// Goes by Fetch Metadata where the browser sends it, which it does for HTTPS and localhost; else by Origin.
 function sourceFault(request: Received, { publicHost }: BrowserPolicy): string | null {
   const sites = headerValues(request, "sec-fetch-site");
   if (sites.length > 0) return sites.every((site) => OWN_SITES.has(site)) ? null : CROSS_SITE;
@@ -86,14 +87,14 @@ function isRead({ method }: Received): boolean {
   return method === "GET" || method === "HEAD";
 }
 
-// `null`, and whatever else is none, has no host.
+// `null`, like everything else that is no URL, has no host.
 function originHost(origin: string): string {
   return /^https?:\/\/([^/?#@]+)$/i.exec(origin)?.[1]?.toLowerCase() ?? "";
 }
 
 const HOST = /^(\[[^\]]*\]|[^:[\]]*)(?::\d{1,5})?$/;
 
-// Of an IPv6 address without its brackets.
+// The name in a Host header; an IPv6 address comes without its brackets.
 function hostName(host: string): string | null {
   return HOST.exec(host)?.[1]?.replace(/^\[(.*)\]$/, "$1") ?? null;
 }

@@ -22,7 +22,7 @@ export interface ProxyPolicy {
   readonly insecureHttp: boolean;
 }
 
-/** What is read of a request. */
+/** The parts of a request that are read here. */
 export type ReceivedRequest = Pick<IncomingMessage, "rawHeaders"> & {
   readonly socket: { readonly remoteAddress?: string | undefined };
 };
@@ -35,15 +35,15 @@ export function arrivalOf(
   return { isHttps: isHttps(request, policy), port: request.socket.localPort ?? 0 };
 }
 
-/** What is known of the client behind a request. */
+/** The known facts of the client behind a request. */
 export interface ClientFacts {
-  /** In its one spelling ({@link addressText}); of a connection that is gone already the empty text. */
+  /** In its one spelling ({@link addressText}); the empty text for a connection that is gone already. */
   readonly address: string;
-  /** Whether it used plain HTTP where HTTPS is to be had: 40300. */
+  /** Whether it used plain HTTP where HTTPS is available: 40300. */
   readonly isPlainHttp: boolean;
 }
 
-/** The policy from settings; `trustedProxies` are CIDR blocks and addresses that were checked before. */
+/** Makes the policy from settings; `trustedProxies` are CIDR blocks and addresses that were checked before. */
 export function toProxyPolicy({
   trustedProxies,
   ...rest
@@ -52,11 +52,10 @@ export function toProxyPolicy({
 }
 
 /**
- * Who sent a request. Where the peer is a trusted proxy, X-Forwarded-For names the client: the
- * right-most address that is no trusted proxy, because a proxy appends whom it talks to and everything
- * to the left of that is what the client made up. X-Forwarded-Proto, of which the last value is the
- * nearest proxy's, says whether the client used HTTPS; a proxy that says nothing is believed to do
- * HTTPS only. From any other peer both headers mean nothing.
+ * Finds out who sent a request. Where the peer is a trusted proxy, X-Forwarded-For names the client: the right-most
+ * address that is no trusted proxy, because a proxy appends the address it talks to, and the client may have made up
+ * everything to the left. X-Forwarded-Proto says whether the client used HTTPS; its last value is the nearest
+ * proxy's. A proxy that sends none is believed to do HTTPS only. From any other peer both headers mean nothing.
  */
 export function clientFacts(request: ReceivedRequest, policy: ProxyPolicy): ClientFacts {
   const text = request.socket.remoteAddress ?? "";
@@ -70,8 +69,8 @@ export function clientFacts(request: ReceivedRequest, policy: ProxyPolicy): Clie
 }
 
 /**
- * Whether a request came over HTTPS for certain: to this server itself, or to a trusted proxy that says so. One that says
- * nothing may do either.
+ * Whether a request certainly came over HTTPS: to this server itself, or to a trusted proxy that says so. A proxy
+ * that does not say may do either.
  */
 function isHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
   if (policy.servesTls) return true;
@@ -82,8 +81,8 @@ function isHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
 }
 
 /**
- * What limits count an address by: IPv4 whole, of IPv6 the first 64 bits, because whoever has one
- * address there has 2^64 of them. What is no address stands for itself.
+ * The key by which limits count an address: all of an IPv4 address, the first 64 bits of an IPv6 address, because
+ * whoever has one of those has 2^64. Text that is no address stands for itself.
  */
 export function addressKey(address: string): string {
   const parsed = parseAddress(address);
@@ -117,7 +116,7 @@ function forwardedFor(
   let nearest = proxy;
   for (const entry of listValues(request, "x-forwarded-for").toReversed()) {
     const address = parseEntry(entry);
-    // What stands further left came through somebody who writes this: it proves nothing.
+    // Values further left came through whoever wrote this one: they prove nothing.
     if (address === null) return nearest;
     nearest = address;
     if (!isTrusted(address, policy)) return address;
@@ -130,7 +129,7 @@ function saysPlainHttp(request: ReceivedRequest): boolean {
   return scheme !== undefined && scheme.toLowerCase() !== "https";
 }
 
-// Several lines are one list, in their order, and empty elements are none (RFC 9110 §5.3, §5.6.1).
+// Several lines form one list, in their order, and empty elements do not count (RFC 9110 §5.3, §5.6.1).
 function listValues(request: ReceivedRequest, name: string): readonly string[] {
   const entries = headerValues(request, name).join(",").split(",");
   return entries.map((entry) => entry.trim()).filter((entry) => entry !== "");
@@ -138,7 +137,7 @@ function listValues(request: ReceivedRequest, name: string): readonly string[] {
 
 const WITH_PORT = /^(?:\[([^\]]*)\]|([0-9.]+))(?::(\d{1,5}))?$/;
 
-/** An address, of IPv6 with or without brackets, with or without a port. A zone is another machine's. */
+/** Reads an address, IPv6 with or without brackets, with or without a port. A zone belongs to another machine. */
 function parseEntry(entry: string): Address | null {
   const [, bracketed, dotted, port = "0"] = WITH_PORT.exec(entry) ?? [];
   if (Number(port) > 65_535 || (bracketed !== undefined && !bracketed.includes(":"))) return null;

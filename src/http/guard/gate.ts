@@ -33,41 +33,41 @@ export interface GateDeps extends SessionGateDeps {
   readonly requests: RateLimiter;
 }
 
-/** What every check of the gate needs beside the request. */
+/** The context of every check at the gate, beside the request. */
 export interface GateContext {
   readonly deps: GateDeps;
   readonly now: number;
 }
 
-/** Refuses with 40300 what came over plain HTTP although HTTPS is served (contract §1). */
+/** Refuses with 40300 a request over plain HTTP although HTTPS is served (contract §1). */
 export function requireHttps(
   request: IncomingMessage,
   { proxies }: Pick<GateDeps, "proxies">,
 ): void {
-  // Without proxies nothing can say so, and every request would pay for the look.
+  // Without proxies no header can say so, and every request would pay for the look.
   if (proxies.trusted.length === 0 || !clientFacts(request, proxies).isPlainHttp) return;
   const detail = "Keys must not travel in the clear: call this API over HTTPS.";
   throw new StatusError(40300, { detail });
 }
 
-/** What limits count a client's requests by: its address, of IPv6 the /64. */
+/** The key by which limits count a client's requests: its address, of IPv6 the /64. */
 export function clientKey(request: IncomingMessage, { proxies }: GateDeps): string {
   return addressKey(clientFacts(request, proxies).address);
 }
 
-/** Who may go on, and the headers that the answer carries about a limit. */
+/** Who may go on, and the headers about a limit that the answer carries. */
 export interface Admission {
-  /** The account that is acted for; null: none, or all. */
+  /** The account to act for; null: none, or all. */
   readonly account: AccountRef | null;
   readonly identity: Identity;
   readonly headers: ResponseHeaders;
 }
 
 /**
- * Lets in who may call what is for accounts, viewers or the operator, or throws: 401xx for credentials, 40301 for what
- * they are not enough for, 40400 for an account that the operator names and nobody has, 42900 for an address with too
- * many refused credentials and for an account with too many requests. A valid key is never held up by what others from
- * its address did.
+ * Admits callers of operations for accounts, viewers or the operator, or throws: 401xx for wrong credentials, 40301
+ * for insufficient ones, 40400 for an account that the operator names and that does not exist, 42900 for an address
+ * with too many refused credentials and for an account with too many requests. Refusals of others at its address
+ * never hold up a valid key.
  */
 export async function admit(
   request: IncomingMessage,
@@ -82,13 +82,13 @@ export async function admit(
   if (access === "account" && account === null) {
     throw forbidden("Name the account to act for: X-Account: LOGIN.");
   }
-  // What the operator looks at is not the account's doing.
+  // A request of the operator does not count against the account.
   const headers = identity.account === null ? {} : countRequest(identity.account, context.deps);
   return { account, identity, headers };
 }
 
 /**
- * Lets a worker in, or throws: 40100 and 40101 for its token, 42900 for an address with too many refused ones. How
+ * Admits a worker, or throws: 40100 and 40101 for its token, 42900 for an address with too many refused ones. How
  * often a worker may call is not limited: the operator runs it.
  */
 export async function admitWorker(
@@ -100,7 +100,7 @@ export async function admitWorker(
   return worker;
 }
 
-/** Throws 40100 or 40101 where this worker would not be let in any more. No refusal is counted. */
+/** Throws 40100 or 40101 where this worker would no longer be admitted. Counts no refusal. */
 export async function admitWorkerAgain(request: IncomingMessage, deps: GateDeps): Promise<void> {
   await authenticateWorker(headerValues(request, "authorization"), deps.store);
 }

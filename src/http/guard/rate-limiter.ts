@@ -5,17 +5,17 @@ import type { ResponseHeaders } from "../../domain/status.ts";
 
 export interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
-  /** Keys that are remembered at once, 10,000 unless told. */
+  /** How many keys are remembered at once, 10,000 unless given. */
   readonly entriesMax?: number;
 }
 
 const ENTRIES_MAX = 10_000;
 
 /**
- * Counts events by key in windows of a fixed length, each from its key's first event on. Memory is
- * bounded: a key too many puts out the one whose window began first, which is also the first to end;
- * if it has not ended yet, that key may begin anew. So whoever sends from more than `entriesMax`
- * addresses at once is not held back; everybody else still is.
+ * Counts events by key in windows of a fixed length, each from its key's first event on. Memory is bounded: one key
+ * too many displaces the key whose window began first, which is also the first to end. If it has not ended yet, that
+ * key begins anew. So a client that sends from more than `entriesMax` addresses at once is not held back; everybody
+ * else still is.
  */
 export class RateLimiter {
   /** 0: everything is allowed and nothing is remembered. */
@@ -23,7 +23,7 @@ export class RateLimiter {
   readonly #rule: RateRule;
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #entriesMax: number;
-  // In the order in which they began, which is that in which they end.
+  // In the order in which they began, which is also the order in which they end.
   readonly #windows = new Map<string, RateWindow>();
 
   constructor({ limit, windowMs, clock, entriesMax = ENTRIES_MAX }: RateLimiterOptions) {
@@ -34,8 +34,8 @@ export class RateLimiter {
   }
 
   /**
-   * Counts events of this key, one unless told, by the limit that it has now, everybody's unless told. What is refused
-   * does not count.
+   * Counts events of this key (one unless given) against its present limit (everybody's unless given). A refused
+   * event does not count.
    */
   count(
     key: string,
@@ -66,8 +66,8 @@ export class RateLimiter {
 }
 
 /**
- * The headers that tell a client of a limit (draft-ietf-httpapi-ratelimit-headers-10): its policy, and
- * what is left of it. None where there is no limit. `policyName` is of letters, digits and `-`.
+ * The headers that inform a client of a limit (draft-ietf-httpapi-ratelimit-headers-10): its policy and the rest of
+ * it. Empty where there is no limit. `policyName` consists of letters, digits and `-`.
  */
 export function rateLimitHeaders(policyName: string, verdict: RateVerdict): ResponseHeaders {
   const { limit, windowSeconds, remaining, resetSeconds } = verdict;

@@ -3,7 +3,7 @@ import type { Clock } from "../../domain/clock/clock.ts";
 export interface RecentValuesOptions<Key> {
   readonly clock: Pick<Clock, "monotonic">;
   readonly ageMsMax: number;
-  /** A number of what the value is made from: with another one the value is too old, whatever its age. */
+  /** A number that changes with the value's source: after a change the value is too old, whatever its age. */
   readonly versionOf: (key: Key) => number;
 }
 
@@ -14,19 +14,20 @@ interface Recent<Value> {
 }
 
 /**
- * Values that are worked out anew when they are too old, and shared by all who ask meanwhile, so that what many ask for
- * costs no more than one. A failure is shared by those who wait for it and then forgotten.
+ * Values that are computed anew when they are too old, and shared by everybody who asks meanwhile, so that many
+ * requests for one cost no more than a single request. A failure is shared by those who wait for it and then
+ * forgotten.
  */
 export class RecentValues<Key, Value> {
   readonly #options: RecentValuesOptions<Key>;
-  // In the order in which they were worked out.
+  // In the order in which they were computed.
   readonly #recent = new Map<Key, Recent<Value>>();
 
   constructor(options: RecentValuesOptions<Key>) {
     this.#options = options;
   }
 
-  /** The value of a key, by `decide` where there is none that is recent. */
+  /** The value of a key, from `decide` where no recent one exists. */
   get(key: Key, decide: () => Promise<Value>): Promise<Value> {
     const now = this.#options.clock.monotonic();
     this.#forgetOld(now);
@@ -34,7 +35,7 @@ export class RecentValues<Key, Value> {
     const known = this.#recent.get(key);
     if (known?.version === version) return known.value;
     const recent = { at: now, version, value: decide() };
-    // Behind those that are older.
+    // It goes behind the older ones.
     this.#recent.delete(key);
     this.#recent.set(key, recent);
     recent.value.catch(() => {

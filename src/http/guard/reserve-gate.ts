@@ -7,12 +7,12 @@ import { headerValues } from "../server/raw-headers.ts";
 
 const RETRY_AFTER_SECONDS = "5";
 
-/** Whether a request came over one of the connections that are kept for health checks and the operator. */
+/** Whether a request came over one of the connections reserved for health checks and the operator. */
 export function isOverReserve(request: IncomingMessage): boolean {
   return connectionOf(request)?.isReserve === true;
 }
 
-/** Refuses with 50300 what can be neither a health check nor the operator's, before anything is looked up. */
+/** Before any look-up, refuses with 50300 a request that can be neither a health check nor the operator's. */
 export function requireReserved(
   request: IncomingMessage,
   { isHealthCheck }: Pick<Operation, "isHealthCheck">,
@@ -20,7 +20,7 @@ export function requireReserved(
   if (isHealthCheck !== true && headerValues(request, "cookie").length === 0) throw noPlace();
 }
 
-/** What everybody else is answered there. */
+/** The answer to everybody else there. */
 export function noPlace(): StatusError {
   const detail =
     "As many connections are open as may be (limits.connections): this one is for health checks and the operator alone.";

@@ -1,21 +1,21 @@
 import { SESSION_AGE_MS } from "../../domain/account/session.ts";
 import type { AnswerHeaderDoc, Arrival } from "../operation.ts";
 
-/** How the cookie of a session is called, and whether browsers are to send it over HTTPS alone. */
+/** The name of a session's cookie, and whether browsers send it over HTTPS alone. */
 export interface SessionCookie {
   readonly name: string;
   readonly isSecure: boolean;
 }
 
 /**
- * The cookie of a daemon's sessions, for one way to it. Cookies do not keep ports apart, so the port is in the name; over
- * HTTPS the prefix keeps every other host, and everything that came in the clear, from setting it.
+ * The cookie of a daemon's sessions, for one way to it. Cookies do not distinguish ports, so the port is in the name.
+ * Over HTTPS the prefix keeps every other host, and everything that came in the clear, from setting it.
  */
 export function sessionCookie({ isHttps, port }: Arrival): SessionCookie {
   return { name: `${isHttps ? "__Host-" : ""}postbackd-${port}`, isSecure: isHttps };
 }
 
-/** Every value that the `Cookie` headers give for a name, as it stands there: none is decoded. */
+/** Every value that the `Cookie` headers have for a name, exactly as sent: nothing is decoded. */
 export function cookieValues(
   headers: readonly string[],
   { name }: Pick<SessionCookie, "name">,
@@ -43,7 +43,7 @@ function cookieText({ name, isSecure }: SessionCookie, value: string, seconds: n
   return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly${secure}; SameSite=Strict`;
 }
 
-/** The header that gives the cookie, or takes it away. */
+/** The documentation of the header that gives the cookie, or takes it away. */
 export const SET_COOKIE: Readonly<Record<string, AnswerHeaderDoc>> = {
   "Set-Cookie": {
     description: "The session's cookie, which scripts cannot read; empty where it is taken away.",

@@ -10,16 +10,16 @@ import { arrivalOf, type ProxyPolicy } from "./client-address.ts";
 import { cookieValues, sessionCookie, takenCookie } from "./session-cookie.ts";
 import { findLiveSession, isAutomatic, type SessionLookup } from "./session-lookup.ts";
 
-/** What the look at a session's cookie takes. */
+/** The dependencies of the look at a session's cookie. */
 export interface SessionGateDeps extends SessionLookup {
   readonly proxies: ProxyPolicy;
-  /** By which names browsers may come; null where no dashboard is served: then cookies mean nothing. */
+  /** The names by which browsers may come; null where no dashboard is served: then cookies mean nothing. */
   readonly browsers: BrowserPolicy | null;
-  /** Of each account that has none of its own. */
+  /** The limits of each account that has none of its own. */
   readonly accountLimits: AccountLimits;
 }
 
-/** An account with the limits that count for it now. */
+/** An account with its present limits. */
 export function toAccountRef(
   { accountId, login, ownLimits }: Omit<AccountRef, "limits"> & { readonly ownLimits: OwnLimits },
   { accountLimits }: Pick<SessionGateDeps, "accountLimits">,
@@ -27,19 +27,20 @@ export function toAccountRef(
   return { accountId, login, limits: limitsOf(ownLimits, accountLimits) };
 }
 
-/** Who calls: an account by its key or its session, or the operator. */
+/** The caller: an account by its key or its session, or the operator. */
 export interface Identity {
   /** Null is the operator. */
   readonly account: AccountRef | null;
-  /** Of the key or the session, by a name that is no secret. */
+  /** A name of the key or the session that is no secret. */
   readonly credential: string;
-  /** Throws what it would be refused with now. Counts as no activity, and no refusal is counted. */
+  /** Throws the refusal that it would get now. Counts as no activity, and counts no refusal. */
   readonly admitAgain: () => Promise<void>;
 }
 
 /**
- * Names who calls by a session's cookie; null where there is none, or no dashboard is served. Throws 40301 for what a
- * browser was talked into, and 40100, which takes the cookie away, for a session that is over.
+ * Returns the caller by a session's cookie; null where there is none, or no dashboard is served. Throws 40301 for a
+ * request that a foreign page talked a browser into, and 40100, which takes the cookie away, for a session that is
+ * over.
  */
 export async function identifySession(
   request: IncomingMessage,

@@ -4,7 +4,7 @@ import type { SteadyClock } from "../../domain/clock/clock.ts";
 import type { Session, Store } from "../../store/store.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 
-/** What looking up a session takes. */
+/** The dependencies of looking up a session. */
 export interface SessionLookup {
   readonly store: Pick<Store, "findSession">;
   readonly sessionUsage: UsageNotes<number>;
@@ -12,16 +12,16 @@ export interface SessionLookup {
 }
 
 /**
- * The session that a cookie's values stand for, at this moment; null where there is none, or it is over. Of several
- * values none counts: somebody else may have set one of them, and the browser does not say who. It is looked up on every
- * request: what ended it, in whichever process, counts at once.
+ * The session that a cookie's values stand for at this moment; null where there is none, or it is over. Several
+ * values count as none: somebody else may have set one of them, and the browser does not say who. It is looked up on
+ * every request: a process that ends it is obeyed at once.
  */
 export async function findLiveSession(
   values: readonly string[],
   { store, sessionUsage, clock }: SessionLookup,
 ): Promise<Session | null> {
   const hash = onlyHash(values);
-  // What was noted since it was last written counts too.
+  // Uses noted since they were last written count too.
   const lastUses = sessionUsage.lastUses();
   const session = hash === null ? null : await store.findSession(hash);
   if (session === null) return null;
@@ -29,7 +29,7 @@ export async function findLiveSession(
   return isSessionOver({ ...session, lastSeenAt }, clock.steady()) ? null : session;
 }
 
-// Null where they name none, or several.
+// Null where the values name none, or several.
 function onlyHash(values: readonly string[]): string | null {
   const [value, ...others] = values;
   return value === undefined || others.length > 0 ? null : sessionHash(value);

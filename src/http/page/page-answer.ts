@@ -4,16 +4,16 @@ import type { DashboardFile } from "../../assets.ts";
 import type { ResponseHeaders } from "../../domain/status.ts";
 import { addLines } from "../respond.ts";
 
-/** What goes with everything that is served as a page, refusals included. */
+/** The context of everything that is served as a page, refusals included. */
 export interface PageReply {
   readonly requestId: string;
   readonly isHead: boolean;
-  /** Beside those of the answer. */
+  /** Headers beside those of the answer. */
   readonly headers: ResponseHeaders;
 }
 
-// Scripts and styles from here alone and nothing from elsewhere; no text becomes markup (Trusted Types), no form goes
-// anywhere, nobody frames it.
+// Scripts and styles come from here alone and nothing comes from elsewhere; no text becomes markup (Trusted Types),
+// no form goes anywhere, nobody frames the page.
 const CONTENT_SECURITY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -95,7 +95,7 @@ function toResponse({ status, headers, body }: PageAnswer, reply: PageReply): Re
   ]);
   all.push(["x-request-id", reply.requestId], ["content-length", String(body.length)]);
   addLines(all, reply.headers);
-  // A copy of the bytes would be made of anything else than a view of its own.
+  // Anything but a view of its own bytes would be copied.
   return new FastResponse(reply.isHead ? null : (body as Uint8Array<ArrayBuffer>), {
     status,
     headers: all,
@@ -126,7 +126,7 @@ function isAccepted(coding: string, weights: ReadonlyMap<string, number>): boole
   return (weights.get(coding) ?? weights.get("*") ?? 0) > 0;
 }
 
-// RFC 9110 §12.5.3. Which of several a client likes best is not asked: the smallest serves it best.
+// RFC 9110 §12.5.3. The client's preference among several does not matter: the smallest serves it best.
 function codingWeights(accepted: readonly string[]): ReadonlyMap<string, number> {
   const elements = accepted.join(",").toLowerCase().split(",");
   return new Map(

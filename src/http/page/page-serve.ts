@@ -32,8 +32,8 @@ export interface PageRequest {
 }
 
 /**
- * Answers whatever is asked below `/dashboard`: its files, and for every other path the page itself, which knows its own
- * paths. It needs no credentials, because nothing in it is anybody's.
+ * Answers every request below `/dashboard`: its files, and for every other path the page itself, which knows its own
+ * paths. It needs no credentials, because nothing in it is private.
  */
 export function servePage(page: PageRequest, deps: PageDeps): Response {
   const { request, method, pathname, reply } = page;
@@ -47,14 +47,14 @@ export function servePage(page: PageRequest, deps: PageDeps): Response {
   return serveFile(page, deps.files());
 }
 
-/** Sends a browser from `/` to the dashboard; null for everybody else, for whom there is nothing. */
+/** Sends a browser from `/` to the dashboard; null for other clients, for whom nothing is there. */
 export function serveRoot({ request, method, reply }: PageRequest): Response | null {
   const isRead = method === "GET" || method === "HEAD";
   const isBrowser = headerValues(request, "accept").some((line) => /\btext\/html\b/i.test(line));
   return isRead && isBrowser ? redirect(302, DASHBOARD_PATH, reply) : null;
 }
 
-/** Has an app answer these paths by its handlers. */
+/** Makes an app answer these paths with its handlers. */
 export function addPages(
   app: H3,
   { page, root }: Readonly<Record<"page" | "root", Parameters<H3["all"]>[1]>>,
