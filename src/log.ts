@@ -5,7 +5,7 @@ import type { Logger, LogLine } from "./domain/log.ts";
 export interface LogOptions {
   readonly level: "debug" | "info" | "warn" | "error" | "silent";
   readonly format: "json" | "text";
-  /** Where lines go: standard error unless a test wants them. */
+  /** Where lines go: standard error unless given. */
   readonly write?: (line: string) => void;
 }
 
@@ -15,10 +15,10 @@ export interface RecentLogger extends Logger {
   recent(): readonly LogLine[];
 }
 
-/** So many lines are remembered. */
+/** How many lines are remembered. */
 export const RECENT_LINES_MAX = 200;
 
-/** What is remembered of a message, and of its facts, is cut behind so many characters. */
+/** A remembered message, and its facts, are cut after this many characters. */
 const RECENT_TEXT_MAX = 4000;
 
 /** Makes the program's log: JSON lines, or text for a person at a terminal. */
@@ -57,14 +57,14 @@ function remember(parts: LineParts, lines: LogLine[]): void {
   if (lines.length > RECENT_LINES_MAX) lines.shift();
 }
 
-// Half a pair would be no text any more.
+// Half a pair would no longer be text.
 function cut(text: string): string {
   return text.length <= RECENT_TEXT_MAX
     ? text
     : `${text.slice(0, RECENT_TEXT_MAX).toWellFormed()}…`;
 }
 
-/** A line's parts, of the JSON line, so that all forms say the same. */
+/** A line's parts, read from the JSON line so that all forms say the same. */
 interface LineParts {
   readonly time: string;
   readonly level: string;
@@ -110,7 +110,7 @@ function factText(value: unknown): string {
   return /^[\w.:/@+-]+$/.test(value) ? value : printable(JSON.stringify(value));
 }
 
-// What comes from outside must not move a terminal's cursor or reverse its text.
+// Text from outside must not move a terminal's cursor or reverse its text.
 function printable(text: string): string {
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,

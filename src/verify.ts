@@ -1,27 +1,27 @@
 /**
- * What receivers of webhooks check signatures with. It imports nothing and needs nothing but Web
- * Crypto: it runs in Node 20 or newer, Deno, Bun, browsers and workers as it stands.
+ * Checks the signatures of webhooks, for receivers. It imports nothing and needs only Web Crypto: it runs as it
+ * stands in Node 20 or newer, Deno, Bun, browsers and workers.
  */
 
 /** The body of a request exactly as it arrived. A text counts as its UTF-8 bytes. */
 export type RawBody = string | Uint8Array | ArrayBuffer;
 
-/** A header's value as frameworks give it. One that is missing, or was sent twice, verifies nothing. */
+/** A header's value as frameworks give it. A header that is missing, or was sent twice, verifies nothing. */
 export type SignatureHeader = string | readonly string[] | null | undefined;
 
-/** A webhook secret as it is shown, `whsec_` included, or all of those that may have signed. */
+/** A webhook secret as it is shown, `whsec_` included, or all secrets that may have signed. */
 export type WebhookSecrets = string | readonly string[];
 
 /**
- * Says whether a postback is genuine: whether `header` signs the raw body with one of the secrets. The
- * comparison takes constant time.
+ * Says whether a postback is genuine: whether `header` signs the raw body with one of the secrets. The comparison
+ * takes constant time.
  *
- * `header` is `X-Signature`. While a secret is being replaced that one is signed with the old secret
- * and `X-Signature-Next` with the new one: who holds both needs the first only, who holds the new one
- * alone passes the other.
+ * `header` is `X-Signature`. While a secret is being replaced, the old secret signs that header and the new one signs
+ * `X-Signature-Next`: a receiver that knows both checks only the first, a receiver that knows only the new one passes
+ * the other.
  *
- * Whatever a sender may put into header and body, the answer is true or false. Rejects with a
- * TypeError that says how to mend it when no secret is given or the body was parsed before.
+ * Whatever a sender may put into header and body, the answer is true or false. Rejects with a TypeError that says how
+ * to fix it when no secret is given or the body was parsed before.
  */
 export async function verifyPostback(
   rawBody: RawBody,
@@ -34,10 +34,10 @@ export async function verifyPostback(
 }
 
 /**
- * Says whether a pingback is genuine: whether `header` signs the full URL with one of the secrets. As
- * {@link verifyPostback}, but of a URL, character for character as the sender requested it: scheme,
- * host, path and query, nothing decoded. Behind a proxy that is the public base URL followed by the
- * request target, not what the proxy asked for.
+ * Says whether a pingback is genuine: whether `header` signs the full URL with one of the secrets. Like {@link
+ * verifyPostback}, but for a URL, character for character as the sender requested it: scheme, host, path and query,
+ * nothing decoded. Behind a proxy that is the public base URL followed by the request target, not the URL that the
+ * proxy asked for.
  */
 export async function verifyPingback(
   url: string,
@@ -49,7 +49,7 @@ export async function verifyPingback(
   return message !== null && isSigned(message, { header, keys });
 }
 
-/** Bytes that belong to nobody else: what they say cannot change while they are checked. */
+/** Bytes that nobody else owns: they cannot change while they are checked. */
 type Bytes = Uint8Array<ArrayBuffer>;
 
 interface Claim {
@@ -95,7 +95,7 @@ function readSecret(secret: unknown): Bytes {
   }
   // Anybody can sign with an empty key.
   if (secret === "") throw new TypeError("A webhook secret is empty: leave it out of the list.");
-  // From the end of a file, or of a list that was split at its commas: no secret is made like that.
+  // It comes from the end of a file, or from a list that was split at its commas: no secret has this form.
   if (/^\s+whsec_|^whsec_\S*\s+$/.test(secret)) {
     throw new TypeError("A webhook secret has white space around it: trim it.");
   }
@@ -106,7 +106,7 @@ function readSecret(secret: unknown): Bytes {
 
 function readBody(body: unknown): Bytes | null {
   if (typeof body === "string") return encode(body);
-  // By their tags and not by their classes: each realm, a test runner's too, has classes of its own.
+  // By their tags and not by their classes: each realm, also a test runner's, has classes of its own.
   if (ArrayBuffer.isView(body)) {
     return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice();
   }
@@ -140,8 +140,8 @@ function isArrayBuffer(value: unknown): value is ArrayBuffer {
   return nameOf(value) === "ArrayBuffer";
 }
 
-// What frameworks hand out for a request without a body, Express up to version 4 the empty object: a
-// sender decides about that, so it is an answer and no error.
+// Some frameworks give this for a request without a body, Express up to version 4 the empty object. The sender
+// decides whether there is one, so this is an answer and no error.
 function isNoBody(body: unknown): boolean {
   if (body === undefined || body === null) return true;
   return nameOf(body) === "Object" && Object.keys(body).length === 0;
@@ -153,7 +153,7 @@ function nameOf(value: unknown): string {
 }
 
 function readCrypto(): Pick<typeof globalThis.crypto, "subtle"> {
-  // Absent in pages that did not come by HTTPS, which the types do not know.
+  // Missing in pages that did not come by HTTPS, which the types do not know.
   const found: Partial<typeof globalThis.crypto> | undefined = globalThis.crypto;
   const subtle = found?.subtle;
   if (subtle !== undefined) return { subtle };
