@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { AskedFilter } from "../../api/redelivery.ts";
-import { useAction } from "../shell/action.ts";
+import { useSubmission } from "../shell/submission.ts";
 import { type Counted, countRecovery, NOTHING_COUNTED } from "./recovery.ts";
 
 /** How far a count is. */
@@ -19,23 +19,23 @@ export interface RecoveryCounting {
 /** Counts what a recovery would send again, over as many requests as it takes. */
 export function useRecoveryCount(): RecoveryCounting {
   const [counted, setCounted] = useState<Counted | null>(null);
-  const action = useAction();
+  const submission = useSubmission();
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
   return {
     counted,
-    isBusy: action.isBusy,
-    problem: action.problem,
+    isBusy: submission.isBusy,
+    problem: submission.problem,
     start(filter: AskedFilter): void {
       stop.current = new AbortController();
       const { signal } = stop.current;
       setCounted(NOTHING_COUNTED);
-      action.run(() => countRecovery(filter, { stop: signal, tell: setCounted }));
+      submission.run(() => countRecovery(filter, { stop: signal, tell: setCounted }));
     },
     stop: () => stop.current.abort(),
     clear(): void {
       stop.current.abort();
-      action.clear();
+      submission.clear();
       setCounted(null);
     },
   };

@@ -4,9 +4,9 @@ import { announce } from "../part/announcer.tsx";
 import { Button } from "../part/button.tsx";
 import { Dialog } from "../part/dialog.tsx";
 import { Problem } from "../part/notice.tsx";
-import { useAction } from "../shell/action.ts";
 import { countOf, durationText } from "../shell/format.ts";
 import { shownAccount } from "../shell/session.ts";
+import { useSubmission } from "../shell/submission.ts";
 import { RecoveryCount } from "./recovery-count.tsx";
 import { useRecoveryCount } from "./recovery-counting.ts";
 import { filterOf, newChoice, RecoveryForm, type RecoveryChoice } from "./recovery-form.tsx";
@@ -22,7 +22,7 @@ interface RecoveryDialogProps {
 export function RecoveryDialog({ host, close }: RecoveryDialogProps) {
   const [choice, setChoice] = useState(() => newChoice(host, Date.now()));
   const count = useRecoveryCount();
-  const order = useAction();
+  const order = useSubmission();
   const filter = filterOf(choice);
   function change(next: RecoveryChoice): void {
     // The rate changes nothing about what is counted.

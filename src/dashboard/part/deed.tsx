@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-import { useAction } from "../shell/action.ts";
+import { useSubmission } from "../shell/submission.ts";
 import { announce } from "./announcer.tsx";
 import { Confirm, Dialog } from "./dialog.tsx";
 import { Problem } from "./notice.tsx";
@@ -24,7 +24,7 @@ interface DeedProps {
 
 /** Asks, then does something that changes much. */
 export function Deed({ work, said, close, done, ...asked }: DeedProps) {
-  const action = useAction();
+  const submission = useSubmission();
   async function attempt(): Promise<void> {
     await work();
     announce(said);
@@ -34,9 +34,9 @@ export function Deed({ work, said, close, done, ...asked }: DeedProps) {
   return (
     <Confirm
       {...asked}
-      isBusy={action.isBusy}
-      problem={action.problem}
-      confirm={() => action.run(attempt)}
+      isBusy={submission.isBusy}
+      problem={submission.problem}
+      confirm={() => submission.run(attempt)}
       close={close}
     />
   );
@@ -55,23 +55,23 @@ interface FormDialogProps {
 /** Asks for something in a form, then does it. */
 export function FormDialog(props: FormDialogProps) {
   const { title, verb, otherwise, work, close, children } = props;
-  const action = useAction();
+  const submission = useSubmission();
   return (
     <Dialog title={title} close={close}>
       <form
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          action.run(work);
+          submission.run(work);
         }}
       >
         {children}
-        {action.problem !== null && <Problem text={action.problem} />}
+        {submission.problem !== null && <Problem text={submission.problem} />}
         <div class="dialog-buttons">
           <button type="button" class="button" onClick={close}>
             {otherwise}
           </button>
-          <button type="submit" class="button button-primary" disabled={action.isBusy}>
+          <button type="submit" class="button button-primary" disabled={submission.isBusy}>
             {verb}
           </button>
         </div>

@@ -2,8 +2,8 @@ import { useState } from "preact/hooks";
 
 import type { TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import { Problem } from "../part/notice.tsx";
-import { useAction } from "../shell/action.ts";
 import { bytesText, countText } from "../shell/format.ts";
+import { useSubmission } from "../shell/submission.ts";
 import { CodeBlock } from "./code-block.tsx";
 import { signedText } from "./sent-request.ts";
 import { readTaskText } from "./task-text.ts";
@@ -16,7 +16,7 @@ interface SignedBytesProps {
 /** What the signature is over: a postback's body, a pingback's URL. */
 export function SignedBytes({ task, delivery }: SignedBytesProps) {
   const [loaded, setLoaded] = useState<string | null>(null);
-  const action = useAction();
+  const submission = useSubmission();
   const { body } = delivery.request;
   const text = signedText(delivery) ?? loaded;
   const isBody = delivery.kind === "postback";
@@ -28,13 +28,13 @@ export function SignedBytes({ task, delivery }: SignedBytesProps) {
   }
   return (
     <div class="row">
-      {action.problem !== null && <Problem text={action.problem} />}
+      {submission.problem !== null && <Problem text={submission.problem} />}
       <span>The signed body has {countText(size)} bytes.</span>
       <button
         type="button"
         class="button button-small"
-        disabled={action.isBusy}
-        onClick={() => action.run(async () => setLoaded(await readTaskText(task)))}
+        disabled={submission.isBusy}
+        onClick={() => submission.run(async () => setLoaded(await readTaskText(task)))}
       >
         Show the whole body ({bytesText(size)})
       </button>

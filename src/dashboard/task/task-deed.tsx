@@ -4,7 +4,7 @@ import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { announce } from "../part/announcer.tsx";
 import { Confirm } from "../part/dialog.tsx";
-import { type Action, useAction } from "../shell/action.ts";
+import { type Submission, useSubmission } from "../shell/submission.ts";
 import { type BulkDeed, canCancel, canRedeliver, doToTask } from "../tasks/bulk.ts";
 
 /** What can be done to one task. */
@@ -16,7 +16,7 @@ export interface TaskDeeds {
   readonly ask: (question: Question | null) => void;
   /** What is asked about; null: nothing. */
   readonly asked: Question | null;
-  readonly action: Action;
+  readonly submission: Submission;
   readonly confirm: () => void;
   readonly close: () => void;
 }
@@ -30,9 +30,9 @@ interface Question {
 /** What can be done to a task now. */
 export function useTaskDeeds({ task, deliveries }: Timeline, reload: () => void): TaskDeeds {
   const [asked, setAsked] = useState<Question | null>(null);
-  const action = useAction();
+  const submission = useSubmission();
   function start(question: Question): void {
-    action.run(async () => {
+    submission.run(async () => {
       const { deed, kind } = question;
       await doToTask(deed, task, kind === null ? {} : { kind });
       announce(DONE[deed]);
@@ -49,7 +49,7 @@ export function useTaskDeeds({ task, deliveries }: Timeline, reload: () => void)
   return {
     ask,
     asked,
-    action,
+    submission,
     canCancel: canCancel(task),
     redelivery: redelivery(task, deliveries),
     confirm: () => asked !== null && start(asked),
@@ -93,9 +93,9 @@ export function redeliveryText(
 
 /** The question, while there is one. */
 export function DeedQuestion({ deeds }: { readonly deeds: TaskDeeds }) {
-  const { asked, action, confirm, close } = deeds;
+  const { asked, submission, confirm, close } = deeds;
   if (asked === null) return null;
-  const rest = { confirm, close, isBusy: action.isBusy, problem: action.problem };
+  const rest = { confirm, close, isBusy: submission.isBusy, problem: submission.problem };
   if (asked.deed === "cancel") {
     return (
       <Confirm title="Cancel this task?" verb="Cancel the task" isDanger {...rest}>

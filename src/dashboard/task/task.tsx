@@ -92,7 +92,7 @@ function TaskView({ timeline, reload }: TaskViewProps) {
   const { task } = timeline;
   const attempts = useAttempts(timeline);
   const deeds = useTaskDeeds(timeline, reload);
-  const { problem } = deeds.action;
+  const { problem } = deeds.submission;
   useKeys([{ key: "r", does: "Redeliver", run: () => deeds.ask(deeds.redelivery) }]);
   return (
     <>
@@ -222,7 +222,7 @@ function RunProgress({ task: { state, progress } }: Pick<Timeline, "task">) {
 
 function Head({ timeline, deeds }: { readonly timeline: Timeline; readonly deeds: TaskDeeds }) {
   const { task, deliveries } = timeline;
-  const { redelivery, ask, action } = deeds;
+  const { redelivery, ask, submission } = deeds;
   return (
     <div class="screen-head task-head">
       <h1>
@@ -239,7 +239,7 @@ function Head({ timeline, deeds }: { readonly timeline: Timeline; readonly deeds
         <button
           type="button"
           class="button"
-          disabled={action.isBusy}
+          disabled={submission.isBusy}
           onClick={() => ask({ deed: "cancel", kind: null })}
         >
           Cancel
@@ -249,7 +249,7 @@ function Head({ timeline, deeds }: { readonly timeline: Timeline; readonly deeds
         <button
           type="button"
           class="button button-primary"
-          disabled={action.isBusy}
+          disabled={submission.isBusy}
           onClick={() => ask(redelivery)}
         >
           {redeliveryText(deliveries, redelivery.kind)}

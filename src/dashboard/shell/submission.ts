@@ -2,18 +2,18 @@ import { useState } from "preact/hooks";
 
 import { errorText, isAbort } from "./api.ts";
 
-/** Something that is asked of the daemon by a button. */
-export interface Action {
+/** A change that a button requests from the daemon. */
+export interface Submission {
   readonly isBusy: boolean;
-  /** Why it was not done; null: no trouble. */
+  /** Why the last one failed; null where it did not. */
   readonly problem: string | null;
-  /** Does it, one at a time; trouble becomes {@link problem}. */
+  /** Does the work, one at a time; a failure becomes {@link problem}. */
   readonly run: (work: () => Promise<void>) => void;
   readonly clear: () => void;
 }
 
-/** Keeps how an action goes. */
-export function useAction(): Action {
+/** Keeps the state of a submission. */
+export function useSubmission(): Submission {
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   async function attempt(work: () => Promise<void>): Promise<void> {
