@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
 
 import type { RedeliveryFilter, RedeliveryOrder } from "../../api/redelivery.ts";
+import { ActionDialog } from "../part/action-dialog.tsx";
 import { Badge, stateText } from "../part/badge.tsx";
 import { Bar } from "../part/bar.tsx";
 import { Button } from "../part/button.tsx";
-import { Deed } from "../part/deed.tsx";
 import { Loaded } from "../part/notice.tsx";
 import { Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
@@ -123,7 +123,7 @@ interface CancelOrderProps {
 
 function CancelOrder({ order, close, done }: CancelOrderProps) {
   return (
-    <Deed
+    <ActionDialog
       title="Cancel this recovery?"
       verb="Cancel the recovery"
       otherwise="Let it go on"
@@ -137,6 +137,6 @@ function CancelOrder({ order, close, done }: CancelOrderProps) {
         What was sent again goes on ({countText(order.redelivered)} so far). The others stay as they
         failed.
       </p>
-    </Deed>
+    </ActionDialog>
   );
 }

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import type { NewKey } from "../../api/account.ts";
-import { FormDialog } from "../part/deed.tsx";
+import { FormDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
 
 interface KeyCreationProps {

@@ -1,5 +1,5 @@
 import type { Key } from "../../api/account.ts";
-import { Deed } from "../part/deed.tsx";
+import { ActionDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
 import { isOperator } from "../shell/session.ts";
 import { keyText } from "./key-text.ts";
@@ -16,7 +16,7 @@ interface KeyRevocationProps {
 export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProps) {
   const name = keyText(keyRow);
   return (
-    <Deed
+    <ActionDialog
       title={`Revoke ${name}?`}
       verb="Revoke the key"
       otherwise="Keep it"
@@ -40,6 +40,6 @@ export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProp
           If you signed in with this key, your session ends with it; sign in again with another one.
         </p>
       )}
-    </Deed>
+    </ActionDialog>
   );
 }

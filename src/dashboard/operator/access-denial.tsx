@@ -1,5 +1,5 @@
 import type { AccessRequest } from "../../api/operator.ts";
-import { Deed } from "../part/deed.tsx";
+import { ActionDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
 
 interface AccessDenialProps {
@@ -11,7 +11,7 @@ interface AccessDenialProps {
 /** Asks before an access request is denied. */
 export function AccessDenial({ request: { id, email }, close, done }: AccessDenialProps) {
   return (
-    <Deed
+    <ActionDialog
       title="Deny this request?"
       verb="Deny it"
       otherwise="Let it wait"
@@ -26,6 +26,6 @@ export function AccessDenial({ request: { id, email }, close, done }: AccessDeni
       <p class="wraps">
         No account is made for <bdi>{email}</bdi>. Nothing is sent: tell them yourself.
       </p>
-    </Deed>
+    </ActionDialog>
   );
 }

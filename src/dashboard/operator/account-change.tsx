@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-import { Deed } from "../part/deed.tsx";
+import { ActionDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
 
 /** What the operator does to an account. */
@@ -100,7 +100,7 @@ interface AccountChangeProps {
 export function AccountChange({ change, login, close, done }: AccountChangeProps) {
   const { title, verb, otherwise, isDanger, said, text } = WORDINGS[change];
   return (
-    <Deed
+    <ActionDialog
       verb={verb}
       otherwise={otherwise}
       isDanger={isDanger}
@@ -111,6 +111,6 @@ export function AccountChange({ change, login, close, done }: AccountChangeProps
       work={() => call(`POST /v1/operator/accounts/${change}/:login`, { params: { login } })}
     >
       {text}
-    </Deed>
+    </ActionDialog>
   );
 }

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import type { NewAccount } from "../../api/operator.ts";
-import { FormDialog } from "../part/deed.tsx";
+import { FormDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
 import { LoginField } from "./login-field.tsx";
 

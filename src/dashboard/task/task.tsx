@@ -15,8 +15,13 @@ import { listPath } from "../tasks/list-path.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
 import { isRefused, runVerdict } from "./run-verdict.ts";
 import { sentence } from "./sentence.ts";
+import {
+  ActionQuestion,
+  redeliveryText,
+  type TaskActions,
+  useTaskActions,
+} from "./task-action.tsx";
 import { ErrorDetail, TaskContent } from "./task-content.tsx";
-import { DeedQuestion, redeliveryText, type TaskDeeds, useTaskDeeds } from "./task-deed.tsx";
 import { TaskFacts } from "./task-facts.tsx";
 import { TimelineChart } from "./timeline-chart.tsx";
 import { attemptKey } from "./timeline-lane.ts";
@@ -91,13 +96,13 @@ interface TaskViewProps {
 function TaskView({ timeline, reload }: TaskViewProps) {
   const { task } = timeline;
   const attempts = useAttempts(timeline);
-  const deeds = useTaskDeeds(timeline, reload);
-  const { problem } = deeds.submission;
-  useKeys([{ key: "r", does: "Redeliver", run: () => deeds.ask(deeds.redelivery) }]);
+  const actions = useTaskActions(timeline, reload);
+  const { problem } = actions.submission;
+  useKeys([{ key: "r", does: "Redeliver", run: () => actions.ask(actions.redelivery) }]);
   return (
     <>
-      <Head timeline={timeline} deeds={deeds} />
-      {problem !== null && deeds.asked === null && <Problem text={problem} />}
+      <Head timeline={timeline} actions={actions} />
+      {problem !== null && actions.asked === null && <Problem text={problem} />}
       <div class="stack">
         <section class="panel panel-body stack" aria-label="Where it stands">
           <Verdict timeline={timeline} />
@@ -111,10 +116,10 @@ function TaskView({ timeline, reload }: TaskViewProps) {
           current={attempts.cursor.current}
           open={(key) => attempts.setOpen(key, true)}
         />
-        <Deliveries timeline={timeline} deeds={deeds} attempts={attempts} />
+        <Deliveries timeline={timeline} actions={actions} attempts={attempts} />
         <TaskContent task={task} />
       </div>
-      <DeedQuestion deeds={deeds} />
+      <ActionQuestion actions={actions} />
     </>
   );
 }
@@ -147,11 +152,11 @@ function useAttempts({ deliveries }: Timeline): OpenAttempts {
 
 interface DeliveriesProps {
   readonly timeline: Timeline;
-  readonly deeds: TaskDeeds;
+  readonly actions: TaskActions;
   readonly attempts: OpenAttempts;
 }
 
-function Deliveries({ timeline: { task, deliveries }, deeds, attempts }: DeliveriesProps) {
+function Deliveries({ timeline: { task, deliveries }, actions, attempts }: DeliveriesProps) {
   const { cursor, open, setOpen } = attempts;
   return (
     <>
@@ -166,10 +171,10 @@ function Deliveries({ timeline: { task, deliveries }, deeds, attempts }: Deliver
             setOpen={setOpen}
             current={cursor.current}
             redeliver={
-              deliveries.length > 1 && deeds.redelivery !== null
+              deliveries.length > 1 && actions.redelivery !== null
                 ? {
                     text: redeliveryText(deliveries, kind),
-                    run: () => deeds.ask({ deed: "redeliver", kind }),
+                    run: () => actions.ask({ action: "redeliver", kind }),
                   }
                 : null
             }
@@ -220,9 +225,15 @@ function RunProgress({ task: { state, progress } }: Pick<Timeline, "task">) {
   );
 }
 
-function Head({ timeline, deeds }: { readonly timeline: Timeline; readonly deeds: TaskDeeds }) {
+function Head({
+  timeline,
+  actions,
+}: {
+  readonly timeline: Timeline;
+  readonly actions: TaskActions;
+}) {
   const { task, deliveries } = timeline;
-  const { redelivery, ask, submission } = deeds;
+  const { redelivery, ask, submission } = actions;
   return (
     <div class="screen-head task-head">
       <h1>
@@ -235,12 +246,12 @@ function Head({ timeline, deeds }: { readonly timeline: Timeline; readonly deeds
         <span class="task-name mono">{task.id}</span>
         <CopyButton text={task.id} what="id" />
       </h1>
-      {deeds.canCancel && (
+      {actions.canCancel && (
         <button
           type="button"
           class="button"
           disabled={submission.isBusy}
-          onClick={() => ask({ deed: "cancel", kind: null })}
+          onClick={() => ask({ action: "cancel", kind: null })}
         >
           Cancel
         </button>

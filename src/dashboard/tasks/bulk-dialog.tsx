@@ -5,7 +5,7 @@ import { announce } from "../part/announcer.tsx";
 import { Confirm, Dialog } from "../part/dialog.tsx";
 import { countOf, countText } from "../shell/format.ts";
 import {
-  type BulkDeed,
+  type TaskAction,
   type BulkFailure,
   doToTasks,
   hasUndelivered,
@@ -14,7 +14,7 @@ import {
 } from "./bulk.ts";
 
 interface BulkDialogProps {
-  readonly deed: BulkDeed;
+  readonly action: TaskAction;
   /** Those that are selected. */
   readonly selected: readonly FoundTask[];
   readonly close: () => void;
@@ -27,20 +27,20 @@ interface BulkRun {
 }
 
 /** Asks, does it, and says what came of it. */
-export function BulkDialog({ deed, selected: given, close }: BulkDialogProps) {
+export function BulkDialog({ action, selected: given, close }: BulkDialogProps) {
   // What was asked about is what is done, however the list goes on.
   const [selected] = useState(given);
-  const [mode, setMode] = useState<BulkMode>(deed === "redeliver" ? "undelivered" : deed);
+  const [mode, setMode] = useState<BulkMode>(action === "redeliver" ? "undelivered" : action);
   const [run, setRun] = useState<BulkRun | null>(null);
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
   const { title, verb, explained, leftOut } = WORDS[mode];
-  const possible = tasksFor(deed, selected);
+  const possible = tasksFor(action, selected);
   const rows = mode === "undelivered" ? possible.filter(hasUndelivered) : possible;
   async function start(): Promise<void> {
     setRun({ done: 0, failures: null });
     const failures = await doToTasks(rows, {
-      deed,
+      action,
       body: mode === "undelivered" ? ONLY_UNDELIVERED : {},
       tell: (done) => setRun({ done, failures: null }),
       stop: stop.current.signal,
@@ -48,22 +48,22 @@ export function BulkDialog({ deed, selected: given, close }: BulkDialogProps) {
     if (stop.current.signal.aborted) return;
     setRun({ done: rows.length, failures });
     if (failures.length > 0) return;
-    announce(`${DONE[deed]} ${countOf(rows.length, "task")}.`);
+    announce(`${DONE[action]} ${countOf(rows.length, "task")}.`);
     close();
   }
-  if (run !== null) return <Progress deed={deed} run={run} close={close} count={rows.length} />;
+  if (run !== null) return <Progress action={action} run={run} close={close} count={rows.length} />;
   return (
     <Confirm
       title={rows.length === 0 ? NOTHING_FAILED : title(countOf(rows.length, "task"))}
       verb={verb(countText(rows.length))}
-      isDanger={deed === "cancel"}
+      isDanger={action === "cancel"}
       mayConfirm={rows.length > 0}
       otherwise="Leave them"
       confirm={() => void start()}
       close={close}
     >
       <p>{explained}</p>
-      {deed === "redeliver" && <WithArrived mode={mode} change={setMode} />}
+      {action === "redeliver" && <WithArrived mode={mode} change={setMode} />}
       {selected.length > rows.length && (
         <p class="hint">
           {countOf(selected.length - rows.length, "selected task")} left out: {leftOut}
@@ -109,7 +109,10 @@ const WORDS: Readonly<Record<BulkMode, BulkWords>> = {
 
 const NOTHING_FAILED = "Nothing was given up or refused";
 
-const DONE: Readonly<Record<BulkDeed, string>> = { redeliver: "Redelivered", cancel: "Cancelled" };
+const DONE: Readonly<Record<TaskAction, string>> = {
+  redeliver: "Redelivered",
+  cancel: "Cancelled",
+};
 
 interface WithArrivedProps {
   readonly mode: BulkMode;
@@ -132,13 +135,13 @@ function WithArrived({ mode, change }: WithArrivedProps) {
 }
 
 interface ProgressProps {
-  readonly deed: BulkDeed;
+  readonly action: TaskAction;
   readonly run: BulkRun;
   readonly count: number;
   readonly close: () => void;
 }
 
-function Progress({ deed, run: { done, failures }, count, close }: ProgressProps) {
+function Progress({ action, run: { done, failures }, count, close }: ProgressProps) {
   if (failures === null) {
     return (
       <Dialog title={`${done} of ${countOf(count, "task")}`} close={close}>
@@ -157,7 +160,7 @@ function Progress({ deed, run: { done, failures }, count, close }: ProgressProps
       close={close}
     >
       <p>
-        {DONE[deed]} {countText(count - failures.length)}. These were not:
+        {DONE[action]} {countText(count - failures.length)}. These were not:
       </p>
       <ul class="failures">
         {failures.map(({ id, reason }) => (

@@ -5,7 +5,7 @@ import { isOperator } from "../shell/session.ts";
 
 /** What is done to several tasks at once. */
 
-export type BulkDeed = "redeliver" | "cancel";
+export type TaskAction = "redeliver" | "cancel";
 
 /** Requests under way at a time. */
 const WIDTH = 4;
@@ -31,18 +31,18 @@ export function canCancel({ state }: Pick<FoundTask, "state">): boolean {
   return state === "queued" || state === "running";
 }
 
-/** The tasks among these that a deed can be done to: of those to redeliver, also those with nothing but what arrived. */
-export function tasksFor(deed: BulkDeed, rows: readonly FoundTask[]): readonly FoundTask[] {
-  return rows.filter(deed === "redeliver" ? canRedeliver : canCancel);
+/** The tasks among these that a action can be done to: of those to redeliver, also those with nothing but what arrived. */
+export function tasksFor(action: TaskAction, rows: readonly FoundTask[]): readonly FoundTask[] {
+  return rows.filter(action === "redeliver" ? canRedeliver : canCancel);
 }
 
 /** Does it to one task. An operator acts for its account. Throws an ApiError. */
 export async function doToTask(
-  deed: BulkDeed,
+  action: TaskAction,
   { id, login }: Pick<FoundTask, "id" | "login">,
   body: object = {},
 ): Promise<void> {
-  const verb = deed === "redeliver" ? "redeliver" : "task_cancel";
+  const verb = action === "redeliver" ? "redeliver" : "task_cancel";
   const account = isOperator.value ? { account: login } : {};
   await call(`POST /v1/tasks/${verb}/:id`, { params: { id }, body, ...account });
 }
@@ -56,7 +56,7 @@ export interface BulkFailure {
 export const ONLY_UNDELIVERED = { states: UNDELIVERED_STATES };
 
 interface BulkOrder {
-  readonly deed: BulkDeed;
+  readonly action: TaskAction;
   /** Of each request. */
   readonly body: object;
   readonly tell: (done: number) => void;
@@ -66,7 +66,7 @@ interface BulkOrder {
 /** Does it to each, four at a time; tells after each how many are done. Gives those that failed. */
 export async function doToTasks(
   rows: readonly FoundTask[],
-  { deed, body, tell, stop }: BulkOrder,
+  { action, body, tell, stop }: BulkOrder,
 ): Promise<readonly BulkFailure[]> {
   const rest = [...rows];
   const failures: BulkFailure[] = [];
@@ -74,7 +74,7 @@ export async function doToTasks(
   async function work(): Promise<void> {
     for (let row = rest.shift(); row !== undefined && !stop.aborted; row = rest.shift()) {
       try {
-        await doToTask(deed, row, body);
+        await doToTask(action, row, body);
       } catch (error) {
         failures.push({ id: row.id, reason: errorText(error) });
       }

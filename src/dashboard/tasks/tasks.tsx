@@ -13,7 +13,7 @@ import { useResource } from "../shell/resource.ts";
 import { go, route, setQuery } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
 import { BulkDialog } from "./bulk-dialog.tsx";
-import { type BulkDeed, hasUndelivered, tasksFor } from "./bulk.ts";
+import { type TaskAction, hasUndelivered, tasksFor } from "./bulk.ts";
 import { keepMarks, keepShown, type LeftList, returnToList, watchScroll } from "./left-list.ts";
 import { keepListPath } from "./list-path.ts";
 import { useShownPage } from "./shown-page.ts";
@@ -100,11 +100,11 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
   const { rows, arrived } = page;
   const ids = rows.map(({ id }) => id);
   const { current, moveTo, keys, selection } = useMarks(ids, found);
-  const [deed, setDeed] = useState<BulkDeed | null>(null);
+  const [action, setAction] = useState<TaskAction | null>(null);
   const chosen = rows.filter(({ id }) => selection.has(id));
   const target = chosen.length > 0 ? chosen : rows.filter(({ id }) => id === current);
-  function start(wanted: BulkDeed): void {
-    if (tasksFor(wanted, target).length > 0) setDeed(wanted);
+  function start(wanted: TaskAction): void {
+    if (tasksFor(wanted, target).length > 0) setAction(wanted);
   }
   function onCurrent(act: (id: string) => void): () => void {
     return () => {
@@ -128,7 +128,7 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
         arrived={arrived.length}
         count={rows.length}
       >
-        <DeedButtons chosen={chosen} selection={selection} start={setDeed} />
+        <ActionButtons chosen={chosen} selection={selection} start={setAction} />
       </ListHead>
       {rows.length === 0 ? (
         <NothingFound q={q} hasMore={page.next !== null} isFirst={cursor === null} />
@@ -143,12 +143,12 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
         />
       )}
       <PageEnd page={page} />
-      {deed !== null && (
+      {action !== null && (
         <BulkDialog
-          deed={deed}
+          action={action}
           selected={target}
           close={() => {
-            setDeed(null);
+            setAction(null);
             reload();
           }}
         />
@@ -178,22 +178,27 @@ function useMarks(ids: readonly string[], found: LeftList | null): Marks {
   return { ...cursor, moveTo, selection };
 }
 
-interface DeedButtonsProps {
+interface ActionButtonsProps {
   readonly chosen: readonly FoundTask[];
   readonly selection: Selection;
-  readonly start: (deed: BulkDeed) => void;
+  readonly start: (action: TaskAction) => void;
 }
 
-function DeedButtons({ chosen, selection, start }: DeedButtonsProps) {
+function ActionButtons({ chosen, selection, start }: ActionButtonsProps) {
   if (chosen.length === 0) return null;
   return (
     <>
-      {DEEDS.map(({ deed, verb }) => {
-        const possible = tasksFor(deed, chosen);
+      {ACTIONS.map(({ action, verb }) => {
+        const possible = tasksFor(action, chosen);
         if (possible.length === 0) return null;
-        const meant = deed === "redeliver" ? possible.filter(hasUndelivered) : possible;
+        const meant = action === "redeliver" ? possible.filter(hasUndelivered) : possible;
         return (
-          <button key={deed} type="button" class="button button-small" onClick={() => start(deed)}>
+          <button
+            key={action}
+            type="button"
+            class="button button-small"
+            onClick={() => start(action)}
+          >
             {meant.length === 0 ? `${verb}…` : `${verb} ${countText(meant.length)}`}
           </button>
         );
@@ -205,9 +210,9 @@ function DeedButtons({ chosen, selection, start }: DeedButtonsProps) {
   );
 }
 
-const DEEDS: readonly { readonly deed: BulkDeed; readonly verb: string }[] = [
-  { deed: "redeliver", verb: "Redeliver" },
-  { deed: "cancel", verb: "Cancel" },
+const ACTIONS: readonly { readonly action: TaskAction; readonly verb: string }[] = [
+  { action: "redeliver", verb: "Redeliver" },
+  { action: "cancel", verb: "Cancel" },
 ];
 
 interface ListHeadProps {

@@ -5,10 +5,10 @@ import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { announce } from "../part/announcer.tsx";
 import { Confirm } from "../part/dialog.tsx";
 import { type Submission, useSubmission } from "../shell/submission.ts";
-import { type BulkDeed, canCancel, canRedeliver, doToTask } from "../tasks/bulk.ts";
+import { type TaskAction, canCancel, canRedeliver, doToTask } from "../tasks/bulk.ts";
 
 /** What can be done to one task. */
-export interface TaskDeeds {
+export interface TaskActions {
   readonly canCancel: boolean;
   /** What redelivers, and its words: what has not arrived, or else everything. Null where nothing can be sent. */
   readonly redelivery: Question | null;
@@ -22,20 +22,20 @@ export interface TaskDeeds {
 }
 
 interface Question {
-  readonly deed: BulkDeed;
+  readonly action: TaskAction;
   /** Null is every webhook. */
   readonly kind: DeliveryKind | null;
 }
 
 /** What can be done to a task now. */
-export function useTaskDeeds({ task, deliveries }: Timeline, reload: () => void): TaskDeeds {
+export function useTaskActions({ task, deliveries }: Timeline, reload: () => void): TaskActions {
   const [asked, setAsked] = useState<Question | null>(null);
   const submission = useSubmission();
   function start(question: Question): void {
     submission.run(async () => {
-      const { deed, kind } = question;
-      await doToTask(deed, task, kind === null ? {} : { kind });
-      announce(DONE[deed]);
+      const { action, kind } = question;
+      await doToTask(action, task, kind === null ? {} : { kind });
+      announce(DONE[action]);
       setAsked(null);
       reload();
     });
@@ -43,7 +43,7 @@ export function useTaskDeeds({ task, deliveries }: Timeline, reload: () => void)
   function ask(question: Question | null): void {
     if (question === null) return;
     const isDone = meant(deliveries, question.kind).every(({ state }) => state === "delivered");
-    if (question.deed === "cancel" || isDone) setAsked(question);
+    if (question.action === "cancel" || isDone) setAsked(question);
     else start(question);
   }
   return {
@@ -57,7 +57,7 @@ export function useTaskDeeds({ task, deliveries }: Timeline, reload: () => void)
   };
 }
 
-const DONE: Readonly<Record<BulkDeed, string>> = {
+const DONE: Readonly<Record<TaskAction, string>> = {
   redeliver: "It is sent at once.",
   cancel: "The task is cancelled.",
 };
@@ -71,7 +71,7 @@ function redelivery(
   const missing = deliveries.filter(({ state }) => state !== "delivered");
   const [only] = missing;
   const isOne = only !== undefined && missing.length === 1 && deliveries.length > 1;
-  return { deed: "redeliver", kind: isOne ? only.kind : null };
+  return { action: "redeliver", kind: isOne ? only.kind : null };
 }
 
 function meant(
@@ -92,11 +92,11 @@ export function redeliveryText(
 }
 
 /** The question, while there is one. */
-export function DeedQuestion({ deeds }: { readonly deeds: TaskDeeds }) {
-  const { asked, submission, confirm, close } = deeds;
+export function ActionQuestion({ actions }: { readonly actions: TaskActions }) {
+  const { asked, submission, confirm, close } = actions;
   if (asked === null) return null;
   const rest = { confirm, close, isBusy: submission.isBusy, problem: submission.problem };
-  if (asked.deed === "cancel") {
+  if (asked.action === "cancel") {
     return (
       <Confirm title="Cancel this task?" verb="Cancel the task" isDanger {...rest}>
         <p>A queued task never runs, a running one is told to stop. It sends no webhooks.</p>

@@ -5,7 +5,7 @@ import { announce } from "./announcer.tsx";
 import { Confirm, Dialog } from "./dialog.tsx";
 import { Problem } from "./notice.tsx";
 
-interface DeedProps {
+interface ActionDialogProps {
   readonly title: string;
   /** The verb on the button that does it. */
   readonly verb: string;
@@ -23,7 +23,7 @@ interface DeedProps {
 }
 
 /** Asks, then does something that changes much. */
-export function Deed({ work, said, close, done, ...asked }: DeedProps) {
+export function ActionDialog({ work, said, close, done, ...asked }: ActionDialogProps) {
   const submission = useSubmission();
   async function attempt(): Promise<void> {
     await work();
