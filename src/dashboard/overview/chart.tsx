@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { newestStep, type ChartSpec, type ChartStep } from "./chart-spec.ts";
-import { pointedStep } from "./plot-hand.ts";
+import { pointedStep } from "./plot-input.ts";
 import { Plot } from "./plot.tsx";
 import { spanText } from "./span.ts";
 

@@ -3,7 +3,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { ChartAxis, ChartLine, ChartSpec } from "./chart-spec.ts";
-import { PLOT_KEYS, pointAway, pointedStep, usePlotHand, type Selection } from "./plot-hand.ts";
+import { PLOT_KEYS, pointAway, pointedStep, usePlotInput, type Selection } from "./plot-input.ts";
 import {
   areDays,
   axisMarks,
@@ -59,7 +59,7 @@ function useWidth(element: RefObject<HTMLElement | null>): number {
 function Surface({ spec, frame, zoom, unzoom, stepText }: PlotProps & { readonly frame: Frame }) {
   const [said, setSaid] = useState("");
   const say = (step: number) => setSaid(stepText(step));
-  const { selection, ...handlers } = usePlotHand({
+  const { selection, ...handlers } = usePlotInput({
     steps: spec.steps,
     time: frame.time,
     zoom,

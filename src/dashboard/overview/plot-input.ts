@@ -5,7 +5,7 @@ import { clamp, stepAt, type timeScale } from "./plot-scale.ts";
 
 /** What pointers and keys do to a chart: point at a step in all charts at once, and choose a span to zoom to. */
 
-export interface PlotHandParts {
+export interface PlotInputParts {
   readonly steps: ChartSpec["steps"];
   readonly time: ReturnType<typeof timeScale>;
   /** A span, in milliseconds since the epoch, was chosen. */
@@ -41,7 +41,7 @@ export function pointAway(): void {
 }
 
 /** The handlers of a chart, and the span that is being chosen by them. */
-export function usePlotHand(parts: PlotHandParts) {
+export function usePlotInput(parts: PlotInputParts) {
   const selection = useSignal<Selection | null>(null);
   return { selection, ...pointerHandlers(parts, selection), ...keyHandlers(parts, selection) };
 }
@@ -52,7 +52,7 @@ const DRAG_PIXELS_MIN = 6;
 type PlotPointerEvent = PointerEvent & { readonly currentTarget: SVGSVGElement };
 type Chosen = Signal<Selection | null>;
 
-function pointerHandlers({ time, zoom, unzoom }: PlotHandParts, selection: Chosen) {
+function pointerHandlers({ time, zoom, unzoom }: PlotInputParts, selection: Chosen) {
   const timeOf = ({ clientX, currentTarget }: PlotPointerEvent) =>
     time.at(clientX - currentTarget.getBoundingClientRect().left);
   return {
@@ -91,15 +91,15 @@ function pointerHandlers({ time, zoom, unzoom }: PlotHandParts, selection: Chose
 
 const STRIDE = 10;
 
-function keyHandlers(parts: PlotHandParts, selection: Chosen) {
-  const deeds = keyDeeds(parts, selection);
+function keyHandlers(parts: PlotInputParts, selection: Chosen) {
+  const actions = keyActions(parts, selection);
   return {
     onKeyDown(event: KeyboardEvent) {
       const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
-      const deed = deeds.get(key);
-      if (deed === undefined || ctrlKey || metaKey || altKey) return;
+      const act = actions.get(key);
+      if (act === undefined || ctrlKey || metaKey || altKey) return;
       event.preventDefault();
-      deed(shiftKey ? STRIDE : 1);
+      act(shiftKey ? STRIDE : 1);
     },
     onBlur() {
       selection.value = null;
@@ -108,7 +108,7 @@ function keyHandlers(parts: PlotHandParts, selection: Chosen) {
 }
 
 /** What each key does; it is told how many steps an arrow goes. */
-function keyDeeds(parts: PlotHandParts, selection: Chosen) {
+function keyActions(parts: PlotInputParts, selection: Chosen) {
   const { steps, unzoom } = parts;
   const here = () => pointedStep(steps) ?? newestStep(steps);
   const moveTo = (index: number) => pointTo(index, parts, selection);
@@ -134,7 +134,7 @@ function keyDeeds(parts: PlotHandParts, selection: Chosen) {
   ]);
 }
 
-function pointTo(wanted: number, { steps, say }: PlotHandParts, selection: Chosen): void {
+function pointTo(wanted: number, { steps, say }: PlotInputParts, selection: Chosen): void {
   const index = clamp(wanted, 0, steps.length - 1);
   const step = steps[index];
   if (step === undefined) return;
@@ -145,7 +145,7 @@ function pointTo(wanted: number, { steps, say }: PlotHandParts, selection: Chose
 }
 
 // Begins a span at a step, or ends it there; both steps are in it as a whole.
-function choose(index: number, { steps, zoom }: PlotHandParts, selection: Chosen): void {
+function choose(index: number, { steps, zoom }: PlotInputParts, selection: Chosen): void {
   const step = steps[index];
   if (step === undefined) return;
   const begun = selection.value;
@@ -159,7 +159,7 @@ function choose(index: number, { steps, zoom }: PlotHandParts, selection: Chosen
   zoom(from, to + step.to - step.from);
 }
 
-function zoomIn({ time, zoom }: PlotHandParts): void {
+function zoomIn({ time, zoom }: PlotInputParts): void {
   const quarter = (time.to - time.from) / 4;
   const middle = clamp(pointedAt.value ?? time.to, time.from + quarter, time.to - quarter);
   zoom(middle - quarter, middle + quarter);
