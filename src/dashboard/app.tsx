@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 
-import { HostsScreen } from "./deliveries/hosts.tsx";
+import { HostsScreen } from "./hosts/hosts.tsx";
 import { KeysScreen } from "./keys/keys.tsx";
 import { AccessRequestsScreen } from "./operator/access-requests.tsx";
 import { AccountsScreen } from "./operator/accounts.tsx";

@@ -19,7 +19,7 @@ test("a failed delivery", (t) =>
       "is sent again from the list, after a question, by keyboard alone": isRedeliveredFromList,
       "is sent again from the list without the webhook that arrived": isSentWithoutArrived,
       "and what arrived is sent again from the list by a choice of its own": isArrivedSentByChoice,
-      "is recovered with all others of its host, counted before they are sent": isRecovered,
+      "is redelivered with all others of its host, counted before they are sent": isRedelivered,
     },
     { toml: TOML },
   ));
@@ -176,7 +176,7 @@ async function focusOn(page: Page, name: string): Promise<void> {
   assert.fail(`Tab does not lead to ${name}`);
 }
 
-async function isRecovered(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function isRedelivered(t: TestContext, daemon: TestDaemon): Promise<void> {
   const receiver = await startReceiver(t);
   await failDeliveries(daemon, receiver, "order-19");
   await failDeliveries(daemon, receiver, "order-20");
@@ -184,13 +184,13 @@ async function isRecovered(t: TestContext, daemon: TestDaemon): Promise<void> {
   await signIn(page, daemon.account);
   await page.goto("/dashboard/hosts");
   const { host } = receiver;
-  await page.getByRole("button", { name: `Recover failed deliveries to ${host}` }).click();
-  const dialog = page.getByRole("dialog", { name: "Recover failed deliveries" });
+  await page.getByRole("button", { name: `Redeliver failed deliveries to ${host}` }).click();
+  const dialog = page.getByRole("dialog", { name: "Redeliver failed deliveries" });
   await dialog.getByRole("button", { name: "Count them" }).click();
   await dialog.getByRole("button", { name: /^Redeliver 2 deliveries at \d+ a second/ }).click();
   await dialog.waitFor({ state: "detached" });
   assert.equal((await receiver.waitFor(6)).length, 6);
-  const order = page.getByRole("group", { name: "Recoveries" }).getByRole("row").nth(1);
+  const order = page.getByRole("group", { name: "Redelivery orders" }).getByRole("row").nth(1);
   await order.getByText(host).waitFor();
   await order.getByText("completed").waitFor();
 }

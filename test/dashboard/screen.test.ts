@@ -54,7 +54,7 @@ const DIALOGS: readonly (readonly [screen: string, buttons: readonly string[], d
     ["accounts", ["Enable initech"], "Enable initech?"],
     ["access", ["Approve someone@example.com"], "Make the account"],
     ["access", ["Deny someone@example.com"], "Deny this request?"],
-    ["hosts", ["Recover failed", "Count them"], "Recover failed deliveries"],
+    ["hosts", ["Redeliver failed", "Count them"], "Redeliver failed deliveries"],
   ];
 
 test("every screen, full of data, can be read by everybody and fits a phone", async (t) => {

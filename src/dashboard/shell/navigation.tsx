@@ -14,7 +14,7 @@ interface Place {
 const PLACES: readonly Place[] = [
   { path: "/", name: "Overview" },
   { path: "/tasks", name: "Tasks" },
-  { path: "/hosts", name: "Deliveries" },
+  { path: "/hosts", name: "Hosts" },
   { path: "/keys", name: "Keys & secret" },
 ];
 

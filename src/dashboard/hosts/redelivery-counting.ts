@@ -2,10 +2,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { AskedFilter } from "../../api/redelivery.ts";
 import { useSubmission } from "../shell/submission.ts";
-import { type Counted, countRecovery, NOTHING_COUNTED } from "./recovery.ts";
+import { type Counted, countRedelivery, NOTHING_COUNTED } from "./redelivery.ts";
 
 /** How far a count is. */
-export interface RecoveryCounting {
+export interface RedeliveryCounting {
   /** Null before it was begun. */
   readonly counted: Counted | null;
   readonly isBusy: boolean;
@@ -16,8 +16,8 @@ export interface RecoveryCounting {
   readonly clear: () => void;
 }
 
-/** Counts what a recovery would send again, over as many requests as it takes. */
-export function useRecoveryCount(): RecoveryCounting {
+/** Counts what a redelivery would send again, over as many requests as it takes. */
+export function useRedeliveryCount(): RedeliveryCounting {
   const [counted, setCounted] = useState<Counted | null>(null);
   const submission = useSubmission();
   const stop = useRef(new AbortController());
@@ -30,7 +30,7 @@ export function useRecoveryCount(): RecoveryCounting {
       stop.current = new AbortController();
       const { signal } = stop.current;
       setCounted(NOTHING_COUNTED);
-      submission.run(() => countRecovery(filter, { stop: signal, tell: setCounted }));
+      submission.run(() => countRedelivery(filter, { stop: signal, report: setCounted }));
     },
     stop: () => stop.current.abort(),
     clear(): void {

@@ -12,12 +12,12 @@ import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
-import { knownTotals, ordersGiven } from "./recovery.ts";
+import { knownTotals, ordersGiven } from "./redelivery.ts";
 
 const POLL_MS = 5000;
 
-/** The recoveries that were ordered, with how far each is. */
-export function RecoveryOrders() {
+/** The redeliveries that were ordered, with how far each is. */
+export function RedeliveryOrders() {
   const orders = useResource(
     `orders ${ordersGiven.value}`,
     (load) => call("GET /v1/redeliveries", load),
@@ -25,7 +25,7 @@ export function RecoveryOrders() {
   );
   const [cancels, setCancels] = useState<RedeliveryOrder | null>(null);
   return (
-    <Panel title="Recoveries">
+    <Panel title="Redelivery orders">
       <Loaded resource={orders}>
         {({ redeliveries }) => <Orders orders={redeliveries} cancel={setCancels} />}
       </Loaded>
@@ -45,14 +45,14 @@ function Orders({ orders, cancel }: OrdersProps) {
   if (orders.length === 0) {
     return (
       <p class="panel-body hint">
-        None so far. When a receiver was down for longer than the retries last, recover what it
+        None so far. When a receiver was down for longer than the retries last, redeliver what it
         missed: everything that failed since a time, at a rate that it can take.
       </p>
     );
   }
   return (
     <Table
-      label="Recoveries"
+      label="Redelivery orders"
       columns={[...COLUMNS, cancellation(cancel)]}
       rows={orders}
       keyOf={({ id }) => id}
@@ -124,11 +124,11 @@ interface CancelOrderProps {
 function CancelOrder({ order, close, done }: CancelOrderProps) {
   return (
     <ActionDialog
-      title="Cancel this recovery?"
-      verb="Cancel the recovery"
+      title="Cancel this redelivery?"
+      verb="Cancel the redelivery"
       otherwise="Let it go on"
       isDanger
-      said="The recovery is cancelled."
+      said="The redelivery is cancelled."
       work={() => call("DELETE /v1/redeliveries/:order_id", { params: { order_id: order.id } })}
       close={close}
       done={done}

@@ -4,16 +4,16 @@ import { Button } from "../part/button.tsx";
 import { isOperator } from "../shell/session.ts";
 
 /** What stands in the form. */
-export interface RecoveryChoice {
+export interface RedeliveryChoice {
   /** As a `datetime-local` field has it, in the reader's own zone. */
   readonly since: string;
   readonly host: string;
   readonly kind: DeliveryKind | "";
-  readonly states: readonly RecoveredState[];
+  readonly states: readonly RedeliveredState[];
   readonly perSecond: number;
 }
 
-type RecoveredState = "given_up" | "refused";
+type RedeliveredState = "given_up" | "refused";
 
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
@@ -27,13 +27,13 @@ const PRESETS = [
 const RATE_STANDARD = 10;
 
 /** What is chosen at first: all that failed at a host in the last day. */
-export function newChoice(host: string, now: number): RecoveryChoice {
+export function newChoice(host: string, now: number): RedeliveryChoice {
   const since = localText(now - 24 * HOUR_MS);
   return { since, host, kind: "", states: ["given_up", "refused"], perSecond: RATE_STANDARD };
 }
 
 /** The choice as the API takes it; null while it is none. */
-export function filterOf({ since, host, kind, states }: RecoveryChoice): AskedFilter | null {
+export function filterOf({ since, host, kind, states }: RedeliveryChoice): AskedFilter | null {
   const at = new Date(since);
   if (Number.isNaN(at.getTime()) || states.length === 0) return null;
   return {
@@ -50,19 +50,19 @@ function localText(at: number): string {
   return new Date(at - offsetMs).toISOString().slice(0, 16);
 }
 
-interface RecoveryFormProps {
-  readonly choice: RecoveryChoice;
-  readonly change: (choice: RecoveryChoice) => void;
+interface RedeliveryFormProps {
+  readonly choice: RedeliveryChoice;
+  readonly change: (choice: RedeliveryChoice) => void;
   readonly submit: () => void;
 }
 
-/** The fields of a recovery. */
-export function RecoveryForm({ choice, change, submit }: RecoveryFormProps) {
+/** The fields of a redelivery. */
+export function RedeliveryForm({ choice, change, submit }: RedeliveryFormProps) {
   const rateMax = isOperator.value ? 1000 : 50;
   return (
     <form
-      id="recovery"
-      class="recovery-form"
+      id="redelivery"
+      class="redelivery-form"
       onSubmit={(event) => {
         event.preventDefault();
         submit();
@@ -104,15 +104,15 @@ export function RecoveryForm({ choice, change, submit }: RecoveryFormProps) {
   );
 }
 
-type FieldProps = Pick<RecoveryFormProps, "choice" | "change">;
+type FieldProps = Pick<RedeliveryFormProps, "choice" | "change">;
 
 function Since({ choice, change }: FieldProps) {
   return (
-    <div class="field recovery-since">
-      <label for="recovery-since">Failed since</label>
+    <div class="field redelivery-since">
+      <label for="redelivery-since">Failed since</label>
       <div class="row">
         <input
-          id="recovery-since"
+          id="redelivery-since"
           type="datetime-local"
           required
           max={localText(Date.now())}
@@ -133,7 +133,7 @@ function Since({ choice, change }: FieldProps) {
   );
 }
 
-const KINDS: readonly (readonly [RecoveryChoice["kind"], string])[] = [
+const KINDS: readonly (readonly [RedeliveryChoice["kind"], string])[] = [
   ["", "postbacks and pingbacks"],
   ["postback", "postbacks"],
   ["pingback", "pingbacks"],
@@ -161,7 +161,7 @@ function Kind({ choice, change }: FieldProps) {
 }
 
 interface StateProps extends FieldProps {
-  readonly state: RecoveredState;
+  readonly state: RedeliveredState;
   readonly text: string;
 }
 

@@ -20,8 +20,8 @@ import { useResource } from "../shell/resource.ts";
 import { go, hrefOf, route, setQuery } from "../shell/route.ts";
 import { useStableOrder } from "../shell/stable-order.ts";
 import { HostError } from "./host-error.tsx";
-import { RecoveryDialog } from "./recovery-dialog.tsx";
-import { RecoveryOrders } from "./recovery-orders.tsx";
+import { RedeliveryDialog } from "./redelivery-dialog.tsx";
+import { RedeliveryOrders } from "./redelivery-orders.tsx";
 
 const HOUR_MS = 3_600_000;
 
@@ -38,7 +38,7 @@ export function HostsScreen() {
   const asked = route.value.query.get("range");
   const range = RANGES.find(({ value }) => value === asked) ?? RANGES[0];
   // Null: closed; "": every host.
-  const [recovers, setRecovers] = useState<string | null>(null);
+  const [redelivers, setRedelivers] = useState<string | null>(null);
   const hosts = useResource(
     range.value,
     (load) => {
@@ -49,7 +49,7 @@ export function HostsScreen() {
   );
   return (
     <>
-      <ScreenHead title="Deliveries">
+      <ScreenHead title="Hosts">
         <FilterField label="Part of a host's name" />
         <Segments
           label="Time"
@@ -57,17 +57,19 @@ export function HostsScreen() {
           value={range.value}
           choose={(value) => setQuery({ range: value === "24h" ? null : value })}
         />
-        <Button isLarge press={() => setRecovers("")}>
-          Recover failed…
+        <Button isLarge press={() => setRedelivers("")}>
+          Redeliver failed…
         </Button>
       </ScreenHead>
       <div class="stack">
         <Loaded resource={hosts}>
-          {(page) => <Hosts page={page} range={range.value} recover={setRecovers} />}
+          {(page) => <Hosts page={page} range={range.value} redeliver={setRedelivers} />}
         </Loaded>
-        <RecoveryOrders />
+        <RedeliveryOrders />
       </div>
-      {recovers !== null && <RecoveryDialog host={recovers} close={() => setRecovers(null)} />}
+      {redelivers !== null && (
+        <RedeliveryDialog host={redelivers} close={() => setRedelivers(null)} />
+      )}
     </>
   );
 }
@@ -75,10 +77,10 @@ export function HostsScreen() {
 interface HostsProps {
   readonly page: AnswerOf<"GET /v1/stats/hosts">;
   readonly range: string;
-  readonly recover: (host: string) => void;
+  readonly redeliver: (host: string) => void;
 }
 
-function Hosts({ page, range, recover }: HostsProps) {
+function Hosts({ page, range, redeliver }: HostsProps) {
   const part = (route.value.query.get("q") ?? "").trim().toLowerCase();
   const found = page.hosts.filter(({ host }) => host.toLowerCase().includes(part));
   const order = useStableOrder({ rows: found, keyOf: hostOf, list: `${range} ${part}` });
@@ -89,7 +91,7 @@ function Hosts({ page, range, recover }: HostsProps) {
   useKeys([
     ...keys,
     { key: "Enter", does: "Tasks of the host", run: onCurrent((host) => go(tasksOf(host))) },
-    { key: "r", does: "Recover what failed at the host", run: onCurrent(recover) },
+    { key: "r", does: "Redeliver what failed at the host", run: onCurrent(redeliver) },
   ]);
   if (page.hosts.length === 0) return <NoHosts />;
   if (order.rows.length === 0) {
@@ -111,7 +113,10 @@ function Hosts({ page, range, recover }: HostsProps) {
       )}
       <Table
         label="Hosts"
-        columns={[...COLUMNS, { name: "", cell: (row) => <Recover row={row} recover={recover} /> }]}
+        columns={[
+          ...COLUMNS,
+          { name: "", cell: (row) => <Redeliver row={row} redeliver={redeliver} /> },
+        ]}
         rows={order.rows}
         keyOf={hostOf}
         current={current}
@@ -183,16 +188,16 @@ function Failures({ row, state }: { readonly row: HostOverview; readonly state: 
   );
 }
 
-interface RecoverProps {
+interface RedeliverProps {
   readonly row: HostOverview;
-  readonly recover: (host: string) => void;
+  readonly redeliver: (host: string) => void;
 }
 
-function Recover({ row: { host, given_up: givenUp, refused }, recover }: RecoverProps) {
+function Redeliver({ row: { host, given_up: givenUp, refused }, redeliver }: RedeliverProps) {
   if (givenUp + refused === 0) return null;
   return (
-    <Button label={`Recover failed deliveries to ${host}`} press={() => recover(host)}>
-      Recover…
+    <Button label={`Redeliver failed deliveries to ${host}`} press={() => redeliver(host)}>
+      Redeliver…
     </Button>
   );
 }

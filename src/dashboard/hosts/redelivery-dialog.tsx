@@ -7,24 +7,24 @@ import { Problem } from "../part/notice.tsx";
 import { countOf, durationText } from "../shell/format.ts";
 import { shownAccount } from "../shell/session.ts";
 import { useSubmission } from "../shell/submission.ts";
-import { RecoveryCount } from "./recovery-count.tsx";
-import { useRecoveryCount } from "./recovery-counting.ts";
-import { filterOf, newChoice, RecoveryForm, type RecoveryChoice } from "./recovery-form.tsx";
-import { orderRecovery, type Counted } from "./recovery.ts";
+import { RedeliveryCount } from "./redelivery-count.tsx";
+import { useRedeliveryCount } from "./redelivery-counting.ts";
+import { filterOf, newChoice, RedeliveryForm, type RedeliveryChoice } from "./redelivery-form.tsx";
+import { orderRedelivery, type Counted } from "./redelivery.ts";
 
-interface RecoveryDialogProps {
+interface RedeliveryDialogProps {
   /** Already chosen; "" is every host. */
   readonly host: string;
   readonly close: () => void;
 }
 
 /** Sends again what did not arrive since a time: choose, count, order. */
-export function RecoveryDialog({ host, close }: RecoveryDialogProps) {
+export function RedeliveryDialog({ host, close }: RedeliveryDialogProps) {
   const [choice, setChoice] = useState(() => newChoice(host, Date.now()));
-  const count = useRecoveryCount();
+  const count = useRedeliveryCount();
   const order = useSubmission();
   const filter = filterOf(choice);
-  function change(next: RecoveryChoice): void {
+  function change(next: RedeliveryChoice): void {
     // The rate changes nothing about what is counted.
     if (JSON.stringify(filterOf(next)) !== JSON.stringify(filter)) count.clear();
     order.clear();
@@ -32,25 +32,25 @@ export function RecoveryDialog({ host, close }: RecoveryDialogProps) {
   }
   async function giveOrder(counted: Counted): Promise<void> {
     if (filter === null) return;
-    await orderRecovery(filter, { perSecond: choice.perSecond, counted });
+    await orderRedelivery(filter, { perSecond: choice.perSecond, counted });
     announce(`Redelivering ${countOf(counted.deliveries, "delivery", "deliveries")}.`);
     close();
   }
   const problem = count.problem ?? order.problem;
   return (
-    <Dialog title="Recover failed deliveries" close={close}>
+    <Dialog title="Redeliver failed deliveries" close={close}>
       <p class="hint">
         Sends webhooks again that did not arrive, of {scopeText()}. Each starts a new series of
         attempts.
       </p>
-      <RecoveryForm
+      <RedeliveryForm
         choice={choice}
         change={change}
         submit={() => filter !== null && !count.isBusy && count.start(filter)}
       />
       {problem !== null && <Problem text={problem} />}
       {count.counted !== null && count.problem === null && (
-        <RecoveryCount counted={count.counted} isBusy={count.isBusy} />
+        <RedeliveryCount counted={count.counted} isBusy={count.isBusy} />
       )}
       <div class="dialog-buttons">
         <Button isLarge press={close}>
@@ -78,7 +78,7 @@ export function RecoveryDialog({ host, close }: RecoveryDialogProps) {
 
 function CountButton({ isDisabled }: { readonly isDisabled: boolean }) {
   return (
-    <button type="submit" form="recovery" class="button button-primary" disabled={isDisabled}>
+    <button type="submit" form="redelivery" class="button button-primary" disabled={isDisabled}>
       Count them
     </button>
   );

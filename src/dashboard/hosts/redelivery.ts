@@ -4,7 +4,7 @@ import type { AnswerOf } from "../../api/answers.ts";
 import type { AskedFilter } from "../../api/redelivery.ts";
 import { call } from "../shell/api.ts";
 
-/** What a recovery would send again, as far as it was counted. */
+/** What a redelivery would send again, as far as it was counted. */
 export interface Counted {
   readonly deliveries: number;
   /** Most first. */
@@ -22,9 +22,9 @@ const HOSTS_SHOWN_MAX = 10;
  * Counts page by page what a filter fits, and tells after each how far it is. Ends early when `stop` aborts; what was
  * told so far stands. Throws an ApiError.
  */
-export async function countRecovery(
+export async function countRedelivery(
   filter: AskedFilter,
-  { stop, tell }: { readonly stop: AbortSignal; readonly tell: (counted: Counted) => void },
+  { stop, report }: { readonly stop: AbortSignal; readonly report: (counted: Counted) => void },
 ): Promise<void> {
   const byHost = new Map<string, number>();
   let deliveries = 0;
@@ -40,7 +40,7 @@ export async function countRecovery(
       byHost.set(host, (byHost.get(host) ?? 0) + more);
     }
     cursor = page.next_cursor;
-    tell({ deliveries, hosts: largest(byHost), isWhole: cursor === null });
+    report({ deliveries, hosts: largest(byHost), isWhole: cursor === null });
   } while (cursor !== null && !stop.aborted);
 }
 
@@ -58,7 +58,7 @@ export const knownTotals = signal<ReadonlyMap<string, number>>(new Map());
 export const ordersGiven = signal(0);
 
 /** Gives the order. Throws an ApiError. */
-export async function orderRecovery(
+export async function orderRedelivery(
   filter: AskedFilter,
   { perSecond, counted }: { readonly perSecond: number; readonly counted: Counted },
 ): Promise<void> {

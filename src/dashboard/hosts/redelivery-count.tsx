@@ -1,17 +1,17 @@
 import { countOf, countText } from "../shell/format.ts";
-import type { Counted } from "./recovery.ts";
+import type { Counted } from "./redelivery.ts";
 
-interface RecoveryCountProps {
+interface RedeliveryCountProps {
   readonly counted: Counted;
   readonly isBusy: boolean;
 }
 
-/** What a recovery would send again; the number grows while it is counted. */
-export function RecoveryCount({ counted, isBusy }: RecoveryCountProps) {
+/** What a redelivery would send again; the number grows while it is counted. */
+export function RedeliveryCount({ counted, isBusy }: RedeliveryCountProps) {
   const { deliveries, hosts, isWhole } = counted;
   const total = countOf(deliveries, "delivery", "deliveries");
   return (
-    <div class="recovery-count">
+    <div class="redelivery-count">
       <p aria-live="polite">
         {isBusy && <>Counting… {total} so far</>}
         {!isBusy && isWhole && (
@@ -25,7 +25,7 @@ export function RecoveryCount({ counted, isBusy }: RecoveryCountProps) {
         )}
       </p>
       {hosts.length > 0 && (
-        <ul class="recovery-hosts">
+        <ul class="redelivery-hosts">
           {hosts.map(({ host, deliveries: count }) => (
             <li key={host}>
               <bdi class="mono">{host}</bdi>
