@@ -40,7 +40,7 @@ export function App() {
 
 function Screen() {
   const [first = "", second] = pathParts.value;
-  // Another account is another screen: nothing of the one before stays.
+  // Another account is another screen: nothing of the previous one stays.
   const key = actsFor.value ?? "";
   if (second !== undefined) {
     return first === "tasks" ? (

@@ -5,7 +5,7 @@ import { watchKeys } from "./shell/keyboard.ts";
 import { watchRoute } from "./shell/route.ts";
 import { restoreSession } from "./shell/session.ts";
 
-/** The page's beginning: who is signed in, then what the URL asks for. */
+/** Starts the page: finds out who is signed in, then shows the screen of the URL. */
 async function start(): Promise<void> {
   const root = document.querySelector("#root");
   if (root === null) throw new Error("index.html has no root");

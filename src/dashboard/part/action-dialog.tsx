@@ -7,22 +7,22 @@ import { Problem } from "./notice.tsx";
 
 interface ActionDialogProps {
   readonly title: string;
-  /** The verb on the button that does it. */
+  /** The verb on the button that starts the work. */
   readonly verb: string;
-  /** What the other button says. */
+  /** The text of the other button. */
   readonly otherwise: string;
   readonly isDanger?: boolean;
-  /** Does it; what it throws is shown, and the dialog stays. */
+  /** Does the work; an error is shown, and the dialog stays. */
   readonly work: () => Promise<unknown>;
-  /** Said afterwards. */
+  /** Announced afterwards. */
   readonly said: string;
   readonly close: () => void;
-  /** Called when it was done, after `close`. */
+  /** Called after the work, after `close`. */
   readonly done: () => void;
   readonly children: ComponentChildren;
 }
 
-/** Asks, then does something that changes much. */
+/** Asks for confirmation, then does the work. */
 export function ActionDialog({ work, said, close, done, ...asked }: ActionDialogProps) {
   const submission = useSubmission();
   async function attempt(): Promise<void> {
@@ -46,13 +46,13 @@ interface FormDialogProps {
   readonly title: string;
   readonly verb: string;
   readonly otherwise: string;
-  /** Does what is asked for; what it throws is shown, and the dialog stays. */
+  /** Does the work; an error is shown, and the dialog stays. */
   readonly work: () => Promise<void>;
   readonly close: () => void;
   readonly children: ComponentChildren;
 }
 
-/** Asks for something in a form, then does it. */
+/** A form in a dialog, and the work that it starts. */
 export function FormDialog(props: FormDialogProps) {
   const { title, verb, otherwise, work, close, children } = props;
   const submission = useSubmission();

@@ -10,7 +10,7 @@ const announcement = signal<Announcement | null>(null);
 const SHOWN_MS = 6000;
 let timer: ReturnType<typeof setTimeout> | null = null;
 
-/** Says what was done, in a corner of the page and to screen readers. */
+/** Shows a message in a corner of the page, and reads it to screen readers. */
 export function announce(text: string, { isProblem = false } = {}): void {
   if (timer !== null) clearTimeout(timer);
   announcement.value = { text, isProblem };
@@ -19,7 +19,7 @@ export function announce(text: string, { isProblem = false } = {}): void {
   }, SHOWN_MS);
 }
 
-/** Where announcements are shown. There is one on the page. */
+/** The place of the announcements. There is one on the page. */
 export function Announcer() {
   const shown = announcement.value;
   return (

@@ -1,4 +1,4 @@
-/** How something stands, in one colour and one word: the word says it all, the colour only helps. */
+/** Shows a state in one colour and one word: the word says everything, the colour only helps. */
 
 type Tone = "good" | "bad" | "warn" | "busy" | "idle";
 

@@ -1,7 +1,7 @@
 interface BarProps {
   /** 0 to 1. */
   readonly share: number;
-  /** What it shows, for screen readers. */
+  /** The meaning of the bar, for screen readers. */
   readonly label: string;
   readonly isBad?: boolean;
 }

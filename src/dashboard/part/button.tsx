@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
 
 interface ButtonProps {
-  /** What it is for: the one thing to do, something that destroys, or neither. */
+  /** Its kind: the main action, a destructive one, or neither. */
   readonly look?: "primary" | "danger" | "plain";
   readonly isLarge?: boolean;
   readonly isDisabled?: boolean;
-  /** Its name for screen readers, where its text alone says too little. */
+  /** Its name for screen readers, where its text alone is not clear. */
   readonly label?: string;
   readonly press: () => void;
   readonly children: ComponentChildren;

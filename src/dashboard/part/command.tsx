@@ -2,7 +2,7 @@ import { CopyButton } from "./copy-button.tsx";
 
 interface CommandProps {
   readonly text: string;
-  /** What it is, for the name of the button: "command" is "Copy command". */
+  /** The noun in the button's name: "command" gives "Copy command". */
   readonly what?: string;
 }
 

@@ -4,11 +4,11 @@ import { announce } from "./announcer.tsx";
 
 interface CopyButtonProps {
   readonly text: string;
-  /** What is copied, for the name of the button: "id" is "Copy id". */
+  /** The noun in the button's name: "id" gives "Copy id". */
   readonly what: string;
-  /** The name of the button where it is another. */
+  /** The name of the button where it differs. */
   readonly label?: string;
-  /** False: an icon alone; its name is for screen readers and on hover. */
+  /** False: a mere icon, whose name is for screen readers and on hover. */
   readonly isLabelled?: boolean;
 }
 
@@ -37,7 +37,7 @@ export function CopyButton({ text, what, label, isLabelled = false }: CopyButton
   );
 }
 
-/** Copies a text and says so, or that it cannot be done; true when it was. */
+/** Copies a text and announces it, or that it failed; true when it worked. */
 export async function copyAndTell(text: string, what: string): Promise<boolean> {
   if (await copyText(text)) {
     announce(`Copied the ${what}.`);
@@ -50,7 +50,7 @@ export async function copyAndTell(text: string, what: string): Promise<boolean> 
 }
 
 async function copyText(text: string): Promise<boolean> {
-  // Absent where the page did not come over HTTPS or from this machine.
+  // Missing where the page did not come over HTTPS or from this machine.
   const clipboard: Clipboard | undefined = navigator.clipboard;
   if (clipboard === undefined) return copyBySelection(text);
   try {

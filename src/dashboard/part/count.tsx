@@ -2,14 +2,14 @@ import { countText } from "../shell/format.ts";
 
 interface CountProps {
   readonly count: number;
-  /** Where those are that were counted. */
+  /** A link to the counted things. */
   readonly href?: string;
-  /** Of what, for screen readers and on hover: `12 given up`. */
+  /** The counted things, for screen readers and on hover: `12 given up`. */
   readonly what?: string;
   readonly isMore?: boolean;
 }
 
-/** A number of a table: none is quiet, some may lead to what was counted. */
+/** A number in a table: zero is quiet, others may link to the counted things. */
 export function Count({ count, href, what, isMore = false }: CountProps) {
   if (count === 0) return <span class="none">0</span>;
   const text = `${countText(count)}${isMore ? "+" : ""}`;

@@ -5,7 +5,7 @@ import { Problem } from "./notice.tsx";
 
 interface DialogProps {
   readonly title: string;
-  /** Called when it is to be closed: by Escape too. */
+  /** Called when the dialog should close, also by Escape. */
   readonly close: () => void;
   /** False where closing loses something: then Escape does nothing. */
   readonly mayEscape?: boolean;
@@ -58,18 +58,18 @@ interface ConfirmProps {
   readonly isDanger?: boolean;
   /** False where there is nothing to do. */
   readonly mayConfirm?: boolean;
-  /** Told on the button while it is true. */
+  /** Disables the button while it is true. */
   readonly isBusy?: boolean;
-  /** Why it could not be done; null: no trouble. */
+  /** Why it failed; null: it did not. */
   readonly problem?: string | null;
-  /** The word on the button that does nothing. */
+  /** The text of the button that does nothing. */
   readonly otherwise?: string;
   readonly confirm: () => void;
   readonly close: () => void;
   readonly children: ComponentChildren;
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks before an action that cannot be undone. */
 export function Confirm(props: ConfirmProps) {
   const { title, verb, isDanger = false, isBusy = false, confirm, close, children } = props;
   const { problem = null, otherwise = "Keep", mayConfirm = true } = props;

@@ -4,21 +4,21 @@ import { useKeys } from "../shell/keyboard.ts";
 import { route, setQuery } from "../shell/route.ts";
 
 interface FilterFieldProps {
-  /** What it looks for. */
+  /** The field's label. */
   readonly label: string;
   /** The parameter of the URL. */
   readonly name?: string;
-  /** Other parameters that no longer hold when it changes. */
+  /** Other parameters that become invalid when it changes. */
   readonly resets?: readonly string[];
 }
 
 const TYPING_MS = 200;
 
-/** A field that narrows a list; what stands in it is in the URL. `/` goes there. */
+/** A field that narrows a list; its value is in the URL. `/` focuses it. */
 export function FilterField({ label, name = "q", resets = [] }: FilterFieldProps) {
   const field = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  // What is being written, until it is in the URL.
+  // The text being written, until it is in the URL.
   const [draft, setDraft] = useState<string | null>(null);
   useKeys([{ key: "/", does: label, run: () => field.current?.focus() }]);
   function change(text: string): void {

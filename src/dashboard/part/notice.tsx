@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 
 import type { Resource } from "../shell/resource.ts";
 
-/** Trouble, in a frame of its own, with what may be done. */
+/** A problem in a frame of its own, with a way to try again. */
 export function Problem({ text, retry }: { readonly text: string; readonly retry?: () => void }) {
   return (
     <div class="notice notice-problem" role="alert">
@@ -18,13 +18,13 @@ export function Problem({ text, retry }: { readonly text: string; readonly retry
 
 interface EmptyProps {
   readonly title: string;
-  /** It is all that there is on the screen: the title is its heading. */
+  /** True where the screen holds nothing else: the title is its heading. */
   readonly isAlone?: boolean;
   /** What to do next. */
   readonly children?: ComponentChildren;
 }
 
-/** What stands where there is nothing yet. */
+/** The placeholder for an empty place. */
 export function Empty({ title, isAlone = false, children }: EmptyProps) {
   const Title = isAlone ? "h1" : "p";
   return (
@@ -40,7 +40,7 @@ interface LoadedProps<T> {
   readonly children: (data: T) => ComponentChildren;
 }
 
-/** What was read; before that a quiet line, and trouble above it where there is any. */
+/** The resource's data; before the first read a quiet line, and its problem above it where there is one. */
 export function Loaded<T>({ resource, children }: LoadedProps<T>) {
   const { data, problem, reload } = resource;
   return (

@@ -3,7 +3,7 @@ import { useId } from "preact/hooks";
 
 interface PanelProps {
   readonly title: ComponentChildren;
-  /** What stands beside the title, in a smaller voice. */
+  /** Quieter text beside the title. */
   readonly note?: string;
   /** Buttons and fields at the end of the head. */
   readonly tools?: ComponentChildren;
@@ -39,7 +39,7 @@ export function ScreenHead({
   );
 }
 
-/** Stands where there is no value. */
+/** The placeholder where there is no value. */
 export function None({ text = "–" }: { readonly text?: string }) {
   return <span class="none">{text}</span>;
 }

@@ -2,15 +2,15 @@ import { percentText } from "../shell/format.ts";
 
 interface QuotaProps {
   readonly used: number;
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly limit: number;
   readonly textOf: (count: number) => string;
 }
 
-// From here on an account should hear of it before its posts are refused.
+// From here on an account should learn of it, before its posts are refused.
 const FULL_SHARE = 0.9;
 
-/** How much of a limit is used up: `1.2 MiB of 10.0 GiB`, and quieter where there is no limit. */
+/** How much of a limit is used: `1.2 MiB of 10.0 GiB`, and quieter where there is no limit. */
 export function Quota({ used, limit, textOf }: QuotaProps) {
   if (limit === 0) {
     return (

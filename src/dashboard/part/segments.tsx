@@ -1,13 +1,13 @@
 interface SegmentsProps<Value extends string> {
-  /** What is chosen, for screen readers. */
+  /** The meaning of the choice, for screen readers. */
   readonly label: string;
   readonly options: readonly { readonly value: Value; readonly text: string }[];
-  /** Null: none of them. */
+  /** Null: none is chosen. */
   readonly value: Value | null;
   readonly choose: (value: Value) => void;
 }
 
-/** A choice of a few, all of them seen. */
+/** A choice among a few options, all of them visible. */
 export function Segments<Value extends string>(props: SegmentsProps<Value>) {
   const { label, options, value: chosen, choose } = props;
   return (

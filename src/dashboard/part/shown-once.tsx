@@ -9,7 +9,7 @@ export interface ShownSecret {
   /** As in "Copy the API key". */
   readonly what: string;
   readonly text: string;
-  /** What it is for, and whether it can be seen again. */
+  /** Its purpose, and whether it can be seen again. */
   readonly hint: string;
 }
 
@@ -19,7 +19,7 @@ interface ShownOnceProps {
   readonly close: () => void;
 }
 
-/** Shows secrets this once. It closes only when one says that they are stored. */
+/** Shows secrets this one time. It closes only when the reader confirms that they are stored. */
 export function ShownOnce({ title, secrets, close }: ShownOnceProps) {
   const [isStored, setStored] = useState(false);
   useEffect(() => {

@@ -1,31 +1,31 @@
 import type { ComponentChildren } from "preact";
 
-/** A column of a table: its head, and what it shows of a row. */
+/** A column of a table: its head and its cells. */
 export interface Column<Row> {
-  /** Of a column without a name the cells are buttons. */
+  /** The cells of a column without a name are buttons. */
   readonly name: string;
   readonly cell: (row: Row) => ComponentChildren;
-  /** Figures, set to the right. */
+  /** Figures, aligned to the right. */
   readonly isNumber?: boolean;
   /** Long texts break into lines. */
   readonly wraps?: boolean;
-  /** What the name means, on hover. */
+  /** The meaning of the name, on hover. */
   readonly title?: string;
 }
 
 interface TableProps<Row> {
-  /** What it shows, for screen readers. */
+  /** The meaning of the table, for screen readers. */
   readonly label: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  /** The key of the row where one is. */
+  /** The key of the row with the cursor. */
   readonly current?: string | null;
   /** Rows that stand out. */
   readonly isMarked?: (row: Row) => boolean;
 }
 
-/** A table that may be wider than the page: it scrolls by itself, by keys too. */
+/** A table that may be wider than the page: then it scrolls by itself, also with keys. */
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, rows, keyOf, current = null, isMarked } = props;
   return (

@@ -1,7 +1,7 @@
 import { now } from "../shell/clock.ts";
 import { absoluteText, countdownText, relativeText } from "../shell/format.ts";
 
-/** A time, relative to now; what it is exactly when one points at it. Null is a dash. */
+/** A time relative to now, and the exact time on hover. Null is a dash. */
 export function Time({ at }: { readonly at: string | null }) {
   if (at === null) return <span class="none">–</span>;
   const time = Date.parse(at);

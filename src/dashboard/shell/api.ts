@@ -3,14 +3,14 @@ import { signal } from "@preact/signals";
 import type { AnswerOf, OperationKey } from "../../api/answers.ts";
 import { actsFor } from "./route.ts";
 
-/** What the API refuses, or a request that did not get there. */
+/** A refusal of the API, or a request that did not reach it. */
 export class ApiError extends Error {
   override readonly name = "ApiError" as const;
   /** The HTTP status; 0: the daemon did not answer. */
   readonly status: number;
   /** `status_code` of the answer; 0 where there is none. */
   readonly code: number;
-  /** What is wrong with which field. */
+  /** Which field is wrong, and why. */
   readonly details: readonly string[];
   constructor(
     message: string,
@@ -24,21 +24,21 @@ export class ApiError extends Error {
 }
 
 export interface CallOptions {
-  /** The parts of the path that its operation names. */
+  /** The values of the path parameters that its operation names. */
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: URLSearchParams | Readonly<Record<string, string>>;
   readonly body?: unknown;
   readonly signal?: AbortSignal;
-  /** The page asks by itself: that keeps nobody signed in. */
+  /** The page asks without the reader: such a request keeps nobody signed in. */
   readonly isAutomatic?: boolean;
-  /** The account that the operator acts for; unless given, the one in the URL. Null is none. */
+  /** The account that the operator acts for; the one in the URL unless given. Null is none. */
   readonly account?: string | null;
 }
 
-/** Told when a request was refused because the session is over. */
+/** Grows when a request is refused because the session is over. */
 export const signedOut = signal(0);
 
-/** The headers that go with every request. */
+/** The headers of every request. */
 export function headersFor({ body, isAutomatic, account }: CallOptions = {}): Headers {
   const headers = new Headers({ "X-Requested-With": "postbackd" });
   if (body !== undefined) headers.set("Content-Type", "application/json");
@@ -48,18 +48,18 @@ export function headersFor({ body, isAutomatic, account }: CallOptions = {}): He
   return headers;
 }
 
-// A header takes neither control characters nor what is beyond Latin-1, and loses white space at its ends. A login has
-// nothing of that; what has it came from the URL, and escaped it is the name of no account either.
+// A header takes neither control characters nor characters beyond Latin-1, and loses white space at its ends. A login
+// has none of these. A value that has them came from the URL, and its escaped form is no account's name either.
 function accountHeader(login: string): string {
   return /^[!-~]+$/.test(login) ? login : encodeURIComponent(login);
 }
 
-/** Calls an operation and gives its answer. Throws an {@link ApiError}; an abort goes through as it is. */
+/** Calls an operation and returns its answer. Throws an {@link ApiError}; passes an abort on as it is. */
 export async function call<const Key extends OperationKey>(
   operation: Key,
   options: CallOptions = {},
 ): Promise<AnswerOf<Key>> {
-  // The page comes from the daemon that answers: both are made of one table.
+  // The page comes from the daemon that answers: one table defines both.
   const answer: AnswerOf<Key> = JSON.parse(await callText(operation, options));
   return answer;
 }
@@ -106,7 +106,7 @@ function parse(text: string, status: number): object {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null) return value;
   } catch {
-    // A proxy in between answers with something else: the status says what there is to say.
+    // A proxy in between answers in another form: only the status is known.
   }
   return { status_message: `The answer was no JSON (HTTP ${status}).` };
 }
@@ -129,7 +129,7 @@ export function errorText(error: unknown): string {
   return error.details.length > 0 ? error.details.join(" ") : error.message;
 }
 
-/** True for what an abort throws: nobody waits for it any more. */
+/** True for an error that an abort throws: nobody waits for the answer any more. */
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

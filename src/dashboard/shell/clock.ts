@@ -1,9 +1,9 @@
 import { signal } from "@preact/signals";
 
-/** By how much the daemon's clock is ahead of this machine's, in milliseconds. */
+/** How far the daemon's clock is ahead of this machine's, in milliseconds. */
 let aheadMs = 0;
 
-/** The daemon's time, in milliseconds since the epoch, told anew every second. */
+/** The daemon's time in milliseconds since the epoch, updated every second. */
 export const now = signal(Date.now());
 
 const SECOND_MS = 1000;
@@ -12,7 +12,7 @@ setInterval(() => {
   now.value = Date.now() + aheadMs;
 }, SECOND_MS);
 
-/** Learns the daemon's time from an answer that says it. */
+/** Sets the daemon's time from an answer that bears it. */
 export function tellTime(time: string): void {
   const at = Date.parse(time);
   if (Number.isNaN(at)) return;

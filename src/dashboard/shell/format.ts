@@ -1,4 +1,4 @@
-/** Numbers, sizes and times as people read them. */
+/** Formats numbers, sizes and times for people. */
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 // The long style ends with the time zone.
@@ -14,7 +14,7 @@ export function countOf(count: number, noun: string, plural = `${noun}s`): strin
   return `${countText(count)} ${count === 1 ? noun : plural}`;
 }
 
-/** `99.9 %`; never 100 % where something is missing, nor 0 % where there is something. */
+/** `99.9 %`; never 100 % while anything is missing, nor 0 % while there is anything. */
 export function percentText(share: number | null): string {
   if (share === null) return "–";
   const percent = share * 100;
@@ -66,7 +66,10 @@ function coarse(ms: number): string {
   return rest === 0 ? `${count} ${big.name}` : `${count} ${big.name} ${rest} ${small?.name}`;
 }
 
-/** How long ago, or in how long: `5 s ago`, `in 3 min`. One unit alone: it changes while one looks. */
+/**
+ * How long ago, or in how long: `5 s ago`, `in 3 min`. It has a single unit, because it changes in front of the
+ * reader.
+ */
 export function relativeText(at: number, now: number): string {
   const ms = now - at;
   const size = Math.abs(ms);
@@ -84,7 +87,7 @@ export function countdownText(ms: number): string {
   return shown.map((part, i) => (i === 0 ? String(part) : String(part).padStart(2, "0"))).join(":");
 }
 
-/** Date and time in the reader's own zone and manner, with the name of the zone. */
+/** Date and time in the reader's own zone and format, with the name of the zone. */
 export function absoluteText(at: number): string {
   return dates.format(at);
 }

@@ -2,16 +2,19 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { KeyBinding } from "./keyboard.ts";
 
-/** Where one is in a list that is walked through by keys. */
+/** The reader's place in a list that keys walk through. */
 export interface IdCursor {
-  /** The id of the row; null before the first key, unless it begins at one. */
+  /** The id of the row; null before the first key, unless the cursor begins at one. */
   readonly current: string | null;
   readonly moveTo: (id: string) => void;
   /** j and k. */
   readonly keys: readonly KeyBinding[];
 }
 
-/** A cursor over rows with these ids. It stays on its row when others come and go; keys bring the row into view and the focus to its link. */
+/**
+ * A cursor over rows with these ids. It stays on its row when others come and go. Keys scroll to the row and focus
+ * its link.
+ */
 export function useIdCursor(
   ids: readonly string[],
   noun: string,
@@ -24,7 +27,7 @@ export function useIdCursor(
     isByKey.current = false;
     const row = document.querySelector('main [aria-current="true"]');
     row?.scrollIntoView({ block: "nearest" });
-    // For Enter, and for whoever hears the page.
+    // The focus is for Enter, and for screen readers.
     row?.querySelector<HTMLElement>("a, summary")?.focus({ preventScroll: true });
   }, [current]);
   const index = current === null ? -1 : ids.indexOf(current);

@@ -1,19 +1,19 @@
 import { useLayoutEffect } from "preact/hooks";
 
-/** A key that does something on the screen that is shown. */
+/** A key with a function on the present screen. */
 export interface KeyBinding {
-  /** As `KeyboardEvent.key` has it. */
+  /** As in `KeyboardEvent.key`. */
   readonly key: string;
-  /** What it does, for the list that `?` opens. */
+  /** Its function, for the list that `?` opens. */
   readonly does: string;
-  /** Null: only said here; what has the focus does it. */
+  /** Null: listed only; the focused element handles it. */
   readonly run: (() => void) | null;
 }
 
-// The newest part of the screen comes first: a dialog before what is below it.
+// The newest part of the screen comes first: a dialog before the screen below it.
 const bound: (readonly KeyBinding[])[] = [];
 
-/** Every key that does something now, each once. */
+/** Every key that has a function now, each once. */
 export function boundKeys(): readonly KeyBinding[] {
   const known = new Map<string, KeyBinding>();
   for (const binding of bound.toReversed().flat()) {
@@ -22,9 +22,9 @@ export function boundKeys(): readonly KeyBinding[] {
   return [...known.values()];
 }
 
-/** Binds keys while the component is shown. They do nothing while one writes into a field. */
+/** Binds keys while the component is shown. They do nothing while the reader writes into a field. */
 export function useKeys(bindings: readonly KeyBinding[]): void {
-  // With what is drawn, and not after it: the next key may follow at once.
+  // Bound with the drawing, and not after it: the next key may follow at once.
   useLayoutEffect(() => {
     bound.push(bindings);
     return () => {
@@ -46,12 +46,12 @@ export function watchKeys(): void {
   });
 }
 
-// Nothing is written into a checkbox.
+// A checkbox takes no text.
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select";
 
 function isWriting({ target, key }: KeyboardEvent): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target.isContentEditable || target.matches(FIELDS)) return true;
-  // Enter and space belong to what has the focus.
+  // Enter and space belong to the focused element.
   return (key === "Enter" || key === " ") && target.matches("a, button, summary, input");
 }

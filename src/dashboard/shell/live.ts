@@ -7,16 +7,16 @@ import { actsFor } from "./route.ts";
 import { session } from "./session.ts";
 
 /**
- * One stream of changes for this tab, while it is seen. Where the stream cannot be had, the page asks again every ten
+ * Keeps one stream of changes for this tab while it is visible. Where no stream is to be had, the page asks every ten
  * seconds instead.
  */
 
-/** How the page hears of changes. */
+/** How the page learns of changes. */
 export type LiveState = "connecting" | "live" | "polling" | "paused";
 
 export const liveState = signal<LiveState>("connecting");
 
-/** Grows with every change that was heard of. */
+/** Grows with every reported change. */
 export const changes = signal(0);
 
 /** The counts that came with the last change; null before the first. */
@@ -24,7 +24,7 @@ export const liveCounts = signal<WorkCounts | null>(null);
 
 const POLL_MS = 10_000;
 const RETRY_MS = 2000;
-// The daemon says something every 15 s.
+// The daemon sends something every 15 s.
 const SILENCE_MS_MAX = 40_000;
 
 const isSeen = signal(document.visibilityState === "visible");
@@ -36,7 +36,7 @@ const scope = computed(() =>
   session.value === null ? null : `${session.value.role} ${actsFor.value ?? ""}`,
 );
 
-/** Listens from now on, to whatever is looked at. */
+/** Follows the changes of whatever the reader looks at; returns a function that stops it. */
 export function startLive(): () => void {
   let lastId: string | null = null;
   let lastScope: string | null = null;
@@ -73,7 +73,7 @@ async function follow(stop: AbortSignal, { lastId, heard }: Following): Promise<
     if (stop.aborted) return;
     liveState.value = "polling";
     changes.value++;
-    // One that was there may be back soon, after a restart; one that cannot be had is not asked for all the time.
+    // A stream that broke may be back soon, after a restart. One that was refused is not asked for all the time.
     await pause(wasLive ? RETRY_MS : POLL_MS, stop);
   }
 }
@@ -87,14 +87,14 @@ interface Message {
 function take({ event, data }: Message): void {
   if (event === "end" && data.includes('"signed_out"')) signedOut.value++;
   if (event !== "change") return;
-  // Written by our own daemon.
+  // Our own daemon wrote it.
   const { tasks, time }: ChangeData = JSON.parse(data);
   tellTime(time);
   liveCounts.value = tasks;
   changes.value++;
 }
 
-/** Reads one stream until it ends, breaks off, or is silent for too long. False where there was none to be had. */
+/** Reads one stream until it ends, breaks off, or is silent for too long. False where none was to be had. */
 async function listen(
   stop: AbortSignal,
   lastId: string | null,
@@ -123,7 +123,7 @@ async function listen(
       for (const block of blocks) tell(toMessage(block));
     }
   } catch {
-    // Whatever ended it, what follows is the same: the page asks by itself, and for another stream.
+    // Whatever ended it, the page now polls, and asks for another stream.
   } finally {
     clearTimeout(timer);
   }

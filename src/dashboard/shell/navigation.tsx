@@ -25,7 +25,7 @@ const OPERATOR_PLACES: readonly Place[] = [
   { path: "/system", name: "System" },
 ];
 
-/** Names the browser's tab after the screen, from now on; returns what stops it. */
+/** From now on, names the browser's tab after the screen; returns a function that stops it. */
 export function watchTitle(): () => void {
   return effect(() => {
     const [first = "", id] = pathParts.value;
@@ -36,7 +36,7 @@ export function watchTitle(): () => void {
   });
 }
 
-/** The way around, who is signed in, and whether the page is live. */
+/** The links to the screens, who is signed in, and whether the page is live. */
 export function Navigation() {
   return (
     <header class="side">
@@ -137,7 +137,7 @@ function Operator() {
   );
 }
 
-/** The mark of the product. */
+/** The logo of the product. */
 export function Mark() {
   return (
     <svg class="brand-mark" viewBox="0 0 32 32" aria-hidden="true">

@@ -1,7 +1,7 @@
 import { Empty } from "../part/notice.tsx";
 import { hrefOf } from "./route.ts";
 
-/** A URL that is none of ours. */
+/** A URL that leads to no screen. */
 export function NotFoundScreen() {
   return (
     <Empty title="There is nothing at this address." isAlone>

@@ -4,18 +4,18 @@ import { errorText, isAbort } from "./api.ts";
 import { changes } from "./live.ts";
 import { shownAccount } from "./session.ts";
 
-/** What a screen shows: the last that was read, and whether there is trouble. */
+/** The data of a screen: its last read, and whether one failed. */
 export interface Resource<T> {
   /** Null until it was read once. Stays while it is read again. */
   readonly data: T | null;
   /** Why the last read failed; null when it did not. */
   readonly problem: string | null;
   readonly isLoading: boolean;
-  /** Reads again, because of something that was done here. */
+  /** Reads again, after the reader changed something. */
   readonly reload: () => void;
 }
 
-/** How a read is to be done: `isAutomatic` when the page does it by itself. */
+/** The manner of a read: `isAutomatic` when the page does it without the reader. */
 export interface Load {
   readonly signal: AbortSignal;
   readonly isAutomatic: boolean;
@@ -29,9 +29,9 @@ interface Shown<T> {
 }
 
 /**
- * Reads what `key` names, and again when the key changes, when the account that is looked at changes, and
- * when something changed, at most once in `everyMs` (0: only when told). With `pollMs` it also reads by itself, for what
- * changes without being told, while the page is seen.
+ * Reads the resource that `key` names. Reads again when the key changes, when the selected account changes, and when
+ * the stream reports a change, at most once in `everyMs` (0: at every report). With `pollMs` it also reads at that
+ * interval while the page is visible, for values that change without a report.
  */
 export function useResource<T>(
   key: string,
@@ -91,7 +91,7 @@ class Reader<T> {
   start(): void {
     this.#parts.show({ isLoading: true });
     void this.#read(false);
-    // A signal tells of its value at once.
+    // A signal calls back with its present value at once.
     let isFirst = true;
     this.#unsubscribe = changes.subscribe(() => {
       if (!isFirst && this.#parts.everyMs > 0) this.#readSoon();

@@ -2,14 +2,14 @@ import { computed, signal } from "@preact/signals";
 
 const BASE = "/dashboard";
 
-/** Where one is: the path below /dashboard, and its query. */
+/** A place in the dashboard: the path below /dashboard, and its query. */
 export interface Route {
   /** Begins with a slash: `/tasks`. */
   readonly path: string;
   readonly query: URLSearchParams;
 }
 
-/** Where one is now. */
+/** The present place. */
 export const route = signal<Route>(currentRoute());
 
 /** The account that the operator looks at, by `?account=`; null: all of them. */
@@ -37,22 +37,25 @@ function currentRoute(): Route {
   return { path: path === "" ? "/" : path, query: new URLSearchParams(search) };
 }
 
-/** How one came to where one is. */
+/** How the reader came to the present place. */
 interface Move {
-  /** The path before. */
+  /** The path of the previous place. */
   readonly from: string;
-  /** By the browser's buttons. */
+  /** True after the browser's back or forward button. */
   readonly isByHistory: boolean;
 }
 
 let move: Move = { from: "", isByHistory: false };
 
-/** How one came to where one is. */
+/** How the reader came to the present place. */
 export function lastMove(): Move {
   return move;
 }
 
-/** The URL of a place in the dashboard. The account that is looked at stays, unless the place names one itself (`?account=` is none). */
+/**
+ * The URL of a place in the dashboard. The selected account stays, unless the place names one itself (`?account=` is
+ * none).
+ */
 export function hrefOf(path: string): string {
   const url = new URL(`${BASE}${path}`, globalThis.location.origin);
   const account = actsFor.value;

@@ -4,29 +4,29 @@ import type { Session } from "../../api/session.ts";
 import { call, errorText, signedOut } from "./api.ts";
 import { actsFor } from "./route.ts";
 
-/** Who is signed in; null: nobody. */
+/** The session that is signed in; null: nobody is. */
 export const session = signal<Session | null>(null);
 
-/** Why nobody is, for the sign-in page; null: nothing to say. */
+/** Why nobody is signed in, for the sign-in page; null: nothing to say. */
 export const sessionNote = signal<string | null>(null);
 
 export const isOperator = computed(() => session.value?.role === "operator");
 
-/** The account whose things are shown: one's own, or the one that the operator looks at; null is all. */
+/** The account whose data is shown: the reader's own, or the one that the operator looks at; null is all. */
 export const shownAccount = computed(() =>
   isOperator.value ? actsFor.value : (session.value?.login ?? null),
 );
 
 const LINK_FRAGMENT = "#link=";
 
-/** Finds out who is signed in; uses up a sign-in link that stands in the URL. */
+/** Finds out who is signed in; uses up a sign-in link that is in the URL. */
 export async function restoreSession(): Promise<void> {
   effect(() => {
     if (signedOut.value > 0) endSession("Your session has ended. Please sign in again.");
   });
   const { hash } = globalThis.location;
   if (hash.startsWith(LINK_FRAGMENT)) {
-    // Out of the address bar and the history, whatever becomes of it.
+    // Removed from the address bar and the history, whether it works or not.
     history.replaceState(null, "", globalThis.location.pathname + globalThis.location.search);
     await signInByLink(hash.slice(LINK_FRAGMENT.length));
     if (session.peek() !== null) return;

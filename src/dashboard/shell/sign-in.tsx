@@ -5,7 +5,7 @@ import { errorText } from "./api.ts";
 import { Mark } from "./navigation.tsx";
 import { sessionNote, signIn } from "./session.ts";
 
-/** Where an account signs in, and where the operator learns how. */
+/** The page where an account signs in, and where the operator learns how to. */
 export function SignInScreen() {
   const [problem, setProblem] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);

@@ -1,11 +1,11 @@
 import { useRef, useState } from "preact/hooks";
 
-/** Rows in an order that stays while one reads them. */
+/** Rows in an order that does not change while somebody reads them. */
 export interface StableOrder<T> {
   readonly rows: readonly T[];
-  /** How many wait to be shown. */
+  /** How many new rows wait to be shown. */
   readonly freshCount: number;
-  /** Shows them, in the order that is right now. */
+  /** Shows them, in the present order. */
   readonly showFresh: () => void;
 }
 
@@ -13,11 +13,11 @@ interface OrderParts<T> {
   /** Null before the first read. */
   readonly rows: readonly T[] | null;
   readonly keyOf: (row: T) => string;
-  /** Another one is another list. */
+  /** Another name means another list. */
   readonly list: string;
 }
 
-/** Keeps rows where they are while their values change; rows that were not there wait. */
+/** Keeps rows in place while their values change; new rows wait. */
 export function useStableOrder<T>({ rows, keyOf, list }: OrderParts<T>): StableOrder<T> {
   const kept = useRef<{ readonly list: string; readonly keys: readonly string[] } | null>(null);
   const [, redraw] = useState(0);

@@ -6,7 +6,7 @@ export function timeZone(): string {
   return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** Calls an operation that writes times into sentences, for them to be in the reader's time zone. */
+/** Calls an operation that writes times into sentences, so that they are in the reader's time zone. */
 export async function callInZone<const Key extends OperationKey>(
   operation: Key,
   options: CallOptions,
@@ -14,7 +14,7 @@ export async function callInZone<const Key extends OperationKey>(
   try {
     return await call(operation, { ...options, query: { time_zone: timeZone() } });
   } catch (error) {
-    // A browser may know a zone that is newer than the daemon: then they are in UTC, and say so.
+    // A browser may know a zone that is newer than the daemon: then the times are in UTC, and say so.
     if (!(error instanceof ApiError) || error.code !== 40000) throw error;
     return call(operation, options);
   }
