@@ -2,7 +2,7 @@ import type { HostOverview } from "../../api/stats.ts";
 import { None } from "../part/panel.tsx";
 import { hrefOf } from "../shell/route.ts";
 
-/** The last error of a host: what it was, and the task it happened to. */
+/** The last error of a host, with a link to its task. */
 export function HostError({ error }: { readonly error: HostOverview["last_error"] }) {
   if (error === null) return <None />;
   const { http_status: status, task_id: taskId } = error;

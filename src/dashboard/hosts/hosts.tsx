@@ -33,7 +33,7 @@ const RANGES = [
 
 const REFRESH_MS = 5000;
 
-/** Deliveries by host: how they go, what the last error was, and how to send again what did not arrive. */
+/** Every host: its figures, its last error, and a way to redeliver what did not arrive. */
 export function HostsScreen() {
   const asked = route.value.query.get("range");
   const range = RANGES.find(({ value }) => value === asked) ?? RANGES[0];

@@ -6,7 +6,7 @@ interface RedeliveryCountProps {
   readonly isBusy: boolean;
 }
 
-/** What a redelivery would send again; the number grows while it is counted. */
+/** The number of deliveries that an order would send again; it grows while they are counted. */
 export function RedeliveryCount({ counted, isBusy }: RedeliveryCountProps) {
   const { deliveries, hosts, isWhole } = counted;
   const total = countOf(deliveries, "delivery", "deliveries");

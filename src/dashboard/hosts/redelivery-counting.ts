@@ -4,19 +4,19 @@ import type { AskedFilter } from "../../api/redelivery.ts";
 import { useSubmission } from "../shell/submission.ts";
 import { type Counted, countRedelivery, NOTHING_COUNTED } from "./redelivery.ts";
 
-/** How far a count is. */
+/** The state of a count. */
 export interface RedeliveryCounting {
-  /** Null before it was begun. */
+  /** Null before the count begins. */
   readonly counted: Counted | null;
   readonly isBusy: boolean;
   readonly problem: string | null;
   readonly start: (filter: AskedFilter) => void;
-  /** What was counted so far stands. */
+  /** Stops; the count so far stands. */
   readonly stop: () => void;
   readonly clear: () => void;
 }
 
-/** Counts what a redelivery would send again, over as many requests as it takes. */
+/** Counts what an order would send again, over as many requests as it takes. */
 export function useRedeliveryCount(): RedeliveryCounting {
   const [counted, setCounted] = useState<Counted | null>(null);
   const submission = useSubmission();

@@ -13,19 +13,19 @@ import { filterOf, newChoice, RedeliveryForm, type RedeliveryChoice } from "./re
 import { orderRedelivery, type Counted } from "./redelivery.ts";
 
 interface RedeliveryDialogProps {
-  /** Already chosen; "" is every host. */
+  /** The preselected host; "" is every host. */
   readonly host: string;
   readonly close: () => void;
 }
 
-/** Sends again what did not arrive since a time: choose, count, order. */
+/** Orders a redelivery of what has not arrived since a time: choose, count, order. */
 export function RedeliveryDialog({ host, close }: RedeliveryDialogProps) {
   const [choice, setChoice] = useState(() => newChoice(host, Date.now()));
   const count = useRedeliveryCount();
   const order = useSubmission();
   const filter = filterOf(choice);
   function change(next: RedeliveryChoice): void {
-    // The rate changes nothing about what is counted.
+    // The rate does not change the count.
     if (JSON.stringify(filterOf(next)) !== JSON.stringify(filter)) count.clear();
     order.clear();
     setChoice(next);
@@ -119,7 +119,7 @@ function OrderButton({ counted, perSecond, isDisabled, order }: OrderButtonProps
 
 const MINUTE_MS = 60 * SECOND_MS;
 
-// "2 min 13 s" would say more than is known.
+// "2 min 13 s" would promise more than is known.
 function roughText(ms: number): string {
   if (ms < 90 * SECOND_MS) return durationText(ms);
   return durationText(Math.round(ms / MINUTE_MS) * MINUTE_MS);

@@ -3,9 +3,9 @@ import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { Button } from "../part/button.tsx";
 import { isOperator } from "../shell/session.ts";
 
-/** What stands in the form. */
+/** The values of the form. */
 export interface RedeliveryChoice {
-  /** As a `datetime-local` field has it, in the reader's own zone. */
+  /** In the form of a `datetime-local` field, in the reader's own zone. */
   readonly since: string;
   readonly host: string;
   readonly kind: DeliveryKind | "";
@@ -26,13 +26,13 @@ const PRESETS = [
 
 const RATE_STANDARD = 10;
 
-/** What is chosen at first: all that failed at a host in the last day. */
+/** The first choice: everything that failed at a host in the last day. */
 export function newChoice(host: string, now: number): RedeliveryChoice {
   const since = localText(now - 24 * HOUR_MS);
   return { since, host, kind: "", states: ["given_up", "refused"], perSecond: RATE_STANDARD };
 }
 
-/** The choice as the API takes it; null while it is none. */
+/** The choice in the API's form; null while it is incomplete. */
 export function filterOf({ since, host, kind, states }: RedeliveryChoice): AskedFilter | null {
   const at = new Date(since);
   if (Number.isNaN(at.getTime()) || states.length === 0) return null;
@@ -44,7 +44,7 @@ export function filterOf({ since, host, kind, states }: RedeliveryChoice): Asked
   };
 }
 
-// The field knows no zones: it takes the reader's.
+// The field has no zone: it uses the reader's.
 function localText(at: number): string {
   const offsetMs = new Date(at).getTimezoneOffset() * MINUTE_MS;
   return new Date(at - offsetMs).toISOString().slice(0, 16);
@@ -56,7 +56,7 @@ interface RedeliveryFormProps {
   readonly submit: () => void;
 }
 
-/** The fields of a redelivery. */
+/** The fields of a redelivery order. */
 export function RedeliveryForm({ choice, change, submit }: RedeliveryFormProps) {
   const rateMax = isOperator.value ? 1000 : 50;
   return (

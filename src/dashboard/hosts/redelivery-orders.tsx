@@ -16,7 +16,7 @@ import { knownTotals, ordersGiven } from "./redelivery.ts";
 
 const POLL_MS = 5000;
 
-/** The redeliveries that were ordered, with how far each is. */
+/** The redelivery orders, with the progress of each. */
 export function RedeliveryOrders() {
   const orders = useResource(
     `orders ${ordersGiven.value}`,
@@ -95,7 +95,7 @@ function Progress({ order }: { readonly order: RedeliveryOrder }) {
   if (total === undefined || total === 0 || endedAt !== null) {
     return <span class="number">{countText(redelivered)}</span>;
   }
-  // More may have failed since it was counted.
+  // More may have failed since the count.
   const text = `${countText(redelivered)} of ${countText(Math.max(total, redelivered))}`;
   return (
     <span class="progress">

@@ -4,23 +4,23 @@ import type { AnswerOf } from "../../api/answers.ts";
 import type { AskedFilter } from "../../api/redelivery.ts";
 import { call } from "../shell/api.ts";
 
-/** What a redelivery would send again, as far as it was counted. */
+/** The deliveries that an order would send again, as far as they are counted. */
 export interface Counted {
   readonly deliveries: number;
-  /** Most first. */
+  /** The host with the most comes first. */
   readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
-  /** All of it was looked at. */
+  /** True when everything has been counted. */
   readonly isWhole: boolean;
 }
 
 export const NOTHING_COUNTED: Counted = { deliveries: 0, hosts: [], isWhole: false };
 
-// Of each page only the largest are told: a long list here would be wrong at its end.
+// Each page lists only the largest hosts: a long list here would be wrong at its end.
 const HOSTS_SHOWN_MAX = 10;
 
 /**
- * Counts page by page what a filter fits, and tells after each how far it is. Ends early when `stop` aborts; what was
- * told so far stands. Throws an ApiError.
+ * Counts page by page the deliveries that pass a filter, and reports the count after each. Ends early when `stop`
+ * aborts; the last report stands. Throws an ApiError.
  */
 export async function countRedelivery(
   filter: AskedFilter,
@@ -51,10 +51,10 @@ function largest(byHost: ReadonlyMap<string, number>): Counted["hosts"] {
     .slice(0, HOSTS_SHOWN_MAX);
 }
 
-/** How many deliveries the orders given on this page are about, by order. */
+/** The number of deliveries of each order given on this page, by order. */
 export const knownTotals = signal<ReadonlyMap<string, number>>(new Map());
 
-/** Grows when an order was given. */
+/** Grows with every order. */
 export const ordersGiven = signal(0);
 
 /** Gives the order. Throws an ApiError. */

@@ -9,7 +9,7 @@ interface KeyCreationProps {
   readonly done: (key: NewKey) => void;
 }
 
-/** Asks what a new key is for, and makes it. */
+/** Asks for the purpose of a new key, and makes it. */
 export function KeyCreation({ close, done }: KeyCreationProps) {
   const [label, setLabel] = useState("");
   async function create(): Promise<void> {

@@ -18,7 +18,7 @@ interface KeyPanelProps {
   readonly reload: () => void;
 }
 
-/** The account's keys: how many may sign in, when each last did, making and revoking them. */
+/** The account's keys: how many may sign in, when each was last used, and how to make and revoke them. */
 export function KeyPanel({ account, reload }: KeyPanelProps) {
   const [isCreating, setCreating] = useState(false);
   const [created, setCreated] = useState<NewKey | null>(null);
@@ -92,7 +92,7 @@ function CreatedKey({ created, close }: { readonly created: NewKey; readonly clo
 
 interface KeyTableProps {
   readonly keys: readonly Key[];
-  /** Left out where they are revoked. */
+  /** Left out for revoked keys. */
   readonly revoke?: (key: Key) => void;
 }
 

@@ -8,10 +8,10 @@ import { KeyPanel } from "./key-panel.tsx";
 import { LimitPanel } from "./limit-panel.tsx";
 import { WebhookSecret } from "./webhook-secret.tsx";
 
-// When a key was last used changes without anything else that would tell.
+// The time of a key's last use changes without a report.
 const POLL_MS = 15_000;
 
-/** The account's API keys, and what its webhooks are signed with. */
+/** The account's API keys and its webhook secret. */
 export function KeysScreen() {
   return (
     <>

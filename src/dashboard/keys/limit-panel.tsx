@@ -3,7 +3,7 @@ import { Panel } from "../part/panel.tsx";
 import { Quota } from "../part/quota.tsx";
 import { bytesText, countText } from "../shell/format.ts";
 
-/** What the account may take up, and how much of it is left. */
+/** The limits of the account, and how much of each is left. */
 export function LimitPanel({ account }: { readonly account: UserData }) {
   const { limits, usage, retention_days: days } = account;
   return (

@@ -11,7 +11,7 @@ interface WebhookSecretProps {
   readonly next: string | null;
 }
 
-/** What webhooks are signed with: hidden until asked for; both while one replaces the other. */
+/** The secret that signs webhooks, hidden until asked for; both secrets while one replaces the other. */
 export function WebhookSecret({ secret, next }: WebhookSecretProps) {
   return (
     <Panel title="Webhook secret">

@@ -15,7 +15,7 @@ import {
 
 interface BulkDialogProps {
   readonly action: TaskAction;
-  /** Those that are selected. */
+  /** The selected tasks. */
   readonly selected: readonly FoundTask[];
   readonly close: () => void;
 }
@@ -26,9 +26,9 @@ interface BulkRun {
   readonly failures: readonly BulkFailure[] | null;
 }
 
-/** Asks, does it, and says what came of it. */
+/** Asks for confirmation, does the action, and shows its result. */
 export function BulkDialog({ action, selected: given, close }: BulkDialogProps) {
-  // What was asked about is what is done, however the list goes on.
+  // The action applies to the tasks that were shown in the question, however the list goes on.
   const [selected] = useState(given);
   const [mode, setMode] = useState<BulkMode>(action === "redeliver" ? "undelivered" : action);
   const [run, setRun] = useState<BulkRun | null>(null);
@@ -73,7 +73,7 @@ export function BulkDialog({ action, selected: given, close }: BulkDialogProps) 
   );
 }
 
-/** What is asked for: of webhooks those that did not arrive, unless everything is chosen. */
+/** The mode of the action: it redelivers only webhooks that did not arrive, unless the reader chooses everything. */
 type BulkMode = "undelivered" | "everything" | "cancel";
 
 interface BulkWords {

@@ -3,19 +3,19 @@ import { UNDELIVERED_STATES } from "../../domain/webhook/delivery.ts";
 import { call, errorText } from "../shell/api.ts";
 import { isOperator } from "../shell/session.ts";
 
-/** What is done to several tasks at once. */
+/** The actions on several tasks at once. */
 
 export type TaskAction = "redeliver" | "cancel";
 
-/** Requests under way at a time. */
+/** How many requests are under way at a time. */
 const WIDTH = 4;
 
-/** A task as far as it matters here. */
+/** The part of a task that matters here. */
 interface Sendable extends Pick<FoundTask, "state"> {
   readonly deliveries: readonly Pick<FoundTask["deliveries"][number], "state">[];
 }
 
-/** True for a task whose webhooks can be sent again: it has ended, and has some. */
+/** True for a task whose webhooks can be sent again: it has ended, and has webhooks. */
 export function canRedeliver({ state, deliveries }: Sendable): boolean {
   const hasEnded = state === "completed" || state === "failed";
   return hasEnded && deliveries.some((each) => each.state !== "waiting");
@@ -31,12 +31,12 @@ export function canCancel({ state }: Pick<FoundTask, "state">): boolean {
   return state === "queued" || state === "running";
 }
 
-/** The tasks among these that a action can be done to: of those to redeliver, also those with nothing but what arrived. */
+/** The tasks among these that an action applies to. For redelivery that includes tasks whose webhooks all arrived. */
 export function tasksFor(action: TaskAction, rows: readonly FoundTask[]): readonly FoundTask[] {
   return rows.filter(action === "redeliver" ? canRedeliver : canCancel);
 }
 
-/** Does it to one task. An operator acts for its account. Throws an ApiError. */
+/** Does an action to one task. An operator acts for the task's account. Throws an ApiError. */
 export async function doToTask(
   action: TaskAction,
   { id, login }: Pick<FoundTask, "id" | "login">,
@@ -52,18 +52,18 @@ export interface BulkFailure {
   readonly reason: string;
 }
 
-/** The body that asks for what did not arrive and for nothing else. */
+/** The body that asks only for webhooks that did not arrive. */
 export const ONLY_UNDELIVERED = { states: UNDELIVERED_STATES };
 
 interface BulkOrder {
   readonly action: TaskAction;
-  /** Of each request. */
+  /** The body of each request. */
   readonly body: object;
   readonly tell: (done: number) => void;
   readonly stop: AbortSignal;
 }
 
-/** Does it to each, four at a time; tells after each how many are done. Gives those that failed. */
+/** Does an action to each task, four at a time; reports after each how many are done. Returns the failures. */
 export async function doToTasks(
   rows: readonly FoundTask[],
   { action, body, tell, stop }: BulkOrder,

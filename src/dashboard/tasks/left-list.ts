@@ -2,9 +2,9 @@ import { lastMove, route } from "../shell/route.ts";
 import { session } from "../shell/session.ts";
 import type { KeptPage } from "./shown-page.ts";
 
-/** The list of tasks as it was left, for whoever comes back to it. */
+/** The list of tasks as it was left, for a reader who comes back to it. */
 export interface LeftList {
-  /** Whose list, which search and which page. */
+  /** The account, the search and the page of the list. */
   readonly place: string;
   readonly shown: KeptPage;
   readonly scrollY: number;
@@ -14,14 +14,14 @@ export interface LeftList {
 
 let left: LeftList | null = null;
 
-// Nothing of one session is there for the next.
+// Nothing of one session is kept for the next.
 session.subscribe(() => {
   left = null;
 });
 
 /**
- * The list as it was left, for whoever comes back to this place of it: from a task, or by the browser's buttons. Null for
- * whoever goes there anew, and what was kept is forgotten.
+ * Returns the list as it was left, for a reader who comes back to this place of it: from a task, or by the browser's
+ * buttons. For a reader who opens the list anew it returns null, and forgets what was kept.
  */
 export function returnToList(place: string): LeftList | null {
   const { from, isByHistory } = lastMove();
@@ -30,7 +30,7 @@ export function returnToList(place: string): LeftList | null {
   return left;
 }
 
-/** Keeps what is shown at a place; at another place than before without marks, and from the top. */
+/** Keeps the page shown at a place; at a new place without marks, and from the top. */
 export function keepShown(place: string, shown: KeptPage): void {
   left =
     left?.place === place
@@ -38,15 +38,15 @@ export function keepShown(place: string, shown: KeptPage): void {
       : { place, shown, scrollY: 0, selected: new Set(), current: null };
 }
 
-/** Keeps what is selected, and where one is. */
+/** Keeps the selection and the cursor. */
 export function keepMarks(marks: Partial<Pick<LeftList, "selected" | "current">>): void {
   if (left !== null) left = { ...left, ...marks };
 }
 
-/** Keeps the height while the list is scrolled. Answers what ends that. */
+/** Keeps the scroll position; returns a function that stops it. */
 export function watchScroll(): () => void {
   function keep(): void {
-    // On the way to another screen the page goes to its top.
+    // On the way to another screen the page scrolls to its top.
     if (left !== null && route.peek().path === "/tasks")
       left = { ...left, scrollY: globalThis.scrollY };
   }

@@ -5,14 +5,14 @@ import { followPage, freshPage, type ShownPage, type TaskPage } from "./task-pag
 /** A page as it is shown at a place. */
 export interface KeptPage {
   readonly place: string;
-  /** What was read last. */
+  /** The page of the last read. */
   readonly fresh: TaskPage;
   readonly page: ShownPage;
 }
 
 /**
- * The page as it is shown while newer states of it are read: tasks stay where they are. Another place begins anew; the
- * first begins with `found`, where it was kept. Gives what shows the tasks that came since, too.
+ * The shown page, while newer states of it are read: tasks stay in place. Another place begins anew; the first one
+ * begins with `found`, where that was kept. Also returns a function that shows the tasks that have come since.
  */
 export function useShownPage(
   place: string,

@@ -5,19 +5,19 @@ export function searchWords(q: string): readonly string[] {
   return q.match(/(?:"(?:[^"\\]|\\.)*"?|[^\s"])+/gsu) ?? [];
 }
 
-/** What the words `name:a,b` ask for. */
+/** The values that the words `name:a,b` list. */
 export function listedIn(q: string, name: string): readonly string[] {
   return searchWords(q).flatMap((word) => valuesOf(word, name) ?? []);
 }
 
-/** The search with one value more, or less if it was in: `state:failed` becomes `state:failed,queued`. */
+/** The search with one more value, or one fewer if it was in: `state:failed` becomes `state:failed,queued`. */
 export function toggled(q: string, name: string, value: string): string {
   const before = listedIn(q, name);
   const after = before.includes(value)
     ? before.filter((each) => each !== value)
     : [...before, value];
   const others = searchWords(q).filter((word) => valuesOf(word, name) === null);
-  // Before the others: quotes that are not closed would take it in.
+  // They come before the others: quotes that are not closed would swallow them.
   return [...(after.length === 0 ? [] : [`${name}:${after.join(",")}`]), ...others].join(" ");
 }
 

@@ -5,20 +5,20 @@ import { PAGE_SIZE, type TaskPage } from "./task-page.ts";
 
 const PAGE_SIZE_MAX = 200;
 
-/** Pages that are asked for by themselves while nothing is found. */
+/** How many pages are asked for automatically while nothing is found. */
 const EMPTY_PAGES_MAX = 10;
 
-/** Which page is asked for. */
+/** The page to ask for. */
 export interface TaskPageQuery {
   readonly q: string;
   readonly cursor: string | null;
-  /** New tasks that are there already: so many more are asked for, to hear of the others too. */
+  /** New tasks that the page knows already: it asks for so many more, to learn of the others too. */
   readonly waiting: number;
 }
 
 /**
- * One page of tasks. Where nothing is found yet it looks further back by itself, ten pages at most; a page that is asked
- * for by itself looks at one, so that nothing keeps the daemon busy while nobody looks.
+ * Reads one page of tasks. Where nothing is found yet it looks further back by itself, ten pages at most. An
+ * automatic read looks at one page, so that nothing keeps the daemon busy while nobody looks.
  */
 export async function readTaskPage(
   { q, cursor, waiting }: TaskPageQuery,

@@ -1,32 +1,32 @@
 import type { FoundTask } from "../../api/search.ts";
 
-/** A page of found tasks, and how it stays as it is while it is read and more come in. */
+/** A page of found tasks: how it stays the same while it is read again and more tasks come in. */
 
-/** Tasks on a page. */
+/** How many tasks a page has. */
 export const PAGE_SIZE = 50;
 
-/** Tasks as they were read. */
+/** Tasks of one read. */
 export interface TaskPage {
   readonly rows: readonly FoundTask[];
-  /** Where older ones begin; null: there are none. */
+  /** Where older tasks begin; null: there are none. */
   readonly next: string | null;
   readonly examinedUntil: string | null;
 }
 
-/** A page as it is shown, with what came since. */
+/** A page as it is shown, with the tasks that have come since. */
 export interface ShownPage extends TaskPage {
-  /** New tasks, newest first: they wait until somebody wants them. */
+  /** New tasks, newest first: they wait until the reader wants them. */
   readonly arrived: readonly FoundTask[];
-  /** Tasks that the search does not find any more. */
+  /** Tasks that the search no longer finds. */
   readonly gone: ReadonlySet<string>;
 }
 
-/** A page that nothing has happened to. */
+/** A page with no changes yet. */
 export function freshPage(page: TaskPage): ShownPage {
   return { ...page, arrived: [], gone: new Set() };
 }
 
-/** The shown page with its tasks as they are now, each in its place; new ones wait. */
+/** The shown page with the present state of its tasks, each in its place; new tasks wait. */
 export function followPage(shown: ShownPage, fresh: TaskPage): ShownPage {
   if (shown.rows.length === 0) return fresh.rows.length === 0 ? shown : freshPage(fresh);
   const byId = new Map(fresh.rows.map((row) => [row.id, row]));

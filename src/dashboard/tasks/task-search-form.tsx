@@ -8,29 +8,29 @@ import { listedIn, toggled } from "./task-filter.ts";
 
 const FIELD_ID = "task-search";
 
-/** Puts the cursor into the search. */
+/** Focuses the search. */
 export function focusSearch(): void {
   const field = document.querySelector<HTMLInputElement>(`#${FIELD_ID}`);
   field?.focus();
   field?.select();
 }
 
-/** Looks for something else, from its first page on. */
+/** Searches for something else, from its first page on. */
 export function search(q: string): void {
   setQuery({ q: q.trim(), cursor: null });
 }
 
 interface TaskSearchFormProps {
   readonly q: string;
-  /** What is wrong with it. */
+  /** The problem with the search; null where it has none. */
   readonly fault: string | null;
 }
 
-/** The search in words, and its usual words to click. */
+/** The search in words, and the usual words to click. */
 export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
   const [draft, setDraft] = useState(q);
   const hintId = useId();
-  // By a filter or the browser's buttons.
+  // A filter or the browser's buttons may have changed it.
   useEffect(() => setDraft(q), [q]);
   return (
     <form
@@ -44,7 +44,8 @@ export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
       <div class="task-search-line">
         <input
           id={FIELD_ID}
-          // Not "search": browsers empty such a field at Escape and by a button of their own, and the list stays.
+          // Not "search": browsers clear such a field at Escape and by a button of their own, and the list would not
+          // follow.
           type="text"
           enterkeyhint="search"
           aria-label="Search tasks"

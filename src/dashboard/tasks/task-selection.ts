@@ -1,16 +1,16 @@
 import { useState } from "preact/hooks";
 
-/** Which rows of a list are selected. */
+/** The selected rows of a list. */
 export interface Selection {
   readonly has: (id: string) => boolean;
   readonly toggle: (id: string) => void;
-  /** Selects from the one that was toggled last to this one. */
+  /** Selects everything from the last toggled row to this one. */
   readonly extend: (id: string) => void;
   readonly setAll: (isSelected: boolean) => void;
   readonly clear: () => void;
 }
 
-/** A selection among these ids; `first` is what it begins with. */
+/** A selection among these ids; it begins with `first`. */
 export function useSelection(
   ids: readonly string[],
   first: ReadonlySet<string> = new Set(),
@@ -39,7 +39,7 @@ export function useSelection(
   };
 }
 
-/** The ids from one to the other, both included, whichever comes first. */
+/** The ids from one to the other, both included, in either direction. */
 export function between(ids: readonly string[], from: string, to: string): readonly string[] {
   const [first = -1, last = -1] = [ids.indexOf(from), ids.indexOf(to)].toSorted((a, b) => a - b);
   return first === -1 ? [to] : ids.slice(first, last + 1);

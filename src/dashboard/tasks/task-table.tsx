@@ -9,7 +9,7 @@ import type { Selection } from "./task-selection.ts";
 
 interface TaskTableProps {
   readonly rows: readonly FoundTask[];
-  /** Those that the search does not find any more. */
+  /** Tasks that the search no longer finds. */
   readonly gone: ReadonlySet<string>;
   readonly current: string | null;
   readonly moveTo: (id: string) => void;
@@ -18,7 +18,7 @@ interface TaskTableProps {
   readonly hasAccounts: boolean;
 }
 
-/** Tasks, a line each. */
+/** A table of tasks, one per row. */
 export function TaskTable(props: TaskTableProps) {
   const { rows, selection, hasAccounts } = props;
   const isWhole = rows.every(({ id }) => selection.has(id));
@@ -156,7 +156,7 @@ function runText({ state, started_at: start, completed_at: end, progress }: Foun
 
 function Webhooks({ row: { state, deliveries } }: { readonly row: FoundTask }) {
   if (deliveries.length === 0) return <span class="none">none</span>;
-  // What is cancelled sends nothing.
+  // A cancelled task sends nothing.
   if (state === "cancelled") return <span class="none">not sent</span>;
   return (
     <ul class="webhooks">

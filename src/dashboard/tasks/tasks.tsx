@@ -27,7 +27,7 @@ import { TaskTable } from "./task-table.tsx";
 // Older pages change rarely.
 const OLDER_EVERY_MS = 5000;
 
-/** Every task that one may see, newest first, and what can be done to several. */
+/** Every task that the reader may see, newest first, and the actions on several of them. */
 export function TasksScreen() {
   const q = route.value.query.get("q") ?? "";
   const cursor = route.value.query.get("cursor");
@@ -90,7 +90,7 @@ interface FoundTasksProps {
   readonly q: string;
   readonly cursor: string | null;
   readonly page: ShownPage;
-  /** As it was left; null for a list that is gone to anew. */
+  /** The list as it was left; null for a list that is opened anew. */
   readonly found: LeftList | null;
   readonly showArrived: () => void;
   readonly reload: () => void;
@@ -161,7 +161,7 @@ interface Marks extends IdCursor {
   readonly selection: Selection;
 }
 
-/** Where one is in the list and what is selected, kept for whoever comes back; it begins as it was left. */
+/** The cursor and the selection of the list, kept for a reader who comes back; they begin as they were left. */
 function useMarks(ids: readonly string[], found: LeftList | null): Marks {
   const cursor = useIdCursor(ids, "task", found?.current);
   const selection = useSelection(ids, found?.selected);
@@ -171,7 +171,7 @@ function useMarks(ids: readonly string[], found: LeftList | null): Marks {
   }, []);
   useLayoutEffect(() => keepMarks({ selected: new Set(ids.filter(selection.has)), current }));
   function moveTo(id: string): void {
-    // A click on its link leaves the list before it is drawn again.
+    // A click on its link leaves the list before the list is drawn again.
     keepMarks({ current: id });
     cursor.moveTo(id);
   }
