@@ -15,14 +15,14 @@ interface AttemptRowProps {
   readonly task: TimelineTask;
   readonly delivery: TimelineDelivery;
   readonly attempt: TimelineAttempt;
-  /** It begins anew: somebody asked for a redelivery. */
+  /** True where somebody asked for a redelivery: a new series begins. */
   readonly isNewSeries: boolean;
   readonly isCurrent: boolean;
   readonly isOpen: boolean;
   readonly setOpen: (isOpen: boolean) => void;
 }
 
-/** One attempt, on a line that opens to all that is known of it. */
+/** One attempt, on a line that opens to show all its details. */
 export function AttemptRow(props: AttemptRowProps) {
   const { attempt, isNewSeries, isCurrent, isOpen, setOpen } = props;
   return (
@@ -33,7 +33,7 @@ export function AttemptRow(props: AttemptRowProps) {
         open={isOpen}
         aria-current={isCurrent ? "true" : undefined}
         onToggle={(event) => {
-          // Told of what the page did itself, too.
+          // The event comes also when the page itself opened it.
           if (event.currentTarget.open !== isOpen) setOpen(event.currentTarget.open);
         }}
       >
@@ -116,7 +116,7 @@ function RequestView({ task, delivery, attempt }: RequestViewProps) {
 
 function requestTitle({ started_at: start, request_headers: own }: TimelineAttempt): string {
   if (start === null) return "Request, as it will be sent";
-  // What an attempt carried by itself is known of those that got so far.
+  // An attempt's own headers are known only if it got that far.
   return own.length === 0 ? "Request that was not sent" : "Request, as it was sent";
 }
 

@@ -6,12 +6,12 @@ import { bytesText } from "../shell/format.ts";
 interface CodeBlockProps {
   readonly title: string;
   readonly text: string;
-  /** What is copied, for the name of the button. */
+  /** The noun in the button's name. */
   readonly what: string;
   readonly children?: ComponentChildren;
 }
 
-// Browsers lay out no more at once.
+// Browsers cannot lay out more at once.
 const SHOWN_LENGTH_MAX = 262_144;
 
 /** Text as it is, character for character, to be read and copied. */

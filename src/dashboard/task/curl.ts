@@ -1,35 +1,35 @@
-/** Commands for a POSIX shell. */
+/** Makes commands for a POSIX shell. */
 
 type HeaderLine = readonly [name: string, value: string];
 
-/** Where a body can be had. */
+/** The place of a body. */
 export interface BodySource {
   /** Scheme, host and port of the daemon. */
   readonly origin: string;
   readonly taskId: string;
 }
 
-/** A request as an attempt sent it. */
+/** A request exactly as an attempt sent it. */
 export interface SentRequest extends BodySource {
   readonly method: string;
   readonly url: string;
   readonly headers: readonly HeaderLine[];
-  /** Null: there is none, or it is too long to be at hand, as `hasBody` says. */
+  /** Null: there is none, or it is too long to be at hand; `hasBody` says which. */
   readonly body: string | null;
   readonly hasBody: boolean;
 }
 
-/** Bytes of a body that still stand on the command line. */
+/** How many bytes of a body fit on the command line. */
 const INLINE_BYTES_MAX = 8192;
 
-/** The request as a curl command. A long body, or one that a terminal would not take as it is, is saved first. */
+/** The request as a curl command. A body that is long, or that a terminal would change, is saved to a file first. */
 export function curlCommand(request: SentRequest): string {
   const { method, url, headers, hasBody } = request;
   const lines = [
-    // What curl would read in a URL itself: sets in brackets and braces, and dots that it would take out.
+    // The options keep curl from reading the URL itself: it expands sets in brackets and braces, and removes dots.
     `curl -i --globoff --path-as-is${method === "GET" ? "" : ` -X ${shellQuoted(method)}`} ${shellQuoted(url)}`,
     ...headers.filter(isOurs).map(([name, value]) => `-H ${shellQuoted(headerText(name, value))}`),
-    // Of its own accord curl sends these, and the attempt did not.
+    // curl sends these by itself, and the attempt did not.
     "-H 'Accept:' -H 'Expect:'",
     ...(hasBody ? [dataLine(request)] : []),
   ];
@@ -39,7 +39,7 @@ export function curlCommand(request: SentRequest): string {
     : command;
 }
 
-/** Saves the signed bytes of a task's postback: they are the answer of task_get. */
+/** Saves the signed bytes of a task's postback, which are the answer of task_get. */
 export function saveBodyCommand(source: BodySource): string {
   const url = `${source.origin}/v1/tasks/task_get/${encodeURIComponent(source.taskId)}?collect=false`;
   return `curl -sSf -H "Authorization: Bearer $API_KEY" ${shellQuoted(url)} -o ${shellQuoted(bodyFileOf(source))}`;
@@ -47,7 +47,7 @@ export function saveBodyCommand(source: BodySource): string {
 
 /** The file that {@link saveBodyCommand} writes. */
 export function bodyFileOf({ taskId }: Pick<BodySource, "taskId">): string {
-  // A task's id is a UUID; whatever else came would be part of a path.
+  // A task's id is a UUID; other characters could form a path.
   return `body-${taskId.replaceAll(/[^\w-]/g, "")}.json`;
 }
 
@@ -61,13 +61,13 @@ function dataLine(request: SentRequest): string {
   if (body === null || !isInline(body)) {
     return `--data-binary ${shellQuoted(`@${bodyFileOf(request)}`)}`;
   }
-  // A body that begins with @ would be the name of a file.
+  // A body that begins with @ would be read as the name of a file.
   return body.startsWith("@")
     ? `--data-raw ${shellQuoted(body)}`
     : `--data-binary ${shellQuoted(body)}`;
 }
 
-// Terminals do something with control characters that are pasted, and no command line holds a NUL.
+// Terminals interpret pasted control characters, and no command line holds a NUL.
 const TYPED_KEYS = /[\0-\t\v-\u001f\u007f-\u009f]/;
 
 function isInline(body: string | null): boolean {
@@ -81,7 +81,7 @@ function isOurs([name]: HeaderLine): boolean {
   return !CURLS_OWN.has(name.toLowerCase());
 }
 
-// curl leaves out a header that ends at its colon, and sends one that ends with a semicolon empty.
+// curl leaves out a header that ends at its colon, and sends an empty one for a header that ends with a semicolon.
 function headerText(name: string, value: string): string {
   return value === "" ? `${name};` : `${name}: ${value}`;
 }

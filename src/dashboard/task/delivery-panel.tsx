@@ -8,16 +8,16 @@ import { attemptKey } from "./timeline-lane.ts";
 interface DeliveryPanelProps {
   readonly task: TimelineTask;
   readonly delivery: TimelineDelivery;
-  /** The key of the attempt that one is at. */
+  /** The key of the attempt with the cursor. */
   readonly current: string | null;
-  /** Keys of the attempts that are open. */
+  /** The keys of the open attempts. */
   readonly open: ReadonlySet<string>;
   readonly setOpen: (key: string, isOpen: boolean) => void;
-  /** Null where it is the only one: then the button at the top does it. */
+  /** Null where it is the only webhook: then the button at the top redelivers it. */
   readonly redeliver: { readonly text: string; readonly run: () => void } | null;
 }
 
-/** One webhook: where it goes, how it stands, and every attempt. */
+/** One webhook: its target, its state, and every attempt. */
 export function DeliveryPanel(props: DeliveryPanelProps) {
   const { task, delivery, current, open, setOpen, redeliver } = props;
   const { kind, url, state, attempts, next_attempt_at: next } = delivery;

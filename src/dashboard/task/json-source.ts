@@ -1,4 +1,4 @@
-/** JSON as it was written: numbers with every digit, which JavaScript's own would round. */
+/** Keeps JSON as it was written: numbers with every digit, which JavaScript's own would round. */
 
 /** A number by its text: `1.50`, `9007199254740993`. */
 export class JsonNumber {
@@ -16,10 +16,10 @@ export type JsonSource =
   | readonly JsonSource[]
   | { readonly [name: string]: JsonSource };
 
-/** Parses JSON text; undefined where it is none, or is nested too deeply to be walked through. */
+/** Parses JSON text; undefined where it is invalid, or nested too deeply to be walked through. */
 export function parseJsonSource(text: string): JsonSource | undefined {
   try {
-    // The reviver turns every number into a JsonNumber; nothing else that JSON has is left.
+    // The reviver turns every number into a JsonNumber; nothing else in JSON needs it.
     return parseWithSource(text, toSource) as JsonSource;
   } catch {
     return undefined;
@@ -33,11 +33,11 @@ const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknow
 
 function toSource(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
   if (typeof value !== "number") return value;
-  // Browsers that do not tell the text have the number alone.
+  // A browser that does not pass the text has only the number.
   return new JsonNumber(context?.source ?? String(value));
 }
 
-/** A member of an object; undefined where it is none or has no such member. */
+/** A member of an object; undefined where the value is no object or has no such member. */
 export function memberOf(value: JsonSource | undefined, name: string): JsonSource | undefined {
   if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
   return value[name];
@@ -57,7 +57,7 @@ export function isList(value: JsonSource | undefined): value is readonly JsonSou
   return Array.isArray(value);
 }
 
-/** The value as JSON text again, two spaces deep; its numbers as they were written. */
+/** The value as JSON text again, indented by two spaces, with its numbers as they were written. */
 export function jsonText(value: JsonSource, indent = ""): string {
   if (value instanceof JsonNumber) return value.source;
   if (!isList(value) && !isObject(value)) return JSON.stringify(value);

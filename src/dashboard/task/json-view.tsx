@@ -5,7 +5,7 @@ import { isList, isObject, JsonNumber, type JsonSource } from "./json-source.ts"
 
 interface JsonViewProps {
   readonly value: JsonSource;
-  /** Levels that are open at first. */
+  /** How many levels are open at first. */
   readonly depth?: number;
 }
 

@@ -14,7 +14,7 @@ interface Phase {
   readonly tone: string;
 }
 
-/** What the time of an attempt went into: one bar, and its numbers. */
+/** The phases of an attempt: one bar, and its numbers. */
 export function PhaseBar({ attempt }: { readonly attempt: TimelineAttempt }) {
   const { phases, started_at: start, ended_at: end } = attempt;
   const spent = PHASES.flatMap(({ name, field }): readonly Phase[] => {

@@ -3,7 +3,7 @@ import { durationText } from "../shell/format.ts";
 
 type Run = Pick<Timeline, "task">;
 
-/** What became of the task itself, whatever became of its webhooks, and why; a clause. */
+/** A clause about the task itself, regardless of its webhooks: its end, and why. */
 export function runVerdict({ task }: Run): string {
   const { state, runs, started_at: startedAt, status_message: status, error } = task;
   switch (state) {
@@ -29,7 +29,7 @@ export function isRefused({ task: { state, status_code: code } }: Run): boolean 
   return state === "failed" && REFUSED_CODES.includes(code);
 }
 
-/** How long the last run took; nothing for a task that never started. */
+/** How long the last run took; empty for a task that never started. */
 function spentText({ started_at: startedAt, completed_at: completedAt }: Timeline["task"]): string {
   if (startedAt === null || completedAt === null) return "";
   return ` after ${durationText(Date.parse(completedAt) - Date.parse(startedAt))}`;

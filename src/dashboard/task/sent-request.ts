@@ -1,7 +1,7 @@
 import type { HeaderLine, TimelineAttempt, TimelineDelivery } from "../../api/timeline.ts";
 import { curlCommand } from "./curl.ts";
 
-/** The request of an attempt, as far as it is known. */
+/** Rebuilds the request of an attempt, as far as it is known. */
 
 /** The headers of a delivery as one attempt carried them. */
 export function headersOf(
@@ -18,14 +18,14 @@ export function headersOf(
   return [...headers, ...rest.values()];
 }
 
-/** The request line and the headers, as they were sent. */
+/** The request line and the headers, exactly as sent. */
 export function requestHead(delivery: TimelineDelivery, attempt: TimelineAttempt): string {
   const { method, target } = delivery.request;
   const lines = headersOf(delivery, attempt).map(([name, value]) => `${name}: ${value}`);
   return [`${method} ${target} HTTP/1.1`, ...lines].join("\n");
 }
 
-/** What `X-Signature` signs: the body or the URL; null where the body is not at hand. */
+/** The text that `X-Signature` signs: the body or the URL; null where the body is not at hand. */
 export function signedText({ kind, request, url }: TimelineDelivery): string | null {
   if (kind === "postback") return request.body.text;
   return request.message === "" ? url : request.message;

@@ -9,7 +9,7 @@ import { SNIPPET_LANGUAGES, type SnippetLanguage, verifySnippet } from "./snippe
 
 const LANGUAGES = SNIPPET_LANGUAGES.map((value) => ({ value, text: value }));
 
-// Whoever reads one language reads it everywhere.
+// A reader of one language reads it everywhere.
 let preferred: SnippetLanguage = "TypeScript";
 
 interface SignatureCheckProps {

@@ -13,7 +13,7 @@ interface SignedBytesProps {
   readonly delivery: TimelineDelivery;
 }
 
-/** What the signature is over: a postback's body, a pingback's URL. */
+/** The signed bytes: a postback's body, a pingback's URL. */
 export function SignedBytes({ task, delivery }: SignedBytesProps) {
   const [loaded, setLoaded] = useState<string | null>(null);
   const submission = useSubmission();

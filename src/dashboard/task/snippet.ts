@@ -1,22 +1,22 @@
 import { bodyFileOf, saveBodyCommand, type BodySource } from "./curl.ts";
 
-/** Programs that check one signature, to be run as they stand. */
+/** Makes programs that check one signature, ready to run. */
 
 export type SnippetLanguage = "TypeScript" | "Python" | "Go" | "PHP";
 
-/** What a snippet checks. */
+/** The facts that a snippet checks. */
 export interface SnippetFacts extends BodySource {
-  /** What is signed: the body's text or the URL; null where the body is too large to be at hand. */
+  /** The signed text, a body or a URL; null where the body is too large to be at hand. */
   readonly message: string | null;
   readonly kind: "postback" | "pingback";
-  /** As `X-Signature` has it. */
+  /** As in `X-Signature`. */
   readonly signature: string;
 }
 
 /** A program in one language. */
 export interface Snippet {
   readonly file: string;
-  /** How it is run. */
+  /** The command that runs it. */
   readonly command: string;
   readonly text: string;
 }
@@ -24,12 +24,12 @@ export interface Snippet {
 /** The languages, in the order of their tabs. */
 export const SNIPPET_LANGUAGES: readonly SnippetLanguage[] = ["TypeScript", "Python", "Go", "PHP"];
 
-/** Bytes of a message that still stand in the program; a longer one is read from a file. */
+/** How many bytes of a message fit in the program; a longer one is read from a file. */
 export const INLINE_BYTES_MAX = 4096;
 
 /**
- * A program that says whether the signature is genuine. It takes the secret from `WEBHOOK_SECRET`, prints `genuine` and
- * ends with 0, or says that it is not and ends with 1.
+ * A program that checks whether the signature is genuine. It takes the secret from `WEBHOOK_SECRET`, prints `genuine`
+ * and ends with 0, or says that it is not and ends with 1.
  */
 export function verifySnippet(language: SnippetLanguage, facts: SnippetFacts): Snippet {
   const { write, extension, run, comment } = LANGUAGES[language];
@@ -50,7 +50,7 @@ export function verifySnippet(language: SnippetLanguage, facts: SnippetFacts): S
   };
 }
 
-/** A text as a literal of the language, in double quotes. What cannot be seen is written as an escape. */
+/** A text as a literal of the language, in double quotes. Invisible characters are written as escapes. */
 export function quoted(language: SnippetLanguage, text: string): string {
   const { unicode, extra } = LANGUAGES[language];
   const escaped = text
@@ -62,7 +62,8 @@ export function quoted(language: SnippetLanguage, text: string): string {
   return `"${extra(escaped)}"`;
 }
 
-// Control and format characters (a right-to-left mark turns a line of code around), what separates lines, what is none.
+// Control and format characters (a right-to-left mark reverses a line of code), line separators, and code points
+// without a character.
 const UNSEEN = /["\\]|[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]/gu;
 
 const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
@@ -73,7 +74,7 @@ const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
   ["\t", "\\t"],
 ]);
 
-/** Literals of the language, and what stands before them. */
+/** The literals of a program, and the text before them. */
 interface Parts {
   readonly message: string | null;
   readonly bodyFile: string;
@@ -88,7 +89,7 @@ interface LanguageRow {
   readonly run: string;
   readonly comment: string;
   readonly unicode: (codePoint: number) => string;
-  /** What else the language would read in a literal. */
+  /** Escapes other characters with a meaning in the language's literals. */
   readonly extra: (escaped: string) => string;
   readonly write: (parts: Parts) => string;
 }
@@ -124,7 +125,7 @@ const LANGUAGES: Readonly<Record<SnippetLanguage, LanguageRow>> = {
     comment: "//",
     write: php,
     unicode: (codePoint) => `\\u{${hex(codePoint, 4)}}`,
-    // It would be a variable.
+    // It would begin a variable.
     extra: (escaped) => escaped.replaceAll("$", String.raw`\$`),
   },
 };

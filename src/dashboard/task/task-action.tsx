@@ -7,14 +7,17 @@ import { Confirm } from "../part/dialog.tsx";
 import { type Submission, useSubmission } from "../shell/submission.ts";
 import { type TaskAction, canCancel, canRedeliver, doToTask } from "../tasks/bulk.ts";
 
-/** What can be done to one task. */
+/** The possible actions on one task. */
 export interface TaskActions {
   readonly canCancel: boolean;
-  /** What redelivers, and its words: what has not arrived, or else everything. Null where nothing can be sent. */
+  /**
+   * The redelivery that the button offers: of everything that has not arrived, or else of everything. Null where
+   * nothing can be sent.
+   */
   readonly redelivery: Question | null;
-  /** Does it; asks first where that cannot be undone, or where it was done before. */
+  /** Starts an action. Asks first where it cannot be undone, or where it was done before. */
   readonly ask: (question: Question | null) => void;
-  /** What is asked about; null: nothing. */
+  /** The open question; null: none. */
   readonly asked: Question | null;
   readonly submission: Submission;
   readonly confirm: () => void;
@@ -27,7 +30,7 @@ interface Question {
   readonly kind: DeliveryKind | null;
 }
 
-/** What can be done to a task now. */
+/** The actions that are possible on a task now. */
 export function useTaskActions({ task, deliveries }: Timeline, reload: () => void): TaskActions {
   const [asked, setAsked] = useState<Question | null>(null);
   const submission = useSubmission();
@@ -67,7 +70,7 @@ function redelivery(
   deliveries: readonly TimelineDelivery[],
 ): Question | null {
   if (!canRedeliver({ state: task.state, deliveries })) return null;
-  // Whoever has got the one does not need it again because of the other.
+  // A receiver that got one webhook does not need it again because of the other.
   const missing = deliveries.filter(({ state }) => state !== "delivered");
   const [only] = missing;
   const isOne = only !== undefined && missing.length === 1 && deliveries.length > 1;
@@ -81,7 +84,7 @@ function meant(
   return deliveries.filter((each) => kind === null || each.kind === kind);
 }
 
-/** What a button says that redelivers: what is scheduled is only sent earlier. */
+/** The text of a redelivery button. A scheduled attempt is only sent earlier. */
 export function redeliveryText(
   deliveries: readonly TimelineDelivery[],
   kind: DeliveryKind | null,
@@ -91,7 +94,7 @@ export function redeliveryText(
   return isScheduled ? `Send${what} now` : `Redeliver${what}`;
 }
 
-/** The question, while there is one. */
+/** The question, while one is open. */
 export function ActionQuestion({ actions }: { readonly actions: TaskActions }) {
   const { asked, submission, confirm, close } = actions;
   if (asked === null) return null;

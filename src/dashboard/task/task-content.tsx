@@ -10,10 +10,10 @@ import { isObject, type JsonSource, jsonText, memberOf, parseJsonSource } from "
 import { JsonView } from "./json-view.tsx";
 import { readTaskText } from "./task-text.ts";
 
-// More is shown when it is asked for.
+// More is shown only on request.
 const AT_ONCE_BYTES_MAX = 65_536;
 
-/** What came in, and what came out. */
+/** The input and the result of a task. */
 export function TaskContent({ task }: { readonly task: TimelineTask }) {
   const { input_bytes: input, result_bytes: result, state, data } = task;
   const bytes = (input ?? 0) + (result ?? 0);
@@ -103,7 +103,7 @@ function Json({ title, content, value, bytes }: JsonProps) {
   );
 }
 
-/** What the runner told of a failure, beyond its message. */
+/** The runner's details of a failure, beyond its message. */
 export function ErrorDetail({ task: { error } }: { readonly task: TimelineTask }) {
   const detail = toSource(error?.detail);
   if (detail === null || detail === undefined) return null;

@@ -8,7 +8,7 @@ import { isOperator } from "../shell/session.ts";
 import { isRefused } from "./run-verdict.ts";
 import { runnerText } from "./timeline-lane.ts";
 
-/** What there is to know of a task in words and numbers. */
+/** The facts of a task in words and numbers. */
 export function TaskFacts({ timeline: { task, run } }: { readonly timeline: Timeline }) {
   const { data, type, expires_at: expires } = task;
   const tag = textOf(data["tag"]);

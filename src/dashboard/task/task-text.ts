@@ -3,7 +3,7 @@ import { callText } from "../shell/api.ts";
 import type { Load } from "../shell/resource.ts";
 import { isOperator } from "../shell/session.ts";
 
-/** What task_get answers about a task, byte for byte: the body of its postback. It never collects the task. */
+/** The answer of task_get about a task, byte for byte: the body of its postback. It never collects the task. */
 export function readTaskText(
   { id, login }: Pick<TimelineTask, "id" | "login">,
   load?: Load,

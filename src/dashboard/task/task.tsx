@@ -28,7 +28,7 @@ import { attemptKey } from "./timeline-lane.ts";
 
 const PROGRESS_MS = 2000;
 
-/** One task: where it stands and why, from posted to delivered. */
+/** One task: its state and why, from posted to delivered. */
 export function TaskScreen({ id }: { readonly id: string }) {
   const [pollMs, setPollMs] = useState(0);
   const resource = useResource(
@@ -37,7 +37,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
       const timeline = await readTimeline(id, load);
       if (typeof timeline === "string") return timeline;
       tellTime(timeline.time);
-      // Nobody tells of a run's progress.
+      // No report comes of a run's progress.
       setPollMs(timeline.task.progress === null ? 0 : PROGRESS_MS);
       return { ...timeline, deliveries: timeline.deliveries.toSorted(postbackFirst) };
     },
@@ -68,7 +68,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
   );
 }
 
-/** The task with all that happened to it; a sentence where there is none. */
+/** The task with everything that happened to it; a sentence where there is no such task. */
 async function readTimeline(id: string, load: Load): Promise<Timeline | string> {
   try {
     return await callInZone("GET /v1/tasks/timeline/:id", { ...load, params: { id } });
@@ -130,7 +130,7 @@ interface OpenAttempts {
   readonly setOpen: (key: string, isOpen: boolean) => void;
 }
 
-/** Which attempt one is at, and which are open; with their keys. */
+/** The attempt with the cursor, and the open attempts, by their keys. */
 function useAttempts({ deliveries }: Timeline): OpenAttempts {
   const keys = deliveries.flatMap((each) => each.attempts.map((_, i) => attemptKey(each, i)));
   const cursor = useIdCursor(keys, "attempt");
@@ -196,10 +196,10 @@ function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
   );
 }
 
-/** Why nothing was sent, or what became of what was. */
+/** Why nothing was sent, or how the sending went. */
 function Story({ timeline }: Pick<TaskViewProps, "timeline">) {
   const { story, deliveries } = timeline;
-  // The verdict has said so.
+  // The verdict says so already.
   if (isRefused(timeline)) return null;
   if (story !== null) return <p class="story">{sentence(story)}</p>;
   return (

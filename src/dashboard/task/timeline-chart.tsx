@@ -10,7 +10,7 @@ import { leftOf, ticksOf, type TimeView } from "./timeline-scale.ts";
 
 interface TimelineChartProps {
   readonly timeline: Timeline;
-  /** The key of the attempt that one is at. */
+  /** The key of the attempt with the cursor. */
   readonly current: string | null;
   readonly open: (attempt: string) => void;
 }
@@ -25,7 +25,7 @@ const NAMES: readonly { readonly value: TimelinePart; readonly text: string }[] 
 // More would touch each other on a phone.
 const TICKS_MAX = 7;
 
-/** From posted to delivered, on one scale of time. */
+/** Everything from posted to delivered, on one scale of time. */
 export function TimelineChart({ timeline, current, open }: TimelineChartProps) {
   const [wanted, setPart] = useState<TimelinePart>("whole");
   const lanes = lanesOf(timeline, isOver(timeline) ? 0 : now.value);
@@ -58,7 +58,7 @@ export function TimelineChart({ timeline, current, open }: TimelineChartProps) {
   );
 }
 
-/** Nothing of it goes on any more: it needs no clock. */
+/** Nothing goes on any more, so it needs no clock. */
 function isOver({ task, deliveries }: Timeline): boolean {
   const isOpen = task.state === "queued" || task.state === "running";
   return !isOpen && deliveries.every(({ state }) => state !== "scheduled" && state !== "in_flight");
@@ -134,14 +134,14 @@ function MarkShape({ mark, view, isCurrent, open }: MarkShapeProps) {
   );
 }
 
-// Narrower ones have no room for their words.
+// A narrower one has no room for its text.
 const WAIT_LABEL_PERCENT = 14;
 const LABEL_PERCENT = 5;
 
 interface MarkLabelProps {
   readonly mark: Mark;
   readonly view: TimeView;
-  /** Where the next one begins; null: nowhere. */
+  /** Where the next one begins; null: there is none. */
   readonly until: number | null;
 }
 
@@ -149,7 +149,7 @@ function MarkLabel({ mark, view, until }: MarkLabelProps) {
   const left = Math.max(0, leftOf(mark.from, view));
   const right = until === null ? 100 : Math.min(100, leftOf(until, view));
   if (until !== null && right - left < LABEL_PERCENT) return null;
-  // The last one keeps what it needs, on a phone too.
+  // The last one takes the room it needs, on a phone too.
   const style =
     until === null
       ? { left: `min(${left}%, 100% - 104px)` }

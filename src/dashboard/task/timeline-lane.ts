@@ -2,7 +2,7 @@ import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../api/time
 import { durationText } from "../shell/format.ts";
 import { type TimeView, viewOf } from "./timeline-scale.ts";
 
-/** What a timeline shows, on one line. */
+/** One row of a timeline. */
 export interface Lane {
   readonly name: string;
   readonly marks: readonly Mark[];
@@ -14,21 +14,21 @@ export interface Mark {
   readonly kind: "queued" | "run" | "attempt" | "wait" | "next";
   readonly from: number;
   readonly to: number;
-  /** How it ended, or that it goes on: a state. */
+  /** The state that it ended in, or that it is in now. */
   readonly state: string;
   readonly label: string;
-  /** Everything, on hover. */
+  /** All its facts, on hover. */
   readonly title: string;
   /** The attempt that is shown below, by its {@link attemptKey}. */
   readonly attempt: string | null;
 }
 
-/** What names an attempt on the page. A number may come again, after a redelivery. */
+/** The name of an attempt on the page. After a redelivery its number may come again. */
 export function attemptKey(delivery: Pick<TimelineDelivery, "kind">, index: number): string {
   return `${delivery.kind}-${index}`;
 }
 
-/** Queue and run, and below them a line for each webhook. */
+/** A row for queue and run, and one for each webhook below it. */
 export function lanesOf(timeline: Timeline, now: number): readonly Lane[] {
   return [
     { name: "Task", marks: taskMarks(timeline, now) },
@@ -72,7 +72,7 @@ function taskMarks({ task, run }: Timeline, now: number): readonly Mark[] {
   ];
 }
 
-/** Who runs a task: `worker resizer-1`; null where it is not known. */
+/** The runner of a task: `worker resizer-1`; null where it is not known. */
 export function runnerText({ kind, name }: Timeline["run"]["by"]): string | null {
   if (kind === null) return name;
   return name === null ? kind : `${kind} ${name}`;
@@ -84,7 +84,7 @@ function deliveryMarks(delivery: TimelineDelivery, now: number): readonly Mark[]
     const mark = toMark(attempt, { key, now });
     const before = delivery.attempts[index - 1];
     const ended = timeOf(before?.ended_at ?? null);
-    // A number that starts again is a series that somebody asked for: nothing waited for it.
+    // A number that starts again belongs to a redelivery: nothing waited for it.
     if (before === undefined || ended === null || before.number >= attempt.number) return [mark];
     return [waitMark({ key: `${key}-wait`, from: ended, to: mark.from }), mark];
   });
@@ -127,10 +127,10 @@ function waitMark(span: {
   return { ...span, kind: "wait", state: "waiting", label: wait, title: wait, attempt: null };
 }
 
-/** The parts of a timeline that one can look at more closely. */
+/** The parts of a timeline that can be shown enlarged. */
 export type TimelinePart = "whole" | "run" | "attempts" | "attempt";
 
-/** The views there are, by their parts; `attempt` is the one with that key. */
+/** The possible views, by their parts; `attempt` is the one with that key. */
 export function viewsOf(
   lanes: readonly Lane[],
   attempt: string | null,
@@ -139,7 +139,7 @@ export function viewsOf(
   const begin = Math.min(...marks.map(({ from }) => from));
   const views = new Map<TimelinePart, TimeView>([["whole", around(marks, begin)]]);
   const run = marks.filter(({ kind }) => kind === "run");
-  // Without the one to come: the wait for it may be longer than all that has happened.
+  // The next attempt is left out: the wait for it may be longer than everything before.
   const attempts = marks.filter(({ kind }) => kind === "attempt");
   const one = attempts.filter((mark) => mark.attempt === attempt);
   if (run.length > 0) views.set("run", around(run));

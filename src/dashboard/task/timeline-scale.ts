@@ -1,15 +1,15 @@
-/** What a part of the timeline shows: times in milliseconds since the epoch. */
+/** The shown part of the timeline: times in milliseconds since the epoch. */
 export interface TimeView {
   readonly from: number;
   readonly to: number;
-  /** What the axis counts from. */
+  /** The zero of the axis. */
   readonly zero: number;
 }
 
 export interface Tick {
   /** In percent of the view. */
   readonly left: number;
-  /** After the view's zero. */
+  /** Milliseconds after the view's zero. */
   readonly afterMs: number;
 }
 
@@ -26,10 +26,10 @@ const STEPS_MS: readonly number[] = [
   ...[1, 2, 5, 10, 20, 50, 100].map((count) => count * DAY_MS),
 ];
 
-// Less than this is a line.
+// A shorter span would be a line.
 const SPAN_MS_MIN = 10;
 
-// Beyond it there is no room for the words.
+// Beyond it there is no room for the text.
 const TICK_LEFT_MAX = 93;
 
 /** The view of a span, with room at its end for the last label. */
@@ -38,12 +38,12 @@ export function viewOf(from: number, to: number, zero = from): TimeView {
   return { from: from - span * 0.015, to: from + span * 1.16, zero };
 }
 
-/** Where a time is, in percent of the view; outside of it below 0 or over 100. */
+/** The position of a time, in percent of the view; outside of it below 0 or over 100. */
 export function leftOf(at: number, { from, to }: TimeView): number {
   return ((at - from) / (to - from)) * 100;
 }
 
-/** Round times on the axis, at most `max` and a few less. */
+/** Round times on the axis, at most `max` and perhaps a few less. */
 export function ticksOf(view: TimeView, max: number): readonly Tick[] {
   const span = view.to - view.from;
   const step = STEPS_MS.find((each) => span / each <= max) ?? Math.ceil(span / max);
