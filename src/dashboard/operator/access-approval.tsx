@@ -11,7 +11,7 @@ interface AccessApprovalProps {
   readonly done: (account: NewAccount) => void;
 }
 
-/** Asks under which login who asked gets an account, and makes it. */
+/** Asks for the login of the requested account, and makes the account. */
 export function AccessApproval({ request, close, done }: AccessApprovalProps) {
   const [login, setLogin] = useState(() => suggestedLogin(request.email));
   async function approve(): Promise<void> {
@@ -38,7 +38,10 @@ export function AccessApproval({ request, close, done }: AccessApprovalProps) {
 
 const LOGIN_LENGTH_MAX = 64;
 
-/** What stands before the @, without a +tag and what a login cannot have: `Ann.Lee+x@y.org` is `ann.lee`. */
+/**
+ * The text before the @, without a +tag and without characters that a login cannot have: `Ann.Lee+x@y.org` is
+ * `ann.lee`.
+ */
 function suggestedLogin(email: string): string {
   const [local = ""] = email.toLowerCase().split(/[@+]/);
   return local.replaceAll(/[^a-z0-9._-]/g, "").slice(0, LOGIN_LENGTH_MAX);

@@ -23,7 +23,7 @@ interface Asked {
 
 const POLL_MS = 15_000;
 
-/** Who asks for an account, for the operator to decide. */
+/** The people who ask for an account, for the operator to decide. */
 export function AccessRequestsScreen() {
   const [asked, setAsked] = useState<Asked | null>(null);
   const [made, setMade] = useState<NewAccount | null>(null);

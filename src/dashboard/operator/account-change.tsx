@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { ActionDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
 
-/** What the operator does to an account. */
+/** The operator's actions on an account. */
 export type ChangeName = "disable" | "enable" | "rotate" | "finish";
 
 interface Wording {
@@ -96,7 +96,7 @@ interface AccountChangeProps {
   readonly done: () => void;
 }
 
-/** Says what a change of an account means, and makes it. */
+/** Explains a change of an account, and makes it. */
 export function AccountChange({ change, login, close, done }: AccountChangeProps) {
   const { title, verb, otherwise, isDanger, said, text } = WORDINGS[change];
   return (

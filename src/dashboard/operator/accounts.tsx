@@ -31,7 +31,7 @@ interface Asked {
 
 const REFRESH_MS = 5000;
 
-/** All accounts, for the operator: what they do, and what can be done about them. */
+/** All accounts, for the operator: their figures, and the actions on them. */
 export function AccountsScreen() {
   const { query } = route.value;
   const params = new URLSearchParams();

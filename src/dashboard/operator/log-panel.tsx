@@ -19,7 +19,7 @@ type Level = (typeof LEVELS)[number]["value"];
 
 const RANKS: Readonly<Record<string, number>> = { info: 0, warn: 1, error: 2 };
 
-/** The daemon's last log lines, the newest last: it follows the end unless one has scrolled up. */
+/** The daemon's last log lines, the newest last. It follows the end unless the reader has scrolled up. */
 export function LogPanel({ lines }: { readonly lines: readonly Line[] }) {
   const asked = route.value.query.get("log");
   const level: Level = LEVELS.find(({ value }) => value === asked)?.value ?? "info";
@@ -51,7 +51,7 @@ function rankOf(level: string): number {
   return RANKS[level] ?? 0;
 }
 
-// Half a line: a browser's scroll positions are not whole.
+// Half a line: a browser's scroll positions are not whole numbers.
 const END_PX = 12;
 
 function Lines({ lines }: { readonly lines: readonly Line[] }) {

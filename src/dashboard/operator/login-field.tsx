@@ -3,7 +3,7 @@ interface LoginFieldProps {
   readonly change: (login: string) => void;
 }
 
-/** Where the login of a new account is written. */
+/** The field for the login of a new account. */
 export function LoginField({ login, change }: LoginFieldProps) {
   return (
     <label class="field">

@@ -6,7 +6,7 @@ interface NewAccountShownProps {
   readonly close: () => void;
 }
 
-/** What an account that was just made is handed over with. */
+/** The key and the secret of a new account, to hand over. */
 export function NewAccountShown({ account, close }: NewAccountShownProps) {
   const { login, key, webhook_secret: secret } = account;
   return (

@@ -13,7 +13,7 @@ import { WorkerPanel } from "./worker-panel.tsx";
 
 const POLL_MS = 10_000;
 
-/** What computes the tasks of each type, and who the workers are. */
+/** The runner of each type, and the workers. */
 export function RunnersScreen() {
   const runners = useResource("runners", (load) => call("GET /v1/operator/runners", load), {
     everyMs: 2000,

@@ -7,7 +7,7 @@ import { route } from "../shell/route.ts";
 
 type Setting = System["settings"][number];
 
-/** The configuration, with the source of each value: what was set comes first. */
+/** The configuration, with the source of each value. Values that the operator set come first. */
 export function SettingsPanel({ settings }: { readonly settings: readonly Setting[] }) {
   const part = (route.value.query.get("q") ?? "").trim().toLowerCase();
   const found = settings.filter(({ key, value, source }) =>

@@ -126,7 +126,7 @@ function Storage({ facts: { database, disk, memory, event_loop: loop } }: FactsP
   );
 }
 
-// Where little is left the database may soon have no room.
+// Below this free share the database may soon have no room.
 const FREE_SHARE_MIN = 0.1;
 
 function Disk({ free, total }: { readonly free: number | null; readonly total: number | null }) {

@@ -7,7 +7,7 @@ interface WorkerMissingProps {
   readonly workers: readonly WorkerOverview[];
 }
 
-/** Tasks wait for a worker and none was heard: how to start one. */
+/** Explains how to start a worker, where tasks wait for one and none has called. */
 export function WorkerMissing({ type, workers }: WorkerMissingProps) {
   const { name, waiting, waiting_is_more: isMore, oldest_waiting_ms: oldestMs } = type;
   const hasToken = workers.some(
@@ -27,12 +27,12 @@ export function WorkerMissing({ type, workers }: WorkerMissingProps) {
   );
 }
 
-/** How a worker's token is made. */
+/** The command that makes a worker's token. */
 export function tokenCommand(type: string): string {
   return `postbackd admin worker create ${type}-1 --type ${type}`;
 }
 
-/** How a worker is started. */
+/** The command that starts a worker. */
 export function workerCommand(type: string): string {
   const { origin, protocol, hostname } = globalThis.location;
   const isLoopback = /^(?:localhost|.*\.localhost|127\..*|\[::1\])$/.test(hostname);

@@ -13,7 +13,7 @@ interface WorkerPanelProps {
   readonly types: readonly RunnerType[];
 }
 
-/** The workers' tokens, and when each was heard last. */
+/** The workers' tokens, and when each was last used. */
 export function WorkerPanel({ workers, types }: WorkerPanelProps) {
   const active = workers.filter(({ revoked_at: at }) => at === null);
   const revoked = workers.filter(({ revoked_at: at }) => at !== null);

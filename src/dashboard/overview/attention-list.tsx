@@ -1,7 +1,7 @@
 import type { Attention } from "../../api/stats.ts";
 import { hrefOf } from "../shell/route.ts";
 
-/** What needs attention, problems first; a quiet line where nothing does. */
+/** The points that need attention, problems first; a quiet line where there are none. */
 export function AttentionList({ attention }: { readonly attention: readonly Attention[] }) {
   if (attention.length === 0) {
     return <p class="hint all-well">All is well: nothing needs your attention.</p>;

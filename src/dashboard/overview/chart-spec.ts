@@ -1,9 +1,9 @@
-/** What a chart shows, before anything is drawn. */
+/** The content of a chart, before anything is drawn. */
 export interface ChartSpec {
   readonly title: string;
-  /** The whole of it in a sentence, for those who do not see it too. */
+  /** The whole chart in a sentence, also for readers who do not see it. */
   readonly summary: string;
-  /** Why there is nothing to draw; null when there is. */
+  /** Why there is nothing to draw; null when there is something. */
   readonly empty: string | null;
   /** Oldest first; at least one. */
   readonly steps: readonly ChartStep[];
@@ -18,11 +18,11 @@ export interface ChartSpec {
 export interface ChartStep {
   readonly from: number;
   readonly to: number;
-  /** False: more may come. It is drawn apart. */
+  /** False: more may come, so it is drawn separately. */
   readonly isWhole: boolean;
 }
 
-/** Colours that charts have, as style/token.css names them. */
+/** The colours of charts, by their names in style/token.css. */
 export type ChartColour = "chart-blue" | "chart-amber" | "chart-teal" | "chart-violet" | "bad";
 
 export interface ChartLine {
@@ -30,7 +30,7 @@ export interface ChartLine {
   readonly shape: "line" | "bar";
   readonly colour: ChartColour;
   readonly axis: "left" | "right";
-  /** One for each step; null where there is none. */
+  /** One value for each step; null where there is none. */
   readonly values: readonly (number | null)[];
   readonly text: (value: number) => string;
 }
@@ -38,12 +38,12 @@ export interface ChartLine {
 export interface ChartAxis {
   readonly kind: "linear" | "logarithmic";
   readonly range: readonly [min: number, max: number];
-  /** Between two marks; of a logarithmic axis, whose marks are powers of ten, it is empty. */
+  /** The possible distances between two marks; empty for a logarithmic axis, whose marks are powers of ten. */
   readonly intervals: readonly number[];
   readonly text: (value: number) => string;
 }
 
-/** The step that is told while none is pointed at: the last that is over, or else the last. */
+/** The step that the legend shows while none is pointed at: the last complete one, or else the last. */
 export function newestStep(steps: readonly ChartStep[]): number {
   const whole = steps.findLastIndex(({ isWhole }) => isWhole);
   return whole === -1 ? steps.length - 1 : whole;

@@ -7,12 +7,12 @@ import { spanText } from "./span.ts";
 
 export interface ChartProps {
   readonly spec: ChartSpec;
-  /** A span, in milliseconds since the epoch, was chosen. */
+  /** Called when a span was chosen, in milliseconds since the epoch. */
   readonly zoom: (from: number, to: number) => void;
   readonly unzoom: () => void;
 }
 
-/** A chart with its legend, which tells the values of what is pointed at; or the same as a table. */
+/** A chart with a legend that shows the values of the pointed step; or the same data as a table. */
 export function Chart({ spec, zoom, unzoom }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const { title, summary, empty } = spec;
@@ -61,7 +61,7 @@ export function Chart({ spec, zoom, unzoom }: ChartProps) {
 
 type SpecProps = Pick<ChartProps, "spec">;
 
-// Beside the drawing, which is not drawn again for what is pointed at.
+// It stands beside the drawing, so that pointing does not draw that again.
 function ToldStep({ spec: { steps } }: SpecProps) {
   const step = steps[toldStep(steps)];
   if (step === undefined) return null;

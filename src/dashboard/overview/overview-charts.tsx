@@ -23,7 +23,7 @@ import {
 } from "./time-range.ts";
 
 const EVERY_MS = 5000;
-// Time goes on where nothing happens.
+// Time goes on even where nothing happens.
 const POLL_MS = 60_000;
 
 const CHART_KEYS = [
@@ -33,11 +33,11 @@ const CHART_KEYS = [
 ];
 
 interface OverviewChartsProps {
-  /** False while what stands above is not there: it would push the charts away from under the pointer. */
+  /** False while the part above is missing: it would push the charts away from under the pointer. */
   readonly isShown: boolean;
 }
 
-/** What happened over time, in four charts over the same time. */
+/** Four charts over the same time. */
 export function OverviewCharts({ isShown }: OverviewChartsProps) {
   const range = rangeOf(route.value.query);
   const { shown, problem, reload } = useSeries(range);
@@ -62,7 +62,7 @@ export function OverviewCharts({ isShown }: OverviewChartsProps) {
 
 function useSeries(range: TimeRange) {
   const { name, zoom } = range;
-  // What is zoomed to is over, unless it reaches up to now.
+  // The zoom is over, unless it reaches up to now.
   const isOver = zoom !== null && zoom.to < now.peek();
   const { data, problem, reload } = useResource(
     `series ${name} ${zoom?.from ?? ""} ${zoom?.to ?? ""}`,
@@ -73,7 +73,7 @@ function useSeries(range: TimeRange) {
     },
     isOver ? { everyMs: 0 } : { everyMs: EVERY_MS, pollMs: POLL_MS },
   );
-  // The charts before stay until the next are there: nothing jumps.
+  // The previous charts stay until the next are there: nothing jumps.
   const last = useRef(data);
   if (data !== null) last.current = data;
   return { shown: last.current, problem, reload };

@@ -6,15 +6,15 @@ import { hrefOf } from "../shell/route.ts";
 interface NumberShown {
   readonly name: string;
   readonly value: string;
-  /** What it is made of. */
+  /** The parts of the number. */
   readonly note: string;
-  /** The tasks that were counted, as a search. */
+  /** The search for the counted tasks. */
   readonly search: string;
   readonly isOfDay?: boolean;
   readonly tone?: "bad" | "warn" | null;
 }
 
-/** The numbers of now and of the last 24 hours; each leads to the tasks behind it. */
+/** The present numbers and those of the last 24 hours; each links to its tasks. */
 export function OverviewNumbers({ overview }: { readonly overview: Overview }) {
   return (
     <ul class="numbers">

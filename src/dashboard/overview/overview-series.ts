@@ -2,11 +2,11 @@ import type { Series, SeriesBucket } from "../../api/stats.ts";
 import { countOf, countText, durationText, percentText } from "../shell/format.ts";
 import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./chart-spec.ts";
 
-/** What the overview's charts show, made from the numbers of GET /v1/stats/series. */
+/** Makes the overview's charts from the numbers of GET /v1/stats/series. */
 
 export interface SeriesShown {
   readonly series: Series;
-  /** When it was read, by the daemon's clock. */
+  /** When the numbers were read, by the daemon's clock. */
   readonly readAt: number;
   /** As in "nothing was delivered in the last 1 h". */
   readonly when: string;
@@ -62,13 +62,13 @@ function shareOf(part: number, whole: number): number | null {
   return whole === 0 ? null : part / whole;
 }
 
-// Most of the time it is close to 100 %, and what is missing there is what one looks for.
+// Most of the time it is close to 100 %, and readers look for the rest.
 function shareAxis(lines: readonly ChartLine[]): ChartAxis {
   const lowest = Math.min(1, ...valuesOf(lines));
   const min = lowest >= 0.9 ? 0.9 : lowest >= 0.5 ? 0.5 : 0;
   return {
     kind: "linear",
-    // A line at 100 % is seen whole.
+    // A line at 100 % is fully visible.
     range: [min, 1 + (1 - min) * 0.03],
     intervals: [0.02, 0.05, 0.1, 0.25, 0.5],
     text: (value) => `${Math.round(value * 100)} %`,
@@ -83,7 +83,7 @@ function latency({ series: { buckets, limit_ms: limitMs }, when }: SeriesShown):
     of: (bucket: SeriesBucket) => number | null,
   ) =>
     line(name, colour, {
-      // On a logarithmic axis there is no zero.
+      // A logarithmic axis has no zero.
       values: buckets.map((bucket) => raised(of(bucket))),
       text: durationText,
     });
@@ -176,7 +176,7 @@ function throughput({ series, readAt, when }: SeriesShown): Drawn {
 
 const MINUTE_MS = 60_000;
 
-// Of the step that is not over, what has passed of it counts; its first seconds would show any rate.
+// For a step that is not over, only the part that has passed counts; its first seconds would show any rate.
 function minutesOf(
   { at, is_whole: isWhole }: SeriesBucket,
   series: Series,
@@ -219,7 +219,7 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 function countAxis(most: number): ChartAxis {
   return {
     kind: "linear",
-    // Small numbers have an axis of whole ones.
+    // The axis of small numbers has whole numbers.
     range: [0, Math.max(most * ROOM, 2)],
     intervals: COUNT_INTERVALS,
     text: (value) => compact.format(value),

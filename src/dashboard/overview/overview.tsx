@@ -9,13 +9,13 @@ import { OverviewCharts } from "./overview-charts.tsx";
 import { OverviewNumbers } from "./overview-numbers.tsx";
 import { SetupChecklist, useSetup } from "./setup-checklist.tsx";
 
-// The last 24 hours go on where nothing happens.
+// The last 24 hours move on even where nothing happens.
 const POLL_MS = 60_000;
 const USUAL = { everyMs: 5000, pollMs: POLL_MS };
-// Who sets things up waits for each step; of the account that a command makes nobody tells.
+// A reader who sets things up waits for each step. No report comes of an account that a command makes.
 const SETTING_UP = { everyMs: 1000, pollMs: 3000 };
 
-/** How things are, what needs attention, and what happened over time. */
+/** The present figures, the points that need attention, and the charts. */
 export function OverviewScreen() {
   const [isSettingUp, setSettingUp] = useState(false);
   const overview = useResource(

@@ -3,32 +3,35 @@ import { signal, useSignal, type Signal } from "@preact/signals";
 import { newestStep, type ChartSpec, type ChartStep } from "./chart-spec.ts";
 import { clamp, stepAt, type timeScale } from "./plot-scale.ts";
 
-/** What pointers and keys do to a chart: point at a step in all charts at once, and choose a span to zoom to. */
+/**
+ * Handles the pointers and the keys of a chart: they point at a step in all charts at once, and choose a span to zoom
+ * to.
+ */
 
 export interface PlotInputParts {
   readonly steps: ChartSpec["steps"];
   readonly time: ReturnType<typeof timeScale>;
-  /** A span, in milliseconds since the epoch, was chosen. */
+  /** Called when a span was chosen, in milliseconds since the epoch. */
   readonly zoom: (from: number, to: number) => void;
   readonly unzoom: () => void;
-  /** Tells a step to those who do not see the drawing. */
+  /** Reads a step to people who do not see the drawing. */
   readonly say: (step: number) => void;
 }
 
-/** A span of time that is being chosen, in milliseconds since the epoch; `from` is where that began. */
+/** A span of time that is being chosen, in milliseconds since the epoch; it began at `from`. */
 export interface Selection {
   readonly from: number;
   readonly to: number;
 }
 
-/** How the keys of a chart are used. */
+/** Explains the keys of a chart. */
 export const PLOT_KEYS =
   "Arrow keys, Home and End read it. Enter at two places zooms between them, plus zooms in, minus or Escape out.";
 
-/** The time that is pointed at, in all charts; null: none. */
+/** The pointed time, in all charts; null: none. */
 const pointedAt = signal<number | null>(null);
 
-/** The step that is pointed at; null: none. Who asks while drawing is drawn again when it changes. */
+/** The pointed step; null: none. A component that asks while drawing is drawn again when it changes. */
 export function pointedStep(steps: readonly ChartStep[]): number | null {
   const at = pointedAt.value;
   const step = at === null ? -1 : stepAt(steps, at);
@@ -40,13 +43,13 @@ export function pointAway(): void {
   pointedAt.value = null;
 }
 
-/** The handlers of a chart, and the span that is being chosen by them. */
+/** The handlers of a chart, and the span that they are choosing. */
 export function usePlotInput(parts: PlotInputParts) {
   const selection = useSignal<Selection | null>(null);
   return { selection, ...pointerHandlers(parts, selection), ...keyHandlers(parts, selection) };
 }
 
-// What is narrower was a click.
+// A narrower drag was a click.
 const DRAG_PIXELS_MIN = 6;
 
 type PlotPointerEvent = PointerEvent & { readonly currentTarget: SVGSVGElement };
@@ -81,7 +84,7 @@ function pointerHandlers({ time, zoom, unzoom }: PlotInputParts, selection: Chos
     onPointerCancel() {
       selection.value = null;
     },
-    // What a finger pointed at stays when it is lifted.
+    // The point under a finger stays when the finger is lifted.
     onPointerLeave({ pointerType }: PlotPointerEvent) {
       if (pointerType === "mouse") pointAway();
     },
@@ -107,12 +110,12 @@ function keyHandlers(parts: PlotInputParts, selection: Chosen) {
   };
 }
 
-/** What each key does; it is told how many steps an arrow goes. */
+/** The function of each key, called with the number of steps that an arrow goes. */
 function keyActions(parts: PlotInputParts, selection: Chosen) {
   const { steps, unzoom } = parts;
   const here = () => pointedStep(steps) ?? newestStep(steps);
   const moveTo = (index: number) => pointTo(index, parts, selection);
-  // Before anything is pointed at, the newest step is told: it is where one begins.
+  // Before anything is pointed at, the first key shows the newest step: that is where the reader begins.
   const moveBy = (count: number) => moveTo(here() + (pointedAt.value === null ? 0 : count));
   function leave(): void {
     const isChoosing = selection.value !== null;
@@ -144,7 +147,7 @@ function pointTo(wanted: number, { steps, say }: PlotInputParts, selection: Chos
   say(index);
 }
 
-// Begins a span at a step, or ends it there; both steps are in it as a whole.
+// Begins a span at a step, or ends it there; the span includes both steps as a whole.
 function choose(index: number, { steps, zoom }: PlotInputParts, selection: Chosen): void {
   const step = steps[index];
   if (step === undefined) return;

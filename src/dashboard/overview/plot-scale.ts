@@ -1,11 +1,11 @@
 import type { ChartAxis, ChartSpec, ChartStep } from "./chart-spec.ts";
 
-/** Where values lie on a chart, in pixels: scales, marks on the axes, and paths as SVG has them. */
+/** Computes where values lie on a chart, in pixels: scales, marks on the axes, and paths in SVG's form. */
 
-/** From a value to a pixel. */
+/** Turns a value into a pixel. */
 export type Scale = (value: number) => number;
 
-/** A place on the drawing; null: there is none, and a line that comes by is interrupted. */
+/** A point of the drawing; null where there is none, which interrupts a line. */
 export type Point = readonly [x: number, y: number] | null;
 
 type Span = readonly [from: number, to: number];
@@ -21,7 +21,7 @@ export function axisScale({ kind, range }: Pick<ChartAxis, "kind" | "range">, pi
   };
 }
 
-// Has a logarithm, and is below everything that is shown.
+// It has a logarithm, and is below everything that is shown.
 const TINY = 1e-9;
 
 function same(value: number): number {
@@ -41,18 +41,18 @@ export function timeScale(steps: readonly ChartStep[], [left, right]: Span) {
   };
 }
 
-/** The value, or the nearer end of a range that it is outside of. */
+/** The value, or the nearer end of the range where it is outside. */
 export function clamp(value: number, min: number, max: number): number {
   return Math.min(max, Math.max(min, value));
 }
 
-/** The step that a moment belongs to; -1 where there is none. Its end belongs to the last one. */
+/** The step that a moment belongs to; -1 where there is none. The end of the last step belongs to it. */
 export function stepAt(steps: readonly ChartStep[], at: number): number {
   if (at === steps.at(-1)?.to) return steps.length - 1;
   return steps.findIndex(({ from, to }) => from <= at && at < to);
 }
 
-/** The values that are marked on an axis, so many at most: round ones, or powers of ten. */
+/** The values to mark on an axis, at most `marksMax`: round ones, or powers of ten. */
 export function axisMarks(axis: Omit<ChartAxis, "text">, marksMax: number): readonly number[] {
   const [min, max] = axis.range;
   if (axis.kind === "logarithmic") return powersOfTen(axis.range, marksMax);
@@ -83,10 +83,10 @@ const DAY_MINUTES = 24 * 60;
 const DAY_MS = DAY_MINUTES * MINUTE_MS;
 const MINUTE_INTERVALS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720];
 const DAY_INTERVALS = [1, 2, 5, 10, 20, 50];
-// The offset of every zone is a multiple of it.
+// The offset of every zone is a multiple of this.
 const GRAIN_MINUTES = 15;
 
-/** Round moments of the reader's own zone within a span, so many at most: minutes, hours or midnights. */
+/** Round moments of the reader's own zone within a span, at most `marksMax`: minutes, hours or midnights. */
 export function timeMarks(from: number, to: number, marksMax: number): readonly number[] {
   const wanted = (to - from) / MINUTE_MS / marksMax;
   const minutes = MINUTE_INTERVALS.find((interval) => interval >= wanted);
@@ -104,7 +104,7 @@ function roundMinutes(from: number, to: number, interval: number): readonly numb
   });
 }
 
-// Counted backwards from the last: the newest day is always marked. Their days have 23 to 25 hours.
+// Counted backwards from the last midnight, so that the newest day is always marked. Days have 23 to 25 hours.
 function midnights(from: number, to: number, days: number): readonly number[] {
   const marks: number[] = [];
   const day = new Date(to);
@@ -116,19 +116,19 @@ function midnights(from: number, to: number, days: number): readonly number[] {
   return marks;
 }
 
-/** Whether marks are days, and no times of a day. */
+/** Whether marks are days, and not times of a day. */
 export function areDays(marks: readonly number[]): boolean {
   const [first, second] = marks;
-  // The day on which summer begins has an hour less.
+  // The day on which summer time begins has 23 hours.
   return first !== undefined && second !== undefined && second - first > DAY_MS * 0.9;
 }
 
-/** The points of the steps that are over, and of those that are not: between them, drawn apart. */
+/** The points of the steps that are over, and those of the others, which are drawn separately. */
 export function splitPoints(steps: ChartSpec["steps"], points: readonly Point[]) {
   const isOpen = (i: number) => steps[i]?.isWhole === false;
   return {
     whole: points.map((point, i) => (isOpen(i) ? null : point)),
-    // Begins at the last point that is over, and ends at the first.
+    // It begins at the last point that is over, and ends at the first.
     open: points.map((point, i) => (isOpen(i - 1) || isOpen(i) || isOpen(i + 1) ? point : null)),
   };
 }
@@ -145,8 +145,8 @@ export function linePath(points: readonly Point[]): string {
 }
 
 /**
- * A path of no length at each point that no line shows, or at every one where there are few: dots, when the stroke has
- * round ends.
+ * A path of no length at each point that no line shows, or at every point where there are few: they become dots when
+ * the stroke has round ends.
  */
 export function dotPath(points: readonly Point[]): string {
   const known = points.filter((point) => point !== null).length;
@@ -161,7 +161,7 @@ export function dotPath(points: readonly Point[]): string {
     .join("");
 }
 
-/** A bar: its sides, its top and the ground it stands on. */
+/** A bar: its sides, its top and its base line. */
 export interface Bar {
   readonly left: number;
   readonly right: number;
@@ -170,10 +170,10 @@ export interface Bar {
 }
 
 const BAR_WIDTH_MAX = 40;
-// Narrower bars stand side by side: gaps of less than a pixel would flicker.
+// Narrower bars touch each other: gaps of less than a pixel would flicker.
 const GAP_FROM_WIDTH = 6;
 
-/** Bars on whole pixels; what is little is still seen, and nothing is nothing. */
+/** Bars on whole pixels. A small value stays visible, and zero draws nothing. */
 export function barPath(bars: readonly (Bar | null)[]): string {
   return bars.map((bar) => (bar === null || bar.top >= bar.bottom ? "" : rectangle(bar))).join("");
 }
@@ -187,7 +187,7 @@ function rectangle({ left, right, top, bottom }: Bar): string {
   return `M${x} ${Math.round(bottom)}v-${height}h${width}v${height}z`;
 }
 
-// In tenths: more digits are seen by nobody and read by the browser.
+// In tenths: nobody sees more digits, and the browser would have to read them.
 function place(point: NonNullable<Point>): string {
   return point.map((pixels) => Math.round(pixels * 10) / 10).join(" ");
 }

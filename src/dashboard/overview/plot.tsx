@@ -21,14 +21,14 @@ import { clockText, dayText } from "./span.ts";
 
 export interface PlotProps {
   readonly spec: ChartSpec;
-  /** A span, in milliseconds since the epoch, was chosen. */
+  /** Called when a span was chosen, in milliseconds since the epoch. */
   readonly zoom: (from: number, to: number) => void;
   readonly unzoom: () => void;
-  /** What a step says, in words. */
+  /** The text of a step. */
   readonly stepText: (step: number) => string;
 }
 
-/** The drawing of a chart, as wide as its place. Its colours are those of the theme. */
+/** The drawing of a chart, as wide as its container, in the colours of the theme. */
 export function Plot(props: PlotProps) {
   const element = useRef<HTMLDivElement>(null);
   const width = useWidth(element);
@@ -66,7 +66,7 @@ function Surface({ spec, frame, zoom, unzoom, stepText }: PlotProps & { readonly
     unzoom,
     say,
   });
-  // Not drawn again for what is said.
+  // Kept, so that pointing does not draw it again.
   const drawing = useMemo(() => <Drawing spec={spec} frame={frame} />, [spec, frame]);
   return (
     <>
@@ -95,15 +95,15 @@ const HEIGHT = 190;
 const TOP = 10;
 const BOTTOM = HEIGHT - 24;
 const LEFT_MIN = 52;
-// Half of a time that stands at the edge.
+// Half of a time label that stands at the edge.
 const RIGHT_MIN = 22;
 const LETTER_WIDTH = 6.3;
 const MARK_GAP = 8;
-// Between two marks at least.
+// The least distance between two marks.
 const TIME_SPACE = 56;
 const VALUE_SPACE = 22;
 
-/** Where everything is, in pixels. */
+/** The positions of everything, in pixels. */
 interface Frame {
   readonly width: number;
   readonly left: number;
@@ -115,7 +115,7 @@ interface Frame {
 interface DrawnAxis {
   readonly y: Scale;
   readonly marks: readonly { readonly y: number; readonly text: string }[];
-  /** What the longest text takes. */
+  /** The width of the longest text. */
   readonly width: number;
 }
 
@@ -146,7 +146,7 @@ function Drawing({ spec, frame }: DrawingProps) {
   return (
     <>
       <Axes frame={frame} />
-      {/* Below the lines, and at the old end: it hides nothing of them. */}
+      {/* Below the lines and at the old end, where it hides none of them. */}
       <Limit spec={spec} frame={frame} />
       {spec.lines.map((line) => (
         <g key={line.name} class={`colour-${line.colour}`}>

@@ -8,7 +8,7 @@ import { firstSteps } from "./setup-step.tsx";
 
 const dismissals = signal(0);
 
-/** Whether the first steps are shown: until each is done, or until one does not want them any more. */
+/** Whether the first steps are shown: until each is done, or until the reader hides them. */
 export function useSetup(setup: Setup | null): { isShown: boolean; dismiss: () => void } {
   const isDismissed = dismissals.value >= 0 && wasDismissed();
   return {
@@ -25,7 +25,7 @@ interface SetupChecklistProps {
   readonly dismiss: () => void;
 }
 
-/** The first steps, with what to paste for each. What was done ticks itself off. */
+/** The first steps, with text to paste for each. A finished step ticks itself off. */
 export function SetupChecklist({ setup, dismiss }: SetupChecklistProps) {
   const steps = firstSteps(setup).filter(({ isForOperator }) => isOperator.value || !isForOperator);
   const next = steps.findIndex(({ isDone }) => !isDone);

@@ -13,9 +13,9 @@ import { isOperator, shownAccount } from "../shell/session.ts";
 export interface SetupStep {
   readonly title: string;
   readonly isDone: boolean;
-  /** Only the operator can do it. */
+  /** True where only the operator can do it. */
   readonly isForOperator: boolean;
-  /** What to do, with what to paste. */
+  /** The instructions, with text to paste. */
   readonly Body: FunctionComponent<{ readonly setup: Setup }>;
 }
 
@@ -77,7 +77,7 @@ function PostTask({ setup }: { readonly setup: Setup }) {
   );
 }
 
-/** Which type the command names, and which others there are. */
+/** The type in the command, and the other types. */
 function TypeHint({ types }: Pick<Setup, "types">) {
   const [first, ...others] = types;
   if (first === undefined || others.length === 0) return null;
@@ -222,7 +222,7 @@ function searchHref(search: string): string {
   return hrefOf(search === "" ? "/tasks" : `/tasks?q=${encodeURIComponent(search)}`);
 }
 
-/** Posts a task that task_post accepts: where there are several types, it has to name one. */
+/** A command whose task task_post accepts: where there are several types, it must name one. */
 function postCommand({ types }: Setup, postbackUrl: string | null = null): string {
   const [first] = types;
   const fields = [

@@ -14,12 +14,12 @@ export function clockText(at: number): string {
   return clockTimes.format(at);
 }
 
-/** `Nov 21`, in the reader's manner. */
+/** `Nov 21`, in the reader's format. */
 export function dayText(at: number): string {
   return days.format(at);
 }
 
-/** A span of time, as short as it is clear: `19:05–19:06`, `Nov 20, 19:00–20:00`, `Nov 19–Nov 21`. */
+/** A span of time, as short as it can be without ambiguity: `19:05–19:06`, `Nov 20, 19:00–20:00`, `Nov 19–Nov 21`. */
 export function spanText(from: number, to: number): string {
   const first = dayText(from);
   const last = dayText(to - 1);

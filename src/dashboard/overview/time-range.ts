@@ -1,7 +1,7 @@
 import { setQuery } from "../shell/route.ts";
 import { spanText } from "./span.ts";
 
-/** The time that charts show: one of a few up to now, or what was zoomed to. It is in the URL. */
+/** The time that the charts show: one of a few ranges up to now, or a zoomed span. It is in the URL. */
 export interface TimeRange {
   readonly name: RangeName;
   /** In milliseconds since the epoch; null: up to now. */
@@ -26,10 +26,10 @@ const LENGTHS: Readonly<Record<RangeName, number>> = {
   "7d": 7 * 24 * HOUR_MS,
   "30d": 30 * 24 * HOUR_MS,
 };
-// Five steps: less is no course of things.
+// Five steps: fewer show no development.
 const ZOOM_MS_MIN = 5 * MINUTE_MS;
 
-/** Reads the range from the URL's query. What cannot be read is the last hour. */
+/** Reads the range from the URL's query. A query that cannot be read means the last hour. */
 export function rangeOf(query: URLSearchParams): TimeRange {
   const name = RANGES.find(({ value }) => value === query.get("range"))?.value ?? "1h";
   const from = Date.parse(query.get("from") ?? "");
@@ -42,7 +42,7 @@ export function chooseRange(name: RangeName): void {
   setQuery({ range: name === "1h" ? null : name, from: null, to: null });
 }
 
-/** Shows a part of what is shown, in whole minutes. */
+/** Zooms into a part of the shown time, in whole minutes. */
 export function zoomTo(from: number, to: number): void {
   const middle = (from + to) / 2;
   const half = Math.max(to - from, ZOOM_MS_MIN) / 2;
@@ -63,7 +63,7 @@ export function seriesQuery({ name, zoom }: TimeRange, now: number): string {
   return query.toString();
 }
 
-/** The search for tasks that were posted in this time. */
+/** The search for tasks posted in this time. */
 export function searchOf({ name, zoom }: TimeRange): string {
   if (zoom === null) return `after:${name}`;
   const { from, to } = zoom;
