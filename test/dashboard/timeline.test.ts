@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../src/api/timeline.ts";
-import { lanesOf, viewsOf } from "../../src/dashboard/task/timeline-lane.ts";
+import { rowsOf, viewsOf } from "../../src/dashboard/task/timeline-row.ts";
 import { leftOf, ticksOf, viewOf } from "../../src/dashboard/task/timeline-scale.ts";
 
 const MINUTE = 60_000;
@@ -55,14 +55,14 @@ function timelineOf(
   };
 }
 
-describe("the lanes of a timeline", () => {
+describe("the rows of a timeline", () => {
   test("run from posted to delivered: queued, run, attempts and the waits between", () => {
     const delivery = deliveryOf([
       attemptOf(1, { due: 300, start: 310, end: 400 }),
       attemptOf(2, { due: MINUTE, start: MINUTE, end: MINUTE + 50 }),
       attemptOf(3, { due: 6 * MINUTE, start: null, end: null }),
     ]);
-    const [task, webhook] = lanesOf(timelineOf({ started: 100, completed: 300 }, [delivery]), 0);
+    const [task, webhook] = rowsOf(timelineOf({ started: 100, completed: 300 }, [delivery]), 0);
 
     assert.deepEqual(
       task?.marks.map(({ kind, from, to }) => [kind, from, to]),
@@ -89,32 +89,32 @@ describe("the lanes of a timeline", () => {
       attemptOf(4, { due: 0, start: 0, end: 10 }),
       attemptOf(1, { due: MINUTE, start: MINUTE, end: MINUTE + 1 }),
     ]);
-    const lanes = lanesOf(timelineOf({ started: 0, completed: 0 }, [delivery]), 0);
+    const rows = rowsOf(timelineOf({ started: 0, completed: 0 }, [delivery]), 0);
     assert.deepEqual(
-      lanes[1]?.marks.map(({ kind }) => kind),
+      rows[1]?.marks.map(({ kind }) => kind),
       ["attempt", "attempt"],
     );
   });
 
   test("grow with the clock while something is under way", () => {
-    const [queued] = lanesOf(timelineOf({ started: null, completed: null }), 5000);
+    const [queued] = rowsOf(timelineOf({ started: null, completed: null }), 5000);
     assert.deepEqual(
       queued?.marks.map(({ kind, to }) => [kind, to]),
       [["queued", 5000]],
     );
 
-    const [running] = lanesOf(timelineOf({ started: 1000, completed: null }), 5000);
+    const [running] = rowsOf(timelineOf({ started: 1000, completed: null }), 5000);
     assert.equal(running?.marks[1]?.to, 5000);
 
     const flight = deliveryOf([attemptOf(1, { due: 2000, start: 2000, end: null })]);
-    const lanes = lanesOf(timelineOf({ started: 0, completed: 2000 }, [flight]), 5000);
-    assert.equal(lanes[1]?.marks[0]?.to, 5000);
+    const rows = rowsOf(timelineOf({ started: 0, completed: 2000 }, [flight]), 5000);
+    assert.equal(rows[1]?.marks[0]?.to, 5000);
   });
 
   test("never run backwards, whatever a clock did", () => {
     const flight = deliveryOf([attemptOf(1, { due: 2000, start: 2000, end: null })]);
-    const lanes = lanesOf(timelineOf({ started: 3000, completed: null }, [flight]), -1);
-    for (const { from, to } of lanes.flatMap((lane) => lane.marks)) assert(to >= from);
+    const rows = rowsOf(timelineOf({ started: 3000, completed: null }, [flight]), -1);
+    for (const { from, to } of rows.flatMap((row) => row.marks)) assert(to >= from);
   });
 });
 
@@ -124,8 +124,8 @@ describe("the views of a timeline", () => {
       attemptOf(1, { due: 300, start: 310, end: 400 }),
       attemptOf(2, { due: MINUTE, start: null, end: null }),
     ]);
-    const lanes = lanesOf(timelineOf({ started: 100, completed: 300 }, [delivery]), 0);
-    const views = viewsOf(lanes, "postback-0");
+    const rows = rowsOf(timelineOf({ started: 100, completed: 300 }, [delivery]), 0);
+    const views = viewsOf(rows, "postback-0");
 
     assert.deepEqual([...views.keys()], ["whole", "run", "attempts", "attempt"]);
     const whole = views.get("whole");

@@ -3,7 +3,7 @@ import { Badge } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Countdown } from "../part/time.tsx";
 import { AttemptRow } from "./attempt-row.tsx";
-import { attemptKey } from "./timeline-lane.ts";
+import { attemptKey } from "./timeline-row.ts";
 
 interface DeliveryPanelProps {
   readonly task: TimelineTask;

@@ -6,7 +6,7 @@ import { countText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
 import { isRefused } from "./run-verdict.ts";
-import { runnerText } from "./timeline-lane.ts";
+import { runnerText } from "./timeline-row.ts";
 
 /** The facts of a task in words and numbers. */
 export function TaskFacts({ timeline: { task, run } }: { readonly timeline: Timeline }) {

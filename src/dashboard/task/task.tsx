@@ -24,7 +24,7 @@ import {
 import { ErrorDetail, TaskContent } from "./task-content.tsx";
 import { TaskFacts } from "./task-facts.tsx";
 import { TimelineChart } from "./timeline-chart.tsx";
-import { attemptKey } from "./timeline-lane.ts";
+import { attemptKey } from "./timeline-row.ts";
 
 const PROGRESS_MS = 2000;
 

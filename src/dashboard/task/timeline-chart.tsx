@@ -5,7 +5,7 @@ import { Segments } from "../part/segments.tsx";
 import { Countdown } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
 import { absoluteText, durationText } from "../shell/format.ts";
-import { type Lane, lanesOf, type Mark, type TimelinePart, viewsOf } from "./timeline-lane.ts";
+import { type TimelineRow, rowsOf, type Mark, type TimelinePart, viewsOf } from "./timeline-row.ts";
 import { leftOf, ticksOf, type TimeView } from "./timeline-scale.ts";
 
 interface TimelineChartProps {
@@ -28,12 +28,12 @@ const TICKS_MAX = 7;
 /** Everything from posted to delivered, on one scale of time. */
 export function TimelineChart({ timeline, current, open }: TimelineChartProps) {
   const [wanted, setPart] = useState<TimelinePart>("whole");
-  const lanes = lanesOf(timeline, isOver(timeline) ? 0 : now.value);
-  const views = viewsOf(lanes, current);
+  const rows = rowsOf(timeline, isOver(timeline) ? 0 : now.value);
+  const views = viewsOf(rows, current);
   const part = views.has(wanted) ? wanted : "whole";
   const view = views.get(part);
   // A task that was refused has no history.
-  const isMoment = lanes.every(({ marks }) => marks.every(({ from, to }) => from === to));
+  const isMoment = rows.every(({ marks }) => marks.every(({ from, to }) => from === to));
   if (view === undefined || isMoment) return null;
   return (
     <section class="panel" aria-label="Timeline">
@@ -49,8 +49,8 @@ export function TimelineChart({ timeline, current, open }: TimelineChartProps) {
         )}
       </div>
       <div class="timeline">
-        {lanes.map((lane) => (
-          <LaneRow key={lane.name} lane={lane} view={view} current={current} open={open} />
+        {rows.map((row) => (
+          <RowView key={row.name} row={row} view={view} current={current} open={open} />
         ))}
         <Axis view={view} isWhole={part === "whole"} />
       </div>
@@ -64,19 +64,19 @@ function isOver({ task, deliveries }: Timeline): boolean {
   return !isOpen && deliveries.every(({ state }) => state !== "scheduled" && state !== "in_flight");
 }
 
-interface LaneRowProps {
-  readonly lane: Lane;
+interface RowViewProps {
+  readonly row: TimelineRow;
   readonly view: TimeView;
   readonly current: string | null;
   readonly open: (attempt: string) => void;
 }
 
-function LaneRow({ lane: { name, marks }, view, current, open }: LaneRowProps) {
+function RowView({ row: { name, marks }, view, current, open }: RowViewProps) {
   const seen = marks.filter((mark) => mark.to >= view.from && mark.from <= view.to);
   return (
     <>
-      <div class="lane-name">{name}</div>
-      <div class="lane">
+      <div class="timeline-row-name">{name}</div>
+      <div class="timeline-row">
         {seen.map((mark) => (
           <MarkShape
             key={mark.key}

@@ -3,7 +3,7 @@ import { durationText } from "../shell/format.ts";
 import { type TimeView, viewOf } from "./timeline-scale.ts";
 
 /** One row of a timeline. */
-export interface Lane {
+export interface TimelineRow {
   readonly name: string;
   readonly marks: readonly Mark[];
 }
@@ -29,7 +29,7 @@ export function attemptKey(delivery: Pick<TimelineDelivery, "kind">, index: numb
 }
 
 /** A row for queue and run, and one for each webhook below it. */
-export function lanesOf(timeline: Timeline, now: number): readonly Lane[] {
+export function rowsOf(timeline: Timeline, now: number): readonly TimelineRow[] {
   return [
     { name: "Task", marks: taskMarks(timeline, now) },
     ...timeline.deliveries
@@ -132,10 +132,10 @@ export type TimelinePart = "whole" | "run" | "attempts" | "attempt";
 
 /** The possible views, by their parts; `attempt` is the one with that key. */
 export function viewsOf(
-  lanes: readonly Lane[],
+  rows: readonly TimelineRow[],
   attempt: string | null,
 ): ReadonlyMap<TimelinePart, TimeView> {
-  const marks = lanes.flatMap((lane) => lane.marks);
+  const marks = rows.flatMap((row) => row.marks);
   const begin = Math.min(...marks.map(({ from }) => from));
   const views = new Map<TimelinePart, TimeView>([["whole", around(marks, begin)]]);
   const run = marks.filter(({ kind }) => kind === "run");
