@@ -4,7 +4,7 @@
  * time.
  */
 export class TurnQueue<Item> {
-  readonly #root: Lane<Item> = new Map();
+  readonly #root: Turns<Item> = new Map();
   #size = 0;
 
   get size(): number {
@@ -13,17 +13,17 @@ export class TurnQueue<Item> {
 
   /** `keys` has at least one key, and the same number for all items. */
   push(item: Item, keys: readonly string[]): void {
-    let lane = this.#root;
+    let turns = this.#root;
     for (const key of keys.slice(0, -1)) {
-      const known = lane.get(key);
-      const next: Lane<Item> = known instanceof Map ? known : new Map();
-      lane.set(key, next);
-      lane = next;
+      const known = turns.get(key);
+      const next: Turns<Item> = known instanceof Map ? known : new Map();
+      turns.set(key, next);
+      turns = next;
     }
     const last = keys.at(-1) ?? "";
-    const items = lane.get(last);
+    const items = turns.get(last);
     if (Array.isArray(items)) items.push(item);
-    else lane.set(last, [item]);
+    else turns.set(last, [item]);
     this.#size++;
   }
 
@@ -36,15 +36,15 @@ export class TurnQueue<Item> {
 }
 
 /** The first entry has the next turn. */
-type Lane<Item> = Map<string, Lane<Item> | Item[]>;
+type Turns<Item> = Map<string, Turns<Item> | Item[]>;
 
-function take<Item>(lane: Lane<Item>): Item | undefined {
-  const [first] = lane;
+function take<Item>(turns: Turns<Item>): Item | undefined {
+  const [first] = turns;
   if (first === undefined) return undefined;
   const [key, rest] = first;
-  lane.delete(key);
+  turns.delete(key);
   const item = Array.isArray(rest) ? rest.shift() : take(rest);
   const isEmpty = Array.isArray(rest) ? rest.length === 0 : rest.size === 0;
-  if (!isEmpty) lane.set(key, rest);
+  if (!isEmpty) turns.set(key, rest);
   return item;
 }
