@@ -128,7 +128,7 @@ function CancelOrder({ order, close, done }: CancelOrderProps) {
       verb="Cancel the redelivery"
       otherwise="Let it go on"
       isDanger
-      said="The redelivery is cancelled."
+      announcement="The redelivery is cancelled."
       work={() => call("DELETE /v1/redeliveries/:order_id", { params: { order_id: order.id } })}
       close={close}
       done={done}

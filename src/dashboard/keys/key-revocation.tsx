@@ -21,7 +21,7 @@ export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProp
       verb="Revoke the key"
       otherwise="Keep it"
       isDanger
-      said={`${name} is revoked.`}
+      announcement={`${name} is revoked.`}
       work={() => call("DELETE /v1/appendix/keys/:key_id", { params: { key_id: keyRow.key_id } })}
       close={close}
       done={done}

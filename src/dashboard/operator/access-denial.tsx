@@ -16,7 +16,7 @@ export function AccessDenial({ request: { id, email }, close, done }: AccessDeni
       verb="Deny it"
       otherwise="Let it wait"
       isDanger
-      said="The access request is denied."
+      announcement="The access request is denied."
       work={() =>
         call("POST /v1/operator/access_requests/deny/:request_id", { params: { request_id: id } })
       }

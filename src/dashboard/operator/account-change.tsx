@@ -11,7 +11,7 @@ interface Wording {
   readonly verb: string;
   readonly otherwise: string;
   readonly isDanger: boolean;
-  readonly said: (login: string) => string;
+  readonly announcement: (login: string) => string;
   readonly text: ComponentChildren;
 }
 
@@ -21,7 +21,7 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     verb: "Disable the account",
     otherwise: "Keep it active",
     isDanger: true,
-    said: (login) => `${login} is disabled.`,
+    announcement: (login) => `${login} is disabled.`,
     text: (
       <>
         <p>Its keys stop at once: every request is refused, and its sessions here are over.</p>
@@ -37,7 +37,7 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     verb: "Enable the account",
     otherwise: "Keep it disabled",
     isDanger: false,
-    said: (login) => `${login} is enabled.`,
+    announcement: (login) => `${login} is enabled.`,
     text: (
       <p>
         Its keys work again at once, as they did before. What is held goes on: its queued tasks run,
@@ -50,7 +50,7 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     verb: "Begin the rotation",
     otherwise: "Keep the secret",
     isDanger: false,
-    said: (login) => `A rotation began: ${login} sees both secrets under Keys & secret.`,
+    announcement: (login) => `A rotation began: ${login} sees both secrets under Keys & secret.`,
     text: (
       <>
         <p>It goes in three steps, and no webhook is lost:</p>
@@ -73,7 +73,7 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     verb: "Finish the rotation",
     otherwise: "Keep both",
     isDanger: true,
-    said: (login) => `The next secret of ${login} signs alone now.`,
+    announcement: (login) => `The next secret of ${login} signs alone now.`,
     text: (
       <>
         <p>
@@ -98,7 +98,7 @@ interface AccountChangeProps {
 
 /** Explains a change of an account, and makes it. */
 export function AccountChange({ change, login, close, done }: AccountChangeProps) {
-  const { title, verb, otherwise, isDanger, said, text } = WORDINGS[change];
+  const { title, verb, otherwise, isDanger, announcement, text } = WORDINGS[change];
   return (
     <ActionDialog
       verb={verb}
@@ -107,7 +107,7 @@ export function AccountChange({ change, login, close, done }: AccountChangeProps
       close={close}
       done={done}
       title={title(login)}
-      said={said(login)}
+      announcement={announcement(login)}
       work={() => call(`POST /v1/operator/accounts/${change}/:login`, { params: { login } })}
     >
       {text}

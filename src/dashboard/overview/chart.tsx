@@ -30,7 +30,7 @@ export function Chart({ spec, zoom, unzoom }: ChartProps) {
     <figure class="panel chart">
       <figcaption>
         <h2>{title}</h2>
-        {!isTable && <ToldStep spec={spec} />}
+        {!isTable && <PointedStep spec={spec} />}
         <button
           type="button"
           class="button button-small"
@@ -62,7 +62,7 @@ export function Chart({ spec, zoom, unzoom }: ChartProps) {
 type SpecProps = Pick<ChartProps, "spec">;
 
 // It stands beside the drawing, so that pointing does not draw that again.
-function ToldStep({ spec: { steps } }: SpecProps) {
+function PointedStep({ spec: { steps } }: SpecProps) {
   const step = steps[toldStep(steps)];
   if (step === undefined) return null;
   return (

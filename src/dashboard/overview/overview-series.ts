@@ -80,11 +80,11 @@ function latency({ series: { buckets, limit_ms: limitMs }, when }: SeriesShown):
   const percentile = (
     name: string,
     colour: ChartColour,
-    of: (bucket: SeriesBucket) => number | null,
+    valueOf: (bucket: SeriesBucket) => number | null,
   ) =>
     line(name, colour, {
       // A logarithmic axis has no zero.
-      values: buckets.map((bucket) => raised(of(bucket))),
+      values: buckets.map((bucket) => raised(valueOf(bucket))),
       text: durationText,
     });
   const lines = [
@@ -148,10 +148,14 @@ function queue({ series: { buckets }, when }: SeriesShown): Drawn {
 
 function throughput({ series, readAt, when }: SeriesShown): Drawn {
   const { buckets } = series;
-  const total = (of: (bucket: SeriesBucket) => number) => countText(sum(buckets, of));
-  const perMinute = (name: string, colour: ChartColour, of: (bucket: SeriesBucket) => number) =>
+  const total = (valueOf: (bucket: SeriesBucket) => number) => countText(sum(buckets, valueOf));
+  const perMinute = (
+    name: string,
+    colour: ChartColour,
+    valueOf: (bucket: SeriesBucket) => number,
+  ) =>
     line(name, colour, {
-      values: buckets.map((bucket) => of(bucket) / minutesOf(bucket, series, readAt)),
+      values: buckets.map((bucket) => valueOf(bucket) / minutesOf(bucket, series, readAt)),
       text: rateText,
     });
   const lines = [
@@ -204,8 +208,8 @@ function valuesOf(lines: readonly ChartLine[]): readonly number[] {
   return lines.flatMap(({ values }) => values.filter((value) => value !== null));
 }
 
-function sum(buckets: readonly SeriesBucket[], of: (bucket: SeriesBucket) => number): number {
-  return buckets.reduce((total, bucket) => total + of(bucket), 0);
+function sum(buckets: readonly SeriesBucket[], valueOf: (bucket: SeriesBucket) => number): number {
+  return buckets.reduce((total, bucket) => total + valueOf(bucket), 0);
 }
 
 const ROOM = 1.1;

@@ -57,8 +57,8 @@ function useWidth(element: RefObject<HTMLElement | null>): number {
 }
 
 function Surface({ spec, frame, zoom, unzoom, stepText }: PlotProps & { readonly frame: Frame }) {
-  const [said, setSaid] = useState("");
-  const say = (step: number) => setSaid(stepText(step));
+  const [announcement, setAnnouncement] = useState("");
+  const say = (step: number) => setAnnouncement(stepText(step));
   const { selection, ...handlers } = usePlotInput({
     steps: spec.steps,
     time: frame.time,
@@ -85,7 +85,7 @@ function Surface({ spec, frame, zoom, unzoom, stepText }: PlotProps & { readonly
         <Crosshair spec={spec} frame={frame} />
       </svg>
       <p class="off-screen" role="status">
-        {said}
+        {announcement}
       </p>
     </>
   );

@@ -15,7 +15,7 @@ interface ActionDialogProps {
   /** Does the work; an error is shown, and the dialog stays. */
   readonly work: () => Promise<unknown>;
   /** Announced afterwards. */
-  readonly said: string;
+  readonly announcement: string;
   readonly close: () => void;
   /** Called after the work, after `close`. */
   readonly done: () => void;
@@ -23,11 +23,11 @@ interface ActionDialogProps {
 }
 
 /** Asks for confirmation, then does the work. */
-export function ActionDialog({ work, said, close, done, ...asked }: ActionDialogProps) {
+export function ActionDialog({ work, announcement, close, done, ...asked }: ActionDialogProps) {
   const submission = useSubmission();
   async function attempt(): Promise<void> {
     await work();
-    announce(said);
+    announce(announcement);
     close();
     done();
   }

@@ -18,7 +18,7 @@ const SHOWN_MS = 1500;
 export function CopyButton({ text, what, label, isLabelled = false }: CopyButtonProps) {
   const [isCopied, setCopied] = useState(false);
   async function copy(): Promise<void> {
-    if (!(await copyAndTell(text, what))) return;
+    if (!(await copyAndAnnounce(text, what))) return;
     setCopied(true);
     setTimeout(() => setCopied(false), SHOWN_MS);
   }
@@ -38,7 +38,7 @@ export function CopyButton({ text, what, label, isLabelled = false }: CopyButton
 }
 
 /** Copies a text and announces it, or that it failed; true when it worked. */
-export async function copyAndTell(text: string, what: string): Promise<boolean> {
+export async function copyAndAnnounce(text: string, what: string): Promise<boolean> {
   if (await copyText(text)) {
     announce(`Copied the ${what}.`);
     return true;

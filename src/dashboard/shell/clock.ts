@@ -13,7 +13,7 @@ setInterval(() => {
 }, SECOND_MS);
 
 /** Sets the daemon's time from an answer that bears it. */
-export function tellTime(time: string): void {
+export function setTime(time: string): void {
   const at = Date.parse(time);
   if (Number.isNaN(at)) return;
   aheadMs = at - Date.now();

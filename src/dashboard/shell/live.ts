@@ -2,7 +2,7 @@ import { computed, effect, signal } from "@preact/signals";
 
 import type { ChangeData, WorkCounts } from "../../api/stats.ts";
 import { headersFor, signedOut } from "./api.ts";
-import { tellTime } from "./clock.ts";
+import { setTime } from "./clock.ts";
 import { actsFor } from "./route.ts";
 import { session } from "./session.ts";
 
@@ -89,7 +89,7 @@ function take({ event, data }: Message): void {
   if (event !== "change") return;
   // Our own daemon wrote it.
   const { tasks, time }: ChangeData = JSON.parse(data);
-  tellTime(time);
+  setTime(time);
   liveCounts.value = tasks;
   changes.value++;
 }
@@ -98,7 +98,7 @@ function take({ event, data }: Message): void {
 async function listen(
   stop: AbortSignal,
   lastId: string | null,
-  tell: (message: Message) => void,
+  take: (message: Message) => void,
 ): Promise<boolean> {
   let isLive = false;
   const silence = new AbortController();
@@ -120,7 +120,7 @@ async function listen(
       timer = setTimeout(() => silence.abort(), SILENCE_MS_MAX);
       const blocks = (rest + chunk).split("\n\n");
       rest = blocks.pop() ?? "";
-      for (const block of blocks) tell(toMessage(block));
+      for (const block of blocks) take(toMessage(block));
     }
   } catch {
     // Whatever ended it, the page now polls, and asks for another stream.

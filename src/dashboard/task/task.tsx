@@ -2,10 +2,10 @@ import { useState } from "preact/hooks";
 
 import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
 import { Badge } from "../part/badge.tsx";
-import { CopyButton, copyAndTell } from "../part/copy-button.tsx";
+import { CopyButton, copyAndAnnounce } from "../part/copy-button.tsx";
 import { Empty, Loaded, Problem } from "../part/notice.tsx";
 import { ApiError } from "../shell/api.ts";
-import { tellTime } from "../shell/clock.ts";
+import { setTime } from "../shell/clock.ts";
 import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
@@ -36,7 +36,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
     async (load) => {
       const timeline = await readTimeline(id, load);
       if (typeof timeline === "string") return timeline;
-      tellTime(timeline.time);
+      setTime(timeline.time);
       // No report comes of a run's progress.
       setPollMs(timeline.task.progress === null ? 0 : PROGRESS_MS);
       return { ...timeline, deliveries: timeline.deliveries.toSorted(postbackFirst) };
@@ -46,7 +46,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
   useKeys([
     { key: "u", does: "Back to the list", run: toList },
     { key: "Backspace", does: "Back to the list", run: toList },
-    { key: "c", does: "Copy the id", run: () => void copyAndTell(id, "id") },
+    { key: "c", does: "Copy the id", run: () => void copyAndAnnounce(id, "id") },
   ]);
   return (
     <>
@@ -107,7 +107,7 @@ function TaskView({ timeline, reload }: TaskViewProps) {
         <section class="panel panel-body stack" aria-label="Where it stands">
           <Verdict timeline={timeline} />
           <RunProgress task={task} />
-          <Story timeline={timeline} />
+          <Explanation timeline={timeline} />
           <TaskFacts timeline={timeline} />
         </section>
         <ErrorDetail task={task} />
@@ -189,7 +189,7 @@ function Deliveries({ timeline: { task, deliveries }, actions, attempts }: Deliv
 function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
   const isFailed = timeline.task.state === "failed";
   return (
-    <p class={isFailed ? "story error-message" : "story"}>
+    <p class={isFailed ? "explanation error-message" : "explanation"}>
       <span class="none">Task: </span>
       {sentence(runVerdict(timeline))}
     </p>
@@ -197,17 +197,17 @@ function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
 }
 
 /** Why nothing was sent, or how the sending went. */
-function Story({ timeline }: Pick<TaskViewProps, "timeline">) {
-  const { story, deliveries } = timeline;
+function Explanation({ timeline }: Pick<TaskViewProps, "timeline">) {
+  const { story: explanation, deliveries } = timeline;
   // The verdict says so already.
   if (isRefused(timeline)) return null;
-  if (story !== null) return <p class="story">{sentence(story)}</p>;
+  if (explanation !== null) return <p class="explanation">{sentence(explanation)}</p>;
   return (
     <>
-      {deliveries.map(({ kind, story: told }) => (
-        <p key={kind} class="story">
+      {deliveries.map(({ kind, story }) => (
+        <p key={kind} class="explanation">
           <span class="none">{kind === "postback" ? "Postback" : "Pingback"}: </span>
-          {sentence(told)}
+          {sentence(story)}
         </p>
       ))}
     </>

@@ -42,7 +42,7 @@ export function BulkDialog({ action, selected: given, close }: BulkDialogProps) 
     const failures = await doToTasks(rows, {
       action,
       body: mode === "undelivered" ? ONLY_UNDELIVERED : {},
-      tell: (done) => setRun({ done, failures: null }),
+      report: (done) => setRun({ done, failures: null }),
       stop: stop.current.signal,
     });
     if (stop.current.signal.aborted) return;

@@ -59,14 +59,14 @@ interface BulkOrder {
   readonly action: TaskAction;
   /** The body of each request. */
   readonly body: object;
-  readonly tell: (done: number) => void;
+  readonly report: (done: number) => void;
   readonly stop: AbortSignal;
 }
 
 /** Does an action to each task, four at a time; reports after each how many are done. Returns the failures. */
 export async function doToTasks(
   rows: readonly FoundTask[],
-  { action, body, tell, stop }: BulkOrder,
+  { action, body, report, stop }: BulkOrder,
 ): Promise<readonly BulkFailure[]> {
   const rest = [...rows];
   const failures: BulkFailure[] = [];
@@ -78,7 +78,7 @@ export async function doToTasks(
       } catch (error) {
         failures.push({ id: row.id, reason: errorText(error) });
       }
-      tell(++done);
+      report(++done);
     }
   }
   await Promise.all(Array.from({ length: WIDTH }, work));
