@@ -1,6 +1,6 @@
 import { runCommands } from "./kit/command.ts";
 
-/** What an account sees of postbackd while somebody else attacks it. */
+/** Measures what an account sees of postbackd while somebody else attacks it. */
 await runCommands("node --import tsx scripts/siege.ts", {
   siege: () => import("./siege/command.ts"),
 });

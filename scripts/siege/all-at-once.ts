@@ -11,14 +11,14 @@ import { Target } from "./target.ts";
 import { VitalsWatch, type Vitals } from "./vitals.ts";
 import { OthersWebhooks, type WebhookLatencies } from "./webhooks.ts";
 
-/** All rows together. */
+/** The options of a run of all rows together. */
 export interface TogetherOptions extends SiegeOptions {
   readonly rows: readonly SiegeRow[];
   readonly honest: number;
   readonly onNews: (text: string) => void;
 }
 
-/** What everybody saw. */
+/** What everybody saw while all rows ran together. */
 export interface TogetherResult {
   readonly seconds: number;
   readonly honestAccounts: number;
@@ -35,9 +35,9 @@ export interface TogetherResult {
 const HONEST_PER_SECOND = 10;
 const CLI_AT_ONCE = 4;
 const AS_BEFORE_MS = 100;
-// The first requests of every connection and every account pay for code that is not compiled yet.
+// The first requests of every connection and account pay for code that is not compiled yet.
 const WARM_UP_MS = 3000;
-// The disk is not to be filled by who finds no limit.
+// An attacker that finds no limit must not fill the disk.
 const LIMITS = ['database_size = "8GiB"'];
 
 /** Runs all rows that need no restart against one daemon, beside honest accounts. */

@@ -1,4 +1,4 @@
-/** A request of an attack, as it goes over the wire. */
+/** A request of an attack, exactly as sent. */
 export interface AttackRequest {
   /** Request line and headers, without Content-Length and without the empty line. ASCII. */
   readonly head: string;
@@ -14,21 +14,21 @@ export interface AttackBody {
   readonly bytes: number;
 }
 
-/** What an attacker's process is to do. */
+/** The orders of an attacker's process. */
 export interface AttackJob {
-  /** What is done with the request: the file of that name says. */
+  /** How the request is used: the file of that name says. */
   readonly shape: "repeat" | "burst" | "unread" | "hold" | "endless" | "chunks" | "post";
-  /** Of the daemon, on 127.0.0.1. */
+  /** The daemon's port, on 127.0.0.1. */
   readonly port: number;
-  /** The addresses that its connections come from, in turn. */
+  /** The addresses from which its connections come, in turn. */
   readonly from: readonly [string, ...string[]];
   readonly connections: number;
   readonly request: AttackRequest;
   /** Requests a second over all connections; null: the next one follows each answer. */
   readonly perSecond: number | null;
-  /** How often the request is written at once. */
+  /** How many copies of the request are written at once. */
   readonly pipelined: number;
-  /** Of the shape `post`: the bodies that are sent with the request's head, each once. */
+  /** For the shape `post`: the bodies to send with the request's head, each once. */
   readonly bodies: readonly string[];
 }
 
@@ -38,16 +38,16 @@ export type AttackTally = Readonly<Record<string, number>>;
 /** An attack under way, in a process of its own. */
 export interface Attack {
   readonly job: AttackJob;
-  /** The whole request; of the shape `endless` and `burst` all of it, the last byte too. */
+  /** The whole request; for the shapes `endless` and `burst` it includes the last byte too. */
   readonly request: Buffer;
   readonly tally: (what: string, times?: number) => void;
-  /** Aborted when the attack is to end. */
+  /** Aborted at the end of the attack. */
   readonly signal: AbortSignal;
-  /** To be called when all that it holds or has posted is in place. */
+  /** To be called when everything that it holds or posts is in place. */
   readonly underWay: () => void;
 }
 
-/** The request with its length, as it goes over the wire. */
+/** The request with its length, exactly as sent. */
 export function requestBytes({ head, body }: AttackRequest, given?: string): Buffer {
   const text = given ?? (body === null ? "" : bodyText(body));
   const length = text === "" ? "" : `\r\nContent-Length: ${text.length}`;

@@ -5,7 +5,7 @@ import { HttpMessages } from "../kit/http-messages.ts";
 import type { Attack } from "./attack-job.ts";
 import { codeOf } from "./status-code.ts";
 
-// What is shut out tries again, and does not spin.
+// A client that is shut out tries again, but does not spin.
 const AGAIN_MS = 250;
 
 /** One connection of an attack, opened when it is needed and again after it was closed. */
@@ -20,7 +20,9 @@ export class AttackLine {
     this.#index = index;
   }
 
-  /** Sends bytes; answers the first status code that comes, `closed`, or `refused` where nobody lets it in. */
+  /**
+   * Sends bytes; resolves to the first status code that comes, to `closed`, or to `refused` where nobody lets it in.
+   */
   async ask(bytes: Buffer): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#told = resolve;
@@ -28,7 +30,7 @@ export class AttackLine {
     return promise;
   }
 
-  /** As {@link ask}, and counts what it was told; waits after it was shut out. */
+  /** Like {@link ask}, and counts the outcome; waits after it was shut out. */
   async askAndCount(bytes: Buffer): Promise<void> {
     const { tally, signal } = this.#attack;
     const what = await this.ask(bytes);
@@ -67,7 +69,7 @@ export class AttackLine {
         this.#told("unreadable");
       }
     });
-    // "close" follows every error and says all that matters here.
+    // "close" follows every error and says everything that matters here.
     socket.on("error", () => {});
     socket.on("close", () => {
       if (this.#socket === socket) this.#socket = null;
@@ -77,7 +79,7 @@ export class AttackLine {
   }
 }
 
-/** A socket to the daemon from the address whose turn it is. */
+/** A socket to the daemon from the next address. */
 function openSocket(job: Attack["job"], index: number): Socket {
   const localAddress = addressOf(job, index);
   return connect({ host: "127.0.0.1", port: job.port, localAddress, noDelay: true });
@@ -91,11 +93,11 @@ export function addressOf({ from }: Attack["job"], index: number): string {
 
 /** Waits, but not beyond the end of the attack. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  // Rejects at the end of the attack, which who waits looks at anyway.
+  // It rejects at the end of the attack, which the caller checks anyway.
   await sleep(ms, undefined, { signal }).catch(() => {});
 }
 
-/** Calls `begin` for each connection, not all of them in one moment: the listening queue is short. */
+/** Calls `begin` for each connection, but not for all at once: the listening queue is short. */
 export async function rampUp(
   { job, signal }: Attack,
   begin: (index: number) => void,
@@ -106,7 +108,7 @@ export async function rampUp(
   }
 }
 
-/** Has each of the attack's connections do something until the attack is to end, when they are all cut off. */
+/** Runs a task on each of the attack's connections until the attack ends, when all of them are cut off. */
 export async function overEachLine(
   attack: Attack,
   run: (line: AttackLine) => Promise<void>,
@@ -126,7 +128,7 @@ export async function overEachLine(
 const RAMP_STEP = 64;
 const RAMP_MS = 20;
 
-/** Settles when the attack is to end. */
+/** Settles at the end of the attack. */
 export async function ended(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
   await new Promise<void>((resolve) => {

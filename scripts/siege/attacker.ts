@@ -13,7 +13,8 @@ import { unread } from "./unread.ts";
 
 const SHAPES = { repeat, burst, unread, hold, endless, chunks, post } as const;
 
-// On another machine it would take nothing from the daemon; here it gives way to it and to who is measured.
+// On another machine it would take nothing from the daemon; here it gives way to the daemon and to the measured
+// clients.
 const NICENESS = 10;
 const UNDER_WAY_MS_MAX = 20_000;
 
@@ -22,7 +23,7 @@ class Attacking {
   readonly #stop = new AbortController();
   #attack: Promise<void> = Promise.resolve();
 
-  /** Settles when all that it holds is in place, or after 20 s. */
+  /** Settles when everything that it holds is in place, or after 20 s. */
   async begin(job: AttackJob): Promise<void> {
     setPriority(NICENESS);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -38,7 +39,7 @@ class Attacking {
     clearTimeout(timer);
   }
 
-  /** Ends the attack and tells what it was answered. */
+  /** Ends the attack and returns its answers. */
   async end(): Promise<AttackTally> {
     this.#stop.abort();
     await this.#attack;

@@ -8,8 +8,8 @@ const ANSWERED_MS_MAX = 90_000;
 const NEXT_BURST_MS = 2000;
 
 /**
- * Many requests whose last bytes come together; then again, until the attack is to end. A burst that has begun is waited
- * for: the daemon reads on what has arrived, whether or not somebody waits for it.
+ * Sends many requests whose last bytes come together, again and again until the attack ends. It waits for a burst
+ * that has begun: the daemon goes on reading what has arrived, whether or not somebody waits for it.
  */
 export async function burst(attack: Attack): Promise<void> {
   attack.underWay();

@@ -1,7 +1,7 @@
 import { bodyText, type Attack } from "./attack-job.ts";
 import { repeat } from "./repeat.ts";
 
-/** The request again and again over each connection, its body in chunks of one byte. */
+/** Sends the request again and again over each connection, with its body in chunks of one byte. */
 export function chunks(attack: Attack): Promise<void> {
   const { head, body } = attack.job.request;
   if (body === null) throw new Error("there is no body to cut into chunks");

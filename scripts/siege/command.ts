@@ -11,7 +11,7 @@ import { runRow, type SiegeOptions } from "./siege-run.ts";
 import { Target } from "./target.ts";
 
 const ALONE_SECONDS = 3;
-// A daemon that stands longer than that is not coming back.
+// A daemon that stands still for longer is not coming back.
 const SETTLED_SECONDS_MAX = 120;
 
 export const command = defineCommand({
@@ -65,13 +65,13 @@ async function allAtOnce(options: TogetherOptions): Promise<Report> {
   return { text: togetherText(figures), figures };
 }
 
-/** Where what is measured is told at once. */
+/** The output that is written during the measurement. */
 interface Notes {
   readonly onNews: (text: string) => void;
   readonly save: (figures: object) => void;
 }
 
-/** Calls `save` with what there is after each row: the rows before one that ends badly are not to be lost. */
+/** Calls `save` with the results after each row: the rows before one that fails must not be lost. */
 async function oneByOne(
   options: SiegeOptions & { readonly rows: readonly SiegeRow[] },
   { onNews, save }: Notes,
@@ -85,7 +85,7 @@ async function oneByOne(
       save(results);
       onNews(`${siegeTable([result]).split("\n").at(-1)}\n${siegeLines([result])}`);
     } catch (error) {
-      // The other rows are worth their time; this one is told of below.
+      // The other rows are worth their time; this one is reported below.
       failed.push(`\`${row.name}\` was not measured: ${String(error)}`);
       onNews(failed.at(-1) ?? "");
     }

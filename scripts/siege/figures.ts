@@ -4,13 +4,13 @@ import type { Question, Sample } from "./other.ts";
 import type { Vitals } from "./vitals.ts";
 import type { WebhookLatencies } from "./webhooks.ts";
 
-/** Durations in milliseconds; what was never answered counts as long as it was waited for. */
+/** Durations in milliseconds; a request that was never answered counts with the time that it was waited for. */
 export interface Figures extends Spread {
-  /** How often there was no good answer, by what came instead. */
+  /** How often there was no good answer, by the outcome instead. */
   readonly bad: AttackTally;
 }
 
-/** What the other was answered in a stretch of time. */
+/** The other's answers in a stretch of time. */
 export interface OthersFigures {
   /** Over kept connections and over new ones together. */
   readonly get: Figures;
@@ -18,7 +18,7 @@ export interface OthersFigures {
   readonly livez: Figures;
 }
 
-/** A row, measured. */
+/** The measured figures of a row. */
 export interface RowResult {
   readonly name: string;
   readonly who: string;
@@ -27,15 +27,15 @@ export interface RowResult {
   readonly during: OthersFigures;
   /** The other's webhooks alone and meanwhile, from completion to arrival; null where they were not measured. */
   readonly webhooks: { readonly alone: WebhookLatencies; readonly during: WebhookLatencies } | null;
-  /** What the attacker was answered. */
+  /** The attacker's answers. */
   readonly attacker: AttackTally;
   readonly vitals: Vitals;
-  /** Resident before, and when all was as before. */
+  /** The resident memory before the attack. */
   readonly rssBytesBefore: number;
   readonly rssBytesAfter: number;
-  /** From the end of the attack; null: not within the time that was waited. */
+  /** From the end of the attack until all was as before; null: not within the waiting time. */
   readonly settledMs: number | null;
-  /** The longest that this measuring process's own event loop stood. */
+  /** The longest time that this measuring process's own event loop stood still. */
   readonly ownDelayMs: number;
   readonly notes: readonly string[];
 }

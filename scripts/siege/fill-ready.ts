@@ -10,8 +10,8 @@ const FINISHED_MS_MAX = 60_000;
 const column = z.object({ name: z.string() });
 
 /**
- * Gives an account so many finished tasks that nobody has collected, all with one tag: copies of one that the daemon
- * itself made, whatever columns it has. To post them would take longer than all that is measured.
+ * Gives an account so many finished, uncollected tasks, all with one tag: copies of one that the daemon itself made,
+ * whatever columns it has. Posting them would take longer than the whole measurement.
  */
 export async function fillReady(
   target: Target,

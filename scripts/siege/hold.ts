@@ -4,8 +4,8 @@ import { overEachLine, pause } from "./attack-line.ts";
 const AGAIN_MS = 1000;
 
 /**
- * One request over each of many connections, which are then kept; what is closed is opened again. The answers are read. A
- * request that waits counts when it is answered, a connection that is kept as `held`.
+ * Sends one request over each of many connections, and keeps them; opens a closed one again. Reads the answers. A
+ * request that waits counts when it is answered, a connection that is kept counts as `held`.
  */
 export function hold(attack: Attack): Promise<void> {
   const { signal, request, tally } = attack;

@@ -8,7 +8,7 @@ import { requestText } from "../kit/request.ts";
 import type { AttackTally } from "./attack-job.ts";
 import { outcomeOf } from "./status-code.ts";
 
-/** Who asks, and how often. */
+/** The honest accounts, and how often they ask. */
 export interface HonestJob {
   readonly port: number;
   readonly keys: readonly string[];
@@ -16,13 +16,13 @@ export interface HonestJob {
   readonly perSecond: number;
 }
 
-/** What honest accounts were answered. */
+/** The answers of honest accounts. */
 export interface HonestReport {
-  /** From the moment at which a request was to be sent to its answer, since the mark. */
+  /** From the moment when a request was due to its answer, since the mark. */
   readonly answers: Spread;
-  /** What came instead of good answers; `unanswered` at the end. */
+  /** The outcomes instead of good answers; `unanswered` at the end. */
   readonly bad: AttackTally;
-  /** The share of one core that the generator took itself. */
+  /** The share of one core that the generator itself took. */
   readonly cpuShare: number;
 }
 
@@ -66,7 +66,7 @@ interface HonestPlace {
   readonly counts: Counts;
 }
 
-/** One account on one kept connection: a request waits for the one before it, and that counts. */
+/** One account on one kept connection: a request waits for the previous one, and that time counts. */
 class HonestAccount {
   readonly #port: number;
   readonly #from: string;
@@ -151,12 +151,12 @@ class Accounts {
   readonly #counts = new Counts();
   #timer: NodeJS.Timeout | undefined;
 
-  /** From now on each asks so often: a task_post, a task_get of that task, a tasks_ready, and again. */
+  /** From now on each account asks so often: a task_post, a task_get of that task, a tasks_ready, and so on. */
   begin(job: HonestJob): void {
     this.#timer = pace(job, this.#counts);
   }
 
-  /** Reports what came until now, and counts anew. */
+  /** Reports everything until now, and counts anew. */
   mark(): HonestReport {
     const report = this.#counts.report();
     this.#counts.reset();

@@ -9,7 +9,7 @@ import { toWebhook } from "../kit/webhook-receiver.ts";
 import { chunked } from "./chunks.ts";
 import { openNameServer } from "./name-server.ts";
 
-/** What a host does with a request, by the path that it goes to. */
+/** The behaviour of a host, by the path of the request. */
 export const HANGS = "/hangs";
 export const SLOW = "/slow";
 export const ANSWERS = "/answers";

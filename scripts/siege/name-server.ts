@@ -9,8 +9,8 @@ const TTL_SECONDS = 60;
 export const DEAD_ZONE = "dead.test";
 
 /**
- * A name server on 127.0.0.1. `h17.3.test` is 127.3.0.18: the zone's number says which block of loopback addresses the
- * host lies in. For {@link DEAD_ZONE} no answer comes at all. Answers its port.
+ * A name server on 127.0.0.1. `h17.3.test` is 127.3.0.18: the zone's number is the block of loopback addresses that
+ * the host lies in. Names in {@link DEAD_ZONE} get no answer at all. Returns its port.
  */
 export async function openNameServer(): Promise<number> {
   const socket = createSocket("udp4");

@@ -4,24 +4,26 @@ import { KeptConnection } from "../kit/kept-connection.ts";
 import { requestText } from "../kit/request.ts";
 import { outcomeOf } from "./status-code.ts";
 
-/** What is asked for: one finished task, a post, whether it lives; `get anew` is a `get` over a new connection. */
+/**
+ * The requests of the other: one finished task, a post, a health check; `get anew` is a `get` over a new connection.
+ */
 export type Question = "get" | "get anew" | "post" | "livez";
 
-/** One request of the other, and what came of it. Times are of `performance.now()`. */
+/** One request of the other, and its outcome. Times are of `performance.now()`. */
 export interface Sample {
   readonly question: Question;
-  /** When it was to be sent: what waits for its turn counts as waiting. */
+  /** When it was due: waiting for its turn counts as waiting. */
   readonly at: number;
-  /** Null while it is not answered. */
+  /** Null until it is answered. */
   ms: number | null;
-  /** `ok`, a status code, or `closed`; null while it is not answered. */
+  /** `ok`, a status code, or `closed`; null until it is answered. */
   outcome: string | null;
 }
 
-/** Whom the attacks are not to touch. */
+/** The account that the attacks must not affect. */
 export interface OtherAccount {
   readonly key: string;
-  /** A finished task of it. */
+  /** One of its finished tasks. */
   readonly taskId: string;
 }
 
@@ -35,8 +37,8 @@ const SETTLED_GETS = 50;
 const SLOW_GETS_MAX = 2;
 
 /**
- * The other: an account that asks for a task of its own 50 times a second and posts one a second, whatever else goes on.
- * Requests go out at their time, over the kept connection that is free or the first one that becomes free.
+ * The other: an account that asks for one of its tasks 50 times a second and posts one a second, whatever else goes
+ * on. Requests go out on time, over a free kept connection or the first one that becomes free.
  */
 export class Other {
   readonly samples: Sample[] = [];
@@ -55,20 +57,20 @@ export class Other {
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
   }
 
-  /** A daemon that was started again listens elsewhere. */
+  /** A daemon that was started again listens on another port. */
   moveTo(port: number): void {
     this.#port = port;
   }
 
-  /** What was to be sent from that time on and before that one. */
+  /** The requests that were due from `from` on and before `to`. */
   between(from: number, to: number): readonly Sample[] {
     return this.samples.filter(({ at }) => at >= from && at < to);
   }
 
   /**
-   * Waits until all is as before: 50 gets one after the other, of which one was over a new connection, all answered well and
-   * all but two of them within `msMax`. Answers how many milliseconds after `from` the first of them was to be sent; null when
-   * that has not come about within `waitMs`.
+   * Waits until all is as before: 50 gets in a row, one of them over a new connection, all answered well and all but
+   * two of them within `msMax`. Resolves to how many milliseconds after `from` the first of them was due; null when
+   * that has not happened within `waitMs`.
    */
   async settled(
     from: number,
@@ -133,7 +135,7 @@ export class Other {
     if (connection !== null) this.#close(connection);
   }
 
-  /** Asks, and answers the connection if it may be used again. */
+  /** Asks, and resolves to the connection if it can be used again. */
   async #ask(sample: Sample, kept: KeptConnection | null): Promise<KeptConnection | null> {
     let connection = kept;
     try {

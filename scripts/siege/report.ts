@@ -5,7 +5,7 @@ import type { AttackTally } from "./attack-job.ts";
 import type { Figures, RowResult } from "./figures.ts";
 import type { WebhookLatencies } from "./webhooks.ts";
 
-/** The rows as a Markdown table: what the other saw alone and meanwhile, and what it took. */
+/** The rows as a Markdown table: what the other saw alone and during the attack, and what that cost. */
 export function siegeTable(results: readonly RowResult[]): string {
   const figures = numberColumns([
     "task_get alone p50 / p99 / worst ms",
@@ -40,7 +40,7 @@ function tableRow(result: RowResult): string[] {
   ];
 }
 
-/** What each attacker did and was answered, and what else was seen, a line for each row. */
+/** The attackers' answers, and other observations, a line for each row. */
 export function siegeLines(results: readonly RowResult[]): string {
   const lines = results.map(({ name, what, attacker, webhooks, notes, ownDelayMs }) => {
     const sent = webhooks === null ? [] : [webhookText(webhooks)];
@@ -51,7 +51,7 @@ export function siegeLines(results: readonly RowResult[]): string {
   return lines.join("\n");
 }
 
-/** What everybody saw while all rows went on together, as a Markdown table and lines. */
+/** The figures of everybody while all rows ran together, as a Markdown table and lines. */
 export function togetherText(result: TogetherResult): string {
   const { honest, other, webhooks, vitals, attackers, notes } = result;
   const figures = ["alone p50 / p99 / worst ms", "meanwhile p50 / p99 / worst ms"];

@@ -15,7 +15,7 @@ const DISABLED_LOGIN = "disabled";
 const FLOWING_MS = 2000;
 const LOOKED_AT_MS = 6000;
 
-/** What an account does with webhooks, to hosts that have names. */
+/** Attacks of an account with webhooks to hosts that have names. */
 export const ROWS_OF_DELIVERIES: readonly SiegeRow[] = [
   {
     name: "hanging-hosts",

@@ -12,7 +12,7 @@ const ACCESS_REQUESTS = "/v1/access_requests";
 const BODY = { ...NUMBERS, bytes: MIB };
 const from = NO_KEY_FROM;
 
-/** What somebody without a key does, from one address. */
+/** Attacks without a key, from one address. */
 export const ROWS_WITHOUT_KEY: readonly SiegeRow[] = [
   {
     name: "slow-json",
@@ -38,7 +38,7 @@ export const ROWS_WITHOUT_KEY: readonly SiegeRow[] = [
     what: "100 such bodies to the sign-in",
     prepare: async (target) => {
       const { head, body } = posting("/v1/session", BODY);
-      // Without it the sign-in is refused before its body is looked at.
+      // Without it the sign-in is refused before its body is read.
       const request = { head: `${head}\r\nSec-Fetch-Site: same-origin`, body };
       return job(target, { shape: "burst", from, connections: 100, request });
     },

@@ -5,7 +5,7 @@ import { CHUNKY, NUMEROUS, type Target } from "./target.ts";
 const COMPLETE = "/v1/worker/complete";
 const from = WORKER_FROM;
 
-/** What a worker and an operator's own service do. */
+/** Attacks of a worker and of an operator's own service. */
 export const ROWS_OF_WORKERS: readonly SiegeRow[] = [
   {
     name: "worker-json",

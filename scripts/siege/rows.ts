@@ -12,7 +12,7 @@ export const SIEGE_ROWS: readonly SiegeRow[] = [
   ...ROWS_OF_WORKERS,
 ];
 
-/** The rows of these names, separated by commas. Throws, naming them all, at one that there is not. */
+/** The rows of these names, separated by commas. Throws at an unknown name, and lists all names. */
 export function chooseRows(names: string | undefined): readonly SiegeRow[] {
   if (names === undefined) return SIEGE_ROWS;
   return names.split(",").map((name) => {

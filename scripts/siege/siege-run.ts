@@ -11,15 +11,15 @@ import { Target } from "./target.ts";
 import { VitalsWatch } from "./vitals.ts";
 import { OthersWebhooks, type WebhookLatencies } from "./webhooks.ts";
 
-/** How a row is measured. */
+/** The options of a measurement. */
 export interface SiegeOptions {
   readonly place: DaemonPlace;
-  /** How long the attack goes on, and before it how long the other is looked at alone. */
+  /** How long the attack lasts, and how long the other is measured alone before it. */
   readonly seconds: number;
   readonly aloneSeconds: number;
-  /** How long it is waited, after an attack, for all to be as before. */
+  /** How long to wait, after an attack, until all is as before. */
   readonly settledSecondsMax: number;
-  /** What an account may store, in the row that fills the disk; null: the default. */
+  /** How much an account may store in the row that fills the disk; null: the default. */
   readonly accountBytes: string | null;
 }
 
@@ -40,7 +40,7 @@ export async function runRow(row: SiegeRow, options: SiegeOptions): Promise<RowR
   return await measuring.run(job);
 }
 
-/** Makes the other, with a finished task. */
+/** Makes the other account, with a finished task. */
 export async function prepareOther(target: Target): Promise<{ key: string; taskId: string }> {
   const { key } = await target.account(OTHER_LOGIN);
   const [taskId = ""] = await target.post(OTHER_LOGIN, [{ type: "echo", input: { n: 1 } }]);
@@ -137,7 +137,7 @@ class RowRun {
     this.#vitals.moveTo(pid);
   }
 
-  /** The other's webhooks, where the row has them; else as many seconds of nothing but its requests. */
+  /** Measures the other's webhooks where the row has them; else waits for as many seconds. */
   async #measure(seconds: number): Promise<WebhookLatencies> {
     if (this.#webhooks !== null) return this.#webhooks.measure(seconds);
     await Promise.race([sleep(seconds * 1000), this.#danger.promise]);

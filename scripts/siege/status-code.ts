@@ -3,7 +3,7 @@ import type { HttpMessage } from "../kit/http-messages.ts";
 const STATUS_CODE = /"status_code": ?(\d{5})/;
 const HTTP_STATUS = /^HTTP\/1\.1 (\d{3})/;
 
-/** The status code of an answer: of the contract where it says one, else of HTTP. */
+/** The status code of an answer: the contract's where it has one, else HTTP's. */
 export function codeOf({ head, body }: HttpMessage): string {
   const code = STATUS_CODE.exec(body.toString("latin1", 0, 600))?.[1];
   return code ?? HTTP_STATUS.exec(head)?.[1] ?? "unreadable";

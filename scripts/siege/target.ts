@@ -12,11 +12,11 @@ import { until } from "../kit/until.ts";
 import { claimedTasks } from "../kit/worker-request.ts";
 import { Hosts, IN_CHUNKS, OF_NUMBERS } from "./hosts.ts";
 
-/** The type whose tasks a worker claims, to give them results. */
+/** The type whose tasks a worker claims in order to give them results. */
 const LEASED = "leased";
 /** A type that no worker asks for: its tasks stay queued. */
 export const UNCLAIMED = "unclaimed";
-/** A command that tells of its start and takes a second. */
+/** A command that records its start and takes a second. */
 export const TELLING = "telling";
 /** The types of services that answer a megabyte in chunks of one byte, and 4 MB of numbers. */
 export const CHUNKY = "chunky";
@@ -27,13 +27,13 @@ const FINISHED_MS_MAX = 60_000;
 const shown = z.object({ tasks: z.array(z.object({ state: z.string().optional() })) });
 const settings = z.object({ settings: z.record(z.string(), z.unknown()) });
 
-/** What of a target's configuration is not the default. */
+/** The parts of a target's configuration that differ from the default. */
 export interface TargetSettings {
   /** Of `limits`, in TOML. */
   readonly limits: readonly string[];
 }
 
-/** The daemon that is besieged, on a database of its own in a folder of its own, with the hosts that it sends to. */
+/** The besieged daemon, on a database of its own in a folder of its own, with the hosts that it sends to. */
 export class Target {
   readonly hosts: Hosts;
   readonly #place: DaemonPlace;
@@ -108,7 +108,7 @@ url = "${service(OF_NUMBERS)}"
     this.#daemon = await DaemonProcess.start({ program, folder: this.#folder, flags: this.#flags });
   }
 
-  /** kill -9, and another life on the same file and another port. */
+  /** Kills it with kill -9, and starts it again on the same file and another port. */
   async restart(): Promise<void> {
     await this.daemon.kill();
     await this.start();
@@ -133,13 +133,13 @@ url = "${service(OF_NUMBERS)}"
     return this.#token;
   }
 
-  /** Runs an `admin` command; answers whether it ended well: not one that the program does not know. */
+  /** Runs an `admin` command; resolves to whether it succeeded: an unknown command does not. */
   async admin(words: readonly string[]): Promise<boolean> {
     const { error } = await runProgram(["admin", ...words, "--db", this.database], this.#admin);
     return error === null;
   }
 
-  /** What `postbackd health` says, in one line. */
+  /** The output of `postbackd health` in one line. */
   async health(): Promise<string> {
     const words = ["health", "--db", this.database, "--timeout", "5s"];
     const { error, stdout, stderr } = await runProgram(words, this.#admin);
@@ -147,7 +147,7 @@ url = "${service(OF_NUMBERS)}"
     return `health exits with ${error === null ? 0 : 1}: ${said}`;
   }
 
-  /** Posts tasks as an account and answers their ids. Rejects unless all are taken. */
+  /** Posts tasks as an account and returns their ids. Rejects unless all are accepted. */
   async post(login: string, tasks: readonly object[]): Promise<readonly string[]> {
     const { key } = await this.account(login);
     const body = JSON.stringify(tasks);
@@ -165,7 +165,7 @@ url = "${service(OF_NUMBERS)}"
     await until(isCompleted, { msMax: FINISHED_MS_MAX, everyMs: 50, fault });
   }
 
-  /** A finished task of an account, with this result (JSON text), by way of a worker. */
+  /** Makes a finished task of an account with this result (JSON text), through a worker. */
   async finishedWith(login: string, resultText: string): Promise<string> {
     const secret = await this.workerToken();
     const [id = ""] = await this.post(login, [{ type: LEASED, input: {} }]);
@@ -189,7 +189,7 @@ url = "${service(OF_NUMBERS)}"
     try {
       return readFileSync(this.#startsFile, "latin1").length;
     } catch {
-      return 0; // None has been, so there is no file.
+      return 0; // None has been started, so there is no file.
     }
   }
 

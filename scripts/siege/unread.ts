@@ -6,7 +6,10 @@ import { addressOf, ended, rampUp } from "./attack-line.ts";
 
 const ESTABLISHED = "01";
 
-/** Requests over many connections, of whose answers nothing is read. Counts as `held` what is open at the end. */
+/**
+ * Sends requests over many connections and reads nothing of their answers. Counts the connections open at the end as
+ * `held`.
+ */
 export async function unread(attack: Attack): Promise<void> {
   const { job, signal, request, tally, underWay } = attack;
   const bytes = Buffer.concat(Array.from({ length: job.pipelined }, () => request));
@@ -17,7 +20,7 @@ export async function unread(attack: Attack): Promise<void> {
     if (opened.size + refused === job.connections) underWay();
   };
   await rampUp(attack, (index) => {
-    // Paused before it connects: it never reads a byte.
+    // Paused before it connects, so it never reads a byte.
     const socket = new Socket().pause();
     const localAddress = addressOf(job, index);
     socket.on("connect", () => {
@@ -40,7 +43,7 @@ export async function unread(attack: Attack): Promise<void> {
   for (const socket of sockets) socket.destroy();
 }
 
-/** Who does not read is not told by Node that a connection was closed; the kernel knows. */
+/** Node does not tell a socket that does not read that its connection was closed; the kernel knows. */
 function countEstablished(opened: ReadonlySet<string>): number {
   const lines = readFileSync("/proc/net/tcp", "latin1").split("\n").slice(1);
   return lines.filter((line) => {

@@ -8,16 +8,16 @@ const AVAILABLE_BYTES_MIN = 1.5e9;
 const KIB = 1024;
 const PAGE_BYTES = 4096;
 
-/** The most that was seen since the last reset. Of the kernel: the memory of all TCP sockets of the machine. */
+/** The highest values since the last reset. Of the kernel: the memory of all TCP sockets of the machine. */
 export interface Vitals {
   readonly rssBytesMax: number;
   readonly kernelBytesMax: number;
   readonly descriptorsMax: number;
-  /** What the daemon has resident now; 0 when it is gone. */
+  /** The daemon's present resident memory; 0 when it is gone. */
   readonly rssBytes: number;
 }
 
-/** Looks at a daemon ten times a second, and tells when the machine's memory is in danger. */
+/** Looks at a daemon ten times a second, and reports when the machine's memory is in danger. */
 export class VitalsWatch {
   readonly #timer: NodeJS.Timeout;
   readonly #onDanger: (why: string) => void;
@@ -71,7 +71,7 @@ const NOTHING_SEEN: Vitals = {
   rssBytes: 0,
 };
 
-/** 0 when the daemon is gone, which is for others to tell. */
+/** 0 when the daemon is gone, which others report. */
 function orNothing(look: () => number): number {
   try {
     return look();

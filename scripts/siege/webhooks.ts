@@ -14,7 +14,7 @@ const EVERY_MS = 400;
 const ARRIVED_MS_MAX = 150_000;
 const [KNOWN_BLOCK, NEW_BLOCK] = [20, 21];
 
-/** Webhooks of the other, each to the host that a rule names. */
+/** The other's webhooks, each to the host that a rule names. */
 export class OthersWebhooks {
   readonly #target: Target;
   readonly #rule: WebhookRule;
@@ -41,7 +41,7 @@ export class OthersWebhooks {
     return [...(await this.#target.hosts.latencies(ids, ARRIVED_MS_MAX)), ...refused];
   }
 
-  /** Null when the daemon takes no task, or is gone: its log and the other's own posts say why. */
+  /** Null when the daemon accepts no task, or is gone: its log and the other's own posts say why. */
   async #post(): Promise<string | null> {
     const task = { type: "echo", input: {}, postback_url: this.#nextUrl() };
     const posted = await this.#target.post(this.#login, [task]).catch(() => []);
