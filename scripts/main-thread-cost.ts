@@ -67,7 +67,7 @@ async function measureAll(
   const rows: (readonly string[])[] = [];
   for (const [name, bound] of Object.entries(BOUNDS)) {
     if (only !== undefined && name !== only) continue;
-    // The compiler knows names of members as text alone.
+    // The compiler knows names of members only as text.
     const each = cases[name as BoundName];
     const options = { caller, pid: daemon.pid, uncounted: UNCOUNTED, counted };
     const { status, costsMs } = await measure(each, options);

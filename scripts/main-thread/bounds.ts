@@ -1,17 +1,17 @@
-/** What an operation may cost the main thread, with the worst input that the limits let through. */
+/** The most that an operation may cost the main thread, with the worst input that the limits let through. */
 export interface Bound {
-  /** Its name in the API's document; null for what is no request. */
+  /** Its name in the API's document; null for work without a request. */
   readonly operation: string | null;
   readonly what: string;
-  /** What is asked or sent. */
+  /** The worst request. */
   readonly worst: string;
   /** Milliseconds of the main thread's time. */
   readonly ms: number;
-  /** Where it is more than {@link UNEXPLAINED_MS_MAX}. */
+  /** The reason where it is more than {@link UNEXPLAINED_MS_MAX}. */
   readonly why?: string;
 }
 
-/** What everybody may have to wait for somebody else's request, without a word of explanation. */
+/** How long everybody may have to wait for somebody else's request without an explanation. */
 export const UNEXPLAINED_MS_MAX = 5;
 
 const LISTED = "a thousand rows come from the reader's thread and are written as JSON";
@@ -20,9 +20,9 @@ const RECEIVED =
 const SENT_BYTES = "4 MiB come from another thread, and go to the next or to a socket, in pieces";
 
 /**
- * Every operation, and the work that is done without a request. What goes over its bound on an idle machine is to be mended,
- * and not its bound to be raised: what is long is parsed, read and put together in other threads, and what is left here are
- * some hundred rows, or the way of some MiB to or from a socket.
+ * Every operation, and the work that is done without a request. An operation that exceeds its bound on an idle
+ * machine must be fixed, and its bound not raised. Long work is parsed, read and put together in other threads; what
+ * is left here is some hundred rows, or the way of some MiB to or from a socket.
  */
 export const BOUNDS = {
   livez: row(["isAlive", "GET /livez", ""], 2),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** One request, as it is sent. */
+/** One request. */
 export interface Ask {
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
@@ -8,7 +8,7 @@ export interface Ask {
   readonly body?: string;
 }
 
-export interface Told {
+export interface CallAnswer {
   readonly status: number;
   readonly text: string;
 }
@@ -17,15 +17,15 @@ const posted = z.object({ tasks: z.array(z.object({ id: z.string() })) });
 const leased = z.object({ tasks: z.array(z.object({ id: z.string(), lease_id: z.string() })) });
 const JSON_TYPE = { "content-type": "application/json" } as const;
 
-/** What a worker was given. */
+/** A task that a worker got. */
 export type Lease = Readonly<z.infer<typeof leased>["tasks"][number]>;
 
-/** The leases that a claim was answered with. */
+/** The leases in the answer to a claim. */
 export function leasesIn(text: string): readonly Lease[] {
   return leased.parse(JSON.parse(text)).tasks;
 }
 
-/** Who asks a daemon, by headers that say who it is. */
+/** A client of the daemon, with the headers that identify it. */
 export class Caller {
   readonly #url: string;
   readonly #headers: Readonly<Record<string, string>>;
@@ -47,7 +47,7 @@ export class Caller {
     return { method: "DELETE", path, headers: this.#headers };
   }
 
-  /** `body` as text goes as it is. */
+  /** A `body` that is text is sent as it is. */
   post(path: string, body: string | object, headers: Readonly<Record<string, string>> = {}): Ask {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     return {
@@ -59,14 +59,14 @@ export class Caller {
   }
 
   /** Sends it and reads the answer to its end. */
-  async send({ method, path, headers, body }: Ask): Promise<Told> {
+  async send({ method, path, headers, body }: Ask): Promise<CallAnswer> {
     const init = { method, ...(headers && { headers }), ...(body !== undefined && { body }) };
     const answer = await fetch(`${this.#url}${path}`, init);
     return { status: answer.status, text: Buffer.from(await answer.arrayBuffer()).toString() };
   }
 
-  /** Sends it and reads the beginning of an answer that does not end. */
-  async peek({ path, headers }: Ask): Promise<Told> {
+  /** Sends it and reads the beginning of an endless answer. */
+  async peek({ path, headers }: Ask): Promise<CallAnswer> {
     const gone = new AbortController();
     const init = { signal: gone.signal, ...(headers && { headers }) };
     const answer = await fetch(`${this.#url}${path}`, init);
@@ -75,14 +75,14 @@ export class Caller {
     return { status: answer.status, text: Buffer.from(first?.value ?? []).toString() };
   }
 
-  /** As {@link send}, for what is to be answered 200. */
+  /** Like {@link send}, for a request whose answer must be 200. */
   async done(ask: Ask): Promise<string> {
     const { status, text } = await this.send(ask);
     if (status !== 200) throw new Error(`${ask.path} answered ${status}: ${text.slice(0, 500)}`);
     return text;
   }
 
-  /** Posts so many tasks alike; gives their ids. */
+  /** Posts so many equal tasks; returns their ids. */
   async postTasks(task: object, count = 1): Promise<readonly string[]> {
     const ids: string[] = [];
     while (ids.length < count) {
@@ -93,7 +93,7 @@ export class Caller {
     return ids;
   }
 
-  /** Claims so many tasks of a type, which must be there. */
+  /** Claims so many tasks of a type, which must exist. */
   async claim(type: string, count: number): Promise<readonly Lease[]> {
     const leases: Lease[] = [];
     while (leases.length < count) {

@@ -7,18 +7,18 @@ import { runCases } from "./run-cases.ts";
 import { workerCases } from "./worker-cases.ts";
 import type { World } from "./world.ts";
 
-/** What is measured: a request, made anew for each time where it can be done once. */
+/** A measured request; it is made anew for each time where it can be sent only once. */
 export interface Case {
   readonly ask: Ask | (() => Promise<Ask>);
-  /** What it is answered; 200 unless told. */
+  /** The expected status; 200 unless given. */
   readonly status?: number;
-  /** Settles when all is done that belongs to it. Asked for before the request is sent. */
+  /** Settles when all its work is done. Called before the request is sent. */
   readonly done?: () => Promise<void>;
-  /** What is done with the answer before the next time; it does not count. */
+  /** Work on the answer before the next time; it does not count. */
   readonly after?: (text: string) => Promise<void>;
-  /** What else belongs to it takes a second, or so many that only the table shows it. */
+  /** Its other work takes a second, or so many seconds that only the table shows it. */
   readonly pace?: "slow" | "very slow";
-  /** In the place of an answer that does not end: reads as much as belongs to it. */
+  /** For an endless answer: reads as much as belongs to it. */
   readonly isStream?: true;
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import type { Caller } from "./caller.ts";
 import type { Case } from "./cases.ts";
 
-/** What a case cost the daemon's main thread, each time that it was measured. */
+/** The cost of a case for the daemon's main thread, each time that it was measured. */
 export interface Measured {
   readonly status: number;
   readonly costsMs: readonly number[];
@@ -12,12 +12,12 @@ export interface Measured {
 export interface MeasureOptions {
   readonly caller: Caller;
   readonly pid: number;
-  /** How often before it counts: code is compiled, threads are started. */
+  /** How often to send it before it counts: code is compiled, threads are started. */
   readonly uncounted: number;
   readonly counted: number;
 }
 
-/** Sends it again and again, one after the other. Throws when it is not answered as it is to be. */
+/** Sends it again and again, one after the other. Throws when the answer is not the expected one. */
 export async function measure(each: Case, options: MeasureOptions): Promise<Measured> {
   const { caller, pid, uncounted, counted } = options;
   const costsMs: number[] = [];
@@ -37,8 +37,8 @@ export async function measure(each: Case, options: MeasureOptions): Promise<Meas
 }
 
 /**
- * The time that Linux has given the main thread of a process, which has the process's id. Not how long anything took:
- * what else the machine does is not in it, nor what waits for other threads.
+ * The CPU time that Linux has given the main thread of a process, whose id is that of the process. It is not a
+ * duration: it includes neither the machine's other work nor waits for other threads.
  */
 function mainThreadMs(pid: number): number {
   const [nanos] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");

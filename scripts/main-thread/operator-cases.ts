@@ -7,7 +7,7 @@ const REQUESTS = 501;
 const ORDERS = 50;
 const SINCE = new Date(Date.now() - 30 * 86_400_000).toISOString();
 
-/** What the operator asks. */
+/** The requests of the operator. */
 export async function operatorCases({ operator, anybody, account }: World) {
   let made = 0;
   const login = (): string => `account-${String(++made).padStart(55, "0")}`;

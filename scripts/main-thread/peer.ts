@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 
 const SERVICE_ANSWER = Buffer.from(`"${"x".repeat(4_000_000)}"`);
-// What is kept of an answer is cut off far before its end.
+// The kept part of an answer ends far before its end.
 const LONG_REFUSAL = Buffer.from("ä".repeat(32 * 1024));
 
-/** The other side of what the daemon sends: a receiver of webhooks, one that refuses them all, and a service. */
+/** The other side of the daemon's requests: a receiver of webhooks, one that refuses them all, and a service. */
 export class Peer {
   readonly #server: Server;
   #waiting: (() => void)[] = [];

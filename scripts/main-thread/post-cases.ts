@@ -5,7 +5,7 @@ import { LATER, TAG, type World } from "./world.ts";
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** What accounts and everybody send. */
+/** The posts of accounts and of everybody. */
 export async function postCases({ anybody, owner, account, peer }: World) {
   const path = "/v1/tasks/task_post";
   const held = { type: "echo", start_at: LATER };
@@ -68,7 +68,7 @@ function keyCases(owner: Caller) {
   } as const satisfies Record<string, Case>;
 }
 
-/** What is sent without a key, or before there is a session. */
+/** The requests without a key, or before there is a session. */
 function signInCases({ anybody, account }: Pick<World, "anybody" | "account">) {
   const message = "\\u0448".repeat(4000);
   return {

@@ -5,13 +5,13 @@ import { TAG, type World } from "./world.ts";
 
 const DAY_MS = 86_400_000;
 const REVOKED_KEYS = 100;
-// What was worked out is shown again for so long.
+// A computed overview is shown again for this long.
 const OVERVIEW_MS = 1001;
 
-// Many tasks pass them, and all have a webhook.
+// Many tasks match them, and all have a webhook.
 const WORDS = "type:echo state:delayed delivery:waiting after:365d host:example.com";
 
-/** What accounts and everybody read. */
+/** The reads of accounts and of everybody. */
 export async function readCases(world: World) {
   const { anybody, owner, operator, ids } = world;
   const tag = encodeURIComponent(TAG);

@@ -3,7 +3,7 @@ import { untilNone, type World } from "./world.ts";
 
 const UNENDED = "tasks WHERE state IN ('queued', 'running') AND type =";
 
-/** What is done without a request, but for the one that begins it. */
+/** Work without a request, except for the one that begins it. */
 export function runCases({ owner, view, peer, ids }: World) {
   const ended = (type: string) => async (): Promise<void> =>
     untilNone(view, `${UNENDED} '${type}'`);

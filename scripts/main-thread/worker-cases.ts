@@ -6,11 +6,11 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const LEASES = 1000;
 const BATCH = 100;
-// Of 16 MiB, without what stands around it and a message that is not Latin-1.
+// Of 16 MiB, without the JSON around it and a message that is not Latin-1.
 const RESULT_BYTES = Math.floor((16 * MIB) / BATCH) - 2400;
 const LARGE_INPUTS = 20;
 
-/** What workers ask. */
+/** The requests of workers. */
 export async function workerCases({ owner, worker }: World) {
   const order = (type: string) => ({ types: [type], max: BATCH, wait_seconds: 10 });
   const giveBack = async (text: string): Promise<void> => {

@@ -10,17 +10,17 @@ import { Caller } from "./caller.ts";
 import { Peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
-// Most attempts of a delivery that are shown.
+// The most attempts of a delivery that are shown.
 const ATTEMPTS = 100;
 const HOSTS = 200;
 const DONE_MS_MAX = 60_000;
 
-/** The longest tag that there may be, in letters that are not Latin-1. */
+/** The longest possible tag, in letters that are not Latin-1. */
 export const TAG = "ш".repeat(255);
-/** Far enough for whatever is to stay queued. */
+/** Far enough in the future for tasks that must stay queued. */
 export const LATER = new Date(Date.now() + 86_400_000).toISOString();
 
-/** What the daemon of these cases has beside the usual types. */
+/** The configuration of the daemon of these cases, beside the usual types. */
 function toml(peer: Peer): string {
   return `
 [limits]
@@ -53,11 +53,11 @@ lease = "1h"
 `;
 }
 
-/** A daemon with as much in its file as the dearest requests need, and who may ask it. */
+/** A daemon whose file holds as much as the most expensive requests need, and its clients. */
 export interface World {
   readonly daemon: DaemonProcess;
   readonly peer: Peer;
-  /** Settles when nothing waits or runs. */
+  /** For waiting until nothing waits or runs. */
   readonly view: DatabaseView;
   readonly anybody: Caller;
   readonly owner: Caller;
@@ -79,7 +79,7 @@ interface LargeTasks {
   readonly tried: string;
 }
 
-/** Makes a daemon file, fills it, and gives what is done with the daemon that serves it. */
+/** Makes a daemon file, fills it, and returns what `use` does with the daemon that serves it. */
 export async function withWorld<Value>(
   place: { readonly program: Program; readonly folder: string },
   use: (world: World) => Promise<Value>,
@@ -132,7 +132,7 @@ async function fill(file: DaemonFile, peer: Peer): Promise<LargeTasks> {
   return { ascii, wide, parked, tried };
 }
 
-/** Settles when no row is left of what is named. */
+/** Settles when no row of that kind is left. */
 export async function untilNone(view: DatabaseView, what: string): Promise<void> {
   const deadline = performance.now() + DONE_MS_MAX;
   while (view.number(`SELECT count(*) FROM ${what}`) > 0) {
@@ -141,7 +141,7 @@ export async function untilNone(view: DatabaseView, what: string): Promise<void>
   }
 }
 
-// To make them one by one would take minutes of retries, and hosts that there are.
+// Making them one by one would take minutes of retries, and real hosts.
 function multiply(file: string, tried: string): void {
   const database = new Database(file);
   const columns = database.prepare("SELECT name FROM pragma_table_info('attempts')").pluck().all();
