@@ -56,7 +56,7 @@ async function takesFirstSteps(t: TestContext, daemon: TestDaemon): Promise<void
   const receiver = `exec ${here(await shown(page, "http.server"))} >'${heard}'`;
   await startPeer(t, { ...at, files: {}, command: ["sh", "-c", receiver] });
   await paste(here(await shown(page, "postback_url")), daemon);
-  await isDone(page, "3. Start a receiver, and have a result sent to it");
+  await isDone(page, "3. Start a receiver and send a result to it");
   await isDone(page, "4. It is delivered: verify its signature");
   await steps.getByText("4 of 5 done").waitFor();
   await assertVerifies(readFileSync(heard, "utf8"), daemon);

@@ -171,7 +171,7 @@ describe("the overview", () => {
       const steps = page.locator(".setup");
       await steps.getByText("4 of 5 done").waitFor();
       // Until then the command names no task.
-      await steps.getByText("This is the newest task that is ready.").waitFor();
+      await steps.getByText("The command names the newest ready task.").waitFor();
       const command = steps.locator("details[open] pre", { hasText: "task_get" });
       const text = await command.textContent();
       const id = /task_get\/(\S+)/.exec(text ?? "")?.[1];

@@ -30,8 +30,8 @@ function AttentionItem({ level, text, link }: Attention) {
       <span class={level === "problem" ? "badge badge-bad" : "badge badge-warn"}>{level}</span>
       <p>{text}</p>
       {link !== null && (
-        <a href={hrefOf(link)} aria-label={`Look at it: ${text}`}>
-          Look at it
+        <a href={hrefOf(link)} aria-label={`Open: ${text}`}>
+          Open
         </a>
       )}
     </li>

@@ -27,8 +27,12 @@ const EVERY_MS = 5000;
 const POLL_MS = 60_000;
 
 const CHART_KEYS = [
-  { key: "← →", does: "Read the chart that has the focus; Home and End jump", run: null },
-  { key: "Enter", does: "On a chart: at two places, zooms to what is between", run: null },
+  { key: "← →", does: "Read the focused chart; Home and End jump", run: null },
+  {
+    key: "Enter",
+    does: "On a chart: press at two places to zoom to the time between them",
+    run: null,
+  },
   { key: "+ −", does: "On a chart: zoom in, and back out", run: null },
 ];
 

@@ -26,7 +26,7 @@ export interface Selection {
 
 /** Explains the keys of a chart. */
 export const PLOT_KEYS =
-  "Arrow keys, Home and End read it. Enter at two places zooms between them, plus zooms in, minus or Escape out.";
+  "Arrow keys, Home and End read it. Press Enter at two places to zoom between them, plus to zoom in, minus or Escape to zoom out.";
 
 /** The pointed time, in all charts; null: none. */
 const pointedAt = signal<number | null>(null);

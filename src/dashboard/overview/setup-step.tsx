@@ -31,7 +31,7 @@ export function firstSteps(setup: Setup): readonly SetupStep[] {
     { ...forAll, title: "It runs", isDone: setup.has_completed, Body: RunTask },
     {
       ...forAll,
-      title: "Start a receiver, and have a result sent to it",
+      title: "Start a receiver and send a result to it",
       isDone: setup.has_webhook,
       Body: SendWebhook,
     },
@@ -54,7 +54,7 @@ function MakeAccount() {
         the folder where it runs:
       </p>
       <Command text="postbackd admin account create LOGIN" />
-      <p class="hint">It shows the account's first key once: store it.</p>
+      <p class="hint">The account's first key is shown only once: store it.</p>
     </>
   );
 }
@@ -70,8 +70,7 @@ function PostTask({ setup }: { readonly setup: Setup }) {
       <Command text={postCommand(setup)} />
       <TypeHint types={setup.types} />
       <p class="hint">
-        This step is ticked off once a task has been accepted: its <code>status_code</code> is
-        20100.
+        This step is done when a task has been accepted: its <code>status_code</code> is 20100.
       </p>
     </>
   );
@@ -97,15 +96,15 @@ function RunTask() {
   return (
     <>
       <p>
-        There is nothing to do: the task runs as soon as it is its turn, and this step is ticked off
+        You need not do anything: the task runs as soon as it is its turn, and this step is done
         when one has completed. If it fails, its page says why.{" "}
         <a href={searchHref("")}>Look at the tasks</a>
       </p>
       {isOperator.value ? (
         <p class="hint">
           Without a configuration there is one type, <code>echo</code>, whose result is its input.{" "}
-          <code>postbackd config init</code> writes a configuration in which you say what your tasks
-          run.
+          <code>postbackd config init</code> writes a configuration in which you define what your
+          tasks run.
         </p>
       ) : (
         <p class="hint">The operator of this daemon decides what the tasks of each type run.</p>
@@ -122,12 +121,12 @@ function SendWebhook({ setup }: { readonly setup: Setup }) {
     <>
       <div class="row">
         {isOperator.value ? (
-          <p>Start a receiver on the daemon's machine. It prints what it gets:</p>
+          <p>Start a receiver on the daemon's machine. It prints every webhook:</p>
         ) : (
           <p>
             Any URL of yours on the Internet that answers a POST with 2xx is a receiver: put it into
             the last command of this step. If you can run programs on the daemon's machine, this one
-            prints what it gets:
+            prints every webhook:
           </p>
         )}
         <Segments
@@ -142,7 +141,7 @@ function SendWebhook({ setup }: { readonly setup: Setup }) {
       </div>
       <Command text={language === "python" ? PYTHON_RECEIVER : NODE_RECEIVER} what="receiver" />
       {isOperator.value ? <AllowReceiver /> : <AskForReceiver />}
-      <p>Then post a task that is to be reported to it:</p>
+      <p>Then post a task whose result goes to it:</p>
       <Command text={postCommand(setup, RECEIVER_URL)} />
     </>
   );
@@ -153,7 +152,7 @@ function AllowReceiver() {
     <>
       <p>
         Webhooks to local addresses are refused unless they are allowed: add this flag to the
-        command that starts the daemon, and start it again.
+        command that starts the daemon, and restart it.
       </p>
       <Command text={`postbackd start --allow-target 127.0.0.1:${RECEIVER_PORT}`} />
     </>
@@ -174,16 +173,16 @@ function VerifyDelivery({ setup }: { readonly setup: Setup }) {
   if (!setup.has_delivered) {
     return (
       <p>
-        Nothing has been delivered yet. Why not is told on the page of the task:{" "}
+        Nothing has been delivered yet. The page of the task says why:{" "}
         <a href={searchHref("delivery:retrying,given_up,refused")}>look at failed deliveries</a>
       </p>
     );
   }
   return (
     <p>
-      Whoever knows your receiver's URL can post to it; the signature tells what comes from here.
-      The page of the task has the exact bytes that were signed, and how to verify them in
-      TypeScript, Python, Go and PHP:{" "}
+      Anybody who knows your receiver's URL can post to it; the signature proves what comes from
+      this daemon. The page of the task shows the exact bytes that were signed, and how to verify
+      them in TypeScript, Python, Go and PHP:{" "}
       {delivered === null ? (
         <a href={searchHref("delivery:delivered")}>look at what was delivered</a>
       ) : (
@@ -198,12 +197,12 @@ function CollectResult() {
   const path = `${globalThis.location.origin}/v1/tasks/task_get/${ready ?? "TASK_ID"}`;
   return (
     <>
-      <p>A finished task is ready until somebody has fetched its result. That needs no receiver:</p>
+      <p>A finished task stays ready until somebody collects its result. This needs no receiver:</p>
       <Command text={`curl ${path} \\\n  -H "Authorization: Bearer $POSTBACKD_KEY"`} />
       <p class="hint">
         {ready === null
-          ? "TASK_ID is the id that posting answered with."
-          : "This is the newest task that is ready."}
+          ? "TASK_ID is the id in the answer to your post."
+          : "The command names the newest ready task."}
       </p>
     </>
   );
