@@ -105,9 +105,7 @@ function Hosts({ page, range, redeliver }: HostsProps) {
     <section class="panel" aria-label="Hosts">
       {(order.freshCount > 0 || page.more) && (
         <div class="panel-head">
-          {page.more && (
-            <p class="hint">The worst {page.hosts.length} hosts; there is more than is shown.</p>
-          )}
+          {page.more && <p class="hint">The worst {page.hosts.length} hosts; there are more.</p>}
           {order.freshCount > 0 && <Button press={order.showFresh}>{order.freshCount} new</Button>}
         </div>
       )}
@@ -132,7 +130,7 @@ function hostOf({ host }: HostOverview): string {
 function NoHosts() {
   return (
     <div class="panel">
-      <Empty title="Nothing was delivered in this time.">
+      <Empty title="Nothing was delivered in that time.">
         <p>
           Post a task with a <code>postback_url</code> or <code>pingback_url</code>: the host it
           names appears here with its first attempt.
@@ -163,7 +161,7 @@ const COLUMNS: readonly Column<HostOverview>[] = [
   },
   {
     name: "Retrying",
-    title: "Deliveries that failed and are tried again",
+    title: "Deliveries that failed and will be tried again",
     isNumber: true,
     cell: (row) => <Failures row={row} state="retrying" />,
   },

@@ -40,7 +40,7 @@ export function RedeliveryDialog({ host, close }: RedeliveryDialogProps) {
   return (
     <Dialog title="Redeliver failed deliveries" close={close}>
       <p class="hint">
-        Sends webhooks again that did not arrive, of {scopeText()}. Each starts a new series of
+        Sends again the webhooks that did not arrive, of {scopeText()}. Each starts a new series of
         attempts.
       </p>
       <RedeliveryForm

@@ -80,7 +80,7 @@ export function RedeliveryForm({ choice, change, submit }: RedeliveryFormProps) 
       </label>
       <Kind choice={choice} change={change} />
       <fieldset class="field">
-        <legend>What became of them</legend>
+        <legend>Their state</legend>
         <div class="row">
           <State state="given_up" text="given up" choice={choice} change={change} />
           <State state="refused" text="refused" choice={choice} change={change} />

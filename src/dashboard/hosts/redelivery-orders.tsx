@@ -46,7 +46,7 @@ function Orders({ orders, cancel }: OrdersProps) {
     return (
       <p class="panel-body hint">
         None so far. When a receiver was down for longer than the retries last, redeliver what it
-        missed: everything that failed since a time, at a rate that it can take.
+        missed: choose the time since when, and a rate that it can take.
       </p>
     );
   }
@@ -134,8 +134,8 @@ function CancelOrder({ order, close, done }: CancelOrderProps) {
       done={done}
     >
       <p>
-        What was sent again goes on ({countText(order.redelivered)} so far). The others stay as they
-        failed.
+        The deliveries that were sent again go on ({countText(order.redelivered)} so far). The
+        others stay failed.
       </p>
     </ActionDialog>
   );

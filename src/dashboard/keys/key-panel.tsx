@@ -32,7 +32,9 @@ export function KeyPanel({ account, reload }: KeyPanelProps) {
       note={`${countText(active.length)} of ${countText(account.key_limit)} active`}
       tools={
         <>
-          {isFull && <p class="hint">No more fit: revoke one that is not used to make another.</p>}
+          {isFull && (
+            <p class="hint">There is no room for another key: revoke one that is not used.</p>
+          )}
           <Button look="primary" isDisabled={isFull} press={() => setCreating(true)}>
             Make a key…
           </Button>
@@ -80,7 +82,7 @@ function NoKey() {
 function CreatedKey({ created, close }: { readonly created: NewKey; readonly close: () => void }) {
   const { key, label } = created;
   const hint =
-    "It is shown this once: nobody can read it again. Send it as Authorization: Bearer, or as the password of Basic.";
+    "It is shown only once: nobody can read it again. Send it as Authorization: Bearer, or as the password of Basic.";
   return (
     <ShownOnce
       title={label === null ? "Your new key" : `Your new key “${label}”`}

@@ -31,10 +31,8 @@ export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProp
           Its label is <bdi>{keyRow.label}</bdi>.
         </p>
       )}
-      <p>It is refused from the next request on, for good. Tasks that it posted go on.</p>
-      {isLast && (
-        <p>It is the last one: until another is made, nobody can post for this account.</p>
-      )}
+      <p>From the next request on it is refused for good. Tasks that it posted go on.</p>
+      {isLast && <p>It is the last key: nobody can post for this account until another is made.</p>}
       {!isOperator.value && (
         <p>
           If you signed in with this key, your session ends with it; sign in again with another one.

@@ -25,7 +25,7 @@ function NoAccount() {
   return (
     <div class="panel">
       <Empty title="Keys and secret belong to an account.">
-        <p>You look at all accounts now. Choose one to see what is its own.</p>
+        <p>You see all accounts now. Choose one to see its keys and its secret.</p>
         <p>
           <a class="button" href={hrefOf("/accounts")}>
             Choose an account

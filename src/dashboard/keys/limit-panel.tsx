@@ -23,7 +23,7 @@ export function LimitPanel({ account }: { readonly account: UserData }) {
         <dd>{rateText(limits.tasks_per_minute)}</dd>
       </dl>
       <p class="panel-body hint">
-        What goes beyond them is refused with 50700 (data) or 42900. To collect tasks frees nothing:
+        Posts beyond a limit are refused with 50700 (data) or 42900. Collecting tasks frees nothing:
         they are kept for {days} days after they have finished. The operator can raise a limit.
       </p>
     </Panel>

@@ -32,8 +32,8 @@ export function WebhookSecret({ secret, next }: WebhookSecretProps) {
         {next === null && (
           <p class="hint">
             {isOperator.value
-              ? "To replace it, begin a rotation at Accounts."
-              : "Only the operator can replace it: ask when somebody may have seen it."}
+              ? "To replace it, begin a rotation under Accounts."
+              : "Only the operator can replace it: ask for that when somebody may have seen it."}
           </p>
         )}
       </div>
@@ -46,15 +46,15 @@ function Rotation() {
     <div class="notice notice-warning">
       <div>
         <p>
-          <b>The secret is being replaced.</b> Until that is finished every webhook is signed with
-          both: <code>webhook-signature</code> lists both signatures.
+          <b>The secret is being replaced.</b> Until then every webhook is signed with both:{" "}
+          <code>webhook-signature</code> lists both signatures.
         </p>
         <p>
-          Let your receivers accept either one now.{" "}
+          Make your receivers accept either one now.{" "}
           {isOperator.value
-            ? "When all of them know the next secret, finish the rotation at Accounts."
-            : "When all of them know the next secret, tell the operator, who finishes it."}{" "}
-          From then on <code>X-Signature</code> is made with the next one alone.
+            ? "When all of them know the next secret, finish the rotation under Accounts."
+            : "When all of them know the next secret, tell the operator, who then finishes the rotation."}{" "}
+          From then on only the next one makes <code>X-Signature</code>.
         </p>
       </div>
     </div>

@@ -28,8 +28,8 @@ export function AccessApproval({ request, close, done }: AccessApprovalProps) {
       close={close}
     >
       <p class="wraps">
-        For <bdi>{request.email}</bdi>. You are shown the first key and the webhook secret; nothing
-        is sent, so hand them over yourself.
+        For <bdi>{request.email}</bdi>. You get the first key and the webhook secret. Nothing is
+        sent, so hand them over yourself.
       </p>
       <LoginField login={login} change={setLogin} />
     </FormDialog>

@@ -24,7 +24,7 @@ export function AccessDenial({ request: { id, email }, close, done }: AccessDeni
       done={done}
     >
       <p class="wraps">
-        No account is made for <bdi>{email}</bdi>. Nothing is sent: tell them yourself.
+        No account is made for <bdi>{email}</bdi>. Nothing is sent, so tell them yourself.
       </p>
     </ActionDialog>
   );

@@ -76,7 +76,7 @@ function Pending({ page: { requests, more }, ask }: PendingProps) {
   if (requests.length === 0) {
     return (
       <div class="panel">
-        <Empty title="Nobody waits for a decision.">
+        <Empty title="No request waits for a decision.">
           <p>
             People ask by <code>POST /v1/access_requests</code>; what they write appears here. To
             make an account without one, go to Accounts.

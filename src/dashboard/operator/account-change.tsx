@@ -24,10 +24,10 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     announcement: (login) => `${login} is disabled.`,
     text: (
       <>
-        <p>Its keys stop at once: every request is refused, and its sessions here are over.</p>
+        <p>Its keys stop working at once: every request is refused, and its sessions here end.</p>
         <p>
-          What it has queued and its webhooks are held, and what runs is told to stop. Enable it
-          again, and all of it goes on where it was.
+          Its queued tasks and its webhooks are held, and its running tasks are told to stop. When
+          you enable it again, everything goes on from there.
         </p>
       </>
     ),
@@ -40,8 +40,8 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     announcement: (login) => `${login} is enabled.`,
     text: (
       <p>
-        Its keys work again at once, as they did before. What is held goes on: its queued tasks run,
-        and its webhooks are sent.
+        Its keys work again at once. Everything that was held goes on: its queued tasks run, and its
+        webhooks are sent.
       </p>
     ),
   },
@@ -50,20 +50,21 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     verb: "Begin the rotation",
     otherwise: "Keep the secret",
     isDanger: false,
-    announcement: (login) => `A rotation began: ${login} sees both secrets under Keys & secret.`,
+    announcement: (login) =>
+      `The rotation has begun: ${login} sees both secrets under Keys & secret.`,
     text: (
       <>
-        <p>It goes in three steps, and no webhook is lost:</p>
+        <p>A rotation has three steps and loses no webhook:</p>
         <ol class="steps">
           <li>
-            Now: a next secret is made. Webhooks carry two signatures, <code>X-Signature</code> with
+            Now a next secret is made. Webhooks carry two signatures, <code>X-Signature</code> with
             the current and <code>X-Signature-Next</code> with the next one.
           </li>
           <li>
-            The account reads the next secret under Keys &amp; secret and lets its receivers accept
-            either.
+            The account reads the next secret under Keys &amp; secret and makes its receivers accept
+            either one.
           </li>
-          <li>You finish the rotation here. The current secret is forgotten.</li>
+          <li>You finish the rotation here. The current secret is deleted.</li>
         </ol>
       </>
     ),
@@ -73,15 +74,15 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     verb: "Finish the rotation",
     otherwise: "Keep both",
     isDanger: true,
-    announcement: (login) => `The next secret of ${login} signs alone now.`,
+    announcement: (login) => `Only the next secret of ${login} signs now.`,
     text: (
       <>
         <p>
-          From now on the next secret signs alone, and the one before it is forgotten: this cannot
-          be undone.
+          From now on only the next secret signs, and the current one is deleted. This cannot be
+          undone.
         </p>
         <p>
-          <b>Every receiver has to know the next secret.</b> One that does not will refuse all
+          <b>Every receiver must know the next secret.</b> A receiver that does not will refuse all
           webhooks of this account.
         </p>
       </>

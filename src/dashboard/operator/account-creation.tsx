@@ -25,7 +25,7 @@ export function AccountCreation({ close, done }: AccountCreationProps) {
       close={close}
     >
       <LoginField login={login} change={setLogin} />
-      <p class="hint">You are shown its first key and its webhook secret, to hand over.</p>
+      <p class="hint">You get its first key and its webhook secret, to hand over.</p>
     </FormDialog>
   );
 }

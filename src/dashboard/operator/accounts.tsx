@@ -86,7 +86,7 @@ function Accounts({ page, ask }: AccountsProps) {
     ...keys,
     {
       key: "Enter",
-      does: "Look at the account",
+      does: "Open the account",
       run: () => current !== null && go(lookAt(current)),
     },
   ]);
@@ -132,8 +132,8 @@ function Pages({ next }: { readonly next: string | null }) {
   return (
     <div class="pages">
       <p class="hint">
-        Posted, delivered and success are of the last 24 hours.{" "}
-        <code>postbackd admin account limit LOGIN</code> changes what an account may have.
+        Posted, delivered and success cover the last 24 hours.{" "}
+        <code>postbackd admin account limit LOGIN</code> changes the limits of an account.
       </p>
       {!isFirst && <Button press={() => setQuery({ cursor: null })}>First page</Button>}
       {next !== null && <Button press={() => setQuery({ cursor: next })}>Next page</Button>}
@@ -145,7 +145,7 @@ const COLUMNS: readonly Column<AccountOverview>[] = [
   {
     name: "Login",
     cell: ({ login }) => (
-      <a class="clipped" href={hrefOf(lookAt(login))} title={`Look at ${login}`}>
+      <a class="clipped" href={hrefOf(lookAt(login))} title={`Open ${login}`}>
         {login}
       </a>
     ),
@@ -154,7 +154,7 @@ const COLUMNS: readonly Column<AccountOverview>[] = [
   counted("Keys", (row) => row.keys_active),
   {
     name: "Data",
-    title: "Of its tasks in the database",
+    title: "The data of its tasks in the database",
     cell: ({ usage, limits }) => (
       <Quota used={usage.bytes} limit={limits.bytes} textOf={bytesText} />
     ),
@@ -190,7 +190,7 @@ function State({ account }: { readonly account: AccountOverview }) {
       )}
       {held !== null && <span class="hint">held: {heldText(held)} </span>}
       {isRotating && (
-        <Badge state="rotating" title="Its webhooks are signed with two secrets for now" />
+        <Badge state="rotating" title="Two secrets sign its webhooks during the rotation" />
       )}
       {disabledAt === null && !isRotating && <Badge state="active" />}
     </>

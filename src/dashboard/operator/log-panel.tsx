@@ -38,7 +38,9 @@ export function LogPanel({ lines }: { readonly lines: readonly Line[] }) {
     >
       {shown.length === 0 ? (
         <p class="panel-body hint">
-          {lines.length === 0 ? "Nothing was logged yet." : "Nothing of this level was logged."}
+          {lines.length === 0
+            ? "Nothing has been logged yet."
+            : "Nothing has been logged at this level."}
         </p>
       ) : (
         <Lines key={level} lines={shown} />

@@ -11,19 +11,19 @@ export function NewAccountShown({ account, close }: NewAccountShownProps) {
   const { login, key, webhook_secret: secret } = account;
   return (
     <ShownOnce
-      title={`The account ${login} is there`}
+      title={`The account ${login} has been made`}
       close={close}
       secrets={[
-        { what: "login", text: login, hint: "With the key it signs in here." },
+        { what: "login", text: login, hint: "The account signs in here with its key." },
         {
           what: "API key",
           text: key,
-          hint: "It is shown this once: nobody can read it again. Nothing was sent: hand it over yourself.",
+          hint: "It is shown only once: nobody can read it again. Nothing was sent, so hand it over yourself.",
         },
         {
           what: "webhook secret",
           text: secret,
-          hint: "Receivers check signatures with it. The account finds it under Keys & secret too.",
+          hint: "Receivers check signatures with it. The account also finds it under Keys & secret.",
         },
       ]}
     />

@@ -78,7 +78,7 @@ const COLUMNS: readonly Column<RunnerType>[] = [
   },
   {
     name: "Running",
-    title: "Of how many that may run at once",
+    title: "Running tasks, and how many may run at once",
     isNumber: true,
     cell: ({ name, running, concurrency }) => (
       <>
@@ -98,7 +98,7 @@ const COLUMNS: readonly Column<RunnerType>[] = [
   { name: "Oldest", isNumber: true, cell: (row) => durationText(row.oldest_waiting_ms) },
   {
     name: "Idle workers",
-    title: "Requests of workers that wait for a task",
+    title: "Workers' requests that wait for a task",
     isNumber: true,
     cell: ({ workers_waiting: idle }) => (idle === null ? "–" : countText(idle)),
   },

@@ -44,7 +44,7 @@ function NoWorkers({ type }: { readonly type: string | null }) {
   }
   return (
     <Empty title="There is no worker yet.">
-      <p>Make a token on the daemon’s machine, then start the worker with it, anywhere:</p>
+      <p>Make a token on the daemon’s machine, then start the worker with it on any machine:</p>
       <Command text={tokenCommand(type)} />
       <Command text={workerCommand(type)} />
     </Empty>
@@ -80,7 +80,7 @@ const COLUMNS: readonly Column<WorkerOverview>[] = [
   },
   {
     name: "Leases",
-    title: "Tasks that it holds now",
+    title: "Tasks that it holds",
     isNumber: true,
     cell: ({ leases }) => <Count count={leases} />,
   },

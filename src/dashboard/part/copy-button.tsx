@@ -43,7 +43,7 @@ export async function copyAndAnnounce(text: string, what: string): Promise<boole
     announce(`Copied the ${what}.`);
     return true;
   }
-  announce(`Your browser does not let pages copy: select the ${what} yourself.`, {
+  announce(`Your browser does not let this page copy. Select and copy the ${what} yourself.`, {
     isProblem: true,
   });
   return false;
