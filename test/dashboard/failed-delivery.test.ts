@@ -74,7 +74,7 @@ async function isMendedByKeyboard(t: TestContext, daemon: TestDaemon): Promise<v
   assert.match(reason ?? "", /503/);
 
   await press(page, "r");
-  await page.getByRole("status").filter({ hasText: "It is sent at once." }).waitFor();
+  await page.getByRole("status").filter({ hasText: "The webhook is sent at once." }).waitFor();
   await attempt.getByText("delivered", { exact: true }).first().waitFor();
   await receiver.waitFor(3);
   await isSame();
@@ -148,8 +148,8 @@ async function isArrivedSentByChoice(t: TestContext, daemon: TestDaemon): Promis
 
   await row.getByRole("checkbox").check();
   await page.getByRole("button", { name: "Redeliver 1", exact: true }).click();
-  await page.getByLabel("Also send again what arrived").check();
-  const asked = page.getByRole("dialog", { name: "Send everything of 1 task again?" });
+  await page.getByLabel("Also send webhooks that arrived").check();
+  const asked = page.getByRole("dialog", { name: "Send all webhooks of 1 task again?" });
   await asked.getByRole("button", { name: "Send 1 again" }).click();
   await row.getByText("given up").waitFor({ state: "detached" });
   await daemon.daemon.idle();
@@ -160,7 +160,7 @@ async function isArrivedSentByChoice(t: TestContext, daemon: TestDaemon): Promis
   const none = page.getByRole("dialog", { name: "Nothing was given up or refused" });
   await none.getByText("1 selected task left out").waitFor();
   assert(await none.getByRole("button", { name: "Redeliver 0" }).isDisabled());
-  await page.getByLabel("Also send again what arrived").check();
+  await page.getByLabel("Also send webhooks that arrived").check();
   await asked.getByRole("button", { name: "Send 1 again" }).click();
   await Promise.all([failing.waitFor(3), fine.waitFor(3)]);
   await daemon.daemon.idle();

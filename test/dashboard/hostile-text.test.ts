@@ -159,7 +159,7 @@ async function showsErrors(t: TestContext, daemon: TestDaemon): Promise<void> {
     await region.waitFor();
     const text = (await region.textContent()) ?? "";
     assert(text.includes(JSON.stringify(message)), text);
-    const verdict = page.getByRole("region", { name: "Where it stands" });
+    const verdict = page.getByRole("region", { name: "State" });
     assert(((await verdict.textContent()) ?? "").includes(String(message)));
     await assertOurs(page);
   }
@@ -222,7 +222,7 @@ async function searchesFor(t: TestContext, daemon: TestDaemon): Promise<void> {
     await page.goto(`/dashboard/tasks?${query.toString()}`);
     const field = page.getByLabel("Search tasks");
     assert.equal(await field.inputValue(), query.get("q"));
-    const nothing = page.getByText(/No task fits|Nothing found/);
+    const nothing = page.getByText(/No task matches|Nothing found/);
     await page.getByRole("alert").or(nothing).first().waitFor();
     await assertOurs(page);
   }

@@ -103,7 +103,7 @@ async function asksWithoutStream(t: TestContext, daemon: TestDaemon): Promise<vo
   await page.route(`**${EVENTS}`, (route) => route.abort());
   await signIn(page, daemon.account);
   await goTo(page, "Tasks");
-  await page.getByText("Not live: asking every 10 s").waitFor();
+  await page.getByText("Not live: updated every 10 s").waitFor();
   await page.getByText("tag-1", { exact: true }).waitFor();
   await page.clock.pauseAt(Date.now() + MINUTE_MS);
   // What the jump set off comes before the answer to a question of our own; with the clock at rest nothing follows.
@@ -134,7 +134,7 @@ async function givesSilenceUp(t: TestContext, daemon: TestDaemon): Promise<void>
   await signIn(page, daemon.account);
   await asked.promise;
   await page.clock.runFor(MINUTE_MS);
-  await page.getByText("Not live: asking every 10 s").waitFor();
+  await page.getByText("Not live: updated every 10 s").waitFor();
   await page.unroute(`**${EVENTS}`);
   await page.clock.runFor(10_000);
   await page.getByText("Live", { exact: true }).waitFor();
@@ -150,7 +150,7 @@ test("a page recovers by itself when the daemon is started again", async (t) => 
   const { page } = opened;
   const isSame = await mark(page);
   await first.daemon.stop();
-  await page.getByText("Not live: asking every 10 s").waitFor();
+  await page.getByText("Not live: updated every 10 s").waitFor();
   await page.getByText("tag-before").waitFor();
 
   const second = await startTestDaemon(t, { folder, account, port });

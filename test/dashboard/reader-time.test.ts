@@ -24,7 +24,7 @@ async function writesOneZone(t: TestContext, daemon: TestDaemon): Promise<void> 
   await signIn(page, daemon.account);
   await page.getByText(`Times: ${TIME_ZONE}`).waitFor();
   await page.goto(`/dashboard/tasks/${id}`);
-  const stands = page.getByRole("region", { name: "Where it stands" });
+  const stands = page.getByRole("region", { name: "State" });
   await stands.getByText("Delivered:").waitFor();
 
   const told = (await stands.textContent()) ?? "";

@@ -91,7 +91,7 @@ async function leaveMarks(page: Page): Promise<Place> {
 
 async function openTask(page: Page, index: number): Promise<void> {
   await page.locator(".task-table tbody tr").nth(index).getByRole("link").click();
-  await page.getByRole("region", { name: "Where it stands" }).waitFor();
+  await page.getByRole("region", { name: "State" }).waitFor();
 }
 
 /** Does what leads to the list, and waits until the list was read again and shows it. */

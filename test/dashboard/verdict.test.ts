@@ -92,8 +92,5 @@ async function openSignedIn(t: TestContext, daemon: TestDaemon): Promise<Page> {
 async function sentencesOf(page: Page, id: string | undefined): Promise<readonly string[]> {
   await page.goto(`/dashboard/tasks/${id}`);
   await page.getByRole("heading", { name: id ?? "" }).waitFor();
-  return page
-    .getByRole("region", { name: "Where it stands" })
-    .locator("p.explanation")
-    .allTextContents();
+  return page.getByRole("region", { name: "State" }).locator("p.explanation").allTextContents();
 }

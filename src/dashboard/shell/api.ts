@@ -108,7 +108,7 @@ function parse(text: string, status: number): object {
   } catch {
     // A proxy in between answers in another form: only the status is known.
   }
-  return { status_message: `The answer was no JSON (HTTP ${status}).` };
+  return { status_message: `The answer was not JSON (HTTP ${status}).` };
 }
 
 interface ErrorEnvelope {

@@ -93,7 +93,7 @@ function RunningCount() {
 const LIVE_TEXTS = {
   connecting: "Connecting…",
   live: "Live",
-  polling: "Not live: asking every 10 s",
+  polling: "Not live: updated every 10 s",
   paused: "Paused",
 } as const;
 

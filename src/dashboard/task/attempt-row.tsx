@@ -81,7 +81,7 @@ function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
       <PhaseBar attempt={attempt} />
       {excerpt !== null && (
         <CodeBlock
-          title="What the receiver answered, its beginning"
+          title="The receiver's answer, its beginning"
           text={excerpt === "" ? "(an empty body)" : excerpt}
           what="answer"
         />

@@ -48,12 +48,12 @@ export function SignatureCheck({ taskId, delivery }: SignatureCheckProps) {
           <CopyButton text={snippet.command} what="command" />
         </p>
         <p class="hint">
-          Signatures are shown as the account's secret of now makes them: what was sent before a
-          rotation carried those of the old one.
+          These signatures are made with the account's present secret. Webhooks sent before a
+          rotation carried signatures of the old one.
         </p>
         {delivery.request.signature_next !== null && (
           <p class="hint">
-            The secret is being replaced: X-Signature is made with the one before, X-Signature-Next
+            The secret is being replaced: X-Signature is made with the old one, X-Signature-Next
             with the next one.
           </p>
         )}

@@ -61,7 +61,7 @@ export function useTaskActions({ task, deliveries }: Timeline, reload: () => voi
 }
 
 const DONE: Readonly<Record<TaskAction, string>> = {
-  redeliver: "It is sent at once.",
+  redeliver: "The webhook is sent at once.",
   cancel: "The task is cancelled.",
 };
 
@@ -108,7 +108,7 @@ export function ActionQuestion({ actions }: { readonly actions: TaskActions }) {
   }
   return (
     <Confirm title="Send it again?" verb="Redeliver" otherwise="Leave it" {...rest}>
-      <p>It has arrived before. The receiver gets the same once more.</p>
+      <p>It has arrived before. The receiver gets the same webhook again.</p>
     </Confirm>
   );
 }

@@ -75,7 +75,7 @@ async function readTimeline(id: string, load: Load): Promise<Timeline | string> 
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.code === 40401) return "There is no task with this id.";
-    if (error.code === 40403) return "This task has been erased: its time was over.";
+    if (error.code === 40403) return "This task has been erased: its retention has ended.";
     throw error;
   }
 }
@@ -104,7 +104,7 @@ function TaskView({ timeline, reload }: TaskViewProps) {
       <Head timeline={timeline} actions={actions} />
       {problem !== null && actions.asked === null && <Problem text={problem} />}
       <div class="stack">
-        <section class="panel panel-body stack" aria-label="Where it stands">
+        <section class="panel panel-body stack" aria-label="State">
           <Verdict timeline={timeline} />
           <RunProgress task={task} />
           <Explanation timeline={timeline} />

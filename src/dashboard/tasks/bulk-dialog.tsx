@@ -92,17 +92,17 @@ const WORDS: Readonly<Record<BulkMode, BulkWords>> = {
     leftOut: "no webhook was given up or refused.",
   },
   everything: {
-    title: (tasks) => `Send everything of ${tasks} again?`,
+    title: (tasks) => `Send all webhooks of ${tasks} again?`,
     verb: (count) => `Send ${count} again`,
     explained:
-      "All webhooks are sent again with a fresh series of attempts. Receivers get once more what they have already. What is scheduled is sent at once.",
+      "All webhooks are sent again with a fresh series of attempts. Receivers get again what they have already. Scheduled attempts are sent at once.",
     leftOut: "without webhooks, or not ended yet.",
   },
   cancel: {
     title: (tasks) => `Cancel ${tasks}?`,
     verb: (count) => `Cancel ${count}`,
     explained:
-      "Queued ones never run, running ones are told to stop. Cancelled tasks send no webhooks.",
+      "Queued tasks never run, running tasks are told to stop. Cancelled tasks send no webhooks.",
     leftOut: "ended already.",
   },
 };
@@ -129,7 +129,7 @@ function WithArrived({ mode, change }: WithArrivedProps) {
           change(currentTarget.checked ? "everything" : "undelivered")
         }
       />
-      Also send again what arrived
+      Also send webhooks that arrived
     </label>
   );
 }

@@ -42,8 +42,8 @@ export function NothingFound({ q, hasMore, isFirst }: NothingFoundProps) {
   if (words.length === 0)
     return isFirst ? <NoTasks /> : <Empty title="There are no older tasks." />;
   return (
-    <Empty title={hasMore ? "Nothing found so far." : "No task fits all of these words."}>
-      <p>{words.length === 1 ? "Look for everything:" : "Leave one of them out:"}</p>
+    <Empty title={hasMore ? "Nothing found so far." : "No task matches all of these words."}>
+      <p>{words.length === 1 ? "Remove the word:" : "Leave out one of them:"}</p>
       <div class="row">
         {words.map((word, index) => (
           <button

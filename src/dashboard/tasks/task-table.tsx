@@ -71,7 +71,7 @@ function Row({
     <tr
       aria-current={id === current ? "true" : undefined}
       class={isGone ? "is-gone" : undefined}
-      title={isGone ? "The search does not find this task any more." : undefined}
+      title={isGone ? "The search no longer finds this task." : undefined}
       onClick={() => moveTo(id)}
     >
       <td class="pick">

@@ -116,8 +116,12 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
     ...keys,
     { key: "Enter", does: "Open the task", run: onCurrent((id) => go(`/tasks/${id}`)) },
     { key: "x", does: "Select the task", run: onCurrent((id) => selection.toggle(id)) },
-    { key: "X", does: "Select up to the task", run: onCurrent((id) => selection.extend(id)) },
-    { key: "r", does: "Redeliver what is selected", run: () => start("redeliver") },
+    {
+      key: "X",
+      does: "Select everything up to the task",
+      run: onCurrent((id) => selection.extend(id)),
+    },
+    { key: "r", does: "Redeliver the selected tasks", run: () => start("redeliver") },
     ...(arrived.length > 0 ? [{ key: "n", does: "Show new tasks", run: showArrived }] : []),
   ]);
   return (
