@@ -55,7 +55,8 @@ export async function workWithCommand(
   // in another container are counted separately, so nobody could tell whether a worker there lives.
   const owner = `worker-${hashKey(token).slice(0, 16)}-${pidNamespace()}`;
   const { ended } = await endOrphans({ owner });
-  if (ended > 0) log.warn({ processes: ended }, "ended what a killed worker had left running");
+  if (ended > 0)
+    log.warn({ processes: ended }, "ended processes that a killed worker had left running");
   // A claim that waits, a heartbeat and a report may be under way at once.
   const client = createServiceClient({ socketsMax: 4 });
   try {

@@ -81,7 +81,7 @@ export class Link {
       this.#isDown = true;
       log.warn(
         { ...facts, reason: reply.reason },
-        "no answer of the daemon that can be used; trying again until there is. Check the URL if none ever comes",
+        "the daemon gives no usable answer; trying again until it does. Check the URL if it never does",
       );
     }
     if (reply.kind === "answered" && this.#isDown) {

@@ -148,11 +148,11 @@ export class Worker {
     const { log } = this.#deps;
     const facts = { task: run.id };
     if (run.stopReason === "cancelled" || reported === "cancelled") {
-      log.info(facts, "the task was cancelled; its run counts for nothing");
+      log.info(facts, "the task was cancelled; its run does not count");
     } else if (run.stopReason === "lost" || reported === "lost") {
-      log.warn(facts, "the lease was lost; the run counts for nothing");
+      log.warn(facts, "the lease was lost; the run does not count");
     } else if (reported === null) {
-      log.warn(facts, "the daemon could not be told how the run ended; the lease runs out");
+      log.warn(facts, "could not report to the daemon how the run ended; the lease will run out");
     } else if (outcome.kind === "failed" || outcome.kind === "timed_out") {
       log.warn({ ...facts, reason: outcome.message }, "the run failed");
     } else if (outcome.kind === "aborted")

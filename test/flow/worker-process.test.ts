@@ -96,7 +96,7 @@ test("the task of a worker that is killed is run again by another, which ends wh
   const task = await setup.client.ended(id);
 
   assert.deepEqual([task.state, task.result, task.runs], ["completed", "done", 2]);
-  await heir.says("ended what a killed worker had left running");
+  await heir.says("ended processes that a killed worker had left running");
 });
 
 test("a daemon that was killed takes the completion of a worker that ran on meanwhile", async (t) => {

@@ -237,7 +237,7 @@ export class LiveFeed {
       return true;
     } catch (error) {
       if (!(error instanceof StoreError)) {
-        this.#deps.log.error({ err: error }, "streams of events cannot be told of a change");
+        this.#deps.log.error({ err: error }, "a change cannot be sent to the streams of events");
       }
       return false;
     }
