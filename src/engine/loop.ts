@@ -1,0 +1,77 @@
+/**
+ * The life of whatever works by itself. Each word may be said twice, in any order and before the first piece of work;
+ * none of them throws.
+ *
+ *     works → drain → quiet → (what it used can be let go of)
+ *               └→ abort ┘
+ */
+export interface Part {
+  /** Begins nothing from now on; what is under way goes on to its end. */
+  drain(): void;
+  /** Settles at the next moment when nothing is under way. It begins nothing for that, and ends nothing. */
+  quiet(): Promise<void>;
+  /** Drains, and breaks off what can be broken off: {@link quiet} settles soon. */
+  abort(): void;
+  /** True when nothing is under way, and nothing is left that it would begin by itself. */
+  isIdle(): boolean;
+}
+
+export interface LoopDeps {
+  /** Does what there is to do. It looks at `isDraining` between its steps, and wakes the loop for what it leaves. */
+  readonly round: (loop: Loop) => Promise<void>;
+  /** What a round was ended by. The next wake begins another one all the same. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** Work that is done when it is woken: one round at a time, and once more when it was woken meanwhile. */
+export class Loop implements Part {
+  readonly #deps: LoopDeps;
+  #round: Promise<void> | null = null;
+  #isDue = false;
+  #isDraining = false;
+
+  constructor(deps: LoopDeps) {
+    this.#deps = deps;
+  }
+
+  /** Tells that there may be something to do. */
+  wake(): void {
+    this.#isDue = true;
+    this.#begin();
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** Begins no round after this; the one under way ends after the step it is at. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  async quiet(): Promise<void> {
+    while (this.#round !== null) await this.#round;
+  }
+
+  /** As {@link drain}: a step that waits for the store is ended by who gave it its signal. */
+  abort(): void {
+    this.drain();
+  }
+
+  isIdle(): boolean {
+    return this.#round === null;
+  }
+
+  #begin(): void {
+    if (!this.#isDue || this.#round !== null || this.#isDraining) return;
+    this.#isDue = false;
+    this.#round = this.#deps
+      .round(this)
+      .catch(this.#deps.failed)
+      .finally(() => {
+        this.#round = null;
+        // It may have been woken after its last look.
+        this.#begin();
+      });
+  }
+}
