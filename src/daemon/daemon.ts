@@ -221,11 +221,13 @@ async function stop(parts: Parts, limit: DrainLimit): Promise<void> {
     () => fileWatch.stop(),
     () => api.beginStop(),
     async () => {
-      const drained = Promise.all([engine.drain(), server.close()]);
-      isDrained = await settlesWithin(drained, limit);
+      const closed = server.close();
+      engine.drain();
+      isDrained = await settlesWithin(Promise.all([engine.quiet(), closed]), limit);
     },
     () => (isDrained ? null : server.abort()),
     () => (isDrained ? null : engine.abort()),
+    () => (isDrained ? null : engine.quiet()),
     () => engine.close(),
     () => parser.close(),
     () => api.finish(),

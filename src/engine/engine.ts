@@ -4,18 +4,19 @@ import type { Logger } from "../domain/log.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { LaneRef, Store } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./deliver/delivery-dispatcher.ts";
-import { Redeliverer } from "./deliver/redeliverer.ts";
+import { createRedeliverer } from "./deliver/redeliverer.ts";
 import { HealthRecord } from "./health-record.ts";
 import { HeldUpSteps } from "./held-up-steps.ts";
 import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
-import { persist } from "./persist.ts";
+import type { Loop, Part } from "./loop.ts";
+import { createDelayedTasks } from "./run/delayed-tasks.ts";
 import { ProgressBoard } from "./run/progress-board.ts";
-import { RunWatch } from "./run/run-watch.ts";
+import { createRunWatch } from "./run/run-watch.ts";
 import { TaskDispatcher, type TaskType } from "./run/task-dispatcher.ts";
 import { Scheduler } from "./scheduler.ts";
 import { AccountWatch } from "./upkeep/account-watch.ts";
 import { Sweeper } from "./upkeep/sweeper.ts";
-import { TrafficKeeper } from "./upkeep/traffic-keeper.ts";
+import { createTrafficKeeper } from "./upkeep/traffic-keeper.ts";
 
 type OwnParts = "store" | "failed" | "giveUp" | "heldUp" | "health";
 
@@ -40,8 +41,6 @@ export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
 
 const EVERY_SECOND = "* * * * * *";
 const EVERY_MINUTE = "0 * * * * *";
-// Delayed tasks that one write lets into the queue, so that others come in between.
-const RELEASE_MAX = 1000;
 
 /**
  * Everything that happens without a request: dispatchers, and the ticks that wake them for what has become
@@ -50,29 +49,29 @@ const RELEASE_MAX = 1000;
 export class Engine {
   /** Where external workers get tasks and bring results. */
   readonly desk: WorkerDesk;
-  readonly #deps: EngineDeps & { readonly giveUp: AbortSignal; readonly heldUp: HeldUpSteps };
+  readonly #deps: EngineDeps;
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
   readonly #accounts: AccountWatch;
-  readonly #runs: RunWatch;
+  readonly #runs: Loop;
+  readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
   readonly #progress = new ProgressBoard();
   readonly #deliveries: DeliveryDispatcher;
-  readonly #redeliverer: Redeliverer;
+  readonly #redeliverer: Loop;
   readonly #sweeper: Sweeper;
-  readonly #traffic: TrafficKeeper;
+  readonly #traffic: Loop;
+  /** All that works by itself. */
+  readonly #parts: readonly Part[];
   readonly #health = new HealthRecord();
-  #releasing: Promise<void> | null = null;
-  #isReleaseDue = false;
   /** Before that the start would take what is begun for an earlier process's; it finds by itself what is to do. */
   #isRecovered = false;
-  #isDraining = false;
   #isHalted = false;
 
   constructor(given: EngineDeps) {
     const heldUp = new HeldUpSteps(given);
     const deps = { ...given, giveUp: this.#giveUp.signal, heldUp };
-    this.#deps = deps;
+    this.#deps = given;
     const failed = (error: unknown): void => this.#halt(error);
     this.#scheduler = new Scheduler(deps.clock);
     const health = this.#health;
@@ -96,16 +95,28 @@ export class Engine {
     const atWaiters = { disabled: deps.accountsDisabled, enabled(): void {} };
     const listeners = [atOwnRuns, atDeliveries, atWaiters];
     this.#accounts = new AccountWatch({ ...deps, failed, listeners });
-    this.#runs = new RunWatch({
+    this.#runs = createRunWatch({
       ...{ ...deps, failed, runs: () => this.#tasks.underWay() },
       ended: (id) => {
         this.cancel(id);
         deps.taskEnded(id);
       },
     });
-    this.#redeliverer = new Redeliverer({ ...deps, failed, deliveriesDue });
+    this.#delayed = createDelayedTasks({ ...deps, failed, released: wake });
+    this.#redeliverer = createRedeliverer({ ...deps, failed, deliveriesDue });
     this.#sweeper = new Sweeper({ ...deps, failed, deliveriesDue });
-    this.#traffic = new TrafficKeeper({ ...deps, failed });
+    this.#traffic = createTrafficKeeper({ ...deps, failed });
+    this.#parts = [
+      this.#accounts.loop,
+      this.#runs,
+      this.#delayed,
+      this.#redeliverer,
+      this.#sweeper.loop,
+      this.#traffic,
+      this.#tasks,
+      this.desk,
+      this.#deliveries,
+    ];
   }
 
   /** Takes up what an earlier process left, then begins to work. */
@@ -120,14 +131,10 @@ export class Engine {
       this.#deps.log.warn(facts, "took up what was in flight at the last stop");
     }
     this.#scheduler.every(EVERY_SECOND, () => this.#tick());
-    this.#scheduler.every(EVERY_MINUTE, () => {
-      this.#sweeper.sweep();
-      this.#traffic.tick();
-    });
+    this.#scheduler.every(EVERY_MINUTE, () => this.#tickMinute());
     this.#wakeType();
     this.#tick();
-    this.#sweeper.sweep();
-    this.#traffic.tick();
+    this.#tickMinute();
   }
 
   /** Tells that tasks of these types are queued. */
@@ -144,7 +151,7 @@ export class Engine {
 
   /** Tells that this process disabled or enabled an account; of another's changes the engine hears by itself. */
   accountsChanged(): void {
-    this.#accounts.tick();
+    this.#accounts.loop.wake();
   }
 
   /** How far a task has come that runs now; null where it does not run, or nobody said. */
@@ -175,56 +182,36 @@ export class Engine {
   /** Settles at a moment when nothing runs, is in flight, or is due. */
   async idle(): Promise<void> {
     do {
-      await this.#releasing;
-      await this.#accounts.quiet();
-      await this.#runs.quiet();
-      await this.#redeliverer.quiet();
-      await this.#tasks.quiet();
-      await this.desk.quiet();
-      await this.#deliveries.quiet();
-      await this.#sweeper.quiet();
-      await this.#traffic.quiet();
-      if (this.#isHalted) return;
-    } while (!this.#isIdle());
+      this.#deliveries.pump();
+      await this.quiet();
+    } while (!this.#isHalted && !this.#parts.every((part) => part.isIdle()));
   }
 
-  /** Begins nothing new; settles when what is under way has ended. */
-  async drain(): Promise<void> {
-    this.#isDraining = true;
-    this.#scheduler.stop();
-    this.#accounts.drain();
-    this.#runs.drain();
-    this.#tasks.drain();
-    this.desk.drain();
-    this.#redeliverer.drain();
-    this.#deliveries.drain();
-    await Promise.all([this.#releasing, this.#accounts.quiet(), this.#redeliverer.quiet()]);
-    await Promise.all([this.#tasks.quiet(), this.#deliveries.quiet(), this.#runs.quiet()]);
-    await Promise.all([this.#sweeper.stop(), this.#traffic.stop()]);
-    await this.desk.quiet();
+  /** Begins nothing new, and tells workers so; what is under way goes on. */
+  drain(): void {
+    this.desk.announceStop();
+    this.#drain();
+  }
+
+  /** Settles when what is under way has ended. */
+  async quiet(): Promise<void> {
+    await Promise.all(this.#parts.map((part) => part.quiet()));
   }
 
   /**
-   * Breaks off what {@link drain} is still waiting for: tasks go back to the queue, attempts are recorded
-   * as interrupted.
+   * Breaks off what is under way: tasks go back to the queue, attempts are recorded as interrupted. What cannot be
+   * recorded now is left to the next start.
    */
-  async abort(): Promise<void> {
-    this.#deps.sender.abort();
+  abort(): void {
     this.#giveUp.abort();
-    await Promise.all([this.#tasks.stop(), this.#deliveries.quiet(), this.#redeliverer.quiet()]);
-    await this.desk.quiet();
+    for (const part of this.#parts) part.abort();
   }
 
-  /** Closes connections, and the processes that helped. To be called after {@link drain} or {@link abort}. */
+  /** Keeps what the clocks show, closes connections, and ends the processes that helped. To be called when it is quiet. */
   async close(): Promise<void> {
     const { sender, resources } = this.#deps;
-    await everyStep([() => sender.close(), ...resources.map((each) => () => each.close())]);
-  }
-
-  #isIdle(): boolean {
-    const isTicking = this.#releasing !== null || !this.#redeliverer.isIdle();
-    if (!this.#accounts.isIdle() || !this.#runs.isIdle()) return false;
-    return !isTicking && this.#tasks.isIdle() && this.desk.isIdle() && this.#deliveries.isIdle();
+    const closings = [this.#sweeper, sender, ...resources].map((each) => () => each.close());
+    await everyStep(closings);
   }
 
   #wakeType(type?: string): void {
@@ -234,51 +221,29 @@ export class Engine {
   }
 
   #tick(): void {
-    this.#accounts.tick();
-    this.#runs.tick();
-    this.#isReleaseDue = true;
-    this.#beginRelease();
-    this.#redeliverer.tick();
+    this.#accounts.loop.wake();
+    this.#runs.wake();
+    this.#delayed.wake();
+    this.#redeliverer.wake();
     this.desk.tick();
     this.#deliveries.pump();
   }
 
-  #beginRelease(): void {
-    if (!this.#isReleaseDue || this.#releasing !== null || this.#isDraining) return;
-    this.#releasing = this.#release().finally(() => {
-      this.#releasing = null;
-      // A tick may have come after the last look.
-      this.#beginRelease();
-    });
+  #tickMinute(): void {
+    this.#sweeper.loop.wake();
+    this.#traffic.wake();
   }
 
-  async #release(): Promise<void> {
-    const { store, clock } = this.#deps;
-    try {
-      // Again when a tick came meanwhile, and as long as there is more: the rest would wait for the next tick.
-      while (this.#isReleaseDue && !this.#isDraining) {
-        const due = { now: clock.now(), max: RELEASE_MAX };
-        this.#isReleaseDue = false;
-        const released = await persist(() => store.releaseDelayed(due), this.#deps);
-        if (released === RELEASE_MAX) this.#isReleaseDue = true;
-        if (released > 0) this.#wakeType();
-      }
-    } catch (error) {
-      this.#halt(error);
-    }
+  #drain(): void {
+    this.#scheduler.drain();
+    for (const part of this.#parts) part.drain();
   }
 
   #halt(error: unknown): void {
     // What could not be recorded before a stop is no fault: it is taken up at the next start.
     if (this.#isHalted || this.#giveUp.signal.aborted) return;
     this.#isHalted = true;
-    this.#scheduler.stop();
-    this.#accounts.drain();
-    this.#runs.drain();
-    this.#tasks.drain();
-    this.desk.halt();
-    this.#redeliverer.drain();
-    this.#deliveries.drain();
+    this.#drain();
     this.#deps.log.error(
       { err: error },
       "the engine stopped; what was in flight is taken up again at a restart",

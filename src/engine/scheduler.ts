@@ -10,21 +10,21 @@ import type { Clock, Timer } from "../domain/clock/clock.ts";
 export class Scheduler {
   readonly #clock: Clock;
   readonly #timers = new Set<Timer>();
-  #stopped = false;
+  #isDraining = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Calls `tick` at every time the pattern names (six fields, seconds first; UTC) until `stop`. */
+  /** Calls `tick` at every time the pattern names (six fields, seconds first; UTC) until {@link drain}. */
   every(pattern: string, tick: () => void): void {
     const cron = new Cron(pattern, { timezone: "UTC", paused: true });
     this.#wait(cron, tick);
   }
 
   /** No tick after this. Safe to call twice. */
-  stop(): void {
-    this.#stopped = true;
+  drain(): void {
+    this.#isDraining = true;
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
   }
@@ -32,7 +32,7 @@ export class Scheduler {
   #wait(cron: Cron, tick: () => void): void {
     const now = this.#clock.now();
     const next = cron.nextRun(new Date(now));
-    if (next === null || this.#stopped) return;
+    if (next === null || this.#isDraining) return;
     const timer = this.#clock.setTimer(next.getTime() - now, () => {
       this.#timers.delete(timer);
       // Rearmed first, so that a tick that throws is not the last one.

@@ -197,11 +197,23 @@ test("a stop ends cancelled runs with the others, and a cancel after it does no 
   dispatcher.wake();
   await claim(newTask(1), newTask(2));
   dispatcher.cancel("task-1");
-  const stopped = dispatcher.stop();
+  dispatcher.abort();
   assert.ok(runs.every(({ signal }) => signal.aborted));
   for (const { end } of runs) end({ kind: "aborted" });
-  await stopped;
+  await dispatcher.quiet();
   assert.deepEqual(written, ["requeue 1", "requeue 2"]);
   dispatcher.cancel("task-1");
   await dispatcher.quiet();
+});
+
+test("after a drain it is idle as soon as nothing runs, whatever is still queued", async () => {
+  const { dispatcher, runs, claim } = startDispatcher();
+  dispatcher.wake();
+  await claim(newTask(1));
+  dispatcher.wake();
+  dispatcher.drain();
+  assert.equal(dispatcher.isIdle(), false);
+  runs[0]?.end(COMPLETED);
+  await dispatcher.quiet();
+  assert.equal(dispatcher.isIdle(), true);
 });

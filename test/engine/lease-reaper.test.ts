@@ -40,8 +40,8 @@ function lease(facts: Partial<Lease> = {}): Lease {
 
 async function endOf(given: Lease, type: Partial<WorkerType> = {}): Promise<LeaseEnd> {
   const { reaper, ended } = startReaper([given], { type });
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
   const [end] = ended.flat();
   assert(end !== undefined && ended.flat().length === 1);
   return end;
@@ -76,8 +76,8 @@ test("a run that timed out is tried again as often as its type says", async () =
 test("however many have run out, one tick ends them all, a batch at a time", async () => {
   const leases = Array.from({ length: 250 }, (_, i) => lease({ id: String(i) }));
   const { reaper, ended } = startReaper(leases);
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
   assert.deepEqual(
     ended.map(({ length }) => length),
     [100, 100, 50],
@@ -89,8 +89,8 @@ test("what ran out is told in one line for each type and way, however many they 
   const fifth = lease({ id: "fifth", losses: 4 });
   const slow = lease({ id: "slow", deadlineAt: NOW });
   const { reaper, lines } = startReaper([...vanished, fifth, slow]);
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
 
   const type = "print";
   const tasks = Array.from({ length: 10 }, (_, i) => String(i));
@@ -105,45 +105,45 @@ test("what ran out is told in one line for each type and way, however many they 
     ],
     ["runs of workers went on past their type's timeout", { type, leases: 1, tasks: ["slow"] }],
   ]);
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
   assert.equal(lines.length, 3);
 });
 
 test("a lease that came back to life in time is not told", async () => {
   const { reaper, lines } = startReaper([lease()], { areRevived: true });
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
   assert.deepEqual(lines, []);
 });
 
 test("a tick does not go on for ever with leases that come back to life", async () => {
   const leases = Array.from({ length: 250 }, (_, i) => lease({ id: String(i) }));
   const { reaper, ended } = startReaper(leases, { areRevived: true });
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
   assert.equal(ended.length, 1);
 });
 
 test("a tick that comes while the last one is at its end is not lost", async () => {
   const { reaper, ended } = startReaper([lease()], { areRevived: true });
-  reaper.tick();
-  for (let i = 0; i < 100 && reaper.isWorking; i++) {
-    reaper.tick();
+  reaper.loop.wake();
+  for (let i = 0; i < 100 && !reaper.loop.isIdle(); i++) {
+    reaper.loop.wake();
     await Promise.resolve();
   }
   const before = ended.length;
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
   assert.ok(before > 1);
   assert.ok(ended.length > before);
 });
 
 test("nothing ends after a stop, and a store that has failed is told once", async () => {
   const stopped = startReaper([lease()]);
-  stopped.reaper.drain();
-  stopped.reaper.tick();
-  await stopped.reaper.quiet();
+  stopped.reaper.loop.drain();
+  stopped.reaper.loop.wake();
+  await stopped.reaper.loop.quiet();
   assert.deepEqual(stopped.ended, []);
 
   const faults: unknown[] = [];
@@ -155,7 +155,7 @@ test("nothing ends after a stop, and a store that has failed is told once", asyn
     end: () => assert.fail("nothing is known to have run out"),
     failed: (fault) => void faults.push(fault),
   });
-  reaper.tick();
-  await reaper.quiet();
+  reaper.loop.wake();
+  await reaper.loop.quiet();
   assert.deepEqual(faults, [error]);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { Redeliverer } from "../../src/engine/deliver/redeliverer.ts";
+import { createRedeliverer } from "../../src/engine/deliver/redeliverer.ts";
 import { StoreError, type RedeliveryOrder, type RedeliveryStep } from "../../src/store/store.ts";
 import { newOrder } from "../helpers/delivery.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -56,13 +56,13 @@ function start(orders: StoredOrder[]) {
       return answer;
     },
   };
-  const redeliverer = new Redeliverer({
+  const redeliverer = createRedeliverer({
     ...{ store, clock, log, giveUp: stop.signal },
     deliveriesDue: (lanes) => void woken.push(...lanes.map(({ host }) => host)),
     failed: (error) => void faults.push(error),
   });
   const tick = async (): Promise<void> => {
-    redeliverer.tick();
+    redeliverer.wake();
     await redeliverer.quiet();
   };
   return { redeliverer, store, clock, stop, begun, steps, faults, woken, lines, tick };
@@ -92,7 +92,7 @@ test("ticks that come twice in a second, late or after a suspend make no burst",
   clock.advance(499);
   await tick();
   clock.jump(20_001);
-  for (let i = 0; i < 20; i++) redeliverer.tick();
+  for (let i = 0; i < 20; i++) redeliverer.wake();
   await redeliverer.quiet();
   await tick();
   // The wall clock was set back into a second that was used up, and beyond it.
@@ -222,7 +222,7 @@ test("no step begins after a drain, and the one under way is waited for", async 
     return step(given);
   };
 
-  redeliverer.tick();
+  redeliverer.wake();
   await new Promise(setImmediate);
   assert.equal(redeliverer.isIdle(), false);
   redeliverer.drain();
@@ -243,7 +243,7 @@ test("a step that the store cannot do yet is tried again, and counts once", asyn
     return step(given);
   };
 
-  redeliverer.tick();
+  redeliverer.wake();
   for (let i = 0; i < 2; i++) {
     await clock.whenPending(1);
     clock.advance(1000);
@@ -263,7 +263,7 @@ test("a store that has failed is told of once, and a stop that gives up ends the
 
   const full = start([{ id: "a", perSecond: 4, left: 4 }]);
   full.store.stepRedeliveryOrder = () => Promise.reject(new StoreError("full", "no space"));
-  full.redeliverer.tick();
+  full.redeliverer.wake();
   await full.clock.whenPending(1);
   full.redeliverer.drain();
   full.stop.abort();

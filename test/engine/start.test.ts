@@ -85,7 +85,8 @@ test("what a worker completes before the start has recovered is sent after it, a
     delivery?.attempts.map(({ outcome }) => outcome),
     ["delivered"],
   );
-  await engine.drain();
+  engine.drain();
+  await engine.quiet();
 });
 
 test("what a worker gives back before the start has recovered starts no task that the start would queue again", async (t) => {
@@ -104,7 +105,8 @@ test("what a worker gives back before the start has recovered starts no task tha
   await engine.idle();
 
   assert.deepEqual(runs, [own.id]);
-  await engine.drain();
+  engine.drain();
+  await engine.quiet();
 });
 
 test("what a worker told of a task's progress is forgotten once the task is cancelled", async (t) => {
@@ -123,6 +125,7 @@ test("what a worker told of a task's progress is forgotten once the task is canc
   engine.cancel(id);
   assert.equal(engine.progressOf(id), null);
 
-  await engine.drain();
+  engine.drain();
+  await engine.quiet();
   await engine.close();
 });

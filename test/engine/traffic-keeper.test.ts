@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { TrafficKeeper } from "../../src/engine/upkeep/traffic-keeper.ts";
+import { createTrafficKeeper } from "../../src/engine/upkeep/traffic-keeper.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
@@ -14,7 +14,7 @@ function newKeeper(folds: readonly ("more" | "done" | Error)[]) {
   const log: Logger = { debug() {}, info() {}, warn: (_, text) => warned.push(text), error() {} };
   const left = [...folds];
   const failures: unknown[] = [];
-  const keeper = new TrafficKeeper({
+  const keeper = createTrafficKeeper({
     store: {
       sampleQueues: async (sample) => void calls.push(["sample", sample]),
       foldTraffic: async (fold) => {
@@ -33,8 +33,7 @@ function newKeeper(folds: readonly ("more" | "done" | Error)[]) {
 test("a tick notes what waits, and folds whole hours that are a day old until none is left", async () => {
   const { keeper, calls } = newKeeper(["more", "more"]);
 
-  keeper.tick();
-  keeper.tick();
+  keeper.wake();
   await keeper.quiet();
 
   const minutesBefore = Date.parse("2030-01-30T08:00:00.000Z");
@@ -45,9 +44,9 @@ test("a tick notes what waits, and folds whole hours that are a day old until no
 test("a store that is unable is told of in the log, and asked again at the next tick", async () => {
   const { keeper, calls, warned, failures } = newKeeper([new StoreError("full", "no space")]);
 
-  keeper.tick();
+  keeper.wake();
   await keeper.quiet();
-  keeper.tick();
+  keeper.wake();
   await keeper.quiet();
 
   assert.equal(calls.length, 4);
@@ -58,10 +57,10 @@ test("a store that is unable is told of in the log, and asked again at the next 
 test("what is no fault of the store is handed on, and nothing begins after a stop", async () => {
   const { keeper, calls, failures } = newKeeper([new TypeError("a bug")]);
 
-  keeper.tick();
+  keeper.wake();
   await keeper.quiet();
-  await keeper.stop();
-  keeper.tick();
+  keeper.drain();
+  keeper.wake();
   await keeper.quiet();
 
   assert.equal(calls.length, 2);

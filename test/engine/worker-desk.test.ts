@@ -412,6 +412,7 @@ test("a stop answers nothing to all who wait, hands out nothing more, and still 
   const claiming = setup.poll();
   const waiting = setup.poll();
   setup.desk.wake("print");
+  setup.desk.announceStop();
   setup.desk.drain();
   await turn();
   assert.deepEqual([claiming.answer, waiting.answer], [null, []]);
@@ -431,7 +432,7 @@ test("a stop answers nothing to all who wait, hands out nothing more, and still 
 test("after a fault nothing is handed out, and workers are not told that the daemon stops", async () => {
   const setup = new Setup();
   const poll = setup.poll();
-  setup.desk.halt();
+  setup.desk.drain();
   setup.desk.wake("print");
   await turn();
   assert.deepEqual(poll.answer, []);

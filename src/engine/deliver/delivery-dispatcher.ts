@@ -15,6 +15,7 @@ import type {
   Store,
 } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
+import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 import {
   bytesOf,
@@ -66,7 +67,7 @@ const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
  * An attempt is in flight on disk before its first packet, and its end is written before what its lane starts
  * next: a crash in between leaves it `interrupted`, to be sent again at once.
  */
-export class DeliveryDispatcher {
+export class DeliveryDispatcher implements Part {
   readonly #deps: DeliveryDispatcherDeps;
   readonly #lanes: Lanes;
   #isClaiming = false;
@@ -79,7 +80,7 @@ export class DeliveryDispatcher {
   #resumed = new Set<number>();
   /** Attempts that were started and are not recorded yet. */
   #underWay = 0;
-  #stopping = false;
+  #isDraining = false;
   #waiters: (() => void)[] = [];
 
   constructor(deps: DeliveryDispatcherDeps) {
@@ -171,7 +172,7 @@ export class DeliveryDispatcher {
   pump(): void {
     // Asked first: it may tell that the clock was set.
     const now = this.#deps.clock.now();
-    if (this.#stopping || this.#isClaiming || this.#shifts > 0) return;
+    if (this.#isDraining || this.#isClaiming || this.#shifts > 0) return;
     const shares = this.#lanes.take(now);
     if (shares.length === 0) return;
     this.#isClaiming = true;
@@ -180,18 +181,22 @@ export class DeliveryDispatcher {
 
   /** True when nothing is in flight and nothing is due that would still be started. */
   isIdle(): boolean {
-    return !this.#isBusy && (this.#stopping || this.#lanes.isIdle(this.#deps.clock.now()));
+    return !this.#isBusy && (this.#isDraining || this.#lanes.isIdle(this.#deps.clock.now()));
   }
 
-  /** Starts what is due and settles at the next moment when nothing is in flight. */
   async quiet(): Promise<void> {
-    this.pump();
     while (this.#isBusy) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
   /** Claims no more. What is in flight goes on, within its deadline. */
   drain(): void {
-    this.#stopping = true;
+    this.#isDraining = true;
+  }
+
+  /** Breaks off what is in flight; it is recorded as interrupted. */
+  abort(): void {
+    this.drain();
+    this.#deps.sender.abort();
   }
 
   get #isBusy(): boolean {

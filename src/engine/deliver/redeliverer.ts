@@ -1,4 +1,5 @@
 import type { LaneRef, RedeliveryOrder, Store } from "../../store/store.ts";
+import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
 /** What of the store this redeliverer uses. */
@@ -29,57 +30,35 @@ const ORDERS_MAX = 100;
 const STEPS_PER_SECOND = 250;
 
 /**
- * Works off the orders to send deliveries again: side by side, one step of each in turn, and each no faster than it
+ * Works off the orders to send deliveries again, as far as the second admits in which it is woken: side by side, one step of each in turn, and each no faster than it
  * says. What is used up is counted by the second of the wall clock, so that ticks that come late or together make no
  * burst. How far an order is stands in the store: a restart goes on where the last step ended, and an order
  * that was cancelled, by whichever process, is not found again. One of an account that is disabled rests until it is
  * enabled; what an order for all accounts begins for such a one waits until then.
  */
-export class Redeliverer {
+export function createRedeliverer(deps: RedelivererDeps): Loop {
+  const orders = new OpenOrders(deps);
+  return new Loop({
+    failed: deps.failed,
+    async round(loop) {
+      while (!loop.isDraining && (await orders.step(loop))) continue;
+    },
+  });
+}
+
+class OpenOrders {
   readonly #deps: RedelivererDeps;
-  #work: Promise<void> | null = null;
   readonly #underWay = new Map<string, OrderUnderWay>();
   /** The second that is being used up, in seconds since the epoch. */
   #second = -1;
   #stepsInSecond = 0;
-  #stopping = false;
 
   constructor(deps: RedelivererDeps) {
     this.#deps = deps;
   }
 
-  /** Goes on with the orders, as far as this second admits. To be called once a second. */
-  tick(): void {
-    if (this.#work !== null || this.#stopping) return;
-    this.#work = this.#run()
-      .catch(this.#deps.failed)
-      .finally(() => {
-        this.#work = null;
-      });
-  }
-
-  /** True when no step is under way: what is left of an order waits for the next second. */
-  isIdle(): boolean {
-    return this.#work === null;
-  }
-
-  /** Settles when no step is under way. */
-  async quiet(): Promise<void> {
-    await this.#work;
-  }
-
-  /** Begins no step after this. */
-  drain(): void {
-    this.#stopping = true;
-  }
-
-  async #run(): Promise<void> {
-    let isWorking = true;
-    while (isWorking && !this.#stopping) isWorking = await this.#round();
-  }
-
   /** One step of each order that this second admits; false when it admits none. */
-  async #round(): Promise<boolean> {
+  async step(loop: Pick<Loop, "isDraining">): Promise<boolean> {
     const { store } = this.#deps;
     const limit = ORDERS_MAX;
     const orders = await persist(() => store.listOpenRedeliveryOrders({ limit }), this.#deps);
@@ -87,7 +66,7 @@ export class Redeliverer {
     let steps = 0;
     for (const { id, perSecond } of this.#inTurn(orders)) {
       const order = this.#underWay.get(id);
-      if (order === undefined || !this.#hasStep(order, perSecond)) continue;
+      if (loop.isDraining || order === undefined || !this.#hasStep(order, perSecond)) continue;
       await this.#step(order, perSecond);
       steps++;
     }
@@ -107,8 +86,7 @@ export class Redeliverer {
       this.#stepsInSecond = 0;
       for (const each of this.#underWay.values()) each.usedInSecond = 0;
     }
-    const isLeft = this.#stepsInSecond < STEPS_PER_SECOND && order.usedInSecond < perSecond;
-    return isLeft && !this.#stopping;
+    return this.#stepsInSecond < STEPS_PER_SECOND && order.usedInSecond < perSecond;
   }
 
   async #step(order: OrderUnderWay, perSecond: number): Promise<void> {

@@ -2,6 +2,7 @@ import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
 import { decideRun } from "../../domain/task/retry.ts";
 import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
+import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 import { toFailedEnd, type RunMoment } from "../run/run-end.ts";
 import type { WorkerType } from "./lease-lanes.ts";
@@ -23,26 +24,20 @@ const BATCH_MAX = 100;
 
 /**
  * Ends the leases that have run out: those of workers that vanished, and those of runs that took longer than the type's
- * timeout. A tick looks once; nothing ends while the clock was set and the leases have not moved with it.
+ * timeout. Nothing ends while the clock was set and the leases have not moved with it.
  */
 export class LeaseReaper {
+  /** Ends what has run out when it is woken. What is left at a drain is looked at by the next start. */
+  readonly loop: Loop;
   readonly #deps: LeaseReaperDeps;
   readonly #reaped = new ReapedLeases();
-  #work: Promise<void> | null = null;
-  #isDue = false;
   #pauses = 0;
   /** How often the clock was set: what was read before is not comparable with what is read after. */
   #steps = 0;
-  #stopping = false;
 
   constructor(deps: LeaseReaperDeps) {
     this.#deps = deps;
-  }
-
-  /** Ends what has run out now. */
-  tick(): void {
-    this.#isDue = true;
-    this.#begin();
+    this.loop = new Loop({ round: () => this.#round(), failed: deps.failed });
   }
 
   /** Ends nothing until `moved` settles: the clock was set, and the leases move with it. */
@@ -51,13 +46,8 @@ export class LeaseReaper {
     this.#pauses++;
     void moved.finally(() => {
       this.#pauses--;
-      this.#begin();
+      this.loop.wake();
     });
-  }
-
-  /** True while a step is under way. */
-  get isWorking(): boolean {
-    return this.#work !== null;
   }
 
   /** True between the clock being set and the leases having moved with it. */
@@ -65,34 +55,14 @@ export class LeaseReaper {
     return this.#pauses > 0;
   }
 
-  /** Settles when no step is under way. */
-  async quiet(): Promise<void> {
-    await this.#work;
-  }
-
-  /** Ends nothing more; the next start looks again. */
-  drain(): void {
-    this.#stopping = true;
-  }
-
-  #begin(): void {
-    if (!this.#isDue || this.#work !== null || this.#stopping || this.isPaused) return;
-    this.#work = this.#run()
-      .catch(this.#deps.failed)
-      .finally(() => {
-        this.#reaped.tell(this.#deps.log);
-        this.#work = null;
-        // A tick may have come after the last look.
-        this.#begin();
-      });
-  }
-
-  async #run(): Promise<void> {
-    while (this.#isDue && !this.#stopping && !this.isPaused) {
-      this.#isDue = false;
-      const steps = this.#steps;
-      const mayHaveMore = await this.#endDue(steps);
-      if (mayHaveMore || steps !== this.#steps) this.#isDue = true;
+  async #round(): Promise<void> {
+    let mayHaveMore = true;
+    try {
+      while (mayHaveMore && !this.loop.isDraining && !this.isPaused) {
+        mayHaveMore = await this.#endDue(this.#steps);
+      }
+    } finally {
+      this.#reaped.tell(this.#deps.log);
     }
   }
 

@@ -16,6 +16,7 @@ import {
   type Store,
   type WorkerLeases,
 } from "../../store/store.ts";
+import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "../run/run-end.ts";
 import { HeldLeases, type EndWatch } from "./held-leases.ts";
@@ -53,7 +54,7 @@ export interface WorkerDeskDeps
  * While nothing is queued nothing is asked of the store, however many workers wait. What a worker asks for is rejected
  * with a StoreError when it cannot be done now: it asks again.
  */
-export class WorkerDesk {
+export class WorkerDesk implements Part {
   readonly #deps: WorkerDeskDeps;
   readonly #held = new HeldLeases();
   readonly #lanes: LeaseLanes;
@@ -62,8 +63,8 @@ export class WorkerDesk {
   readonly #reaper: LeaseReaper;
   /** Steps that were begun and have not taken effect yet. */
   readonly #underWay = new Set<Promise<unknown>>();
-  #stopping = false;
-  #isDraining = false;
+  #isOpen = true;
+  #isStopping = false;
 
   constructor(deps: WorkerDeskDeps) {
     this.#deps = deps;
@@ -100,7 +101,7 @@ export class WorkerDesk {
 
   /** Ends what has run out, and tries again what the store could not do. To be called once a second. */
   tick(): void {
-    this.#reaper.tick();
+    this.#reaper.loop.wake();
     this.#pump(this.#lanes.types);
   }
 
@@ -110,28 +111,31 @@ export class WorkerDesk {
     void moved.finally(() => this.#pump(this.#lanes.types));
   }
 
-  /** Settles when the steps have taken effect that are under way now. */
   async quiet(): Promise<void> {
-    await this.#reaper.quiet();
+    await this.#reaper.loop.quiet();
     await Promise.allSettled(this.#underWay);
   }
 
   /** True when no step is under way. Workers that wait and leases that are held are none. */
   isIdle(): boolean {
-    return this.#underWay.size === 0 && !this.#reaper.isWorking;
+    return this.#underWay.size === 0 && this.#reaper.loop.isIdle();
   }
 
-  /** The daemon stops: hands out nothing more and lets go of all who wait; what workers bring is still taken. */
+  /** Hands out nothing more and lets go of all who wait; what workers bring is still taken. */
   drain(): void {
-    this.#isDraining = true;
-    this.halt();
+    this.#isOpen = false;
+    this.#reaper.loop.drain();
+    this.#waiters.answerAll();
   }
 
-  /** As {@link drain}, but workers are not told that the daemon stops: it does not. */
-  halt(): void {
-    this.#stopping = true;
-    this.#reaper.drain();
-    this.#waiters.answerAll();
+  /** As {@link drain}: what workers run is theirs, and their leases outlive the daemon. */
+  abort(): void {
+    this.drain();
+  }
+
+  /** Tells workers from now on that the daemon stops. */
+  announceStop(): void {
+    this.#isStopping = true;
   }
 
   /** How many requests of workers wait for tasks of a type now. */
@@ -139,14 +143,14 @@ export class WorkerDesk {
     return this.#waiters.countOf(type);
   }
 
-  /** True while the daemon stops. */
+  /** True while the daemon stops; after a fault, when it hands out nothing either, it does not. */
   get isDraining(): boolean {
-    return this.#isDraining;
+    return this.#isStopping;
   }
 
   /** Claims for a worker; where nothing is queued it waits, for `waitMs` at most and not for a client that is gone. */
   async claim(order: ClaimOrder): Promise<readonly LeasedTask[]> {
-    if (this.#stopping) return [];
+    if (!this.#isOpen) return [];
     const answered = this.#waiters.wait(order, () => this.#answerOver());
     this.#pump(order.types);
     return answered;
@@ -185,7 +189,7 @@ export class WorkerDesk {
     // Asked first: it may tell that the clock was set.
     const now = this.#deps.clock.now();
     for (const type of types) {
-      while (!this.#stopping && !this.#reaper.isPaused && this.#lanes.canClaim(type)) {
+      while (this.#isOpen && !this.#reaper.isPaused && this.#lanes.canClaim(type)) {
         const poll = this.#waiters.first(type);
         if (poll === null) break;
         void this.#track(this.#serve(poll, now));
@@ -204,7 +208,7 @@ export class WorkerDesk {
     try {
       const tasks = await this.#claim(poll.order, now);
       poll.isClaiming = false;
-      if (gone.aborted || this.#stopping) poll.answer(gone.aborted ? [] : tasks);
+      if (gone.aborted || !this.#isOpen) poll.answer(gone.aborted ? [] : tasks);
       else if (tasks.length > 0) poll.answer(tasks);
       this.#pump(types);
       if (gone.aborted && tasks.length > 0) await this.#giveBack(workerId, tasks);

@@ -1,4 +1,5 @@
 import type { Store } from "../../store/store.ts";
+import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
 /** A run, by its task. */
@@ -21,44 +22,14 @@ export interface RunWatchDeps extends PersistDeps {
  * Notices tasks that another process cancelled or erased while this one runs them: of what this process ends itself
  * nothing runs any more when it is written. What has ended never runs again, so that an answer is never too old.
  */
-export class RunWatch {
-  readonly #deps: RunWatchDeps;
-  #looking: Promise<void> | null = null;
-  #stopping = false;
-
-  constructor(deps: RunWatchDeps) {
-    this.#deps = deps;
-  }
-
-  /** Looks after what runs now. To be called once a second. */
-  tick(): void {
-    if (this.#looking !== null || this.#stopping) return;
-    const runs = this.#deps.runs();
-    if (runs.length === 0) return;
-    this.#looking = this.#look(runs)
-      .catch(this.#deps.failed)
-      .finally(() => {
-        this.#looking = null;
-      });
-  }
-
-  /** True when no look is under way. */
-  isIdle(): boolean {
-    return this.#looking === null;
-  }
-
-  /** Settles when no look is under way. */
-  async quiet(): Promise<void> {
-    await this.#looking;
-  }
-
-  /** Begins no look after this. */
-  drain(): void {
-    this.#stopping = true;
-  }
-
-  async #look(runs: readonly WatchedRun[]): Promise<void> {
-    const { store, ended } = this.#deps;
-    for (const id of await persist(() => store.findEndedRuns({ runs }), this.#deps)) ended(id);
-  }
+export function createRunWatch(deps: RunWatchDeps): Loop {
+  const { store, ended, failed } = deps;
+  return new Loop({
+    failed,
+    async round() {
+      const runs = deps.runs();
+      if (runs.length === 0) return;
+      for (const id of await persist(() => store.findEndedRuns({ runs }), deps)) ended(id);
+    },
+  });
 }

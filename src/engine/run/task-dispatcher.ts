@@ -3,6 +3,7 @@ import { decideRun } from "../../domain/task/retry.ts";
 import type { RunOptions, RunOutcome, Runner } from "../../runners/runner.ts";
 import { CLAIM_INPUT_MAX, type ClaimedTask, type LaneRef, type Store } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
+import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 import { FailedRuns } from "./failed-runs.ts";
 import type { ProgressBoard } from "./progress-board.ts";
@@ -77,13 +78,13 @@ interface Lane extends TaskType {
  *     wake → claim (committed) → run → finish (committed, with its deliveries)
  *                                    → claim (the same commit) → run …
  */
-export class TaskDispatcher {
+export class TaskDispatcher implements Part {
   readonly #deps: TaskDispatcherDeps;
   readonly #failed: FailedRuns;
   readonly #lanes: readonly Lane[];
   /** By the task's id. */
   readonly #runs = new Map<string, RunUnderWay>();
-  #stopping = false;
+  #isDraining = false;
   #isAborted = false;
   #waiters: (() => void)[] = [];
 
@@ -133,12 +134,11 @@ export class TaskDispatcher {
     }
   }
 
-  /** True when nothing runs and nothing is left to claim. */
+  /** True when nothing runs and nothing is left that it would claim. */
   isIdle(): boolean {
-    return this.#lanes.every((lane) => !isBusy(lane) && !lane.mayHaveWork);
+    return this.#lanes.every((lane) => !isBusy(lane) && (this.#isDraining || !lane.mayHaveWork));
   }
 
-  /** Settles at the next moment when nothing runs. */
   async quiet(): Promise<void> {
     while (this.#lanes.some(isBusy)) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
@@ -147,21 +147,20 @@ export class TaskDispatcher {
 
   /** Claims no more. What runs goes on. */
   drain(): void {
-    this.#stopping = true;
+    this.#isDraining = true;
   }
 
   /** Stops what runs; it goes back to the queue and is run again after a restart. */
-  async stop(): Promise<void> {
+  abort(): void {
     this.drain();
     this.#isAborted = true;
     for (const { stopped } of this.#runs.values()) stopped.abort();
-    await this.quiet();
   }
 
   #pump(lane: Lane): void {
     const { concurrency } = lane.runner;
     const free = concurrency - lane.running - lane.reserved;
-    if (this.#stopping || !lane.mayHaveWork || free <= 0) return;
+    if (this.#isDraining || !lane.mayHaveWork || free <= 0) return;
     if (lane.claims.size > 0 && !lane.isDeep) return;
     // Where nothing can be written results must not pile up.
     if (lane.recording > concurrency) return;

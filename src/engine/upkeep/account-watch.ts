@@ -1,4 +1,5 @@
 import type { Store } from "../../store/store.ts";
+import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
 /** Who does something when accounts are disabled or enabled. */
@@ -22,53 +23,20 @@ export interface AccountWatchDeps extends PersistDeps {
  * claimed before, and for what nobody would look for again.
  */
 export class AccountWatch {
+  /** Looks for changes. To be woken once a second, and when this process has made one. */
+  readonly loop: Loop;
   readonly #deps: AccountWatchDeps;
   /** The change that was heard of last. */
   #last = 0;
-  #looking: Promise<void> | null = null;
-  #isDue = false;
-  #stopping = false;
 
   constructor(deps: AccountWatchDeps) {
     this.#deps = deps;
+    this.loop = new Loop({ round: () => this.#look(), failed: deps.failed });
   }
 
   /** Learns who is disabled. To be called before anything is claimed. */
   async start(): Promise<void> {
     await this.#look();
-  }
-
-  /** Looks for changes. To be called once a second, and when this process has made one. */
-  tick(): void {
-    this.#isDue = true;
-    this.#begin();
-  }
-
-  /** True when no look is under way. */
-  isIdle(): boolean {
-    return this.#looking === null;
-  }
-
-  /** Settles when no look is under way. */
-  async quiet(): Promise<void> {
-    await this.#looking;
-  }
-
-  /** Begins no look after this. */
-  drain(): void {
-    this.#stopping = true;
-  }
-
-  #begin(): void {
-    if (!this.#isDue || this.#looking !== null || this.#stopping) return;
-    this.#isDue = false;
-    this.#looking = this.#look()
-      .catch(this.#deps.failed)
-      .finally(() => {
-        this.#looking = null;
-        // A tick may have come after the look.
-        this.#begin();
-      });
   }
 
   async #look(): Promise<void> {

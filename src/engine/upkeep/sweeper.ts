@@ -3,6 +3,7 @@ import { readClocks } from "../../domain/clock/clock-reading.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import type { Logger } from "../../domain/log.ts";
 import { StoreError, type Store } from "../../store/store.ts";
+import { Loop } from "../loop.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
 /** What of the store this sweeper uses. */
@@ -23,63 +24,45 @@ const BATCH_MAX = 100;
 /**
  * Ends tasks that were not started in time. Erases tasks whose retention is over, and with them kept answers, decided access requests, ended redelivery
  * orders, sessions, sign-in links and traffic, in small batches until nothing is left, and then gives the space back.
- * Before that it keeps what the clocks show: the time for which things are kept goes on from there after a crash. One
- * sweep at a time; a sweep that finds the store unable stops and leaves the rest to the next tick.
+ * Before that it keeps what the clocks show: the time for which things are kept goes on from there after a crash. A sweep
+ * that finds the store unable stops and leaves the rest to the next one.
  */
 export class Sweeper {
+  /** Sweeps when it is woken. A drain ends a sweep after the batch it is at. */
+  readonly loop: Loop;
   readonly #store: SweptStore;
   readonly #clock: SteadyClock;
   readonly #log: Logger;
   readonly #retentionMs: number;
-  readonly #failed: (error: unknown) => void;
   readonly #queue: QueueExpirer;
-  #sweep: Promise<void> | null = null;
-  #stopping = false;
 
   constructor(deps: SweeperDeps) {
     this.#store = deps.store;
     this.#clock = deps.clock;
     this.#log = deps.log;
     this.#retentionMs = deps.retentionMs;
-    this.#failed = deps.failed;
     this.#queue = new QueueExpirer(deps);
+    this.loop = new Loop({ round: () => this.#sweep(), failed: deps.failed });
   }
 
-  /** Begins a sweep unless one is going on. */
-  sweep(): void {
-    if (this.#sweep !== null || this.#stopping) return;
-    this.#sweep = this.#run()
-      .catch(this.#failed)
-      .finally(() => {
-        this.#sweep = null;
-      });
-  }
-
-  /** Settles when no sweep is going on. */
-  async quiet(): Promise<void> {
-    await this.#sweep;
-  }
-
-  /** Ends a sweep after the batch it is at, and keeps what the clocks show; none begins after this. */
-  async stop(): Promise<void> {
-    this.#stopping = true;
-    await this.quiet();
-    await this.#unlessUnable(async () => {
+  /** Keeps what the clocks show. To be called at the end, when no sweep is going on. */
+  close(): Promise<void> {
+    return this.#unlessUnable(async () => {
       await this.#keepClock();
       await this.#queue.count();
     });
   }
 
-  #run(): Promise<void> {
+  #sweep(): Promise<void> {
     return this.#unlessUnable(async () => {
       await this.#keepClock();
-      await this.#queue.expire(() => this.#stopping);
+      await this.#queue.expire(() => this.loop.isDraining);
       const expired = await this.#untilNone(() =>
         this.#store.eraseExpired({ now: this.#clock.steady(), max: BATCH_MAX }),
       );
       const stale = await this.#untilNone(() => this.#store.eraseStale(this.#stale()));
       if (expired + stale === 0) return;
-      while (!this.#stopping && (await this.#store.reclaimSpace()) === "more") continue;
+      while (!this.loop.isDraining && (await this.#store.reclaimSpace()) === "more") continue;
       if (expired > 0) {
         this.#log.info(
           { expired },
@@ -121,7 +104,7 @@ export class Sweeper {
 
   async #untilNone(erase: () => Promise<number>): Promise<number> {
     let total = 0;
-    while (!this.#stopping) {
+    while (!this.loop.isDraining) {
       const erased = await erase();
       total += erased;
       if (erased === 0) break;
