@@ -17,6 +17,7 @@ import type {
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
+import { Steps } from "../steps.ts";
 import {
   bytesOf,
   classOf,
@@ -78,10 +79,9 @@ export class DeliveryDispatcher implements Part {
   #setMs = 0;
   /** Accounts that were resumed since the last claim began: what it says of them is not true any more. */
   #resumed = new Set<number>();
-  /** Attempts that were started and are not recorded yet. */
-  #underWay = 0;
+  /** Claims, shifts, and attempts that were started and are not recorded yet. */
+  readonly #steps = new Steps();
   #isDraining = false;
-  #waiters: (() => void)[] = [];
 
   constructor(deps: DeliveryDispatcherDeps) {
     this.#deps = deps;
@@ -149,7 +149,7 @@ export class DeliveryDispatcher implements Part {
     this.#lanes.shift(byMs);
     this.#setMs += byMs;
     this.#shifts++;
-    this.#shifted = this.#writeShift(byMs);
+    this.#shifted = this.#steps.track(this.#writeShift(byMs));
     return this.#shifted;
   }
 
@@ -163,7 +163,6 @@ export class DeliveryDispatcher implements Part {
       .catch(this.#deps.failed)
       .finally(() => {
         this.#shifts--;
-        this.#settled();
         this.pump();
       });
   }
@@ -176,16 +175,16 @@ export class DeliveryDispatcher implements Part {
     const shares = this.#lanes.take(now);
     if (shares.length === 0) return;
     this.#isClaiming = true;
-    this.#claim(shares).catch(this.#deps.failed);
+    void this.#steps.track(this.#claim(shares).catch(this.#deps.failed));
   }
 
   /** True when nothing is in flight and nothing is due that would still be started. */
   isIdle(): boolean {
-    return !this.#isBusy && (this.#isDraining || this.#lanes.isIdle(this.#deps.clock.now()));
+    return this.#steps.isNone && (this.#isDraining || this.#lanes.isIdle(this.#deps.clock.now()));
   }
 
-  async quiet(): Promise<void> {
-    while (this.#isBusy) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+  quiet(): Promise<void> {
+    return this.#steps.quiet();
   }
 
   /** Claims no more. What is in flight goes on, within its deadline. */
@@ -197,10 +196,6 @@ export class DeliveryDispatcher implements Part {
   abort(): void {
     this.drain();
     this.#deps.sender.abort();
-  }
-
-  get #isBusy(): boolean {
-    return this.#isClaiming || this.#shifts > 0 || this.#underWay > 0;
   }
 
   // Nothing may wait for longer than a retry does. Nobody saw the clock being set while the daemon was stopped, and
@@ -238,22 +233,16 @@ export class DeliveryDispatcher implements Part {
       this.hold(held.filter((accountId) => !resumed.has(accountId)));
       for (const attempt of attempts) this.#start(attempt);
     } finally {
-      // Also after a claim that failed for good, which is the end of all work: a stop waits for it.
       this.#isClaiming = false;
-      this.#settled();
     }
     this.pump();
   }
 
   #start(attempt: ClaimedAttempt): void {
-    this.#underWay++;
-    this.#make(attempt)
+    const made = this.#make(attempt)
       .catch(this.#deps.failed)
-      .finally(() => {
-        this.#underWay--;
-        this.#settled();
-        this.pump();
-      });
+      .finally(() => this.pump());
+    void this.#steps.track(made);
   }
 
   async #make(attempt: ClaimedAttempt): Promise<void> {
@@ -348,11 +337,6 @@ export class DeliveryDispatcher implements Part {
       const lanes = await persist(() => store.listLanes({ accountId }), this.#deps);
       if (this.#shifted === shifted) return lanes;
     }
-  }
-
-  #settled(): void {
-    if (this.#isBusy) return;
-    for (const tell of this.#waiters.splice(0)) tell();
   }
 }
 

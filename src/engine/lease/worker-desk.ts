@@ -19,6 +19,7 @@ import {
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "../run/run-end.ts";
+import { Steps } from "../steps.ts";
 import { HeldLeases, type EndWatch } from "./held-leases.ts";
 import { LeaseEnder, type LeaseEnderDeps } from "./lease-ender.ts";
 import { LeaseLanes, type WorkerType } from "./lease-lanes.ts";
@@ -62,7 +63,7 @@ export class WorkerDesk implements Part {
   readonly #ender: LeaseEnder;
   readonly #reaper: LeaseReaper;
   /** Steps that were begun and have not taken effect yet. */
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #steps = new Steps();
   #isOpen = true;
   #isStopping = false;
 
@@ -113,12 +114,12 @@ export class WorkerDesk implements Part {
 
   async quiet(): Promise<void> {
     await this.#reaper.loop.quiet();
-    await Promise.allSettled(this.#underWay);
+    await this.#steps.quiet();
   }
 
   /** True when no step is under way. Workers that wait and leases that are held are none. */
   isIdle(): boolean {
-    return this.#underWay.size === 0 && this.#reaper.loop.isIdle();
+    return this.#steps.isNone && this.#reaper.loop.isIdle();
   }
 
   /** Hands out nothing more and lets go of all who wait; what workers bring is still taken. */
@@ -158,7 +159,7 @@ export class WorkerDesk implements Part {
 
   /** Makes the leases hold on; what is told of progress is shown from now on. Those of disabled accounts are lost. */
   heartbeat(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
-    return this.#track(this.#extend(workerId, beats));
+    return this.#steps.track(this.#extend(workerId, beats));
   }
 
   /** Finishes the tasks with their results. */
@@ -176,7 +177,7 @@ export class WorkerDesk implements Part {
 
   /** Queues the tasks again or finishes them as failed, as the worker wishes or as the type says. */
   fail(workerId: number, failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]> {
-    return this.#track(this.#fail(workerId, failures));
+    return this.#steps.track(this.#fail(workerId, failures));
   }
 
   /** Queues the tasks again as if they had not been started. */
@@ -192,7 +193,7 @@ export class WorkerDesk implements Part {
       while (this.#isOpen && !this.#reaper.isPaused && this.#lanes.canClaim(type)) {
         const poll = this.#waiters.first(type);
         if (poll === null) break;
-        void this.#track(this.#serve(poll, now));
+        void this.#steps.track(this.#serve(poll, now));
       }
     }
     this.#answerOver();
@@ -313,20 +314,13 @@ export class WorkerDesk implements Part {
     { workerId, moment }: { readonly workerId: number; readonly moment: RunMoment },
   ): Promise<readonly LeaseOutcome[]> {
     if (ends.length === 0) return [];
-    const ended = this.#track(this.#ender.end({ ends, workerId, now: moment.endedAt }));
+    const ended = this.#steps.track(this.#ender.end({ ends, workerId, now: moment.endedAt }));
     return (await ended).map(({ outcome }) => outcome);
   }
 
   #moment(): RunMoment {
     const { clock, retentionMs } = this.#deps;
     return runMoment(clock, retentionMs);
-  }
-
-  #track<Value>(step: Promise<Value>): Promise<Value> {
-    const remove = (): void => void this.#underWay.delete(step);
-    this.#underWay.add(step);
-    step.then(remove, remove);
-    return step;
   }
 }
 

@@ -5,6 +5,7 @@ import { CLAIM_INPUT_MAX, type ClaimedTask, type LaneRef, type Store } from "../
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
+import { Steps } from "../steps.ts";
 import { FailedRuns } from "./failed-runs.ts";
 import type { ProgressBoard } from "./progress-board.ts";
 import { runMoment, toRunEnd } from "./run-end.ts";
@@ -86,7 +87,8 @@ export class TaskDispatcher implements Part {
   readonly #runs = new Map<string, RunUnderWay>();
   #isDraining = false;
   #isAborted = false;
-  #waiters: (() => void)[] = [];
+  /** Claims, and runs until their end is on disk. */
+  readonly #steps = new Steps();
 
   constructor(deps: TaskDispatcherDeps) {
     this.#deps = deps;
@@ -136,13 +138,12 @@ export class TaskDispatcher implements Part {
 
   /** True when nothing runs and nothing is left that it would claim. */
   isIdle(): boolean {
-    return this.#lanes.every((lane) => !isBusy(lane) && (this.#isDraining || !lane.mayHaveWork));
+    const isLeft = !this.#isDraining && this.#lanes.some(({ mayHaveWork }) => mayHaveWork);
+    return this.#steps.isNone && !isLeft;
   }
 
-  async quiet(): Promise<void> {
-    while (this.#lanes.some(isBusy)) {
-      await new Promise<void>((resolve) => this.#waiters.push(resolve));
-    }
+  quiet(): Promise<void> {
+    return this.#steps.quiet();
   }
 
   /** Claims no more. What runs goes on. */
@@ -165,7 +166,7 @@ export class TaskDispatcher implements Part {
     // Where nothing can be written results must not pile up.
     if (lane.recording > concurrency) return;
     lane.mayHaveWork = lane.isDeep;
-    this.#claim(lane, free).catch(this.#deps.failed);
+    void this.#steps.track(this.#claim(lane, free).catch(this.#deps.failed));
   }
 
   async #claim(lane: Lane, max: number): Promise<void> {
@@ -188,7 +189,6 @@ export class TaskDispatcher implements Part {
     } finally {
       lane.reserved -= max;
       lane.claims.delete(underWay);
-      this.#settled();
     }
     this.#pump(lane);
   }
@@ -198,14 +198,14 @@ export class TaskDispatcher implements Part {
     const { lane } = run;
     // What a claim brought in after the stop, or after its account was disabled.
     if (this.#isAborted || run.isHeld) run.stopped.abort();
-    this.#run(run)
+    const ended = this.#run(run)
       .then((outcome) => this.#end(run, outcome))
       .catch(this.#deps.failed)
       .finally(() => {
         lane.recording--;
-        this.#settled();
         this.#pump(lane);
       });
+    void this.#steps.track(ended);
   }
 
   async #run(run: RunUnderWay): Promise<RunOutcome> {
@@ -265,19 +265,10 @@ export class TaskDispatcher implements Part {
     this.#deps.taskEnded(id);
     if (lanes.length > 0) this.#deps.deliveriesDue(lanes);
   }
-
-  #settled(): void {
-    if (this.#lanes.some(isBusy)) return;
-    for (const tell of this.#waiters.splice(0)) tell();
-  }
 }
 
 // The store ends a claim there, whatever is left.
 function isCutShort(tasks: readonly ClaimedTask[]): boolean {
   const length = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
   return length >= CLAIM_INPUT_MAX;
-}
-
-function isBusy(lane: Lane): boolean {
-  return lane.running + lane.recording + lane.claims.size > 0;
 }
