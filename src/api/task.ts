@@ -1,4 +1,5 @@
 import { PROGRESS_NOTE_MAX } from "../domain/task/progress.ts";
+import type { TaskField } from "../domain/task/task-post.ts";
 import { TASK_STATES } from "../domain/task/task.ts";
 import { envelope, NextCursor, tasksEnvelope } from "./envelope.ts";
 import * as s from "./schema.ts";
@@ -12,22 +13,24 @@ export const ProgressNote = s.nullable(s.text({ maxLength: PROGRESS_NOTE_MAX }))
 export const Progress = s.named("Progress", s.object({ progress: Share, note: ProgressNote }));
 export type Progress = s.Static<typeof Progress>;
 
+const DATA = {
+  type: s.text(),
+  tag: s.text(),
+  marketplace: s.text(),
+  priority: s.integer(),
+  start_at: Time,
+  postback_url: s.text(),
+  pingback_url: s.text(),
+  input: s.anything({ description: "Any JSON; not in lists." }),
+} satisfies Record<TaskField, s.Schema<unknown>>;
+
 const TaskData = s.named(
   "TaskData",
   s.object(
     {},
     {
       description: "The task as posted: of its fields those that were given, URLs in encoded form.",
-      optional: {
-        type: s.text(),
-        tag: s.text(),
-        marketplace: s.text(),
-        priority: s.integer(),
-        start_at: Time,
-        postback_url: s.text(),
-        pingback_url: s.text(),
-        input: s.anything({ description: "Any JSON; not in lists." }),
-      },
+      optional: DATA,
     },
   ),
 );

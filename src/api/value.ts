@@ -1,3 +1,4 @@
+import { LOGIN } from "../domain/account/login.ts";
 import { number, text } from "./schema.ts";
 
 /** Values that stand in answers about different things. */
@@ -10,7 +11,7 @@ export const Time = text({
 /** An id of a task, an order or a request for access. */
 export const Id = text({ format: "uuid", description: "A lower-case UUIDv7." });
 
-export const Login = text({ pattern: "^[A-Za-z0-9._@+-]{1,64}$" });
+export const Login = text(LOGIN.schema);
 
 /** A part of a whole. */
 export const Share = number({ minimum: 0, maximum: 1 });

@@ -1,8 +1,7 @@
 import type { ArgsDef } from "citty";
 
 import type { Config } from "../config/config.ts";
-import { isLogin, LOGIN_RULE } from "../domain/account/account.ts";
-import { quote } from "../domain/rule.ts";
+import { LOGIN } from "../domain/account/login.ts";
 import { StoreError } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
 import { textOf } from "./arguments.ts";
@@ -57,8 +56,9 @@ export function loginOf(args: Arguments): string {
 
 /** The same of a text. */
 export function checkLogin(login: string): string {
-  if (isLogin(login)) return login;
-  throw new UsageError(`a login is ${LOGIN_RULE}, not ${quote(login)}`);
+  const parsed = LOGIN.parse(login);
+  if (parsed.kind === "value") return parsed.value;
+  throw new UsageError(`a login ${parsed.reason}`);
 }
 
 /** For a login that is well-formed and unknown. */

@@ -1,6 +1,6 @@
 import {
   ACTIVE_KEYS_MAX,
-  isKeyLabel,
+  KEY_LABEL,
   KEY_LABEL_MAX,
   KEY_PREFIX,
   mintKey,
@@ -12,10 +12,9 @@ import { IdGenerator } from "../domain/id.ts";
 import type { Key } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { textOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { flag, textOf, valueOf } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
+import { CommandFailure } from "./failure.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 
@@ -28,13 +27,9 @@ const create = defineAdminCommand({
   notes: `An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
   args: {
     ...LOGIN_ARG,
-    label: {
-      type: "string",
-      valueHint: "TEXT",
-      description: `What the key is for; at most ${KEY_LABEL_MAX} characters`,
-    },
+    label: flag(KEY_LABEL, `What the key is for; at most ${KEY_LABEL_MAX} characters`),
   },
-  plan: (args) => createKey(loginOf(args), labelOf(args)),
+  plan: (args) => createKey(loginOf(args), valueOf(args, "label", KEY_LABEL)),
 });
 
 const list = defineAdminCommand({
@@ -73,15 +68,6 @@ export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): Answer[
     label: toStore.label,
     created_at: timeText(createdAt),
   };
-}
-
-function labelOf(args: Arguments): string | null {
-  const label = textOf(args, "label");
-  if (label === undefined) return null;
-  if (isKeyLabel(label)) return label;
-  throw new UsageError(
-    `--label takes at most ${KEY_LABEL_MAX} characters and no control characters`,
-  );
 }
 
 function createKey(login: string, label: string | null): AdminStep {

@@ -1,7 +1,8 @@
+import { LOGIN } from "../domain/account/login.ts";
 import { isId } from "../domain/id.ts";
 import { TAG } from "../domain/task/task-post.ts";
 import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
-import { defineAdminCommand, checkLogin, noAccount } from "./admin-command.ts";
+import { defineAdminCommand, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { flag, isSet, textOf, valueOf } from "./arguments.ts";
@@ -26,7 +27,7 @@ const cancel = defineAdminCommand({
       required: false,
       description: "Id of a task; else give --account",
     },
-    account: { type: "string", valueHint: "LOGIN", description: "Account whose tasks are meant" },
+    account: flag(LOGIN, "Account whose tasks are meant"),
     type: { type: "string", valueHint: "NAME", description: "Only tasks of this type" },
     tag: flag(TAG, "Only tasks with this tag"),
     running: { type: "boolean", description: "Those that run, too; else only those that wait" },
@@ -75,14 +76,14 @@ interface Bulk {
 }
 
 function bulkOf(args: Arguments): Bulk {
-  const login = textOf(args, "account");
-  if (login === undefined) {
+  const login = valueOf(args, "account", LOGIN);
+  if (login === null) {
     throw new UsageError(
       "give the id of a task, or --account LOGIN for all of an account that wait",
     );
   }
   return {
-    login: checkLogin(login),
+    login,
     type: textOf(args, "type") ?? null,
     tag: valueOf(args, "tag", TAG),
     hasRunning: isSet(args, "running"),

@@ -5,7 +5,7 @@ import { keyPart } from "../config/file.ts";
 import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/account/key.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
-import { isWorkerName, WORKER_NAME_RULE } from "../domain/lease/worker.ts";
+import { WORKER_NAME } from "../domain/lease/worker.ts";
 import type { NewWorker, Worker } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
@@ -68,11 +68,10 @@ export const workerCommand: Command = {
   subCommands: { create, list, revoke },
 };
 
-// What was given is not repeated: it may be a token, and messages end up in logs.
 function nameOf(args: Arguments): string {
-  const name = textOf(args, "name") ?? "";
-  if (isWorkerName(name)) return name;
-  throw new UsageError(`a worker's name is ${WORKER_NAME_RULE}`);
+  const parsed = WORKER_NAME.parse(textOf(args, "name") ?? "");
+  if (parsed.kind === "value") return parsed.value;
+  throw new UsageError(`a worker's name ${parsed.reason}`);
 }
 
 function createWorker(name: string, types: readonly string[]): AdminStep {

@@ -1,5 +1,6 @@
 import type { ArgsDef } from "citty";
 
+import { LOGIN } from "../domain/account/login.ts";
 import { HOST } from "../domain/address/host-name.ts";
 import { INSTANT, instantSeenFrom, timeText } from "../domain/clock/time.ts";
 import { oneOf } from "../domain/rule.ts";
@@ -12,8 +13,8 @@ import {
   type DeliveryKind,
 } from "../domain/webhook/delivery.ts";
 import type { Store } from "../store/store.ts";
-import { checkLogin, noAccount } from "./admin-command.ts";
-import { flag, textOf, valueOf, valuesOf } from "./arguments.ts";
+import { noAccount } from "./admin-command.ts";
+import { flag, valueOf, valuesOf } from "./arguments.ts";
 import type { Arguments } from "./arguments.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 
@@ -32,7 +33,7 @@ export const FILTER_ARGS = {
   outcome: flag(OUTCOME, "How its last attempt ended"),
   since: flag(INSTANT, "Ended since: RFC 3339, or how long ago (2h, 1d)"),
   until: flag(INSTANT, "Ended before: in the same forms"),
-  account: { type: "string", valueHint: "LOGIN", description: "Account that posted the task" },
+  account: flag(LOGIN, "Account that posted the task"),
 } as const satisfies ArgsDef;
 
 /** Reads the flags of {@link FILTER_ARGS}, and `--task` where there is one. Throws a {@link UsageError}. */
@@ -44,10 +45,9 @@ export function filterOf(args: Arguments, now: number): DeliveryFilter {
       `--since (${timeText(since)}) has to lie before --until (${timeText(until)})`,
     );
   }
-  const account = textOf(args, "account");
   const states = valuesOf(args, "state", STATE);
   return {
-    login: account === undefined ? null : checkLogin(account),
+    login: valueOf(args, "account", LOGIN),
     taskId: valueOf(args, "task", TASK_ID),
     kind: kindOf(args),
     host: valueOf(args, "host", HOST),

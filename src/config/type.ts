@@ -1,5 +1,5 @@
 import type { CommandLine } from "../domain/command-line.ts";
-import { isTypeName, TYPE_NAME_RULE } from "../domain/lease/worker.ts";
+import { TYPE_NAME } from "../domain/lease/worker.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task/task-function.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart } from "./file.ts";
@@ -153,8 +153,8 @@ export function parseTypes(
 
 /** Null where the type has no usable kind; every fault is reported either way. */
 function parseType(entry: TypeEntry): TypeConfig | null {
-  if (!isTypeName(entry.name)) {
-    report(entry, `must have a name of ${TYPE_NAME_RULE}`);
+  if (TYPE_NAME.parse(entry.name).kind === "fault") {
+    report(entry, `must have a name of ${TYPE_NAME.takes}`);
   }
   const kind = parseKind(entry);
   reportMisplacedKeys(entry, kind);

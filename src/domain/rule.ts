@@ -1,4 +1,4 @@
-import { hasControl } from "./text.ts";
+import { hasControl, isPlainText } from "./text.ts";
 
 /** A value that passed its rule, or why not: `reason` completes "KEY …", as in "KEY must be …". */
 export type Parsed<T> =
@@ -82,6 +82,16 @@ export function integerBetween(min: number, max: number): Rule<number> {
   });
 }
 
+/** A number within both bounds, whole or not. */
+export function numberBetween(min: number, max: number): Rule<number> {
+  return rule({
+    takes: `a number from ${min} to ${max}`,
+    hint: "N",
+    schema: { type: "number", minimum: min, maximum: max },
+    read: (raw) => (typeof raw === "number" && raw >= min && raw <= max ? raw : null),
+  });
+}
+
 /** `true` or `false`. */
 export const TRUTH: Rule<boolean> = rule({
   takes: "true or false",
@@ -99,6 +109,29 @@ export const PLAIN_TEXT: Rule<string> = textRule({
   read: (text) => (text !== "" && !hasControl(text) ? text : null),
 });
 
+/** Text of at most `lengthMax` code points that shows as it is: the same that {@link isPlainText} takes. */
+export function plainText(lengthMax: number): Rule<string> {
+  return textRule({
+    takes: `a string of at most ${lengthMax} characters, without control characters or lone surrogates`,
+    hint: "TEXT",
+    schema: { type: "string", maxLength: lengthMax, pattern: NO_CONTROL },
+    read: (text) => (isPlainText(text, lengthMax) ? text : null),
+  });
+}
+
+const NO_CONTROL = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
+
+/** The same of several lines: line breaks and tabs are fine. */
+export function plainLines(lengthMax: number): Rule<string> {
+  const isPlain = (text: string): boolean =>
+    isPlainText(text.replaceAll(/[\t\n\r]/g, " "), lengthMax);
+  return textRule({
+    ...plainText(lengthMax),
+    schema: { type: "string", maxLength: lengthMax },
+    read: (text) => (isPlain(text) ? text : null),
+  });
+}
+
 /** One of a few words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
   return rule({
@@ -106,6 +139,22 @@ export function oneOf<const Word extends string>(words: readonly Word[]): Rule<W
     hint: words.join("|"),
     schema: { type: "string", enum: words },
     read: (raw) => words.find((word) => word === raw) ?? null,
+  });
+}
+
+/** Some of a few words, at least one; each counts once, and in their order here. */
+export function someOf<const Word extends string>(words: readonly Word[]): Rule<readonly Word[]> {
+  return rule({
+    takes: `an array of some of: ${words.join(", ")}`,
+    hint: words.join("|"),
+    form: "list",
+    schema: { type: "array", items: { type: "string", enum: words }, minItems: 1 },
+    read(raw) {
+      const given: readonly unknown[] = Array.isArray(raw) ? raw : [];
+      const found = words.filter((word) => given.includes(word));
+      const isKnown = given.every((each) => found.some((word) => word === each));
+      return isKnown && found.length > 0 ? found : null;
+    },
   });
 }
 

@@ -6,12 +6,13 @@ import type { Config } from "../config/config.ts";
 import { DRAIN_MS, startDaemon } from "../daemon/daemon.ts";
 import type { Daemon } from "../daemon/daemon.ts";
 import { warnOfRisks } from "../daemon/warnings.ts";
-import { isLogin, LOGIN_RULE, mintAccount } from "../domain/account/account.ts";
+import { mintAccount } from "../domain/account/account.ts";
 import { ACTIVE_KEYS_MAX, newWorkerToken } from "../domain/account/key.ts";
+import { LOGIN } from "../domain/account/login.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
-import { isWorkerName, WORKER_NAME_RULE } from "../domain/lease/worker.ts";
+import { WORKER_NAME } from "../domain/lease/worker.ts";
 import type { Logger } from "../domain/log.ts";
 import { quote } from "../domain/rule.ts";
 import { createLogger } from "../log.ts";
@@ -86,9 +87,8 @@ async function makeAccount(
   login: string,
   { store, clock, ids }: AccountParts,
 ): Promise<DaemonAccount> {
-  if (typeof login !== "string" || !isLogin(login)) {
-    throw new Error(`a login is ${LOGIN_RULE}, not ${quote(login)}`);
-  }
+  const parsed = LOGIN.parse(login);
+  if (parsed.kind === "fault") throw new Error(`a login ${parsed.reason}`);
   const createdAt = clock.now();
   const { account, first } = mintAccount(login, { createdAt, ids });
   const { key, toStore } = first;
@@ -113,10 +113,8 @@ async function makeWorker(
   { name, types }: { readonly name: string; readonly types: readonly string[] },
   { store, config, clock }: WorkerParts,
 ): Promise<string> {
-  // What was given is not repeated: it may be a token.
-  if (typeof name !== "string" || !isWorkerName(name)) {
-    throw new Error(`a worker's name is ${WORKER_NAME_RULE}`);
-  }
+  const parsed = WORKER_NAME.parse(name);
+  if (parsed.kind === "fault") throw new Error(`a worker's name ${parsed.reason}`);
   if (!Array.isArray(types) || types.length === 0) {
     throw new Error("give the types that the worker may claim, as a list of names");
   }

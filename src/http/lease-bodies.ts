@@ -1,3 +1,4 @@
+import { optional, required } from "../api/input.ts";
 import {
   LeaseBeatItem,
   LeaseCompletionItem,
@@ -6,14 +7,13 @@ import {
   ReportedProgress,
   WORKER_MESSAGE_LENGTH_MAX,
 } from "../api/lease.ts";
-import { nullable, type JsonSchema } from "../api/schema.ts";
 import { isDeeperThan } from "../domain/json/json-build.ts";
 import { JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json/json.ts";
 import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease/lease.ts";
-import { parseProgress, PROGRESS_RULE, type TaskProgress } from "../domain/task/progress.ts";
+import { parseProgress, PROGRESS, type TaskProgress } from "../domain/task/progress.ts";
 import { parseBody, PLAIN_READING, RESULTS_READING } from "./body.ts";
-import { parseFields, type FieldRule } from "./fields.ts";
+import { parseFields } from "./fields.ts";
 import { leaseList, readItems, type ItemReader, type ReadItem } from "./lease-items.ts";
 
 /** What workers tell of the leases that they hold: bodies in, plain data out, in whichever thread. */
@@ -58,49 +58,36 @@ export interface ResultsBody extends LeasesBody {
   readonly resultBytesMax: number;
 }
 
-/** What a completion holds. */
-export const COMPLETION_FIELDS = resultFields(
-  LeaseCompletionItem,
-  "The runs that have come to their result.",
-);
-
-/** What a failure holds. */
-export const FAILURE_FIELDS = resultFields(LeaseFailureItem, "The runs that came to nothing.");
-
-function resultFields(item: JsonSchema, description: string) {
-  const bounds = { lengthMin: 1, lengthMax: LEASE_BATCH_MAX };
-  return { tasks: leaseList(bounds, { item, description }) } as const;
-}
-
+const RESULTS_BOUNDS = { lengthMin: 1, lengthMax: LEASE_BATCH_MAX };
 const LEASES_MAX = 1000;
 
-const PROGRESS: FieldRule<TaskProgress | null> = {
-  parse(value) {
-    if (value === undefined || value === null) return { value: null };
-    const progress = parseProgress(value);
-    return progress === null ? { reason: `It must be ${PROGRESS_RULE}.` } : { value: progress };
-  },
-  schema: nullable(ReportedProgress),
-  isRequired: false,
-};
+/** What a completion holds. */
+export const COMPLETION_FIELDS = {
+  tasks: required(
+    leaseList(LeaseCompletionItem, RESULTS_BOUNDS),
+    "The runs that have come to their result.",
+  ),
+} as const;
+
+/** What a failure holds. */
+export const FAILURE_FIELDS = {
+  tasks: required(leaseList(LeaseFailureItem, RESULTS_BOUNDS), "The runs that came to nothing."),
+} as const;
 
 /** What a heartbeat holds. */
 export const BEAT_FIELDS = {
-  leases: leaseList(
-    { lengthMin: 0, lengthMax: LEASES_MAX },
-    {
-      item: LeaseBeatItem,
-      description: "The leases that the worker holds; none only asks `drain`.",
-    },
+  leases: required(
+    leaseList(LeaseBeatItem, { lengthMin: 0, lengthMax: LEASES_MAX }),
+    "The leases that the worker holds; none only asks `drain`.",
   ),
-  progress: PROGRESS,
+  progress: optional({ ...PROGRESS, schema: ReportedProgress }),
 } as const;
 
 /** What is given back. */
 export const RELEASE_FIELDS = {
-  tasks: leaseList(
-    { lengthMin: 1, lengthMax: LEASES_MAX },
-    { item: LeaseRefItem, description: "The leases to give back." },
+  tasks: required(
+    leaseList(LeaseRefItem, { lengthMin: 1, lengthMax: LEASES_MAX }),
+    "The leases to give back.",
   ),
 } as const;
 
@@ -181,7 +168,7 @@ function beatReader(common: TaskProgress | null): ItemReader<LeaseBeat> {
       const given = item["progress"] ?? null;
       const progress = given === null ? common : parseProgress(given);
       if (given !== null && progress === null) {
-        note(`The progress was passed over: it must be ${PROGRESS_RULE}.`);
+        note(`The progress was passed over: it must be ${PROGRESS.takes}.`);
       }
       return { ...ref, progress };
     },

@@ -3,8 +3,9 @@ import type { JsonSchema } from "../api/schema.ts";
 import { isId } from "../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../domain/json/json.ts";
 import type { LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
+import { rule } from "../domain/rule.ts";
+import type { Rule } from "../domain/rule.ts";
 import { tasksEnvelope } from "../domain/task/envelope.ts";
-import type { FieldRule } from "./fields.ts";
 import type { Answer } from "./operation.ts";
 
 /** Lists of leases in the bodies of the worker protocol, of which one bad item never spoils the others (contract §7). */
@@ -20,23 +21,22 @@ export interface ItemReader<Asked> {
   ) => Asked;
 }
 
-/** A field of a list of leases, `lengthMin` to `lengthMax` of them; what stands in it is judged one by one. */
+/** A list of leases, `lengthMin` to `lengthMax` of them; what stands in it is judged one by one. */
 export function leaseList(
+  item: JsonSchema,
   { lengthMin, lengthMax }: { readonly lengthMin: number; readonly lengthMax: number },
-  { item, description }: { readonly item: JsonSchema; readonly description: string },
-): FieldRule<readonly unknown[]> {
-  return {
-    parse(value) {
-      const isFine = Array.isArray(value) && value.length >= lengthMin && value.length <= lengthMax;
-      if (isFine) return { value };
-      return { reason: `It must be a list of ${lengthMin} to ${lengthMax} leases.` };
+): Rule<readonly unknown[]> {
+  return rule({
+    takes: `a list of ${lengthMin} to ${lengthMax} leases`,
+    hint: "LEASE",
+    form: "list",
+    schema: { type: "array", minItems: lengthMin, maxItems: lengthMax, items: item },
+    read(raw) {
+      const given: readonly unknown[] | null = Array.isArray(raw) ? raw : null;
+      const isFine = given !== null && given.length >= lengthMin && given.length <= lengthMax;
+      return isFine ? given : null;
     },
-    schema: {
-      type: "array",
-      ...{ minItems: lengthMin, maxItems: lengthMax, items: item, description },
-    },
-    isRequired: true,
-  };
+  });
 }
 
 /** Reads a list of leases item by item. */

@@ -1,9 +1,10 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
+import { optional } from "../api/input.ts";
 import { textRule } from "../domain/rule.ts";
 import type { Scope } from "../store/store.ts";
-import { invalidField, optional } from "./fields.ts";
-import { parameter, refusedValue } from "./query.ts";
+import { invalidField } from "./fields.ts";
+import { refusedValue } from "./query.ts";
 
 /** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
 export type ListName = "ready" | "tasks" | "search" | "attempts" | "queued" | "running";
@@ -85,8 +86,8 @@ function viewBytes({ list, scope }: ListView): Buffer {
   return Buffer.from(`${list} ${scope ?? "all"}`);
 }
 
-/** The rule for a list's `cursor`; {@link openCursor} then reads it. */
-export const CURSOR_RULE = parameter(
+/** A list's `cursor`; {@link openCursor} then reads that of a query, {@link openCursorField} that of a body. */
+export const CURSOR_RULE = optional(
   textRule({
     takes: "the next_cursor of an earlier page of this list",
     hint: "CURSOR",
@@ -107,9 +108,6 @@ export function openCursor(
   if (place === null) throw refusedValue("cursor", CURSOR_RULE);
   return place;
 }
-
-/** The rule for a `cursor` in a body; {@link openCursorField} then reads it. */
-export const CURSOR_FIELD = optional(CURSOR_RULE, { description: CURSOR_RULE.description });
 
 /** The place that a body's `cursor` stands for; null where there is none. Throws 40501 for one that is not this view's. */
 export function openCursorField(

@@ -1,10 +1,9 @@
 import type { FieldsOf, OperationKey } from "../api/answers.ts";
+import type { Inputs, InputValues } from "../api/input.ts";
 import type { JsonSchema } from "../api/schema.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
 import type { WorkerHolder } from "../store/store.ts";
-import type { FieldRules, FieldValues } from "./fields.ts";
-import type { QueryRules, QueryValues } from "./query.ts";
 
 /**
  * Who may call:
@@ -41,7 +40,7 @@ export type BodyRule =
 /** An object of these fields, of none of which a number is given back but in results. */
 export interface FieldsRule {
   readonly kind: "fields";
-  readonly fields: FieldRules;
+  readonly fields: Inputs;
   /** No body is the same as `{}`. */
   readonly isOptional: boolean;
   /**
@@ -117,8 +116,8 @@ type Nothing = Readonly<Record<string, never>>;
 export type Caller = CallerOf[keyof CallerOf] | Nothing;
 
 /** What an operation with this access and these rules is told. */
-export type CallOf<Who extends Access, Query extends QueryRules, Body extends BodyRule> = Call & {
-  readonly query: QueryValues<Query>;
+export type CallOf<Who extends Access, Query extends Inputs, Body extends BodyRule> = Call & {
+  readonly query: InputValues<Query>;
 } & (Who extends keyof CallerOf ? CallerOf[Who] : unknown) &
   BodyOf<Body>;
 
@@ -127,8 +126,8 @@ export type GivenBody = BodyOf<Extract<BodyRule, OwnParserRule>> | BodyOf<Fields
 
 type BodyOf<Body extends BodyRule> = Body extends OwnParserRule
   ? { readonly bodyBytes: Uint8Array }
-  : Body extends { kind: "fields"; fields: infer Fields extends FieldRules }
-    ? { readonly body: FieldValues<Fields> }
+  : Body extends { kind: "fields"; fields: infer Fields extends Inputs }
+    ? { readonly body: InputValues<Fields> }
     : unknown;
 
 /** What a client is answered; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
@@ -215,7 +214,7 @@ export interface OperationDoc {
 /** One method of one path: who may call it, what it takes, what it does, and what is said of it. */
 export interface Operation<
   Who extends Access = Access,
-  Query extends QueryRules = QueryRules,
+  Query extends Inputs = Inputs,
   Body extends BodyRule = BodyRule,
   Verb extends Method = Method,
   Path extends string = string,
@@ -263,7 +262,7 @@ export function isKeptByNobody({
 /** Takes an operation in with the types that its rules give its call, and the api ring its answer. */
 export function defineOperation<
   const Who extends Access,
-  const Query extends QueryRules,
+  const Query extends Inputs,
   const Body extends BodyRule,
   const Verb extends Method,
   const Path extends PathOf<Verb>,

@@ -1,46 +1,35 @@
-import type { JsonSchema } from "../api/schema.ts";
+import { optional, withDefault, type Input, type Inputs, type InputValues } from "../api/input.ts";
 import { INSTANT } from "../domain/clock/time.ts";
-import { integerBetween, parseText, textRule, TRUTH } from "../domain/rule.ts";
+import { integerBetween, parseText, textRule } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { StatusError } from "../domain/status.ts";
 import { isAtMostCodePoints } from "../domain/text.ts";
 
-/** What one query parameter may hold, and what it is for. */
-export interface QueryRule<Value> extends Rule<Value> {
-  readonly description: string;
-}
-
-/** What may stand in a query, by name. */
-export type QueryRules = Readonly<Record<string, QueryRule<unknown>>>;
-
-/** The values of a query by the rules: null for what is absent. */
-export type QueryValues<Rules extends QueryRules> = {
-  readonly [Name in keyof Rules]: Rules[Name] extends QueryRule<infer Value> ? Value | null : never;
-};
-
 /** For operations that take no query parameter. */
-export const NO_QUERY = {} as const satisfies QueryRules;
+export const NO_QUERY = {} as const satisfies Inputs;
 
 /**
  * Reads a query. What is unknown, repeated, malformed or out of range is 40000 and never clamped or
  * ignored (contract §1): a client that mistypes a filter must not get everything.
  */
-export function parseQuery<Rules extends QueryRules>(
+export function parseQuery<Query extends Inputs>(
   query: URLSearchParams,
-  rules: Rules,
-): QueryValues<Rules> {
+  inputs: Query,
+): InputValues<Query> {
   const values: Record<string, unknown> = {};
-  for (const name of Object.keys(rules)) values[name] = null;
   for (const [name, text] of query) {
-    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
-    if (rule === undefined) throw malformed(name, "It is not known here");
-    if (values[name] !== null) throw malformed(name, "It may stand only once");
-    const parsed = parseText(rule, text);
-    if (parsed.kind === "fault") throw refusedValue(name, rule);
+    const input = Object.hasOwn(inputs, name) ? inputs[name] : undefined;
+    if (input === undefined) throw malformed(name, "It is not known here");
+    if (Object.hasOwn(values, name)) throw malformed(name, "It may stand only once");
+    const parsed = parseText(input, text);
+    if (parsed.kind === "fault") throw refusedValue(name, input);
     values[name] = parsed.value;
   }
-  // Every name of the rules has been given null or what its own rule made.
-  return values as QueryValues<Rules>;
+  for (const [name, { absent }] of Object.entries(inputs)) {
+    if (!Object.hasOwn(values, name)) values[name] = absent?.value ?? null;
+  }
+  // Every name of the inputs has been given what its own rule made, or what counts without it.
+  return values as InputValues<Query>;
 }
 
 /**
@@ -57,10 +46,7 @@ export function checkEscapes(search: string): void {
 }
 
 /** 40000 for a value that a rule does not take, also where only the operation can tell. */
-export function refusedValue(
-  name: string,
-  { takes }: Pick<QueryRule<unknown>, "takes">,
-): StatusError {
+export function refusedValue(name: string, { takes }: Pick<Rule<unknown>, "takes">): StatusError {
   return malformed(name, `It takes ${takes}`);
 }
 
@@ -73,45 +59,31 @@ function badRequest(detail: string): StatusError {
   return new StatusError(40000, { detail });
 }
 
-/** A parameter that follows a rule; `schema` is what its schema says beside. */
-export function parameter<T>(
-  rule: Rule<T>,
-  description: string,
-  schema: JsonSchema = {},
-): QueryRule<T> {
-  return { ...rule, schema: { ...rule.schema, ...schema }, description };
-}
-
 /** A whole number from `min` to `max`, in plain digits. */
 export function wholeNumber(
   { min, max, standard }: { readonly min: number; readonly max: number; readonly standard: number },
   description: string,
-): QueryRule<number> {
-  return parameter(integerBetween(min, max), description, { default: standard });
-}
-
-/** `true` or `false`. */
-export function trueOrFalse(standard: boolean, description: string): QueryRule<boolean> {
-  return parameter(TRUTH, description, { default: standard });
+): Input<number> {
+  return withDefault(integerBetween(min, max), standard, description);
 }
 
 /** Text of at most `lengthMax` code points. */
-export function textUpTo(lengthMax: number, description: string): QueryRule<string> {
+export function textUpTo(lengthMax: number, description: string): Input<string | null> {
   const rule = textRule({
     takes: `at most ${lengthMax} characters`,
     hint: "TEXT",
     schema: { type: "string", maxLength: lengthMax },
     read: (text) => (isAtMostCodePoints(text, lengthMax) ? text : null),
   });
-  return parameter(rule, description);
+  return optional(rule, description);
 }
 
 /** A time in RFC 3339: milliseconds since the epoch. */
 export function pointInTime(
   description: string,
   { example = "2030-01-31T09:00:00.000Z" } = {},
-): QueryRule<number> {
+): Input<number | null> {
   const rule = { ...INSTANT, takes: `${INSTANT.takes}, where + is %2B` };
   const text = `${description} RFC 3339; the + of an offset is written %2B.`;
-  return parameter(rule, text, { examples: [example] });
+  return optional(rule, text, { examples: [example] });
 }

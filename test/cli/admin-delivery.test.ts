@@ -424,7 +424,7 @@ const WRONG: readonly [words: string, code: number, stderr: RegExp][] = [
   ["list --host http://h.example/", 2, /--host must be a host name or an address, without scheme/],
   ["list --host h.example:80", 2, /--host must be/],
   ["list --host [::1]x", 2, /--host must be/],
-  ["list --account a/b", 2, /a login is/],
+  ["list --account a/b", 2, /--account must be 1 to 64 characters/],
   ["list --account nobody", 1, /there is no account nobody/],
   ["list --task '", 2, /--task must be the id of a task, a UUID, not "'"/],
   [`show ${UNKNOWN}`, 1, /there is no task with this id/],

@@ -264,7 +264,10 @@ test("exits with 2 and touches no file when a login or a label is none", async (
   for (const words of cases) {
     const { code, stdout, stderr } = await runProgram(t, ["admin", ...words], { cwd });
     assert.deepEqual([code, stdout], [2, ""], words.join(" "));
-    assert.match(stderr, /^postbackd: (a login is 1 to 64 characters|--label takes at most 100)/);
+    assert.match(
+      stderr,
+      /^postbackd: (a login must be 1 to 64 characters|--label must be a string of at most 100)/,
+    );
   }
   assert.equal(existsSync(join(cwd, "postbackd.db")), false);
 });

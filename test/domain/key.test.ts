@@ -9,7 +9,7 @@ import {
   ACTIVE_KEYS_MAX,
   crc32,
   hashKey,
-  isKeyLabel,
+  KEY_LABEL,
   isWellFormedKey,
   KEY_PREFIX,
   newKey,
@@ -126,6 +126,8 @@ test("computes the CRC-32 that zlib computes", () => {
     }),
   );
 });
+
+const isKeyLabel = (text: string): boolean => KEY_LABEL.parse(text).kind === "value";
 
 test("takes no label with a control character or half a surrogate pair, wherever it stands", () => {
   const controls = Array.from({ length: 0xa0 }, (_, code) => code).filter(

@@ -284,7 +284,7 @@ describe("account", () => {
     const careless = daemon.account as (login: unknown) => Promise<unknown>;
 
     for (const login of ["", "a b", "x".repeat(65), "ü", 5, null, {}]) {
-      await assert.rejects(careless(login), /a login is 1 to 64 characters/);
+      await assert.rejects(careless(login), /a login must be 1 to 64 characters/);
     }
     for (let i = 0; i < 20; i++) await daemon.account("acme");
     await assert.rejects(daemon.account("acme"), /acme has 20 active keys/);
@@ -296,7 +296,7 @@ test("workerToken makes tokens for worker types alone, one for each name", async
   const careless = daemon.workerToken as (name: unknown, types: unknown) => Promise<unknown>;
 
   for (const name of ["", "a b", 5, "pbd_work_secret"]) {
-    await assert.rejects(careless(name, ["far"]), /a worker's name is 1 to 64 characters/);
+    await assert.rejects(careless(name, ["far"]), /a worker's name must be 1 to 64 characters/);
   }
   for (const none of [[], "far", undefined]) {
     await assert.rejects(careless("w", none), /give the types/);

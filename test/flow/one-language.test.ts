@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { optional } from "../../src/api/input.ts";
 import { readArguments, valueOf } from "../../src/cli/arguments.ts";
 import { UsageError } from "../../src/cli/failure.ts";
 import { HOST } from "../../src/domain/address/host-name.ts";
 import { StatusError } from "../../src/domain/status.ts";
 import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
-import { optional, parseFields } from "../../src/http/fields.ts";
-import { parameter, parseQuery } from "../../src/http/query.ts";
+import { parseFields } from "../../src/http/fields.ts";
+import { parseQuery } from "../../src/http/query.ts";
 import { load, type Setup } from "../helpers/config.ts";
 
 /** Every place where a host is written: the host that is read there, or a refusal that says what a host is. */
@@ -73,7 +74,7 @@ function flagged(text: string): string {
 }
 
 function queried(text: string): string {
-  return parseQuery(new URLSearchParams({ host: text }), { host: parameter(HOST, "") }).host ?? "";
+  return parseQuery(new URLSearchParams({ host: text }), { host: optional(HOST) }).host ?? "";
 }
 
 function searched(text: string): string {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { bodySchema } from "../../src/api/input.ts";
 import { PostedTask } from "../../src/api/posted-task.ts";
 import { namedSchemas } from "../../src/api/schema.ts";
 import type { JsonSchema } from "../../src/api/schema.ts";
-import { fieldsSchema } from "../../src/http/fields.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { JSON_TYPE, toAnswer, type Answer } from "./answer.ts";
 import {
@@ -290,7 +290,7 @@ test("JSON that is no object is 40503", async (t) => {
 /** The schema of each field that an operation's body may have. */
 function fieldSchemas({ operation: { body } }: Case): Readonly<Record<string, JsonSchema>> {
   const schema =
-    body.kind === "fields" ? fieldsSchema(body.fields) : namedSchemas(PostedTask)["PostedTask"];
+    body.kind === "fields" ? bodySchema(body.fields) : namedSchemas(PostedTask)["PostedTask"];
   assert.ok(schema !== undefined);
   // Of an object of fields, as each of the two is.
   return schema["properties"] as Readonly<Record<string, JsonSchema>>;
@@ -390,8 +390,8 @@ test("a required field that is missing or null is named with 40501", async (t) =
   const tested = await startTested(t);
   for (const { operation, name, sound } of takingBodies(tested)) {
     if (operation.body.kind !== "fields") continue;
-    for (const [field, { isRequired }] of Object.entries(operation.body.fields)) {
-      if (!isRequired) continue;
+    for (const [field, { absent }] of Object.entries(operation.body.fields)) {
+      if (absent !== null) continue;
       for (const body of ["{}", `{"${field}":null}`, `{"${field.toUpperCase()}":"x"}`]) {
         const answer = await tested.send({ ...sound, body });
         assert.equal(answer.code, 40501, name);

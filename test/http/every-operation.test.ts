@@ -164,9 +164,14 @@ function brokenValues({ type, enum: words, minimum, maximum, ...rest }: JsonSche
   if (rest["format"] === "date-time") {
     return ["", "x", "1700000000", "2026-02-30T00:00:00Z", "2026-01-01", "2026-01-01T25:00:00Z"];
   }
-  if (typeof rest["pattern"] === "string") return ["", "!", "x", "=", "\0", "é", "x".repeat(5000)];
-  assert(typeof rest["maxLength"] === "number");
-  return ["x".repeat(rest["maxLength"] + 1), "😀".repeat(rest["maxLength"] + 1)];
+  const { pattern, maxLength } = rest;
+  const isPattern = typeof pattern === "string";
+  if (isPattern && !new RegExp(pattern).test("")) {
+    return ["", "!", "x", "=", "\0", "é", "x".repeat(5000)];
+  }
+  assert(typeof maxLength === "number");
+  const tooLong = ["x", "😀"].map((point) => point.repeat(maxLength + 1));
+  return isPattern ? [...tooLong, "\0", "a\nb", "\u009f"] : tooLong;
 }
 
 test("a query parameter whose value breaks its rule is 40000, and is never clamped", async (t) => {

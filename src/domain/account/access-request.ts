@@ -1,3 +1,6 @@
+import { plainLines, plainText, textRule } from "../rule.ts";
+import type { Rule } from "../rule.ts";
+
 /** What somebody who asks for access says of themselves. */
 export interface AccessRequestFields {
   readonly email: string;
@@ -39,13 +42,25 @@ export function lettersOf({ email, name, company, message }: AccessRequestFields
 export const PENDING_REQUESTS_MAX = 10_000;
 
 export const EMAIL_LENGTH_MAX = 254;
-export const REQUEST_NAME_LENGTH_MAX = 255;
-export const REQUEST_MESSAGE_LENGTH_MAX = 4000;
+
+/** Who asks, or their company. */
+export const REQUEST_NAME = plainText(255);
+
+/** What they say beside. */
+export const REQUEST_MESSAGE = plainLines(4000);
 
 // What mail servers really take; whether there is a mailbox only a mail can tell.
-const EMAIL = /^[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+@[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+$/u;
+const ADDRESS = /^[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+@[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+$/u;
 
 /** True for text that can be an e-mail address: one @, something before it and something behind. */
 export function isEmail(text: string): boolean {
-  return text.length <= EMAIL_LENGTH_MAX && text.isWellFormed() && EMAIL.test(text);
+  return text.length <= EMAIL_LENGTH_MAX && text.isWellFormed() && ADDRESS.test(text);
 }
+
+/** An e-mail address, by {@link isEmail}. */
+export const EMAIL: Rule<string> = textRule({
+  takes: `an e-mail address of at most ${EMAIL_LENGTH_MAX} characters, such as ada@example.com`,
+  hint: "EMAIL",
+  schema: { type: "string", maxLength: EMAIL_LENGTH_MAX, format: "email" },
+  read: (text) => (isEmail(text) ? text : null),
+});

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 
 import type { IdGenerator } from "../id.ts";
-import { isPlainText } from "../text.ts";
+import { plainText } from "../rule.ts";
 
 /** What every API key begins with, and what listings show of it beside the last four characters. */
 export const KEY_PREFIX = "pbd_live_";
@@ -14,6 +14,9 @@ export const ACTIVE_KEYS_MAX = 20;
 
 /** A label is at most this many code points. */
 export const KEY_LABEL_MAX = 100;
+
+/** What somebody may call a key. */
+export const KEY_LABEL = plainText(KEY_LABEL_MAX);
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 34;
@@ -68,14 +71,6 @@ function isWellFormed(text: string, prefix: string): boolean {
  */
 export function hashKey(key: string): string {
   return hash("sha256", key, "hex");
-}
-
-/**
- * True for text that may be a key's label: at most {@link KEY_LABEL_MAX} code points, none of them a control
- * character (C0, DEL, C1) or half a surrogate pair.
- */
-export function isKeyLabel(text: string): boolean {
-  return isPlainText(text, KEY_LABEL_MAX);
 }
 
 /** A new key of an account with what is stored of it: the only time that it is known whole. */

@@ -1,22 +1,26 @@
 import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "../account/key.ts";
+import { textRule } from "../rule.ts";
+import type { Rule } from "../rule.ts";
 
-/** What a type's name must be, for messages. */
-export const TYPE_NAME_RULE = "1 to 64 characters of A-Z a-z 0-9 . _ -";
-
-/** What a worker's name must be, for messages. */
-export const WORKER_NAME_RULE = `${TYPE_NAME_RULE}, and never a token or a key`;
-
-const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+/** The name of a type of tasks, wherever somebody writes one. Names are compared exactly. */
+export const TYPE_NAME: Rule<string> = textRule({
+  takes: "1 to 64 characters of A-Z a-z 0-9 . _ -",
+  hint: "TYPE",
+  schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,64}$" },
+  read: (text) => (/^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : null),
+});
 
 /**
- * True for 1–64 of `A-Za-z0-9._-` that do not begin like a token or a key: one of those is a secret in the wrong place,
- * and a name is shown. Names are compared exactly.
+ * The name of a worker: what a type may be called, and nothing that begins like a token or a key. One of those is a
+ * secret in the wrong place, and a name is shown; so no fault repeats what was given.
  */
-export function isWorkerName(text: string): boolean {
-  return NAME.test(text) && !text.startsWith(WORKER_TOKEN_PREFIX) && !text.startsWith(KEY_PREFIX);
-}
-
-/** True for what may name a type of tasks. */
-export function isTypeName(text: string): boolean {
-  return NAME.test(text);
-}
+export const WORKER_NAME: Rule<string> = textRule({
+  ...TYPE_NAME,
+  takes: `${TYPE_NAME.takes}, and never a token or a key`,
+  hint: "NAME",
+  isSecret: true,
+  read(text) {
+    const isSecret = text.startsWith(WORKER_TOKEN_PREFIX) || text.startsWith(KEY_PREFIX);
+    return isSecret || TYPE_NAME.parse(text).kind === "fault" ? null : text;
+  },
+});

@@ -1,4 +1,6 @@
 import { isJsonObject, toPlainNumber } from "../json/json.ts";
+import { rule } from "../rule.ts";
+import type { Rule } from "../rule.ts";
 import { isPlainText } from "../text.ts";
 
 /** How far a run has come, as its worker or command says. Kept in memory only: it is worth no write to disk. */
@@ -11,11 +13,6 @@ export interface TaskProgress {
 /** A note is at most this many code points. */
 export const PROGRESS_NOTE_MAX = 255;
 
-/** What a progress report must look like, for messages. */
-export const PROGRESS_RULE =
-  `an object with progress, a number from 0 to 1, and optionally note, text of at most ${PROGRESS_NOTE_MAX} characters ` +
-  "without control characters";
-
 /** Reads a progress report, `{"progress": 0.5, "note": "halfway"}`; null for what is none. Other members are passed over. */
 export function parseProgress(value: unknown): TaskProgress | null {
   if (!isJsonObject(value)) return null;
@@ -26,3 +23,13 @@ export function parseProgress(value: unknown): TaskProgress | null {
   // `+ 0` makes the zero of a reported -0 a plain one.
   return { progress: progress + 0, note };
 }
+
+/** A progress report, by {@link parseProgress}. */
+export const PROGRESS: Rule<TaskProgress> = rule({
+  takes:
+    `an object with progress, a number from 0 to 1, and optionally note, text of at most ${PROGRESS_NOTE_MAX} ` +
+    "characters without control characters",
+  hint: "PROGRESS",
+  schema: { type: "object" },
+  read: parseProgress,
+});

@@ -1,10 +1,8 @@
-import { parseTime, timeText } from "../clock/time.ts";
+import { INSTANT, parseTime, timeText } from "../clock/time.ts";
 import { toJsonText, toPlainNumber } from "../json/json.ts";
-import { textRule } from "../rule.ts";
+import { integerBetween, plainText } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import { statusMessage } from "../status.ts";
-import { isPlainText } from "../text.ts";
-import { URL_BYTES_MAX } from "../webhook/url-form.ts";
 import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "../webhook/webhook-url.ts";
 import type {
   PingbackVerdict,
@@ -29,62 +27,35 @@ export type ParsedTask =
 /** A JSON object as the parser made it. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** A tag is at most this many code points (contract §3). */
-export const TAG_LENGTH_MAX = 255;
+/** A tag, wherever somebody writes one (contract §3). */
+export const TAG: Rule<string> = { ...plainText(255), hint: "TAG" };
+
+/** Tasks with a higher one are started first. */
+export const PRIORITY = integerBetween(0, 9);
 
 /** So many days ahead `start_at` may lie: a year, whichever it is. */
 export const START_AHEAD_DAYS_MAX = 366;
 
 const START_AHEAD_MS_MAX = START_AHEAD_DAYS_MAX * 24 * 3600 * 1000;
-const PRIORITY_MAX = 9;
 const NAME_LENGTH_MAX = 64;
-// Without the flag `i`, which JSON Schema does not have.
-const WEB_ADDRESS = "^[Hh][Tt][Tt][Pp][Ss]?://";
-const URL_RULES = `Public targets alone, at most ${URL_BYTES_MAX} bytes in encoded form.`;
 
-/** What each field of a posted task may hold, as JSON Schema. The parsers below are the rule; a test holds both together. */
-export const TASK_FIELD_SCHEMAS = {
-  type: {
-    type: ["string", "null"],
-    description: "Which runner; optional where there is only one.",
-  },
-  tag: {
-    type: ["string", "null"],
-    maxLength: TAG_LENGTH_MAX,
-    pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-    description: "A label of the client's. Without control characters.",
-  },
-  marketplace: {
-    type: ["string", "null"],
-    description: "A code from /v1/appendix/marketplaces.",
-  },
-  priority: {
-    type: ["integer", "null"],
-    minimum: 0,
-    maximum: PRIORITY_MAX,
-    description: "Higher first; 0 unless given.",
-  },
-  start_at: {
-    type: ["string", "null"],
-    format: "date-time",
-    description: `Not to run before this time, at most ${START_AHEAD_DAYS_MAX} days ahead.`,
-  },
-  postback_url: {
-    type: ["string", "null"],
-    pattern: WEB_ADDRESS,
-    description: `Gets the finished task by a signed POST. ${URL_RULES}`,
-  },
-  pingback_url: {
-    type: ["string", "null"],
-    pattern: WEB_ADDRESS,
-    description: `Gets a signed GET, with $id and $tag filled in. ${URL_RULES}`,
-    examples: ["https://example.com/done?id=$id&tag=$tag"],
-  },
-  input: { description: "Any JSON, given to the runner; null when absent." },
-} as const;
+/** What a posted task may hold; api/posted-task.ts says what each field is. In this order they are shown again. */
+export const TASK_FIELDS = [
+  "type",
+  "tag",
+  "marketplace",
+  "priority",
+  "start_at",
+  "postback_url",
+  "pingback_url",
+  "input",
+] as const;
 
-const KNOWN: ReadonlySet<string> = new Set(Object.keys(TASK_FIELD_SCHEMAS));
-const FIELDS: readonly string[] = [...KNOWN].filter((name) => name !== "input");
+/** The name of a field of a posted task. */
+export type TaskField = (typeof TASK_FIELDS)[number];
+
+const KNOWN: ReadonlySet<string> = new Set(TASK_FIELDS);
+const SHOWN_FIELDS = TASK_FIELDS.filter((name) => name !== "input");
 
 /** A field that breaks a rule. Thrown and caught within this file, to leave the field parsers flat. */
 class FieldFault extends Error {
@@ -118,7 +89,7 @@ export function parseTask(posted: JsonObject, options: ParseOptions): ParsedTask
 
 function acceptTask(posted: JsonObject, { id, now, rules }: ParseOptions): NewTask {
   for (const name of Object.keys(posted)) if (!KNOWN.has(name)) throw new FieldFault(name, null);
-  const tag = parseTag(posted["tag"]);
+  const tag = parseField("tag", posted["tag"], TAG);
   const values = { id, tag };
   const policy = rules.urlPolicy;
   const postback = parseUrl(posted, "postback_url", (raw) => judgeWebhookUrl(raw, policy));
@@ -130,11 +101,12 @@ function acceptTask(posted: JsonObject, { id, now, rules }: ParseOptions): NewTa
     type: parseType(posted["type"], rules.types),
     tag,
     marketplace: parseMarketplace(posted["marketplace"], rules.marketplaces),
-    priority: parsePriority(posted["priority"]),
+    // `+ 0` makes the zero of a posted -0 a plain one.
+    priority: (parseField("priority", toPlainNumber(posted["priority"]), PRIORITY) ?? 0) + 0,
     startAt: parseStartAt(posted["start_at"], now),
     postback: postback === null ? null : toWebhook(postback),
     pingback: pingback === null ? null : toWebhook(pingback),
-    dataText: dataText(posted, FIELDS, {
+    dataText: dataText(posted, SHOWN_FIELDS, {
       postback_url: postback?.target.url,
       pingback_url: pingback?.template,
     }),
@@ -149,7 +121,7 @@ function refuseTask(posted: JsonObject, id: string, fault: FieldFault): RefusedT
   return {
     id,
     type: typeof type === "string" && type.isWellFormed() ? shorten(type) : null,
-    tag: isTag(tag) ? tag : null,
+    tag: tagOf(tag),
     code,
     message,
     errorText: toJsonText({ message, detail: { field: shorten(fault.field) } }),
@@ -163,6 +135,11 @@ function refuseTask(posted: JsonObject, id: string, fault: FieldFault): RefusedT
     ),
     inputText: inputText(posted),
   };
+}
+
+function tagOf(value: unknown): string | null {
+  const parsed = TAG.parse(value);
+  return parsed.kind === "value" ? parsed.value : null;
 }
 
 // A field's name comes from outside and is repeated in a message: what is longer than a name could be is cut,
@@ -186,23 +163,12 @@ function listTypes(types: ReadonlySet<string>): string {
   return [...types].join(", ");
 }
 
-/** True for a tag as contract §3 has it: at most 255 code points, well-formed, no control characters. */
-export function isTag(value: unknown): value is string {
-  return isPlainText(value, TAG_LENGTH_MAX);
-}
-
-/** A tag, wherever somebody writes one. */
-export const TAG: Rule<string> = textRule({
-  takes: `a string of at most ${TAG_LENGTH_MAX} characters, without control characters or lone surrogates`,
-  hint: "TAG",
-  schema: { type: "string", maxLength: TAG_LENGTH_MAX },
-  read: (text) => (isTag(text) ? text : null),
-});
-
-function parseTag(value: unknown): string | null {
+/** Reads a field by its rule; null where it is absent. */
+function parseField<T>(field: string, value: unknown, rule: Rule<T>): T | null {
   if (value === undefined || value === null) return null;
-  if (isTag(value)) return value;
-  throw new FieldFault("tag", `It must be ${TAG.takes}.`);
+  const parsed = rule.parse(value);
+  if (parsed.kind === "value") return parsed.value;
+  throw new FieldFault(field, `It must be ${rule.takes}.`);
 }
 
 function parseMarketplace(value: unknown, codes: ReadonlySet<string>): string | null {
@@ -211,27 +177,10 @@ function parseMarketplace(value: unknown, codes: ReadonlySet<string>): string | 
   throw new FieldFault("marketplace", "It must be a code from /v1/appendix/marketplaces.");
 }
 
-function parsePriority(value: unknown): number {
-  if (value === undefined || value === null) return 0;
-  const number = toPlainNumber(value);
-  if (typeof number === "number" && Number.isInteger(number)) {
-    // `+ 0` makes the zero of a posted -0 a plain one.
-    if (number >= 0 && number <= PRIORITY_MAX) return number + 0;
-  }
-  throw new FieldFault("priority", `It must be a whole number from 0 to ${PRIORITY_MAX}.`);
-}
-
 function parseStartAt(value: unknown, now: number): number | null {
-  if (value === undefined || value === null) return null;
-  const timeMs = parseTime(value);
-  if (timeMs === null) {
-    throw new FieldFault(
-      "start_at",
-      "It must be an RFC 3339 time, such as 2030-01-31T09:00:00.000Z.",
-    );
-  }
+  const timeMs = parseField("start_at", value, INSTANT);
   const latest = now + START_AHEAD_MS_MAX;
-  if (timeMs <= latest) return timeMs;
+  if (timeMs === null || timeMs <= latest) return timeMs;
   const until = timeText(latest);
   throw new FieldFault(
     "start_at",

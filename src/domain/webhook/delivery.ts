@@ -1,3 +1,5 @@
+import { someOf } from "../rule.ts";
+
 /** What a finished task sends: a POST with the task's envelope, or a GET of a prepared URL. */
 export type DeliveryKind = (typeof DELIVERY_KINDS)[number];
 
@@ -72,10 +74,8 @@ export function isUndelivered(state: EndedDeliveryState | "scheduled"): boolean 
   return state === "given_up" || state === "refused";
 }
 
-export const ENDED_DELIVERY_STATES: readonly EndedDeliveryState[] = [
-  ...UNDELIVERED_STATES,
-  "delivered",
-];
+/** Some of the states in which a delivery has ended. */
+export const ENDED_STATES = someOf<EndedDeliveryState>([...UNDELIVERED_STATES, "delivered"]);
 
 /** How one attempt ended. What does not apply is null (contract §5 lists the fields). */
 export interface AttemptResult {

@@ -1,5 +1,5 @@
+import { bodySchema } from "../../api/input.ts";
 import { namedSchemas, type JsonSchema } from "../../api/schema.ts";
-import { fieldsSchema } from "../fields.ts";
 import type { Access, BodyRule, Operation, OperationDoc } from "../operation.ts";
 import {
   ANSWER_HEADERS,
@@ -144,7 +144,7 @@ function requestBody(
   rule: Exclude<BodyRule, { kind: "none" }>,
   { examples }: OperationDoc,
 ): DocumentPart {
-  const schema: JsonSchema = rule.kind === "json" ? rule.schema : fieldsSchema(rule.fields);
+  const schema: JsonSchema = rule.kind === "json" ? rule.schema : bodySchema(rule.fields);
   const named = Object.entries(examples ?? {}).map(([name, value]) => [name, { value }]);
   return {
     required: rule.kind === "json" || !rule.isOptional,

@@ -1,14 +1,13 @@
+import { optional, required } from "../../api/input.ts";
 import {
-  EMAIL_LENGTH_MAX,
-  isEmail,
+  EMAIL,
   PENDING_REQUESTS_MAX,
-  REQUEST_MESSAGE_LENGTH_MAX,
-  REQUEST_NAME_LENGTH_MAX,
+  REQUEST_MESSAGE,
+  REQUEST_NAME,
 } from "../../domain/account/access-request.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
-import { optionalText, requiredText } from "../fields.ts";
 import { tooManyRequests } from "../guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { defineOperation, type Operation } from "../operation.ts";
@@ -23,19 +22,11 @@ export interface AccessRequestDeps {
   readonly hasRoom: () => Promise<boolean>;
 }
 
-const NAME = { lengthMax: REQUEST_NAME_LENGTH_MAX };
-
 const FIELDS = {
-  email: requiredText(
-    {
-      lengthMax: EMAIL_LENGTH_MAX,
-      also: { isFine: isEmail, reason: "It must be an e-mail address, such as ada@example.com." },
-    },
-    { format: "email", examples: ["ada@example.com"] },
-  ),
-  name: optionalText(NAME, {}),
-  company: optionalText(NAME, {}),
-  message: optionalText({ lengthMax: REQUEST_MESSAGE_LENGTH_MAX, isMultiline: true }, {}),
+  email: required(EMAIL, "", { examples: ["ada@example.com"] }),
+  name: optional(REQUEST_NAME),
+  company: optional(REQUEST_NAME),
+  message: optional(REQUEST_MESSAGE),
 } as const;
 
 // A decision takes an operator hours or days, so there is no use in coming back sooner.

@@ -1,17 +1,19 @@
 import type { Delivery as DeliveryShown } from "../../api/delivery.ts";
+import { optional } from "../../api/input.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
+import { oneOf } from "../../domain/rule.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task/task.ts";
 import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
 import {
   DELIVERY_KINDS,
+  ENDED_STATES,
   UNDELIVERED_STATES,
   type DeliveryKind,
 } from "../../domain/webhook/delivery.ts";
 import type { Delivery, LaneRef, Store } from "../../store/store.ts";
-import { optionalEndedStates } from "../ended-states.ts";
-import { invalidField, optionalWord } from "../fields.ts";
+import { invalidField } from "../fields.ts";
 import { tooManyRequests } from "../guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
@@ -65,8 +67,9 @@ export function redeliver(deps: DeliveriesDeps): Operation {
     body: {
       kind: "fields",
       fields: {
-        kind: optionalWord(DELIVERY_KINDS, "Only this one; else every webhook of the task."),
-        states: optionalEndedStates(
+        kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else every webhook of the task."),
+        states: optional(
+          ENDED_STATES,
           "Only what has ended so; what is scheduled then stays as it is. Else whatever has ended, also what arrived.",
         ),
       },

@@ -1,10 +1,10 @@
 import { KeyId, type Key as KeyShown } from "../../api/account.ts";
-import { ACTIVE_KEYS_MAX, KEY_LABEL_MAX, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
+import { optional } from "../../api/input.ts";
+import { ACTIVE_KEYS_MAX, KEY_LABEL, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Key, Store } from "../../store/store.ts";
-import { optionalText } from "../fields.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import type { LastUses, UsageNotes } from "../usage-notes.ts";
@@ -15,11 +15,7 @@ export interface KeysDeps {
   readonly keyUsage: UsageNotes<string>;
 }
 
-// The same text that isKeyLabel takes, which the command line asks.
-const LABEL = optionalText(
-  { lengthMax: KEY_LABEL_MAX },
-  { description: "What the key is for.", examples: ["ci"] },
-);
+const LABEL = optional(KEY_LABEL, "What the key is for.", { examples: ["ci"] });
 
 /** POST /v1/appendix/keys: makes another key and shows it whole, this once. */
 export function keyCreate({ store, ids }: KeysDeps): Operation {

@@ -1,3 +1,4 @@
+import { withDefault } from "../../api/input.ts";
 import type { AccessRequest as AccessRequestShown } from "../../api/operator.ts";
 import { lettersOf, type AccessRequest } from "../../domain/account/access-request.ts";
 import { mintAccount } from "../../domain/account/account.ts";
@@ -7,8 +8,8 @@ import { oneOf } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store, Undecidable } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY, parameter } from "../query.ts";
-import { loginTaken, NEW_LOGIN, newAccount } from "./operator-accounts.ts";
+import { NO_QUERY } from "../query.ts";
+import { LOGIN_FIELD, loginTaken, newAccount } from "./operator-accounts.ts";
 
 export interface OperatorAccessRequestsDeps {
   readonly store: Pick<Store, "listAccessRequests" | "approveAccessRequest" | "denyAccessRequest">;
@@ -20,8 +21,9 @@ const LISTED_MAX = 500;
 const LETTERS_MAX = 256 * 1024;
 
 const LIST_QUERY = {
-  which: parameter(
+  which: withDefault(
     oneOf(["pending", "all"]),
+    "pending",
     "Those that wait for a decision, or all; `pending` unless given.",
   ),
 } as const;
@@ -41,8 +43,7 @@ export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operat
       description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts are anybody's.`,
       codes: [],
     },
-    async handle({ query }) {
-      const which = query.which ?? "pending";
+    async handle({ query: { which } }) {
       const bounds = { limit: LISTED_MAX + 1, lettersMax: LETTERS_MAX };
       const found = await store.listAccessRequests({ which, ...bounds });
       const letters = found.reduce((sum, request) => sum + lettersOf(request), 0);
@@ -69,7 +70,7 @@ export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps)
     path: "/v1/operator/access_requests/approve/:request_id",
     access: "operator",
     query: NO_QUERY,
-    body: { kind: "fields", fields: { login: NEW_LOGIN }, isOptional: false },
+    body: { kind: "fields", fields: { login: LOGIN_FIELD }, isOptional: false },
     doc: {
       id: "approveAccessRequest",
       group: "Operator",

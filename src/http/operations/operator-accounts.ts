@@ -1,22 +1,18 @@
+import { optional, required, type Input } from "../../api/input.ts";
 import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
-import { Login } from "../../api/value.ts";
-import {
-  isLogin,
-  LOGIN_RULE,
-  mintAccount,
-  type MintedAccount,
-} from "../../domain/account/account.ts";
+import { mintAccount, type MintedAccount } from "../../domain/account/account.ts";
+import { LOGIN, NEW_LOGIN } from "../../domain/account/login.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { textRule } from "../../domain/rule.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
-import { invalidField, requiredText, type FieldRule } from "../fields.ts";
+import { invalidField } from "../fields.ts";
 import { CURSOR_RULE } from "../list-cursor.ts";
 import { limitsDocument, usageDocument } from "../openapi/quota-document.ts";
 import { workDocument } from "../openapi/work-document.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY, parameter, textUpTo, wholeNumber, type QueryRule } from "../query.ts";
+import { NO_QUERY, textUpTo, wholeNumber } from "../query.ts";
 
 export interface OperatorAccountsDeps {
   readonly store: Pick<Store, "listAccountOverviews" | "createAccount">;
@@ -27,20 +23,8 @@ export interface OperatorAccountsDeps {
   };
 }
 
-const LOGIN_LENGTH_MAX = 64;
-
-/** The login of an account to make. */
-export const NEW_LOGIN: FieldRule<string> = requiredText(
-  {
-    lengthMax: LOGIN_LENGTH_MAX,
-    // The two that URLs take for steps: no path could name such an account.
-    also: {
-      isFine: (text) => isLogin(text) && text !== "." && text !== "..",
-      reason: `It must be ${LOGIN_RULE}, and not a dot or two.`,
-    },
-  },
-  { pattern: Login["pattern"], examples: ["alice"] },
-);
+/** The login of an account to make, in a body. */
+export const LOGIN_FIELD = required(NEW_LOGIN, "", { examples: ["alice"] });
 
 /** Shows a new account with both its secrets, this once. */
 export function newAccount({ account, first }: MintedAccount): NewAccount {
@@ -56,7 +40,7 @@ export function loginTaken() {
 const LIST_LIMIT = { min: 1, max: 200, standard: 50 } as const;
 
 const LIST_QUERY = {
-  q: textUpTo(LOGIN_LENGTH_MAX, "Part of a login."),
+  q: textUpTo(64, "Part of a login."),
   cursor: loginCursor(),
   limit: wholeNumber(LIST_LIMIT, "How many accounts to list."),
 } as const;
@@ -79,7 +63,7 @@ export function accountList({ store, limits }: OperatorAccountsDeps): Operation 
     async handle({ query: { q, cursor, limit: max }, now }) {
       const { accounts, next } = await store.listAccountOverviews({
         ...{ part: q === "" ? null : q, after: cursor, now },
-        limit: max ?? LIST_LIMIT.standard,
+        limit: max,
       });
       const shown = accounts.map((account) => accountDocument(account, limits.account));
       const cursorOfNext = next === null ? null : toCursor(next);
@@ -95,7 +79,7 @@ export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
     path: "/v1/operator/accounts",
     access: "operator",
     query: NO_QUERY,
-    body: { kind: "fields", fields: { login: NEW_LOGIN }, isOptional: false },
+    body: { kind: "fields", fields: { login: LOGIN_FIELD }, isOptional: false },
     doc: {
       id: "createAccount",
       group: "Operator",
@@ -138,17 +122,18 @@ function toCursor(login: string): string {
   return Buffer.from(`accounts-${login}`).toString("base64url");
 }
 
-function loginCursor(): QueryRule<string> {
+function loginCursor(): Input<string | null> {
   const rule = textRule({
     ...CURSOR_RULE,
     read(text) {
       const login = Buffer.from(text, "base64url")
         .toString("latin1")
         .replace(/^accounts-/, "");
-      return isLogin(login) && toCursor(login) === text ? login : null;
+      const isLogin = LOGIN.parse(login).kind === "value";
+      return isLogin && toCursor(login) === text ? login : null;
     },
   });
-  return parameter(rule, "`next_cursor` of the page before, with the same `q`.", {
+  return optional(rule, "`next_cursor` of the page before, with the same `q`.", {
     examples: [toCursor("alice")],
   });
 }

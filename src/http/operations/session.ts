@@ -1,3 +1,4 @@
+import { required } from "../../api/input.ts";
 import type { Session as SessionShown } from "../../api/session.ts";
 import { version } from "../../assets.ts";
 import {
@@ -8,9 +9,9 @@ import {
 import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/session.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
+import { plainText } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Session, Store } from "../../store/store.ts";
-import { requiredText } from "../fields.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
 import { refuseAfterMany } from "../guard/gate.ts";
 import type { RateLimiter } from "../guard/rate-limiter.ts";
@@ -39,7 +40,8 @@ export interface SessionDeps {
 }
 
 const PATH = "/v1/session";
-const TEXT_MAX = 200;
+// Whatever is shown that can be no credential is refused as one that is not known.
+const CREDENTIAL = plainText(200);
 
 // Whoever sends anything to these may be a browser that was talked into it.
 const RULES = {
@@ -56,8 +58,8 @@ export function signIn(deps: SessionDeps): Operation {
     body: {
       kind: "fields",
       fields: {
-        login: requiredText({ lengthMax: TEXT_MAX }, { examples: ["alice"] }),
-        key: requiredText({ lengthMax: TEXT_MAX }, { description: "A key of this account." }),
+        login: required(CREDENTIAL, "", { examples: ["alice"] }),
+        key: required(CREDENTIAL, "A key of this account."),
       },
       isOptional: false,
     },
@@ -95,10 +97,7 @@ export function signInByLink(deps: SessionDeps): Operation {
     body: {
       kind: "fields",
       fields: {
-        token: requiredText(
-          { lengthMax: TEXT_MAX },
-          { description: "What stands behind `#link=` in the link." },
-        ),
+        token: required(CREDENTIAL, "What stands behind `#link=` in the link."),
       },
       isOptional: false,
     },

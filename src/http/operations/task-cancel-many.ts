@@ -1,17 +1,12 @@
+import { optional, withDefault, type InputValues } from "../../api/input.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { retentionEnd } from "../../domain/clock/retention.ts";
 import { INSTANT } from "../../domain/clock/time.ts";
-import { TAG_LENGTH_MAX } from "../../domain/task/task-post.ts";
+import { oneOf, plainText, TRUTH } from "../../domain/rule.ts";
+import { TAG } from "../../domain/task/task-post.ts";
 import { cancelStep, OPEN_STATES } from "../../store/store.ts";
 import type { BulkFilter, OpenState, OpenTaskPlace, Store } from "../../store/store.ts";
-import {
-  optionalBoolean,
-  optionalText,
-  optional,
-  optionalWord,
-  type FieldValues,
-} from "../fields.ts";
-import { CURSOR_FIELD, openCursorField, type ListCursors } from "../list-cursor.ts";
+import { CURSOR_RULE, openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
 import { AccountTurns } from "../server/account-turns.ts";
@@ -25,18 +20,13 @@ export interface TaskCancelManyDeps extends Omit<TaskCancelDeps, "store"> {
 }
 
 const FIELDS = {
-  state: optionalWord(OPEN_STATES, "Only tasks in this state; else both."),
-  type: optionalText({ lengthMax: TYPE_LENGTH_MAX }, { description: "Only tasks of this type." }),
-  tag: optionalText(
-    { lengthMax: TAG_LENGTH_MAX },
-    { description: "Only tasks with exactly this tag." },
-  ),
-  created_after: optional(INSTANT, {
-    description: "Only tasks made at this time or later. RFC 3339.",
-  }),
-  created_before: optional(INSTANT, { description: "Only tasks made before this time. RFC 3339." }),
-  dry_run: optionalBoolean("True to count them and to cancel none."),
-  cursor: CURSOR_FIELD,
+  state: optional(oneOf(OPEN_STATES), "Only tasks in this state; else both."),
+  type: optional(plainText(TYPE_LENGTH_MAX), "Only tasks of this type."),
+  tag: optional(TAG, "Only tasks with exactly this tag."),
+  created_after: optional(INSTANT, "Only tasks made at this time or later. RFC 3339."),
+  created_before: optional(INSTANT, "Only tasks made before this time. RFC 3339."),
+  dry_run: withDefault(TRUTH, false, "True to count them and to cancel none."),
+  cursor: CURSOR_RULE,
 } as const;
 
 // Of one request. Each cancels some at a time, and the writes and reads of others come in between.
@@ -93,7 +83,7 @@ async function cancelMany(
   return { ...total, next };
 }
 
-function toFilter(body: FieldValues<typeof FIELDS>, accountId: number): BulkFilter {
+function toFilter(body: InputValues<typeof FIELDS>, accountId: number): BulkFilter {
   const { state, type, tag, created_after: createdAfter, created_before: createdBefore } = body;
   const states = state === null ? OPEN_STATES : [state];
   return { accountId, states, type, tag, createdAfter, createdBefore };
@@ -101,7 +91,7 @@ function toFilter(body: FieldValues<typeof FIELDS>, accountId: number): BulkFilt
 
 // What state the walk has come to is part of what the cursor was sealed for.
 function openPlace(
-  { state, cursor }: FieldValues<typeof FIELDS>,
+  { state, cursor }: InputValues<typeof FIELDS>,
   { accountId, cursors }: { readonly accountId: number; readonly cursors: ListCursors },
 ): OpenTaskPlace | null {
   if (cursor === null) return null;

@@ -1,6 +1,8 @@
+import { withDefault } from "../../api/input.ts";
 import { Id } from "../../api/value.ts";
 import { isExpiredId } from "../../domain/clock/retention.ts";
 import { isId } from "../../domain/id.ts";
+import { TRUTH } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
@@ -11,7 +13,6 @@ import { withEntityTag } from "../conditional.ts";
 import { GET_EXAMPLES } from "../openapi/task-example.ts";
 import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
 import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
-import { trueOrFalse } from "../query.ts";
 import type { TaskWaiters } from "../task-waiters.ts";
 
 export interface TaskGetDeps {
@@ -32,7 +33,7 @@ export function taskGet(deps: TaskGetDeps): Operation {
     path: "/v1/tasks/task_get/:id",
     access: "account",
     query: {
-      collect: trueOrFalse(true, "False leaves a finished task in tasks_ready."),
+      collect: withDefault(TRUTH, true, "False leaves a finished task in tasks_ready."),
     },
     body: NO_BODY,
     doc: DOC,
@@ -45,7 +46,7 @@ export function taskGet(deps: TaskGetDeps): Operation {
       const whole = { ...envelopeAnswer(found, deps.progressOf(key.id)), headers: applied };
       if (!isFinished(found.task.state)) return whole;
       const answer = withEntityTag(call, whole, found.envelope?.tag);
-      const isCollecting = answer.status === 200 && !call.isHead && call.query.collect !== false;
+      const isCollecting = answer.status === 200 && !call.isHead && call.query.collect;
       if (found.isReady && isCollecting) await collectIfPossible(deps.store, key);
       return answer;
     },

@@ -1,14 +1,15 @@
+import { optional } from "../../api/input.ts";
 import { oneOf } from "../../domain/rule.ts";
 import { TASK_STATES } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { parameter, pointInTime } from "../query.ts";
+import { pointInTime } from "../query.ts";
 import type { TaskGetDeps } from "./task-get.ts";
 import { LIST_LIMIT_STANDARD, LIST_QUERY, listAnswer } from "./tasks-ready.ts";
 
 const QUERY = {
-  state: parameter(oneOf(TASK_STATES), "Only tasks in this state."),
+  state: optional(oneOf(TASK_STATES), "Only tasks in this state."),
   ...LIST_QUERY,
   cursor: CURSOR_RULE,
   created_after: pointInTime("Only tasks made at this time or later."),

@@ -1,6 +1,7 @@
+import { optional } from "../../api/input.ts";
 import { summaryJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
-import { TAG_LENGTH_MAX } from "../../domain/task/task-post.ts";
+import { TAG } from "../../domain/task/task-post.ts";
 import type { TaskSummary } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
@@ -8,6 +9,7 @@ import { defineOperation, NO_BODY, type Answer, type Operation } from "../operat
 import { textUpTo, wholeNumber } from "../query.ts";
 
 const LIMIT = { min: 1, max: 1000, standard: 100 };
+/** So long is the type of a refused task at most that is kept as it was posted. */
 export const TYPE_LENGTH_MAX = 64;
 
 /** What every list of tasks can be asked for, beside its cursor. */
@@ -17,7 +19,7 @@ export const LIST_QUERY = {
     "Most tasks on a page. A page of large tasks ends sooner, and one with several filters that few tasks pass may be " +
       "empty: go on while `next_cursor` is not null.",
   ),
-  tag: textUpTo(TAG_LENGTH_MAX, "Only tasks with exactly this tag."),
+  tag: optional(TAG, "Only tasks with exactly this tag."),
   type: textUpTo(TYPE_LENGTH_MAX, "Only tasks of this type."),
 } as const;
 

@@ -1,3 +1,4 @@
+import { optional } from "../../api/input.ts";
 import type { RunnerKind } from "../../api/runner.ts";
 import type {
   HeaderLine,
@@ -29,7 +30,6 @@ import {
 } from "../../domain/webhook/webhook-request.ts";
 import type { Store, TaskTimeline } from "../../store/store.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { parameter } from "../query.ts";
 import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
@@ -50,7 +50,7 @@ export interface TimelineDeps {
 const ZONE_LENGTH_MAX = 64;
 
 /** The time zone of who reads: how times are written in it. */
-const TIME_ZONE = parameter<StoryReader["writeTime"]>(
+const TIME_ZONE = optional<StoryReader["writeTime"]>(
   textRule({
     takes: "the name of a time zone of the IANA database, such as Europe/Berlin",
     hint: "ZONE",

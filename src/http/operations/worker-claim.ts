@@ -1,9 +1,12 @@
+import { required, withDefault } from "../../api/input.ts";
 import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../../domain/lease/lease.ts";
+import { integerBetween, numberBetween, rule } from "../../domain/rule.ts";
+import type { Rule } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import { leasedTaskJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
-import { invalidField, optionalNumber, type FieldRule } from "../fields.ts";
+import { invalidField } from "../fields.ts";
 import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../openapi/worker-example.ts";
 import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
 import { NO_QUERY } from "../query.ts";
@@ -21,33 +24,32 @@ type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
 
 const TYPES_MAX = 100;
 
-const TYPES: FieldRule<readonly string[]> = {
-  parse(value) {
-    const isFine =
-      Array.isArray(value) &&
-      value.length >= 1 &&
-      value.length <= TYPES_MAX &&
-      value.every((each) => typeof each === "string") &&
-      new Set(value).size === value.length;
-    if (isFine) return { value };
-    return { reason: `It must be a list of 1 to ${TYPES_MAX} names of types, each once.` };
-  },
+/** Which of them there are only the operation can tell. */
+const TYPES: Rule<readonly string[]> = rule({
+  takes: `a list of 1 to ${TYPES_MAX} names of types, each once`,
+  hint: "TYPE",
+  form: "list",
   schema: {
     type: "array",
-    ...{ items: { type: "string" }, minItems: 1, maxItems: TYPES_MAX, uniqueItems: true },
-    description: "Types that the token is for and whose `runner` is `worker`.",
+    items: { type: "string" },
+    minItems: 1,
+    maxItems: TYPES_MAX,
+    uniqueItems: true,
   },
-  isRequired: true,
-};
+  read(raw) {
+    const given: readonly unknown[] = Array.isArray(raw) ? raw : [];
+    const names = given.filter((each) => typeof each === "string");
+    const isFine = names.length >= 1 && names.length <= TYPES_MAX && names.length === given.length;
+    return isFine && new Set(names).size === names.length ? names : null;
+  },
+});
 
 const FIELDS = {
-  types: TYPES,
-  max: optionalNumber(
-    { min: 1, max: LEASE_BATCH_MAX, standard: 1, isWhole: true },
-    "Most tasks that the worker takes on.",
-  ),
-  wait_seconds: optionalNumber(
-    { min: 0, max: CLAIM_WAIT_SECONDS_MAX, standard: 0, isWhole: false },
+  types: required(TYPES, "Types that the token is for and whose `runner` is `worker`."),
+  max: withDefault(integerBetween(1, LEASE_BATCH_MAX), 1, "Most tasks that the worker takes on."),
+  wait_seconds: withDefault(
+    numberBetween(0, CLAIM_WAIT_SECONDS_MAX),
+    0,
     "How long the answer may be held while there is no task; fractions count to the millisecond.",
   ),
 } as const;
