@@ -1,13 +1,13 @@
 import type { AccessDecision, AccessRequest } from "../domain/account/access-request.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
+import { LOGIN } from "../domain/account/login.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { Undecidable } from "../store/store.ts";
 import { mintAccountNow, newAccountAnswer } from "./admin-account.ts";
-import { defineAdminCommand, loginOf } from "./admin-command.ts";
+import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { isSet, textOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { flag, TEXT, toggle, word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, shortText, tableLines } from "./print.ts";
@@ -22,16 +22,16 @@ const LISTED_MAX = 2 * PENDING_REQUESTS_MAX;
 const CELL_LENGTHS_MAX = { name: 20, message: 40 } as const;
 
 const REQUEST_ARG = {
-  request_id: { type: "positional", description: "Id of the request, from 'access list'" },
-} as const;
+  request_id: word(TEXT, "Id of the request, from 'access list'"),
+};
 
 const list = defineAdminCommand({
   name: `${NAME} list`,
   description: "List the access requests that wait for a decision, oldest first",
   example: `${NAME} list --all`,
   notes: "Long texts are cut in the table; --json shows them whole.",
-  args: { all: { type: "boolean", description: "List those that were decided too" } },
-  plan: (args) => listRequests(isSet(args, "all") ? "all" : "pending"),
+  args: { all: toggle("List those that were decided too") },
+  plan: ({ all }) => listRequests(all ? "all" : "pending"),
 });
 
 const approve = defineAdminCommand({
@@ -41,15 +41,11 @@ const approve = defineAdminCommand({
   notes: "Nothing is sent: hand over the key and the secret yourself.",
   args: {
     ...REQUEST_ARG,
-    login: {
-      type: "string",
-      valueHint: "LOGIN",
-      description: "Login of the account to make; must be given",
-    },
+    login: flag(LOGIN, "Login of the account to make; must be given"),
   },
-  plan(args) {
-    if (textOf(args, "login") === undefined) throw new UsageError("--login LOGIN is missing");
-    return approveRequest(requestIdOf(args), loginOf(args));
+  plan({ request_id: id, login }) {
+    if (login === null) throw new UsageError("--login LOGIN is missing");
+    return approveRequest(id, login);
   },
 });
 
@@ -59,7 +55,7 @@ const deny = defineAdminCommand({
   example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes: "Nothing is sent to who asked.",
   args: REQUEST_ARG,
-  plan: (args) => denyRequest(requestIdOf(args)),
+  plan: ({ request_id: id }) => denyRequest(id),
 });
 
 /** `postbackd admin access …`. */
@@ -69,10 +65,6 @@ export const accessCommand: Command = {
   example: `${NAME} list`,
   subCommands: { list, approve, deny },
 };
-
-function requestIdOf(args: Arguments): string {
-  return textOf(args, "request_id") ?? "";
-}
 
 function listRequests(which: "pending" | "all"): AdminStep {
   return async (store) => {

@@ -1,7 +1,7 @@
-import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { bySteps, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
-import { isSet } from "./arguments.ts";
+import { toggle } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 
 const NAME = "postbackd admin account";
@@ -17,9 +17,9 @@ export const eraseCommand = defineAdminCommand({
     "interrupted. Copies of the database are not touched.",
   args: {
     ...LOGIN_ARG,
-    yes: { type: "boolean", description: "Do it; without, say how much there is" },
+    yes: toggle("Do it; without, say how much there is"),
   },
-  plan: (args) => eraseAccount(loginOf(args), isSet(args, "yes")),
+  plan: ({ login, yes }) => eraseAccount(login, yes),
 });
 
 function eraseAccount(login: string, isSure: boolean): AdminStep {

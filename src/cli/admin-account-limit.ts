@@ -1,16 +1,14 @@
-import type { ArgsDef } from "citty";
-
 import type { Config } from "../config/config.ts";
 import { SETTINGS } from "../config/setting.ts";
 import type { Setting } from "../config/setting.ts";
 import { limitsOf, openTasksOf } from "../domain/account/quota.ts";
 import type { AccountLimits, AccountUsage, OwnLimits } from "../domain/account/quota.ts";
-import { quote, rawOf } from "../domain/rule.ts";
-import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import { fault, quote, rawOf } from "../domain/rule.ts";
+import type { Rule } from "../domain/rule.ts";
+import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { textOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
-import { UsageError } from "./failure.ts";
+import { flag as valueFlag } from "./arguments.ts";
+import type { Given } from "./arguments.ts";
 import { cellText, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 
@@ -33,16 +31,27 @@ const ROWS: readonly LimitRow[] = (
 
 const DEFAULT = "default";
 
+/** A limit of an account's own, or the word that takes it back. */
+function ownLimit({ rule }: Setting<number>): Rule<number | typeof DEFAULT> {
+  return {
+    ...rule,
+    takes: `${rule.takes}, or ${quote(DEFAULT)}`,
+    hint: `${rule.hint}|${DEFAULT}`,
+    form: "text",
+    parse(raw) {
+      if (raw === DEFAULT) return { kind: "value", value: DEFAULT };
+      const parsed = rule.parse(typeof raw === "string" ? rawOf(rule, raw) : raw, "");
+      return parsed.kind === "value" ? parsed : fault(`${parsed.reason}, or ${quote(DEFAULT)}`);
+    },
+  };
+}
+
 const FLAGS = Object.fromEntries(
   ROWS.map(({ flag, setting }) => [
     flag,
-    {
-      type: "string",
-      valueHint: `${setting.rule.hint}|${DEFAULT}`,
-      description: `Its own ${setting.key}; 0 is no limit`,
-    },
+    valueFlag(ownLimit(setting), `Its own ${setting.key}; 0 is no limit`),
   ]),
-) satisfies ArgsDef;
+);
 
 /** `postbackd admin account limit`. */
 export const limit = defineAdminCommand({
@@ -52,22 +61,15 @@ export const limit = defineAdminCommand({
   notes:
     "Counts from the account's next request on. 'default' takes one back: then what the configuration says counts.",
   args: { ...LOGIN_ARG, ...FLAGS },
-  plan: (args) => limitAccount(loginOf(args), changesOf(args)),
+  plan: ({ login, ...limits }) => limitAccount(login, changesOf(limits)),
 });
 
-function changesOf(args: Arguments): Partial<OwnLimits> {
-  const changes = ROWS.flatMap(({ name, flag, setting }) => {
-    const text = textOf(args, flag);
-    return text === undefined ? [] : [[name, valueOf(text, { flag, setting })] as const];
+function changesOf(given: Given<typeof FLAGS>): Partial<OwnLimits> {
+  const changes = ROWS.flatMap(({ name, flag }) => {
+    const limit = given[flag] ?? null;
+    return limit === null ? [] : [[name, limit === DEFAULT ? null : limit] as const];
   });
   return Object.fromEntries(changes);
-}
-
-function valueOf(text: string, { flag, setting }: Omit<LimitRow, "name">): number | null {
-  if (text === DEFAULT) return null;
-  const parsed = setting.rule.parse(rawOf(setting.rule, text), "");
-  if (parsed.kind === "value") return parsed.value;
-  throw new UsageError(`--${flag} ${parsed.reason}, or ${quote(DEFAULT)}`);
 }
 
 function limitAccount(login: string, limits: Partial<OwnLimits>): AdminStep {

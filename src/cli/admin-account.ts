@@ -6,7 +6,7 @@ import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Store } from "../store/store.ts";
 import { limit } from "./admin-account-limit.ts";
-import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
 import type { Command } from "./command.ts";
@@ -22,7 +22,7 @@ const create = defineAdminCommand({
   example: `${NAME} create alice`,
   args: LOGIN_ARG,
   mayCreate: true,
-  plan: (args) => createAccount(loginOf(args)),
+  plan: ({ login }) => createAccount(login),
 });
 
 const list = defineAdminCommand({
@@ -40,7 +40,7 @@ const disable = defineAdminCommand({
   notes:
     "What runs is told to stop and waits as if it had not been started. A second time changes nothing.",
   args: LOGIN_ARG,
-  plan: (args) => disableAccount(loginOf(args), systemClock.now()),
+  plan: ({ login }) => disableAccount(login, systemClock.now()),
 });
 
 const enable = defineAdminCommand({
@@ -48,7 +48,7 @@ const enable = defineAdminCommand({
   description: "Accept an account's requests again, and go on with what was held",
   example: `${NAME} enable alice`,
   args: LOGIN_ARG,
-  plan: (args) => enableAccount(loginOf(args)),
+  plan: ({ login }) => enableAccount(login),
 });
 
 /** `postbackd admin account …`. */

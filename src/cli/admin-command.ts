@@ -1,14 +1,13 @@
-import type { ArgsDef } from "citty";
-
 import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { StoreError } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
-import { textOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { word } from "./arguments.ts";
+import type { ArgumentTable, Given } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
 import type { Command } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
-import { printAnswer } from "./print.ts";
+import { CommandFailure } from "./failure.ts";
+import { JSON_ARG, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
@@ -16,50 +15,47 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 export type AdminStep = (store: Store, config: Config) => Promise<Answer>;
 
 /** A command that does one thing to the database and says what came of it. */
-export interface AdminCommand extends Omit<Command, "subCommands" | "run"> {
-  readonly args: ArgsDef;
+export interface AdminCommand<Args extends ArgumentTable> extends Omit<
+  Command<Args>,
+  "args" | "subCommands" | "run"
+> {
+  readonly args: Args;
   /** Flags of settings that it takes beside `--db` and `--config`. */
   readonly settings?: readonly string[];
   /** Makes the database file where there is none; all other commands refuse then. */
   readonly mayCreate?: true;
-  /** Checks the arguments, before any file is looked at; throws a {@link UsageError}. */
-  readonly plan: (args: Arguments) => AdminStep;
+  /** Checks what is given further, before any file is looked at; throws a {@link UsageError}. */
+  readonly plan: (given: Given<Args>, output: Given<typeof JSON_ARG>) => AdminStep;
 }
 
 /** Defines a command of `admin`, with the flags that all of them take. */
-export function defineAdminCommand(command: AdminCommand): Command {
-  const { args: own, settings: flags = [], mayCreate = false, plan, ...about } = command;
-  const json = { type: "boolean", description: "Print one JSON document" } as const;
-  const args: ArgsDef = { ...own, ...settingArgs(["db", "config", ...flags]), json };
-  return {
+export function defineAdminCommand<const Args extends ArgumentTable>(
+  command: AdminCommand<Args>,
+): Command {
+  const { args, settings: flags = [], mayCreate = false, plan, ...about } = command;
+  const settings = settingArgs(["db", "config", ...flags]);
+  const all: ArgumentTable & typeof JSON_ARG = { ...args, ...settings, ...JSON_ARG };
+  return defineCommand({
     ...about,
-    args,
+    args: all,
     async run(given) {
-      const step = plan(given);
       // A flag of its own may have a setting's name: the --host of webhooks is not the one to listen on.
-      const settings = new Map([...given].filter(([name]) => !Object.hasOwn(own, name)));
-      const config = loadOfflineConfig(settings);
+      const step = plan(pick(given, args), given);
+      const config = loadOfflineConfig(pick(given, settings));
       printAnswer(given, await doWithStore(step, { config, mayCreate }));
     },
-  };
+  });
 }
 
-/** The positional argument that names an account. */
-export const LOGIN_ARG = {
-  login: { type: "positional", description: "Login of the account" },
-} as const satisfies ArgsDef;
-
-/** The login that was given; throws a {@link UsageError} when it is none. */
-export function loginOf(args: Arguments): string {
-  return checkLogin(textOf(args, "login") ?? "");
+/** What is given for these arguments, and nothing else. */
+function pick<Args extends ArgumentTable>(given: Given<ArgumentTable>, args: Args): Given<Args> {
+  const values = Object.keys(args).map((name) => [name, given[name]]);
+  // Each of them has read the value that is given for its name.
+  return Object.fromEntries(values) as Given<Args>;
 }
 
-/** The same of a text. */
-export function checkLogin(login: string): string {
-  const parsed = LOGIN.parse(login);
-  if (parsed.kind === "value") return parsed.value;
-  throw new UsageError(`a login ${parsed.reason}`);
-}
+/** The word that names an account. */
+export const LOGIN_ARG = { login: word(LOGIN, "Login of the account") };
 
 /** For a login that is well-formed and unknown. */
 export function noAccount(login: string): CommandFailure {

@@ -1,5 +1,3 @@
-import type { ArgsDef } from "citty";
-
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator, isId } from "../domain/id.ts";
@@ -17,8 +15,8 @@ import {
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { flag, isSet, textOf, valueOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { flag, optionalWord, TEXT, toggle, word } from "./arguments.ts";
+import type { Given } from "./arguments.ts";
 import { checkAccount, FILTER_ARGS, filterOf, filterText } from "./delivery-filter.ts";
 import { noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
@@ -45,24 +43,19 @@ export const redeliverCommand = defineAdminCommand({
     "scheduled or in flight goes out anyway. Each delivery begins a fresh series of attempts; receivers\n" +
     "tell what they had before by webhook-id.",
   args: {
-    task_id: {
-      type: "positional",
-      required: false,
-      description: "Id of a task; else give a filter",
-    },
+    task_id: optionalWord(TEXT, "Id of a task; else give a filter"),
     ...FILTER_ARGS,
-    state: { ...FILTER_ARGS.state, valueHint: ENDED.join("|") },
+    state: { ...FILTER_ARGS.state, hint: ENDED.join("|") },
     rate: flag(RATE, `How many a second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
-    "dry-run": { type: "boolean", description: "Say how many there are, and send nothing" },
+    "dry-run": toggle("Say how many there are, and send nothing"),
   },
-  plan(args) {
-    const now = systemClock.now();
+  plan({ task_id: taskId, rate, "dry-run": isDry, ...filter }) {
     const order = {
-      filter: meantBy(args, now),
-      perSecond: valueOf(args, "rate", RATE) ?? RATE_STANDARD,
-      now,
+      filter: meantBy(taskId, filter),
+      perSecond: rate ?? RATE_STANDARD,
+      now: systemClock.now(),
     };
-    return isSet(args, "dry-run") ? dryRun(order) : placeOrder(order);
+    return isDry ? dryRun(order) : placeOrder(order);
   },
 });
 
@@ -76,18 +69,14 @@ export const ordersCommand = defineAdminCommand({
   plan: () => listOrders,
 });
 
-const CANCEL_ARGS = {
-  order_id: { type: "positional", description: "Id of the order, from 'delivery orders'" },
-} as const satisfies ArgsDef;
-
 /** `postbackd admin delivery cancel`. */
 export const cancelCommand = defineAdminCommand({
   name: `${NAME} cancel`,
   description: "End an order to send webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes: "What it has begun goes on.",
-  args: CANCEL_ARGS,
-  plan: (args) => cancelOrder(textOf(args, "order_id") ?? ""),
+  args: { order_id: word(TEXT, "Id of the order, from 'delivery orders'") },
+  plan: ({ order_id: id }) => cancelOrder(id),
 });
 
 interface Ordered {
@@ -96,11 +85,9 @@ interface Ordered {
   readonly now: number;
 }
 
-function meantBy(args: Arguments, now: number): DeliveryFilter {
-  const given = filterOf(args, now);
-  const taskId = textOf(args, "task_id") ?? null;
-  const hasFilter = Object.keys(FILTER_ARGS).some((name) => args.has(name));
-  if (taskId === null && !hasFilter) {
+function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): DeliveryFilter {
+  const given = filterOf(filter);
+  if (taskId === null && Object.values(filter).every((value) => value === null)) {
     throw new UsageError(
       "give the id of a task or a filter, such as --host HOST, --since 2h or --account LOGIN; " +
         "--state given_up is all that was given up",

@@ -1,5 +1,3 @@
-import type { ArgsDef } from "citty";
-
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
@@ -21,8 +19,8 @@ import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { isSet, textOf } from "./arguments.ts";
-import { KIND_ARG, kindOf, noTask } from "./delivery-filter.ts";
+import { TEXT, toggle, word } from "./arguments.ts";
+import { KIND_ARG, noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, quotedText } from "./print.ts";
 import type { Answer } from "./print.ts";
@@ -34,15 +32,6 @@ const reader = COMMAND_LINE_READER;
 /** A message is cut behind this many characters; `--message` and `--json` give all of it. */
 const MESSAGE_LENGTH_MAX = 16_384;
 
-const args = {
-  task_id: { type: "positional", description: "Id of the task" },
-  ...KIND_ARG,
-  message: {
-    type: "boolean",
-    description: "Print the signed bytes and nothing else, without a line end",
-  },
-} as const satisfies ArgsDef;
-
 /** `postbackd admin delivery show`. */
 export const showCommand = defineAdminCommand({
   name: NAME,
@@ -52,11 +41,15 @@ export const showCommand = defineAdminCommand({
     "Signatures are computed with the account's secrets of now: attempts from before 'secret rotate' or\n" +
     `'secret finish' went out with those of then. With the secret in $SECRET, '${NAME} ID\n` +
     '--kind postback --message | openssl dgst -sha256 -hmac "$SECRET"\' gives X-Signature.',
-  args,
-  plan(given) {
-    const asked = { id: textOf(given, "task_id") ?? "", kind: kindOf(given) };
-    if (!isSet(given, "message")) return showDeliveries(asked);
-    if (isSet(given, "json")) throw new UsageError("--message and --json exclude each other");
+  args: {
+    task_id: word(TEXT, "Id of the task"),
+    ...KIND_ARG,
+    message: toggle("Print the signed bytes and nothing else, without a line end"),
+  },
+  plan({ task_id: id, kind, message }, { json }) {
+    const asked = { id, kind };
+    if (!message) return showDeliveries(asked);
+    if (json) throw new UsageError("--message and --json exclude each other");
     return showMessage(asked);
   },
 });

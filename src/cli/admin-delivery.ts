@@ -1,4 +1,3 @@
-import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
@@ -6,8 +5,7 @@ import { parseUrlForm } from "../domain/webhook/url-form.ts";
 import type { DeliveryQuery, DeliverySummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { flag, valueOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { flag } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
 import { cellText, tableLines } from "./print.ts";
@@ -28,13 +26,18 @@ const list = defineAdminCommand({
     ...FILTER_ARGS,
     task: flag(TASK_ID, "Task that it belongs to"),
     limit: flag(LIMIT, `How many at most, 1 to ${LISTED_MAX}; ${LISTED} unless given`),
-    before: {
-      type: "string",
-      valueHint: "CURSOR",
-      description: "Where to go on: what the list before names at its end",
-    },
+    before: flag(
+      { ...integerBetween(1, Number.MAX_SAFE_INTEGER), hint: "CURSOR" },
+      "Where to go on: what the list before names at its end",
+    ),
   },
-  plan: (args) => listDeliveries(queryOf(args)),
+  plan({ task: taskId, limit, before, ...filter }) {
+    return listDeliveries({
+      filter: { ...filterOf(filter), taskId },
+      limit: limit ?? LISTED,
+      before,
+    });
+  },
 });
 
 /** `postbackd admin delivery …`. */
@@ -50,12 +53,6 @@ export const deliveryCommand: Command = {
     cancel: async () => (await import("./admin-delivery-redeliver.ts")).cancelCommand,
   },
 };
-
-function queryOf(args: Arguments): DeliveryQuery {
-  const limit = valueOf(args, "limit", LIMIT) ?? LISTED;
-  const before = valueOf(args, "before", integerBetween(1, Number.MAX_SAFE_INTEGER));
-  return { filter: filterOf(args, systemClock.now()), limit, before };
-}
 
 function listDeliveries(query: DeliveryQuery): AdminStep {
   return async (store) => {

@@ -10,9 +10,9 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Key } from "../store/store.ts";
-import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { flag, textOf, valueOf } from "./arguments.ts";
+import { flag, TEXT, word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { cellText, tableLines } from "./print.ts";
@@ -29,7 +29,7 @@ const create = defineAdminCommand({
     ...LOGIN_ARG,
     label: flag(KEY_LABEL, `What the key is for; at most ${KEY_LABEL_MAX} characters`),
   },
-  plan: (args) => createKey(loginOf(args), valueOf(args, "label", KEY_LABEL)),
+  plan: ({ login, label }) => createKey(login, label),
 });
 
 const list = defineAdminCommand({
@@ -37,17 +37,15 @@ const list = defineAdminCommand({
   description: "List an account's keys, oldest first",
   example: `${NAME} list alice`,
   args: LOGIN_ARG,
-  plan: (args) => listKeys(loginOf(args)),
+  plan: ({ login }) => listKeys(login),
 });
 
 const revoke = defineAdminCommand({
   name: `${NAME} revoke`,
   description: "Refuse a key from the next request on, for good",
   example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
-  args: {
-    key_id: { type: "positional", description: "Id of the key, from 'key list'" },
-  },
-  plan: (args) => revokeKey(textOf(args, "key_id") ?? ""),
+  args: { key_id: word(TEXT, "Id of the key, from 'key list'") },
+  plan: ({ key_id: id }) => revokeKey(id),
 });
 
 /** `postbackd admin key …`. */

@@ -1,6 +1,6 @@
 import { newWebhookSecret } from "../domain/account/account.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";
-import { defineAdminCommand, LOGIN_ARG, loginOf, noAccount } from "./admin-command.ts";
+import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
@@ -14,7 +14,7 @@ const show = defineAdminCommand({
   description: "Show what an account's webhooks are signed with",
   example: `${NAME} show alice`,
   args: LOGIN_ARG,
-  plan: (args) => showSecrets(loginOf(args)),
+  plan: ({ login }) => showSecrets(login),
 });
 
 const rotate = defineAdminCommand({
@@ -25,7 +25,7 @@ const rotate = defineAdminCommand({
     "Webhooks are signed with both secrets until 'finish': X-Signature with the current one,\n" +
     "X-Signature-Next with the next one.",
   args: LOGIN_ARG,
-  plan: (args) => rotateSecret(loginOf(args)),
+  plan: ({ login }) => rotateSecret(login),
 });
 
 const finish = defineAdminCommand({
@@ -34,7 +34,7 @@ const finish = defineAdminCommand({
   example: `${NAME} finish alice`,
   notes: "The secret before it is forgotten. Do this once every receiver knows the next one.",
   args: LOGIN_ARG,
-  plan: (args) => finishRotation(loginOf(args)),
+  plan: ({ login }) => finishRotation(login),
 });
 
 /** `postbackd admin secret …`. */

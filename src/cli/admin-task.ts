@@ -5,14 +5,21 @@ import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
 import { defineAdminCommand, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
-import { flag, isSet, textOf, valueOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { flag, optionalWord, TEXT, textOf, toggle, word } from "./arguments.ts";
+import type { Given } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 
 const NAME = "postbackd admin task";
-const BULK_FLAGS = ["account", "type", "tag", "running", "dry-run"] as const;
+
+const BULK_ARGS = {
+  account: flag(LOGIN, "Account whose tasks are meant"),
+  type: flag(textOf("NAME"), "Only tasks of this type"),
+  tag: flag(TAG, "Only tasks with this tag"),
+  running: toggle("Those that run, too; else only those that wait"),
+  "dry-run": toggle("Say how many there are, and cancel none"),
+};
 
 const cancel = defineAdminCommand({
   name: `${NAME} cancel`,
@@ -21,24 +28,14 @@ const cancel = defineAdminCommand({
   notes:
     "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
     "what the daemon itself runs is stopped within a second.",
-  args: {
-    task_id: {
-      type: "positional",
-      required: false,
-      description: "Id of a task; else give --account",
-    },
-    account: flag(LOGIN, "Account whose tasks are meant"),
-    type: { type: "string", valueHint: "NAME", description: "Only tasks of this type" },
-    tag: flag(TAG, "Only tasks with this tag"),
-    running: { type: "boolean", description: "Those that run, too; else only those that wait" },
-    "dry-run": { type: "boolean", description: "Say how many there are, and cancel none" },
-  },
-  plan(args) {
-    const id = textOf(args, "task_id");
-    if (id === undefined) return cancelMany(bulkOf(args));
-    const other = BULK_FLAGS.find((flag) => args.has(flag));
+  args: { task_id: optionalWord(TEXT, "Id of a task; else give --account"), ...BULK_ARGS },
+  plan({ task_id: id, ...bulk }) {
+    if (id === null) return cancelMany(bulkOf(bulk));
+    const other = Object.entries(bulk).find(([, value]) => value !== null && value !== false);
     if (other === undefined) return cancelOne(id);
-    throw new UsageError(`give the id of a task or --account, not both: --${other} is about many`);
+    throw new UsageError(
+      `give the id of a task or --account, not both: --${other[0]} is about many`,
+    );
   },
 });
 
@@ -50,13 +47,10 @@ const erase = defineAdminCommand({
     "A task that runs is to be cancelled first. A webhook that is still to be sent is lost with --with-webhooks\n" +
     "only; one that is under way may still arrive.",
   args: {
-    task_id: { type: "positional", description: "Id of the task" },
-    "with-webhooks": {
-      type: "boolean",
-      description: "Also while a webhook of it is still to be sent",
-    },
+    task_id: word(TEXT, "Id of the task"),
+    "with-webhooks": toggle("Also while a webhook of it is still to be sent"),
   },
-  plan: (args) => eraseTask(textOf(args, "task_id") ?? "", isSet(args, "with-webhooks")),
+  plan: ({ task_id: id, "with-webhooks": hasWebhooks }) => eraseTask(id, hasWebhooks),
 });
 
 /** `postbackd admin task …`. */
@@ -75,20 +69,14 @@ interface Bulk {
   readonly isDry: boolean;
 }
 
-function bulkOf(args: Arguments): Bulk {
-  const login = valueOf(args, "account", LOGIN);
+function bulkOf(given: Given<typeof BULK_ARGS>): Bulk {
+  const { account: login, type, tag, running: hasRunning, "dry-run": isDry } = given;
   if (login === null) {
     throw new UsageError(
       "give the id of a task, or --account LOGIN for all of an account that wait",
     );
   }
-  return {
-    login,
-    type: textOf(args, "type") ?? null,
-    tag: valueOf(args, "tag", TAG),
-    hasRunning: isSet(args, "running"),
-    isDry: isSet(args, "dry-run"),
-  };
+  return { login, type, tag, hasRunning, isDry };
 }
 
 function cancelMany({ login, type, tag, hasRunning, isDry }: Bulk): AdminStep {

@@ -1,5 +1,3 @@
-import type { ArgsDef } from "citty";
-
 import type { Config } from "../config/config.ts";
 import { keyPart } from "../config/file.ts";
 import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/account/key.ts";
@@ -9,19 +7,16 @@ import { WORKER_NAME } from "../domain/lease/worker.ts";
 import type { NewWorker, Worker } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
-import { textOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { word } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
+import { CommandFailure } from "./failure.ts";
 import { cellText, printError, tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
-import { typesOf } from "./worker-type.ts";
+import { typeFlag } from "./worker-type.ts";
 
 const NAME = "postbackd admin worker";
 
-const NAME_ARG = {
-  name: { type: "positional", description: "Name of the worker" },
-} as const satisfies ArgsDef;
+const NAME_ARG = { name: word(WORKER_NAME, "Name of the worker") };
 
 const create = defineAdminCommand({
   name: `${NAME} create`,
@@ -32,14 +27,10 @@ const create = defineAdminCommand({
     "of its types alone.",
   args: {
     ...NAME_ARG,
-    type: {
-      type: "string",
-      valueHint: "TYPE",
-      description: "Type whose tasks it may claim; at least one, may be repeated",
-    },
+    type: typeFlag("Type whose tasks it may claim"),
   },
   mayCreate: true,
-  plan: (args) => createWorker(nameOf(args), typesOf(args)),
+  plan: ({ name, type: types }) => createWorker(name, types),
 });
 
 const list = defineAdminCommand({
@@ -57,7 +48,7 @@ const revoke = defineAdminCommand({
   notes:
     "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
   args: NAME_ARG,
-  plan: (args) => revokeWorker(nameOf(args)),
+  plan: ({ name }) => revokeWorker(name),
 });
 
 /** `postbackd admin worker …`. */
@@ -67,12 +58,6 @@ export const workerCommand: Command = {
   example: `${NAME} create resizer-1 --type resize`,
   subCommands: { create, list, revoke },
 };
-
-function nameOf(args: Arguments): string {
-  const parsed = WORKER_NAME.parse(textOf(args, "name") ?? "");
-  if (parsed.kind === "value") return parsed.value;
-  throw new UsageError(`a worker's name ${parsed.reason}`);
-}
 
 function createWorker(name: string, types: readonly string[]): AdminStep {
   return async (store, config) => {

@@ -1,99 +1,168 @@
 import { parseArgs } from "node:util";
 
-import type { ArgsDef } from "citty";
-
 import { nearestName, SETTING_LIST } from "../config/config.ts";
 import { unknownNameMessage } from "../config/setting-name.ts";
-import { parseText, quote } from "../domain/rule.ts";
+import { parseText, quote, textRule } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { UsageError } from "./failure.ts";
 
-/** The value hint of a last positional argument that takes all the words that are left, of which there must be one. */
-export const REST = "WORD...";
+/** An argument of a command: how what is given for it is read, and what help and completion say of it. */
+export interface Argument<Value> {
+  /** A flag has a value, a switch none; a word stands in its place, the rest is all the words that are left. */
+  readonly kind: "flag" | "switch" | "word" | "rest";
+  readonly description: string;
+  /** Stands for the value; words with `|` between are all that there are. Empty where the name says it. */
+  readonly hint: string;
+  /** It must be given. */
+  readonly isRequired: boolean;
+  /** What counts where it is not given, for the help. */
+  readonly standard: string | null;
+  /** Reads every value that was given, in order, none where it was not. `shown` is what the user calls it. */
+  readonly read: (texts: readonly string[], shown: string) => Value;
+}
 
-/**
- * What a command line gives, by the names of the definition: positional arguments and flags alike, each
- * with every value it was given, in order. What was not given is not in it. A boolean flag is "true" or
- * "false".
- */
-export type Arguments = ReadonlyMap<string, readonly string[]>;
+/** The arguments of a command by name: words in their order. */
+export type ArgumentTable = Readonly<Record<string, Argument<unknown>>>;
+
+/** What a command line gives, by the names of the arguments. */
+export type Given<Args extends ArgumentTable> = {
+  readonly [Name in keyof Args]: Args[Name] extends Argument<infer Value> ? Value : never;
+};
+
+/** Any text. */
+export const TEXT: Rule<string> = textRule({
+  takes: "a text",
+  hint: "TEXT",
+  schema: { type: "string" },
+  read: (text) => text,
+});
+
+/** Any text, with a name of its own in help texts. */
+export function textOf(hint: string): Rule<string> {
+  return { ...TEXT, hint };
+}
+
+/** A flag with a value; null where it is not given. The last one counts. */
+export function flag<T>(
+  rule: Rule<T>,
+  description: string,
+  { standard = null }: { readonly standard?: string | null } = {},
+): Argument<T | null> {
+  const read: Argument<T | null>["read"] = (texts, shown) =>
+    readAll(rule, { texts, shown }).at(-1) ?? null;
+  return { kind: "flag", hint: rule.hint, isRequired: false, standard, description, read };
+}
+
+/** A flag that may be repeated; null where it is not given. */
+export function flags<T>(rule: Rule<T>, description: string): Argument<readonly T[] | null> {
+  return {
+    ...flag(rule, description),
+    read: (texts, shown) => (texts.length === 0 ? null : readAll(rule, { texts, shown })),
+  };
+}
+
+/** A flag without a value: true where it is given, and not as `=false`. */
+export function toggle(description: string): Argument<boolean> {
+  return {
+    ...flag(TEXT, description),
+    kind: "switch",
+    hint: "",
+    read: (texts) => texts.at(-1) === "true",
+  };
+}
+
+/** A word that must be given. */
+export function word<T>(rule: Rule<T>, description: string): Argument<T> {
+  return {
+    ...optionalWord(rule, description),
+    isRequired: true,
+    read(texts, shown) {
+      const [value] = readAll(rule, { texts, shown });
+      return value ?? refuse(`${shown} is missing`);
+    },
+  };
+}
+
+/** A word that may be left out; null then. */
+export function optionalWord<T>(rule: Rule<T>, description: string): Argument<T | null> {
+  return { ...flag(rule, description), kind: "word", hint: "" };
+}
+
+/** All the words that are left, of which there must be one. */
+export function rest(description: string): Argument<readonly string[]> {
+  return {
+    ...flag(textOf("WORD..."), description),
+    kind: "rest",
+    isRequired: true,
+    read: (texts) => texts,
+  };
+}
+
+function readAll<T>(
+  rule: Rule<T>,
+  { texts, shown }: { readonly texts: readonly string[]; readonly shown: string },
+): readonly T[] {
+  return texts.map((text) => {
+    const parsed = parseText(rule, text);
+    return parsed.kind === "value" ? parsed.value : refuse(`${shown} ${parsed.reason}`);
+  });
+}
 
 /**
  * Reads a command's arguments strictly: citty itself drops unknown flags, takes a missing value for an
- * empty one and ignores surplus arguments. Throws a {@link UsageError} for all of these.
+ * empty one and ignores surplus arguments. Throws a {@link UsageError} for all of these, and for what its
+ * own rule refuses.
  */
-export function readArguments(rawArgs: readonly string[], definitions: ArgsDef): Arguments {
-  const { flags, positionals, rest } = sortDefinitions(definitions);
-  const options = Object.fromEntries([...flags].map(([name, type]) => [name, { type }]));
-  const rules = { options, tokens: true, strict: false, allowPositionals: true } as const;
+export function readArguments<const Args extends ArgumentTable>(
+  rawArgs: readonly string[],
+  table: Args,
+): Given<Args> {
+  const texts = readTexts(rawArgs, table);
+  const values = Object.entries(table).map(([name, argument]) => {
+    const isFlag = argument.kind === "flag" || argument.kind === "switch";
+    const shown = isFlag ? `--${name}` : name.toUpperCase();
+    return [name, argument.read(texts.get(name) ?? [], shown)];
+  });
+  // Every name of the table has been given what its own argument read.
+  return Object.fromEntries(values) as Given<Args>;
+}
+
+function readTexts(
+  rawArgs: readonly string[],
+  table: ArgumentTable,
+): ReadonlyMap<string, readonly string[]> {
+  const entries = Object.entries(table);
+  const kinds: Flags = new Map(
+    entries.flatMap(([name, { kind }]) =>
+      kind === "flag" || kind === "switch" ? [[name, kind]] : [],
+    ),
+  );
+  const options = Object.fromEntries(
+    [...kinds].map(([name, kind]) => [
+      name,
+      { type: kind === "switch" ? ("boolean" as const) : ("string" as const) },
+    ]),
+  );
   const given = new Map<string, string[]>();
   const add = (name: string, value: string): void => {
     given.set(name, [...(given.get(name) ?? []), value]);
   };
-  const open = [...positionals.keys()];
+  const open = entries.filter(([name]) => !kinds.has(name));
+  const rules = { options, tokens: true, strict: false, allowPositionals: true } as const;
   for (const token of parseArgs({ args: [...rawArgs], ...rules }).tokens) {
-    if (token.kind === "option") add(token.name, flagValue(token, flags));
+    if (token.kind === "option") add(token.name, flagValue(token, kinds));
     if (token.kind === "positional") {
-      const name = open.shift() ?? rest ?? refuse(`unexpected argument ${quote(token.value)}`);
+      const [name, { kind }] = open[0] ?? refuse(`unexpected argument ${quote(token.value)}`);
       add(name, token.value);
+      if (kind === "word") open.shift();
     }
   }
-  const missing = open.find((name) => positionals.get(name));
-  if (missing !== undefined) refuse(`${missing.toUpperCase()} is missing`);
+  const missing = open.find(([name, { isRequired }]) => isRequired && !given.has(name));
+  if (missing !== undefined) refuse(`${missing[0].toUpperCase()} is missing`);
   return given;
 }
 
-/** The last value that was given for a name. */
-export function textOf(args: Arguments, name: string): string | undefined {
-  return args.get(name)?.at(-1);
-}
-
-/** True when a boolean flag was given, and not as `=false`. */
-export function isSet(args: Arguments, name: string): boolean {
-  return textOf(args, name) === "true";
-}
-
-/** A flag whose value follows a rule, for a command's definition; {@link valueOf} reads it. */
-export function flag(rule: Pick<Rule<unknown>, "hint">, description: string) {
-  return { type: "string", valueHint: rule.hint, description } as const;
-}
-
-/** The last value that was given for a flag, by its rule; null where there is none. Throws a {@link UsageError}. */
-export function valueOf<T>(args: Arguments, name: string, rule: Rule<T>): T | null {
-  return valuesOf(args, name, rule)?.at(-1) ?? null;
-}
-
-/** All of them. */
-export function valuesOf<T>(args: Arguments, name: string, rule: Rule<T>): readonly T[] | null {
-  const texts = args.get(name);
-  if (texts === undefined) return null;
-  return texts.map((text) => {
-    const parsed = parseText(rule, text);
-    return parsed.kind === "value" ? parsed.value : refuse(`--${name} ${parsed.reason}`);
-  });
-}
-
-type Flags = ReadonlyMap<string, "boolean" | "string">;
-
-interface Definitions {
-  readonly flags: Flags;
-  /** In order; true for those that must be given. */
-  readonly positionals: ReadonlyMap<string, boolean>;
-  /** The last of them, where it takes all the words that are left. */
-  readonly rest: string | null;
-}
-
-function sortDefinitions(definitions: ArgsDef): Definitions {
-  const flags = new Map<string, "boolean" | "string">();
-  const positionals = new Map<string, boolean>();
-  let rest: string | null = null;
-  for (const [name, { type, required, valueHint }] of Object.entries(definitions)) {
-    if (type === "positional") positionals.set(name, required !== false);
-    if (type === "positional" && valueHint === REST) rest = name;
-    if (type !== "positional") flags.set(name, type === "boolean" ? "boolean" : "string");
-  }
-  return { flags, positionals, rest };
-}
+type Flags = ReadonlyMap<string, "flag" | "switch">;
 
 interface FlagToken {
   readonly name: string;
@@ -103,11 +172,11 @@ interface FlagToken {
   readonly inlineValue?: boolean | undefined;
 }
 
-function flagValue(token: FlagToken, flags: Flags): string {
+function flagValue(token: FlagToken, kinds: Flags): string {
   const { name, rawName, value, inlineValue } = token;
-  const type = rawName.startsWith("--") ? flags.get(name) : undefined;
-  if (type === undefined) return refuse(unknownFlagMessage(rawName, flags));
-  if (type === "boolean") return booleanValue(token);
+  const kind = rawName.startsWith("--") ? kinds.get(name) : undefined;
+  if (kind === undefined) return refuse(unknownFlagMessage(rawName, kinds));
+  if (kind === "switch") return switchValue(token);
   if (value === undefined) return refuse(`${rawName} needs a value`);
   // Else `--db --json` would open a file named --json. A dash alone is standard input.
   if (inlineValue !== true && value.startsWith("-") && value !== "-") {
@@ -119,18 +188,18 @@ function flagValue(token: FlagToken, flags: Flags): string {
   return value;
 }
 
-function booleanValue({ rawName, value }: FlagToken): string {
+function switchValue({ rawName, value }: FlagToken): string {
   if (value === undefined) return "true";
   if (value === "true" || value === "false") return value;
   return refuse(`${rawName} takes no value but true and false, not ${quote(value)}`);
 }
 
-function unknownFlagMessage(flag: string, flags: Flags): string {
-  const known = ["--help", ...[...flags.keys()].map((name) => `--${name}`)];
+function unknownFlagMessage(given: string, kinds: Flags): string {
+  const known = ["--help", ...[...kinds.keys()].map((name) => `--${name}`)];
   // Only `start` takes them all; there the table can say more, such as what a later release will know.
-  const takesAllSettings = SETTING_LIST.every(({ flag: name }) => name === null || flags.has(name));
-  if (takesAllSettings) return unknownNameMessage(flag, { what: "flag", others: known });
-  return `unknown flag ${quote(flag)}; the nearest known one is ${nearestName(flag, known)}`;
+  const takesAllSettings = SETTING_LIST.every(({ flag: name }) => name === null || kinds.has(name));
+  if (takesAllSettings) return unknownNameMessage(given, { what: "flag", others: known });
+  return `unknown flag ${quote(given)}; the nearest known one is ${nearestName(given, known)}`;
 }
 
 function refuse(message: string): never {

@@ -1,5 +1,4 @@
-import type { ArgsDef } from "citty";
-
+import type { Argument } from "./arguments.ts";
 import { subCommandsOf } from "./command.ts";
 import type { Command } from "./command.ts";
 
@@ -32,7 +31,9 @@ export async function readCommandTree(
   command: Command,
   words: readonly string[] = [],
 ): Promise<CommandNode> {
-  const values = Object.entries(command.args ?? {}).map(([name, arg]) => toValue(name, arg));
+  const values = Object.entries(command.args ?? {}).map(([name, argument]) =>
+    toValue(name, argument),
+  );
   return {
     words,
     description: command.description,
@@ -53,16 +54,15 @@ export function allCommands(node: CommandNode): readonly CommandNode[] {
 
 function toValue(
   name: string,
-  arg: ArgsDef[string],
+  { kind, description, hint }: Argument<unknown>,
 ): FlagNode & { readonly isPositional: boolean } {
-  const { type, description = "", valueHint = "" } = arg;
   return {
     name,
     description,
     // The hint of a value that is one of a few words lists them.
-    choices: valueHint.includes("|") ? valueHint.split("|") : [],
-    isPath: valueHint === "PATH",
-    takesValue: type !== "boolean",
-    isPositional: type === "positional",
+    choices: hint.includes("|") ? hint.split("|") : [],
+    isPath: hint === "PATH",
+    takesValue: kind !== "switch",
+    isPositional: kind === "word" || kind === "rest",
   };
 }

@@ -3,10 +3,10 @@ import { stripVTControlCharacters } from "node:util";
 import { renderUsage } from "citty";
 import type { ArgsDef } from "citty";
 
-import type { Arguments } from "./arguments.ts";
+import type { ArgumentTable, Given } from "./arguments.ts";
 
 /** A command of the program, or a group of them. */
-export interface Command {
+export interface Command<Args extends ArgumentTable = ArgumentTable> {
   /** The whole name, program first: citty would show the last two words only. */
   readonly name: string;
   /** Of the program alone. */
@@ -16,11 +16,17 @@ export interface Command {
   readonly example: string;
   /** What else must be known to use it. */
   readonly notes?: string;
-  readonly args?: ArgsDef;
+  readonly args?: Args;
   /** By name. A function loads the command when it is asked for. */
   readonly subCommands?: Readonly<Record<string, Command | (() => Promise<Command>)>>;
-  /** Runs with the arguments of `args`. A command that answers a question with no returns its exit code. */
-  readonly run?: (given: Arguments) => Promise<number | void> | number | void;
+  /** Runs with what is given for `args`. A command that answers a question with no returns its exit code. */
+  // A method, not a property: commands stand beside others that are given something else.
+  run?(given: Given<Args>): Promise<number | void> | number | void;
+}
+
+/** Takes a command in with the types that its arguments give its run. */
+export function defineCommand<const Args extends ArgumentTable>(command: Command<Args>): Command {
+  return command;
 }
 
 /** The command of this name; undefined where there is none. */
@@ -48,8 +54,21 @@ export async function helpText(command: Command): Promise<string> {
   const below = (await subCommandsOf(command)).map(([name, meta]) => [name, { meta }] as const);
   const { args = {}, notes, example } = command;
   const subCommands = below.length === 0 ? {} : { subCommands: Object.fromEntries(below) };
-  const usage = await renderUsage({ meta: command, args, ...subCommands });
+  const usage = await renderUsage({ meta: command, args: toArgsDef(args), ...subCommands });
   const text = stripVTControlCharacters(usage).replaceAll(/ +$/gm, "").trim();
   const parts = [text, ...(notes === undefined ? [] : [notes]), `EXAMPLE\n\n  ${example}`];
   return `${parts.join("\n\n")}\n`;
+}
+
+/** The arguments as citty has them: that writes the help. */
+function toArgsDef(args: ArgumentTable): ArgsDef {
+  const definitions: ArgsDef = {};
+  for (const [name, { kind, description, hint, isRequired, standard }] of Object.entries(args)) {
+    const shown = { description, ...(hint === "" ? {} : { valueHint: hint }) };
+    if (kind === "switch") definitions[name] = { type: "boolean", ...shown };
+    else if (kind === "flag") {
+      definitions[name] = { type: "string", ...shown, ...(standard && { default: standard }) };
+    } else definitions[name] = { type: "positional", required: isRequired, ...shown };
+  }
+  return definitions;
 }

@@ -1,17 +1,14 @@
 import { problemText, SETTING_LIST } from "../config/config.ts";
 import type { Config, ConfigProblem, ConfigVerdict } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { isSet } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import type { Given } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
 import { ConfigurationError, EXIT } from "./failure.ts";
 import { JSON_ARG, printAnswer, printError } from "./print.ts";
 import { judgeCommandConfig, settingArgs } from "./settings.ts";
 
-const args = { ...settingArgs(), ...JSON_ARG };
-
 /** `postbackd config check`. */
-export const configCheckCommand: Command = {
+export const configCheckCommand = defineCommand({
   name: "postbackd config check",
   description: "Look for everything that is wrong with the configuration",
   example: "postbackd config check --config /etc/postbackd.toml",
@@ -19,11 +16,11 @@ export const configCheckCommand: Command = {
     "It takes the flags of 'start' and reads the same variables and the same file. It exits with 0 when\n" +
     "'start' would take them and with 78, naming every problem, when not. A command that is not there is\n" +
     "a warning: the tasks of its type would fail.",
-  args,
+  args: { ...settingArgs(), ...JSON_ARG },
   async run(given) {
     return report(given, await inspect(judgeCommandConfig(given)));
   },
-};
+});
 
 interface Inspection {
   readonly config: Config;
@@ -47,10 +44,10 @@ async function inspect(verdict: ConfigVerdict): Promise<Inspection> {
   };
 }
 
-function report(given: Arguments, { config, problems, warnings }: Inspection): number {
+function report(given: Given<typeof JSON_ARG>, { config, problems, warnings }: Inspection): number {
   const isValid = problems.length === 0;
   const lines = [...summaryLines(config), ...warnings.map(warningText)];
-  if (isValid || isSet(given, "json")) {
+  if (isValid || given.json) {
     const document = { file: config.file, valid: isValid, problems, warnings, ...countsOf(config) };
     printAnswer(given, { document, lines });
     return isValid ? EXIT.done : EXIT.configuration;

@@ -1,36 +1,26 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import type { ArgsDef } from "citty";
-
 import { sampleFile } from "../config/sample.ts";
-import { textOf } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { optionalWord, TEXT } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";
 
 const STANDARD_FILE = "./postbackd.toml";
 
-const args = {
-  file: {
-    type: "positional",
-    required: false,
-    valueHint: "PATH",
-    description: `File to make; ${STANDARD_FILE} unless given`,
-  },
-  ...JSON_ARG,
-} as const satisfies ArgsDef;
+const FILE = optionalWord(TEXT, `File to make; ${STANDARD_FILE} unless given`);
 
 /** `postbackd config init`. */
-export const configInitCommand: Command = {
+export const configInitCommand = defineCommand({
   name: "postbackd config init",
   description: "Make a configuration file that explains every setting",
   example: "postbackd config init",
   notes:
     "Every setting is in it with its default, commented out. A file that exists is left as it is.",
-  args,
+  args: { file: { ...FILE, hint: "PATH" }, ...JSON_ARG },
   run(given) {
-    const file = textOf(given, "file") ?? STANDARD_FILE;
+    const file = given.file ?? STANDARD_FILE;
     if (file === "") throw new UsageError("FILE is empty; leave it out or name a file");
     const path = resolve(file);
     writeNew(path);
@@ -39,7 +29,7 @@ export const configInitCommand: Command = {
       lines: [`Made ${path}.`, `See what it changes with: postbackd config print --config ${file}`],
     });
   },
-};
+});
 
 /** For its owner only: types may get secrets in it later. */
 function writeNew(path: string): void {

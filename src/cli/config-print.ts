@@ -3,14 +3,12 @@ import type { Config } from "../config/config.ts";
 import { tomlText } from "../config/sample.ts";
 import { shownRows, shownSetting, shownTypeSettings } from "../config/shown-setting.ts";
 import type { ShownSetting } from "../config/shown-setting.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { cellText, JSON_ARG, printAnswer, shortText, tableLines } from "./print.ts";
 import { loadCommandConfig, settingArgs } from "./settings.ts";
 
-const args = { ...settingArgs(), ...JSON_ARG };
-
 /** `postbackd config print`. */
-export const configPrintCommand: Command = {
+export const configPrintCommand = defineCommand({
   name: "postbackd config print",
   description: "Show every value of the configuration and where it comes from",
   example: "postbackd config print --json",
@@ -18,12 +16,12 @@ export const configPrintCommand: Command = {
     "It takes the flags of 'start' and reads the same variables and the same file. Of a type's env and\n" +
     "headers only the names are shown, and of its url no query; the arguments of its command are shown as\n" +
     "they are. Long values are cut in the table; --json shows them whole.",
-  args,
+  args: { ...settingArgs(), ...JSON_ARG },
   run(given) {
     const config = loadCommandConfig(given);
     printAnswer(given, { document: documentOf(config), lines: linesOf(config) });
   },
-};
+});
 
 /** A value in the table is cut behind this many characters. */
 const VALUE_LENGTH_MAX = 60;

@@ -1,66 +1,47 @@
-import type { ArgsDef } from "citty";
-
 import { LOGIN } from "../domain/account/login.ts";
 import { HOST } from "../domain/address/host-name.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { INSTANT, instantSeenFrom, timeText } from "../domain/clock/time.ts";
 import { oneOf } from "../domain/rule.ts";
-import { TASK_ID } from "../domain/task/task.ts";
 import {
   ATTEMPT_OUTCOMES,
   DELIVERY_KINDS,
   DELIVERY_STATES,
   type DeliveryFilter,
-  type DeliveryKind,
 } from "../domain/webhook/delivery.ts";
 import type { Store } from "../store/store.ts";
 import { noAccount } from "./admin-command.ts";
-import { flag, valueOf, valuesOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
+import { flag, flags } from "./arguments.ts";
+import type { Given } from "./arguments.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 
-const KIND = oneOf(DELIVERY_KINDS);
-const STATE = oneOf(DELIVERY_STATES);
-const OUTCOME = oneOf(ATTEMPT_OUTCOMES);
+// A process runs one command, so it is loaded when that begins.
+const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
 
 /** The flag that picks one of a task's two webhooks. */
-export const KIND_ARG = { kind: flag(KIND, "Only this one") };
+export const KIND_ARG = { kind: flag(oneOf(DELIVERY_KINDS), "Only this one") };
 
 /** The flags that say which deliveries are meant. */
 export const FILTER_ARGS = {
   ...KIND_ARG,
   host: flag(HOST, "Host of the webhook's URL"),
-  state: flag(STATE, "Where it stands; may be repeated"),
-  outcome: flag(OUTCOME, "How its last attempt ended"),
-  since: flag(INSTANT, "Ended since: RFC 3339, or how long ago (2h, 1d)"),
-  until: flag(INSTANT, "Ended before: in the same forms"),
+  state: flags(oneOf(DELIVERY_STATES), "Where it stands; may be repeated"),
+  outcome: flag(oneOf(ATTEMPT_OUTCOMES), "How its last attempt ended"),
+  since: flag(TIME, "Ended since: RFC 3339, or how long ago (2h, 1d)"),
+  until: flag(TIME, "Ended before: in the same forms"),
   account: flag(LOGIN, "Account that posted the task"),
-} as const satisfies ArgsDef;
+};
 
-/** Reads the flags of {@link FILTER_ARGS}, and `--task` where there is one. Throws a {@link UsageError}. */
-export function filterOf(args: Arguments, now: number): DeliveryFilter {
-  const since = valueOf(args, "since", instantSeenFrom(now));
-  const until = valueOf(args, "until", instantSeenFrom(now));
+/** The filter that the flags of {@link FILTER_ARGS} make; of any task. Throws a {@link UsageError}. */
+export function filterOf(given: Given<typeof FILTER_ARGS>): DeliveryFilter {
+  const { account: login, kind, host, state: states, outcome, since, until } = given;
   if (since !== null && until !== null && since >= until) {
     throw new UsageError(
       `--since (${timeText(since)}) has to lie before --until (${timeText(until)})`,
     );
   }
-  const states = valuesOf(args, "state", STATE);
-  return {
-    login: valueOf(args, "account", LOGIN),
-    taskId: valueOf(args, "task", TASK_ID),
-    kind: kindOf(args),
-    host: valueOf(args, "host", HOST),
-    states: states === null ? null : [...new Set(states)],
-    outcome: valueOf(args, "outcome", OUTCOME),
-    since,
-    until,
-  };
-}
-
-/** The kind that was asked for; null for any. */
-export function kindOf(args: Arguments): DeliveryKind | null {
-  return valueOf(args, "kind", KIND);
+  const each = states === null ? null : [...new Set(states)];
+  return { login, taskId: null, kind, host, states: each, outcome, since, until };
 }
 
 /** Fails where a filter names an account that there is not. */

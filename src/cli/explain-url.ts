@@ -1,28 +1,18 @@
-import type { ArgsDef } from "citty";
-
 import type { ExplainedAddress, UrlExplanation } from "../daemon/url.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task-post.ts";
 import type { UrlStep } from "../domain/webhook/url-steps.ts";
 import type { PlaceholderValues } from "../domain/webhook/webhook-url.ts";
 import { createLogger } from "../log.ts";
-import { flag, textOf, valueOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { flag, TEXT, word } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
 import { JSON_ARG, printable, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
-const args = {
-  url: { type: "positional", description: "Webhook URL, as it stands in a task" },
-  tag: flag(TAG, "What $tag stands for; nothing unless given"),
-  ...settingArgs(["db", "config", "allow-target"]),
-  ...JSON_ARG,
-} as const satisfies ArgsDef;
-
 /** `postbackd explain-url`. */
-export const explainUrlCommand: Command = {
+export const explainUrlCommand = defineCommand({
   name: "postbackd explain-url",
   description: "Say whether a webhook to a URL would be sent, and why not",
   example: "postbackd explain-url 'https://example.com/done?id=$id'",
@@ -30,9 +20,15 @@ export const explainUrlCommand: Command = {
     "The name is resolved as for a delivery, now and from this machine; nothing is sent to the URL. It\n" +
     "exits with 0 when a webhook would go out and with 1 when not. A URL with $id or $tag is judged as a\n" +
     "pingback, with an example id; quote it, or the shell replaces them.",
-  args,
+  args: {
+    url: word(TEXT, "Webhook URL, as it stands in a task"),
+    tag: flag(TAG, "What $tag stands for; nothing unless given"),
+    ...settingArgs(["db", "config", "allow-target"]),
+    ...JSON_ARG,
+  },
   async run(given) {
-    const question = { url: textOf(given, "url") ?? "", values: valuesOf(given) };
+    const { url, tag } = given;
+    const question = { url, values: { id: EXAMPLE_ID, tag } };
     const config = loadOfflineConfig(given);
     const { explainUrl } = await import("../daemon/url.ts");
     const explanation = await explainUrl(question, {
@@ -43,14 +39,10 @@ export const explainUrlCommand: Command = {
     printAnswer(given, toAnswer(explanation, question.values));
     return explanation.outcome.kind === "allowed" ? EXIT.done : EXIT.failed;
   },
-};
+});
 
 /** A UUIDv7 like any task's. */
 const EXAMPLE_ID = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
-
-function valuesOf(given: Arguments): PlaceholderValues {
-  return { id: EXAMPLE_ID, tag: valueOf(given, "tag", TAG) };
-}
 
 function toAnswer(explanation: UrlExplanation, values: PlaceholderValues): Answer {
   const { use, normalForm, steps, target, addresses, outcome } = explanation;

@@ -1,11 +1,8 @@
-import type { ArgsDef } from "citty";
-
 import type { Health } from "../daemon/health.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
-import { flag, isSet, textOf, valueOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { flag, textOf, toggle } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
@@ -13,32 +10,26 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 const TIMEOUT_MS = 30_000;
 
-const args = {
-  wait: { type: "boolean", description: "Ask again until it is ready or the time is up" },
-  timeout: { ...flag(DURATION, "Time for all of it"), default: "30s" },
-  url: {
-    type: "string",
-    valueHint: "URL",
-    description: "Base URL of the daemon; else the database file leads to it",
-  },
-  ...settingArgs(["db", "config"]),
-  ...JSON_ARG,
-} as const satisfies ArgsDef;
-
 /** `postbackd health`. */
-export const healthCommand: Command = {
+export const healthCommand = defineCommand({
   name: "postbackd health",
   description: "Say whether the daemon takes in tasks",
   example: "postbackd health --wait --timeout 30s",
   notes:
     "It finds the daemon by the lock file beside the database and asks /readyz. It exits with 0 when the\n" +
     "daemon is ready and with 1 when not. With https, the certificate is checked for --url alone.",
-  args,
+  args: {
+    wait: toggle("Ask again until it is ready or the time is up"),
+    timeout: flag(DURATION, "Time for all of it", { standard: "30s" }),
+    url: flag(textOf("URL"), "Base URL of the daemon; else the database file leads to it"),
+    ...settingArgs(["db", "config"]),
+    ...JSON_ARG,
+  },
   async run(given) {
     const question = {
-      url: urlOf(given),
-      timeoutMs: valueOf(given, "timeout", DURATION) ?? TIMEOUT_MS,
-      isPatient: isSet(given, "wait"),
+      url: urlOf(given.url),
+      timeoutMs: given.timeout ?? TIMEOUT_MS,
+      isPatient: given.wait,
     };
     const config = loadOfflineConfig(given);
     const { askHealth } = await import("../daemon/health.ts");
@@ -46,11 +37,10 @@ export const healthCommand: Command = {
     printAnswer(given, toAnswer(health));
     return health.kind === "ready" ? EXIT.done : EXIT.failed;
   },
-};
+});
 
-function urlOf(given: Arguments): URL | null {
-  const text = textOf(given, "url");
-  if (text === undefined) return null;
+function urlOf(text: string | null): URL | null {
+  if (text === null) return null;
   const url = URL.parse(text);
   const isBase = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === "";
   if (isBase) return url;

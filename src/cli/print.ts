@@ -1,7 +1,4 @@
-import type { ArgsDef } from "citty";
-
-import type { Arguments } from "./arguments.ts";
-import { isSet } from "./arguments.ts";
+import { toggle } from "./arguments.ts";
 
 /** What a command has to say, in both forms. */
 export interface Answer {
@@ -14,13 +11,14 @@ export interface Answer {
 }
 
 /** The flag that {@link printAnswer} asks for, for a command's definition. */
-export const JSON_ARG = {
-  json: { type: "boolean", description: "Print one JSON document" },
-} as const satisfies ArgsDef;
+export const JSON_ARG = { json: toggle("Print one JSON document") };
 
 /** Prints a command's answer to stdout, as the command line asks for it. */
-export function printAnswer(args: Arguments, { document, lines, exact }: Answer): void {
-  const text = isSet(args, "json") ? jsonText(document) : lines.join("\n");
+export function printAnswer(
+  { json: isJson }: { readonly json: boolean },
+  { document, lines, exact }: Answer,
+): void {
+  const text = isJson ? jsonText(document) : lines.join("\n");
   process.stdout.write(exact ?? `${text}\n`);
 }
 

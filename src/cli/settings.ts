@@ -1,13 +1,15 @@
-import type { ArgsDef } from "citty";
-
 import { loadConfig, problemText, readFileText, SETTING_LIST } from "../config/config.ts";
 import type { Config, ConfigVerdict, Setting } from "../config/config.ts";
-import type { Arguments } from "./arguments.ts";
+import { flags as repeated, textOf, toggle } from "./arguments.ts";
+import type { Argument } from "./arguments.ts";
 import { ConfigurationError } from "./failure.ts";
 
+/** What is given for the flags of settings: every value as it was written. What is wrong with one, the configuration says. */
+export type GivenSettings = Readonly<Record<string, unknown>>;
+
 /** The flags of settings, for a command's definition: those that are named, or all there are. */
-export function settingArgs(flags?: readonly string[]): ArgsDef {
-  const args: ArgsDef = {};
+export function settingArgs(flags?: readonly string[]): Readonly<Record<string, Argument<Texts>>> {
+  const args: Record<string, Argument<Texts>> = {};
   for (const setting of SETTING_LIST) {
     const { flag } = setting;
     if (flag === null || flags?.includes(flag) === false) continue;
@@ -16,25 +18,27 @@ export function settingArgs(flags?: readonly string[]): ArgsDef {
   return args;
 }
 
+type Texts = readonly string[] | null;
+
 /**
  * The configuration, from a command's flags, the environment and the file. Throws a
  * {@link ConfigurationError} with all that is wrong.
  */
-export function loadCommandConfig(args: Arguments): Config {
-  return configOf(judgeCommandConfig(args));
+export function loadCommandConfig(given: GivenSettings): Config {
+  return configOf(judgeCommandConfig(given));
 }
 
 /** The same as it stands, problems and all, for a command that is about them. */
-export function judgeCommandConfig(args: Arguments): ConfigVerdict {
-  return judge(givenFlags(args));
+export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
+  return judge(givenFlags(given));
 }
 
 /**
  * The same for a command that opens no port. The rule about plain HTTP is for `start` alone, which may
  * have been given `--insecure-http` where this command was not.
  */
-export function loadOfflineConfig(args: Arguments): Config {
-  return configOf(judge({ ...givenFlags(args), "insecure-http": true }));
+export function loadOfflineConfig(given: GivenSettings): Config {
+  return configOf(judge({ ...givenFlags(given), "insecure-http": true }));
 }
 
 function judge(flags: Readonly<Record<string, unknown>>): ConfigVerdict {
@@ -52,19 +56,18 @@ function configOf(verdict: ConfigVerdict): Config {
   throw new ConfigurationError(verdict.problems.map(problemText));
 }
 
-function givenFlags(args: Arguments): Readonly<Record<string, unknown>> {
+function givenFlags(given: GivenSettings): GivenSettings {
   const names = SETTING_LIST.flatMap(({ flag }) => flag ?? []);
-  return Object.fromEntries(names.map((name) => [name, args.get(name)]));
+  return Object.fromEntries(names.map((name) => [name, given[name] ?? undefined]));
 }
 
 function settingArg({
-  rule: { form, hint: valueHint },
+  rule: { form, hint },
   default: standard,
   flagDescription: description,
-}: Setting): ArgsDef[string] {
-  if (form === "boolean") return { type: "boolean", description };
-  const hint = { type: "string" as const, valueHint };
-  if (form === "list") return { ...hint, description: `${description}; may be repeated` };
-  if (standard === null) return { ...hint, description };
-  return { ...hint, description, default: String(standard) };
+}: Setting): Argument<Texts> {
+  const texts = repeated(textOf(hint), description);
+  if (form === "boolean") return { ...toggle(description), read: texts.read };
+  if (form === "list") return { ...texts, description: `${description}; may be repeated` };
+  return standard === null ? texts : { ...texts, standard: String(standard) };
 }

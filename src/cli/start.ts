@@ -1,10 +1,8 @@
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { loadCommandConfig, settingArgs } from "./settings.ts";
 
-const args = settingArgs();
-
 /** `postbackd start`. */
-export const startCommand: Command = {
+export const startCommand = defineCommand({
   name: "postbackd start",
   description: "Serve: take in tasks, run them, send their webhooks",
   example: "postbackd start --db /var/lib/postbackd/postbackd.db --port 8787",
@@ -12,10 +10,10 @@ export const startCommand: Command = {
     "When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it\n" +
     "after what is under way, within 25 seconds; a second one at once. Every flag is also a variable\n" +
     "(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last.",
-  args,
+  args: settingArgs(),
   async run(given) {
     const config = loadCommandConfig(given);
     const { serve } = await import("./serve.ts");
     await serve(config);
   },
-};
+});

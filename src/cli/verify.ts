@@ -1,40 +1,31 @@
 import { readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
 
-import type { ArgsDef } from "citty";
-
 import { checkSignature } from "../domain/webhook/signature-check.ts";
 import type { ReceivedMessage, SignatureVerdict } from "../domain/webhook/signature-check.ts";
-import { textOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { flag, TEXT, textOf } from "./arguments.ts";
+import type { Given } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { settingArgs } from "./settings.ts";
 
-const args = {
-  secret: { type: "string", valueHint: "SECRET", description: "Webhook secret, whsec_ included" },
-  "secret-file": {
-    type: "string",
-    valueHint: "PATH",
-    description:
-      "File with the secret, which other users of the machine cannot see in the process list",
-  },
-  "body-file": {
-    type: "string",
-    valueHint: "PATH",
-    description: "Body of a postback as it was received; - is standard input",
-  },
-  url: { type: "string", valueHint: "URL", description: "URL of a pingback as it was requested" },
-  signature: { type: "string", valueHint: "TEXT", description: "Value of the header X-Signature" },
-  // Taken because every command takes them (contract §8): a script may add them to whatever it calls.
-  ...settingArgs(["db", "config"]),
-  ...JSON_ARG,
-} as const satisfies ArgsDef;
+const FLAGS = {
+  secret: flag(textOf("SECRET"), "Webhook secret, whsec_ included"),
+  "secret-file": flag(
+    textOf("PATH"),
+    "File with the secret, which other users of the machine cannot see in the process list",
+  ),
+  "body-file": flag(textOf("PATH"), "Body of a postback as it was received; - is standard input"),
+  url: flag(textOf("URL"), "URL of a pingback as it was requested"),
+  signature: flag(TEXT, "Value of the header X-Signature"),
+};
+
+type Flags = Given<typeof FLAGS>;
 
 /** `postbackd verify`. */
-export const verifyCommand: Command = {
+export const verifyCommand = defineCommand({
   name: "postbackd verify",
   description: "Check the signature of a webhook and say what is wrong with it",
   example:
@@ -42,7 +33,8 @@ export const verifyCommand: Command = {
   notes:
     "It takes the body of a postback or the URL of a pingback, and one of --secret and --secret-file. It\n" +
     "exits with 0 when the signature is valid and with 1 when not. It reads neither database nor configuration.",
-  args,
+  // Taken because every command takes them (contract §8): a script may add them to whatever it calls.
+  args: { ...FLAGS, ...settingArgs(["db", "config"]), ...JSON_ARG },
   async run(given) {
     const signature = required(given, "signature");
     const secretFlag = oneOf(given, ["secret", "secret-file"]);
@@ -53,14 +45,14 @@ export const verifyCommand: Command = {
     printAnswer(given, toAnswer(verdict));
     return verdict.kind === "valid" ? EXIT.done : EXIT.failed;
   },
-};
+});
 
-function required(given: Arguments, name: string): string {
-  return textOf(given, name) ?? refuse(`--${name} is missing`);
+function required(given: Flags, name: keyof Flags): string {
+  return given[name] ?? refuse(`--${name} is missing`);
 }
 
-function oneOf<const Name extends string>(given: Arguments, names: readonly [Name, Name]): Name {
-  const [first, second] = names.filter((name) => given.has(name));
+function oneOf<const Name extends keyof Flags>(given: Flags, names: readonly [Name, Name]): Name {
+  const [first, second] = names.filter((name) => given[name] !== null);
   if (first !== undefined && second === undefined) return first;
   const flags = names.map((name) => `--${name}`);
   return refuse(
@@ -68,7 +60,7 @@ function oneOf<const Name extends string>(given: Arguments, names: readonly [Nam
   );
 }
 
-async function secretOf(given: Arguments, flag: "secret" | "secret-file"): Promise<string> {
+async function secretOf(given: Flags, flag: "secret" | "secret-file"): Promise<string> {
   const text = required(given, flag);
   if (flag === "secret") return text;
   // Editors and echo end a file with a line break.
@@ -76,7 +68,7 @@ async function secretOf(given: Arguments, flag: "secret" | "secret-file"): Promi
   return bytes.toString("utf8").replace(/\r?\n$/, "");
 }
 
-async function messageOf(given: Arguments, flag: "body-file" | "url"): Promise<ReceivedMessage> {
+async function messageOf(given: Flags, flag: "body-file" | "url"): Promise<ReceivedMessage> {
   const text = required(given, flag);
   return flag === "url"
     ? { kind: "url", url: text }

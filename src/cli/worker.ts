@@ -1,46 +1,32 @@
 import { readFileSync } from "node:fs";
 
-import type { ArgsDef } from "citty";
-
 import { isLoopbackHost } from "../config/network.ts";
 import { isWellFormedWorkerToken } from "../domain/account/key.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
-import { flag, isSet, REST, textOf, valueOf } from "./arguments.ts";
-import type { Arguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { flag, rest, textOf, toggle } from "./arguments.ts";
+import type { Given } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
 import type { WorkerPlan } from "./work.ts";
-import { typesOf } from "./worker-type.ts";
+import { typeFlag } from "./worker-type.ts";
 
 const CONCURRENCY = integerBetween(1, 100);
 
 const args = {
-  url: { type: "string", valueHint: "URL", description: "Base URL of the daemon" },
-  token: {
-    type: "string",
-    valueHint: "TOKEN",
-    description: "Worker's token; better in POSTBACKD_TOKEN or the file POSTBACKD_TOKEN_FILE names",
-  },
-  type: {
-    type: "string",
-    valueHint: "TYPE",
-    description: "Type whose tasks it claims; at least one, may be repeated",
-  },
-  concurrency: { ...flag(CONCURRENCY, "Tasks at once, 1 to 100"), default: "1" },
+  url: flag(textOf("URL"), "Base URL of the daemon"),
+  token: flag(
+    textOf("TOKEN"),
+    "Worker's token; better in POSTBACKD_TOKEN or the file POSTBACKD_TOKEN_FILE names",
+  ),
+  type: typeFlag("Type whose tasks it claims"),
+  concurrency: flag(CONCURRENCY, "Tasks at once, 1 to 100", { standard: "1" }),
   timeout: flag(DURATION, "Longest run; the type's own timeout counts anyway"),
-  "insecure-http": {
-    type: "boolean",
-    description: "Use plain HTTP beyond loopback, token and tasks in the clear",
-  },
-  command: {
-    type: "positional",
-    valueHint: REST,
-    description: "Program and arguments to run for each task, without a shell",
-  },
-} as const satisfies ArgsDef;
+  "insecure-http": toggle("Use plain HTTP beyond loopback, token and tasks in the clear"),
+  command: rest("Program and arguments to run for each task, without a shell"),
+};
 
 /** `postbackd worker`. */
-export const workerCommand: Command = {
+export const workerCommand = defineCommand({
   name: "postbackd worker",
   description: "Claim tasks from a daemon over HTTP and run a command for each",
   example: "postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js",
@@ -55,26 +41,25 @@ export const workerCommand: Command = {
     const { work } = await import("./work.ts");
     await work(plan);
   },
-};
+});
 
 /** What the command line and the environment ask for, checked. No file but that of the token is looked at. */
-function readPlan(given: Arguments, env: NodeJS.ProcessEnv): WorkerPlan {
-  const [program, ...rest] = given.get("command") ?? [];
+function readPlan(given: Given<typeof args>, env: NodeJS.ProcessEnv): WorkerPlan {
+  const [program, ...words] = given.command;
   if (program === undefined || program === "") throw new UsageError("COMMAND is missing");
   return {
     url: urlOf(given),
-    types: typesOf(given),
-    concurrency: valueOf(given, "concurrency", CONCURRENCY) ?? 1,
+    types: given.type,
+    concurrency: given.concurrency ?? 1,
     // Without one the type's timeout, which the daemon keeps, is the only one.
-    timeoutMs: valueOf(given, "timeout", DURATION) ?? Infinity,
-    token: tokenOf(given, env),
-    command: [program, ...rest],
+    timeoutMs: given.timeout ?? Infinity,
+    token: tokenOf(given.token, env),
+    command: [program, ...words],
   };
 }
 
-function urlOf(given: Arguments): URL {
-  const text = textOf(given, "url");
-  if (text === undefined) throw new UsageError("give the daemon's base URL, with --url URL");
+function urlOf({ url: text, "insecure-http": isFine }: Given<typeof args>): URL {
+  if (text === null) throw new UsageError("give the daemon's base URL, with --url URL");
   const url = URL.parse(text);
   const isBase = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === "";
   if (!isBase || url.username + url.password !== "") {
@@ -84,7 +69,7 @@ function urlOf(given: Arguments): URL {
   }
   const isReadable =
     url.protocol === "http:" && !isLoopbackHost(url.hostname.replace(/^\[(.*)\]$/, "$1"));
-  if (!isReadable || isSet(given, "insecure-http")) return url;
+  if (!isReadable || isFine) return url;
   throw new ConfigurationError([
     `${url.origin} is plain HTTP beyond this machine: token and tasks would travel readable; ` +
       "give an https URL, or --insecure-http if the network is trusted",
@@ -92,8 +77,8 @@ function urlOf(given: Arguments): URL {
 }
 
 // Nothing of what was given is repeated: it is a secret, or another one.
-function tokenOf(given: Arguments, env: NodeJS.ProcessEnv): string {
-  const [token, source] = findToken(given, env);
+function tokenOf(flagged: string | null, env: NodeJS.ProcessEnv): string {
+  const [token, source] = findToken(flagged, env);
   if (isWellFormedWorkerToken(token)) return token;
   throw new UsageError(
     `${source} holds no worker's token, which is pbd_work_ and 40 characters; ` +
@@ -102,11 +87,10 @@ function tokenOf(given: Arguments, env: NodeJS.ProcessEnv): string {
 }
 
 function findToken(
-  given: Arguments,
+  flagged: string | null,
   env: NodeJS.ProcessEnv,
 ): readonly [token: string, source: string] {
-  const flag = textOf(given, "token");
-  if (flag !== undefined) return [flag, "--token"];
+  if (flagged !== null) return [flagged, "--token"];
   const { POSTBACKD_TOKEN: variable = "", POSTBACKD_TOKEN_FILE: file = "" } = env;
   if (variable !== "") return [variable, "POSTBACKD_TOKEN"];
   if (file !== "") return [readTokenFile(file), `the file of POSTBACKD_TOKEN_FILE`];

@@ -104,7 +104,7 @@ const FAILING: readonly [words: string, code: number, stderr: RegExp][] = [
   ["secret show bob", 1, /^postbackd: there is no account bob; /],
   ["secret rotate bob", 1, /^postbackd: there is no account bob; /],
   ["secret finish bob", 1, /^postbackd: there is no account bob; /],
-  ["secret show é", 2, /^postbackd: a login must be 1 to 64 characters/],
+  ["secret show é", 2, /^postbackd: LOGIN must be 1 to 64 characters/],
   ["secret rotate", 2, /^postbackd: LOGIN is missing\n/],
   ["secret finish alice now", 2, /^postbackd: unexpected argument "now"\n/],
 ];

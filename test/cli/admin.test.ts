@@ -266,7 +266,7 @@ test("exits with 2 and touches no file when a login or a label is none", async (
     assert.deepEqual([code, stdout], [2, ""], words.join(" "));
     assert.match(
       stderr,
-      /^postbackd: (a login must be 1 to 64 characters|--label must be a string of at most 100)/,
+      /^postbackd: (LOGIN must be 1 to 64 characters|--label must be a string of at most 100)/,
     );
   }
   assert.equal(existsSync(join(cwd, "postbackd.db")), false);

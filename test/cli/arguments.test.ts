@@ -1,54 +1,54 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { ArgsDef } from "citty";
-
-import { readArguments, REST } from "../../src/cli/arguments.ts";
+import {
+  flag,
+  flags,
+  optionalWord,
+  readArguments,
+  rest,
+  TEXT,
+  toggle,
+  word,
+} from "../../src/cli/arguments.ts";
 import { settingArgs } from "../../src/cli/settings.ts";
 
-const ARGS: ArgsDef = {
-  login: { type: "positional" },
-  label: { type: "string" },
-  db: { type: "string" },
-  json: { type: "boolean" },
+const ARGS = {
+  login: word(TEXT, ""),
+  label: flag(TEXT, ""),
+  db: flags(TEXT, ""),
+  json: toggle(""),
 };
 
 test("keeps every value of a flag, in order, with both ways to write it", () => {
   const args = readArguments(["--db=a", "alice", "--db", "b", "--label=--json"], ARGS);
 
-  assert.deepEqual(
-    [...args],
-    [
-      ["db", ["a", "b"]],
-      ["login", ["alice"]],
-      ["label", ["--json"]],
-    ],
-  );
+  assert.deepEqual(args, { login: "alice", label: "--json", db: ["a", "b"], json: false });
 });
 
 test("takes a boolean flag alone, as true and as false", () => {
   for (const [words, value] of [
-    [["--json"], "true"],
-    [["--json=true"], "true"],
-    [["--json=false"], "false"],
+    [["--json"], true],
+    [["--json=true"], true],
+    [["--json=false"], false],
   ] as const) {
-    assert.deepEqual(readArguments(["alice", ...words], ARGS).get("json"), [value]);
+    assert.equal(readArguments(["alice", ...words], ARGS).json, value);
   }
 });
 
 test("gives all the words that are left to an argument that takes them", () => {
-  const definitions: ArgsDef = { ...ARGS, command: { type: "positional", valueHint: REST } };
+  const definitions = { ...ARGS, command: rest("") };
 
   const args = readArguments(["alice", "--", "sh", "-c", "--db"], definitions);
 
-  assert.deepEqual(args.get("command"), ["sh", "-c", "--db"]);
+  assert.deepEqual(args.command, ["sh", "-c", "--db"]);
   assert.throws(() => readArguments(["alice", "--"], definitions), {
     message: "COMMAND is missing",
   });
 });
 
 test("takes what stands behind -- as arguments", () => {
-  assert.deepEqual(readArguments(["--", "--json"], ARGS).get("login"), ["--json"]);
+  assert.equal(readArguments(["--", "--json"], ARGS).login, "--json");
 });
 
 const REFUSED: readonly [words: readonly string[], message: string | RegExp][] = [
@@ -83,9 +83,9 @@ test("says of a key without a flag how it is set", () => {
 });
 
 test("takes a dash for the value that it is, and a positional argument that may be left out", () => {
-  const args: ArgsDef = { file: { type: "positional", required: false }, body: { type: "string" } };
+  const args = { file: optionalWord(TEXT, ""), body: flag(TEXT, "") };
 
-  assert.deepEqual([...readArguments(["--body", "-"], args)], [["body", ["-"]]]);
-  assert.deepEqual(readArguments(["x"], args).get("file"), ["x"]);
+  assert.deepEqual(readArguments(["--body", "-"], args), { file: null, body: "-" });
+  assert.equal(readArguments(["x"], args).file, "x");
   assert.throws(() => readArguments(["x", "y"], args), { message: /^unexpected argument "y"/ });
 });

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { filterOf } from "../../src/cli/delivery-filter.ts";
+import { readArguments } from "../../src/cli/arguments.ts";
+import { FILTER_ARGS, filterOf } from "../../src/cli/delivery-filter.ts";
 import { UsageError } from "../../src/cli/failure.ts";
 import { allowsHost, parseAllowList } from "../../src/domain/address/allow-list.ts";
 import type { DeliveryFilter } from "../../src/domain/webhook/delivery.ts";
@@ -98,7 +99,7 @@ async function startWithHosts(t: TestContext): Promise<TestDaemon> {
 }
 
 function onCommandLine(host: string): DeliveryFilter {
-  return filterOf(new Map([["host", [host]]]), T0);
+  return filterOf(readArguments([`--host=${host}`], FILTER_ARGS));
 }
 
 interface Filtered {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { optional } from "../../src/api/input.ts";
-import { readArguments, valueOf } from "../../src/cli/arguments.ts";
+import { flag, readArguments } from "../../src/cli/arguments.ts";
 import { UsageError } from "../../src/cli/failure.ts";
 import { HOST } from "../../src/domain/address/host-name.ts";
 import { StatusError } from "../../src/domain/status.ts";
@@ -68,9 +68,7 @@ function hostOf({ flags, ...setup }: Setup): string {
 }
 
 function flagged(text: string): string {
-  return (
-    valueOf(readArguments([`--host=${text}`], { host: { type: "string" } }), "host", HOST) ?? ""
-  );
+  return readArguments([`--host=${text}`], { host: flag(HOST, "") }).host ?? "";
 }
 
 function queried(text: string): string {
