@@ -1,6 +1,7 @@
 import { LOGIN } from "../domain/account/login.ts";
 import { isId } from "../domain/id.ts";
 import { TAG } from "../domain/task/task-post.ts";
+import { ANY_TASK } from "../domain/task/task-search.ts";
 import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
 import { defineAdminCommand, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
@@ -85,7 +86,7 @@ function cancelMany({ login, type, tag, hasRunning, isDry }: Bulk): AdminStep {
     if (account === null) throw noAccount(login);
     const { accountId } = account;
     const states = OPEN_STATES.filter((state) => hasRunning || state !== "running");
-    const filter = { accountId, states, type, tag, createdAfter: null, createdBefore: null };
+    const filter = { accountId, states, search: { ...ANY_TASK, type, tag } };
     const total = { queued: 0, running: 0 };
     let after: OpenTaskPlace | null = null;
     await bySteps(

@@ -1,5 +1,6 @@
 import type { RetentionEnd } from "../domain/clock/retention.ts";
-import type { TaskCursor, TaskQuery, TaskStore } from "./task.ts";
+import type { TaskSearch } from "../domain/task/task-search.ts";
+import type { TaskPlace, TaskStore } from "./task.ts";
 
 /** Cancelling many tasks of an account, whoever wants it; re-exported by store.ts. */
 
@@ -15,12 +16,15 @@ export interface TaskCancels extends RetentionEnd {
 }
 
 /** Which open tasks are meant. */
-export interface BulkFilter extends Omit<TaskQuery, "limit" | "after" | "state"> {
+export interface BulkFilter {
+  readonly accountId: number;
   readonly states: readonly OpenState[];
+  /** What else has to hold. */
+  readonly search: Omit<TaskSearch, "states">;
 }
 
 /** A place among an account's open tasks: the one that was looked at last. */
-export interface OpenTaskPlace extends TaskCursor {
+export interface OpenTaskPlace extends TaskPlace {
   readonly state: OpenState;
 }
 
@@ -53,12 +57,13 @@ export async function cancelStep(
   store: Pick<TaskStore, "cancelTasks" | "listTasks">,
   { filter, after, end }: BulkStep,
 ): Promise<BulkPage> {
-  const { states, ...query } = filter;
+  const { accountId, states } = filter;
   const place = after ?? beginOf(states[0]);
   if (place === null) return { queued: 0, running: 0, ids: [], next: null };
   const { state } = place;
   const limit = end === null ? COUNTED_MAX : CANCELLED_MAX;
-  const { tasks, next } = await store.listTasks({ ...query, state, limit, after: place });
+  const search = { ...filter.search, states: [state] };
+  const { tasks, next } = await store.listTasks({ scope: accountId, search, limit, after: place });
   const following = beginOf(states[states.indexOf(state) + 1]);
   const page = { next: next === null ? following : { ...next, state } };
   if (end === null) {
@@ -66,12 +71,12 @@ export async function cancelStep(
   }
   const ids = tasks.map(({ id }) => id);
   if (ids.length === 0) return { queued: 0, running: 0, ids, ...page };
-  const done = await store.cancelTasks({ accountId: query.accountId, ids, states, ...end });
+  const done = await store.cancelTasks({ accountId, ids, states, ...end });
   const { queued, running } = done;
   return { queued: queued.length, running: running.length, ids: [...queued, ...running], ...page };
 }
 
 // Newer than every task.
 function beginOf(state: OpenState | undefined): OpenTaskPlace | null {
-  return state === undefined ? null : { state, createdAt: Number.MAX_SAFE_INTEGER, seq: 0 };
+  return state === undefined ? null : { state, timeMs: Number.MAX_SAFE_INTEGER, seq: 0 };
 }

@@ -1,5 +1,4 @@
 import type { LeaseEnding } from "../domain/lease/lease.ts";
-import type { TaskSearch } from "../domain/task/task-search.ts";
 import type { TaskSummary } from "../domain/task/task.ts";
 import type {
   AttemptOutcome,
@@ -8,28 +7,22 @@ import type {
   DeliveryState,
 } from "../domain/webhook/delivery.ts";
 import type { TaskDeliveries } from "./delivery.ts";
-import type { TaskCursor } from "./task.ts";
+import type { TaskPage, TaskQuery } from "./task.ts";
 import type { Scope } from "./traffic.ts";
 
 /** What the store takes and gives to those who look for tasks and deliveries; re-exported by store.ts. */
 
 /** What those find who look for tasks and deliveries. */
 export interface SearchStore {
-  /** Tasks, newest first. Looks at so many rows and no more; how long that takes has no say in where a page ends. */
-  searchTasks(query: TaskSearchQuery): Promise<TaskSearchPage>;
+  /**
+   * The same as `listTasks`, with where their webhooks stand instead of what was posted. After a full page nothing is
+   * looked at: there is always a next one.
+   */
+  searchTasks(query: TaskQuery): Promise<TaskPage<FoundTaskRow>>;
   /** One task of an account, or of any (null); null for an unknown one. Soon answered, as a look at one task. */
   findTimeline(query: { scope: Scope; id: string }): Promise<TaskTimeline | null>;
   /** Counts a part of what `countEndedDeliveries` counts. */
   countEndedDeliveriesStep(step: DeliveryCountStep): Promise<DeliveryCountPage>;
-}
-
-export interface TaskSearchQuery {
-  readonly scope: Scope;
-  readonly search: TaskSearch;
-  readonly limit: number;
-  readonly after: TaskCursor | null;
-  /** Rows that may be looked at: a page ends there, found enough or not. */
-  readonly examineMax: number;
 }
 
 /** A task that was found, with where its webhooks stand. */
@@ -55,14 +48,6 @@ export interface FoundDelivery {
     readonly endedAt: number;
   } | null;
   readonly nextDueAt: number | null;
-}
-
-export interface TaskSearchPage {
-  readonly tasks: readonly FoundTaskRow[];
-  /** Null when everything has been looked at. */
-  readonly next: TaskCursor | null;
-  /** When the last task that was looked at was made; null when none was. */
-  readonly examinedUntil: number | null;
 }
 
 /**

@@ -45,7 +45,8 @@ test("gives nobody more than one task beyond another who has more waiting, and l
       assert.equal(all, Math.min(max, sumOf(waiting)));
       for (const [i, count] of given.entries()) {
         if (count === waiting[i]) continue;
-        for (const other of given) assert(other <= count + 1, `${waiting.join()} by ${max}: ${given.join()}`);
+        for (const other of given)
+          assert(other <= count + 1, `${waiting.join()} by ${max}: ${given.join()}`);
       }
     }),
   );

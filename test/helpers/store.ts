@@ -11,6 +11,7 @@ import type { ClockReading } from "../../src/domain/clock/clock-reading.ts";
 import type { RetentionEnd } from "../../src/domain/clock/retention.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import type { LeaseRef } from "../../src/domain/lease/lease.ts";
+import { ANY_TASK, type TaskSearch } from "../../src/domain/task/task-search.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task/task.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
@@ -67,6 +68,7 @@ export async function openTestStore(
     file: options.file ?? newDatabaseFile(t),
     writer: options.writer ?? "inline",
     backlogMax: options.backlogMax ?? 10_000,
+    examineMax: options.examineMax,
   });
   t.after(() => store.close());
   return store;
@@ -405,16 +407,11 @@ export function newStale(
   };
 }
 
-/** A page of an account's ready tasks, without filters. */
-export function readyQuery(accountId: number, overrides: Partial<ReadyQuery> = {}): ReadyQuery {
-  return { accountId, limit: 100, after: null, tag: null, type: null, ...overrides };
-}
+/** What a list is asked for beside: parts of its search, and which page. */
+export type ListOverrides = Partial<TaskSearch & Pick<TaskQuery, "limit" | "after">>;
 
-/** The first page of an account's tasks, without filters. */
-export function taskQuery(accountId: number, overrides: Partial<TaskQuery> = {}): TaskQuery {
-  return {
-    ...{ accountId, limit: 100, after: null, state: null, type: null, tag: null },
-    ...{ createdAfter: null, createdBefore: null },
-    ...overrides,
-  };
+/** The first page of an account's tasks, ready or any, unless told otherwise; all of them. */
+export function taskQuery(accountId: number, overrides: ListOverrides = {}): ReadyQuery {
+  const { limit = 100, after = null, ...search } = overrides;
+  return { scope: accountId, search: { ...ANY_TASK, ...search }, limit, after };
 }

@@ -3,7 +3,6 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { ANY_TASK } from "../../src/domain/task/task-search.ts";
 import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import type { Attempt, FoundTask, WorkCounts } from "../../src/store/store.ts";
 import {
@@ -14,11 +13,10 @@ import {
   newPost,
   newRefusedTask,
   newTask,
-  readyQuery,
+  taskQuery,
   RETENTION_MS,
   seedAccount,
   T0,
-  taskQuery,
   webhook,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
@@ -187,19 +185,17 @@ function statesOf(counts: WorkCounts): Partial<WorkCounts> {
 /** The same, counted one by one. */
 async function recount({ store, ids }: World, accountId: number): Promise<WorkCounts> {
   const counted = STATES.map(async (state) => {
-    const { tasks, next } = await store.listTasks(taskQuery(accountId, { state, limit: 10_000 }));
+    const { tasks, next } = await store.listTasks(
+      taskQuery(accountId, { states: [state], limit: 10_000 }),
+    );
     assert.equal(next, null);
     return [state, tasks.length] as const;
   });
-  const delayed = await store.searchTasks({
-    scope: accountId,
-    search: { ...ANY_TASK, states: ["delayed"] },
-    limit: 10_000,
-    after: null,
-    examineMax: 10_000,
-  });
+  const delayed = await store.searchTasks(
+    taskQuery(accountId, { states: ["delayed"], limit: 10_000 }),
+  );
   assert.equal(delayed.next, null);
-  const { tasks } = await store.listReady(readyQuery(accountId, { limit: 10_000 }));
+  const { tasks } = await store.listReady(taskQuery(accountId, { limit: 10_000 }));
   let retrying = 0;
   let undelivered = 0;
   for (const key of ids.filter((each) => each.accountId === accountId)) {

@@ -11,12 +11,11 @@ import {
   newTask,
   newTaskCancels,
   newTaskId,
-  readyQuery,
+  taskQuery,
   retainedUntil,
   RETENTION_MS,
   seedAccount,
   T0,
-  taskQuery,
   webhook,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
@@ -216,7 +215,14 @@ function allQueries(accountId: number): readonly TaskQuery[] {
       tags.flatMap((tag) =>
         times.flatMap(([createdAfter, createdBefore]) =>
           [1, 3, 50].map((limit) =>
-            taskQuery(accountId, { state, type, tag, createdAfter, createdBefore, limit }),
+            taskQuery(accountId, {
+              states: state && [state],
+              type,
+              tag,
+              createdAfter,
+              createdBefore,
+              limit,
+            }),
           ),
         ),
       ),
@@ -224,13 +230,14 @@ function allQueries(accountId: number): readonly TaskQuery[] {
   );
 }
 
-function passes(task: ListedTask, query: TaskQuery): boolean {
+function passes(task: ListedTask, { search }: TaskQuery): boolean {
+  const { states, type, tag, createdAfter, createdBefore } = search;
   return (
-    (query.state === null || task.state === query.state) &&
-    (query.type === null || task.type === query.type) &&
-    (query.tag === null || task.tag === query.tag) &&
-    (query.createdAfter === null || task.createdAt >= query.createdAfter) &&
-    (query.createdBefore === null || task.createdAt < query.createdBefore)
+    (states === null || states.includes(task.state)) &&
+    (type === null || task.type === type) &&
+    (tag === null || task.tag === tag) &&
+    (createdAfter === null || task.createdAt >= createdAfter) &&
+    (createdBefore === null || task.createdAt < createdBefore)
   );
 }
 
@@ -303,7 +310,7 @@ export function exerciseCancelling(open: OpenStore): void {
     await cancel(store, accountId, task.id);
 
     for (const filter of [{}, { tag: "a" }, { type: "echo" }]) {
-      assert.deepEqual((await store.listReady(readyQuery(accountId, filter))).tasks, []);
+      assert.deepEqual((await store.listReady(taskQuery(accountId, filter))).tasks, []);
     }
     assert.deepEqual(await store.listDeliveries({ accountId, id: task.id }), []);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), []);

@@ -10,7 +10,7 @@ import {
   type SearchedState,
   type TaskSearch,
 } from "../../src/domain/task/task-search.ts";
-import type { FoundTaskRow, Scope, Store, TaskSearchPage } from "../../src/store/store.ts";
+import type { FoundTaskRow, Scope, Store, TaskPage } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimOne,
@@ -177,7 +177,6 @@ function passes(task: Made, scope: Scope, search: TaskSearch): boolean {
 
 interface Pages {
   readonly limit?: number;
-  readonly examineMax?: number;
   /** Done between two pages. */
   readonly between?: () => Promise<void>;
 }
@@ -186,13 +185,13 @@ interface Pages {
 async function findAll(
   store: Store,
   of: { readonly scope: Scope; readonly search: TaskSearch },
-  { limit = 200, examineMax = 1000, between }: Pages = {},
+  { limit = 200, between }: Pages = {},
 ): Promise<readonly FoundTaskRow[]> {
   const found: FoundTaskRow[] = [];
-  let after: TaskSearchPage["next"] = null;
+  let after: TaskPage["next"] = null;
   for (let pages = 0; pages < 1000; pages++) {
-    const page: TaskSearchPage = await store.searchTasks({ ...of, limit, examineMax, after });
-    assert.ok(page.tasks.length <= Math.min(limit, examineMax));
+    const page: TaskPage<FoundTaskRow> = await store.searchTasks({ ...of, limit, after });
+    assert.ok(page.tasks.length <= limit);
     found.push(...page.tasks);
     after = page.next;
     if (after === null) return found;
@@ -240,17 +239,22 @@ function someSearches(made: readonly Made[], count: number): readonly TaskSearch
 /** The part of the conformance suite that is about looking for tasks. */
 export function exerciseSearch(open: OpenStore): void {
   test("finds what passes and nothing else, newest first, whatever is asked and however long a page is", async (t) => {
-    const { store } = await open(t);
+    const { store, again } = await open(t);
     const made = await makeTasks(store);
+    const bounded = await again({ examineMax: 10 });
     const [{ accountId } = assert.fail()] = made;
     let finds = 0;
     for (const search of [ANY_TASK, ...someSearches(made, 150)]) {
       for (const scope of [accountId, null]) {
         const expected = made.filter((task) => passes(task, scope, search)).toReversed();
         const ids = expected.map(({ id }) => id);
-        for (const pages of [{}, { limit: 3 }, { limit: 7, examineMax: 10 }]) {
-          const found = await findAll(store, { scope, search }, pages);
-          const text = JSON.stringify({ scope, search, pages });
+        for (const [from, limit] of [
+          [store, 200],
+          [store, 3],
+          [bounded, 7],
+        ] as const) {
+          const found = await findAll(from, { scope, search }, { limit });
+          const text = JSON.stringify({ scope, search, limit });
           assert.deepEqual(
             found.map(({ id }) => id),
             ids,
@@ -287,7 +291,7 @@ export function exerciseSearch(open: OpenStore): void {
   });
 
   test("meets each task once while others come in between two pages", async (t) => {
-    const { store } = await open(t);
+    const { store } = await open(t, { examineMax: 8 });
     const made = await makeTasks(store);
     const [{ accountId, login } = assert.fail()] = made;
     for (const scope of [accountId, null]) {
@@ -300,7 +304,7 @@ export function exerciseSearch(open: OpenStore): void {
       const found = await findAll(
         store,
         { scope, search: { ...ANY_TASK, createdBefore: T0 + 800_000 } },
-        { limit: 5, examineMax: 8, between },
+        { limit: 5, between },
       );
       assert.deepEqual(
         found.map(({ id }) => id),
@@ -310,12 +314,12 @@ export function exerciseSearch(open: OpenStore): void {
   });
 
   test("looks at no more rows than it may, and says how far it has come", async (t) => {
-    const { store } = await open(t);
+    const { store } = await open(t, { examineMax: 20 });
     const made = await makeTasks(store);
     const [{ accountId } = assert.fail()] = made;
     const search = { ...ANY_TASK, code: 50_700 };
     for (const scope of [accountId, null]) {
-      const query = { scope, search, limit: 10, examineMax: 20 };
+      const query = { scope, search, limit: 10 };
       const own = made.filter((task) => scope === null || task.accountId === scope).toReversed();
       const first = await store.searchTasks({ ...query, after: null });
       assert.deepEqual(first.tasks, []);
@@ -339,7 +343,7 @@ export function exerciseSearch(open: OpenStore): void {
     for (const word of words) {
       const parsed = parseTaskSearch(word, T0);
       assert("search" in parsed);
-      const page = { ...parsed, limit: 10, examineMax: 1000, after: null };
+      const page = { ...parsed, limit: 10, after: null };
       const found = await store.searchTasks({ ...page, scope: accountId });
       assert.deepEqual(found, { tasks: [], next: null, examinedUntil: null }, word);
       assert.ok((await store.searchTasks({ ...page, scope: other })).tasks.length > 0, word);
@@ -348,7 +352,7 @@ export function exerciseSearch(open: OpenStore): void {
   });
 
   test("tells an account no time of another's tasks, also where it looks past them", async (t) => {
-    const { store } = await open(t);
+    const { store } = await open(t, { examineMax: 5 });
     const alice = { accountId: await seedAccount(store, "alice"), login: "alice", tag: null };
     const bob = { accountId: await seedAccount(store, "bob"), login: "bob", tag: null };
     const host = "a.example";
@@ -360,11 +364,11 @@ export function exerciseSearch(open: OpenStore): void {
       await makeTask(store, { ...bob, host, fate: "given_up", createdAt: T0 + 1000 + i });
     }
     const search = { ...ANY_TASK, deliveries: ["given_up"] as const };
-    const pages: TaskSearchPage[] = [];
-    let after: TaskSearchPage["next"] = null;
+    const pages: TaskPage<FoundTaskRow>[] = [];
+    let after: TaskPage["next"] = null;
     do {
-      const query = { scope: alice.accountId, search, limit: 1, examineMax: 5, after };
-      const page: TaskSearchPage = await store.searchTasks(query);
+      const query = { scope: alice.accountId, search, limit: 1, after };
+      const page: TaskPage<FoundTaskRow> = await store.searchTasks(query);
       pages.push(page);
       after = page.next;
     } while (after !== null && pages.length < 100);
@@ -373,7 +377,7 @@ export function exerciseSearch(open: OpenStore): void {
     assert.ok(pages.length > 4);
     for (const { examinedUntil, next } of pages) {
       assert.ok(examinedUntil === null || examinedUntil <= T0 + 1);
-      const isHidden = next === null || next.createdAt <= T0 + 1 || next.createdAt > 4e14;
+      const isHidden = next === null || next.timeMs <= T0 + 1 || next.timeMs > 4e14;
       assert.ok(isHidden, JSON.stringify(next));
     }
   });

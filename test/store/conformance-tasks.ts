@@ -11,7 +11,7 @@ import {
   newRefusedTask,
   newTask,
   newTaskId,
-  readyQuery,
+  taskQuery,
   retainedUntil,
   RETENTION_MS,
   seedAccount,
@@ -80,7 +80,7 @@ export function exercisePosting(open: OpenStore): void {
 
     assert.deepEqual(await store.claimTasks({ type: "echo", max: 10, now: T0 }), []);
     for (const filter of [{}, { tag: "a" }, { type: "echo" }, { tag: "a", type: "echo" }]) {
-      assert.deepEqual((await store.listReady(readyQuery(accountId, filter))).tasks, []);
+      assert.deepEqual((await store.listReady(taskQuery(accountId, filter))).tasks, []);
     }
     assert.deepEqual(await store.listDeliveries({ accountId, id: refused.id }), []);
   });
@@ -237,7 +237,7 @@ export function exerciseReady(open: OpenStore): void {
     const failure = { state: "failed", code: 50010, errorText: `{"message":"x"}` } as const;
     await store.finishTask(newFinish(b, { ...failure, endedAt: T0 + 2000 }));
 
-    const { tasks: ready, next } = await store.listReady(readyQuery(accountId));
+    const { tasks: ready, next } = await store.listReady(taskQuery(accountId));
     assert.deepEqual(
       ready.map(({ id }) => id),
       [c.id, b.id, a.id],
@@ -264,7 +264,7 @@ export function exerciseReady(open: OpenStore): void {
     const [task, kept] = [newTask(), newTask()];
     await seedFinished(store, ada, { tasks: [task, kept] });
     const readyIds = async (accountId: number): Promise<readonly string[]> =>
-      (await store.listReady(readyQuery(accountId))).tasks.map(({ id }) => id);
+      (await store.listReady(taskQuery(accountId))).tasks.map(({ id }) => id);
 
     await store.collectTask({ accountId: bob, id: task.id });
     assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.isReady, true);
@@ -309,7 +309,7 @@ export function exerciseReady(open: OpenStore): void {
     const expected = [4, 1, 3, 5, 2, 0].map((place) => claimed[place]?.id);
 
     for (const limit of [1, 2, 3, 5, 6, 7]) {
-      const { ids, pages } = await readAll(store, readyQuery(accountId, { limit }));
+      const { ids, pages } = await readAll(store, taskQuery(accountId, { limit }));
       assert.deepEqual(ids, expected);
       assert.equal(pages, Math.ceil(expected.length / limit));
     }
@@ -320,12 +320,12 @@ export function exerciseReady(open: OpenStore): void {
     const accountId = await seedAccount(store);
     const [a, b, c, d] = [newTask(), newTask(), newTask(), newTask()];
     await seedFinished(store, accountId, { tasks: [a, b, c] });
-    const first = await store.listReady(readyQuery(accountId, { limit: 2 }));
+    const first = await store.listReady(taskQuery(accountId, { limit: 2 }));
 
     for (const { id } of [a, b]) await store.collectTask({ accountId, id });
     await seedFinished(store, accountId, { tasks: [d], endedAt: T0 + 5000 });
 
-    const second = await store.listReady(readyQuery(accountId, { limit: 2, after: first.next }));
+    const second = await store.listReady(taskQuery(accountId, { limit: 2, after: first.next }));
     assert.deepEqual(
       second.tasks.map(({ id }) => id),
       [c.id, d.id],
@@ -359,7 +359,7 @@ export function exerciseReady(open: OpenStore): void {
       [{ type: "none" }, []],
     ] as const;
     for (const [filter, ids] of cases) {
-      const read = await readAll(store, readyQuery(accountId, { limit: 2, ...filter }));
+      const read = await readAll(store, taskQuery(accountId, { limit: 2, ...filter }));
       assert.deepEqual(read.ids, ids, JSON.stringify(filter));
     }
   });

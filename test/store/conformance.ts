@@ -22,14 +22,13 @@ import {
   newTaskCancels,
   newTaskId,
   newWorker,
-  readyQuery,
+  taskQuery,
   retainedUntil,
   RETENTION_MS,
   seedAccount,
   seedDelivery,
   seedFinished,
   T0,
-  taskQuery,
   webhook,
 } from "../helpers/store.ts";
 import { exerciseAccess } from "./conformance-access.ts";
@@ -62,14 +61,19 @@ import { exerciseWorkers } from "./conformance-workers.ts";
 export interface OpenedStore {
   readonly store: Store;
   /** Opens the same data once more, beside the first store or after its close. */
-  again(): Promise<Store>;
+  again(options?: StoreLimits): Promise<Store>;
 }
 
-/** Opens a store without any data. `backlogMax` as in {@link Store.insertTasks}: rows that may wait. */
-export type OpenStore = (
-  t: TestContext,
-  options?: { readonly backlogMax?: number },
-) => Promise<OpenedStore>;
+/** Smaller limits than usual, so that a test comes to them soon. */
+export interface StoreLimits {
+  /** As in {@link Store.insertTasks}: rows that may wait. */
+  readonly backlogMax?: number;
+  /** As in {@link Store.listTasks}: how many tasks a page may look at. */
+  readonly examineMax?: number;
+}
+
+/** Opens a store without any data. */
+export type OpenStore = (t: TestContext, options?: StoreLimits) => Promise<OpenedStore>;
 
 /** Holds an implementation of {@link Store} to every sentence of its comments. */
 export function exerciseStore(name: string, open: OpenStore): void {
@@ -138,7 +142,7 @@ function exerciseUpkeep(open: OpenStore): void {
     }
     assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
     assert.deepEqual(
-      (await store.listReady(readyQuery(accountId))).tasks.map(({ id }) => id),
+      (await store.listReady(taskQuery(accountId))).tasks.map(({ id }) => id),
       [late.id],
     );
     assert.equal(await store.eraseExpired({ now: expiresAt + RETENTION_MS * 99, max: 10 }), 1);
@@ -270,7 +274,7 @@ function exerciseWhole(open: OpenStore): void {
     assert.equal(new Set(claimed).size, 200, "a task was started twice");
     assert.equal(sent.length, 200);
     assert.equal(new Set(sent).size, 200, "an attempt was started twice");
-    assert.equal((await store.listReady(readyQuery(accountId, { limit: 1000 }))).tasks.length, 200);
+    assert.equal((await store.listReady(taskQuery(accountId, { limit: 1000 }))).tasks.length, 200);
   });
 
   test("has everything again that it acknowledged when it is opened again", async (t) => {
@@ -291,7 +295,7 @@ function exerciseWhole(open: OpenStore): void {
       ),
       deliveries: await from.listDeliveries({ accountId, id: sent.id }),
       inFlight: await from.listInFlight({ of: "earlier life" }),
-      ready: await from.listReady(readyQuery(accountId)),
+      ready: await from.listReady(taskQuery(accountId)),
     });
     const before = await read(store);
 
@@ -391,7 +395,7 @@ const CALLS = {
   collectTask: (store) => store.collectTask(KEY),
   cancelTask: (store) => store.cancelTask({ ...KEY, cancelledAt: T0, ...retainedUntil(T0) }),
   listTasks: (store) => store.listTasks(taskQuery(1)),
-  listReady: (store) => store.listReady(readyQuery(1)),
+  listReady: (store) => store.listReady(taskQuery(1)),
   claimTasks: (store) => store.claimTasks({ type: "echo", max: 1, now: T0 }),
   finishTask: (store) => store.finishTask(newFinish({ seq: 1 })),
   retryTask: (store) => store.retryTask({ seq: 1, startAt: T0 }),
@@ -444,7 +448,7 @@ const CALLS = {
   countEndedDeliveriesStep: (store) =>
     store.countEndedDeliveriesStep({ filter: deliveryFilter(), before: null, examineMax: 1 }),
   searchTasks: (store) =>
-    store.searchTasks({ scope: null, search: ANY_TASK, limit: 1, after: null, examineMax: 1 }),
+    store.searchTasks({ scope: null, search: ANY_TASK, limit: 1, after: null }),
   findTimeline: (store) => store.findTimeline({ scope: null, id: "x" }),
   listOpenRedeliveryOrders: (store) => store.listOpenRedeliveryOrders({ limit: 1 }),
   stepRedeliveryOrder: (store) => store.stepRedeliveryOrder({ id: "x", max: 1, now: T0 }),

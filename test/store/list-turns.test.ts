@@ -1,21 +1,25 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { TaskSummary } from "../../src/domain/task/task.ts";
-import { LIST_TURN_MAX, listByTurns } from "../../src/store/sqlite/list-turns.ts";
-import type { Store } from "../../src/store/store.ts";
+import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
+import {
+  LIST_TURN_MAX,
+  listByTurns,
+  type ListPart,
+  type ListTurn,
+} from "../../src/store/sqlite/list-turns.ts";
+import { TASKS_EXAMINED_MAX, type Store, type TaskPage } from "../../src/store/store.ts";
 import {
   newFinish,
   newPost,
   newTask,
   openTestStore,
-  readyQuery,
   seedAccount,
   T0,
   taskQuery,
+  webhook,
 } from "../helpers/store.ts";
-
-const EXAMINED_MAX = 20_000;
+import type { StoreLimits } from "./conformance.ts";
 
 /** Finished tasks, the tags and types of which go by turns: every 5000th has the rare type, every one the usual tag. */
 async function openReady(t: TestContext, count: number): Promise<readonly [Store, number]> {
@@ -44,9 +48,9 @@ test("lists with two filters find what passes both, by whichever comes to its en
     { tag: "usual", type: "none" },
   ]) {
     const found = filter.tag === "usual" && filter.type === "rare" ? 2 : 0;
-    const ready = await store.listReady(readyQuery(accountId, { ...filter, limit: 10 }));
+    const ready = await store.listReady(taskQuery(accountId, { ...filter, limit: 10 }));
     assert.deepEqual([ready.tasks.length, ready.next], [found, null]);
-    const query = taskQuery(accountId, { ...filter, state: "completed", limit: 10 });
+    const query = taskQuery(accountId, { ...filter, states: ["completed"], limit: 10 });
     const listed = await store.listTasks(query);
     assert.deepEqual([listed.tasks.length, listed.next], [found, null]);
   }
@@ -55,38 +59,145 @@ test("lists with two filters find what passes both, by whichever comes to its en
 /** A list of so many rows of which every `every`th passes, as its turns are taken. */
 function walked({ rows, every }: { readonly rows: number; readonly every: number }) {
   let turns = 0;
-  const take = async ({ after, limit }: { after: number | null; limit: number }) => {
+  const take = async ({ after, limit, turnMax }: ListTurn): Promise<ListPart<number>> => {
     turns++;
-    const begin = after ?? 0;
-    const end = Math.min(rows, begin + LIST_TURN_MAX);
+    const begin = after?.seq ?? 0;
+    const end = Math.min(rows, begin + turnMax);
     const places = Array.from({ length: end - begin }, (_, i) => begin + i + 1);
     const passing = places.filter((place) => place % every === 0);
-    const taken = passing.slice(0, limit);
+    const tasks = passing.slice(0, limit);
     const isFull = passing.length > limit;
-    const next = isFull ? (taken.at(-1) ?? after) : end === rows ? null : end;
-    const tasks = taken.map((place) => ({ id: String(place) }) as TaskSummary);
-    return { tasks, bytes: 0, next, isFull };
+    const reached = isFull ? (tasks.at(-1) ?? begin) : end === rows ? null : end;
+    const next = reached === null ? null : { timeMs: reached, seq: reached };
+    return { tasks, bytes: 0, next, isFull, examinedUntil: reached };
   };
   return { take, turns: () => turns };
 }
 
 test("a page with several filters looks at 20,000 rows and no more, and the next one goes on there", async () => {
   const list = walked({ rows: 45_000, every: 15_000 });
-  const first = await listByTurns({ after: null as number | null, limit: 10 }, list.take);
-  assert.deepEqual([first.tasks.length, first.next], [1, EXAMINED_MAX]);
-  assert.equal(list.turns(), EXAMINED_MAX / LIST_TURN_MAX);
-  const second = await listByTurns({ after: first.next, limit: 10 }, list.take);
-  assert.deepEqual([second.tasks.length, second.next], [1, 2 * EXAMINED_MAX]);
-  const third = await listByTurns({ after: second.next, limit: 10 }, list.take);
+  const first = await listByTurns(taskQuery(1, { limit: 10 }), list.take);
+  assert.deepEqual([first.tasks.length, first.next?.seq], [1, TASKS_EXAMINED_MAX]);
+  assert.equal(TASKS_EXAMINED_MAX, 20_000);
+  assert.equal(list.turns(), TASKS_EXAMINED_MAX / LIST_TURN_MAX);
+  const second = await listByTurns(taskQuery(1, { limit: 10, after: first.next }), list.take);
+  assert.deepEqual([second.tasks.length, second.next?.seq], [1, 2 * TASKS_EXAMINED_MAX]);
+  const third = await listByTurns(taskQuery(1, { limit: 10, after: second.next }), list.take);
   assert.deepEqual([third.tasks.length, third.next], [1, null]);
 });
 
 test("a page is full over several turns, and is no longer than it was asked for", async () => {
   const list = walked({ rows: 45_000, every: 1000 });
-  const page = await listByTurns({ after: null as number | null, limit: 7 }, list.take);
-  const ids = page.tasks.map(({ id }) => Number(id));
-  assert.deepEqual(ids, [1000, 2000, 3000, 4000, 5000, 6000, 7000]);
+  const page = await listByTurns(taskQuery(1, { limit: 7 }), list.take);
+  assert.deepEqual(page.tasks, [1000, 2000, 3000, 4000, 5000, 6000, 7000]);
   // So far was looked whether there is another.
-  assert.equal(page.next, 7500);
+  assert.equal(page.next?.seq, 7500);
   assert.equal(list.turns(), 4);
+});
+
+const RARE_EVERY = 100;
+
+/** A store with tasks, of which one in a hundred goes to a host of its own. */
+async function openSeeded(
+  t: TestContext,
+  { count = 4000, ...limits }: StoreLimits & { readonly count?: number } = {},
+): Promise<readonly [Store, number]> {
+  const store = await openTestStore(t, limits);
+  const accountId = await seedAccount(store);
+  for (let first = 0; first < count; first += RARE_EVERY) {
+    const tasks = Array.from({ length: RARE_EVERY }, (_, i) =>
+      newTask({ postback: webhook(i === 0 ? "rare.example" : "usual.example") }),
+    );
+    await store.insertTasks(newPost(accountId, tasks, { createdAt: T0 + first }));
+  }
+  return [store, accountId];
+}
+
+/** A machine on which every look at the clock finds it a second on. */
+function slowDown(t: TestContext): void {
+  let now = performance.now();
+  t.mock.method(performance, "now", () => (now += 1000));
+}
+
+test("a page is as long as was asked for, however slow the machine is", async (t) => {
+  const [store, accountId] = await openSeeded(t);
+  slowDown(t);
+
+  const query = taskQuery(accountId, { host: "rare.example", limit: 30 });
+  const page = await store.searchTasks(query);
+
+  assert.equal(page.tasks.length, 30);
+  assert.notEqual(page.next, null);
+});
+
+test("a page that finds too little ends after so many rows, however slow the machine is", async (t) => {
+  const [store, accountId] = await openSeeded(t, { examineMax: 2600 });
+  slowDown(t);
+  const query = taskQuery(accountId, { host: "rare.example", limit: 30 });
+
+  const page = await store.searchTasks(query);
+
+  assert.equal(page.tasks.length, 26);
+  assert.equal(page.examinedUntil, T0 + 4000 - 2600);
+  const rest = await store.searchTasks({ ...query, limit: 100, after: page.next });
+  assert.equal(rest.tasks.length, 14);
+  assert.equal(rest.next, null);
+});
+
+/** Finds nothing as far as it may look, and notes what it was asked. */
+function newEmptyTurns(turns: ListTurn[] = []) {
+  let seq = 1_000_000;
+  async function take(turn: ListTurn): Promise<ListPart<never>> {
+    turns.push(turn);
+    seq -= turn.turnMax;
+    const next = { timeMs: seq, seq };
+    return { tasks: [], bytes: 0, isFull: false, next, examinedUntil: seq };
+  }
+  return { turns, take };
+}
+
+test("a search looks at a bounded number of rows in a turn, and goes on where the one before ended", async () => {
+  const { turns, take } = newEmptyTurns();
+  const examineMax = 2 * LIST_TURN_MAX + 7;
+
+  const page = await listByTurns(taskQuery(1), take, examineMax);
+
+  const [whole, end] = [LIST_TURN_MAX, 1_000_000 - examineMax];
+  assert.deepEqual(
+    turns.map(({ turnMax }) => turnMax),
+    [whole, whole, 7],
+  );
+  assert.deepEqual(
+    turns.map(({ after }) => after?.seq ?? null),
+    [null, 1_000_000 - whole, 1_000_000 - 2 * whole],
+  );
+  assert.deepEqual(page, { tasks: [], next: { timeMs: end, seq: end }, examinedUntil: end });
+});
+
+test("between two turns of a search another account's read has its own", async () => {
+  const readTurns = new ReadTurns();
+  const begun: ReadOwner[] = [];
+  const searchOf = (owner: number): Promise<TaskPage<never>> => {
+    const { take } = newEmptyTurns();
+    const read = (turn: ListTurn) =>
+      readTurns.take(owner, () => {
+        begun.push(owner);
+        return take(turn);
+      });
+    return listByTurns(taskQuery(owner), read);
+  };
+
+  const long = [1, 1, 1, 1].map(searchOf);
+  const last = searchOf(2);
+  await Promise.all([...long, last]);
+
+  // Two reads are under way at a time, and both may be the first one's.
+  const turnsOfOne = TASKS_EXAMINED_MAX / LIST_TURN_MAX;
+  const ofOther = begun.flatMap((owner, at) => (owner === 2 ? [at] : []));
+  assert.equal(ofOther.length, turnsOfOne);
+  const gaps = ofOther.slice(1).map((at, i) => at - (ofOther[i] ?? 0));
+  assert.ok(
+    gaps.every((gap) => gap <= 3),
+    begun.join(" "),
+  );
 });

@@ -183,7 +183,7 @@ test("brings a file of the first version to the schema of a new one, with its da
   );
   for (const [state, count] of Object.entries(taskCounts)) {
     // The keys of the table are the states.
-    const query = taskQuery(1, { state: state as TaskState, tag: "a" });
+    const query = taskQuery(1, { states: [state as TaskState], tag: "a" });
     assert.equal((await store.listTasks(query)).tasks.length, count, state);
   }
   const none = (await store.findAccountData({ accountId: 2, revokedMax: 9 }))?.taskCounts;

@@ -23,13 +23,11 @@ import { openWriter, type Connection } from "../../src/store/sqlite/machine/conn
 import * as provenLanes from "../../src/store/sqlite/proven-lanes.ts";
 import * as queueExpiry from "../../src/store/sqlite/queue-expiry.ts";
 import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
-import { LIST_READY_BY, WALK_READY_BY } from "../../src/store/sqlite/ready-list.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
 import * as sessions from "../../src/store/sqlite/sessions.ts";
 import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
 import * as taskErasure from "../../src/store/sqlite/task-erasure.ts";
-import { LIST_TASKS_BY, WALK_TASKS_BY } from "../../src/store/sqlite/task-list.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
 import * as trafficTally from "../../src/store/sqlite/traffic-tally.ts";
@@ -79,7 +77,6 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...redeliveryOrders,
   }),
   ...statementsOf({ ...taskErasure, ...accountErasure, ...endedRuns }),
-  ...statementsOf(prefixed("LIST_READY_BY", LIST_READY_BY)),
   ...statementsOf({ ...accessRequests, ...typeWork }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
 };
@@ -355,13 +352,6 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH access_requests USING INDEX access_requests_decided (decided_at>? AND decided_at<?)",
   ],
-  LIST_READY_BY_all: ["SEARCH t USING INDEX tasks_ready (account_seq=? AND completed_at>?)"],
-  LIST_READY_BY_tag: [
-    "SEARCH t USING INDEX tasks_ready_by_tag (account_seq=? AND tag=? AND completed_at>?)",
-  ],
-  LIST_READY_BY_type: [
-    "SEARCH t USING INDEX tasks_ready_by_type (account_seq=? AND type=? AND completed_at>?)",
-  ],
   SELECT_DUE: [
     "SEARCH a USING INDEX attempts_due (account_seq=? AND host=? AND retry=? AND due_at<?)",
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
@@ -606,64 +596,6 @@ for (const [name, sql] of Object.entries(STATEMENTS)) {
   });
 }
 
-/** How a list of tasks has to be run: by one range of its index, or by several that are merged; both bounds in it. */
-function plansOfLists(kind = ""): Readonly<Record<keyof typeof LIST_TASKS_BY, readonly string[]>> {
-  const range = "created_at>? AND (created_at,rowid)<(?,?)";
-  const search = (index: string, column: string) =>
-    `SEARCH t USING ${kind}INDEX ${index} (account_seq=? AND ${column}=? AND ${range})`;
-  const byState = search("tasks_by_state", "state");
-  return {
-    all: merged(byState, 6),
-    queued: merged(byState, 2),
-    state: [byState],
-    type: [search("tasks_by_type", "type")],
-    tag: [search("tasks_by_tag", "tag")],
-  };
-}
-
-/** How a list with several filters has to be run: along an index alone, and a task looked up for each place in it. */
-function assertWalk(
-  connection: Connection,
-  walk: { readonly select: string; readonly last: string },
-  candidates: readonly string[],
-): void {
-  // That the places are taken as they are found SQLite says in other words of one range than of several.
-  const stepsOf = (sql: string) => planOf(connection, sql).filter((step) => !TAKEN.test(step));
-  assert.deepEqual(stepsOf(walk.select), [...candidates, LOOKED_UP]);
-  assert.deepEqual(stepsOf(walk.last), candidates);
-}
-
-const TAKEN = /^(?:CO-ROUTINE p|SCAN p|SCAN \(subquery-\d+\))$/;
-const LOOKED_UP = "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)";
-
-function assertLists(connection: Connection): void {
-  for (const [name, plan] of Object.entries(plansOfLists())) {
-    assert.deepEqual(planOf(connection, LIST_TASKS_BY[name as "all"]), plan, name);
-  }
-  const { all: _none, ...walks } = plansOfLists("COVERING ");
-  for (const [name, plan] of Object.entries(walks)) {
-    assertWalk(connection, WALK_TASKS_BY[name as keyof typeof walks], plan);
-  }
-  for (const name of ["tag", "type"] as const) {
-    const range = `(account_seq=? AND ${name}=? AND completed_at>?)`;
-    const along = `SEARCH t USING COVERING INDEX tasks_ready_by_${name} ${range}`;
-    assertWalk(connection, WALK_READY_BY[name], [along]);
-  }
-}
-
-/** How SQLite says that it merges so many ranges as it reads them. */
-function merged(range: string, count: number): readonly string[] {
-  if (count === 1) return [range];
-  const left = Math.ceil(count / 2);
-  const [first, second] = [merged(range, left), merged(range, count - left)];
-  return ["MERGE (UNION ALL)", "LEFT", ...first, "RIGHT", ...second];
-}
-
-test("a list of tasks seeks and sorts by an index, whatever it is filtered by", (t) => {
-  const connection = openEmpty(t);
-  assertLists(connection);
-});
-
 // An operator's ANALYZE gives the planner numbers, and with numbers it may prefer another way.
 test("the plans stay the same once a file with tasks in it has been analysed", async (t) => {
   const file = newDatabaseFile(t);
@@ -687,7 +619,6 @@ test("the plans stay the same once a file with tasks in it has been analysed", a
   const plans = Object.entries(STATEMENTS).map(([name, sql]) => [name, planOf(connection, sql)]);
 
   assert.deepEqual(Object.fromEntries(plans), ALL_PLANS);
-  assertLists(connection);
 });
 
 test("erasing a task finds each row that goes with it by an index", (t) => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { ListTurn } from "../../src/store/sqlite/list-turns.ts";
 import { newThreadReader } from "../../src/store/sqlite/reader.ts";
 import {
   newDatabaseFile,
@@ -12,13 +13,18 @@ import {
   taskQuery,
 } from "../helpers/store.ts";
 
+/** The first turn of an account's list. */
+function turnOf(accountId: number): ListTurn {
+  return { ...taskQuery(accountId), examineMax: 100, turnMax: 100, bytesLeft: null };
+}
+
 test("a lost thread rejects all that it was asked, and the next read starts another", async (t) => {
   const file = newDatabaseFile(t);
   const reader = newThreadReader({ file });
   t.after(() => reader.close());
 
   // There is no file yet: the thread ends as soon as it has begun.
-  const lost = [1, 2].map((accountId) => reader.read("listTasks", taskQuery(accountId)));
+  const lost = [1, 2].map((accountId) => reader.read("listTasks", turnOf(accountId)));
   for (const read of lost) {
     await assert.rejects(read, (error: Error) => {
       assert.match(String(error.cause), /cannot open the database/);
@@ -29,7 +35,7 @@ test("a lost thread rejects all that it was asked, and the next read starts anot
   const store = await openTestStore(t, { file });
   const [accountId, task] = [await seedAccount(store), newTask()];
   await store.insertTasks(newPost(accountId, [task]));
-  const { tasks } = await reader.read("listTasks", taskQuery(accountId));
+  const { tasks } = await reader.read("listTasks", turnOf(accountId));
   assert.deepEqual(
     tasks.map(({ id }) => id),
     [task.id],
@@ -42,17 +48,17 @@ test("a read that is a bug rejects as itself, and the thread goes on", async (t)
   const reader = newThreadReader({ file });
   t.after(() => reader.close());
   // @ts-expect-error: an account is a number.
-  const broken = reader.read("listTasks", taskQuery({}));
+  const broken = reader.read("listTasks", turnOf({}));
 
   await assert.rejects(broken, { name: "Error", message: /./ });
-  assert.deepEqual((await reader.read("listTasks", taskQuery(1))).tasks, []);
+  assert.deepEqual((await reader.read("listTasks", turnOf(1))).tasks, []);
 });
 
 test("a reader may be closed before its first read, after a lost one, and twice", async (t) => {
   const reader = newThreadReader({ file: newDatabaseFile(t) });
   await reader.close();
 
-  const lost = assert.rejects(reader.read("listTasks", taskQuery(1)), { name: "StoreError" });
+  const lost = assert.rejects(reader.read("listTasks", turnOf(1)), { name: "StoreError" });
   await Promise.all([reader.close(), lost]);
   await reader.close();
 });

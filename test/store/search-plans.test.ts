@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
+import * as foundDeliveries from "../../src/store/sqlite/found-deliveries.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
-import * as candidates from "../../src/store/sqlite/task-candidates.ts";
-import * as search from "../../src/store/sqlite/task-search.ts";
+import * as lists from "../../src/store/sqlite/task-list.ts";
+import * as sources from "../../src/store/sqlite/task-sources.ts";
 import * as timeline from "../../src/store/sqlite/timeline.ts";
 import {
   claimLanes,
@@ -33,36 +34,44 @@ function merged(each: string, count: number): readonly string[] {
   return ["MERGE (UNION ALL)", "LEFT", ...first, "RIGHT", ...second];
 }
 
+/** The same of ready tasks. */
+function rangeOfReady(index: string, column = ""): string {
+  return `SEARCH t USING COVERING INDEX ${index} (account_seq=?${column} AND completed_at>?)`;
+}
+
 const BY_SEQ = "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)";
-// Of one step, and within a tree of its places alone.
-const SORTED_STEP = "USE TEMP B-TREE FOR ORDER BY";
 
 const SOURCES: Readonly<Record<string, readonly string[]>> = {
   states: merged(range("tasks_by_state", "state"), 6),
+  state: [range("tasks_by_state", "state")],
   type: [range("tasks_by_type", "type")],
   tag: [range("tasks_by_tag", "tag")],
+  ready: [rangeOfReady("tasks_ready")],
+  readyByType: [rangeOfReady("tasks_ready_by_type", " AND type=?")],
+  readyByTag: [rangeOfReady("tasks_ready_by_tag", " AND tag=?")],
   failed: [
     "SEARCH deliveries USING COVERING INDEX deliveries_failed (task_seq<?)",
-    ...["SCAN f", BY_SEQ, SORTED_STEP],
+    ...["SCAN f", BY_SEQ],
   ],
-  retrying: [
-    "SEARCH attempts USING INDEX attempts_retrying (task_seq<?)",
-    ...["SCAN f", BY_SEQ, SORTED_STEP],
-  ],
+  retrying: ["SEARCH attempts USING INDEX attempts_retrying (task_seq<?)", ...["SCAN f", BY_SEQ]],
   all: ["SEARCH t USING INTEGER PRIMARY KEY (rowid<?)"],
-  listed: ["SCAN l VIRTUAL TABLE INDEX 1:", BY_SEQ, SORTED_STEP],
+  listed: ["SCAN l VIRTUAL TABLE INDEX 1:", BY_SEQ],
 };
+
+/** Those that are bounded within, and joined on as they are found. */
+const JOINED_ON = { failed: true, retrying: true, listed: true };
 
 const OF_DELIVERY = "attempts_by_delivery (task_seq=? AND kind=?)";
 
 /** Each candidate is looked up by its key, and so are its deliveries and their attempts. */
 const FILTER = [
-  ...["SCAN p", BY_SEQ, "SCAN json_each VIRTUAL TABLE INDEX 1:"],
+  ...[BY_SEQ, "SCAN json_each VIRTUAL TABLE INDEX 1:"],
   ...["SEARCH d USING PRIMARY KEY (task_seq=?)", "SCAN json_each VIRTUAL TABLE INDEX 1:"],
   ...[`SEARCH attempts USING INDEX ${OF_DELIVERY}`],
   "SEARCH attempts USING INDEX attempts_retrying (task_seq=?)",
-  "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
 ];
+
+const WITH_LOGIN = "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)";
 
 const ACCOUNTS = "SCAN a USING COVERING INDEX sqlite_autoindex_accounts_1";
 const IN_TIME = "created_at>? AND created_at<?";
@@ -132,21 +141,23 @@ function planOf(connection: Connection, sql: string): readonly string[] {
 
 function assertPlans(connection: Connection): void {
   const expected = Object.entries(SOURCES);
-  assert.deepEqual(Object.keys(search.SEARCH_BY).sort(), expected.map(([name]) => name).sort());
+  assert.deepEqual(Object.keys(lists.LIST_BY).sort(), expected.map(([name]) => name).sort());
   for (const [name, source] of expected) {
     const plan = (by: Readonly<Record<string, string>>) => planOf(connection, by[name] ?? "");
-    assert.deepEqual(plan(search.SEARCH_BY), [...source, ...FILTER], name);
-    assert.deepEqual(plan(search.COUNT_CANDIDATES_BY).slice(0, source.length), source, name);
-    assert.deepEqual(plan(search.LAST_CANDIDATE_BY).slice(0, source.length), source, name);
+    const taken = [...source, ...(name in JOINED_ON ? [] : ["SCAN p"]), ...FILTER];
+    assert.deepEqual(plan(lists.LIST_BY), taken, name);
+    assert.deepEqual(plan(lists.SEARCH_BY), [...taken, WITH_LOGIN], name);
+    assert.deepEqual(plan(sources.COUNT_CANDIDATES_BY).slice(0, source.length), source, name);
+    assert.deepEqual(plan(lists.LAST_CANDIDATE_BY).slice(0, source.length), source, name);
   }
   const others = [
-    ...texts(candidates.LISTED_BY),
-    ...[candidates, search, timeline].flatMap(texts),
+    ...texts(sources.LISTED_BY),
+    ...[sources, lists, foundDeliveries, timeline].flatMap(texts),
   ].map(([name, sql]) => [name, planOf(connection, sql)] as const);
   assert.deepEqual(Object.fromEntries(others), OTHERS);
 }
 
-test("a search seeks where it begins, and looks up each candidate by its key", (t) => {
+test("a list or search seeks where it begins, and looks up each candidate by its key", (t) => {
   const connection = openWriter(newDatabaseFile(t));
   t.after(() => connection.close());
   connection.exec(schemaSql);
@@ -154,7 +165,7 @@ test("a search seeks where it begins, and looks up each candidate by its key", (
 });
 
 // An operator's ANALYZE gives the planner numbers, and with numbers it may prefer another way.
-test("a search is run the same way once a file with tasks in it has been analysed", async (t) => {
+test("a list or search is run the same way once a file with tasks in it has been analysed", async (t) => {
   assertPlans(await openAnalysed(t));
 });
 

@@ -4,6 +4,7 @@ import { retentionEnd } from "../../domain/clock/retention.ts";
 import { INSTANT } from "../../domain/clock/time.ts";
 import { oneOf, plainText, TRUTH } from "../../domain/rule.ts";
 import { TAG } from "../../domain/task/task-post.ts";
+import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { cancelStep, OPEN_STATES } from "../../store/store.ts";
 import type { BulkFilter, OpenState, OpenTaskPlace, Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursorField, type ListCursors } from "../list-cursor.ts";
@@ -51,7 +52,7 @@ export function taskCancelMany(deps: TaskCancelManyDeps): Operation {
       const walk = { filter, begin, isDry: body.dry_run, gone: gone() };
       const { next, ...counts } = await turns.take(accountId, () => cancelMany(deps, walk));
       const view = next && ({ list: next.state, scope: accountId } as const);
-      const cursor = view && deps.cursors.seal({ timeMs: next.createdAt, seq: next.seq }, view);
+      const cursor = view && deps.cursors.seal(next, view);
       return { fields: { ...counts, dry_run: body.dry_run, next_cursor: cursor } };
     },
   });
@@ -84,9 +85,10 @@ async function cancelMany(
 }
 
 function toFilter(body: InputValues<typeof FIELDS>, accountId: number): BulkFilter {
-  const { state, type, tag, created_after: createdAfter, created_before: createdBefore } = body;
+  const { state, dry_run: _dry, cursor: _cursor, created_after, created_before, ...asked } = body;
+  const times = { createdAfter: created_after, createdBefore: created_before };
   const states = state === null ? OPEN_STATES : [state];
-  return { accountId, states, type, tag, createdAfter, createdBefore };
+  return { accountId, states, search: { ...ANY_TASK, ...asked, ...times } };
 }
 
 // What state the walk has come to is part of what the cursor was sealed for.
@@ -99,7 +101,7 @@ function openPlace(
     cursors.open(cursor, { list, scope: accountId }) !== null;
   const reached = state ?? OPEN_STATES.find(isIn) ?? OPEN_STATES[0];
   const place = openCursorField(cursor, { cursors, list: reached, scope: accountId });
-  return place && { state: reached, createdAt: place.timeMs, seq: place.seq };
+  return place && { state: reached, ...place };
 }
 
 const DOC: Operation["doc"] = {

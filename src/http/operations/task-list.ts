@@ -1,5 +1,6 @@
 import { optional } from "../../api/input.ts";
 import { oneOf } from "../../domain/rule.ts";
+import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { TASK_STATES } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
@@ -37,19 +38,16 @@ export function taskList({ store, cursors, progressOf }: TaskListDeps): Operatio
       codes: [],
     },
     async handle({ holder, query }) {
-      const { state, type, tag, limit } = query;
+      const { limit, cursor, state, created_after, created_before, ...asked } = query;
       const view = { list: "tasks", scope: holder.accountId } as const;
-      const after = openCursor(query.cursor, { cursors, ...view });
+      const times = { createdAfter: created_after, createdBefore: created_before };
       const { tasks, next } = await store.listTasks({
-        accountId: holder.accountId,
+        scope: view.scope,
+        search: { ...ANY_TASK, ...asked, ...times, states: state && [state] },
         limit: limit ?? LIST_LIMIT_STANDARD,
-        after: after && { createdAt: after.timeMs, seq: after.seq },
-        ...{ state, type, tag },
-        createdAfter: query.created_after,
-        createdBefore: query.created_before,
+        after: openCursor(cursor, { cursors, ...view }),
       });
-      const nextCursor = next && cursors.seal({ timeMs: next.createdAt, seq: next.seq }, view);
-      return listAnswer({ tasks, nextCursor, progressOf });
+      return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view), progressOf });
     },
   });
 }

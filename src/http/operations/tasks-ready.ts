@@ -2,6 +2,7 @@ import { optional } from "../../api/input.ts";
 import { summaryJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { TAG } from "../../domain/task/task-post.ts";
+import { ANY_TASK } from "../../domain/task/task-search.ts";
 import type { TaskSummary } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
@@ -12,7 +13,7 @@ const LIMIT = { min: 1, max: 1000, standard: 100 };
 /** So long is the type of a refused task at most that is kept as it was posted. */
 export const TYPE_LENGTH_MAX = 64;
 
-/** What every list of tasks can be asked for, beside its cursor. */
+/** What every list of tasks can be asked for, beside its cursor: parts of a search, and how much of what passes. */
 export const LIST_QUERY = {
   limit: wholeNumber(
     LIMIT,
@@ -48,18 +49,15 @@ export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
       codes: [],
     },
     async handle({ holder, query }) {
-      const { limit, tag, type } = query;
+      const { limit, cursor, ...asked } = query;
       const view = { list: "ready", scope: holder.accountId } as const;
-      const after = openCursor(query.cursor, { cursors, ...view });
       const { tasks, next } = await store.listReady({
-        accountId: holder.accountId,
+        scope: view.scope,
+        search: { ...ANY_TASK, ...asked },
         limit: limit ?? LIST_LIMIT_STANDARD,
-        after: after && { completedAt: after.timeMs, seq: after.seq },
-        tag,
-        type,
+        after: openCursor(cursor, { cursors, ...view }),
       });
-      const nextCursor = next && cursors.seal({ timeMs: next.completedAt, seq: next.seq }, view);
-      return listAnswer({ tasks, nextCursor });
+      return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view) });
     },
   });
 }

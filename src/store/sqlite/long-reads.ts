@@ -8,10 +8,8 @@ import { largeTaskReads } from "./large-tasks.ts";
 import type { Connection } from "./machine/connection.ts";
 import { tableCheckReads } from "./machine/table-check.ts";
 import { allWaitingReads } from "./queue-sample.ts";
-import { readyListReads } from "./ready-list.ts";
 import { allCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
-import { taskSearchReads } from "./task-search.ts";
 import { timelineReads } from "./timeline.ts";
 import { trafficReads } from "./traffic.ts";
 import { typeWorkReads } from "./type-work.ts";
@@ -24,8 +22,6 @@ export function longReads(connection: Connection) {
   return {
     ...largeTaskReads(connection),
     ...taskListReads(connection),
-    ...readyListReads(connection),
-    ...taskSearchReads(connection),
     ...timelineReads(connection),
     ...endedRunReads(connection),
     ...typeWorkReads(connection),

@@ -29,8 +29,7 @@ import type {
 import { onlyRef } from "./attempt-claims.ts";
 import type { FileAccess } from "./file-access.ts";
 import { listByTurns } from "./list-turns.ts";
-import { isShortRead } from "./ready-list.ts";
-import { searchByTurns } from "./task-search-turns.ts";
+import { isShortRead } from "./task-list.ts";
 import { toTraffic } from "./traffic.ts";
 
 /** The methods of the store, noun by noun: which read or write each is, and how much it weighs. */
@@ -68,13 +67,20 @@ export function accountMethods(access: FileAccess): AccountStore & AccessRequest
   };
 }
 
+/** What bounds a page of a list. */
+export interface ListLimits {
+  /** How many tasks a page may look at; undefined as many as {@link TaskStore.listTasks} says. */
+  readonly examineMax: number | undefined;
+}
+
 /** Tasks, for those who post them. */
-export function taskMethods({ reads, read, readLong, write }: FileAccess): TaskStore {
+export function taskMethods(access: FileAccess, { examineMax }: ListLimits): TaskStore {
+  const { reads, read, readLong, write } = access;
   const findTask = read(reads.findTask);
   const findLargeTask = readLong("findLargeTask", byAccount);
   const listReadySoon = read(reads.listReady);
-  const listReadyLong = readLong("listReady", byAccount);
-  const listTasks = readLong("listTasks", byAccount);
+  const listReadyLong = readLong("listReady", byScope);
+  const listTasks = readLong("listTasks", byScope);
   return {
     insertTasks: write("insertTasks", weightOfPost),
     findKeptAnswer: read(reads.findKeptAnswer),
@@ -86,7 +92,7 @@ export function taskMethods({ reads, read, readLong, write }: FileAccess): TaskS
     cancelTask: write("cancelTask", CLIENT_WRITE),
     cancelTasks: write("cancelTasks", ({ ids }) => ({ weight: ids.length, mayShed: true })),
     eraseTask: write("eraseTask"),
-    listTasks: (query) => listByTurns(query, listTasks),
+    listTasks: (query) => listByTurns(query, listTasks, examineMax),
     listReady: (query) => listByTurns(query, isShortRead(query) ? listReadySoon : listReadyLong),
   };
 }
@@ -192,7 +198,10 @@ export function sessionMethods({ reads, read, write }: FileAccess): SessionStore
 }
 
 /** What is shown: what there is, what happened, and what somebody looks for. */
-export function shownMethods(access: FileAccess): SearchStore & TrafficStore & ChangeStore {
+export function shownMethods(
+  access: FileAccess,
+  { examineMax }: ListLimits,
+): SearchStore & TrafficStore & ChangeStore {
   const { reads, read, readLong, write, commit } = access;
   const searchTasks = readLong("searchTasks", byScope);
   const countAllWork = readLong("countAllWork");
@@ -203,7 +212,7 @@ export function shownMethods(access: FileAccess): SearchStore & TrafficStore & C
   const findAccountOldestWaiting = read(reads.findAccountOldestWaiting);
   const readTraffic = readLong("readTraffic", byScope);
   return {
-    searchTasks: (query) => searchByTurns(query, searchTasks),
+    searchTasks: (query) => listByTurns(query, searchTasks, examineMax),
     // Its texts are long, and to sign them takes the main thread as long again.
     findTimeline: readLong("findTimeline", byScope),
     countEndedDeliveriesStep: readLong("countEndedDeliveriesStep", ({ filter }) => filter.login),

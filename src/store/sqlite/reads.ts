@@ -10,10 +10,10 @@ import { leaseReads } from "./leases.ts";
 import type { Connection } from "./machine/connection.ts";
 import { provenLaneReads } from "./proven-lanes.ts";
 import { accountWaitingReads } from "./queue-sample.ts";
-import { readyListReads } from "./ready-list.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { sessionReads } from "./sessions.ts";
 import { taskCountReads } from "./task-counts.ts";
+import { taskListReads } from "./task-list.ts";
 import { taskQueueReads } from "./task-runs.ts";
 import { taskReads } from "./tasks.ts";
 import { upkeepReads } from "./upkeep.ts";
@@ -29,7 +29,7 @@ export function allReads(reader: Connection) {
     ...holdReads(reader),
     ...accessRequestReads(reader),
     ...taskReads(reader),
-    ...readyListReads(reader),
+    ...taskListReads(reader),
     ...taskQueueReads(reader),
     ...leaseReads(reader),
     ...workerReads(reader),

@@ -15,6 +15,7 @@ import {
   shownMethods,
   taskMethods,
   upkeepMethods,
+  type ListLimits,
 } from "./methods.ts";
 import { newInlineReader, newTableReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
@@ -32,6 +33,8 @@ export interface SqliteStoreOptions {
   readonly migrating?: (start: MigrationStart) => void;
   /** Between two reads of the reader thread; the event loop goes round once unless given. */
   readonly giveWay?: GiveWay;
+  /** How many tasks a page may look at; as many as {@link Store.listTasks} says unless given. */
+  readonly examineMax?: number | undefined;
 }
 
 /**
@@ -39,7 +42,7 @@ export interface SqliteStoreOptions {
  * read-only connection on this thread and see every commit, of this process or another.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const { file, writer, backlogMax, migrating } = options;
+  const { file, writer, backlogMax, migrating, examineMax } = options;
   const transport =
     writer === "thread" ? await startWriterThread(file, migrating) : openInlineWriter(file);
   const limits = { batchWeightMax: BATCH_WEIGHT_MAX, backlogWeightMax: backlogMax };
@@ -48,22 +51,22 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const longReader = writer === "thread" ? newThreadReader(options) : newInlineReader(reader);
     const commit = new GroupCommit<Writes>(transport, limits);
     const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
-    return storeOf(new FileAccess({ reader, longReader, commit, guard }));
+    return storeOf(new FileAccess({ reader, longReader, commit, guard }), { examineMax });
   } catch (error) {
     await transport.close();
     throw error;
   }
 }
 
-function storeOf(access: FileAccess): Store {
+function storeOf(access: FileAccess, lists: ListLimits): Store {
   return {
     ...accountMethods(access),
-    ...taskMethods(access),
+    ...taskMethods(access, lists),
     ...runMethods(access),
     ...leaseMethods(access),
     ...deliveryMethods(access),
     ...sessionMethods(access),
-    ...shownMethods(access),
+    ...shownMethods(access, lists),
     ...upkeepMethods(access),
   };
 }

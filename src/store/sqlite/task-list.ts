@@ -1,127 +1,194 @@
-import type { TaskCursor, TaskQuery } from "../store.ts";
-import { prepareWalk, walkOn, walkSql, type Walk } from "./filtered-walk.ts";
+import type { TaskSearch } from "../../domain/task/task-search.ts";
+import type { TaskSummary } from "../../domain/task/task.ts";
+import type { FoundTaskRow, ReadyQuery, Scope, TaskPlace } from "../store.ts";
+import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
+import { foundDeliveries } from "./found-deliveries.ts";
 import { takeRows, type ListPart, type ListTurn } from "./list-turns.ts";
 import type { Connection } from "./machine/connection.ts";
+import { PASSES } from "./task-filter.ts";
+import {
+  BY_AGE,
+  COUNT_CANDIDATES_BY,
+  eachSource,
+  prepareEach,
+  sourceChooser,
+  sourceParams,
+  type TaskSource,
+} from "./task-sources.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
-/** What an index finds in the order of the list: all, or what passes one filter. Clients' `queued` is two states of the table. */
-type ListSource = "all" | ListFilter;
-type ListFilter = "queued" | "state" | "type" | "tag";
+/** Every list of tasks: what an index finds is looked at in turns, and what passes is shown. */
 
-const QUEUED_STATES = ["queued", "delayed"];
-const ALL_STATES = [...QUEUED_STATES, "running", "completed", "failed", "cancelled"];
+const FOUND_COLUMNS = `
+  t.id, t.state, t.status_code, t.status_message, t.type, t.tag, t.priority, t.start_at, t.created_at,
+  t.started_at, t.completed_at, t.expires_at, t.runs, t.ready, c.login, '' AS data_text`;
 
-// Where tasks_by_state is read for several states, each is a range of it, and SQLite merges them as it reads; one
-// range over all of them would be sorted. So a list of all tasks needs no index of its own, which every
-// insert would pay for.
-const RANGES: Readonly<Record<ListSource, readonly string[]>> = {
-  all: ALL_STATES.map((state) => rangeOf("tasks_by_state", `t.state = '${state}'`)),
-  queued: QUEUED_STATES.map((state) => rangeOf("tasks_by_state", `t.state = '${state}'`)),
-  state: [rangeOf("tasks_by_state", "t.state = @state")],
-  type: [rangeOf("tasks_by_type", "t.type = @type")],
-  tag: [rangeOf("tasks_by_tag", "t.tag IS NOT NULL AND t.tag = @tag")],
-};
-
-// COLLATE BINARY changes no comparison of numbers; without it SQLite seeks by created_at alone and reads past all
-// the rows of that time (the rowid has no collation of its own, so it is left out of the range).
-function rangeOf(index: string, filter: string): string {
-  return `
-    FROM tasks AS t INDEXED BY ${index}
-    WHERE t.account_seq = @accountId AND ${filter}
-      AND t.created_at >= @createdAfter AND (t.created_at, t.seq) < (@beforeTime, @beforeSeq COLLATE BINARY)`;
+// Candidates are looked up as they are found, and CROSS JOIN keeps their order.
+function listSql(columns: string, also = "") {
+  return eachSource(
+    (candidates) => `
+  SELECT ${columns}, p.at, t.seq
+  FROM (${candidates}) AS p
+  CROSS JOIN tasks AS t ON t.seq = p.seq
+  ${also}
+  WHERE ${PASSES}
+  LIMIT @limit`,
+  );
 }
 
-function selectFrom(source: ListSource, columns: string): string {
-  return `
-    ${RANGES[source].map((range) => `SELECT ${columns} ${range}`).join(" UNION ALL ")}
-    ORDER BY created_at DESC, seq DESC`;
-}
+/** What passes of each source's candidates, in their order. */
+export const LIST_BY = listSql(SUMMARY_COLUMNS);
 
-/**
- * A list with one filter or none: each names its index, so that a page begins by a seek and is read in order; a time that
- * is not limited and a first page have bounds that exclude nothing.
- */
-export const LIST_TASKS_BY = { all: listTasks("all"), ...eachFilter(listTasks) };
-
-function listTasks(source: ListSource): string {
-  return `${selectFrom(source, `${SUMMARY_COLUMNS}, t.seq`)} LIMIT @limit`;
-}
-
-const PASSES = `
-  (@type IS NULL OR t.type = @type) AND (@tag IS NULL OR t.tag = @tag)
-  AND (@state IS NULL OR t.state = @state OR t.state = @stateToo)`;
-
-/** A list with several filters, along the index of one of them. */
-export const WALK_TASKS_BY = eachFilter((source) =>
-  walkSql({ candidates: selectFrom(source, "t.created_at, t.seq"), passes: PASSES }),
+/** The same with what a search shows beside. */
+export const SEARCH_BY = listSql(
+  FOUND_COLUMNS,
+  "CROSS JOIN accounts AS c ON c.seq = t.account_seq",
 );
 
-function eachFilter<Value>(make: (source: ListFilter) => Value): Record<ListFilter, Value> {
-  return { queued: make("queued"), state: make("state"), type: make("type"), tag: make("tag") };
+/** The candidate that a turn has come to. */
+export const LAST_CANDIDATE_BY = eachSource(
+  (candidates) => `SELECT at, seq FROM (${candidates}) LIMIT 1 OFFSET @skip`,
+);
+
+interface PlaceRow {
+  at: number;
+  seq: number;
 }
 
-type ListedRow = SummaryRow & { seq: number };
+type ListedRow = SummaryRow & PlaceRow;
 
-/** The list of an account's tasks, read on the reader thread. */
+interface FoundRow extends ListedRow {
+  tag: string | null;
+  priority: number;
+  start_at: number | null;
+  ready: number;
+  login: string;
+}
+
+/** The lists of tasks: a turn of one looks at so many of them and no more. */
 export function taskListReads(connection: Connection) {
-  const prepare = (by: ListSource) => connection.prepare<[object], ListedRow>(LIST_TASKS_BY[by]);
-  const select = { all: prepare("all"), ...eachFilter(prepare) };
-  const walks = eachFilter((by) => prepareWalk(connection, WALK_TASKS_BY[by]));
+  const deliveriesOf = foundDeliveries(connection);
+  const take = turnTaker(connection);
+  const listed = prepareEach<ListedRow>(connection, LIST_BY);
+  const found = prepareEach<FoundRow>(connection, SEARCH_BY);
+  const taskOf = (row: ListedRow): TaskSummary => toSummary(row);
+  const foundOf = (row: FoundRow): FoundTaskRow => toFound(row, deliveriesOf(row.seq));
 
-  function list(turn: TaskQuery & ListTurn, source: ListSource): ListPart<TaskCursor> {
-    // One row more than asked for tells whether there is a next page.
-    const rows = select[source].iterate({ ...paramsOf(turn), limit: turn.limit + 1 });
-    const { taken, bytes, isFull } = takeRows(rows, turn);
-    return { tasks: taken.map(toSummary), bytes, next: isFull ? placeOf(taken) : null, isFull };
-  }
-
-  function walk(
-    turn: TaskQuery & ListTurn,
-    along: readonly [Walk, ...Walk[]],
-  ): ListPart<TaskCursor> {
-    const { taken, end, ...found } = walkOn(along, { ...turn, params: paramsOf(turn) });
-    const reached = end === undefined ? null : { createdAt: end[0], seq: end[1] };
-    const next = found.isFull ? (placeOf(taken) ?? turn.after) : reached;
-    return { tasks: taken.map(toSummary), next, ...found };
-  }
-
+  // One snapshot each, so that a task that changes its state in between is met once.
   return {
-    /** A part of a page; a whole one unless there are several filters. */
-    listTasks: connection.transaction((turn: TaskQuery & ListTurn): ListPart<TaskCursor> => {
-      const [first, ...others] = filtersOf(turn);
-      if (first === undefined || others.length === 0) return list(turn, first ?? "all");
-      return walk(turn, [walks[first], ...others.map((each) => walks[each])]);
-    }),
+    listTasks: connection.transaction((turn: ListTurn) =>
+      take(turn, { select: listed, show: taskOf, ahead: 1, isReady: false }),
+    ),
+    listReady: connection.transaction((turn: ListTurn) =>
+      take(turn, { select: listed, show: taskOf, ahead: 1, isReady: true }),
+    ),
+    searchTasks: connection.transaction((turn: ListTurn) =>
+      take(turn, { select: found, show: foundOf, ahead: 0, isReady: false }),
+    ),
   };
 }
 
-// A tag is nearly always the narrowest filter, then a state.
-function filtersOf({ state, type, tag }: TaskQuery): readonly ListFilter[] {
-  const filters: ListFilter[] = [];
-  if (tag !== null) filters.push("tag");
-  if (state !== null) filters.push(state === "queued" ? "queued" : "state");
-  if (type !== null) filters.push("type");
-  return filters;
+/** What is different from one list to another. */
+interface ListView<Row extends ListedRow, Shown> {
+  readonly select: ReturnType<typeof prepareEach<Row>>;
+  readonly show: (row: Row) => Shown;
+  /** How many tasks more than were asked for are looked for, to tell whether there is a next page. */
+  readonly ahead: 0 | 1;
+  readonly isReady: boolean;
 }
 
-function paramsOf(query: TaskQuery) {
-  const { accountId, state, type, tag } = query;
-  const before = boundOf(query);
-  return {
-    ...{ accountId, state, type, tag, createdAfter: query.createdAfter ?? 0 },
-    stateToo: state === "queued" ? "delayed" : state,
-    ...{ beforeTime: before.createdAt, beforeSeq: before.seq },
+function turnTaker(connection: Connection) {
+  const findAccount = connection.prepare<[string], number>(FIND_ACCOUNT_SEQ).pluck();
+  const choose = sourceChooser(connection);
+  const count = prepareEach<{ count: number; newest: number }>(connection, COUNT_CANDIDATES_BY);
+  const lastOf = prepareEach<PlaceRow>(connection, LAST_CANDIDATE_BY);
+
+  function accountOf(scope: Scope, { login }: TaskSearch): number | null | "none" {
+    if (login === null) return scope;
+    const named = findAccount.get(login);
+    if (named === undefined || (scope !== null && scope !== named)) return "none";
+    return named;
+  }
+
+  /** How far a turn has come that took in all that passes. */
+  function reached({ kind }: TaskSource, params: Counted): Reached {
+    const { count: looked, newest } = count(kind).get(params) ?? { count: 0, newest: 0 };
+    const last = looked === 0 ? undefined : lastOf(kind).get({ ...params, skip: looked - 1 });
+    // Rows are about as old as their seq tells: a whole turn of too old ones is the end, and not only one of them.
+    const isTooOld = BY_AGE.has(kind) && newest < params.createdAfter;
+    const isEnd = last === undefined || looked < params.max || isTooOld;
+    return { next: isEnd ? null : toPlace(last), examinedUntil: last?.at ?? null };
+  }
+
+  return <Row extends ListedRow, Shown>(
+    turn: ListTurn,
+    { select, show, ahead, isReady }: ListView<Row, Shown>,
+  ): ListPart<Shown> => {
+    const accountSeq = accountOf(turn.scope, turn.search);
+    if (accountSeq === "none") return NOTHING;
+    const of = { ...turn, accountSeq, isReady };
+    const source = choose(of);
+    // A list that was made is looked at as a whole: it is short.
+    const max = source.kind === "listed" ? turn.examineMax : turn.turnMax;
+    const params = { ...sourceParams(source, of), max };
+    const rows = select(source.kind).iterate({ ...params, limit: turn.limit + ahead });
+    const { taken, bytes, isCut } = takeRows(rows, turn);
+    const last = taken.at(-1);
+    const isFull = isCut || (ahead === 0 && taken.length === turn.limit);
+    const until = isFull ? fullAt(last, turn.after) : reached(source, params);
+    const known = source.isShared === true ? ownTimes(until, { last, after: turn.after }) : until;
+    return { tasks: taken.map(show), bytes, isFull, ...known };
   };
 }
 
-function placeOf(rows: readonly ListedRow[]): TaskCursor | null {
-  const last = rows.at(-1);
-  return last === undefined ? null : { createdAt: last.created_at, seq: last.seq };
+const NOTHING = { tasks: [], bytes: 0, isFull: true, next: null, examinedUntil: null };
+
+type Counted = ReturnType<typeof sourceParams> & { readonly max: number };
+
+type Reached = Pick<ListPart<unknown>, "next" | "examinedUntil">;
+
+// What is beyond the page's last task is for the next one.
+function fullAt(last: PlaceRow | undefined, after: TaskPlace | null): Reached {
+  return last === undefined
+    ? { next: after, examinedUntil: null }
+    : { next: toPlace(last), examinedUntil: last.at };
 }
 
-/** The place before which a page begins: the cursor's, or the end of the time asked for when that is earlier. */
-function boundOf({ after, createdBefore }: TaskQuery): TaskCursor {
-  // Before every row of that time: the first has seq 1.
-  const end = { createdAt: createdBefore ?? Number.MAX_SAFE_INTEGER, seq: 0 };
-  return after !== null && after.createdAt < end.createdAt ? after : end;
+// Later than any: the place of a source that is read by seq alone.
+const NO_TIME = 999_999_999_999_999;
+
+/** Without the times of other accounts' tasks, which nobody may learn. */
+function ownTimes(
+  { next }: Reached,
+  { last, after }: { readonly last: PlaceRow | undefined; readonly after: TaskPlace | null },
+): Reached {
+  const before = after === null || after.timeMs === NO_TIME ? null : after.timeMs;
+  const examinedUntil = last?.at ?? before;
+  return { next: next && { timeMs: examinedUntil ?? NO_TIME, seq: next.seq }, examinedUntil };
+}
+
+function toPlace({ at, seq }: PlaceRow): TaskPlace {
+  return { timeMs: at, seq };
+}
+
+function toFound(row: FoundRow, deliveries: FoundTaskRow["deliveries"]): FoundTaskRow {
+  const { dataText: _none, ...summary } = toSummary(row);
+  return {
+    ...summary,
+    login: row.login,
+    tag: row.tag,
+    priority: row.priority,
+    startAt: row.start_at,
+    isReady: row.ready === 1,
+    deliveries,
+  };
+}
+
+// Rows that are read at once: so many cost the main thread a third of a millisecond.
+const SHORT_MAX = 100;
+
+/** True for a page of ready tasks that takes a seek and few rows. */
+export function isShortRead({ search: { tag, type, ...others }, limit }: ReadyQuery): boolean {
+  const isAny = Object.values(others).every((asked) => asked === null);
+  return isAny && (tag === null || type === null) && limit <= SHORT_MAX;
 }

@@ -1,0 +1,60 @@
+import type { AttemptOutcome, DeliveryKind } from "../../domain/webhook/delivery.ts";
+import type { FoundDelivery } from "../store.ts";
+import type { Connection } from "./machine/connection.ts";
+import { SHOWN_STATE } from "./task-filter.ts";
+
+export const DELIVERIES_FOUND = `
+  SELECT d.kind, d.host, ${SHOWN_STATE} AS state FROM deliveries AS d WHERE d.task_seq = ? ORDER BY d.kind`;
+
+// A task may be sent again without end.
+const ATTEMPTS_COUNTED_MAX = 1000;
+
+export const ATTEMPTS_FOUND = `
+  SELECT count(*) FROM (SELECT 1 FROM attempts WHERE task_seq = ? AND kind = ? LIMIT ${ATTEMPTS_COUNTED_MAX})`;
+
+/** The one that is scheduled or under way, where there is one, and the last that has ended. */
+export const LAST_ATTEMPTS = `
+  SELECT due_at, started_at, ended_at, outcome, http_status, error
+  FROM attempts WHERE task_seq = ? AND kind = ? ORDER BY seq DESC LIMIT 2`;
+
+interface LastAttemptRow {
+  due_at: number;
+  started_at: number | null;
+  ended_at: number | null;
+  outcome: AttemptOutcome | null;
+  http_status: number | null;
+  error: string | null;
+}
+
+/** Reads where the webhooks of a task stand. */
+export function foundDeliveries(
+  connection: Connection,
+): (taskSeq: number) => readonly FoundDelivery[] {
+  const select = connection.prepare<
+    [number],
+    { kind: DeliveryKind; host: string; state: FoundDelivery["state"] }
+  >(DELIVERIES_FOUND);
+  const count = connection.prepare<[number, string], number>(ATTEMPTS_FOUND).pluck();
+  const lastOf = connection.prepare<[number, string], LastAttemptRow>(LAST_ATTEMPTS);
+
+  return (taskSeq) =>
+    select.all(taskSeq).map(({ kind, host, state }) => {
+      const newest = state === "waiting" ? [] : lastOf.all(taskSeq, kind);
+      const isScheduled = newest[0] !== undefined && newest[0].started_at === null;
+      const counted = newest.length === 0 ? 0 : (count.get(taskSeq, kind) ?? 0);
+      return {
+        kind,
+        host,
+        state,
+        attempts: counted - (isScheduled ? 1 : 0),
+        last: newest.map(toLast).find((each) => each !== null) ?? null,
+        nextDueAt: isScheduled ? (newest[0]?.due_at ?? null) : null,
+      };
+    });
+}
+
+function toLast(row: LastAttemptRow): FoundDelivery["last"] {
+  const { outcome, http_status: httpStatus, error, ended_at: endedAt } = row;
+  // Null together: it has not ended.
+  return outcome === null || endedAt === null ? null : { outcome, httpStatus, error, endedAt };
+}

@@ -1,0 +1,82 @@
+import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
+import type { StoredState } from "../../domain/task/task.ts";
+
+/** What a search means in SQL: of a task that stands in `tasks AS t`. */
+
+/** The state of a delivery as it is shown; `open` in the table is two of them. */
+export const SHOWN_STATE = `
+  CASE WHEN d.state <> 'open' THEN d.state
+    WHEN (SELECT started_at FROM attempts
+      WHERE task_seq = d.task_seq AND kind = d.kind ORDER BY seq DESC LIMIT 1) IS NULL
+    THEN 'scheduled' ELSE 'in_flight' END`;
+
+/**
+ * One of a task's webhooks goes to the host and stands as asked. A retry is looked for among what is tried again, of which
+ * a webhook has one: by its other attempts a row would cost the more the oftener it was sent.
+ */
+const HAS_DELIVERY = `
+  EXISTS (SELECT 1 FROM deliveries AS d
+    WHERE d.task_seq = t.seq AND (@host IS NULL OR d.host = @host)
+      AND (@deliveriesText IS NULL
+        OR ${SHOWN_STATE} IN (SELECT value FROM json_each(@deliveriesText))
+        OR (@retrying AND d.state = 'open' AND EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_retrying
+          WHERE task_seq = d.task_seq AND kind = d.kind AND started_at IS NULL AND retry > 0))))`;
+
+const IS_IN_STATE = `
+  (@ready AND t.ready = 1) OR t.state IN (SELECT value FROM json_each(@statesText))`;
+
+/** What has to hold for each part of a search, where it is asked for. {@link searchParams} has what they name. */
+const CONDITIONS: Readonly<Record<Exclude<keyof TaskSearch, "host">, string>> = {
+  login: "(@accountSeq IS NULL OR t.account_seq = @accountSeq)",
+  id: "(@id IS NULL OR t.id = @id)",
+  type: "(@type IS NULL OR t.type = @type)",
+  tag: "(@tag IS NULL OR t.tag = @tag)",
+  code: "(@code IS NULL OR t.status_code = @code)",
+  createdAfter: "t.created_at >= @createdAfter",
+  createdBefore: "t.created_at < @createdBefore",
+  states: `(@statesText IS NULL OR ${IS_IN_STATE})`,
+  // It is the webhook to the host that has to stand so.
+  deliveries: `(NOT @delivers OR ${HAS_DELIVERY})`,
+};
+
+/** The whole search holds. */
+export const PASSES = Object.values(CONDITIONS).join("\n  AND ");
+
+/** A search whose account has been looked up. */
+export interface AccountSearch {
+  /** Null is all accounts. */
+  readonly accountSeq: number | null;
+  readonly search: TaskSearch;
+}
+
+// Where a time is not limited.
+const EARLIEST = Number.MIN_SAFE_INTEGER;
+export const LATEST = Number.MAX_SAFE_INTEGER;
+
+/** A search as the statements take it. */
+export function searchParams({ accountSeq, search }: AccountSearch) {
+  const { id, type, tag, host, code, states, deliveries, createdAfter, createdBefore } = search;
+  const shown = states?.filter((state) => state !== "ready");
+  return {
+    accountSeq,
+    id,
+    type,
+    tag,
+    host,
+    code,
+    createdAfter: createdAfter ?? EARLIEST,
+    createdBefore: createdBefore ?? LATEST,
+    statesText: shown === undefined ? null : JSON.stringify(shown.flatMap(storedStates)),
+    ready: states?.includes("ready") === true ? 1 : 0,
+    deliveriesText: deliveries === null ? null : JSON.stringify(deliveries),
+    retrying: deliveries?.includes("retrying") === true ? 1 : 0,
+    delivers: host === null && deliveries === null ? 0 : 1,
+  };
+}
+
+/** The states of the table in which tasks are that are shown as this one. */
+export function storedStates(state: SearchedState): readonly StoredState[] {
+  if (state === "queued") return ["queued", "delayed"];
+  if (state === "waiting") return ["queued"];
+  return state === "ready" ? ["completed", "failed"] : [state];
+}
