@@ -9,7 +9,12 @@ import {
   STREAMS_PER_CREDENTIAL_MAX,
   type Listener,
 } from "../../src/http/live/live-feed.ts";
-import { StoreError, type Scope, type WorkCounts } from "../../src/store/store.ts";
+import {
+  StoreError,
+  type Scope,
+  type WorkCounts,
+  type ChangeListener,
+} from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { EventReader, type StreamMessage } from "./event-stream.ts";
 
@@ -24,7 +29,7 @@ function startFeed(fails: () => Error | null = () => null) {
   const reads: Scope[] = [];
   const logged: unknown[] = [];
   let queued = 0;
-  let listener: ((accountIds: readonly number[]) => void) | null = null;
+  let listener: ChangeListener | null = null;
   const write = (facts: unknown): void => void logged.push(facts);
   const feed = new LiveFeed({
     store: {
@@ -47,9 +52,9 @@ function startFeed(fails: () => Error | null = () => null) {
   return {
     ...{ clock, feed, reads, logged },
     isWatched: () => listener !== null,
-    change(...accountIds: readonly number[]) {
+    change(...accounts: readonly number[]) {
       queued++;
-      listener?.(accountIds);
+      listener?.({ accounts, types: [], lanes: [], ended: [] });
     },
     open(listening: Partial<Listener> = {}): EventReader {
       return new EventReader(feed.open(asListener(listening)));

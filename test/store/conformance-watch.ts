@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Store } from "../../src/store/store.ts";
+import type { Changes, Store } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimOne,
@@ -20,16 +20,16 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** What a store tells who watches it, from now on; `take` gives it and forgets it. */
+/** Whose changes a store tells who watches it, from now on; `take` gives them and forgets them. */
 function watch(store: Store): {
   readonly take: () => readonly number[];
   readonly stop: () => void;
 } {
   const told: number[] = [];
-  const stop = store.watch((accountIds) => {
-    assert.equal(new Set(accountIds).size, accountIds.length, "an account is told once a time");
-    assert(accountIds.length > 0, "nobody is told of nothing");
-    told.push(...accountIds);
+  const stop = store.watch(({ accounts }) => {
+    assert.equal(new Set(accounts).size, accounts.length, "an account is told once a time");
+    assert(accounts.length > 0, "nobody is told of nothing");
+    told.push(...accounts);
   });
   return { take: () => [...new Set(told.splice(0))].toSorted((a, b) => a - b), stop };
 }
@@ -66,6 +66,18 @@ export function exerciseWatch(open: OpenStore): void {
     take();
     await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 10 });
     assert.deepEqual(take(), [ada], "erased");
+  });
+
+  test("a node is told of its own steps no type, lane or end, which it has in their answers", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store, "ada");
+    const told: Changes[] = [];
+    store.watch((changes) => told.push(changes));
+    await store.insertTasks(newPost(ada, [newTask({ postback: webhook("a.example") })]));
+    const lanes = await store.finishTask(newFinish(await claimOne(store)));
+    assert.deepEqual(lanes, [{ accountId: ada, host: "a.example" }]);
+    const own = { accounts: [ada], types: [], lanes: [], ended: [] };
+    assert.deepEqual(told, [own, own, own]);
   });
 
   test("tells of every attempt, also of one that fails as the one before did", async (t) => {

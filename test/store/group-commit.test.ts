@@ -187,7 +187,7 @@ describe("replies", () => {
     const { transport, group } = setUp();
     const seen: unknown[] = [];
     // Whoever waits for the promise goes on before whoever is told does.
-    group.watch((accountIds) => void Promise.resolve().then(() => seen.push(accountIds)));
+    group.watch(({ accounts }) => void Promise.resolve().then(() => seen.push(accounts)));
     const submit = (id: string): Promise<unknown> =>
       group
         .submit("collectTask", { accountId: 1, id }, { weight: 1, mayShed: false })

@@ -82,7 +82,7 @@ export class LiveFeed {
   open({ scope, credential, stillAdmitted, lastEventId }: Listener): ReadableStream<Uint8Array> {
     this.#requirePlace(scope, credential);
     // Never stopped before the end: a stream that comes back is told whether it missed anything.
-    this.#stopWatching ??= this.#deps.store.watch((accountIds) => this.#changed(accountIds));
+    this.#stopWatching ??= this.#deps.store.watch(({ accounts }) => this.#changed(accounts));
     const channel = this.#channelOf(scope);
     const stream = new LiveStream({
       credential,

@@ -1,5 +1,5 @@
 import { messageOf } from "../../domain/message-of.ts";
-import { FileFault, StoreError, type FileTrouble } from "../store.ts";
+import { FileFault, StoreError, type ChangeListener, type FileTrouble } from "../store.ts";
 import type { BatchReply, BatchTransport, Operation } from "./batch.ts";
 
 /** What can be written, by name: each write takes its arguments as data. */
@@ -11,9 +11,6 @@ export interface GroupCommitLimits {
   /** Operations that may be shed are refused while this much weight waits. */
   readonly backlogWeightMax: number;
 }
-
-/** Is told the accounts whose tasks or deliveries were changed. Must not throw. */
-export type ChangeListener = (accountIds: readonly number[]) => void;
 
 /** How an operation counts and whether it may be refused for want of room. */
 export interface SubmitOptions {
@@ -101,10 +98,11 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     };
   }
 
-  /** Tells those who watch. */
-  tell(accountIds: readonly number[]): void {
-    if (accountIds.length === 0) return;
-    for (const listener of this.#listeners) listener(accountIds);
+  /** Tells those who watch that tasks or deliveries of these accounts changed. */
+  tell(accounts: readonly number[]): void {
+    if (accounts.length === 0 || this.#listeners.length === 0) return;
+    const changes = { accounts, types: [], lanes: [], ended: [] };
+    for (const listener of this.#listeners) listener(changes);
   }
 
   /** Settles when everything submitted so far has been settled. */
