@@ -115,7 +115,7 @@ interface Held {
 async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
   const { config, log } = options;
   const { store } = held;
-  const clock = await openClock({ machine: options.clock, store, log });
+  const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
   const waiters = new TaskWaiters(clock);
   const urlPolicy = policySource(config, { clock, log });

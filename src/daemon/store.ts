@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
@@ -52,13 +53,21 @@ function noDatabase(file: string): DatabaseError {
   return new DatabaseError(message);
 }
 
+/** What the daemon's store is opened with. */
+export interface DaemonStoreParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 /** Opens the store for the daemon; says in the log when it migrates the file. Rejects with a {@link DatabaseError}. */
 export function openDaemonStore(
-  { config, log }: { readonly config: Config; readonly log: Logger },
+  { config, log, clock }: DaemonStoreParts,
   giveWay: GiveWay,
 ): Promise<Store> {
   return openStore(config, {
     writer: "thread",
+    clock,
     giveWay,
     migrating: ({ from, to, copy }) =>
       log.warn(
@@ -82,7 +91,7 @@ export function acquireInstanceLock({ database }: Config): InstanceLock {
 
 async function openStore(
   { database, limits }: Config,
-  how: Pick<SqliteStoreOptions, "writer" | "migrating" | "giveWay">,
+  how: Pick<SqliteStoreOptions, "writer" | "clock" | "migrating" | "giveWay">,
 ): Promise<Store> {
   try {
     refuseDamagedFile(database);

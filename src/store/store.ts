@@ -2,6 +2,7 @@ import type { AccessRequestStore } from "./access-request.ts";
 import type { AccountStore } from "./account.ts";
 import type { ChangeStore } from "./change.ts";
 import type { ClockStore } from "./clock.ts";
+import type { ClusterStore } from "./cluster.ts";
 import type { DeliveryStore } from "./delivery.ts";
 import type { LeaseStore } from "./lease.ts";
 import type { QueueStore } from "./queue.ts";
@@ -49,6 +50,7 @@ export interface Store
     AccountStore,
     ChangeStore,
     ClockStore,
+    ClusterStore,
     DeliveryStore,
     LeaseStore,
     QueueStore,

@@ -13,6 +13,22 @@ import type { OpenStore } from "./conformance.ts";
 
 /** The part of the conformance suite that is about the nodes that share a store. */
 export function exerciseCluster(open: OpenStore): void {
+  test("a node that is alone is the one member, holds every duty, and has a new name at each start", async (t) => {
+    const { store, again } = await open(t);
+    const { cluster } = store;
+    assert.deepEqual(cluster.membership(), [cluster.self]);
+    const duties = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
+    for (const duty of duties) assert.equal(cluster.holds(duty), true, duty);
+    const stop = cluster.onChange(() => assert.fail("nothing changes"));
+    await store.close();
+    stop();
+
+    const { cluster: later } = await again();
+
+    assert.notEqual(later.self, cluster.self);
+    assert.deepEqual(later.membership(), [later.self]);
+  });
+
   test("a node that is alone has left what its earlier life left, and nobody else has left anything", async (t) => {
     const { store, again } = await open(t);
     const accountId = await seedAccount(store);

@@ -482,6 +482,6 @@ const CALLS = {
   tryWrite: (store) => store.tryWrite(),
   checkFile: (store) => store.checkFile(),
 } satisfies Record<
-  Exclude<keyof Store, "watch" | "fault" | "shortage" | "lookAtFile" | "close">,
+  Exclude<keyof Store, "cluster" | "watch" | "fault" | "shortage" | "lookAtFile" | "close">,
   (store: Store) => Promise<unknown>
 >;

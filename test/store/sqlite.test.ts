@@ -7,6 +7,7 @@ import Database from "better-sqlite3";
 
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 import {
   claimAttempt,
   claimOne,
@@ -159,6 +160,14 @@ test("a file that cannot be opened rejects the opening, for either writer", asyn
     const nowhere = `${file}.d/test.db`;
     await assert.rejects(openSqliteStore({ file: nowhere, writer, backlogMax: 1 }), /cannot open/);
   }
+});
+
+test("a store in a file goes by the clock that it is opened with", async (t) => {
+  const clock = createFakeClock();
+  const file = newDatabaseFile(t);
+  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 1, clock });
+  t.after(() => store.close());
+  assert.equal(store.cluster.clock, clock);
 });
 
 test("a StoreError says which failures may pass", () => {

@@ -1,7 +1,9 @@
+import { systemClock, type Clock } from "../../domain/clock/clock.ts";
 import { GroupCommit } from "../common/group-commit.ts";
+import { newLoneNode } from "../common/lone-node.ts";
 import type { GiveWay } from "../common/read-turns.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
-import type { Store } from "../store.ts";
+import type { Cluster, Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";
 import { FileGuard } from "./machine/file-guard.ts";
@@ -31,6 +33,8 @@ export interface SqliteStoreOptions {
   readonly backlogMax: number;
   /** Told before a file that an older program made is migrated, which may take a while; of a `thread` only. */
   readonly migrating?: (start: MigrationStart) => void;
+  /** The machine's unless given. */
+  readonly clock?: Clock;
   /** Between two reads of the reader thread; the event loop goes round once unless given. */
   readonly giveWay?: GiveWay;
   /** How many tasks a page may look at; as many as {@link Store.listTasks} says unless given. */
@@ -42,7 +46,7 @@ export interface SqliteStoreOptions {
  * read-only connection on this thread and see every commit, of this process or another.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const { file, writer, backlogMax, migrating, examineMax } = options;
+  const { file, writer, backlogMax, migrating, examineMax, clock = systemClock } = options;
   const transport =
     writer === "thread" ? await startWriterThread(file, migrating) : openInlineWriter(file);
   const limits = { batchWeightMax: BATCH_WEIGHT_MAX, backlogWeightMax: backlogMax };
@@ -51,15 +55,22 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const longReader = writer === "thread" ? newThreadReader(options) : newInlineReader(reader);
     const commit = new GroupCommit<Writes>(transport, limits);
     const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
-    return storeOf(new FileAccess({ reader, longReader, commit, guard }), { examineMax });
+    const access = new FileAccess({ reader, longReader, commit, guard });
+    return storeOf(access, { cluster: newLoneNode(clock), lists: { examineMax } });
   } catch (error) {
     await transport.close();
     throw error;
   }
 }
 
-function storeOf(access: FileAccess, lists: ListLimits): Store {
+interface StoreParts {
+  readonly cluster: Cluster;
+  readonly lists: ListLimits;
+}
+
+function storeOf(access: FileAccess, { cluster, lists }: StoreParts): Store {
   return {
+    cluster,
     ...accountMethods(access),
     ...taskMethods(access, lists),
     ...runMethods(access),
