@@ -59,6 +59,12 @@ export interface RunRef {
   readonly seq: number;
   /** To be given where the task may have been erased since: its seq may be another task's by now. */
   readonly id?: string;
+  /**
+   * Which of its runs: `runs` of the claim, which it names together with the task's id. To be given where somebody else
+   * may have put the task back: nothing is done to one that was claimed again since. `releaseTask` alone makes a number
+   * count for the next claim too, and it is for whoever has this one.
+   */
+  readonly run?: number;
 }
 
 /** How a run is kept that was the task's last. */
@@ -75,7 +81,7 @@ export interface TaskFinish extends RunRef, RunEnd {}
 
 /** Runs that may have been ended by another process. */
 export interface EndedRunsQuery {
-  readonly runs: readonly Required<RunRef>[];
+  readonly runs: readonly Required<Pick<RunRef, "seq" | "id">>[];
 }
 
 /**

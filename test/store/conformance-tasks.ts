@@ -586,6 +586,25 @@ export function exerciseRunning(open: OpenStore): void {
     assert.equal((await store.findTask({ accountId, id: task.id }))?.task.runs, 2);
   });
 
+  test("an end of a claim counts no more once its task was put back and claimed again", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = newTask();
+    await store.insertTasks(newPost(accountId, [newTask({ id })]));
+    const { seq, runs: run } = await claimOne(store);
+    await store.requeueTasks({ seq });
+    const later = await claimOne(store);
+
+    assert.deepEqual(await store.finishTask({ ...newFinish({ seq }), id, run }), []);
+    await store.retryTask({ seq, id, run, startAt: T0 });
+    await store.releaseTask({ seq, id, run });
+    assert.equal(await store.requeueTasks({ seq, id, run }), 0);
+    assert.equal((await store.findTask({ accountId, id }))?.task.state, "running");
+
+    await store.finishTask({ ...newFinish(later), id, run: later.runs });
+    assert.equal((await store.findTask({ accountId, id }))?.task.state, "completed");
+  });
+
   test("requeues one running task or all, with their runs counted and no failure", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);

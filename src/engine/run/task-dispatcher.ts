@@ -237,16 +237,16 @@ export class TaskDispatcher implements Part {
     await recorded;
   }
 
-  async #putBack({ lane, task: { seq, id }, isHeld }: RunUnderWay): Promise<void> {
+  async #putBack({ lane, task: { seq, id, runs: run }, isHeld }: RunUnderWay): Promise<void> {
     const { store } = this.#deps;
-    if (isHeld) await persist(() => store.releaseTask({ seq, id }), this.#deps);
-    else await persist(() => store.requeueTasks({ seq, id }), this.#deps);
+    if (isHeld) await persist(() => store.releaseTask({ seq, id, run }), this.#deps);
+    else await persist(() => store.requeueTasks({ seq, id, run }), this.#deps);
     this.wake(lane.type);
   }
 
   // To a task that was cancelled meanwhile the store does none of this.
   async #record({ lane, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
-    const { id, seq, failures } = task;
+    const { id, seq, runs: run, failures } = task;
     const { store, clock, retentionMs } = this.#deps;
     const moment = runMoment(clock, retentionMs);
     const { endedAt } = moment;
@@ -256,11 +256,14 @@ export class TaskDispatcher implements Part {
       this.#failed.note({ type, id, reason: outcome.message });
       const decision = decideRun({ failuresBefore: failures, retries, endedAt });
       if (decision.kind === "again") {
-        await persist(() => store.retryTask({ seq, id, startAt: decision.startAt }), this.#deps);
+        await persist(
+          () => store.retryTask({ seq, id, run, startAt: decision.startAt }),
+          this.#deps,
+        );
         return;
       }
     }
-    const finish = { seq, id, ...toRunEnd(outcome, moment) };
+    const finish = { seq, id, run, ...toRunEnd(outcome, moment) };
     const lanes = await persist(() => store.finishTask(finish), this.#deps);
     this.#deps.taskEnded(id);
     if (lanes.length > 0) this.#deps.deliveriesDue(lanes);

@@ -21,7 +21,7 @@ import { INSERT_RESULT } from "./tasks.ts";
 // makes and drops at each run of the statement (measured: 3 of the 10 µs of FINISH_TASK).
 export const FIND_RUNNING = `
   SELECT seq, account_seq AS accountSeq FROM tasks
-  WHERE seq = @seq AND state = 'running' AND id = coalesce(@id, id)`;
+  WHERE seq = @seq AND state = 'running' AND id = coalesce(@id, id) AND runs = coalesce(@run, runs)`;
 
 export const FINISH_TASK = `
   UPDATE tasks
@@ -132,8 +132,8 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
   const requeueAll = connection.prepare<[], number>(REQUEUE_ALL).pluck();
   const release = connection.prepare<[object], number>(RELEASE_DELAYED).pluck();
 
-  const find = ({ seq, id = null }: { seq: number; id?: string | null }): Run | undefined =>
-    findRunning.get({ seq, id });
+  const find = ({ seq, id, run }: RunRef): Run | undefined =>
+    findRunning.get({ seq, id: id ?? null, run: run ?? null });
 
   function requeueOne(which: RunRef): number {
     const run = find(which);
