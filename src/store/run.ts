@@ -83,9 +83,3 @@ export interface TaskFinish extends RunRef, RunEnd {}
 export interface EndedRunsQuery {
   readonly runs: readonly Required<Pick<RunRef, "seq" | "id">>[];
 }
-
-/**
- * A claim of tasks ends with the one whose input makes all of them together this long, in characters. So much comes from
- * the writer's thread and goes out to a worker for 5 ms of the main thread's time; 16 MiB took 75 (measured).
- */
-export const CLAIM_INPUT_MAX = 1024 * 1024;

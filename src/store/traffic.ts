@@ -1,6 +1,9 @@
 import type { HeldWork } from "../domain/account/held-work.ts";
 import type { OwnLimits } from "../domain/account/quota.ts";
+import type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
 import type { DeliveryKind } from "../domain/webhook/delivery.ts";
+
+export type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
 
 /** What the store takes and gives about what happened over time; re-exported by store.ts. */
 
@@ -28,25 +31,6 @@ export interface TrafficStore {
 
 /** Whose numbers: an account's, or (null) those of all accounts together. */
 export type Scope = number | null;
-
-/** How many tasks are in a state, or ready; how many deliveries are tried again, or will not be; what all of it takes. */
-export interface WorkCounts {
-  /** Those that may run now. */
-  readonly queued: number;
-  /** Queued tasks that may not start yet: clients are shown them as queued. */
-  readonly delayed: number;
-  readonly running: number;
-  readonly completed: number;
-  readonly failed: number;
-  readonly cancelled: number;
-  readonly ready: number;
-  /** Deliveries that failed and are tried again. */
-  readonly retrying: number;
-  /** Deliveries that are given up or refused now: neither sent again since, nor erased. */
-  readonly undelivered: number;
-  /** Of the texts of all tasks, in UTF-8, with what each takes beside. */
-  readonly bytes: number;
-}
 
 /** What was counted in a step of time. */
 export interface TrafficCounts {
@@ -131,15 +115,6 @@ export interface HostFailure {
 export interface HostTrafficPage {
   readonly hosts: readonly HostTraffic[];
   readonly isWhole: boolean;
-}
-
-/** What an account did first: for those who begin. */
-export interface FirstSteps {
-  readonly hasPosted: boolean;
-  readonly hasCompleted: boolean;
-  readonly hasWebhook: boolean;
-  readonly hasDelivered: boolean;
-  readonly hasCollected: boolean;
 }
 
 /** An account in the operator's list. */
