@@ -1,9 +1,9 @@
+import { MINUTE_MS } from "../../domain/stats/time-series.ts";
 import type { AccountOverview, AccountOverviewPage, AccountOverviewQuery } from "../store.ts";
 import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
 import { heldWorkReads } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import { taskCountReads } from "./task-counts.ts";
-import { MINUTE_MS } from "./traffic-tally.ts";
 
 export const LIST_OVERVIEWS = `
   SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating,

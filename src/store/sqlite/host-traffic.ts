@@ -1,8 +1,10 @@
+import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
+import { HOUR_MS } from "../../domain/stats/time-series.ts";
 import type { HostFailure, HostTraffic, HostTrafficPage, HostTrafficQuery } from "../store.ts";
 import { LIST_WAITING_ACCOUNTS } from "./attempt-claims.ts";
-import { addDurations, parseDurations, type Durations } from "./durations.ts";
+import { parseDurations } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
-import { ALL_ACCOUNTS, HOUR_MS } from "./traffic-tally.ts";
+import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 import { toAccountSeq } from "./traffic.ts";
 
 export const SELECT_HOST_TRAFFIC = `

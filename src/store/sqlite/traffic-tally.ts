@@ -1,5 +1,5 @@
 import type { Durations } from "../../domain/stats/duration-histogram.ts";
-import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
+import { MINUTE_MS } from "../../domain/stats/time-series.ts";
 import {
   HOST_WORDS,
   totalTally,
@@ -11,8 +11,6 @@ import {
 } from "../../domain/stats/traffic-tally.ts";
 import { StoredDurations } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
-
-export { HOUR_MS, MINUTE_MS };
 
 /** In the tables: all accounts together. */
 export const ALL_ACCOUNTS = 0;

@@ -1,7 +1,9 @@
+import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
+import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
 import type { DurationCount, Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
-import { addDurations, parseDurations, toDurationText, type Durations } from "./durations.ts";
+import { parseDurations, toDurationText } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
-import { additions, ALL_ACCOUNTS, HOUR_MS, MINUTE_MS, TRAFFIC_COLUMNS } from "./traffic-tally.ts";
+import { additions, ALL_ACCOUNTS, TRAFFIC_COLUMNS } from "./traffic-tally.ts";
 
 export const NEXT_MINUTE = `
   SELECT account_seq, at FROM traffic INDEXED BY traffic_by_age
