@@ -45,9 +45,9 @@ export interface Api {
   /** Takes in tasks from now on, at this URL. */
   open(url: string): void;
   /** Takes in no more tasks and lets go of the requests that wait for one. */
-  beginStop(): void;
+  drain(): void;
   /** Writes what it keeps in memory. To be called before the store is closed. */
-  finish(): Promise<void>;
+  close(): Promise<void>;
 }
 
 // Of one task. Enough for whoever mends a receiver and tries again; a loop would make the daemon a weapon.
@@ -97,12 +97,12 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       state.url = url;
       state.isOpen = true;
     },
-    beginStop() {
+    drain() {
       state.isOpen = false;
       waiters.release();
       liveFeed.close();
     },
-    async finish() {
+    async close() {
       await Promise.all([keyUsage.write(), workerUsage.write(), sessionUsage.write()]);
     },
   };

@@ -4,14 +4,14 @@ import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
 import { openServer, type HttpServer } from "../http/server/server.ts";
 import { TaskWaiters } from "../http/task-waiters.ts";
-import { newParser, type Parser } from "../parser/parser.ts";
-import type { InstanceLock } from "../store/sqlite/machine/instance-lock.ts";
+import { newParser } from "../parser/parser.ts";
 import type { Store } from "../store/store.ts";
-import { createApi, type Api } from "./api.ts";
+import { createApi, type Api, type ApiParts } from "./api.ts";
 import { openClock } from "./clock.ts";
 import { createEngine } from "./engine.ts";
 import { FileWatch } from "./file-watch.ts";
@@ -83,116 +83,86 @@ export const DRAIN_MS = 18_000;
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   // Before anything is locked or made: a wrong file is to be mended first.
   const tls = openCertificate(options);
-  const lock = acquireInstanceLock(options.config);
+  const closings: Closings = [];
   try {
-    const arrivals = new Arrivals();
-    const store = await openDaemonStore(options, (callback) => arrivals.afterwards(callback));
-    try {
-      return await serve(options, { store, lock, tls, arrivals });
-    } catch (error) {
-      await letGo(() => store.close());
-      throw error;
-    }
+    return await openDaemon(options, { tls, closings });
   } catch (error) {
-    lock.release();
+    // That one is to be told, whatever else fails.
+    await everyStep(closings).catch(() => {});
     throw error;
   }
 }
 
-// After an error that ends the start: that one is to be told, whatever else fails.
-async function letGo(...steps: readonly (() => unknown)[]): Promise<void> {
-  await everyStep(steps).catch(() => {});
-}
+/** What lets go of what was taken, in that order: the last first. */
+type Closings = (() => unknown)[];
 
-interface Held {
-  readonly store: Store;
-  readonly lock: InstanceLock;
-  readonly tls: TlsMaterial | null;
-  /** The connections that come in: what can wait gives way to them. */
-  readonly arrivals: Arrivals;
-}
-
-async function serve(options: DaemonOptions, held: Held): Promise<Daemon> {
+async function openDaemon(
+  options: DaemonOptions,
+  { tls, closings }: { readonly tls: TlsMaterial | null; readonly closings: Closings },
+): Promise<Daemon> {
   const { config, log } = options;
-  const { store } = held;
+  const lock = acquireInstanceLock(config);
+  closings.unshift(() => lock.release());
+  // The connections that come in: what can wait gives way to them.
+  const arrivals = new Arrivals();
+  const store = await openDaemonStore(options, (callback) => arrivals.afterwards(callback));
+  closings.unshift(() => store.close());
   const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
-  const waiters = new TaskWaiters(clock);
-  const urlPolicy = policySource(config, { clock, log });
-  const parser = newParser(clock);
-  const common = { ...options, clock, store, urlPolicy, parser };
-  const engine = await createEngine({
-    ...common,
-    taskEnded: (id) => waiters.tell(id),
-    accountsDisabled: (accountIds) => waiters.tellAccounts(accountIds),
-  });
-  clock.watch((byMs) => engine.clockWasSet(byMs));
-  try {
-    const api = await createApi({ ...common, engine, waiters });
-    const shortage = new PlaceShortage({ clock, log });
-    const server = await openAndStart(api, { held, engine, config, shortage });
-    const fileWatch = new FileWatch({ store, clock, log, file: config.database });
-    fileWatch.start();
-    api.open(server.url);
-    const reload = (): void => reloadTls(server, options);
-    return toDaemon({
-      ...held,
-      engine,
-      api,
-      server,
-      clock,
-      parser,
-      fileWatch,
-      hadAccounts,
-      reload,
-    });
-  } catch (error) {
-    await letGo(() => engine.close());
-    throw error;
-  }
-}
-
-async function openAndStart(
-  api: Api,
-  {
-    held,
-    engine,
-    config,
-    shortage,
-  }: Pick<Parts, "engine"> & {
-    held: Held;
-    config: Config;
-    shortage: PlaceShortage;
-  },
-): Promise<HttpServer> {
+  const { engine, api } = await openParts({ ...options, clock, store }, closings);
+  const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
-    ...{ host, port, tls: held.tls, arrivals: held.arrivals, limits },
+    ...{ host, port, tls, arrivals, limits },
     isProxy: api.isProxy,
     onShortage: (what) => shortage.note(what),
   });
-  try {
-    held.lock.announce(server.url);
-    // Before the first task is taken in: what it finds running was running in an earlier process.
-    await engine.start();
-    return server;
-  } catch (error) {
-    const closed = server.close();
-    await letGo(
-      () => server.abort(),
-      () => closed,
-    );
-    throw error;
-  }
+  closings.unshift(() => server.abort());
+  lock.announce(server.url);
+  // Before the first task is taken in: what it finds running was running in an earlier process.
+  await engine.start();
+  const fileWatch = new FileWatch({ store, clock, log, file: config.database });
+  closings.unshift(() => fileWatch.close());
+  fileWatch.start();
+  api.open(server.url);
+  const reload = (): void => reloadTls(server, options);
+  return toDaemon({ store, clock, engine, api, server, closings, hadAccounts, reload });
 }
 
-interface Parts extends Held {
+/** Makes what works behind the server; nothing of it is begun yet. */
+async function openParts(
+  given: Pick<ApiParts, "store"> & DaemonOptions & { readonly clock: ClockWatch },
+  closings: Closings,
+): Promise<{ readonly engine: Engine; readonly api: Api }> {
+  const { config, clock, log } = given;
+  const waiters = new TaskWaiters(clock);
+  const urlPolicy = policySource(config, { clock, log });
+  const parser = newParser(clock);
+  closings.unshift(() => parser.close());
+  const parts = { ...given, urlPolicy, parser };
+  const engine = await createEngine({
+    ...parts,
+    taskEnded: (id) => waiters.tell(id),
+    accountsDisabled: (accountIds) => waiters.tellAccounts(accountIds),
+  });
+  closings.unshift(
+    () => engine.abort(),
+    () => engine.quiet(),
+    () => engine.close(),
+  );
+  clock.watch((byMs) => engine.clockWasSet(byMs));
+  const api = await createApi({ ...parts, engine, waiters });
+  closings.unshift(() => api.close());
+  return { engine, api };
+}
+
+interface Parts {
+  readonly store: Store;
+  readonly clock: Clock;
   readonly engine: Engine;
   readonly api: Api;
   readonly server: HttpServer;
-  readonly clock: Clock;
-  readonly parser: Parser;
-  readonly fileWatch: FileWatch;
+  readonly closings: Closings;
   readonly hadAccounts: boolean;
   readonly reload: () => void;
 }
@@ -214,25 +184,16 @@ function toDaemon(parts: Parts): Daemon {
   };
 }
 
-async function stop(parts: Parts, limit: DrainLimit): Promise<void> {
-  const { engine, api, server, parser, fileWatch, store, lock } = parts;
-  let isDrained = false;
-  await everyStep([
-    () => fileWatch.stop(),
-    () => api.beginStop(),
-    async () => {
-      const closed = server.close();
-      engine.drain();
-      isDrained = await settlesWithin(Promise.all([engine.quiet(), closed]), limit);
-    },
-    () => (isDrained ? null : server.abort()),
-    () => (isDrained ? null : engine.abort()),
-    () => (isDrained ? null : engine.quiet()),
-    () => engine.close(),
-    () => parser.close(),
-    () => api.finish(),
-    () => store.close(),
-    () => lock.release(),
+function stop({ engine, api, server, closings }: Parts, limit: DrainLimit): Promise<void> {
+  return everyStep([
+    () => api.drain(),
+    () => engine.drain(),
+    () => server.drain(),
+    () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), limit),
+    // What has not ended by then; before anything that may take long.
+    () => server.abort(),
+    () => engine.abort(),
+    ...closings,
   ]);
 }
 
@@ -243,9 +204,9 @@ function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | n
   return material;
 }
 
-async function settlesWithin(work: Promise<unknown>, { clock, ms }: DrainLimit): Promise<boolean> {
+async function settlesWithin(work: Promise<unknown>, { clock, ms }: DrainLimit): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = clock.setTimer(ms, () => resolve(false));
-    work.then(() => resolve(true), reject).finally(() => timer.cancel());
+    const timer = clock.setTimer(ms, resolve);
+    work.then(() => resolve(), reject).finally(() => timer.cancel());
   });
 }

@@ -44,10 +44,14 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     retentionMs,
     limits: { queueDays },
   } = config;
+  const owner = commandOwner(config);
+  // All that may fail comes before anything is made that would have to be let go of.
+  await endOrphanedCommands(owner, log);
+  for (const warning of await missingPrograms(config, process.env)) log.warn({}, warning);
+  await warnOfOrphans(parts);
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
   const sender = createSender({ clock, resolver, policy: urlPolicy, timeoutMs });
-  const owner = commandOwner(config);
   const { commandHost: command } = parts;
   const host =
     command === undefined ? null : new CommandHost({ command, owner, lost: hostLost(log) });
@@ -58,9 +62,6 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     if (type.kind === "worker") workerTypes.set(name, type);
     else types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
-  await endOrphanedCommands(owner, log);
-  for (const warning of await missingPrograms(config, process.env)) log.warn({}, warning);
-  await warnOfOrphans(parts);
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
   const told = { taskEnded, accountsDisabled };
   const common = { store, clock, log, urlPolicy, retentionMs, queueDays, ...told };

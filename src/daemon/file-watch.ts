@@ -25,7 +25,7 @@ const PAUSES_PER_CHECK = 9;
  */
 export class FileWatch {
   readonly #deps: FileWatchDeps;
-  #isStopped = false;
+  #isClosed = false;
   #lookTimer: Timer | null = null;
   #checkTimer: Timer | null = null;
 
@@ -33,17 +33,17 @@ export class FileWatch {
     this.#deps = deps;
   }
 
-  /** Looks until `stop`, or until something is wrong: that is so for good. */
+  /** Looks until {@link close}, or until something is wrong: that is so for good. */
   start(): void {
     this.#planLook();
     this.#planCheck(CHECK_AFTER_MS);
   }
 
   /** No look after this. Safe to call twice. */
-  stop(): void {
+  close(): void {
     this.#lookTimer?.cancel();
     this.#checkTimer?.cancel();
-    this.#isStopped = true;
+    this.#isClosed = true;
   }
 
   #planLook(): void {
@@ -58,14 +58,14 @@ export class FileWatch {
   #reportFault(): boolean {
     const { store, log, file } = this.#deps;
     const fault = store.fault();
-    if (this.#isStopped || !(fault instanceof FileFault)) return this.#isStopped;
+    if (this.#isClosed || !(fault instanceof FileFault)) return this.#isClosed;
     log.error({ file }, `nothing is acknowledged any more (50300): ${fault.message}`);
-    this.stop();
+    this.close();
     return true;
   }
 
   #planCheck(afterMs: number): void {
-    if (this.#isStopped) return;
+    if (this.#isClosed) return;
     this.#checkTimer = this.#deps.clock.setTimer(afterMs, () => void this.#check());
   }
 

@@ -28,7 +28,6 @@ export class LoopWatch {
   #lookedAt: number;
   #minuteAt: number;
   #late = { times: 0, longestMs: 0 };
-  #timer: NodeJS.Timeout | null = null;
 
   constructor(deps: LoopWatchDeps) {
     this.#deps = deps;
@@ -36,14 +35,10 @@ export class LoopWatch {
     this.#minuteAt = this.#lookedAt;
   }
 
-  /** Looks until `stop`; holds up no end of the process. */
+  /** Looks from now on; holds up no end of the process. */
   start(): void {
     this.#lookedAt = this.#deps.now();
-    this.#timer = setInterval(() => this.look(), LOOK_MS).unref();
-  }
-
-  stop(): void {
-    if (this.#timer !== null) clearInterval(this.#timer);
+    setInterval(() => this.look(), LOOK_MS).unref();
   }
 
   /** To be called when {@link LOOK_MS} have passed: how much later that is. */

@@ -203,6 +203,7 @@ export class Engine {
    * recorded now is left to the next start.
    */
   abort(): void {
+    this.#scheduler.drain();
     this.#giveUp.abort();
     for (const part of this.#parts) part.abort();
   }

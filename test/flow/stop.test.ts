@@ -4,9 +4,14 @@ import { createServer } from "node:net";
 import { test, type TestContext } from "node:test";
 
 import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
-import { systemClock } from "../../src/domain/clock/clock.ts";
+import { FileWatch } from "../../src/daemon/file-watch.ts";
+import { StorageWatch } from "../../src/daemon/storage.ts";
+import { systemClock, type Clock, type Timer } from "../../src/domain/clock/clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
+import { DeliveryDispatcher } from "../../src/engine/deliver/delivery-dispatcher.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
+import { Sweeper } from "../../src/engine/upkeep/sweeper.ts";
 import { LiveFeed } from "../../src/http/live/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
@@ -18,37 +23,78 @@ function boom(): never {
   throw new Error("boom");
 }
 
-/** Starts a daemon in the folder and stops it: what that rejects with, and the file. */
+/** The machine's clock, and those of its timers that are neither cancelled nor over. */
+function watchedClock() {
+  const pending = new Set<Timer>();
+  const clock: Clock = {
+    now: () => systemClock.now(),
+    monotonic: () => systemClock.monotonic(),
+    uptime: () => systemClock.uptime(),
+    bootId: () => systemClock.bootId(),
+    setTimer(delayMs, fire) {
+      const set = systemClock.setTimer(delayMs, () => {
+        pending.delete(timer);
+        fire();
+      });
+      const timer: Timer = {
+        cancel() {
+          pending.delete(timer);
+          set.cancel();
+        },
+      };
+      pending.add(timer);
+      return timer;
+    },
+  };
+  return { clock, pending };
+}
+
+/** Threads, servers and processes that would keep this process alive. */
+function keptAlive(): readonly string[] {
+  const kinds = /^(MessagePort|TCPServer|Process)/;
+  return process.getActiveResourcesInfo().filter((kind) => kinds.test(kind));
+}
+
+/** Starts a daemon in the folder and stops it: what that rejects with, and the file. Nothing else may be left of it. */
 async function startAndStop(
   folder: string,
   { sabotage = () => {} }: { readonly sabotage?: (daemon: Daemon) => void } = {},
 ) {
   const config = testConfig(folder);
-  const daemon = await startDaemon({ config, clock: systemClock, log });
+  const { clock, pending } = watchedClock();
+  const daemon = await startDaemon({ config, clock, log });
+  assert.ok(keptAlive().length > 1 && pending.size > 0);
   sabotage(daemon);
-  const error = await daemon.stop({ ms: 1000, clock: systemClock }).then(
+  const error = await daemon.stop({ ms: 1000, clock }).then(
     () => null,
     (reason: unknown) => reason,
   );
+  const left = [keptAlive().length, pending.size];
   await assert.rejects(fetch(daemon.url), "it still answers");
-  return { error, file: config.database };
+  return { error, file: config.database, left };
 }
 
 const parts: Readonly<Record<string, (t: TestContext) => void>> = {
   "the streams of events": (t) => void t.mock.method(LiveFeed.prototype, "close", boom),
   "what is under way": (t) => void t.mock.method(Engine.prototype, "drain", boom),
+  "a part of the engine": (t) =>
+    void t.mock.method(DeliveryDispatcher.prototype, "drain", boom, { times: 1 }),
+  "the wait for the engine": (t) =>
+    void t.mock.method(Engine.prototype, "quiet", async () => boom(), { times: 1 }),
+  "the last reading of the clocks": (t) => void t.mock.method(Sweeper.prototype, "close", boom),
   "the engine's connections": (t) => void t.mock.method(Engine.prototype, "close", boom),
   "the last use of keys": (t) => void t.mock.method(UsageNotes.prototype, "write", boom),
 };
 for (const [part, sabotage] of Object.entries(parts)) {
-  test(`a stop in which ${part} throws lets go of the file and the lock, and rejects with the error`, async (t) => {
+  test(`a stop in which ${part} throws lets go of everything else, and rejects with the error`, async (t) => {
     const folder = tempFolder(t);
     sabotage(t);
 
-    const { error, file } = await startAndStop(folder);
+    const { error, file, left } = await startAndStop(folder);
     t.mock.restoreAll();
 
     assert.match(String(error), /boom/);
+    assert.deepEqual(left, [0, 0]);
     // The last connection that closes takes it along.
     assert.equal(existsSync(`${file}-wal`), false);
     assert.equal((await startAndStop(folder)).error, null);
@@ -103,3 +149,28 @@ test("a start that finds its port taken lets go of everything, and says why", as
   assert.equal(existsSync(`${config.database}-wal`), false);
   assert.equal((await startAndStop(folder)).error, null);
 });
+
+const halfWay: Readonly<Record<string, (t: TestContext) => void>> = {
+  "takes up the time": (t) => void t.mock.method(ClockWatch.prototype, "resumeSteady", boom),
+  "looks for room": (t) =>
+    void t.mock.method(StorageWatch.prototype, "shortage", async () => boom()),
+  "announces its address": (t) => void t.mock.method(InstanceLock.prototype, "announce", boom),
+  "takes up what was in flight": (t) =>
+    void t.mock.method(DeliveryDispatcher.prototype, "recover", async () => boom()),
+  "has begun to work": (t) => void t.mock.method(FileWatch.prototype, "start", boom),
+};
+for (const [step, sabotage] of Object.entries(halfWay)) {
+  test(`a start that throws when it ${step} lets go of everything, and rejects with the error`, async (t) => {
+    const folder = tempFolder(t);
+    const config = testConfig(folder);
+    const { clock, pending } = watchedClock();
+    sabotage(t);
+
+    await assert.rejects(startDaemon({ config, clock, log }), /boom/);
+    t.mock.restoreAll();
+
+    assert.deepEqual([keptAlive(), pending.size], [[], 0]);
+    assert.equal(existsSync(`${config.database}-wal`), false);
+    assert.deepEqual((await startAndStop(folder)).left, [0, 0]);
+  });
+}

@@ -347,7 +347,8 @@ async function startApi(t: TestContext) {
   const { limits } = config;
   const server = await openServer(api.app, { host: "127.0.0.1", port: 0, tls: null, limits });
   t.after(async () => {
-    await server.close();
+    server.drain();
+    await server.quiet();
     await engine.close();
   });
   return { api, clock, state, url: server.url };
@@ -365,7 +366,7 @@ test("the API is down, and not ready, before it is opened and from the moment a 
   assert.equal(await wordsOf({ url }), ALL_FINE);
   assert.deepEqual((await ask(url, { target: "/readyz" })).body, { status: "ok" });
 
-  api.beginStop();
+  api.drain();
   clock.advance(1000);
   assert.equal(await wordsOf({ url }), down);
   assert.deepEqual((await ask(url, { target: "/readyz" })).body, { status: "unavailable", reason });

@@ -244,7 +244,10 @@ export async function startRing(
   const app = createApp({ operations: all, gate, clock, ids, log, limits, pages });
   const listening = { host: "127.0.0.1", port: 0, tls: null, limits };
   const server = await openServer(app, listening);
-  t.after(() => server.close());
+  t.after(() => {
+    server.drain();
+    return server.quiet();
+  });
   const { key } = newKey();
   const account = { login: "tester", key, secret: "" };
   // To a store that knows every session this is the operator's.

@@ -33,7 +33,8 @@ async function startServer(t: TestContext, limits: Partial<typeof LIMITS> = {}) 
   });
   t.after(() => {
     held.resolve("");
-    return server.close();
+    server.drain();
+    return server.quiet();
   });
   const client = httpsClient(t, { url: server.url, trust: [FIRST, SECOND] });
   return { server, url: server.url, client, asked: asked.promise, answer: held.resolve };
@@ -215,19 +216,19 @@ test("answers what is under way before it closes, and closes idle connections at
   const answered = client.get("/held");
   await asked;
 
-  const closed = server.close();
+  server.drain();
   await readToEnd(idle);
   answer("late");
 
   assert.equal((await answered).text, "late");
-  await closed;
+  await server.quiet();
 });
 
 test("has no certificate to replace where it serves plain HTTP", async (t) => {
   const server = await openServer(new H3(), {
     ...{ host: "127.0.0.1", port: 0, tls: null, limits: LIMITS },
   });
-  t.after(() => server.close());
+  t.after(() => server.drain());
 
   assert.match(server.url, /^http:/);
   assert.throws(() => server.reloadTls(FIRST), /plain HTTP/);

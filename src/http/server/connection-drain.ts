@@ -4,18 +4,20 @@ import type { Duplex } from "node:stream";
 /** How a server is stopped. */
 export interface Connections {
   /**
-   * Accepts no more connections, closes those without a request under way at once, and the others after their
-   * answers; settles when none is left. Handshakes under way end by themselves, or by their timeout.
+   * No connection is accepted any more, those without a request under way are closed at once, the others after
+   * their answers. Handshakes under way end by themselves, or by their timeout.
    */
-  close(): Promise<void>;
-  /** Breaks off what {@link close} still waits for. */
+  drain(): void;
+  /** Settles when no connection is left after a {@link drain}. */
+  quiet(): Promise<void>;
+  /** Drains, and breaks off the requests under way. */
   abort(): void;
 }
 
 /** Follows a server's connections from now on. */
 export function followConnections(server: Server): Connections {
   const requestsUnderWay = new Map<Duplex, number>();
-  let isClosing = false;
+  let isDraining = false;
 
   function changeCount(socket: Duplex, by: number): void {
     const count = requestsUnderWay.get(socket);
@@ -25,7 +27,7 @@ export function followConnections(server: Server): Connections {
   }
 
   function closeIfIdle(socket: Duplex): void {
-    if (!isClosing || requestsUnderWay.get(socket) !== 0) return;
+    if (!isDraining || requestsUnderWay.get(socket) !== 0) return;
     // Not left half open: a client that never closes it in turn would hold up the end.
     socket.end(() => socket.destroy());
   }
@@ -42,16 +44,23 @@ export function followConnections(server: Server): Connections {
     response.once("close", () => changeCount(socket, -1));
   });
 
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  server.once("close", () => resolve());
+
+  function drain(): void {
+    if (isDraining) return;
+    isDraining = true;
+    // To Node a connection is idle as soon as its answer is written, however much is still to be sent.
+    server.closeIdleConnections = () => {};
+    server.close();
+    for (const socket of requestsUnderWay.keys()) closeIfIdle(socket);
+  }
+
   return {
-    close: () =>
-      new Promise((resolve) => {
-        isClosing = true;
-        // For Node a connection is idle as soon as its answer is written, however much of it is still to be sent.
-        server.closeIdleConnections = () => {};
-        server.close(() => resolve());
-        for (const socket of requestsUnderWay.keys()) closeIfIdle(socket);
-      }),
+    drain,
+    quiet: () => closed,
     abort() {
+      drain();
       for (const socket of requestsUnderWay.keys()) socket.destroy();
     },
   };

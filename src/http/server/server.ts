@@ -8,7 +8,7 @@ import { listen } from "listhen";
 import { systemClock } from "../../domain/clock/clock.ts";
 import { Arrivals } from "./arrivals.ts";
 import { placeConnections, type ClientConnection } from "./client-connection.ts";
-import { followConnections } from "./connection-drain.ts";
+import { followConnections, type Connections } from "./connection-drain.ts";
 import { ConnectionPlaces } from "./connection-places.ts";
 import { refuseGarbage } from "./garbage.ts";
 import type { Makeshift } from "./place-shortage.ts";
@@ -17,7 +17,7 @@ import { cutOffSlow } from "./send-pace.ts";
 import { createTlsServer, listenTls, replacePair, type TlsPair } from "./tls-server.ts";
 
 /** A server that listens. */
-export interface HttpServer {
+export interface HttpServer extends Connections {
   readonly url: string;
   readonly port: number;
   /**
@@ -25,10 +25,6 @@ export interface HttpServer {
    * new one cannot be served or the server does not do HTTPS.
    */
   reloadTls(pair: TlsPair): void;
-  /** Accepts no more connections; settles when the requests under way are answered. */
-  close(): Promise<void>;
-  /** Breaks off the requests that {@link close} waits for. */
-  abort(): void;
 }
 
 /** Where and how a server listens. */
