@@ -44,7 +44,7 @@ export class Claimer {
     this.#waker = new Waker({ clock: deps.clock });
   }
 
-  /** Claims until {@link stop}. */
+  /** Claims until {@link abort}. */
   async run(): Promise<void> {
     while (!this.#end.signal.aborted) {
       const restMs = this.#restUntil - this.#deps.clock.monotonic();
@@ -60,12 +60,12 @@ export class Claimer {
   }
 
   /** The daemon stops: ask its successor in a while. */
-  drain(): void {
-    this.#rest(DRAIN_REST_MS);
+  rest(): void {
+    this.#restFor(DRAIN_REST_MS);
   }
 
-  /** Claims no more, and ends a request that waits. */
-  stop(): void {
+  /** Claims no more, and breaks off a request that waits. */
+  abort(): void {
     this.#end.abort();
     this.#waker.wake();
   }
@@ -92,7 +92,7 @@ export class Claimer {
       // The tasks in an unreadable answer are leased all the same. Tasks are this large, so ask for fewer.
       if (reply.kind === "passing" && reply.isTooLong) this.#max = Math.ceil(max / 2);
       const retryAfterMs = reply.kind === "passing" ? reply.retryAfterMs : null;
-      this.#rest(waitMsAfter(this.#vain, { retryAfterMs }));
+      this.#restFor(waitMsAfter(this.#vain, { retryAfterMs }));
     } else this.#vain = 0;
   }
 
@@ -106,7 +106,7 @@ export class Claimer {
     }
   }
 
-  #rest(ms: number): void {
+  #restFor(ms: number): void {
     this.#restUntil = Math.max(this.#restUntil, this.#deps.clock.monotonic() + ms);
   }
 }

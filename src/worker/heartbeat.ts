@@ -35,7 +35,7 @@ export class Heartbeat {
     this.#waker = new Waker({ clock: deps.clock });
   }
 
-  /** Sends heartbeats until {@link stop}. */
+  /** Sends heartbeats until {@link abort}. */
   async run(): Promise<void> {
     let failures = 0;
     while (!this.#end.signal.aborted) {
@@ -51,7 +51,8 @@ export class Heartbeat {
     this.#waker.wake();
   }
 
-  stop(): void {
+  /** Beats no more, and breaks off a request that is under way. */
+  abort(): void {
     this.#end.abort();
     this.#waker.wake();
   }

@@ -51,7 +51,7 @@ export class Reporter {
     return promise;
   }
 
-  /** Sends reports until {@link stop}. */
+  /** Sends reports until {@link abort}. */
   async run(): Promise<void> {
     const { clock } = this.#deps;
     let failures = 0;
@@ -70,7 +70,7 @@ export class Reporter {
   }
 
   /** Gives up the reports that have not been taken. */
-  stop(): void {
+  abort(): void {
     this.#end.abort();
     this.#waker.wake();
   }

@@ -64,7 +64,7 @@ export class Worker {
       // A task that the daemon has taken back needs no heartbeat.
       held: () => [...this.#held].filter((run) => !run.isTakenBack),
       onOutcome: (run, outcome) => this.#onOutcome(run, outcome),
-      onDrain: () => this.#claimer.drain(),
+      onDrain: () => this.#claimer.rest(),
     });
   }
 
@@ -80,15 +80,15 @@ export class Worker {
       this.#deps.link.refused.then((reason): WorkerEnd => ({ kind: "refused", reason })),
     ]);
     this.#isEnding = true;
-    this.#claimer.stop();
+    this.#claimer.abort();
     // The last answer may have come already, with tasks to give back.
     await claiming;
     if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, graceMs);
     for (const run of this.#held) run.stop(end.kind === "stopped" ? "stopping" : "refused");
     await this.#untilWithin(() => this.#running === 0, null);
     if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, LAST_WORDS_MS);
-    this.#heartbeat.stop();
-    this.#reporter.stop();
+    this.#heartbeat.abort();
+    this.#reporter.abort();
     await Promise.all(loops);
     return end;
   }
