@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import formats from "ajv-formats";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 
+import { namedSchemas, type JsonSchema } from "../../src/api/schema.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 
 /** A schema of the document. */
@@ -74,6 +75,13 @@ export async function fetchDocument({
   const document: unknown = JSON.parse(text);
   // The linter's test says that this is an OpenAPI document; what is missing from it fails where it is read.
   return { text, document: withoutRefs(document, document) as ApiDocument };
+}
+
+/** A schema of the api ring as tests hold values against it: with what it refers to in its place. */
+export function wholeSchema(schema: JsonSchema): Schema {
+  const root = { components: { schemas: namedSchemas(schema) } };
+  // What stands in for a schema's references is the schema still.
+  return withoutRefs(schema, root) as Schema;
 }
 
 /** Every operation of a document, in its order. */
