@@ -95,6 +95,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "cli/*",
     imports: [
+      "api/*",
       "worker/*",
       "config/*",
       "daemon/*",

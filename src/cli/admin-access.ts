@@ -1,3 +1,4 @@
+import type { AccessRequest as AccessRequestShown } from "../api/operator.ts";
 import type { AccessDecision, AccessRequest } from "../domain/account/access-request.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
 import { LOGIN } from "../domain/account/login.ts";
@@ -11,7 +12,6 @@ import { flag, TEXT, toggle, word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, shortText, tableLines } from "./print.ts";
-import type { Answer } from "./print.ts";
 
 const NAME = "postbackd admin access";
 
@@ -123,7 +123,13 @@ function undecidable(reason: Undecidable): CommandFailure {
   );
 }
 
-function requestDocument(request: AccessRequest): Answer["document"] {
+type Decision = Pick<AccessRequestShown, "decision" | "decided_at"> & {
+  readonly login: string | null;
+};
+
+function requestDocument(
+  request: AccessRequest,
+): Omit<AccessRequestShown, "id"> & Decision & { readonly request_id: string } {
   const { id, email, name, company, message, createdAt, decision } = request;
   return {
     request_id: id,
@@ -133,7 +139,7 @@ function requestDocument(request: AccessRequest): Answer["document"] {
   };
 }
 
-function decisionDocument(decision: AccessDecision | null): Answer["document"] {
+function decisionDocument(decision: AccessDecision | null): Decision {
   return {
     decision: decision?.kind ?? null,
     decided_at: timeOrNull(decision?.decidedAt ?? null),

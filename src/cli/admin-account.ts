@@ -1,3 +1,4 @@
+import type { AccountOverview } from "../api/operator.ts";
 import { mintAccount } from "../domain/account/account.ts";
 import type { Account, MintedAccount } from "../domain/account/account.ts";
 import { heldText, stoppedText, type HeldWork } from "../domain/account/held-work.ts";
@@ -157,11 +158,13 @@ async function heldWork(store: Store, login: string): Promise<HeldWork> {
   return store.findHeldWork({ accountId: account.accountId });
 }
 
-function accountDocument({ login, createdAt, disabledAt }: Account): Answer["document"] {
+type AccountShown = Pick<AccountOverview, "login" | "created_at" | "disabled_at">;
+
+function accountDocument({ login, createdAt, disabledAt }: Account): AccountShown {
   return { login, created_at: timeText(createdAt), disabled_at: timeOrNull(disabledAt) };
 }
 
-function listedDocument(account: ListedAccount): Answer["document"] {
+function listedDocument(account: ListedAccount): AccountShown & Pick<AccountOverview, "held"> {
   return { ...accountDocument(account), held: account.held };
 }
 

@@ -1,3 +1,7 @@
+import type {
+  RedeliveryFilter,
+  RedeliveryOrder as RedeliveryOrderShown,
+} from "../api/redelivery.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator, isId } from "../domain/id.ts";
@@ -21,7 +25,6 @@ import { checkAccount, FILTER_ARGS, filterOf, filterText } from "./delivery-filt
 import { noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, tableLines } from "./print.ts";
-import type { Answer } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -224,12 +227,19 @@ function cancelOrder(id: string): AdminStep {
   };
 }
 
-function stateOf({ endedAt, isCancelled }: RedeliveryOrder): "open" | "cancelled" | "done" {
+function stateOf({ endedAt, isCancelled }: RedeliveryOrder): OrderShown["state"] {
   if (isCancelled) return "cancelled";
   return endedAt === null ? "open" : "done";
 }
 
-function orderDocument(order: RedeliveryOrder): Answer["document"] {
+type OrderShown = Omit<RedeliveryOrderShown, "id" | "filter" | "is_cancelled"> & {
+  readonly order_id: string;
+  readonly state: "open" | "cancelled" | "done";
+  readonly filter: RedeliveryFilter &
+    Pick<DeliveryFilter, "outcome"> & { readonly task_id: string | null };
+};
+
+function orderDocument(order: RedeliveryOrder): OrderShown {
   const { filter } = order;
   return {
     order_id: order.id,

@@ -1,3 +1,4 @@
+import type { Attempt as AttemptShown, Delivery as DeliveryShown } from "../api/delivery.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
@@ -154,7 +155,9 @@ function stepsOf({ kind, url }: Delivery, { task }: TaskDeliveries): readonly Ur
   return steps.at(-1)?.url === url ? steps : [...steps, { step: "as stored", url }];
 }
 
-function deliveryDocument(shown: Shown, taskId: string): Answer["document"] {
+type DeliveryHead = Pick<DeliveryShown, "delivery_id" | "kind" | "url" | "state">;
+
+function deliveryDocument(shown: Shown, taskId: string): DeliveryHead & Answer["document"] {
   const { delivery, message } = shown;
   const { kind, url, state } = delivery;
   return {
@@ -169,7 +172,11 @@ function deliveryDocument(shown: Shown, taskId: string): Answer["document"] {
   };
 }
 
-function shownDocument({ attempt, story, request }: ShownAttempt): Answer["document"] {
+function shownDocument({
+  attempt,
+  story,
+  request,
+}: ShownAttempt): AttemptShown & Answer["document"] {
   const { startedAt, dueAt, retryAfter } = attempt;
   return {
     story,

@@ -1,3 +1,4 @@
+import type { Attempt, Delivery } from "../api/delivery.ts";
 import { timeOrNull } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
@@ -9,7 +10,6 @@ import { flag } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
 import { cellText, tableLines } from "./print.ts";
-import type { Answer } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const LISTED_MAX = 1000;
@@ -72,7 +72,17 @@ const NO_DELIVERY = [
   "No delivery passes the filter. There is one for each webhook of a task that has finished.",
 ];
 
-function summaryDocument(summary: DeliverySummary): Answer["document"] {
+type DeliveryHead = Pick<Delivery, "delivery_id" | "kind" | "state" | "next_attempt_at">;
+type LastAttempt = Pick<Attempt, "number" | "ended_at" | "outcome" | "http_status" | "error">;
+
+type SummaryShown = DeliveryHead & {
+  readonly task_id: string;
+  readonly login: string;
+  readonly host: string;
+  readonly last_attempt: LastAttempt | null;
+};
+
+function summaryDocument(summary: DeliverySummary): SummaryShown {
   const { taskId, kind, last } = summary;
   return {
     delivery_id: `${taskId}-${kind}`,

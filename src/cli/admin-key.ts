@@ -1,3 +1,4 @@
+import type { Key as KeyShown, NewKey } from "../api/account.ts";
 import {
   ACTIVE_KEYS_MAX,
   KEY_LABEL,
@@ -57,7 +58,7 @@ export const keyCommand: Command = {
 };
 
 /** A new key as JSON shows it, whole. */
-export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): Answer["document"] {
+export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey {
   return {
     key_id: toStore.keyId,
     key,
@@ -128,7 +129,7 @@ function noKey(keyId: string): CommandFailure {
   return new CommandFailure(`${what}; '${NAME} list LOGIN' shows the ids`);
 }
 
-function keyDocument(key: Key): Answer["document"] {
+function keyDocument(key: Key): KeyShown {
   return {
     key_id: key.keyId,
     prefix: KEY_PREFIX,

@@ -1,3 +1,4 @@
+import type { UserData } from "../api/account.ts";
 import { newWebhookSecret } from "../domain/account/account.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
@@ -98,8 +99,13 @@ async function readSecrets(store: Store, login: string): Promise<WebhookSecrets>
 
 function secretsAnswer(login: string, secrets: WebhookSecrets): Answer {
   const { webhookSecret, webhookSecretNext } = secrets;
+  const document: Pick<UserData, "login" | "webhook_secret" | "webhook_secret_next"> = {
+    login,
+    webhook_secret: webhookSecret,
+    webhook_secret_next: webhookSecretNext,
+  };
   return {
-    document: { login, webhook_secret: webhookSecret, webhook_secret_next: webhookSecretNext },
+    document,
     lines: [
       `login                ${login}`,
       `webhook_secret       ${webhookSecret}`,

@@ -1,3 +1,4 @@
+import type { WorkerOverview } from "../api/runner.ts";
 import type { Config } from "../config/config.ts";
 import { keyPart } from "../config/file.ts";
 import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/account/key.ts";
@@ -130,7 +131,7 @@ function revokeWorker(name: string): AdminStep {
   };
 }
 
-function workerDocument(worker: Worker): Answer["document"] {
+function workerDocument(worker: Worker): WorkerOverview & { readonly prefix: string } {
   return {
     name: worker.name,
     prefix: WORKER_TOKEN_PREFIX,
