@@ -8,7 +8,7 @@ import { test } from "node:test";
 
 import { createDaemon, createVirtualClock, verifyPostback } from "postbackd";
 
-// What an application does with postbacks, tried with a real daemon: the first one fails, and comes again a minute
+// How an application handles postbacks, tested with a real daemon: the first one fails, and comes again a minute
 // later, which on this clock takes no time at all.
 test("a postback that was answered with an error comes again, signed", async (t) => {
   const attempts: { body: Buffer; signature: string | string[] | undefined; attempt: unknown }[] =
@@ -26,7 +26,7 @@ test("a postback that was answered with an error comes again, signed", async (t)
   const clock = createVirtualClock();
   const daemon = await createDaemon({
     types: { double: ({ input }) => 2 * Number(input) },
-    // Receivers on private networks are refused unless they are named.
+    // Receivers on private networks are refused unless they are allowed.
     config: { webhooks: { allow: [target] } },
     clock,
   });

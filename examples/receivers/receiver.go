@@ -1,7 +1,7 @@
 // Receives postbacks at /postback and pingbacks at /pingback?id=$id.
 //
-// What is genuine and new becomes a file of the inbox before it is answered; the work is for
-// whoever empties the inbox. Go 1.19 or newer, nothing else: go run receiver.go
+// A genuine, new webhook becomes a file in the inbox before it is answered; the work is done later,
+// from the inbox. Go 1.19 or newer, nothing else: go run receiver.go
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// More than a task's input and result may have together, as long as the daemon has its defaults.
+// More than a task's input and result can have together with the daemon's defaults.
 const bodyBytesMax = 8 << 20
 
 var (
@@ -32,8 +32,8 @@ var (
 		return strings.ContainsRune(" ,\t\r\n", r)
 	})
 	inbox = envOr("INBOX", "inbox")
-	// What the task's webhook URLs begin with, as the sender sees them. Never taken from Host or
-	// X-Forwarded-*: whoever sends the request can write these.
+	// The beginning of the task's webhook URLs, as the sender sees them. Never taken from Host or
+	// X-Forwarded-*: the sender of the request writes these.
 	publicURL string
 
 	taskID = regexp.MustCompile(`^[0-9a-f-]{36}$`)
@@ -55,7 +55,7 @@ func main() {
 }
 
 func serve(w http.ResponseWriter, r *http.Request) {
-	// As it stands on the request line: r.URL is parsed and may be spelled differently.
+	// Exactly as on the request line: r.URL is parsed and may be spelled differently.
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	switch {
 	case r.Method == "POST" && path == "/postback":
@@ -79,7 +79,7 @@ func receivePostback(w http.ResponseWriter, r *http.Request) int {
 	if !isSigned(body, r.Header) {
 		return 401
 	}
-	// Only now is it worth parsing.
+	// Parse it only now.
 	var envelope struct{ Tasks []struct{ ID string } }
 	if json.Unmarshal(body, &envelope) != nil || len(envelope.Tasks) != 1 {
 		return 400
@@ -117,7 +117,7 @@ func accept(kind, id string, content []byte) int {
 	}
 	isNew, err := store(id+"."+kind, content)
 	if err != nil {
-		// Not stored, so no 2xx: it will come again.
+		// It is not stored, so answer no 2xx: it will come again.
 		log.Print(err)
 		return 500
 	}
@@ -130,7 +130,7 @@ func accept(kind, id string, content []byte) int {
 }
 
 // store puts a file on disk, whole or not at all. It is not new when it is there already: the
-// webhook came before. Keep the names for as long as something may come again, also when the work
+// webhook came before. Keep the names for as long as a webhook may come again, also when the work
 // is done.
 func store(name string, content []byte) (isNew bool, err error) {
 	draft, err := os.CreateTemp(inbox, ".draft-")
@@ -145,7 +145,7 @@ func store(name string, content []byte) (isNew bool, err error) {
 	if err = draft.Sync(); err != nil {
 		return false, err
 	}
-	// Of two at the same time one makes the name, and the other one fails.
+	// Of two at the same time one makes the name, and the other fails.
 	err = os.Link(draft.Name(), filepath.Join(inbox, name))
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
@@ -153,7 +153,7 @@ func store(name string, content []byte) (isNew bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// The name too has to be on disk.
+	// The name must be on disk too.
 	return true, draft.Sync()
 }
 

@@ -1,23 +1,23 @@
 <?php
 // Receives postbacks at /postback and pingbacks at /pingback?id=$id.
 //
-// What is genuine and new becomes a file of the inbox before it is answered; the work is for whoever
-// empties the inbox. PHP 8.1 or newer, nothing else. To try it: php -S 127.0.0.1:8080 receiver.php
+// A genuine, new webhook becomes a file in the inbox before it is answered; the work is done later,
+// from the inbox. PHP 8.1 or newer, nothing else. To try it: php -S 127.0.0.1:8080 receiver.php
 declare(strict_types=1);
 
-// More than a task's input and result may have together, as long as the daemon has its defaults.
-// PHP's own limit, post_max_size, has to be as much: it is 8M unless you change it.
+// More than a task's input and result can have together with the daemon's defaults.
+// PHP's own limit, post_max_size, must be as large: it is 8M unless you change it.
 const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
-// Nothing but the status is for the sender; what goes wrong goes to the log.
+// The sender gets only the status; errors go to the log.
 ini_set('display_errors', '0');
-// Not stored is no 2xx, so that it comes again: that is the status until all is done.
+// The status until all is done: what is not stored gets no 2xx, so that it comes again.
 http_response_code(500);
 http_response_code(receive());
 
 function receive(): int
 {
-    // As it stands on the request line; $_GET is decoded.
+    // Exactly as on the request line; $_GET is decoded.
     $target = $_SERVER['REQUEST_URI'];
     [$path] = explode('?', $target, 2);
     return match ([$_SERVER['REQUEST_METHOD'], $path]) {
@@ -29,11 +29,11 @@ function receive(): int
 
 function receivePostback(): int
 {
-    // The raw bytes, one more than allowed at most.
+    // The raw bytes, at most one more than allowed.
     $body = file_get_contents('php://input', false, null, 0, BODY_BYTES_MAX + 1);
     if (strlen($body) > BODY_BYTES_MAX) return 413;
     if (!isSigned($body)) return 401;
-    // Only now is it worth parsing. What was signed came from postbackd and has its form.
+    // Parse it only now: signed bytes came from postbackd and have its form.
     return accept('postback', json_decode($body)->tasks[0]->id, $body);
 }
 
@@ -45,14 +45,14 @@ function receivePingback(string $target): int
 }
 
 /**
- * What the task's webhook URLs begin with, as the sender sees them. Never taken from Host or
- * X-Forwarded-*: whoever sends the request can write these.
+ * The beginning of the task's webhook URLs, as the sender sees them. Never taken from Host or
+ * X-Forwarded-*: the sender of the request writes these.
  */
 function publicUrl(): string
 {
     $configured = (string) getenv('PUBLIC_URL');
     if ($configured !== '') return preg_replace('~/$~D', '', $configured);
-    // For php -S, where both are those of the command line.
+    // For php -S, where both come from the command line.
     return "http://{$_SERVER['SERVER_NAME']}:{$_SERVER['SERVER_PORT']}";
 }
 
@@ -83,7 +83,7 @@ function accept(string $kind, mixed $id, string $content): int
 
 /**
  * Puts a file on disk, whole or not at all. False when it is there already: the webhook came before.
- * Keep the names for as long as something may come again, also when the work is done.
+ * Keep the names for as long as a webhook may come again, also when the work is done.
  */
 function store(string $name, string $content): bool
 {
@@ -95,9 +95,9 @@ function store(string $name, string $content): bool
         if ($file === false || fwrite($file, $content) !== strlen($content) || !fsync($file)) {
             throw new Exception("$draft cannot be written");
         }
-        // Of two at the same time one makes the name, and the other one fails.
+        // Of two at the same time one makes the name, and the other fails.
         $isNew = @link($draft, "$inbox/$name");
-        // The name too has to be on disk.
+        // The name must be on disk too.
         if (!file_exists("$inbox/$name") || !fsync($file)) {
             throw new Exception("$inbox/$name cannot be made");
         }

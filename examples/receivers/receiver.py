@@ -1,7 +1,7 @@
 """Receives postbacks at /postback and pingbacks at /pingback?id=$id.
 
-What is genuine and new becomes a file of the inbox before it is answered; the work is for whoever
-empties the inbox. Python 3.8 or newer, nothing else.
+A genuine, new webhook becomes a file in the inbox before it is answered; the work is done later,
+from the inbox. Python 3.8 or newer, nothing else.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 SECRETS = [s.encode() for s in re.split(r"[\s,]+", os.environ.get("WEBHOOK_SECRETS", "")) if s]
 PORT = int(os.environ.get("PORT", "8080"))
 INBOX = os.environ.get("INBOX", "inbox")
-# More than a task's input and result may have together, as long as the daemon has its defaults.
+# More than a task's input and result can have together with the daemon's defaults.
 BODY_BYTES_MAX = 8 * 1024 * 1024
 
 
@@ -38,7 +38,7 @@ def is_signed(message, headers):
 def store(name, content):
     """Puts a file on disk, whole or not at all. False when it is there: the webhook came before.
 
-    Keep the names for as long as something may come again, also when the work is done.
+    Keep the names for as long as a webhook may come again, also when the work is done.
     """
     handle, draft = tempfile.mkstemp(prefix=".", dir=INBOX)
     try:
@@ -46,9 +46,9 @@ def store(name, content):
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            # Of two at the same time one makes the name, and the other one fails.
+            # Of two at the same time one makes the name, and the other fails.
             os.link(draft, os.path.join(INBOX, name))
-            # The name too has to be on disk.
+            # The name must be on disk too.
             os.fsync(file.fileno())
         return True
     except FileExistsError:
@@ -59,7 +59,7 @@ def store(name, content):
 
 class Receiver(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Seconds that a sender may be silent.
+    # How many seconds a sender may be silent.
     timeout = 30
 
     def do_POST(self):
@@ -73,7 +73,7 @@ class Receiver(BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         if not is_signed(body, self.headers):
             return self.answer(401)
-        # Only now is it worth parsing. What is signed and no JSON is a pingback's URL, sent as a body.
+        # Parse it only now. Signed bytes that are not JSON are a pingback's URL, sent as a body.
         try:
             envelope = json.loads(body)
         except ValueError:
@@ -94,8 +94,8 @@ class Receiver(BaseHTTPRequestHandler):
         return self.requestline.split()[1]
 
     def public_url(self):
-        # What the task's webhook URLs begin with, as the sender sees them. Never taken from Host or
-        # X-Forwarded-*: whoever sends the request can write these.
+        # The beginning of the task's webhook URLs, as the sender sees them. Never taken from Host
+        # or X-Forwarded-*: the sender of the request writes these.
         own_url = "http://127.0.0.1:%d" % self.server.server_port
         return re.sub("/$", "", os.environ.get("PUBLIC_URL") or own_url)
 
@@ -103,14 +103,14 @@ class Receiver(BaseHTTPRequestHandler):
         if not re.fullmatch(r"[0-9a-f-]{36}", task_id):
             return self.answer(400)
         is_new = store(task_id + "." + kind, content)
-        # Not print: of what several threads print at once, lines get lost.
+        # Not print: when several threads print at once, lines get lost.
         os.write(1, ("%s %s %s\n" % ("new" if is_new else "again", kind, task_id)).encode())
         self.answer(200)
 
     def answer(self, status):
         self.send_response(status)
         self.send_header("Content-Length", "0")
-        # After an error there may be a body that nobody has read: it is not the next request.
+        # After an error an unread body may be left: it is not the next request.
         if status != 200:
             self.send_header("Connection", "close")
         self.end_headers()
@@ -120,7 +120,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    # Senders that may wait to be let in; with the default of 5 a burst waits for a second.
+    # How many senders may wait for a connection; with the default of 5 a burst waits for a second.
     request_queue_size = 128
 
 

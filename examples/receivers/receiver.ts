@@ -8,15 +8,15 @@ import { join } from "node:path";
 import { verifyPingback, verifyPostback } from "postbackd";
 
 /**
- * Receives postbacks at `/postback` and pingbacks at `/pingback?id=$id`. What is genuine and new
- * becomes a file of the inbox before it is answered; the work is for whoever empties the inbox.
+ * Receives postbacks at `/postback` and pingbacks at `/pingback?id=$id`. A genuine, new webhook
+ * becomes a file in the inbox before it is answered; the work is done later, from the inbox.
  */
 
 // One secret, or several while one is being replaced.
 const SECRETS = (process.env["WEBHOOK_SECRETS"] ?? "").split(/[\s,]+/).filter((s) => s !== "");
 const PORT = Number(process.env["PORT"] ?? "8080");
 const INBOX = process.env["INBOX"] ?? "inbox";
-// More than a task's input and result may have together, as long as the daemon has its defaults.
+// More than a task's input and result can have together with the daemon's defaults.
 const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
 if (SECRETS.length === 0) throw new Error("Set WEBHOOK_SECRETS to the webhook secret, whsec_…");
@@ -25,14 +25,14 @@ await mkdir(INBOX, { recursive: true });
 const server = createServer((request, response) => void serve(request, response));
 server.listen(PORT, "127.0.0.1", () => console.log(ownUrl()));
 
-// What the task's webhook URLs begin with, as the sender sees them. Never taken from Host or
-// X-Forwarded-*: whoever sends the request can write these.
+// The beginning of the task's webhook URLs, as the sender sees them. Never taken from Host or
+// X-Forwarded-*: the sender of the request writes these.
 function publicUrl(): string {
   return (process.env["PUBLIC_URL"] || ownUrl()).replace(/\/$/, "");
 }
 
 function ownUrl(): string {
-  // Of a TCP server it is never a text.
+  // A TCP server never has text here.
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
@@ -41,10 +41,10 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   try {
     status = await statusFor(request);
   } catch (error) {
-    // Not stored, so no 2xx: it will come again.
+    // It is not stored, so answer no 2xx: it will come again.
     console.error(error);
   }
-  // The rest of a body that nobody reads must not be taken for the next request.
+  // The unread rest of a body must not be taken for the next request.
   if (!request.complete) response.setHeader("Connection", "close");
   response.statusCode = status;
   response.end();
@@ -70,7 +70,7 @@ async function receivePostback(request: IncomingMessage): Promise<number> {
 }
 
 function taskIdOf(body: Buffer): unknown {
-  // Only now is it worth parsing. What is signed and no JSON is a pingback's URL, sent as a body.
+  // Parse it only now. Signed bytes that are not JSON are a pingback's URL, sent as a body.
   try {
     return JSON.parse(body.toString()).tasks[0].id;
   } catch {
@@ -88,7 +88,7 @@ async function receivePingback({ url: target = "", headers }: IncomingMessage): 
   return accept("pingback", id, Buffer.from(url));
 }
 
-/** The raw bytes, or null as soon as they are too many. */
+/** The raw bytes, or null as soon as there are too many. */
 async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -109,7 +109,7 @@ async function accept(kind: string, id: unknown, content: Buffer): Promise<numbe
 
 /**
  * Puts a file on disk, whole or not at all. False when it is there already: the webhook came before.
- * Keep the names for as long as something may come again, also when the work is done.
+ * Keep the names for as long as a webhook may come again, also when the work is done.
  */
 async function store(name: string, content: Buffer): Promise<boolean> {
   const draft = join(INBOX, `.${randomUUID()}`);
@@ -117,9 +117,9 @@ async function store(name: string, content: Buffer): Promise<boolean> {
   try {
     await file.writeFile(content);
     await file.sync();
-    // Of two at the same time one makes the name, and the other one fails.
+    // Of two at the same time one makes the name, and the other fails.
     await link(draft, join(INBOX, name));
-    // The name too has to be on disk.
+    // The name must be on disk too.
     await file.sync();
     return true;
   } catch (error) {

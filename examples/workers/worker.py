@@ -24,7 +24,7 @@ def ask(operation, body):  # until there is an answer: the daemon may restart at
             print("no answer:", error, file=sys.stderr)
         time.sleep(1)
 
-def keep(lease, over):  # a lease without signs of life runs out, and another worker gets the task
+def keep(lease, over):  # a lease without heartbeats runs out, and another worker gets the task
     while not over.wait(BEAT_SECONDS):
         if ask("heartbeat", {"leases": [lease]})[0]["outcome"] != "ok": over.set()
 
