@@ -1,2 +1,2 @@
-/** What JSX is compiled to: the build puts these two into every file that has some. */
+/** JSX is compiled to calls of these two: the build adds them to every file with JSX. */
 export { Fragment, h } from "preact";

@@ -1,6 +1,6 @@
 let path = "/tasks";
 
-/** Where the list of tasks was left: its search and its page. */
+/** The path of the list of tasks as it was left: its search and its page. */
 export function listPath(): string {
   return path;
 }
