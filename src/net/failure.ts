@@ -1,6 +1,6 @@
 /**
  * Says what went wrong with a connection in the words that an attempt shows. The vocabulary is fixed: a raw message
- * can name addresses, and it tells whoever chose the URL what listens inside a network.
+ * can name addresses, and it shows the author of a URL what listens inside a network.
  */
 
 /** Used for a connection that closes before anything came. */

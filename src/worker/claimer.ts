@@ -19,7 +19,7 @@ export interface ClaimerDeps {
   readonly onReady: () => void;
 }
 
-// What the network and a busy daemon may add to the wait.
+// The time that the network and a busy daemon may add to the wait.
 const ANSWER_MS_MAX = 15_000;
 // A draining daemon answers at once that there is nothing.
 const DRAIN_REST_MS = 5000;

@@ -12,7 +12,7 @@ export type Reply<Read> =
   | {
       readonly kind: "answered";
       readonly value: JsonObject;
-      /** What the request's own reader made of it. */
+      /** The result of the request's own reader. */
       readonly read: Read;
       /** The daemon's time, to the second; null where the answer has none. */
       readonly date: number | null;
@@ -123,7 +123,7 @@ function toObject(body: Uint8Array): JsonObject | null {
   return parsed.kind === "json" && isJsonObject(parsed.value) ? parsed.value : null;
 }
 
-/** What the daemon says of the field that it refuses; null where it says nothing. */
+/** The daemon's words about the field that it refuses; null where there are none. */
 function firstDetail(envelope: JsonObject | null): string | null {
   const errors: unknown = envelope?.["errors"];
   const first: unknown = Array.isArray(errors) ? errors[0] : null;

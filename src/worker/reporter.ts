@@ -8,7 +8,7 @@ import { endingText, parseOutcomes } from "./message.ts";
 import type { Ending } from "./message.ts";
 import { Waker } from "./waker.ts";
 
-/** What the daemon said to a report; null: it could not be reached. */
+/** The daemon's answer to a report; null: it could not be reached. */
 export type Reported = LeaseOutcome | null;
 
 export interface ReporterDeps {

@@ -12,7 +12,7 @@ import {
 import type { Arrival } from "../operation.ts";
 import { headerValues } from "../server/raw-headers.ts";
 
-/** Whose word about a client counts, and when plain HTTP is refused. */
+/** The proxies whose headers count, and when plain HTTP is refused. */
 export interface ProxyPolicy {
   /** Networks of the proxies whose headers are believed. */
   readonly trusted: readonly AddressBlock[];

@@ -105,7 +105,7 @@ export async function admitWorkerAgain(request: IncomingMessage, deps: GateDeps)
   await authenticateWorker(headerValues(request, "authorization"), deps.store);
 }
 
-/** Refuses what a browser must not be talked into at a sign-in, whoever signs in: see {@link guardBrowser}. */
+/** Refuses sign-ins that a foreign page talked a browser into: see {@link guardBrowser}. */
 export function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
   if (deps.browsers === null) return;
   guardBrowser(request, deps.browsers);
@@ -118,7 +118,7 @@ type Identify<Who> = (request: IncomingMessage, context: GateContext) => Promise
 const identifyWorker: Identify<WorkerHolder> = (request, { deps }) =>
   authenticateWorker(headerValues(request, "authorization"), deps.store);
 
-// Who sends credentials with each request is no browser that was talked into it: its cookies mean nothing.
+// A client that sends credentials with each request is no browser that was talked into it: its cookies mean nothing.
 const identifyCaller: Identify<Identity> = async (request, context) => {
   const headers = headerValues(request, "authorization");
   const session = headers.length > 0 ? null : await identifySession(request, context);

@@ -9,7 +9,7 @@ import { requireHttps, type GateDeps } from "../guard/gate.ts";
 import { headerValues } from "../server/raw-headers.ts";
 import { fileResponse, redirect, textResponse, type PageReply } from "./page-answer.ts";
 
-/** Where the dashboard is. */
+/** The path of the dashboard. */
 export const DASHBOARD_PATH = "/dashboard/";
 
 const ASSETS = `${DASHBOARD_PATH}assets/`;

@@ -16,7 +16,7 @@ export type Doing = "receiving" | "serving" | "waiting" | "sending" | "idle";
 
 /** The name by which shares are counted. */
 export interface Occupant {
-  /** What shares are counted by. */
+  /** The name by which shares are counted. */
   readonly address: string;
   readonly doing: Doing;
   /** When it began the request under way, or ended the last one; by a clock that never steps. */

@@ -27,7 +27,7 @@ export interface HttpServer extends Connections {
   reloadTls(pair: TlsPair): void;
 }
 
-/** Where and how a server listens. */
+/** The address and the manner in which a server listens. */
 export interface ServerOptions {
   readonly host: string;
   /** 0 picks a free one. */
