@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
+
+import { listen } from "../kit/message-server.ts";
 
 const run = z.object({
   id: z.string(),
@@ -25,7 +26,6 @@ const REBIND_MS = 50;
  * the task's input says; and it dies and comes back.
  */
 export class HttpService {
-  readonly #sockets = new Set<Socket>();
   /** How often each task came. */
   readonly #requests = new Map<string, number>();
   #server: Server;
@@ -67,31 +67,26 @@ export class HttpService {
     if (!this.#server.listening) return;
     const closed = once(this.#server, "close");
     this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
+    this.#server.closeAllConnections();
     await closed;
   }
 
   async #listen(): Promise<void> {
     for (;;) {
-      this.#server.listen(this.#port, HOST);
-      const listening = once(this.#server, "listening").then(() => true);
-      // Whoever had the port for a moment lets go of it.
-      if (await listening.catch(() => false)) break;
+      // Some other program may hold the port for a moment.
+      const port = await listen(this.#server, { host: HOST, port: this.#port }).catch(() => null);
+      if (port !== null) {
+        this.#port = port;
+        return;
+      }
       await sleep(REBIND_MS);
     }
-    const address = this.#server.address();
-    if (address === null || typeof address === "string") throw new Error("no port to listen on");
-    this.#port = address.port;
   }
 
   #newServer(): Server {
-    const server = createServer((request, response) => {
-      // What breaks here is a connection that the service or the daemon has ended.
+    return createServer((request, response) => {
+      // An error here is a connection that the service or the daemon has ended.
       this.#serve(request, response).catch(() => response.destroy());
-    });
-    return server.on("connection", (socket) => {
-      this.#sockets.add(socket);
-      socket.on("close", () => this.#sockets.delete(socket));
     });
   }
 
