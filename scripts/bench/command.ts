@@ -14,7 +14,10 @@ export const command = defineCommand({
   },
   async run({ rounds, only, ...effort }, { place, tell, print }) {
     const results = await measurePhases({
-      ...{ place, effort, rounds, letters: only },
+      place,
+      effort,
+      rounds,
+      letters: only,
       onSlice: ({ letter }, { tasksPerSecond, p99Ms }) => {
         tell(`(${letter}) ${Math.round(tasksPerSecond)} tasks/s, p99 ${p99Ms.toFixed(1)} ms`);
       },

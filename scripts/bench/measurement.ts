@@ -63,7 +63,9 @@ export async function measurePhases(measurement: Measurement): Promise<readonly 
     phases.push(stack.use(await start(place, effort)));
   }
   const measured = await inTurn(phases, {
-    ...{ rounds, uncounted: 1, onResult: onSlice },
+    rounds,
+    uncounted: 1,
+    onResult: onSlice,
     measure: (phase) => phase.measure(),
   });
   return measured.map(({ leg: { letter, title }, results: slices }) => ({ letter, title, slices }));

@@ -31,7 +31,10 @@ export async function barePhase(place: DaemonPlace, effort: Effort): Promise<Pha
     title: `bare h3 handler, ${effort.connections} connections`,
     measure: () =>
       measurePosts(generator, {
-        ...{ port, pid: handler.pid, tasksPerRequest: 1, ...effort },
+        port,
+        pid: handler.pid,
+        tasksPerRequest: 1,
+        ...effort,
         request: taskPostRequest(request),
       }),
     async [Symbol.asyncDispose]() {
