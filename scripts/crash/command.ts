@@ -9,8 +9,11 @@ export const command = defineCommand({
   flags: { rounds: whole("kills", 20) },
   async run({ rounds }, { place, tell, print }) {
     const report = await runCrashes({
-      ...{ place, rounds, connections: 32 },
-      ...{ tasksBeforeKill: { min: 50, max: 4000 }, stallMsMax: 60_000 },
+      place,
+      rounds,
+      connections: 32,
+      tasksBeforeKill: { min: 50, max: 4000 },
+      stallMsMax: 60_000,
       onRound: ({ readyMs, acknowledged, missing }) => {
         const killed = `killed after ${acknowledged} acknowledged tasks, ${missing} webhooks missing`;
         tell(`ready in ${readyMs.toFixed(0)} ms, ${killed}`);

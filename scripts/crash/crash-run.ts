@@ -142,7 +142,9 @@ async function crashOnce(
   };
   // Both until the kill breaks their connections.
   const load = runLoad({
-    ...{ port: daemon.port, connections: options.connections, onAnswer },
+    port: daemon.port,
+    connections: options.connections,
+    onAnswer,
     request: Buffer.from(taskPostRequest(request)),
     goesOn: () => true,
   });
