@@ -64,7 +64,8 @@ function accountRequests(view: DatabaseView): readonly PageRequest[] {
     ),
     { screen: "Task", name: "tasks/timeline/ID", path: () => `/v1/tasks/timeline/${anyId()}` },
     {
-      ...{ screen: "Task", name: "tasks/task_get/ID" },
+      screen: "Task",
+      name: "tasks/task_get/ID",
       path: () => `/v1/tasks/task_get/${anyId()}?collect=false`,
     },
     ...[1, 30].map((days) => hosts("Deliveries", days)),

@@ -44,7 +44,9 @@ const SCREENS = [
 
 async function openTab({ port, cookie }: TabsPlace, index: number): Promise<void> {
   const headers = {
-    ...{ cookie, "x-requested-with": "postbackd", "x-refresh": "automatic" },
+    cookie,
+    "x-requested-with": "postbackd",
+    "x-refresh": "automatic",
     "sec-fetch-site": "same-origin",
   };
   const origin = `http://127.0.0.1:${port}`;

@@ -28,7 +28,10 @@ export async function measureThroughput(
   using generator = new LoadGenerator();
   const rate = async (): Promise<number> => {
     const { answers, seconds } = await generator.ask("run", {
-      ...{ port: daemon.port, connections: CONNECTIONS, request, warmUpMs: WARM_UP_MS },
+      port: daemon.port,
+      connections: CONNECTIONS,
+      request,
+      warmUpMs: WARM_UP_MS,
       until: { measuredMs: SLICE_MS },
     });
     return answers / seconds;
