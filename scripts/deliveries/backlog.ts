@@ -25,8 +25,13 @@ const TASKS_PER_INSERT = 100;
 const BACKLOG_MAX = 1_000_000;
 const NOTHING_MEASURED = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
 const FAILED: AttemptResult = {
-  ...{ outcome: "failed", httpStatus: 500, error: "the receiver answered 500" },
-  ...{ address: null, phases: NOTHING_MEASURED, responseExcerpt: null, refusal: null },
+  outcome: "failed",
+  httpStatus: 500,
+  error: "the receiver answered 500",
+  address: null,
+  phases: NOTHING_MEASURED,
+  responseExcerpt: null,
+  refusal: null,
   retryAfter: null,
 };
 
@@ -119,8 +124,14 @@ class Filling {
     const url = `http://${host}:${port}/postback`;
     const tag = tagText({ kind: "retry", at: Math.floor((index * spreadMs) / retries) });
     return {
-      ...{ id: this.#ids.next(now), type: "echo", tag, marketplace: null, priority: 0 },
-      ...{ startAt: null, postback: { url, host }, pingback: null },
+      id: this.#ids.next(now),
+      type: "echo",
+      tag,
+      marketplace: null,
+      priority: 0,
+      startAt: null,
+      postback: { url, host },
+      pingback: null,
       dataText: JSON.stringify({ type: "echo", tag, postback_url: url }),
       inputText: JSON.stringify(benchInput()),
     };

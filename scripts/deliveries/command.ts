@@ -21,7 +21,11 @@ export const command = defineCommand({
   async run(values, { place, tell, print }) {
     const { seconds, rounds, retries, rate: perSecond, hang: hanging } = values;
     const effort = {
-      ...{ seconds, rounds, retries, perSecond, hanging },
+      seconds,
+      rounds,
+      retries,
+      perSecond,
+      hanging,
       warmUpSeconds: values["warm-up"],
       idleSeconds: values.idle,
     };

@@ -196,7 +196,11 @@ class Run {
     const { key } = this.#file.account;
     const template = { key, tasks: 1, type: "echo" };
     return runOpenLoad({
-      ...{ port: this.#daemon.port, connections: CONNECTIONS, perSecond, from: loadFrom, to },
+      port: this.#daemon.port,
+      connections: CONNECTIONS,
+      perSecond,
+      from: loadFrom,
+      to,
       requestAt: (at, index) => {
         const postbackUrl = `http://${hosts[index % hosts.length]}:${this.#port}/postback`;
         return taskPostRequest({ ...template, postbackUrl, tag: tagText({ kind: "fresh", at }) });

@@ -19,7 +19,9 @@ export async function runScenario(
   },
 ): Promise<readonly LegResult[]> {
   const measured = await inTurn(legs, {
-    ...{ rounds, uncounted: 0, onResult: options.onRun },
+    rounds,
+    uncounted: 0,
+    onResult: options.onRun,
     measure: (leg) => runDeliveries({ ...leg.plan, place: options.place }),
   });
   return measured.map(({ leg, results: runs }) => ({ leg, runs }));

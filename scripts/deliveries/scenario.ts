@@ -60,7 +60,12 @@ function hangingScenario(effort: Effort): Scenario {
   const leg = (name: string, hanging: readonly string[]): Leg => ({
     name,
     plan: {
-      ...{ perSecond, hosts: HOSTS, warmUpSeconds, seconds, backlog: null, idleSeconds: 0 },
+      perSecond,
+      hosts: HOSTS,
+      warmUpSeconds,
+      seconds,
+      backlog: null,
+      idleSeconds: 0,
       behaviour: { failing: [], hanging, ignored },
     },
   });
@@ -74,7 +79,9 @@ function hangingScenario(effort: Effort): Scenario {
     ],
     budgets: others.map(({ count }, i) => ({
       text: `p99 with ${count} hanging hosts to that without`,
-      ...{ leg: i + 1, max: 1.2, value: p99Ratio },
+      leg: i + 1,
+      max: 1.2,
+      value: p99Ratio,
     })),
   };
 }
@@ -101,11 +108,15 @@ function backlogScenario(effort: Effort): Scenario {
     budgets: [
       {
         text: "p99 of fresh deliveries beside the backlog, ms",
-        ...{ leg: 1, max: 100, value: ({ arrivals }) => arrivals.fromCompletion.p99Ms },
+        leg: 1,
+        max: 100,
+        value: ({ arrivals }) => arrivals.fromCompletion.p99Ms,
       },
       {
         text: "CPU when all wait again, % of a core",
-        ...{ leg: 1, max: 2, value: ({ cpuPercent }) => cpuPercent.after },
+        leg: 1,
+        max: 2,
+        value: ({ cpuPercent }) => cpuPercent.after,
       },
     ],
   };
@@ -137,11 +148,15 @@ function latenessScenario(effort: Effort): Scenario {
     budgets: [
       {
         text: "p99 beside retries that are not due, to that without",
-        ...{ leg: 1, max: 1.2, value: p99Ratio },
+        leg: 1,
+        max: 1.2,
+        value: p99Ratio,
       },
       {
         text: "p99 from due to begun, ms",
-        ...{ leg: 2, max: 1200, value: ({ lateness }) => lateness.p99Ms },
+        leg: 2,
+        max: 1200,
+        value: ({ lateness }) => lateness.p99Ms,
       },
     ],
   };
