@@ -52,7 +52,8 @@ export function names<Name extends string>(
       throw new Error(`--${name} knows ${all.join(", ")}, not ${each}`);
     });
   return {
-    ...{ value: "a,b,…", meaning: `${what}: ${all.join(", ")} (all)` },
+    value: "a,b,…",
+    meaning: `${what}: ${all.join(", ")} (all)`,
     read: (given, name) => (given === undefined ? all : read(given, name)),
   };
 }

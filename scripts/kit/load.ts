@@ -46,7 +46,9 @@ export async function sendTimes(
 ): Promise<void> {
   let left = times;
   const { broken } = await runLoad({
-    ...{ port, connections: 8, request: Buffer.from(request) },
+    port,
+    connections: 8,
+    request: Buffer.from(request),
     goesOn: () => left-- > 0,
     onAnswer: (answer) => void require(answer),
   });

@@ -71,7 +71,9 @@ export const INPUT_BYTES = 300;
 export function taskPostRequest(request: TaskPostRequest): string {
   const { key, tasks, type, tag, postbackUrl, pingbackUrl } = request;
   const task = {
-    ...{ type, ...(tag && { tag }), ...(postbackUrl && { postback_url: postbackUrl }) },
+    type,
+    ...(tag && { tag }),
+    ...(postbackUrl && { postback_url: postbackUrl }),
     ...(pingbackUrl && { pingback_url: pingbackUrl }),
     input: benchInput(),
   };

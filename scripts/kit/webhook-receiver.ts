@@ -72,7 +72,11 @@ export function toWebhook({ head, body }: HttpMessage): ReceivedWebhook | null {
   const kind = id?.[2] === "pingback" ? "pingback" : "postback";
   const signed = kind === "postback" ? body : Buffer.from(requestedUrl(head));
   return {
-    ...{ kind, taskId, signed, head, body },
+    kind,
+    taskId,
+    signed,
+    head,
+    body,
     signature: headerOf(head, "x-signature") ?? "",
     attempt: Number(headerOf(head, "x-attempt")),
     receivedAt: Date.now(),
