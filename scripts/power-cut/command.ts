@@ -33,7 +33,10 @@ each of these images to prove that nothing it had promised was lost.`,
     const folder = resolve(values.record ?? join(place.folder, "record"));
     const recording = await recordOrLoad(folder, bench, values);
     const report = await cutPower({
-      ...{ recording, seed, images: values.images, folder: place.folder },
+      recording,
+      seed,
+      images: values.images,
+      folder: place.folder,
       ...(values.image !== null && { onlyImage: values.image }),
       forgetsSyncs: values["forget-syncs"],
       stallMsMax: STALL_MS_MAX,

@@ -87,8 +87,10 @@ export async function record(options: RecordingOptions): Promise<Recording> {
   if (faults.length > 0)
     throw new Error(`the record has faults before any power is cut:\n${faults.join("\n")}`);
   const recording = {
-    ...{ file: { ...made, program }, receiverPort: receiver.port },
-    ...{ lives: lives.all, history },
+    file: { ...made, program },
+    receiverPort: receiver.port,
+    lives: lives.all,
+    history,
   };
   save(folder, recording);
   return recording;
