@@ -76,7 +76,10 @@ export async function measureRuns(order: RunsOrder): Promise<RunsReport> {
   await daemon.stop();
   const bareAfter = [await bare("pipe"), await bare("ignore")] as const;
   return {
-    ...{ concurrency, before, after, notCompleted },
+    concurrency,
+    before,
+    after,
+    notCompleted,
     cpuMicrosPerTask: microsPerTask("cpuSeconds"),
     hostCpuMicrosPerTask: microsPerTask("hostCpuSeconds"),
     tasksPerSecond: tasks / seconds,
