@@ -21,8 +21,12 @@ leases, or end without a cause, and the daemon may not grow.`,
     const seed = values.seed ?? randomInt(1, SEED_MAX);
     tell(`--seed ${seed}`);
     const report = await runSoak({
-      ...{ place, seed, accounts: 3, workerProcesses: 3 },
-      ...{ seconds: values.minutes * 60, tasksPerSecond: values.rate },
+      place,
+      seed,
+      accounts: 3,
+      workerProcesses: 3,
+      seconds: values.minutes * 60,
+      tasksPerSecond: values.rate,
       killAfter: values["kill-after"],
       workerKillEvery: { min: 4000, max: 15_000 },
       serviceDeathEvery: { min: 10_000, max: 40_000 },

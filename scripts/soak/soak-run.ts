@@ -192,8 +192,11 @@ class Soak {
   }): SoakClient {
     this.#ledgers.push(given.ledger);
     return new SoakClient({
-      ...{ ...given, address: this.#address },
-      ...{ leases: this.#leases, book: this.#book, random: new Random(this.#random.fork()) },
+      ...given,
+      address: this.#address,
+      leases: this.#leases,
+      book: this.#book,
+      random: new Random(this.#random.fork()),
       tasksPerSecond: this.#options.tasksPerSecond / this.#options.accounts,
     });
   }

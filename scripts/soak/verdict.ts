@@ -60,7 +60,9 @@ export function judgeSoak(evidence: SoakEvidence): SoakTally {
   ];
   const count = (state: string): number => tasks.filter((task) => task.state === state).length;
   return {
-    ...{ completed: count("completed"), failed: count("failed"), cancelled: count("cancelled") },
+    completed: count("completed"),
+    failed: count("failed"),
+    cancelled: count("cancelled"),
     rerun: tasks.filter(({ runs }) => runs > 1).length,
     duplicates: explanation.duplicates,
     faults,

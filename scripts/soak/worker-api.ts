@@ -112,7 +112,8 @@ export class WorkerApi {
 
 function toJson({ id, leaseId, result, message, retry }: AskItem): object {
   return {
-    ...{ id, lease_id: leaseId },
+    id,
+    lease_id: leaseId,
     ...(result !== undefined && { result: JSON.parse(result) }),
     ...(message !== undefined && { message }),
     ...(retry !== undefined && { retry }),
