@@ -32,7 +32,12 @@ async function printThroughput(
 ): Promise<void> {
   if (workers % processes > 0) throw new Error("--processes must divide --workers");
   const runs = await measureThroughput({
-    ...{ place, batches: BATCHES, workers, processes, tasks, rounds },
+    place,
+    batches: BATCHES,
+    workers,
+    processes,
+    tasks,
+    rounds,
     onRun: ({ batch, tasksPerSecond }) => {
       tell(`batch ${batch}: ${Math.round(tasksPerSecond)} tasks/s`);
     },

@@ -61,9 +61,13 @@ export async function measureIdle(options: IdleOptions): Promise<IdleReport> {
   const handMs = await pollers.ask("hand", { request, posts });
   await daemon.stop();
   return {
-    ...{ workers, seconds, hand: spreadOf(handMs) },
-    ...{ cpuPercent: during.cpuPercent, cpuPercentBefore: before.cpuPercent },
-    ...{ rssBytesBefore: before.rssBytesMax, rssBytesMax: during.rssBytesMax },
+    workers,
+    seconds,
+    hand: spreadOf(handMs),
+    cpuPercent: during.cpuPercent,
+    cpuPercentBefore: before.cpuPercent,
+    rssBytesBefore: before.rssBytesMax,
+    rssBytesMax: during.rssBytesMax,
     emptyAnswers: empty - emptyBefore,
   };
 }

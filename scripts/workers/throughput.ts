@@ -122,7 +122,10 @@ function toRun(measured: {
   const threads = [...after.threads].map(([id, spent]) => spent - (before.threads.get(id) ?? 0));
   const workers = after.workersSeconds.map((spent, i) => spent - (before.workersSeconds[i] ?? 0));
   return {
-    ...{ batch, tasks, tasksPerSecond: tasks / seconds, rssBytes: after.rssBytes },
+    batch,
+    tasks,
+    tasksPerSecond: tasks / seconds,
+    rssBytes: after.rssBytes,
     claim: spreadOf(reports.flatMap(({ claimMs }) => claimMs)),
     complete: spreadOf(reports.flatMap(({ completeMs }) => completeMs)),
     daemonPercent: percent(after.daemonSeconds - before.daemonSeconds),
