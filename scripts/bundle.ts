@@ -66,7 +66,9 @@ function packedDashboard(): string {
     bytes === null ? null : Buffer.from(bytes).toString("base64");
   const packed = files.map((file) => ({
     ...file,
-    ...{ body: base64(file.body), gzip: base64(file.gzip), brotli: base64(file.brotli) },
+    body: base64(file.body),
+    gzip: base64(file.gzip),
+    brotli: base64(file.brotli),
   }));
   return JSON.stringify(packed);
 }

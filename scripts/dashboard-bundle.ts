@@ -53,7 +53,8 @@ export async function buildDashboard({ root, outFolder }: DashboardBuild): Promi
     script: writeAsset(work, { name: "app", extension: "js", contents: script.contents }),
     style: writeAsset(work, { name: "style", extension: "css", contents: style.contents }),
     icon: writeAsset(work, {
-      ...{ name: "icon", extension: "svg" },
+      name: "icon",
+      extension: "svg",
       contents: readFileSync(join(source, "icon.svg")),
     }),
   };
@@ -62,7 +63,10 @@ export async function buildDashboard({ root, outFolder }: DashboardBuild): Promi
     (_, name: keyof typeof assets) => assets[name].path,
   );
   const index = writeFile(work, {
-    ...{ path: "/dashboard/", type: TYPES.html, file: "index.html", isImmutable: false },
+    path: "/dashboard/",
+    type: TYPES.html,
+    file: "index.html",
+    isImmutable: false,
     contents: Buffer.from(page),
   });
   writeFileSync(

@@ -32,8 +32,10 @@ let unpacked: readonly DashboardFile[] | null = null;
 
 export function dashboardFiles(): readonly DashboardFile[] {
   unpacked ??= POSTBACKD_DASHBOARD.map(({ body, gzip, brotli, ...file }) => ({
-    ...{ ...file, body: Buffer.from(body, "base64") },
-    ...{ gzip: bytesOrNull(gzip), brotli: bytesOrNull(brotli) },
+    ...file,
+    body: Buffer.from(body, "base64"),
+    gzip: bytesOrNull(gzip),
+    brotli: bytesOrNull(brotli),
   }));
   return unpacked;
 }
