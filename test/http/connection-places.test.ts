@@ -4,27 +4,27 @@ import { test } from "node:test";
 import {
   ConnectionPlaces,
   RESERVE_PLACES,
-  type Doing,
+  type ConnectionActivity,
   type Occupant,
 } from "../../src/http/server/connection-places.ts";
-import type { Makeshift } from "../../src/http/server/place-shortage.ts";
+import type { ShortageOutcome } from "../../src/http/server/place-shortage.ts";
 
 const NOW = 100_000;
 
 interface Guest extends Occupant {
-  doing: Doing;
+  activity: ConnectionActivity;
   since: number;
   isClosed: boolean;
 }
 
 function startPlaces(connections: number) {
-  const told: Makeshift[] = [];
-  const onShortage = (what: Makeshift): void => void told.push(what);
+  const told: ShortageOutcome[] = [];
+  const onShortage = (what: ShortageOutcome): void => void told.push(what);
   const places = new ConnectionPlaces<Guest>({ connections, now: () => NOW, onShortage });
   /** One that comes and does this, for so many seconds by now. */
-  const come = (address: string, doing: Doing, seconds = 10) => {
+  const come = (address: string, activity: ConnectionActivity, seconds = 10) => {
     const guest: Guest = {
-      ...{ address, doing, since: NOW - seconds * 1000, isClosed: false },
+      ...{ address, activity, since: NOW - seconds * 1000, isClosed: false },
       close: () => void (guest.isClosed = true),
     };
     return { guest, got: places.enter(guest) };
@@ -84,13 +84,13 @@ test("of an address that has most itself the slowest makes room for its own newc
 
 test("what has only begun to arrive, is served or waits is not closed for anybody", () => {
   const { come } = startPlaces(4);
-  const doing: readonly (readonly [Doing, number])[] = [
+  const activity: readonly (readonly [ConnectionActivity, number])[] = [
     ["waiting", 50],
     ["serving", 40],
     ["receiving", 0.9],
     ["sending", 0.5],
   ];
-  const guests = doing.map(([what, seconds]) => come("many", what, seconds).guest);
+  const guests = activity.map(([what, seconds]) => come("many", what, seconds).guest);
   assert.equal(come("new", "receiving", 0).got, "reserve");
   assert.ok(guests.every(({ isClosed }) => !isClosed));
 });
@@ -173,18 +173,18 @@ test("where none is idle nobody is looked at for each newcomer, and who becomes 
   const last = crowd.at(-1);
   assert.ok(last);
   for (const guest of crowd) {
-    let doing: Doing = "receiving";
-    Object.defineProperty(guest, "doing", {
-      get: () => (looks++, doing),
-      set(now: Doing) {
-        doing = now;
+    let activity: ConnectionActivity = "receiving";
+    Object.defineProperty(guest, "activity", {
+      get: () => (looks++, activity),
+      set(now: ConnectionActivity) {
+        activity = now;
       },
     });
   }
   for (let i = 0; i < 10; i++) assert.equal(come("crowd", "receiving", 0).got, "reserve");
   assert.ok(looks <= 10, `${looks} looks`);
 
-  last.doing = "idle";
+  last.activity = "idle";
   places.changed(last);
   assert.equal(come("crowd", "receiving", 0).got, "place");
   assert.ok(last.isClosed);

@@ -3,7 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
 import { addressKey } from "../guard/client-address.ts";
-import type { ConnectionPlaces, Doing, Occupant } from "./connection-places.ts";
+import type { ConnectionPlaces, ConnectionActivity, Occupant } from "./connection-places.ts";
 
 /** A socket of TCP or TLS. */
 export type Socket = IncomingMessage["socket"];
@@ -43,7 +43,7 @@ export class ClientConnection implements Occupant {
     return this.#since;
   }
 
-  get doing(): Doing {
+  get activity(): ConnectionActivity {
     const [first] = this.#exchanges;
     if (first === undefined) return this.#hasAsked ? "idle" : "receiving";
     if (this.isWaiting) return "waiting";
@@ -76,7 +76,7 @@ export class ClientConnection implements Occupant {
 
   /** An idle client may still read the bytes that were sent; of any other the kernel is to keep nothing. */
   close(): void {
-    if (this.doing === "idle") this.socket.destroy();
+    if (this.activity === "idle") this.socket.destroy();
     else this.cutOff();
   }
 

@@ -1,4 +1,4 @@
-import type { Makeshift } from "./place-shortage.ts";
+import type { ShortageOutcome } from "./place-shortage.ts";
 
 /** Places beyond the limit that only health checks and the operator get. */
 export const RESERVE_PLACES = 16;
@@ -12,13 +12,13 @@ const ADDRESS_PLACES_MIN = 256;
 const SLOW_FROM_MS = 1000;
 
 /** The present activity of a connection. The daemon decides how long `serving` and `waiting` take, not the client. */
-export type Doing = "receiving" | "serving" | "waiting" | "sending" | "idle";
+export type ConnectionActivity = "receiving" | "serving" | "waiting" | "sending" | "idle";
 
 /** The name by which shares are counted. */
 export interface Occupant {
   /** The name by which shares are counted. */
   readonly address: string;
-  readonly doing: Doing;
+  readonly activity: ConnectionActivity;
   /** When it began the request under way, or ended the last one; by a clock that never steps. */
   readonly since: number;
   /** Closes it and breaks off what it has under way. */
@@ -31,7 +31,7 @@ export interface PlaceLimits {
   /** By the clock of {@link Occupant.since}. */
   readonly now: () => number;
   /** Called with the fate of each newcomer that found no place. */
-  readonly onShortage?: (what: Makeshift) => void;
+  readonly onShortage?: (what: ShortageOutcome) => void;
 }
 
 /** The place of a new connection. */
@@ -79,7 +79,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     if (this.#makeRoom(address)) {
       const own = this.#byAddress.get(address) ?? new Set();
       this.#byAddress.set(address, own.add(newcomer));
-      if (newcomer.doing === "idle") this.#withIdle.add(own);
+      if (newcomer.activity === "idle") this.#withIdle.add(own);
       this.#count += 1;
       return "place";
     }
@@ -97,7 +97,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     const own = this.#byAddress.get(occupant.address);
     if (own?.delete(occupant) !== true) return;
     own.add(occupant);
-    if (occupant.doing === "idle") this.#withIdle.add(own);
+    if (occupant.activity === "idle") this.#withIdle.add(own);
   }
 
   leave(occupant: One): void {
@@ -150,7 +150,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
 
   #oldestIdle(places: Set<One>): One | null {
     if (!this.#withIdle.has(places)) return null;
-    for (const each of places) if (each.doing === "idle") return each;
+    for (const each of places) if (each.activity === "idle") return each;
     this.#withIdle.delete(places);
     return null;
   }
@@ -159,7 +159,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     const before = this.#limits.now() - SLOW_FROM_MS;
     for (const each of places) {
       if (each.since > before) return null;
-      if (each.doing === "receiving" || each.doing === "sending") return each;
+      if (each.activity === "receiving" || each.activity === "sending") return each;
     }
     return null;
   }
@@ -168,7 +168,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
   // reserve.
   #clearReserve(): boolean {
     for (const each of this.#reserve) {
-      if (each.doing !== "serving" && each.doing !== "waiting") return this.#evict(each);
+      if (each.activity !== "serving" && each.activity !== "waiting") return this.#evict(each);
     }
     return false;
   }

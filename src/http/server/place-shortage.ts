@@ -5,10 +5,10 @@ import type { Logger } from "../../domain/log.ts";
  * The fate of a connection that found no place: another one was closed for it, it got one of the reserve, or it was
  * refused.
  */
-export type Makeshift = "closed_others" | "over_reserve" | "refused";
+export type ShortageOutcome = "closed_others" | "over_reserve" | "refused";
 
 const EVERY_MS = 60_000;
-const NOTHING: Readonly<Record<Makeshift, number>> = {
+const NOTHING: Readonly<Record<ShortageOutcome, number>> = {
   closed_others: 0,
   over_reserve: 0,
   refused: 0,
@@ -25,7 +25,7 @@ export class PlaceShortage {
     this.#deps = deps;
   }
 
-  note(what: Makeshift): void {
+  note(what: ShortageOutcome): void {
     const { clock, log } = this.#deps;
     this.#counts[what]++;
     const now = clock.monotonic();

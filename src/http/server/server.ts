@@ -11,7 +11,7 @@ import { placeConnections, type ClientConnection } from "./client-connection.ts"
 import { followConnections, type Connections } from "./connection-drain.ts";
 import { ConnectionPlaces } from "./connection-places.ts";
 import { refuseGarbage } from "./garbage.ts";
-import type { Makeshift } from "./place-shortage.ts";
+import type { ShortageOutcome } from "./place-shortage.ts";
 import { takeTurns } from "./request-turns.ts";
 import { cutOffSlow } from "./send-pace.ts";
 import { createTlsServer, listenTls, replacePair, type TlsPair } from "./tls-server.ts";
@@ -40,7 +40,7 @@ export interface ServerOptions {
   /** Notified of each connection; the server's own unless given. */
   readonly arrivals?: Arrivals;
   /** Called when places for connections run out, see place-shortage.ts. */
-  readonly onShortage?: (what: Makeshift) => void;
+  readonly onShortage?: (what: ShortageOutcome) => void;
 }
 
 /** The bounds of connections; config/setting.ts has the defaults. */
