@@ -56,8 +56,14 @@ function originOf(): string {
 
 function requestOf(changes: Partial<SentRequest>): SentRequest {
   return {
-    ...{ origin: originOf(), taskId: TASK_ID, method: "POST", url: `${originOf()}/hook` },
-    ...{ headers: [], body: "{}", hasBody: true, ...changes },
+    origin: originOf(),
+    taskId: TASK_ID,
+    method: "POST",
+    url: `${originOf()}/hook`,
+    headers: [],
+    body: "{}",
+    hasBody: true,
+    ...changes,
   };
 }
 

@@ -147,7 +147,11 @@ async function showsErrors(t: TestContext, daemon: TestDaemon): Promise<void> {
   const claimed = await askAsWorker(called, "claim", { types: ["work"], max: TEXTS.length });
   const { tasks } = JSON.parse(claimed.response.body.toString()) as { tasks: ClaimedTask[] };
   const failed = tasks.map(({ id, lease_id }, i) => ({
-    ...{ id, lease_id, retry: false, message: TEXTS[i], detail: { [String(TEXTS[i])]: TEXTS[i] } },
+    id,
+    lease_id,
+    retry: false,
+    message: TEXTS[i],
+    detail: { [String(TEXTS[i])]: TEXTS[i] },
   }));
   await askAsWorker(called, "fail", { tasks: failed });
   const { page } = await openGuarded(t, daemon);
@@ -168,7 +172,9 @@ async function showsErrors(t: TestContext, daemon: TestDaemon): Promise<void> {
 async function showsUrls(t: TestContext, daemon: TestDaemon): Promise<void> {
   const receiver = await startReceiver(t, {
     reply: {
-      ...{ kind: "status", status: 500, body: `${SCRIPT}${IMAGE}\u0000\u001b[31m` },
+      kind: "status",
+      status: 500,
+      body: `${SCRIPT}${IMAGE}\u0000\u001b[31m`,
       headers: { "Content-Type": "text/html", "X-Evil": SCRIPT },
     },
   });
@@ -181,7 +187,9 @@ async function showsUrls(t: TestContext, daemon: TestDaemon): Promise<void> {
   const hosts = ["http://evil.test@127.0.0.1/", "http://xn--80ak6aa92e.com/", `${LINK}//`];
   const posted = await daemon.post(
     [...urls.map((path) => receiver.url(path)), ...hosts].map((url) => ({
-      ...{ type: "echo", postback_url: url, tag: "url" },
+      type: "echo",
+      postback_url: url,
+      tag: "url",
     })),
   );
   const taken = posted.tasks.filter(({ status_code: code }) => code === 20100);

@@ -10,15 +10,39 @@ const MINUTE_MS = 60_000;
 const START = Date.parse("2026-03-04T05:06:00Z");
 
 const QUIET: Omit<SeriesBucket, "at" | "is_whole"> = {
-  ...{ posted: 0, completed: 0, failed: 0, cancelled: 0, attempts: 0 },
-  ...{ first_attempts: 0, first_delivered: 0, delivered: 0, given_up: 0, refused: 0 },
-  ...{ p50_ms: null, p95_ms: null, p99_ms: null, queued: 0, oldest_ms: 0 },
+  posted: 0,
+  completed: 0,
+  failed: 0,
+  cancelled: 0,
+  attempts: 0,
+  first_attempts: 0,
+  first_delivered: 0,
+  delivered: 0,
+  given_up: 0,
+  refused: 0,
+  p50_ms: null,
+  p95_ms: null,
+  p99_ms: null,
+  queued: 0,
+  oldest_ms: 0,
 };
 
 const BUSY: typeof QUIET = {
-  ...{ posted: 30, completed: 28, failed: 2, cancelled: 0, attempts: 40 },
-  ...{ first_attempts: 30, first_delivered: 24, delivered: 27, given_up: 2, refused: 1 },
-  ...{ p50_ms: 40, p95_ms: 900, p99_ms: 4200, queued: 12, oldest_ms: 65_000 },
+  posted: 30,
+  completed: 28,
+  failed: 2,
+  cancelled: 0,
+  attempts: 40,
+  first_attempts: 30,
+  first_delivered: 24,
+  delivered: 27,
+  given_up: 2,
+  refused: 1,
+  p50_ms: 40,
+  p95_ms: 900,
+  p99_ms: 4200,
+  queued: 12,
+  oldest_ms: 65_000,
 };
 
 interface Given {

@@ -53,7 +53,8 @@ export async function openShop(t: TestContext): Promise<Shop> {
   const fine = await startReceiver(t);
   const flaky = await startReceiver(t, {
     reply: (_request, i) => ({
-      ...{ kind: "status", status: i % 3 === 0 ? 204 : 503 },
+      kind: "status",
+      status: i % 3 === 0 ? 204 : 503,
       ...(i % 3 === 0 ? {} : { body: '{"error":"maintenance until 14:00"}' }),
     }),
   });

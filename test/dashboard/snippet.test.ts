@@ -43,8 +43,12 @@ const INTERPRETERS: Readonly<Record<SnippetLanguage, readonly [string, ...string
 function factsOf(message: string, changes: Partial<SnippetFacts> = {}): SnippetFacts {
   const signature = `sha256=${createHmac("sha256", SECRET).update(message).digest("hex")}`;
   return {
-    ...{ origin: "https://postbackd.example.com", taskId: TASK_ID, kind: "postback" as const },
-    ...{ message, signature, ...changes },
+    origin: "https://postbackd.example.com",
+    taskId: TASK_ID,
+    kind: "postback" as const,
+    message,
+    signature,
+    ...changes,
   };
 }
 
@@ -59,8 +63,12 @@ function run(language: SnippetLanguage, facts: SnippetFacts, secret = SECRET) {
     env: {
       ...process.env,
       WEBHOOK_SECRET: secret,
-      ...{ GOCACHE: join(FOLDER, "cache"), GOPATH: join(FOLDER, "path"), GOFLAGS: "" },
-      ...{ GO111MODULE: "off", GOPROXY: "off", GOTOOLCHAIN: "local" },
+      GOCACHE: join(FOLDER, "cache"),
+      GOPATH: join(FOLDER, "path"),
+      GOFLAGS: "",
+      GO111MODULE: "off",
+      GOPROXY: "off",
+      GOTOOLCHAIN: "local",
       PYTHONIOENCODING: "utf8",
     },
   });

@@ -7,10 +7,22 @@ import { followPage, freshPage, type TaskPage } from "../../src/dashboard/tasks/
 /** A task made in that second. */
 function rowOf(second: number, state: FoundTask["state"] = "queued"): FoundTask {
   return {
-    ...{ id: `task-${second}`, login: "alice", state, status_code: 40602, status_message: "" },
-    ...{ type: "echo", tag: null, priority: 0, runs: 0, started_at: null, completed_at: null },
+    id: `task-${second}`,
+    login: "alice",
+    state,
+    status_code: 40602,
+    status_message: "",
+    type: "echo",
+    tag: null,
+    priority: 0,
+    runs: 0,
+    started_at: null,
+    completed_at: null,
     created_at: new Date(second * 1000).toISOString(),
-    ...{ start_at: null, progress: null, ready: false, deliveries: [] },
+    start_at: null,
+    progress: null,
+    ready: false,
+    deliveries: [],
   };
 }
 

@@ -19,21 +19,41 @@ interface Times {
 
 function attemptOf(number: number, { due, start, end }: Times): TimelineAttempt {
   return {
-    ...{ number, due_at: new Date(due).toISOString(), started_at: timeOf(start) },
-    ...{ ended_at: timeOf(end), outcome: end === null ? null : "failed", http_status: null },
-    ...{ error: null, address: null, response_excerpt: null, refusal: null, explanation: "" },
+    number,
+    due_at: new Date(due).toISOString(),
+    started_at: timeOf(start),
+    ended_at: timeOf(end),
+    outcome: end === null ? null : "failed",
+    http_status: null,
+    error: null,
+    address: null,
+    response_excerpt: null,
+    refusal: null,
+    explanation: "",
     phases: { dns_ms: null, connect_ms: null, tls_ms: null, first_byte_ms: null },
-    ...{ retry_after: null, request_headers: [] },
+    retry_after: null,
+    request_headers: [],
   };
 }
 
 function deliveryOf(attempts: readonly TimelineAttempt[]): TimelineDelivery {
   return {
-    ...{ delivery_id: "x-postback", kind: "postback", url: "https://example.com/" },
-    ...{ host: "example.com", state: "scheduled", story: "", next_attempt_at: null, attempts },
+    delivery_id: "x-postback",
+    kind: "postback",
+    url: "https://example.com/",
+    host: "example.com",
+    state: "scheduled",
+    story: "",
+    next_attempt_at: null,
+    attempts,
     request: {
-      ...{ method: "POST", target: "/", headers: [], body: { bytes: 0, text: "" } },
-      ...{ message: "body", signature: "", signature_next: null },
+      method: "POST",
+      target: "/",
+      headers: [],
+      body: { bytes: 0, text: "" },
+      message: "body",
+      signature: "",
+      signature_next: null,
     },
   };
 }
@@ -44,14 +64,28 @@ function timelineOf(
 ): Timeline {
   return {
     task: {
-      ...{ id: "x", login: "alice", state: "completed", status_code: 20000, status_message: "" },
-      ...{ type: "echo", created_at: new Date(0).toISOString(), expires_at: null, runs: 1 },
-      ...{ started_at: timeOf(times.started), completed_at: timeOf(times.completed) },
-      ...{ progress: null, data: {}, error: null, ready: false },
-      ...{ input_bytes: null, result_bytes: null },
+      id: "x",
+      login: "alice",
+      state: "completed",
+      status_code: 20000,
+      status_message: "",
+      type: "echo",
+      created_at: new Date(0).toISOString(),
+      expires_at: null,
+      runs: 1,
+      started_at: timeOf(times.started),
+      completed_at: timeOf(times.completed),
+      progress: null,
+      data: {},
+      error: null,
+      ready: false,
+      input_bytes: null,
+      result_bytes: null,
     },
     run: { by: { kind: "worker", name: "gpu-1" }, lease_expires_at: null },
-    ...{ story: null, deliveries, time: new Date(0).toISOString() },
+    story: null,
+    deliveries,
+    time: new Date(0).toISOString(),
   };
 }
 
