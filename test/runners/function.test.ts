@@ -31,7 +31,11 @@ function start(run: TaskFunction, inputText = REQUEST.inputText): Start {
   const reports: TaskProgress[] = [];
   const thrown: unknown[] = [];
   const runner = createFunctionRunner({
-    ...{ run, timeoutMs: 10_000, concurrency: 2, resultBytesMax: BYTES_MAX, clock },
+    run,
+    timeoutMs: 10_000,
+    concurrency: 2,
+    resultBytesMax: BYTES_MAX,
+    clock,
     threw: (error) => void thrown.push(error),
   });
   const report = (progress: TaskProgress): void => void reports.push(progress);
@@ -163,13 +167,17 @@ describe("what is thrown", () => {
     const error = new Error("outer", { cause: new Error("inner secret") });
 
     assert.deepEqual(await outcomeOf(throwing(error)), {
-      ...{ kind: "failed", message: "outer", detail: { name: "Error" } },
+      kind: "failed",
+      message: "outer",
+      detail: { name: "Error" },
     });
   });
 
   test("a thenable that throws fails the run", async () => {
     assert.deepEqual(await outcomeOf(() => trapped), {
-      ...{ kind: "failed", message: "trapped", detail: { name: "Error" } },
+      kind: "failed",
+      message: "trapped",
+      detail: { name: "Error" },
     });
   });
 });
@@ -205,7 +213,10 @@ test("a function is given a task of its own, and what it does to it changes noth
     (task.input as { n: number }).n = 0;
   };
   const runner = createFunctionRunner({
-    ...{ run: mutate, timeoutMs: 1, concurrency: 1, resultBytesMax: 9 },
+    run: mutate,
+    timeoutMs: 1,
+    concurrency: 1,
+    resultBytesMax: 9,
     clock: createFakeClock({ now: 0 }),
   });
   const { signal } = new AbortController();
@@ -300,7 +311,10 @@ describe("a run that is aborted", () => {
   test("is never begun when its signal was aborted before", async () => {
     let isCalled = false;
     const runner = createFunctionRunner({
-      ...{ run: () => (isCalled = true), timeoutMs: 1, concurrency: 1, resultBytesMax: 9 },
+      run: () => (isCalled = true),
+      timeoutMs: 1,
+      concurrency: 1,
+      resultBytesMax: 9,
       clock: createFakeClock({ now: 0 }),
     });
 
@@ -322,7 +336,10 @@ describe("a run that is aborted", () => {
       removeEventListener.apply(abort.signal, args);
     };
     const runner = createFunctionRunner({
-      ...{ run: () => 1, timeoutMs: 1, concurrency: 1, resultBytesMax: 9 },
+      run: () => 1,
+      timeoutMs: 1,
+      concurrency: 1,
+      resultBytesMax: 9,
       clock: createFakeClock({ now: 0 }),
     });
     await runner.run(REQUEST, { signal: abort.signal, report() {} });

@@ -36,8 +36,12 @@ test("posts the task as a command reads it, and names itself, the task and the f
 test("the operator's headers are sent, and of the runner's own they replace the User-Agent alone", async (t) => {
   const { receiver, run } = await startService(t, reply(""));
   const headers = {
-    ...{ authorization: "Bearer abc", "user-agent": "us/2", "content-type": "text/plain" },
-    ...{ "idempotency-key": "1", "accept-encoding": "gzip", "content-length": "1" },
+    authorization: "Bearer abc",
+    "user-agent": "us/2",
+    "content-type": "text/plain",
+    "idempotency-key": "1",
+    "accept-encoding": "gzip",
+    "content-length": "1",
     ...JSON.parse('{"__proto__":"x"}'),
   };
 
@@ -85,8 +89,10 @@ test("a 2xx is the result: JSON as it stands, other text as a string, nothing as
 test("a 2xx that can be no result is 50010 and says why", async (t) => {
   const { receiver, run } = await startService(t);
   const packed: Reply = {
-    ...{ kind: "status", status: 200 },
-    ...{ headers: { "content-encoding": "gzip" }, body: gzipSync("[1]") },
+    kind: "status",
+    status: 200,
+    headers: { "content-encoding": "gzip" },
+    body: gzipSync("[1]"),
   };
   const cases: readonly [Reply, string][] = [
     [reply(Buffer.from([0x7b, 0xff, 0x7d])), "The service's answer is not valid UTF-8."],
