@@ -30,12 +30,21 @@ test("a worker ends what one of its token left running, but nothing of one in an
   const ended = once(left, "exit");
   const foreign = await startLeftover(t, token, "1");
   const plan = {
-    ...{ url: new URL("http://127.0.0.1:1/"), token, types: ["x"], concurrency: 1 },
-    ...{ command: ["true"] as const, cwd: process.cwd(), timeoutMs: 1000, resultBytesMax: 1000 },
+    url: new URL("http://127.0.0.1:1/"),
+    token,
+    types: ["x"],
+    concurrency: 1,
+    command: ["true"] as const,
+    cwd: process.cwd(),
+    timeoutMs: 1000,
+    resultBytesMax: 1000,
   };
   const end = await workWithCommand(plan, {
-    ...{ clock: systemClock, log: createLogger({ level: "silent", format: "json" }) },
-    ...{ stop: AbortSignal.abort(), graceMs: 0, onReady: () => {} },
+    clock: systemClock,
+    log: createLogger({ level: "silent", format: "json" }),
+    stop: AbortSignal.abort(),
+    graceMs: 0,
+    onReady: () => {},
   });
   assert.deepEqual(end, { kind: "stopped" });
   assert.deepEqual(await ended, [null, "SIGKILL"]);

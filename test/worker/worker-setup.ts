@@ -124,7 +124,10 @@ export function setUpWorker(
   const parts = { client, runs, logged, concurrency, clock: time, isStubborn };
   const { end, stop, isReady } = startWorker(t, daemon, parts);
   return {
-    ...{ clock: time, end, stop, isReady },
+    clock: time,
+    end,
+    stop,
+    isReady,
     asked: (operation: string) => asked.items.filter((each) => each.operation === operation),
     whenAsked: (operation: string, count = 1) =>
       asked.nth(count, (each) => each.operation === operation),
@@ -190,7 +193,11 @@ function startWorker(
   const abort = new AbortController();
   let readyCount = 0;
   const worker = new Worker({
-    ...{ link, types: ["x"], clock, log, runner: openRunner(parts) },
+    link,
+    types: ["x"],
+    clock,
+    log,
+    runner: openRunner(parts),
     onReady: () => readyCount++,
   });
   const end: Promise<WorkerEnd> = worker.work({ stop: abort.signal, graceMs: 25_000 });
