@@ -40,9 +40,13 @@ function buildGo(folder: string): readonly [string, ...string[]] {
     cwd: folder,
     env: {
       ...process.env,
-      ...{ GOCACHE: join(folder, "cache"), GOPATH: join(folder, "path"), GOFLAGS: "" },
+      GOCACHE: join(folder, "cache"),
+      GOPATH: join(folder, "path"),
+      GOFLAGS: "",
       // Nothing is fetched: the standard library and the compiler at hand are all it needs.
-      ...{ GO111MODULE: "off", GOPROXY: "off", GOTOOLCHAIN: "local" },
+      GO111MODULE: "off",
+      GOPROXY: "off",
+      GOTOOLCHAIN: "local",
     },
     encoding: "utf8",
   });

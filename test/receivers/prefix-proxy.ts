@@ -54,7 +54,10 @@ function pass(incoming: IncomingMessage, outgoing: ServerResponse, route: Route)
   };
   const path = url.slice(route.prefix.length);
   const onward = httpRequest({
-    ...{ hostname, port, path, method },
+    hostname,
+    port,
+    path,
+    method,
     headers: { ...headers, ...forwarded },
     agent: false,
   });

@@ -66,7 +66,10 @@ export async function startReceiverProcess(
     cwd: ROOT,
     env: {
       ...process.env,
-      ...{ WEBHOOK_SECRETS: secrets.join(", "), PORT: "0", INBOX: inbox, PUBLIC_URL: publicUrl },
+      WEBHOOK_SECRETS: secrets.join(", "),
+      PORT: "0",
+      INBOX: inbox,
+      PUBLIC_URL: publicUrl,
       NODE_TEST_CONTEXT: undefined,
     },
     stdio: ["ignore", "pipe", "pipe"],
