@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 
 import { startDemoDaemon, type DemoDaemon } from "./demo/demo-daemon.ts";
+import { demoTable, type DemoRow } from "./demo/demo-row.ts";
 import { findForeignHmac } from "./demo/foreign-hmac.ts";
 import { fileFacts, sampleFiles } from "./demo/sample-files.ts";
 import { wronglySigned } from "./demo/signatures.ts";
-import { storyTable, type Story } from "./demo/story.ts";
 import { openInbox, type WebhookInbox } from "./demo/webhook-inbox.ts";
 import type { ApiAnswer, ApiClient, ApiTask } from "./kit/api-client.ts";
 import type { ReceivedWebhook } from "./kit/webhook-receiver.ts";
@@ -41,14 +41,14 @@ async function demo(): Promise<void> {
 
   const files = sampleFiles(ROOT, TASKS);
   const startedAt = performance.now();
-  const stories = await runTasks(files, { ...started, inbox });
+  const rows = await runTasks(files, { ...started, inbox });
   const seconds = (performance.now() - startedAt) / 1000;
   const secret = started.webhookSecret;
   const wrong = wronglySigned(inbox.webhooks, { hmac, secret });
   assert.deepEqual(wrong, [], `${wrong.length} webhooks are wrongly signed, ${wrong[0]} for one`);
   await daemon.stop();
 
-  say(storyTable(stories.map((story) => ({ ...story, verdict: "verified" }))));
+  say(demoTable(rows.map((row) => ({ ...row, verdict: "verified" }))));
   say(`
 ${TASKS} tasks were posted in one call, run, reported and fetched in ${seconds.toFixed(1)} s.
 Results: each equals what this script finds out about the file by itself.
@@ -64,24 +64,24 @@ interface Parts extends DemoDaemon {
 async function runTasks(
   files: readonly string[],
   parts: Parts,
-): Promise<readonly Omit<Story, "verdict">[]> {
+): Promise<readonly Omit<DemoRow, "verdict">[]> {
   const { client, inbox } = parts;
   await requireReady(client, 0, "before the first task");
   const posted = await postTasks(files, parts);
   const webhooks = await receiveAll(posted, parts);
   await requireReady(client, files.length, "when all tasks are finished");
-  const stories: Omit<Story, "verdict">[] = [];
+  const rows: Omit<DemoRow, "verdict">[] = [];
   for (const [index, { id }] of posted.entries()) {
     const webhook = webhooks.get(id);
     assert(webhook, `${id}: its webhook did not arrive`);
     const answer = await client.get(id);
     const file = files[index] ?? "";
-    stories.push({ task: requireResult(answer, file), facts: fileFacts(ROOT, file), webhook });
+    rows.push({ task: requireResult(answer, file), facts: fileFacts(ROOT, file), webhook });
     requireReport(webhook, { answer, file });
   }
   await requireReady(client, 0, "when all results are fetched");
   assert.equal(inbox.webhooks.length, files.length, "a webhook arrived more than once");
-  return stories;
+  return rows;
 }
 
 async function requireReady(client: ApiClient, count: number, when: string): Promise<void> {

@@ -12,14 +12,14 @@ export const command = defineCommand({
     tasks: whole("of each measurement of (d)", 2500),
     only: names("phases", PHASE_LETTERS),
   },
-  async run({ rounds, only, ...effort }, { place, tell, print }) {
+  async run({ rounds, only, ...effort }, { place, note, print }) {
     const results = await measurePhases({
       place,
       effort,
       rounds,
       letters: only,
       onSlice: ({ letter }, { tasksPerSecond, p99Ms }) => {
-        tell(`(${letter}) ${Math.round(tasksPerSecond)} tasks/s, p99 ${p99Ms.toFixed(1)} ms`);
+        note(`(${letter}) ${Math.round(tasksPerSecond)} tasks/s, p99 ${p99Ms.toFixed(1)} ms`);
       },
     });
     print(`${reportTable(results)}\n\n${budgetLines(results)}\n`);

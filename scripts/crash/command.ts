@@ -7,7 +7,7 @@ export const command = defineCommand({
   about:
     "Kills postbackd with SIGKILL in the middle of its work and proves that nothing it acknowledged was lost.",
   flags: { rounds: whole("kills", 20) },
-  async run({ rounds }, { place, tell, print }) {
+  async run({ rounds }, { place, note, print }) {
     const report = await runCrashes({
       place,
       rounds,
@@ -16,7 +16,7 @@ export const command = defineCommand({
       stallMsMax: 60_000,
       onRound: ({ readyMs, acknowledged, missing }) => {
         const killed = `killed after ${acknowledged} acknowledged tasks, ${missing} webhooks missing`;
-        tell(`ready in ${readyMs.toFixed(0)} ms, ${killed}`);
+        note(`ready in ${readyMs.toFixed(0)} ms, ${killed}`);
       },
     });
     print(crashTable(report));

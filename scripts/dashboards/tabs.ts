@@ -74,11 +74,14 @@ async function openTab({ port, cookie }: TabsPlace, index: number): Promise<void
   });
 }
 
-async function followChanges(body: ReadableStream<Uint8Array>, tell: () => void): Promise<void> {
+async function followChanges(
+  body: ReadableStream<Uint8Array>,
+  onChange: () => void,
+): Promise<void> {
   const decoder = new TextDecoder();
   for await (const chunk of body) {
     const events = decoder.decode(chunk).split("event: change").length - 1;
-    for (let i = 0; i < events; i++) tell();
+    for (let i = 0; i < events; i++) onChange();
   }
 }
 

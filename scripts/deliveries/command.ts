@@ -18,7 +18,7 @@ export const command = defineCommand({
     "warm-up": number("seconds of load before a measurement, not counted", 5),
     idle: number("seconds that the daemon's CPU is looked at before and after", 10),
   },
-  async run(values, { place, tell, print }) {
+  async run(values, { place, note, print }) {
     const { seconds, rounds, retries, rate: perSecond, hang: hanging } = values;
     const effort = {
       seconds,
@@ -33,7 +33,7 @@ export const command = defineCommand({
       const scenario = SCENARIOS[name]?.(effort);
       if (scenario === undefined) continue;
       const onRun = (leg: { readonly name: string }, run: DeliveryRun): void =>
-        tell(`${leg.name}: ${newsOf(run)}`);
+        note(`${leg.name}: ${newsOf(run)}`);
       print(`${scenarioReport(scenario, await runScenario(scenario, { place, onRun }))}\n`);
     }
     print("HTTP without TLS on loopback.");

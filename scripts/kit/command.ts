@@ -18,7 +18,7 @@ export interface Bench {
   /** The program, and a folder that is gone when the command is over. */
   readonly place: DaemonPlace;
   /** A line of news, on stderr. */
-  readonly tell: (news: string) => void;
+  readonly note: (news: string) => void;
   /** Of the report, on stdout. */
   readonly print: (report: string) => void;
 }
@@ -64,10 +64,10 @@ async function run<Own extends Flags>(
   const program = chooseProgram(given.program ?? parts.program);
   const machine = machineDescription(scratch.path);
   const print = (report: string): void => void process.stdout.write(`${report}\n`);
-  const tell = (news: string): void => void process.stderr.write(`  ${news}\n`);
+  const note = (news: string): void => void process.stderr.write(`  ${news}\n`);
   process.stderr.write(`measuring ${program.name}\n`);
   try {
-    await parts.run(given.values, { place: { program, folder: scratch.path }, tell, print });
+    await parts.run(given.values, { place: { program, folder: scratch.path }, note, print });
   } finally {
     print(`\n${program.name}. ${machine}`);
   }

@@ -6,7 +6,7 @@ const bytes = z.codec(z.string(), z.instanceof(Buffer), {
   encode: (buffer) => buffer.toString("base64"),
 });
 // What an answer of the daemon said; its X-Request-Id says when.
-const told = { requestId: z.string() };
+const answered = { requestId: z.string() };
 
 const historyEntry = z.discriminatedUnion("kind", [
   /** A post was sent for the first time. */
@@ -17,22 +17,22 @@ const historyEntry = z.discriminatedUnion("kind", [
     isToCancel: z.boolean(),
     sentAt: z.number(),
   }),
-  z.object({ ...told, kind: z.literal("accepted"), key: z.string(), ids: z.string() }),
+  z.object({ ...answered, kind: z.literal("accepted"), key: z.string(), ids: z.string() }),
   /** `hasRun`: it was refused because the task had run before. */
-  z.object({ ...told, kind: z.literal("cancelled"), id: z.string(), hasRun: z.boolean() }),
+  z.object({ ...answered, kind: z.literal("cancelled"), id: z.string(), hasRun: z.boolean() }),
   /** `text` is the envelope. */
   z.object({
-    ...told,
+    ...answered,
     kind: z.literal("finished"),
     id: z.string(),
     text: z.string(),
     isCollected: z.boolean(),
   }),
   /** A delivery is on record as delivered; its webhook-id. */
-  z.object({ ...told, kind: z.literal("delivered"), webhookId: z.string() }),
-  z.object({ ...told, kind: z.literal("key-made"), key: z.string() }),
+  z.object({ ...answered, kind: z.literal("delivered"), webhookId: z.string() }),
+  z.object({ ...answered, kind: z.literal("key-made"), key: z.string() }),
   z.object({ kind: z.literal("key-revocation"), key: z.string(), sentAt: z.number() }),
-  z.object({ ...told, kind: z.literal("key-revoked"), key: z.string() }),
+  z.object({ ...answered, kind: z.literal("key-revoked"), key: z.string() }),
   /** A webhook came and was answered. */
   z.object({
     kind: z.literal("webhook"),

@@ -27,9 +27,9 @@ each of these images to prove that nothing it had promised was lost.`,
     "forget-syncs": toggle("plant a fault: the last sync of each file before a cut did nothing"),
   },
   async run(values, bench) {
-    const { place, tell, print } = bench;
+    const { place, note, print } = bench;
     const seed = values.seed ?? randomInt(1, SEED_MAX);
-    tell(`--seed ${seed}`);
+    note(`--seed ${seed}`);
     const folder = resolve(values.record ?? join(place.folder, "record"));
     const recording = await recordOrLoad(folder, bench, values);
     const report = await cutPower({
@@ -40,7 +40,7 @@ each of these images to prove that nothing it had promised was lost.`,
       ...(values.image !== null && { onlyImage: values.image }),
       forgetsSyncs: values["forget-syncs"],
       stallMsMax: STALL_MS_MAX,
-      onImage: (image) => tell(imageLine(image)),
+      onImage: (image) => note(imageLine(image)),
     });
     print(powerCutTable(report));
     const broken = report.images.filter(({ faults }) => faults.length > 0);
@@ -51,13 +51,13 @@ each of these images to prove that nothing it had promised was lost.`,
 
 async function recordOrLoad(
   folder: string,
-  { place, tell }: Bench,
+  { place, note }: Bench,
   { kills, seconds }: { readonly kills: number; readonly seconds: number },
 ): Promise<Recording> {
   const { program } = place;
   mkdirSync(folder, { recursive: true });
   if (hasRecording(folder)) {
-    tell(`the recording in ${folder}`);
+    note(`the recording in ${folder}`);
     return loadRecording(folder, program);
   }
   if (readdirSync(folder).length > 0)

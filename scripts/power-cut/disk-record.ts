@@ -217,8 +217,8 @@ class DiskReading {
 
   #compare(snapshot: string): void {
     for (const [name, file] of this.#files) {
-      const told = this.#contents.get(file)?.bytes ?? Buffer.alloc(0);
-      if (!told.equals(readFileSync(join(snapshot, name)))) {
+      const written = this.#contents.get(file)?.bytes ?? Buffer.alloc(0);
+      if (!written.equals(readFileSync(join(snapshot, name)))) {
         throw new Error(`${name} is not what strace saw being written: see ${snapshot}`);
       }
     }

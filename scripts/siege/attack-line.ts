@@ -13,7 +13,7 @@ export class AttackLine {
   readonly #attack: Attack;
   readonly #index: number;
   #socket: Socket | null = null;
-  #told: (what: string) => void = () => {};
+  #settle: (what: string) => void = () => {};
 
   constructor(attack: Attack, index: number) {
     this.#attack = attack;
@@ -25,7 +25,7 @@ export class AttackLine {
    */
   async ask(bytes: Buffer): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
-    this.#told = resolve;
+    this.#settle = resolve;
     this.send(bytes);
     return promise;
   }
@@ -47,7 +47,7 @@ export class AttackLine {
   /** The next thing that comes: a status code, `closed` or `refused`. */
   next(): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
-    this.#told = resolve;
+    this.#settle = resolve;
     if (this.#socket === null) resolve("closed");
     return promise;
   }
@@ -64,16 +64,16 @@ export class AttackLine {
     socket.on("connect", () => (what = "closed"));
     socket.on("data", (chunk: Buffer) => {
       try {
-        messages.read(chunk, (message) => this.#told(codeOf(message)));
+        messages.read(chunk, (message) => this.#settle(codeOf(message)));
       } catch {
-        this.#told("unreadable");
+        this.#settle("unreadable");
       }
     });
     // "close" follows every error and says everything that matters here.
     socket.on("error", () => {});
     socket.on("close", () => {
       if (this.#socket === socket) this.#socket = null;
-      this.#told(what);
+      this.#settle(what);
     });
     return socket;
   }

@@ -32,7 +32,7 @@ at once beside many honest accounts.`,
     json: optional(text("FILE", "writes all figures there")),
   },
   program: "binary",
-  async run(values, { place, tell: onNews, print }) {
+  async run(values, { place, note: onNews, print }) {
     const isTogether = values["all-at-once"];
     const seconds = values.seconds ?? (isTogether ? 600 : 10);
     const hasQuota = await Target.knows(place, "limits.account.bytes");

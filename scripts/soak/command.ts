@@ -17,9 +17,9 @@ leases, or end without a cause, and the daemon may not grow.`,
     rate: number("tasks a second", 40),
     "kill-after": span("seconds from a start of the daemon to its kill, drawn between", "20,60"),
   },
-  async run(values, { place, tell, print }) {
+  async run(values, { place, note, print }) {
     const seed = values.seed ?? randomInt(1, SEED_MAX);
-    tell(`--seed ${seed}`);
+    note(`--seed ${seed}`);
     const report = await runSoak({
       place,
       seed,
@@ -31,7 +31,7 @@ leases, or end without a cause, and the daemon may not grow.`,
       workerKillEvery: { min: 4000, max: 15_000 },
       serviceDeathEvery: { min: 10_000, max: 40_000 },
       quietMsMax: 180_000,
-      onNews: tell,
+      onNews: note,
     });
     print(`${soakTable(report)}\n\n--seed ${seed}`);
     const { faults } = report;

@@ -71,8 +71,8 @@ export class LeaseLedger {
       case "asking":
         this.#takeAsking(`${worker} ${event.number}`, event);
         return;
-      case "told":
-        this.#takeTold(`${worker} ${event.number}`, event);
+      case "answered":
+        this.#takeAnswer(`${worker} ${event.number}`, event);
         return;
       case "fault":
         this.#faults.push(event.text);
@@ -156,7 +156,7 @@ export class LeaseLedger {
     this.#openAsks.set(key, asks);
   }
 
-  #takeTold(key: string, { at, outcomes }: Extract<WorkerEvent, { kind: "told" }>): void {
+  #takeAnswer(key: string, { at, outcomes }: Extract<WorkerEvent, { kind: "answered" }>): void {
     const asks = this.#openAsks.get(key) ?? [];
     this.#openAsks.delete(key);
     for (const [i, { taskId, ask }] of asks.entries()) {

@@ -22,7 +22,7 @@ const claimed = z.object({
   ),
 });
 
-const told = z.object({
+const answered = z.object({
   tasks: z.array(z.object({ id: z.unknown(), outcome: z.enum(["ok", "lost", "cancelled"]) })),
 });
 
@@ -31,17 +31,17 @@ export class WorkerApi {
   /** Where the daemon is; changes when it is started again. */
   url: string;
   readonly #token: string;
-  readonly #tell: (event: WorkerEvent) => void;
+  readonly #report: (event: WorkerEvent) => void;
   #number = 0;
 
   constructor(deps: {
     readonly url: string;
     readonly token: string;
-    readonly tell: (event: WorkerEvent) => void;
+    readonly report: (event: WorkerEvent) => void;
   }) {
     this.url = deps.url;
     this.#token = deps.token;
-    this.#tell = deps.tell;
+    this.#report = deps.report;
   }
 
   /** Null when there was no answer, or none but that the daemon takes nothing now. */
@@ -51,38 +51,41 @@ export class WorkerApi {
     readonly wait_seconds: number;
   }): Promise<readonly Leased[] | null> {
     const number = this.#number++;
-    this.#tell({ kind: "claiming", number, at: Date.now(), types: [...wish.types] });
+    this.#report({ kind: "claiming", number, at: Date.now(), types: [...wish.types] });
     const answer = await this.#served("claim", wish);
     if (answer === null) {
-      this.#tell({ kind: "unclaimed", number, at: Date.now() });
+      this.#report({ kind: "unclaimed", number, at: Date.now() });
       return null;
     }
     const tasks = claimed.parse(JSON.parse(answer)).tasks.map((task) => {
       const { id, type, lease_id: leaseId, lease_expires_at: expiresAt, run } = task;
       return { id, type, leaseId, expiresAt: Date.parse(expiresAt), run };
     });
-    this.#tell({ kind: "claimed", number, at: Date.now(), tasks });
+    this.#report({ kind: "claimed", number, at: Date.now(), tasks });
     return tasks;
   }
 
   /** As {@link claim}; outcomes in the order of the items. */
   async ask(what: AskKind, items: readonly AskItem[]): Promise<readonly Outcome[] | null> {
     const number = this.#number++;
-    this.#tell({ kind: "asking", number, at: Date.now(), what, items: [...items] });
+    this.#report({ kind: "asking", number, at: Date.now(), what, items: [...items] });
     const list = items.map(toJson);
     const answer = await this.#served(
       what,
       what === "heartbeat" ? { leases: list } : { tasks: list },
     );
     if (answer === null) return null;
-    const { tasks } = told.parse(JSON.parse(answer));
+    const { tasks } = answered.parse(JSON.parse(answer));
     const isInOrder = items.every(({ id }, i) => tasks[i]?.id === id);
     if (!isInOrder || tasks.length !== items.length) {
-      this.#tell({ kind: "fault", text: `${what} was not answered in the order asked: ${answer}` });
+      this.#report({
+        kind: "fault",
+        text: `${what} was not answered in the order asked: ${answer}`,
+      });
       return null;
     }
     const outcomes = tasks.map(({ outcome }) => outcome);
-    this.#tell({ kind: "told", number, at: Date.now(), outcomes });
+    this.#report({ kind: "answered", number, at: Date.now(), outcomes });
     return outcomes;
   }
 
@@ -91,8 +94,8 @@ export class WorkerApi {
     const answer = await this.#send(path, body);
     if (answer === null || answer.status === 503) return;
     const isRefused = answer.status >= 400 && answer.status < 500;
-    if (isRefused) this.#tell({ kind: "refused" });
-    else this.#tell({ kind: "fault", text: `${path} ${body}: ${answer.status} ${answer.text}` });
+    if (isRefused) this.#report({ kind: "refused" });
+    else this.#report({ kind: "fault", text: `${path} ${body}: ${answer.status} ${answer.text}` });
   }
 
   async #served(operation: string, body: unknown): Promise<string | null> {
@@ -100,7 +103,7 @@ export class WorkerApi {
     // 503 while it starts: nothing was done.
     if (answer === null || answer.status === 503) return null;
     if (answer.status === 200) return answer.text;
-    this.#tell({ kind: "fault", text: `${operation}: ${answer.status} ${answer.text}` });
+    this.#report({ kind: "fault", text: `${operation}: ${answer.status} ${answer.text}` });
     return null;
   }
 

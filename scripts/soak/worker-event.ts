@@ -58,7 +58,7 @@ export const workerEvent = z.discriminatedUnion("kind", [
     items: z.array(item),
   }),
   z.object({
-    kind: z.literal("told"),
+    kind: z.literal("answered"),
     number: z.number(),
     at: z.number(),
     outcomes: z.array(outcome),

@@ -215,7 +215,7 @@ function completionOf(task: Leased): AskItem {
   return { ...refOf(task), result: JSON.stringify({ lease: task.leaseId, pages: [1, 2, 3] }) };
 }
 
-function tell(event: WorkerEvent): void {
+function report(event: WorkerEvent): void {
   process.send?.(event);
 }
 
@@ -224,7 +224,7 @@ function obey(): void {
   let api: WorkerApi | null = null;
   let url = "";
   const work = (order: Extract<WorkerOrder, { kind: "work" }>): void => {
-    api = new WorkerApi({ url, token: order.token, tell });
+    api = new WorkerApi({ url, token: order.token, report });
     const { seed, types } = order;
     worker = new Worker({ api, random: new Random(seed), types });
     for (let loop = 0; loop < order.loops; loop++) void worker.loop();

@@ -28,7 +28,7 @@ export const command = defineCommand({
 
 async function printThroughput(
   { workers, processes, tasks, rounds }: Values<typeof flags>,
-  { place, tell, print }: Bench,
+  { place, note, print }: Bench,
 ): Promise<void> {
   if (workers % processes > 0) throw new Error("--processes must divide --workers");
   const runs = await measureThroughput({
@@ -39,7 +39,7 @@ async function printThroughput(
     tasks,
     rounds,
     onRun: ({ batch, tasksPerSecond }) => {
-      tell(`batch ${batch}: ${Math.round(tasksPerSecond)} tasks/s`);
+      note(`batch ${batch}: ${Math.round(tasksPerSecond)} tasks/s`);
     },
   });
   const how = `${rounds} rounds, medians; workers in ${processes} process${processes > 1 ? "es" : ""}`;

@@ -18,7 +18,7 @@ test("what processes tell becomes the history of a task, with the times of reque
   const items = [{ id: "task", leaseId: "a", result: "1" }];
   ledger.take("w", { kind: "asking", number: 1, at: 1500, what: "complete", items });
   ledger.take("v", { kind: "asking", number: 1, at: 1600, what: "release", items });
-  ledger.take("w", { kind: "told", number: 1, at: 1520, outcomes: ["ok"] });
+  ledger.take("w", { kind: "answered", number: 1, at: 1520, outcomes: ["ok"] });
   ledger.cancel("task", { sentAt: 1700, acknowledgedAt: null });
 
   const { claims, asks, cancel } = ledger.history("task");

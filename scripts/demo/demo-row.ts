@@ -4,7 +4,7 @@ import { textTable } from "../text-table.ts";
 import type { FileFacts } from "./sample-files.ts";
 
 /** One task of the demo, from end to end. */
-export interface Story {
+export interface DemoRow {
   readonly task: ApiTask;
   readonly facts: FileFacts;
   readonly webhook: ReceivedWebhook;
@@ -28,11 +28,11 @@ const COLUMNS = [
 const FILE_CHARACTERS_MAX = 36;
 
 /** The tasks as a table, in the order given. */
-export function storyTable(stories: readonly Story[]): string {
-  return textTable(COLUMNS, stories.map(row));
+export function demoTable(rows: readonly DemoRow[]): string {
+  return textTable(COLUMNS, rows.map(row));
 }
 
-function row({ task, facts, webhook, verdict }: Story): string[] {
+function row({ task, facts, webhook, verdict }: DemoRow): string[] {
   const [createdAt, startedAt, completedAt] = [
     task.created_at,
     task.started_at,
