@@ -106,6 +106,10 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
   function start(wanted: TaskAction): void {
     if (tasksFor(wanted, target).length > 0) setAction(wanted);
   }
+  function endAction(): void {
+    setAction(null);
+    reload();
+  }
   function onCurrent(act: (id: string) => void): () => void {
     return () => {
       if (current !== null) act(current);
@@ -147,16 +151,7 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
         />
       )}
       <PageEnd page={page} />
-      {action !== null && (
-        <BulkDialog
-          action={action}
-          selected={target}
-          close={() => {
-            setAction(null);
-            reload();
-          }}
-        />
-      )}
+      {action !== null && <BulkDialog action={action} selected={target} close={endAction} />}
     </>
   );
 }
