@@ -1,5 +1,4 @@
 import { mayStart } from "../../domain/webhook/attempt-share.ts";
-import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import type {
   AttemptRef,
   ClaimedAttempt,
@@ -38,8 +37,8 @@ export const SELECT_DUE = `
 export const START_ATTEMPT = `UPDATE attempts SET started_at = ? WHERE seq = ?`;
 
 const ATTEMPT_REF_COLUMNS = `
-  a.seq AS attempt_seq, a.task_seq, t.account_seq, t.id AS task_id, a.kind, a.number, a.retry, a.host, a.due_at,
-  a.started_at AS attempt_started_at`;
+  a.seq, a.task_seq AS taskSeq, t.account_seq AS accountId, t.id AS taskId, a.kind, a.number, a.retry, a.host,
+  a.due_at AS dueAt, a.started_at AS startedAt`;
 
 /** All that sending an attempt needs but a large postback's texts; a pingback sends nothing of the task's own. */
 export const SELECT_STARTED = `
@@ -88,20 +87,7 @@ export const LIST_IN_FLIGHT = `
   WHERE a.started_at IS NOT NULL AND a.ended_at IS NULL
   ORDER BY a.seq`;
 
-interface AttemptRefRow {
-  attempt_seq: number;
-  task_seq: number;
-  account_seq: number;
-  task_id: string;
-  kind: DeliveryKind;
-  number: number;
-  retry: number;
-  host: string;
-  due_at: number;
-  attempt_started_at: number;
-}
-
-interface StartedRow extends AttemptRefRow, TaskRow {
+interface StartedRow extends AttemptRef, TaskRow {
   url: string;
   webhook_secret: string;
   webhook_secret_next: string | null;
@@ -198,12 +184,12 @@ export function laneReads(connection: Connection) {
 
 /** The reads on what is in flight. */
 export function attemptClaimReads(connection: Connection) {
-  const listInFlight = connection.prepare<[], AttemptRefRow>(LIST_IN_FLIGHT);
+  const listInFlight = connection.prepare<[], AttemptRef>(LIST_IN_FLIGHT);
   const selectStarted = connection.prepare<[number], StartedRow>(SELECT_STARTED);
 
   return {
     listInFlight({ of }: LeftWork): readonly AttemptRef[] {
-      return of === "ended nodes" ? [] : listInFlight.all().map(toAttemptRef);
+      return of === "ended nodes" ? [] : listInFlight.all();
     },
 
     /** What a claim started. Read by this thread: rows with bodies cost the writer 50 µs each, and their way here. */
@@ -257,22 +243,6 @@ function laneReader(connection: Connection) {
   };
 }
 
-function toAttemptRef(row: AttemptRefRow): AttemptRef {
-  const { kind, number, retry, host } = row;
-  return {
-    seq: row.attempt_seq,
-    taskSeq: row.task_seq,
-    accountId: row.account_seq,
-    taskId: row.task_id,
-    kind,
-    number,
-    retry,
-    host,
-    dueAt: row.due_at,
-    startedAt: row.attempt_started_at,
-  };
-}
-
 /** Without the task: what was claimed has its input and result, not to be copied to another thread for nothing. */
 export function onlyRef(attempt: AttemptRef): AttemptRef {
   const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
@@ -281,7 +251,7 @@ export function onlyRef(attempt: AttemptRef): AttemptRef {
 
 function toClaimedAttempt(row: StartedRow): ClaimedAttempt {
   return {
-    ...toAttemptRef(row),
+    ...onlyRef(row),
     url: row.url,
     webhookSecret: row.webhook_secret,
     webhookSecretNext: row.webhook_secret_next,

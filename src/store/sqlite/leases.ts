@@ -71,7 +71,10 @@ export const RESUME_LEASE = `
   UPDATE leases SET claimed_at = @claimedAt, deadline_at = @deadlineAt, expires_at = @expiresAt
   WHERE task_seq = @seq`;
 
-const LEASE_COLUMNS = `t.id, t.type, t.failures, l.lease_id, l.losses, l.expires_at, l.deadline_at`;
+// Only a refused task may have no type, and those are never claimed.
+const LEASE_COLUMNS = `
+  t.id, t.type, t.failures, l.lease_id AS leaseId, l.losses, l.expires_at AS expiresAt,
+  l.deadline_at AS deadlineAt`;
 
 export const HELD_LEASES = `
   SELECT ${LEASE_COLUMNS}
@@ -99,17 +102,6 @@ interface NamedLease extends LeaseRef {
 
 interface NewestLease extends LeaseFacts, LeaseTimes, Run {
   readonly isAccountHeld: 0 | 1;
-}
-
-interface LeaseRow {
-  id: string;
-  /** Only a refused task may have none, and those are never claimed. */
-  type: string;
-  failures: number;
-  lease_id: string;
-  losses: number;
-  expires_at: number;
-  deadline_at: number;
 }
 
 /** The writes on leases. Each runs inside the transaction of its batch. */
@@ -253,45 +245,30 @@ const ENDED_IN_PLACE: LeaseEndResult = { outcome: "ok", isNew: true, lanes: [] }
 function resumeWrites(connection: Connection) {
   const heldTimes = connection.prepare<[], LeaseTimes & { seq: number }>(HELD_TIMES);
   const resume = connection.prepare<[object]>(RESUME_LEASE);
-  const held = connection.prepare<[], LeaseRow>(HELD_LEASES);
+  const held = connection.prepare<[], Lease>(HELD_LEASES);
 
   return {
     resumeLeases({ now }: { now: number }): readonly Lease[] {
       for (const lease of heldTimes.all()) {
         resume.run({ seq: lease.seq, ...resumedLease(lease, now) });
       }
-      return held.all().map(toLease);
+      return held.all();
     },
   };
 }
 
 /** The reads on leases. */
 export function leaseReads(connection: Connection) {
-  const find = connection.prepare<[NamedLease], LeaseRow>(FIND_LEASE);
-  const due = connection.prepare<[object], LeaseRow>(DUE_LEASES);
+  const find = connection.prepare<[NamedLease], Lease>(FIND_LEASE);
+  const due = connection.prepare<[object], Lease>(DUE_LEASES);
 
   return {
     findLeases({ leases, workerId }: WorkerLeases): readonly (Lease | null)[] {
-      return leases.map(({ id, leaseId }) => {
-        const row = find.get({ id, leaseId, workerId });
-        return row === undefined ? null : toLease(row);
-      });
+      return leases.map(({ id, leaseId }) => find.get({ id, leaseId, workerId }) ?? null);
     },
 
     listDueLeases(query: { now: number; max: number }): readonly Lease[] {
-      return due.all(query).map(toLease);
+      return due.all(query);
     },
-  };
-}
-
-function toLease(row: LeaseRow): Lease {
-  return {
-    id: row.id,
-    leaseId: row.lease_id,
-    type: row.type,
-    failures: row.failures,
-    losses: row.losses,
-    expiresAt: row.expires_at,
-    deadlineAt: row.deadline_at,
   };
 }

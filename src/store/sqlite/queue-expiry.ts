@@ -44,7 +44,7 @@ export const OLD_TASKS = `
   LIMIT @max`;
 
 const GROUP = `
-  SELECT type, account_seq, priority FROM tasks INDEXED BY tasks_queued WHERE state = 'queued'`;
+  SELECT type, account_seq AS accountId, priority, 0 AS seq FROM tasks INDEXED BY tasks_queued WHERE state = 'queued'`;
 
 // One seek each. The first that finds something leads on.
 export const NEXT_PRIORITY = `${GROUP}
@@ -64,12 +64,6 @@ export const NEXT_TYPE = `${GROUP}
 const EXAMINED_MAX = 1000;
 
 const BEGINNING: QueuePlace = { type: "", accountId: 0, priority: 0, seq: 0 };
-
-interface GroupRow {
-  type: string;
-  account_seq: number;
-  priority: number;
-}
 
 interface WaitingRow {
   seq: number;
@@ -106,15 +100,14 @@ function markWrites(connection: Connection) {
 function expiryWrites(connection: Connection, changes: BatchChanges) {
   const oldTasks = connection.prepare<[object], WaitingRow>(OLD_TASKS);
   const nextGroups = [NEXT_PRIORITY, NEXT_ACCOUNT, NEXT_TYPE].map((sql) =>
-    connection.prepare<[QueuePlace], GroupRow>(sql),
+    connection.prepare<[QueuePlace], QueuePlace>(sql),
   );
   const { finish } = runEnds(connection, changes);
 
   function nextGroup(place: QueuePlace): QueuePlace | null {
     for (const statement of nextGroups) {
-      const row = statement.get(place);
-      if (row === undefined) continue;
-      return { type: row.type, accountId: row.account_seq, priority: row.priority, seq: 0 };
+      const next = statement.get(place);
+      if (next !== undefined) return next;
     }
     return null;
   }

@@ -48,9 +48,10 @@ export const WAITING_ENABLED = `
 export const ANY_HELD = `
   SELECT EXISTS (SELECT 1 FROM accounts INDEXED BY accounts_disabled WHERE disabled_at IS NOT NULL)`;
 
+/** With the run that is about to begin. */
 export const NEXT_TASKS = `
-  SELECT t.seq, t.id, t.account_seq, t.type, t.tag, t.marketplace, t.runs, t.failures,
-    (SELECT input_text FROM task_inputs WHERE task_seq = t.seq) AS input_text
+  SELECT t.seq, t.id, t.account_seq AS accountId, t.type, t.tag, t.marketplace, t.runs + 1 AS runs, t.failures,
+    (SELECT input_text FROM task_inputs WHERE task_seq = t.seq) AS inputText
   FROM tasks AS t INDEXED BY tasks_queued
   WHERE t.state = 'queued' AND t.type = @type AND t.account_seq = @accountSeq
   ORDER BY t.priority DESC, t.seq
@@ -60,19 +61,6 @@ export const START_TASKS = `
   UPDATE tasks
   SET state = 'running', status_code = ${STATE_CODES.running}, started_at = @now, runs = runs + 1
   WHERE seq IN (SELECT value FROM json_each(@seqs))`;
-
-interface QueuedRow {
-  seq: number;
-  account_seq: number;
-  id: string;
-  type: string;
-  tag: string | null;
-  marketplace: string | null;
-  /** Before this one. */
-  runs: number;
-  failures: number;
-  input_text: string | null;
-}
 
 /** A claim being made: how much its inputs hold so far. */
 interface OpenClaim extends TaskClaim {
@@ -87,18 +75,18 @@ interface OpenClaim extends TaskClaim {
  */
 export function taskClaims(connection: Connection, changes: BatchChanges) {
   const listAccounts = accountLister(connection);
-  const next = connection.prepare<[object], QueuedRow>(NEXT_TASKS);
+  const next = connection.prepare<[object], ClaimedTask>(NEXT_TASKS);
   const start = connection.prepare<[object]>(START_TASKS);
   // By type, whose turn it was last. In memory: a batch that is undone leaves it ahead, which costs somebody a turn.
   const served = new Map<string, number>();
 
   /** The next tasks of the account; fewer than its share when there are no more. */
-  function give(turn: Turn<QueuedRow>, share: number, claim: OpenClaim): readonly QueuedRow[] {
+  function give(turn: Turn<ClaimedTask>, share: number, claim: OpenClaim): readonly ClaimedTask[] {
     const { accountSeq } = turn;
-    const rows: QueuedRow[] = [];
+    const rows: ClaimedTask[] = [];
     for (const row of next.iterate({ type: claim.type, accountSeq, share })) {
       rows.push(row);
-      claim.inputLength += row.input_text?.length ?? 0;
+      claim.inputLength += row.inputText?.length ?? 0;
       if (isClaimFull(claim)) break;
     }
     turn.rows.push(...rows);
@@ -108,9 +96,9 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
   }
 
   /** A round: the last one may end before everybody's turn has come. */
-  function giveRounds(turns: readonly Turn<QueuedRow>[], left: number, claim: OpenClaim): number {
+  function giveRounds(turns: readonly Turn<ClaimedTask>[], left: number, claim: OpenClaim): number {
     const share = shareOf(left, turns.length);
-    const given: QueuedRow[] = [];
+    const given: ClaimedTask[] = [];
     for (const turn of turns) {
       if (given.length >= left || isClaimFull(claim)) break;
       given.push(...give(turn, share, claim));
@@ -124,7 +112,7 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
     if (claim.max < 1) return [];
     const { type } = claim;
     const last = served.get(type) ?? NO_ACCOUNT;
-    const turns = listAccounts(claim, last).map((accountSeq) => newTurn<QueuedRow>(accountSeq));
+    const turns = listAccounts(claim, last).map((accountSeq) => newTurn<ClaimedTask>(accountSeq));
     const openClaim = { ...claim, inputLength };
     let left = claim.max;
     let open = turns;
@@ -133,8 +121,8 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
       open = open.filter(({ mayHaveMore }) => mayHaveMore);
     }
     const rows = inTurn(turns);
-    served.set(type, rows.at(-1)?.account_seq ?? last);
-    return rows.map(toClaimedTask);
+    served.set(type, rows.at(-1)?.accountId ?? last);
+    return rows;
   };
 }
 
@@ -159,9 +147,3 @@ function accountLister(connection: Connection) {
 /** Before every account's, and after. */
 const NO_ACCOUNT = 0;
 const LAST_ACCOUNT = Number.MAX_SAFE_INTEGER;
-
-function toClaimedTask(row: QueuedRow): ClaimedTask {
-  const { seq, id, type, tag, marketplace, failures } = row;
-  const { account_seq: accountId, input_text: inputText } = row;
-  return { seq, id, accountId, type, tag, marketplace, inputText, runs: row.runs + 1, failures };
-}
