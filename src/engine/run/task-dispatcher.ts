@@ -1,7 +1,8 @@
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { decideRun } from "../../domain/task/retry.ts";
 import type { RunOptions, RunOutcome, Runner } from "../../runners/runner.ts";
-import { CLAIM_INPUT_MAX, type ClaimedTask, type LaneRef, type Store } from "../../store/store.ts";
+import type { ClaimedTask, LaneRef, Store } from "../../store/store.ts";
+import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "../claim-credit.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
@@ -61,15 +62,8 @@ interface Lane extends TaskType {
   running: number;
   /** Runs that have ended and are not on disk yet. */
   recording: number;
-  /** True while the queue may hold tasks that were not claimed. */
-  mayHaveWork: boolean;
-  /** True while the last claim brought all that it asked for: then the next one need not wait for its answer. */
-  isDeep: boolean;
+  readonly credit: ClaimCredit;
   readonly claims: Set<ClaimUnderWay>;
-  /** Places that the claims under way may fill. */
-  reserved: number;
-  /** How often it was woken, to tell what a claim that brought less says. */
-  wakes: number;
 }
 
 /**
@@ -94,9 +88,9 @@ export class TaskDispatcher implements Part {
     this.#deps = deps;
     this.#failed = new FailedRuns(deps);
     this.#lanes = [...deps.types].map(([type, { runner, retries }]) => {
-      const idle = { running: 0, recording: 0, reserved: 0, wakes: 0 };
-      const unknown = { mayHaveWork: false, isDeep: false };
-      return { type, runner, retries, ...idle, ...unknown, claims: new Set<ClaimUnderWay>() };
+      const credit = new ClaimCredit(runner.concurrency);
+      const claims = new Set<ClaimUnderWay>();
+      return { type, runner, retries, running: 0, recording: 0, credit, claims };
     });
   }
 
@@ -104,8 +98,7 @@ export class TaskDispatcher implements Part {
   wake(type?: string): void {
     for (const lane of this.#lanes) {
       if (type !== undefined && lane.type !== type) continue;
-      lane.wakes++;
-      lane.mayHaveWork = true;
+      lane.credit.wake();
       this.#pump(lane);
     }
   }
@@ -138,7 +131,7 @@ export class TaskDispatcher implements Part {
 
   /** True when nothing runs and nothing is left that it would claim. */
   isIdle(): boolean {
-    const isLeft = !this.#isDraining && this.#lanes.some(({ mayHaveWork }) => mayHaveWork);
+    const isLeft = !this.#isDraining && this.#lanes.some(({ credit }) => credit.isLeft);
     return this.#steps.isNone && !isLeft;
   }
 
@@ -159,35 +152,31 @@ export class TaskDispatcher implements Part {
   }
 
   #pump(lane: Lane): void {
-    const { concurrency } = lane.runner;
-    const free = concurrency - lane.running - lane.reserved;
-    if (this.#isDraining || !lane.mayHaveWork || free <= 0) return;
-    if (lane.claims.size > 0 && !lane.isDeep) return;
+    const free = lane.credit.room(lane.running);
+    if (this.#isDraining || free === 0) return;
     // Where nothing can be written results must not pile up.
-    if (lane.recording > concurrency) return;
-    lane.mayHaveWork = lane.isDeep;
+    if (lane.recording > lane.runner.concurrency) return;
     void this.#steps.track(this.#claim(lane, free).catch(this.#deps.failed));
   }
 
   async #claim(lane: Lane, max: number): Promise<void> {
     const { store, clock } = this.#deps;
-    const { wakes } = lane;
+    const begun = lane.credit.begin(max);
+    let finding: Finding = NOT_CLAIMED;
     const underWay: ClaimUnderWay = { cancelled: new Set(), held: new Set() };
     lane.claims.add(underWay);
-    lane.reserved += max;
     try {
       const order = { type: lane.type, max };
       const claim = (): ReturnType<TaskQueue["claimTasks"]> =>
         store.claimTasks({ ...order, now: clock.now() });
       const tasks = await persist(claim, this.#deps);
-      lane.isDeep = tasks.length === max || isCutShort(tasks);
-      lane.mayHaveWork = lane.isDeep || lane.wakes !== wakes;
+      finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
       for (const task of tasks) {
         const isHeld = underWay.held.has(task.accountId);
         if (!underWay.cancelled.has(task.id)) this.#start({ lane, task, isHeld });
       }
     } finally {
-      lane.reserved -= max;
+      lane.credit.end(begun, finding);
       lane.claims.delete(underWay);
     }
     this.#pump(lane);
@@ -268,10 +257,4 @@ export class TaskDispatcher implements Part {
     this.#deps.taskEnded(id);
     if (lanes.length > 0) this.#deps.deliveriesDue(lanes);
   }
-}
-
-// The store ends a claim there, whatever is left.
-function isCutShort(tasks: readonly ClaimedTask[]): boolean {
-  const length = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
-  return length >= CLAIM_INPUT_MAX;
 }
