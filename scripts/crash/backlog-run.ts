@@ -28,7 +28,7 @@ export interface StartCost {
   readonly settledRssBytes: number;
 }
 
-/** What a start costs without a backlog and with it. */
+/** The cost of a start without a backlog and with one. */
 export interface BacklogReport {
   readonly empty: readonly StartCost[];
   readonly full: readonly StartCost[];

@@ -5,7 +5,7 @@ import { acceptedIds } from "../kit/request.ts";
 import type { WebhookUrls } from "../kit/webhook-receiver.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** What a {@link CarefulClient} did. */
+/** The counts of a {@link CarefulClient}. */
 export interface CarefulCount {
   /** Requests with an Idempotency-Key, each answered in the end. */
   readonly posts: number;
@@ -31,10 +31,10 @@ export interface CarefulCancel {
   readonly id: string;
 }
 
-/** What a {@link CarefulClient} has to do. */
+/** The work of a {@link CarefulClient}. */
 export type CarefulWork = CarefulPost | CarefulCancel;
 
-/** Is told what a {@link CarefulClient} does. */
+/** Called with the actions of a {@link CarefulClient}. */
 export interface CarefulListener {
   /** A post is sent for the first time. */
   readonly onPost: (post: CarefulPost) => void;
@@ -85,7 +85,7 @@ export class CarefulClient {
   }
 
   /**
-   * Sends again what was not answered, then posts and cancels until `goesOn` says no or the connection breaks. Rejects at a
+   * Repeats unanswered requests, then posts and cancels until `goesOn` says no or the connection breaks. Rejects at a
    * wrong answer.
    */
   async run(url: string, goesOn: () => boolean = () => true): Promise<void> {
@@ -96,7 +96,7 @@ export class CarefulClient {
     await Promise.all(Array.from({ length: LANES }, lane));
   }
 
-  /** Sends again what was not answered, until all is. Rejects when the connection breaks. */
+  /** Repeats unanswered requests, until all are answered. Rejects when the connection breaks. */
   async settle(url: string): Promise<void> {
     for (let work = this.#unanswered.shift(); work; work = this.#unanswered.shift()) {
       if (!(await this.#do(work, url))) throw new Error("the daemon does not answer");

@@ -45,7 +45,7 @@ export interface CrashRound {
   readonly missing: number;
 }
 
-/** What came of it: nothing was lost, or {@link runCrashes} rejects. */
+/** The result: nothing was lost, or {@link runCrashes} rejects. */
 export interface CrashReport extends Inspection, Explanation {
   /** kill -9, those while it started included. */
   readonly kills: number;

@@ -14,7 +14,7 @@ export interface RecordedAttempt {
   readonly endedAt: number;
 }
 
-/** What arrived, beside what was recorded and when the daemon was killed. */
+/** The arrived webhooks, beside the records and the times when the daemon was killed. */
 export interface Evidence {
   readonly arrivals: readonly Arrival[];
   readonly attempts: Iterable<RecordedAttempt>;
@@ -31,7 +31,7 @@ export interface Explanation {
    * milliseconds. Each makes one duplicate.
    */
   readonly unrecordedMs: readonly number[];
-  /** What nothing explains, in words. */
+  /** Everything that has no explanation, in words. */
   readonly faults: readonly string[];
 }
 

@@ -2,9 +2,9 @@ import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "../../src/store/sqlite/tas
 import { DatabaseView } from "../kit/database-view.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** What a database looks like after the crashes. */
+/** The state of a database after the crashes. */
 export interface Inspection {
-  /** What must never be, in words. */
+  /** Everything that must never be, in words. */
   readonly faults: readonly string[];
   readonly tasks: number;
   /** Tasks that were on disk when the daemon died before it could say so. */
@@ -15,7 +15,7 @@ export interface Inspection {
   readonly interrupted: number;
 }
 
-/** What the daemon has promised. */
+/** The promises of the daemon. */
 export type Promises = Pick<Ledger, "acknowledged" | "cancelled" | "promised">;
 
 // One statement each, and so of one moment, while a daemon writes. What was ever done cannot be counted again.
@@ -92,7 +92,7 @@ const FOREIGN_ATTEMPTS = `
   SELECT count(*) FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
   WHERE a.account_seq IS NOT t.account_seq`;
 
-/** What must never be in a database, whatever has just happened to its daemon and whether one runs. */
+/** Lists everything that must never be in a database, whatever has just happened to its daemon and whether one runs. */
 export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "cancelled">): string[] {
   using view = new DatabaseView(file);
   return [
@@ -104,7 +104,7 @@ export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "canc
   ].filter((text) => text !== "");
 }
 
-/** Compares the database of a daemon that has finished and stopped with what it promised. */
+/** Compares the database of a daemon that has finished and stopped with the daemon's promises. */
 export function inspectDatabase(file: string, promises: Promises): Inspection {
   const { acknowledged, cancelled } = promises;
   using view = new DatabaseView(file);
@@ -125,7 +125,10 @@ export function inspectDatabase(file: string, promises: Promises): Inspection {
   return { faults, tasks, unacknowledged, rerun, interrupted };
 }
 
-/** What must not be in the database of a daemon that has finished and stopped, however its tasks have ended. */
+/**
+ * Lists everything that must not be in the database of a daemon that has finished and stopped, however its tasks
+ * ended.
+ */
 export function inspectFinished(
   file: string,
   promises: Omit<Promises, "acknowledged">,

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 import { isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 
-/** What the receiver has seen, beside what was promised. */
+/** The counts of the receiver, beside the promises. */
 export interface LedgerCount {
   /** Tasks that the daemon said it had accepted; each is to send a postback and a pingback. */
   readonly acknowledged: number;
@@ -14,7 +14,7 @@ export interface LedgerCount {
   readonly failed: number;
 }
 
-/** A webhook that arrived, and what it was answered with. */
+/** A webhook that arrived, and the receiver's answer. */
 export interface Arrival {
   readonly taskId: string;
   readonly kind: ReceivedWebhook["kind"];
@@ -106,7 +106,7 @@ export class Ledger {
     return this.#promised;
   }
 
-  /** What must never happen, in words. */
+  /** Everything that must never happen, in words. */
   get faults(): readonly string[] {
     return this.#faults;
   }

@@ -3,7 +3,7 @@ import { factTable, numberColumns, textTable } from "../text-table.ts";
 import type { BacklogReport, StartCost } from "./backlog-run.ts";
 import type { CrashReport } from "./crash-run.ts";
 
-/** What the crashes did, as a Markdown table. */
+/** The crashes as a Markdown table. */
 export function crashTable(report: CrashReport): string {
   const { count, careful, cancelled, restartMs, ...inspection } = report;
   const slowest = Math.max(...restartMs).toFixed(0);
@@ -35,7 +35,7 @@ export function crashTable(report: CrashReport): string {
   ]);
 }
 
-/** What starts cost without and with a backlog, as a Markdown table. */
+/** The cost of starts without and with a backlog, as a Markdown table. */
 export function backlogTable({ empty, full }: BacklogReport, tasks: number): string {
   const columns = numberColumns([
     "ready ms, p50",
@@ -60,7 +60,7 @@ function costCells(costs: readonly StartCost[]): string[] {
   ];
 }
 
-/** What a backlog breaks of what is promised: ready within a second, memory flat. */
+/** The promises that a backlog breaks: ready within a second, memory flat. */
 export function backlogFaults({ empty, full }: BacklogReport): readonly string[] {
   const readyMs = median(full.map((cost) => cost.readyMs));
   const settled = (costs: readonly StartCost[]): number =>

@@ -9,7 +9,7 @@ import type { Ledger } from "./ledger.ts";
 
 const POLL_MS = 20;
 
-/** What a daemon has to finish. */
+/** The work that a daemon has to finish. */
 export interface Unsettled {
   readonly database: string;
   readonly ledger: Ledger;
@@ -24,20 +24,23 @@ export async function settle(daemon: DaemonProcess, unsettled: Unsettled): Promi
   const { database, ledger, client, stallMsMax } = unsettled;
   await client.settle(daemon.url);
   await allArrived(ledger, { daemon, stallMsMax });
-  // What was taken in without an acknowledgement is still to be delivered.
+  // Accepted tasks without an acknowledgement are still to be delivered.
   using view = new DatabaseView(database);
   await view.quiet({ msMax: stallMsMax });
   await daemon.stop();
 }
 
-/** What a settled daemon leaves, and what of it must never be. */
+/** The state that a settled daemon leaves, with the parts that must never be. */
 export interface Settled {
   readonly inspection: Inspection;
   readonly explanation: Explanation;
   readonly faults: readonly string[];
 }
 
-/** Compares the database of a settled daemon with what it promised; `killedAt` is when one ended otherwise, the earliest first. */
+/**
+ * Compares the database of a settled daemon with its promises; `killedAt` has the times of the kills, the earliest
+ * first.
+ */
 export function judgeSettled(
   database: string,
   { ledger, killedAt }: { readonly ledger: Ledger; readonly killedAt: readonly number[] },
