@@ -5,7 +5,7 @@ const bytes = z.codec(z.string(), z.instanceof(Buffer), {
   decode: (text) => Buffer.from(text, "base64"),
   encode: (buffer) => buffer.toString("base64"),
 });
-// What an answer of the daemon said; its X-Request-Id says when.
+// Every answer of the daemon has an X-Request-Id, which says when it came.
 const answered = { requestId: z.string() };
 
 const historyEntry = z.discriminatedUnion("kind", [
@@ -50,7 +50,7 @@ const historyEntry = z.discriminatedUnion("kind", [
   }),
 ]);
 
-/** What a client or the receiver did or was told, while the daemon was recorded. */
+/** An action of a client or the receiver, or an answer to one, while the daemon was recorded. */
 export type HistoryEntry = Readonly<z.infer<typeof historyEntry>>;
 
 /** The entries as text, one line each. */

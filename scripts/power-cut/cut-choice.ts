@@ -42,7 +42,7 @@ export class CutChoice {
   }
 }
 
-// They rest on what the daemon found, and not on what it has written.
+// They rest on the file as the daemon found it, and not on its own writes.
 const FIRST_ANSWERS = 40;
 
 function firstAnswers(answers: readonly number[], start: number): readonly number[] {

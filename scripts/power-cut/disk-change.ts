@@ -1,6 +1,6 @@
 import type { TracedCall } from "./strace.ts";
 
-/** Where on the time line something was done. */
+/** A position on the time line. */
 export type Moment = Pick<TracedCall, "begun" | "over" | "at">;
 
 /** Something that was done to the files of a database; `file` numbers them for good, whatever their names. */
@@ -24,7 +24,7 @@ export type FileChange = Moment & {
     | { readonly kind: "resized"; readonly size: number }
   );
 
-/** What makes all changes before it outlive a power cut: those of a file, or those of the folder. */
+/** An event that makes all changes before it outlive a power cut: those of a file, or those of the folder. */
 export type Sync = Moment &
   (
     | { readonly kind: "synced"; readonly file: number; readonly name: string }

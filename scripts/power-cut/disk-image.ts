@@ -11,9 +11,9 @@ export type DiskImage = ReadonlyMap<string, Buffer>;
 
 /** A power cut. */
 export interface PowerCut {
-  /** Where on the time line: what began before it has happened, in whole or in part. */
+  /** The position on the time line: everything begun before it has happened, in whole or in part. */
   readonly cut: number;
-  /** Seed of what is left of what was not synced. */
+  /** The seed that decides how much is left of unsynced changes. */
   readonly seed: number;
   /**
    * Plants a fault, to see that it is found: the last sync of each file before the cut did nothing, as with a disk that says
@@ -22,7 +22,7 @@ export interface PowerCut {
   readonly forgetsSyncs: boolean;
 }
 
-/** What a power cut leaves on the disk: all that was synced, and a random part of the rest. */
+/** The content of the disk after a power cut: everything synced, and a random part of the rest. */
 export function imageAt(changes: readonly DiskChange[], power: PowerCut): DiskImage {
   const random = new Random(power.seed);
   const before = changes.filter(({ begun }) => begun < power.cut);
@@ -64,7 +64,7 @@ function lastSyncs(changes: readonly DiskChange[], cut: number): ReadonlySet<Dis
   return new Set(last.values());
 }
 
-/** Of each file what is on the disk for good, and the changes since. */
+/** The durable content of each file, and the changes since. */
 class Disk {
   readonly #synced = new Map<number, FileContent>();
   readonly #unsynced = new Map<number, FileChange[]>();

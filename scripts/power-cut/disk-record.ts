@@ -18,12 +18,12 @@ const WEBHOOK_ID = hexOf("webhook-id: ");
 const ATTEMPT = hexOf("x-attempt: ");
 const LINE_END = hexOf("\r\n");
 
-/** What was done to the disk and what the daemon said, on one time line. */
+/** The changes of the disk and the daemon's words, on one time line. */
 export class DiskRecord {
   readonly changes: readonly DiskChange[];
-  /** Where the daemon said what: answers by their X-Request-Id, webhooks by webhook-id and attempt. */
+  /** The positions of the daemon's words: answers by their X-Request-Id, webhooks by webhook-id and attempt. */
   readonly said: ReadonlyMap<string, number>;
-  /** Where each life begins on the time line. */
+  /** The position where each life begins. */
   readonly lifeStarts: readonly number[];
   /** The end of the time line. */
   readonly end: number;
@@ -92,7 +92,7 @@ class DiskReading {
     let next = await calls.next();
     for (; !next.done; next = await calls.next()) found.push(...this.#changesOf(next.value));
     const end = next.value;
-    // What the end of the process cut off was done or not: the files say it.
+    // A write that the end of the process cut off was done or not: the files say it.
     const whole = found.flatMap((change) => {
       return change.over === Infinity ? seenOnDisk(change, { snapshot, end }) : [change];
     });
@@ -241,7 +241,7 @@ function momentOf({ begun, over, at }: TracedCall): Moment {
   return { begun, over, at };
 }
 
-/** What follows `name` on its line, in what was written. */
+/** The text after `name` on its line. */
 function valueOf(args: string, name: string): string | null {
   const at = args.indexOf(name);
   if (at === -1) return null;

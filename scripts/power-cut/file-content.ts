@@ -28,7 +28,7 @@ export class FileContent {
     data.copy(this.#buffer, offset);
   }
 
-  /** What it grows by is zeros. */
+  /** It grows by zeros. */
   resize(size: number): void {
     if (size > this.#buffer.length) {
       const larger = Buffer.alloc(Math.max(size, 2 * this.#buffer.length));

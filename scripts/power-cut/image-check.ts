@@ -29,7 +29,7 @@ export interface ImageVerdict {
   readonly log: string;
 }
 
-/** What is needed to judge an image. */
+/** The facts needed to judge an image. */
 export interface ImageCheck {
   /** The daemon's files, in the folder that holds the image. */
   readonly file: DaemonFile;
@@ -71,7 +71,7 @@ async function checkRunning(
     ...brokenOnDisk(file.database, promises),
     ...(await brokenInAnswers(daemon.url, { promises, apiKey: file.account.key })),
   ];
-  // It cannot finish what it has lost.
+  // It cannot finish lost tasks.
   if (found.length > 0) return { ...start, faults: found };
   const webhooks = webhookUrls(receiver);
   const client = new CarefulClient({ apiKey: file.account.key, webhooks, ledger });

@@ -15,7 +15,7 @@ import { statusOf, type Recording } from "./recording.ts";
 /** How many images to judge. */
 export interface PowerCutOptions {
   readonly recording: Recording;
-  /** Where images lie while they are judged. */
+  /** The folder for images while they are judged. */
   readonly folder: string;
   readonly images: number;
   /** The same images for the same recording and seed. */
@@ -34,7 +34,7 @@ export interface JudgedImage extends ImageVerdict {
   readonly occasion: Occasion;
   readonly power: PowerCut;
   readonly promised: PromiseCount;
-  /** Where everything lies that is needed to understand its faults; null where there are none. */
+  /** The folder with everything needed to understand its faults; null where there are none. */
   readonly evidence: string | null;
 }
 
@@ -50,7 +50,7 @@ export interface PromiseCount {
   readonly webhooks: number;
 }
 
-/** What was recorded, and what became of every image. */
+/** The recording, and the verdict on every image. */
 export interface PowerCutReport {
   readonly record: DiskRecord;
   readonly images: readonly JudgedImage[];
@@ -107,7 +107,7 @@ function countOf(promises: PromisesAt): PromiseCount {
   };
 }
 
-/** Copies the image as it was and as the daemon left it, and writes down what was wrong. Answers where. */
+/** Copies the image as it was and as the daemon left it, and writes down the faults. Returns the folder. */
 function keepEvidence(
   judged: Omit<JudgedImage, "evidence">,
   paths: { readonly image: string; readonly before: string; readonly promises: PromisesAt },

@@ -4,12 +4,12 @@ import type { HistoryEntry } from "./client-history.ts";
 import type { DiskRecord } from "./disk-record.ts";
 import type { Recording } from "./recording.ts";
 
-/** What a daemon had promised when the power was cut. */
+/** The promises of a daemon at the moment of the power cut. */
 export interface PromisesAt {
   /** Whether there was an account. Without one nothing was promised. */
   readonly hasAccount: boolean;
   readonly ledger: Ledger;
-  /** What its clients have to send again, and some of what they were answered already. */
+  /** The requests that its clients have to repeat, and some that were answered already. */
   readonly works: readonly CarefulWork[];
   /** Tasks that were accepted, however they go on. */
   readonly tasks: ReadonlySet<string>;
@@ -25,7 +25,7 @@ export interface PromisesAt {
   readonly killedAt: readonly number[];
 }
 
-// So many posts with an answer are sent again, the newest: what was written last is what is in danger.
+// So many answered posts are repeated, the newest: the latest writes are in danger.
 const REPEATED_POSTS = 20;
 
 /** Reads in a recording what a daemon had promised at that place on its time line. */

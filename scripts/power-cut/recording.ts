@@ -20,7 +20,7 @@ import { historyText, parseHistory, type HistoryEntry } from "./client-history.t
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
 import { Observer } from "./observer.ts";
 
-/** What to record. */
+/** The order of a recording. */
 export interface RecordingOptions {
   readonly program: Program;
   /** Where; it must exist, and be empty. */
@@ -36,7 +36,7 @@ export interface RecordingOptions {
 /** Everything that is known of a database that was written under load. */
 export interface Recording {
   readonly file: DaemonFile;
-  /** Where the webhooks went. */
+  /** The receiver's port. */
   readonly receiverPort: number;
   readonly lives: readonly RecordedLife[];
   readonly history: readonly HistoryEntry[];

@@ -2,7 +2,7 @@ import { median } from "../kit/durations.ts";
 import { factTable } from "../text-table.ts";
 import type { PowerCutReport, PromiseCount } from "./power-cut-run.ts";
 
-/** What was recorded and what the power cuts did, as a Markdown table. */
+/** The recording and the power cuts as a Markdown table. */
 export function powerCutTable({ record, images }: PowerCutReport): string {
   const count = (kind: string): number =>
     record.changes.filter((change) => change.kind === kind).length;

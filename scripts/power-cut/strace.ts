@@ -7,7 +7,7 @@ import type { Program } from "../program.ts";
 /** A system call that strace saw. */
 export interface TracedCall {
   readonly name: string;
-  /** What stands between its parentheses; every string in it is written as `\x2f\x74…`. */
+  /** The text between its parentheses; every string in it is written as `\x2f\x74…`. */
   readonly args: string;
   /** Its return value; null when the process ended before it returned. */
   readonly result: number | null;

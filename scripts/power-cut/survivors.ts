@@ -17,7 +17,7 @@ const SURVIVALS: Readonly<Record<Survival, number>> = {
   sectors: 2,
 };
 
-// What a disk writes as a whole, and what a kernel does.
+// The units that a disk and a kernel write as a whole.
 const SECTOR_BYTES = 512;
 const PAGE_BYTES = 4096;
 
@@ -26,7 +26,7 @@ export function drawSurvival(random: Random): Survival {
   return random.choose(SURVIVALS);
 }
 
-/** The content of a file after a power cut: what was synced, and of what came later that part. */
+/** The content of a file after a power cut: the synced part, and that part of later changes. */
 export function survivingContent(
   synced: Buffer,
   {
