@@ -32,7 +32,7 @@ export type Expectation =
   | { readonly kind: "completed"; readonly result: unknown }
   | { readonly kind: "failed"; readonly code: number };
 
-/** What is known of a task of the daemon's own runners. */
+/** The known facts of a task of the daemon's own runners. */
 export interface RunFacts {
   readonly expected: Expectation;
   readonly cancel: SeenCancel | null;
@@ -79,7 +79,7 @@ function unexpectedEnd(
   return isRight ? [] : [`${id} has another result than it had to: ${resultText?.slice(0, 100)}`];
 }
 
-/** What a task of workers is held against. */
+/** The facts that judge a task of workers. */
 export interface LeaseFacts {
   readonly history: TaskHistory;
   readonly rule: LeaseRule;

@@ -9,7 +9,7 @@ export interface SeenClaim {
   readonly expiresAt: number;
 }
 
-/** What a worker asked for a lease. */
+/** A worker's request for a lease. */
 export interface SeenAsk extends Omit<AskItem, "id"> {
   readonly what: AskKind;
   readonly sentAt: number;

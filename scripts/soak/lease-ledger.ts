@@ -1,7 +1,7 @@
 import type { SeenAsk, SeenCancel, SeenClaim, TaskHistory } from "./lease-judge.ts";
 import type { WorkerEvent } from "./worker-event.ts";
 
-// What a daemon has begun for a connection that broke it may still finish.
+// A daemon may still finish work for a connection that it lost.
 const LINGER_MS = 1000;
 
 /** A claim whose answer nobody saw: the daemon may have handed out tasks of these types in that time. */
@@ -42,7 +42,7 @@ interface OpenClaim {
   readonly at: number;
 }
 
-/** What outlives workers and daemons alike: every lease that was handed out, and what was asked and answered for it. */
+/** The record that outlives workers and daemons: every lease, with the requests and answers for it. */
 export class LeaseLedger {
   readonly #histories = new Map<string, OpenHistory>();
   readonly #cancels = new Map<string, SeenCancel>();
@@ -82,7 +82,7 @@ export class LeaseLedger {
     }
   }
 
-  /** A worker process is gone: what it waited for nobody will see. */
+  /** A worker process is gone: nobody will see the answers that it waited for. */
   gone(worker: string, at: number): void {
     const own = [...this.#openClaims.keys()].filter((key) => key.startsWith(`${worker} `));
     for (const key of own) this.#loseClaim(key, at);
@@ -102,7 +102,7 @@ export class LeaseLedger {
     return this.#lostClaims;
   }
 
-  /** What must never happen and is seen at once. */
+  /** Everything that must never happen and is seen at once. */
   get faults(): readonly string[] {
     return this.#faults;
   }

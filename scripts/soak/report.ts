@@ -2,7 +2,7 @@ import { factTable } from "../text-table.ts";
 import { trendOf, type Sample, type Trend } from "./samples.ts";
 import type { SoakReport } from "./soak-run.ts";
 
-/** What a soak went through and what it found, as a Markdown table. */
+/** The course of a soak and its findings, as a Markdown table. */
 export function soakTable(report: SoakReport): string {
   const { leases, lives } = report;
   return factTable([

@@ -1,6 +1,6 @@
 import { median } from "../kit/durations.ts";
 
-/** What a daemon used at a moment of its life. */
+/** The resources of a daemon at a moment of its life. */
 export interface Sample {
   /** Milliseconds since its start. */
   readonly atMs: number;
@@ -51,7 +51,7 @@ function slope(samples: readonly Sample[], value: (sample: Sample) => number): n
   return square > 0 ? product / square : 0;
 }
 
-/** What grows that must not, over a life that is long enough to tell. */
+/** Figures that grow and must not, over a life that is long enough to show it. */
 export function judgeFlat(samples: readonly Sample[]): readonly string[] {
   const [first, last] = [samples[0], samples.at(-1)];
   if (first === undefined || last === undefined) return [];

@@ -11,7 +11,7 @@ import type { SeenCancel } from "./lease-judge.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
 import { planTask, type PlannedTask } from "./task-plan.ts";
 
-/** Where the daemon is. */
+/** The daemon's address. */
 export interface DaemonAddress {
   /** Null while there is none. */
   url: string | null;
@@ -48,7 +48,7 @@ const CANCEL_MS_MAX = 4000;
 const BACKLOG_MAX = 3000;
 const BACKLOG_MS = 200;
 
-/** A client of one account: posts, cancels some of it, and sends again, with the same key, what was not answered. */
+/** A client of one account: posts, cancels some of its tasks, and repeats unanswered posts with the same key. */
 export class SoakClient {
   readonly #deps: SoakClientDeps;
   #posts = 0;

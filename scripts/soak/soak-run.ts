@@ -65,11 +65,11 @@ export interface SoakOptions {
   readonly serviceDeathEvery: Span;
   /** Everything must be over so soon after the last post. */
   readonly quietMsMax: number;
-  /** Told of every fault as soon as it is found, and of every kill. */
+  /** Called with every fault as soon as it is found, and with every kill. */
   readonly onNews: (text: string) => void;
 }
 
-/** What came of it. */
+/** The result of a soak. */
 export interface SoakReport extends Omit<SoakTally, "faults"> {
   readonly seconds: number;
   readonly acknowledged: number;
@@ -89,7 +89,7 @@ const JUDGE_MS = 20_000;
 // By then every event that concerns the same moment has been read.
 const SETTLED_MS = 10_000;
 const LOOPS = 4;
-// The share of kills that leave the daemon's own helper processes to what they do then.
+// The share of kills that leave the daemon's own helper processes to themselves.
 const ALONE = 0.5;
 const SERVICE_DEATH: Span = { min: 500, max: 3000 };
 // What a daemon left behind it gives 5 s to end, and a second to be gone.
@@ -206,7 +206,7 @@ class Soak {
     const [posting, trouble] = [this.#newSpan(), this.#newSpan()];
     const troubles = this.#troubles(players, trouble.signal);
     const posts = Promise.all(players.clients.map((client) => client.run(posting.signal)));
-    // What fails is to end the soak: it is awaited below, and here only kept from being unhandled.
+    // A failure ends the soak: it is awaited below, and here only kept from being unhandled.
     posts.catch(() => posting.abort());
     const halfMs = (this.#options.seconds * 1000) / 2;
     try {
@@ -224,7 +224,7 @@ class Soak {
     }
   }
 
-  /** What is done until it is aborted, or the soak is over. */
+  /** Work that goes on until it is aborted, or the soak is over. */
   #newSpan(): AbortController {
     const span = new AbortController();
     this.#spans.push(span);
@@ -303,7 +303,7 @@ class Soak {
     return left.map((each) => `process ${each} outlived its daemon`);
   }
 
-  /** Samples a life until it is told to end. */
+  /** Samples a life until `signal` is aborted. */
   #watch(daemon: DaemonProcess): AbortController {
     const samples: Sample[] = [];
     this.#lives.push(samples);
@@ -321,7 +321,7 @@ class Soak {
     return watch;
   }
 
-  /** Settles when the signal has come and what was under way is done. */
+  /** Settles when the signal has come and nothing is under way any more. */
   async #troubles({ fleet, service }: Players, signal: AbortSignal): Promise<void> {
     const { workerKillEvery, serviceDeathEvery } = this.#options;
     const random = new Random(this.#random.fork());

@@ -17,7 +17,7 @@ import type { BookedTask } from "./soak-client.ts";
 /** All that was seen and promised while a soak went on. */
 export interface SoakEvidence {
   readonly database: string;
-  /** Where the daemon ran. */
+  /** The folder of the daemon. */
   readonly folder: string;
   /** One for each account. */
   readonly ledgers: readonly Ledger[];
@@ -27,7 +27,7 @@ export interface SoakEvidence {
   readonly killedAt: readonly number[];
 }
 
-/** What the database held in the end. */
+/** The contents of the database in the end. */
 export interface SoakTally {
   readonly completed: number;
   readonly failed: number;
@@ -36,7 +36,7 @@ export interface SoakTally {
   readonly rerun: number;
   /** Webhooks that came twice, each explained by a kill. */
   readonly duplicates: number;
-  /** What must never be, in words. */
+  /** Everything that must never be, in words. */
   readonly faults: readonly string[];
 }
 
@@ -74,7 +74,7 @@ export function allCancelled(ledgers: readonly Ledger[]): ReadonlySet<string> {
   return new Set(ledgers.flatMap((ledger) => [...ledger.cancelled]));
 }
 
-/** Finds completions that were answered ok and are not in the file, which is to be looked at after each kill. */
+/** Finds completions that were answered ok and are not in the file, which must be read after each kill. */
 export function lostCompletions(database: string, leases: LeaseLedger): readonly string[] {
   using view = new DatabaseView(database);
   const found = new Set(view.column("SELECT id FROM tasks WHERE state = 'completed'"));
@@ -82,7 +82,7 @@ export function lostCompletions(database: string, leases: LeaseLedger): readonly
   return lost.map((id) => `${id} is not completed any more`);
 }
 
-/** Judges what was seen of tasks of workers that have not changed since `before`. */
+/** Judges the observations of workers' tasks that have not changed since `before`. */
 export function judgeSettled(leases: LeaseLedger, before: number): readonly string[] {
   return [...leases.settled(before)].flatMap(({ type, history }) => {
     const rule = LEASE_TYPES[type];

@@ -26,9 +26,9 @@ const answered = z.object({
   tasks: z.array(z.object({ id: z.unknown(), outcome: z.enum(["ok", "lost", "cancelled"]) })),
 });
 
-/** The worker protocol as a worker process of the soak speaks it: every request is told of before and after. */
+/** The worker protocol of the soak's worker processes: they report every request before and after. */
 export class WorkerApi {
-  /** Where the daemon is; changes when it is started again. */
+  /** The daemon's URL; changes when it is started again. */
   url: string;
   readonly #token: string;
   readonly #report: (event: WorkerEvent) => void;
@@ -89,7 +89,7 @@ export class WorkerApi {
     return outcomes;
   }
 
-  /** Sends what is no request. */
+  /** Sends an invalid request. */
   async offend(path: string, body: string): Promise<void> {
     const answer = await this.#send(path, body);
     if (answer === null || answer.status === 503) return;

@@ -2,12 +2,12 @@ import { z } from "zod";
 
 const outcome = z.enum(["ok", "lost", "cancelled"]);
 
-/** What an answer says of a lease. */
+/** The outcome of a lease in an answer. */
 export type Outcome = z.infer<typeof outcome>;
 
 const what = z.enum(["heartbeat", "complete", "fail", "release"]);
 
-/** What a worker asks for a lease. */
+/** The requests of a worker for a lease. */
 export type AskKind = z.infer<typeof what>;
 
 const item = z.object({
@@ -24,8 +24,8 @@ const item = z.object({
 export type AskItem = Readonly<z.infer<typeof item>>;
 
 /**
- * What a worker process does, told before it does it, and what came of it, told at once: a process that is killed has
- * told of every request that can have reached the daemon. Times are epoch milliseconds.
+ * The actions of a worker process, reported before it acts, and their outcomes, reported at once: a killed process
+ * has reported every request that can have reached the daemon. Times are epoch milliseconds.
  */
 export const workerEvent = z.discriminatedUnion("kind", [
   z.object({
@@ -71,7 +71,7 @@ export const workerEvent = z.discriminatedUnion("kind", [
 
 export type WorkerEvent = Readonly<z.infer<typeof workerEvent>>;
 
-/** What a worker process is told. */
+/** The orders of a worker process. */
 export const workerOrder = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("work"),
@@ -80,7 +80,7 @@ export const workerOrder = z.discriminatedUnion("kind", [
     types: z.array(z.string()),
     loops: z.number(),
   }),
-  /** Where the daemon is now. */
+  /** The daemon's present URL. */
   z.object({ kind: z.literal("url"), url: z.string() }),
   /** From now on every task is completed at once. */
   z.object({ kind: z.literal("honest") }),

@@ -13,7 +13,7 @@ export interface FleetOptions {
   readonly processes: number;
   /** Claims under way at once, in each process. */
   readonly loops: number;
-  /** What each process works with, in turn. */
+  /** The settings of each process, in turn. */
   readonly tokens: readonly { readonly token: string; readonly types: readonly string[] }[];
 }
 
@@ -25,7 +25,7 @@ interface Member {
 
 const LOOP_FILE = new URL("worker-loop.ts", import.meta.url);
 
-/** Worker processes that are killed and replaced; the ledger is told all that they tell. */
+/** Worker processes that are killed and replaced; the ledger gets all their reports. */
 export class WorkerFleet {
   readonly #options: FleetOptions;
   readonly #members: Member[] = [];
@@ -83,7 +83,7 @@ export class WorkerFleet {
     const child = fork(LOOP_FILE, { execArgv: [] });
     const kill = cleanAtExit(() => child.kill("SIGKILL"));
     child.on("message", (message) => ledger.take(name, workerEvent.parse(message)));
-    // By then all that it told is read.
+    // By then all its reports are read.
     child.on("disconnect", () => ledger.gone(name, Date.now()));
     child.on("exit", (code, signal) => {
       if (signal === "SIGKILL") return;
@@ -100,7 +100,7 @@ export class WorkerFleet {
   }
 }
 
-/** Kills it and waits until it is gone and has told all that it told. */
+/** Kills it and waits until it is gone and all its reports are read. */
 async function end({ child, kill }: Member): Promise<void> {
   const gone = [once(child, "exit"), ...(child.connected ? [once(child, "disconnect")] : [])];
   kill();
