@@ -31,7 +31,7 @@ type Platform = (typeof PLATFORMS)[number];
 interface Paths {
   /** Bundle and pkg's configuration. Inside the project, so that pkg finds node_modules above it. */
   readonly work: string;
-  /** What pkg takes for the user's home. */
+  /** pkg takes this for the user's home. */
   readonly home: string;
   readonly executable: string;
 }
@@ -129,7 +129,7 @@ function runPkg(paths: Paths, { platform, output }: PkgRun): void {
     env: { ...process.env, HOME: paths.home },
     encoding: "utf8",
   });
-  // What pkg warns of, a module that it cannot find, fails only when the executable needs it.
+  // pkg warns of a module that it cannot find; that fails only when the executable needs it.
   const isSound = status === 0 && !stdout.includes("> Warning");
   if (!isSound) throw new Error(`pkg ended with ${status}:\n${stdout}${stderr}`);
 }

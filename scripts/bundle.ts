@@ -8,7 +8,7 @@ import { dashboardFiles } from "../src/assets.ts";
 import { packageManifest } from "./manifest.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
-/** Where the sources are and where the bundle goes, absolute paths. */
+/** The absolute paths of the sources and of the bundle. */
 export interface BundleOptions {
   readonly root: string;
   readonly outFile: string;

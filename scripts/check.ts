@@ -23,12 +23,12 @@ const TEST_TIMEOUT_MS = 300_000;
 // Most tests wait for a process or a connection: on two processors the runner would take one file at a time.
 const CONCURRENCY = "--test-concurrency=2";
 
-// What Node made of the sources, kept: a process that reads them anew spends most of its time on that.
+// Node keeps its compiled sources here: a process that compiles them anew spends most of its time on that.
 const COMPILE_CACHE = join(ROOT, "node_modules", ".cache", "compiled");
 
 const OWN_PACKAGE = import.meta.resolve("../test/helpers/own-package.ts");
 
-/** What a step runs: a program of node_modules with arguments, or a script. */
+/** The command of a step: a program of node_modules with arguments, or a script. */
 type Command = readonly string[];
 
 interface Step {

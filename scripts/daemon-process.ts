@@ -10,14 +10,14 @@ import type { Program } from "./program.ts";
 /** How to start a daemon. */
 export interface DaemonStart {
   readonly program: Program;
-  /** Where it runs; a database or configuration named without a folder lies here. */
+  /** Its folder; a database or configuration named without a folder lies here. */
   readonly folder: string;
-  /** What follows `start`. */
+  /** The arguments after `start`. */
   readonly flags: readonly string[];
 }
 
 const READY_MS_MAX = 60_000;
-// The daemon gives what is under way 25 s.
+// The daemon gives everything under way 25 s.
 const STOP_MS_MAX = 30_000;
 const STDERR_KEPT = 4096;
 
@@ -52,7 +52,7 @@ export class DaemonProcess {
     this.#kill = started.kill;
   }
 
-  /** Starts it and waits until it is ready. Rejects, with what it wrote to stderr, when it does not get there. */
+  /** Starts it and waits until it is ready. When it does not get ready it rejects with the daemon's stderr. */
   static async start(start: DaemonStart): Promise<DaemonProcess> {
     const startedAt = performance.now();
     const started = spawnDaemon(start);
@@ -96,7 +96,7 @@ export class DaemonProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** The end of what it wrote to stderr: its log. */
+  /** The end of its stderr: its log. */
   get log(): string {
     return this.#stderr();
   }
@@ -133,7 +133,7 @@ function spawnDaemon({ program, folder, flags }: DaemonStart): Started {
   return { child, stderr: () => stderr, kill };
 }
 
-// Settings of whoever runs the script must not reach the daemon that it measures.
+// Settings of the caller's environment must not reach the measured daemon.
 function cleanEnvironment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("POSTBACKD_"));
   return Object.fromEntries(kept);
@@ -174,7 +174,7 @@ const createdLink = z.object({ link: z.object({ url: z.string() }) });
 
 const createdWorker = z.object({ worker: z.object({ token: z.string() }) });
 
-/** Where the command line is to work: on the database of that name in `folder`. */
+/** The arguments that make the command line work on the database of that name in `folder`. */
 export type AdminPlace = Omit<DaemonStart, "flags"> & { readonly database: string };
 
 /** Makes an account with the command line. */

@@ -5,19 +5,19 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 import { build, type OutputFile } from "esbuild";
 
-/** Where the sources are and where the files go, absolute paths. */
+/** The absolute paths of the sources and of the files. */
 export interface DashboardBuild {
   readonly root: string;
   readonly outFolder: string;
 }
 
-/** What a browser has to read, minified. */
+/** The sizes that a browser has to read, minified. */
 export interface DashboardSize {
   readonly scriptBytes: number;
   readonly styleBytes: number;
 }
 
-// What it may grow to, minified: a page that is there at once, on a bad line too.
+// The largest size, minified: the page must be there at once, also on a bad line.
 const SCRIPT_BYTES_MAX = 160_000;
 const STYLE_BYTES_MAX = 25_000;
 
@@ -32,7 +32,7 @@ interface ListedFile {
   readonly file: string;
   readonly gzip: string | null;
   readonly brotli: string | null;
-  /** Its name says what is in it. */
+  /** Its name depends on its content. */
   readonly isImmutable: boolean;
 }
 

@@ -7,7 +7,7 @@ import type { BuildOptions, Plugin } from "esbuild";
 
 import { assetsFrom, assetTexts } from "./bundle.ts";
 
-/** Where the sources are and where the modules go, absolute paths. */
+/** The absolute paths of the sources and of the modules. */
 export interface LibraryOptions {
   readonly root: string;
   readonly outFolder: string;

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What the scripts read of `package.json`. */
+/** The parts of `package.json` that the scripts read. */
 export interface PackageManifest {
   readonly version: string;
   /** The Node version that everything runs on and that the executable is made of, in three parts. */

@@ -1,6 +1,6 @@
 import { runCommands } from "./kit/command.ts";
 
-/** What a power cut would leave of the daemon's files, and whether it keeps its promises on that. */
+/** Finds what a power cut would leave of the daemon's files, and whether the daemon keeps its promises on that. */
 await runCommands("node --import tsx scripts/power-cut.ts", {
   "power-cut": () => import("./power-cut/command.ts"),
 });

@@ -1,6 +1,6 @@
 import { runCommands } from "./kit/command.ts";
 
-/** What workers (contract §7) get done, and what they cost while they wait. */
+/** Measures the throughput of workers (contract §7), and the cost of their waiting. */
 await runCommands("node --import tsx scripts/workers.ts", {
   workers: () => import("./workers/command.ts"),
 });

@@ -23,7 +23,7 @@ command = ["sleep", "2"]
 concurrency = 1
 `;
 
-/** What all daemons of a script have in common. */
+/** The common parts of all daemons of a script. */
 export interface DaemonPlace {
   readonly program: Program;
   /** Each daemon makes its own folder in it. */
@@ -37,15 +37,15 @@ export interface DaemonFile {
   /** Absolute path of the database. */
   readonly database: string;
   readonly account: NewAccount;
-  /** Where webhooks may go although it is not public. */
+  /** The private addresses that webhooks may go to. */
   readonly allowed: string;
 }
 
-/** What of a daemon's configuration is not as in the other scripts. */
+/** The parts of a daemon's configuration that differ from the other scripts. */
 export interface DaemonSettings {
   /** 127.0.0.1 unless given. */
   readonly allowed?: string;
-  /** What is added to the file, in TOML. */
+  /** Added to the file, in TOML. */
   readonly more?: string;
 }
 

@@ -3,7 +3,7 @@ import { HelperProcess, answerAs } from "../kit/helper-process.ts";
 import { runLoad } from "../kit/load.ts";
 import { requireTaken } from "../kit/request.ts";
 
-/** What the generator is to send, and for how long. */
+/** The generator's order: the requests, and for how long. */
 export interface LoadJob {
   readonly port: number;
   readonly connections: number;
@@ -15,7 +15,7 @@ export interface LoadJob {
   readonly until: { readonly measuredMs: number } | { readonly answers: number };
 }
 
-/** What came back, and how long it was waited for. */
+/** The answers, and how long each took. */
 export interface LoadReport extends Omit<Spread, "count"> {
   /** Answers after the warm-up, and the time they took. */
   readonly answers: number;

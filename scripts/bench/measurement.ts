@@ -5,14 +5,14 @@ import type { Effort, Phase, Slice } from "./phase.ts";
 import { barePhase, postPhase } from "./post-phase.ts";
 import type { PhaseResult } from "./report.ts";
 
-/** What to measure. */
+/** The order of a measurement. */
 export interface Measurement {
   readonly place: DaemonPlace;
   readonly effort: Effort;
   readonly rounds: number;
   /** Of {@link PHASE_LETTERS}. */
   readonly letters: readonly string[];
-  /** Told of every measurement as it is done. */
+  /** Called with every measurement as soon as it is done. */
   readonly onSlice: (phase: Phase, slice: Slice) => void;
 }
 

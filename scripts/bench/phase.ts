@@ -14,7 +14,7 @@ export interface Slice {
 /** Something that the bench measures, several times over, in turn with the others. */
 export interface Phase extends AsyncDisposable {
   readonly letter: string;
-  /** What it does, for the table. */
+  /** Its description, for the table. */
   readonly title: string;
   measure(): Promise<Slice>;
 }

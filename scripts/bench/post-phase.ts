@@ -52,7 +52,7 @@ export interface PostPhase {
   readonly type: "parked" | "echo";
 }
 
-/** Posts tasks to a daemon of its own, and lets it finish what it runs of them before the next measurement. */
+/** Posts tasks to a daemon of its own, and lets it finish the started ones before the next measurement. */
 export async function postPhase(
   { letter, title, tasksPerRequest, type }: PostPhase,
   { place, effort }: { readonly place: DaemonPlace; readonly effort: Effort },

@@ -8,7 +8,7 @@ import {
   type SignatureCount,
 } from "../kit/webhook-receiver.ts";
 
-/** What arrived at the receiver, and how long after the making of a task's id its webhook did. */
+/** The receiver's webhooks, and how long after the making of a task's id each arrived. */
 export interface Arrivals extends Spread, SignatureCount {
   /** Different tasks whose webhook arrived. */
   readonly tasks: number;
@@ -20,7 +20,7 @@ class Receiver {
   #secret = "";
   #count: Count | null = null;
 
-  /** Answers where webhooks are to be sent; they must be signed with this secret. */
+  /** Returns the URL for webhooks, which must be signed with this secret. */
   async open(secret: string): Promise<string> {
     this.#secret = secret;
     const { url } = await openReceiver((webhook) => this.#count?.take(webhook));

@@ -2,7 +2,7 @@ import { median } from "../kit/durations.ts";
 import { numberColumns, textTable, verdict } from "../text-table.ts";
 import type { Slice } from "./phase.ts";
 
-/** What was measured of one phase. */
+/** The measurements of one phase. */
 export interface PhaseResult {
   readonly letter: string;
   readonly title: string;
@@ -55,7 +55,7 @@ function thousands(value: number): string {
 /** A bound that a release is held to. */
 interface Budget {
   readonly text: string;
-  /** Null when what it needs was not measured. */
+  /** Null when a measurement that it needs is missing. */
   readonly isKept: (results: ReadonlyMap<string, PhaseResult>) => boolean | null;
 }
 
@@ -83,7 +83,7 @@ const BUDGETS: readonly Budget[] = [
   },
 ];
 
-/** One line for each budget that what was measured can judge. */
+/** One line for each budget that these measurements can judge. */
 export function budgetLines(results: readonly PhaseResult[]): string {
   const byLetter = new Map(results.map((result) => [result.letter, result]));
   const lines = BUDGETS.flatMap(({ text, isKept }) => {

@@ -58,7 +58,7 @@ function accountRequests(view: DatabaseView): readonly PageRequest[] {
     fixed("Overview", "/v1/stats/overview"),
     ...[1 / 24, 1, 7, 30].map((days) => series("Overview", days)),
     ...["", "state:failed", "state:ready", "tag:tagged", "delivery:given_up,refused"].map(search),
-    // What few tasks pass, or none.
+    // Words that few tasks match, or none.
     ...["host:example.com", "delivery:retrying", "code:50401", "type:none", "before:2d"].map(
       search,
     ),

@@ -1,6 +1,6 @@
 import { HelperProcess, answerAs } from "../kit/helper-process.ts";
 
-/** What open tabs heard and asked. */
+/** The changes that open tabs heard of, and their requests. */
 export interface TabsReport {
   readonly changes: number;
   readonly requests: number;

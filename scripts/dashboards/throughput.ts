@@ -8,7 +8,7 @@ export interface ThroughputReport {
   readonly tabs: number;
   readonly without: readonly number[];
   readonly withTabs: readonly number[];
-  /** What the tabs heard and asked while they were open. */
+  /** The changes that the tabs heard of while they were open, and their requests. */
   readonly changes: number;
   readonly requests: number;
 }

@@ -6,7 +6,7 @@ import {
 } from "../kit/webhook-receiver.ts";
 import { readCompletedAt, readTag } from "./tag.ts";
 
-/** What arrived at the receiver while it was measured. */
+/** The arrivals at the receiver during a measurement. */
 export interface ArrivalReport extends SignatureCount {
   /** Fresh tasks, from their completion to the first byte of their postback. */
   readonly fromCompletion: Spread;
@@ -18,7 +18,7 @@ export interface ArrivalReport extends SignatureCount {
   readonly repeated: number;
 }
 
-/** What of all that arrives is measured. */
+/** The part of all arrivals that is measured. */
 export interface Measured {
   /** The tasks that were to be posted from this time on and before that one, in epoch milliseconds. */
   readonly from: number;

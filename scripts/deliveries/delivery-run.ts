@@ -39,7 +39,7 @@ export type DeliveryBacklog = Omit<Backlog, "port" | "spreadMs"> & {
   readonly due: "measured" | "in an hour";
 };
 
-/** What came of it. Percentages are of one core; NaN where it was not looked at. */
+/** The result of a run. Percentages are of one core; NaN where they were not measured. */
 export interface DeliveryRun {
   readonly arrivals: ArrivalReport;
   /** From the time a task was to be posted to the answer. */
@@ -157,7 +157,7 @@ class Run {
     const before = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
     if (Date.now() > loadFrom) return "late";
     const load = perSecond === 0 ? null : this.#load();
-    // What fails early is heard of at once, and not when the time is over.
+    // An early failure is noticed at once, and not when the time is over.
     const [during, loaded] = await Promise.all([this.#measured(), load]);
     await this.#allArrived();
     const arrivals = await this.#hosts.ask("report");

@@ -12,14 +12,14 @@ export interface OpenLoad {
   readonly port: number;
   readonly connections: number;
   readonly perSecond: number;
-  /** When the first is to be sent, and before when the last, in epoch milliseconds. */
+  /** When the first request is due, and the time before which the last is due, in epoch milliseconds. */
   readonly from: number;
   readonly to: number;
-  /** The request that is to be sent at this time, as it goes over the wire. */
+  /** The request that is due at this time, exactly as sent. */
   readonly requestAt: (at: number, index: number) => string;
 }
 
-/** What became of them: each was answered 200. */
+/** The result: every request was answered 200. */
 export interface OpenLoadEnd {
   readonly posted: number;
   /** From the time a request was to be sent to its answer. */

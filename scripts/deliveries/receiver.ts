@@ -3,11 +3,11 @@ import { EMPTY_ANSWERS, MessageServer } from "../kit/message-server.ts";
 import { toWebhook } from "../kit/webhook-receiver.ts";
 import { Arrivals, type ArrivalReport, type Measured } from "./arrivals.ts";
 
-/** What the hosts do, by address; those that are not named answer 200 at once. */
+/** The behaviour of the hosts, by address; all others answer 200 at once. */
 export interface Behaviour {
   /** Addresses that answer 500. */
   readonly failing: readonly string[];
-  /** Addresses that take what is sent and never answer. */
+  /** Addresses that accept requests and never answer. */
   readonly hanging: readonly string[];
   /** Addresses whose arrivals are not counted. */
   readonly ignored: readonly string[];
@@ -49,7 +49,7 @@ class Hosts {
     this.#ignored = new Set(ignored);
   }
 
-  /** What has arrived of what is measured. */
+  /** The measured webhooks that have arrived. */
   count(): { readonly fresh: number; readonly retries: number } {
     return this.#arrivals.counts;
   }

@@ -14,7 +14,7 @@ export async function runScenario(
   { legs, rounds }: Scenario,
   options: {
     readonly place: DaemonPlace;
-    /** Told of every run as it is done. */
+    /** Called with every run as soon as it is done. */
     readonly onRun: (leg: Leg, run: DeliveryRun) => void;
   },
 ): Promise<readonly LegResult[]> {

@@ -1,7 +1,7 @@
 import type { DeliveryPlan, DeliveryRun } from "./delivery-run.ts";
 import { hostAddresses } from "./hosts.ts";
 
-/** What the scenarios have in common: how long and how hard. Null is the scenario's own default. */
+/** The common options of the scenarios: how long and how hard. Null is the scenario's own default. */
 export interface Effort {
   readonly seconds: number | null;
   readonly rounds: number | null;

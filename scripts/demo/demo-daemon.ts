@@ -5,7 +5,7 @@ import { DaemonProcess, createAccount } from "../daemon-process.ts";
 import { ApiClient } from "../kit/api-client.ts";
 import type { Program } from "../program.ts";
 
-/** Where the demo's daemon runs and what it may send to. */
+/** The folder of the demo's daemon, and its allowed targets. */
 export interface DemoPlace {
   readonly program: Program;
   /** Throwaway: database and configuration lie in it. */

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 
-/** What is to be signed, and with what. */
+/** The message to sign, and the key. */
 export interface HmacJob {
   readonly key: Buffer;
   readonly message: Buffer;

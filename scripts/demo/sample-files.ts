@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join, relative } from "node:path";
 
-/** What the demo's tasks find out about a file. */
+/** The facts that the demo's tasks find out about a file. */
 export interface FileFacts {
   /** Relative to the root of the project. */
   readonly file: string;

@@ -4,7 +4,7 @@ import { openReceiver, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
 /** A receiver that keeps the webhooks it gets. */
 export interface WebhookInbox extends AsyncDisposable {
   readonly receiver: MessageServer;
-  /** What has arrived, in the order it did. */
+  /** The arrived webhooks, in the order of their arrival. */
   readonly webhooks: readonly ReceivedWebhook[];
   /** Settles when so many have arrived in all, or with fewer when the time is over. */
   arrived(count: number, limit: { readonly withinMs: number }): Promise<void>;

@@ -23,7 +23,7 @@ const envelope = z.object({
 /** A task as the API shows it; `result` and `error` are absent in listings. */
 export type ApiTask = Readonly<z.infer<typeof task>>;
 
-/** An answer of the API: the body as it came, and what it says. */
+/** An answer of the API: the body as it came, and its tasks. */
 export interface ApiAnswer {
   readonly text: string;
   readonly tasks: readonly ApiTask[];

@@ -13,7 +13,7 @@ import {
   type Values,
 } from "./flags.ts";
 
-/** What every command is given beside its flags. */
+/** The common parts of every command, beside its flags. */
 export interface Bench {
   /** The program, and a folder that is gone when the command is over. */
   readonly place: DaemonPlace;
@@ -29,7 +29,7 @@ export interface Command {
   readonly start: (args: readonly string[], usage: string) => Promise<void>;
 }
 
-/** What a command is made of. */
+/** The parts of a command. */
 export interface CommandParts<Own extends Flags> {
   /** For its help. */
   readonly about: string;

@@ -2,18 +2,18 @@ import { parseArgs } from "node:util";
 
 /** A flag of a script. */
 export interface Flag<Value> {
-  /** What stands for its value in the help; empty for one that has none. */
+  /** The placeholder of its value in the help; empty for a flag without one. */
   readonly value: string;
-  /** What it says, with its default. */
+  /** Its meaning, with its default. */
   readonly meaning: string;
-  /** `text` is undefined where it is not given. Throws, naming the flag, at what it cannot be. */
+  /** `text` is undefined where it is not given. Throws at an invalid value, and names the flag. */
   readonly read: (text: string | undefined, name: string) => Value;
 }
 
 /** A script's flags by name. */
 export type Flags = Readonly<Record<string, Flag<unknown>>>;
 
-/** What the flags say. */
+/** The values of the flags. */
 export type Values<Own extends Flags> = {
   readonly [Name in keyof Own]: ReturnType<Own[Name]["read"]>;
 };
@@ -82,10 +82,10 @@ export function optional<Value>(one: Flag<Value>): Flag<Value | null> {
   return { ...one, read: (given, name) => (given === undefined ? null : one.read(given, name)) };
 }
 
-/** What a command line gives, by name of a flag. */
+/** The arguments of a command line, by name of a flag. */
 export type Given = Readonly<Record<string, string | boolean | undefined>>;
 
-/** Reads a command line. Throws at what it does not know; null when it asks for help. */
+/** Reads a command line. Throws at unknown arguments; returns null when it asks for help. */
 export function parseFlags(flags: Flags, args: readonly string[]): Given | null {
   const options = Object.fromEntries(
     Object.entries({ ...flags, help: toggle("") }).map(([name, { value }]) => {
@@ -96,7 +96,7 @@ export function parseFlags(flags: Flags, args: readonly string[]): Given | null 
   return given["help"] === true ? null : given;
 }
 
-/** What these flags say of what was given. Throws at a value that one cannot have. */
+/** The values of these flags on a command line. Throws at a value that a flag cannot have. */
 export function valuesOf<Own extends Flags>(flags: Own, given: Given): Values<Own> {
   const read = Object.entries(flags).map(([name, flag]) => {
     const said = given[name];

@@ -32,7 +32,7 @@ export class HelperProcess<Part extends Answering<Part>> {
     const child = fork(new URL(file), { execArgv: [], serialization: "advanced" });
     this.#child = child;
     this.#kill = cleanAtExit(() => child.kill("SIGKILL"));
-    // Both ends are one file at one moment: what comes is what it says it is.
+    // Both ends run the same file of the same version, so every message has the expected type.
     child.on("message", (answer) => this.#take(answer as Answer));
     child.on("error", () => this.#end());
     child.on("exit", () => this.#end());

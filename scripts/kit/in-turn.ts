@@ -14,7 +14,7 @@ export async function inTurn<Leg, Result>(
     readonly rounds: number;
     readonly uncounted: number;
     readonly measure: (leg: Leg) => Promise<Result>;
-    /** Told of what counts as it is done. */
+    /** Called with every counted result as soon as it is there. */
     readonly onResult?: (leg: Leg, result: Result) => void;
   },
 ): Promise<readonly Measured<Leg, Result>[]> {

@@ -9,9 +9,9 @@ export const EMPTY_ANSWERS = {
   500: "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
 } as const;
 
-/** Where a message came from. */
+/** The origin of a message. */
 export interface MessageSource {
-  /** What is written to it is the answer. */
+  /** The answer is written to it. */
   readonly socket: Socket;
   /** When the first byte of the message came, before anything was made of it; epoch milliseconds. */
   readonly firstByteAt: number;
@@ -32,7 +32,7 @@ export class MessageServer {
     this.#sockets = sockets;
   }
 
-  /** On a free port of 127.0.0.1 unless told otherwise. Rejects when the port is taken. */
+  /** Listens on a free port of 127.0.0.1 unless given another place. Rejects when the port is taken. */
   static async open(
     take: (message: HttpMessage, source: MessageSource) => void,
     where: ListenOptions = {},
@@ -47,7 +47,7 @@ export class MessageServer {
     return new MessageServer(server, { port, sockets });
   }
 
-  /** Where it listens, without a path. */
+  /** Its base URL, without a path. */
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
   }
@@ -76,7 +76,7 @@ function serve(socket: Socket, take: (message: HttpMessage, source: MessageSourc
   socket.on("error", () => socket.destroy());
 }
 
-/** Has a server listen, on a free port of 127.0.0.1 unless told otherwise, and answers the port. */
+/** Makes a server listen, on a free port of 127.0.0.1 unless given another place, and resolves to the port. */
 export async function listen(server: Server, where: ListenOptions = {}): Promise<number> {
   server.listen({ host: "127.0.0.1", port: 0, ...where });
   await once(server, "listening");

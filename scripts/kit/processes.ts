@@ -23,7 +23,7 @@ export function childrenOf(pid: number): readonly ListedProcess[] {
   return listProcesses().filter(({ parentPid }) => parentPid === pid);
 }
 
-/** What stands behind the name in a `stat` file: from the third field on. The name in parentheses may hold anything. */
+/** The fields behind the name in a `stat` file, from the third on. The name in parentheses may hold anything. */
 function statFields(stat: string): readonly string[] {
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
@@ -42,7 +42,7 @@ function readListed(pid: string): readonly ListedProcess[] {
   }
 }
 
-/** What a process uses, as Linux tells it. */
+/** The resources that a process uses, as Linux reports them. */
 export interface ProcessUsage {
   /** Resident memory now. */
   readonly rssBytes: number;

@@ -53,7 +53,7 @@ export function acceptedIds(text: string): readonly string[] {
   return tasks.map(({ id }) => id);
 }
 
-/** What a request to task_post is made of. */
+/** The parts of a request to task_post. */
 export interface TaskPostRequest {
   readonly key: string;
   /** How many tasks the request posts, all alike. */

@@ -7,7 +7,7 @@ import { EMPTY_ANSWERS, MessageServer } from "./message-server.ts";
 export interface ReceivedWebhook {
   readonly kind: "postback" | "pingback";
   readonly taskId: string;
-  /** What `X-Signature` signs: a postback's raw body, a pingback's full URL as requested. */
+  /** The text that `X-Signature` signs: a postback's raw body, a pingback's full URL as requested. */
   readonly signed: Buffer;
   /** The value of `X-Signature`; empty where there is none. */
   readonly signature: string;
@@ -22,7 +22,7 @@ export interface ReceivedWebhook {
 /** The status that a webhook is answered with. */
 export type StatusRule = (webhook: ReceivedWebhook) => 200 | 500;
 
-/** Where the webhooks of a task go. */
+/** The URLs for the webhooks of a task. */
 export interface WebhookUrls {
   readonly postbackUrl: string;
   readonly pingbackUrl: string;
@@ -64,7 +64,7 @@ export function webhookUrls(receiver: MessageServer): WebhookUrls {
   };
 }
 
-/** The webhook that an HTTP request is; null when it is none. */
+/** Reads the webhook in an HTTP request; null when it is none. */
 export function toWebhook({ head, body }: HttpMessage): ReceivedWebhook | null {
   const id = WEBHOOK_ID.exec(headerOf(head, "webhook-id") ?? "");
   const taskId = id?.[1];

@@ -9,7 +9,7 @@ export interface LeasedTask {
   readonly lease_id: string;
 }
 
-/** What a worker may ask (contract §7). */
+/** The operations of a worker (contract §7). */
 export type WorkerOperation = "claim" | "heartbeat" | "complete" | "fail" | "release";
 
 /** A whole request of a worker over a kept connection, as it goes over the wire. */

@@ -24,7 +24,7 @@ const PARTS: readonly Part[] = [
   { share: 0.005, task: { type: "echo", colour: "red" } },
 ];
 
-/** What {@link fillDatabase} fills. */
+/** The contents that {@link fillDatabase} makes. */
 export interface Filling {
   readonly file: DaemonFile;
   readonly daemon: DaemonProcess;

@@ -10,19 +10,19 @@ import { processUsage } from "../kit/processes.ts";
 import type { Program } from "../program.ts";
 import { processHoldings, type ProcessHoldings } from "./process-children.ts";
 
-/** What is measured. */
+/** The order of a measurement. */
 export interface RunsOrder {
   readonly program: Program;
-  /** Where the databases lie. */
+  /** The folder of the databases. */
   readonly folder: string;
   readonly tasks: number;
   /** Runs at once. */
   readonly concurrency: number;
-  /** What each task runs: the absolute path of a program that needs no arguments. */
+  /** The absolute path of the program that each task runs; it needs no arguments. */
   readonly command: string;
 }
 
-/** What running so many command tasks took, and what the same machine does without postbackd. */
+/** The time that running so many command tasks took, and the figures of the same machine without postbackd. */
 export interface RunsReport {
   readonly concurrency: number;
   readonly tasksPerSecond: number;
@@ -39,7 +39,7 @@ export interface RunsReport {
   readonly notCompleted: number;
 }
 
-/** What the daemon held and used at one moment. */
+/** The resources of the daemon at one moment. */
 export interface DaemonState extends ProcessHoldings {
   readonly rssMb: number;
   readonly cpuSeconds: number;
@@ -93,7 +93,7 @@ interface PostParts {
   readonly view: DatabaseView;
 }
 
-// Posted first and started then, so that what is measured is the running alone.
+// Posted first and started then, so that only the runs are measured.
 async function postAndWait(tasks: number, { client, view }: PostParts): Promise<void> {
   const startAt = new Date(Date.now() + 2000 + tasks / 2).toISOString();
   for (let left = tasks; left > 0; left -= POSTED_AT_ONCE) {

@@ -1,6 +1,6 @@
 import { childrenOf, descriptorCount } from "../kit/processes.ts";
 
-/** What a process has, as Linux tells it. */
+/** The resources of a process, as Linux reports them. */
 export interface ProcessHoldings {
   readonly descriptors: number;
   /** Processes that it started and that have not ended, or that it has not noticed to have ended. */

@@ -8,7 +8,7 @@ import {
   workerRequest,
 } from "../kit/worker-request.ts";
 
-/** What workers are to do: claim and complete until a claim comes back empty. */
+/** The order of the workers: claim and complete until a claim comes back empty. */
 export interface DrainJob {
   readonly port: number;
   readonly token: string;
@@ -19,7 +19,7 @@ export interface DrainJob {
   readonly batch: number;
 }
 
-/** What workers did: all that they claimed is completed, and was answered so. */
+/** The result: every claimed task is completed, and was answered so. */
 export interface DrainReport {
   readonly tasks: number;
   /** Epoch milliseconds: the first claim was sent, the last completion was answered. */

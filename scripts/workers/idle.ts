@@ -14,11 +14,11 @@ export interface IdleOptions {
   readonly seconds: number;
   /** Single tasks that are posted then, one after the other. */
   readonly posts: number;
-  /** From the start to the first look, until what it left is collected. 5 s unless given. */
+  /** From the start to the first look, until its garbage is collected. 5 s unless given. */
   readonly settleMs?: number;
 }
 
-/** What waiting workers cost the daemon. */
+/** The cost of waiting workers for the daemon. */
 export interface IdleReport {
   readonly workers: number;
   readonly seconds: number;

@@ -20,7 +20,7 @@ class WaitingWorkers {
   #polling: Polling | null = null;
   #empty = 0;
   #failure: Error | null = null;
-  /** Told when a task has arrived, and when it is completed. */
+  /** Called when a task has arrived, and when it is completed. */
   #arrived: (at: number) => void = () => {};
   #completed: () => void = () => {};
 

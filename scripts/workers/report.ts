@@ -73,7 +73,7 @@ function medianOf(
   return median(runs.filter(({ batch }) => batch === of.batch).map(of.value));
 }
 
-/** What waiting workers cost, as a Markdown table. */
+/** The cost of waiting workers, as a Markdown table. */
 export function idleTable(report: IdleReport): string {
   const { workers, seconds, hand } = report;
   const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);
