@@ -303,7 +303,7 @@ class Soak {
     return left.map((each) => `process ${each} outlived its daemon`);
   }
 
-  /** Samples a life until `signal` is aborted. */
+  /** Samples a life until the returned controller is aborted. */
   #watch(daemon: DaemonProcess): AbortController {
     const samples: Sample[] = [];
     this.#lives.push(samples);
