@@ -30,7 +30,7 @@ export class OpenAttempt {
   #cutBy: "timed_out" | "interrupted" | null = null;
   /** The address that is being or was dialled. */
   address: string | null = null;
-  /** Its place among the attempts in flight, which only those may set. */
+  /** Its place among the attempts in flight, which only {@link AttemptsInFlight} sets. */
   place = -1;
 
   constructor({ clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number }) {
