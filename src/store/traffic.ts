@@ -81,11 +81,8 @@ export interface HostTrafficQuery {
   /** Counted in hours: the hour that this time is in is part of it. */
   readonly since: number;
   readonly limit: number;
-  /**
-   * What is not to be counted: `givenUp` and `refused` are 0 then, and hosts to which nothing was sent within the time
-   * are not listed.
-   */
-  readonly skip?: "undelivered";
+  /** Only hosts to which something was sent within the time, and of them what was: `givenUp` and `refused` are 0 then. */
+  readonly only?: "sent";
 }
 
 export interface HostTraffic {
@@ -111,10 +108,11 @@ export interface HostFailure {
   readonly taskId: string | null;
 }
 
-/** Hosts, the worst first; `isWhole` is false when there are more, or more was to be read than may be. */
+/** Hosts, the worst first. */
 export interface HostTrafficPage {
   readonly hosts: readonly HostTraffic[];
-  readonly isWhole: boolean;
+  /** True where there are more, or where more happened there than is looked at. */
+  readonly hasMore: boolean;
 }
 
 /** An account in the operator's list. */

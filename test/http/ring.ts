@@ -91,7 +91,7 @@ export const SOUND: UsedStore = {
     ...{ ready: 1, retrying: 0, undelivered: 0, bytes: 0 },
   }),
   findTraffic: async () => ({ steps: [], durations: [] }),
-  listHostTraffic: async () => ({ hosts: [], isWhole: true }),
+  listHostTraffic: async () => ({ hosts: [], hasMore: false }),
   findFirstSteps: async () => ({
     ...{ hasPosted: true, hasCompleted: true },
     ...{ hasWebhook: false, hasDelivered: false, hasCollected: false },

@@ -30,19 +30,19 @@ test("hosts are counted from the newest failures when there are too many, and th
   const connection = seedMany(t);
   const { listHostTraffic } = hostTrafficReads(connection);
   const read = (scope: number | null) => {
-    const { hosts, isWhole } = listHostTraffic({ scope, since: 0, limit: 9 });
-    return { hosts: hosts.map(({ host, givenUp }) => [host, givenUp]), isWhole };
+    const { hosts, hasMore } = listHostTraffic({ scope, since: 0, limit: 9 });
+    return { hosts: hosts.map(({ host, givenUp }) => [host, givenUp]), hasMore };
   };
 
-  assert.deepEqual(read(null), { hosts: [["2.example", 20_000]], isWhole: false });
-  assert.deepEqual(read(2), { hosts: [["2.example", 10_000]], isWhole: false });
+  assert.deepEqual(read(null), { hosts: [["2.example", 20_000]], hasMore: true });
+  assert.deepEqual(read(2), { hosts: [["2.example", 10_000]], hasMore: true });
   // Who has few tasks is not hidden by who has many.
-  assert.deepEqual(read(1), { hosts: [["1.example", 1]], isWhole: true });
+  assert.deepEqual(read(1), { hosts: [["1.example", 1]], hasMore: false });
 
   connection.exec(`
     UPDATE deliveries SET state = 'delivered' WHERE task_seq BETWEEN 2 AND ${BOBS - 9998};
     UPDATE task_counts SET count = 9999 WHERE account_seq = 2;`);
-  assert.deepEqual(read(1), { hosts: [["1.example", 1]], isWhole: true });
-  assert.deepEqual(read(2), { hosts: [["2.example", 9999]], isWhole: true });
-  assert.equal(read(null).isWhole, true);
+  assert.deepEqual(read(1), { hosts: [["1.example", 1]], hasMore: false });
+  assert.deepEqual(read(2), { hosts: [["2.example", 9999]], hasMore: false });
+  assert.equal(read(null).hasMore, false);
 });

@@ -47,7 +47,7 @@ export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps
         limit: HOSTS_MAX,
       });
       const hosts = page.hosts.map(hostDocument);
-      return { fields: { since: timeText(since), hosts, more: !page.isWhole } };
+      return { fields: { since: timeText(since), hosts, more: page.hasMore } };
     },
   });
 }

@@ -136,7 +136,7 @@ type Watched = Omit<AttentionFacts, "role" | "undelivered" | "oldestWaitingMs">;
 async function watched(scope: Scope, { deps, now }: At): Promise<Watched> {
   const since = now - HOUR_MS;
   const [page, own] = await Promise.all([
-    deps.store.listHostTraffic({ scope, since, limit: HOSTS_READ_MAX, skip: "undelivered" }),
+    deps.store.listHostTraffic({ scope, since, limit: HOSTS_READ_MAX, only: "sent" }),
     scope === null ? ofOperator({ deps, now }) : ofAccount(scope, deps),
   ]);
   const hosts = page.hosts.map(({ host, attempts, succeeded, lastFailure }) => {

@@ -155,7 +155,7 @@ export function hostTrafficReads(connection: Connection) {
     const { limit } = query;
     const within = toWithin(query);
     const { sums, isWhole: hasAllSums } = readSums(within);
-    const hasAllUndelivered = query.skip === "undelivered" || readUndelivered(sums, within);
+    const hasAllUndelivered = query.only === "sent" || readUndelivered(sums, within);
     readRetries(sums, within);
     const shown = [...sums.values()].toSorted(byHarm).slice(0, limit);
     const { durations, isWhole: hasAllDurations } = readDurations(within, shown);
@@ -168,7 +168,7 @@ export function hostTrafficReads(connection: Connection) {
       };
     });
     const isRead = hasAllSums && hasAllUndelivered && hasAllDurations;
-    return { hosts, isWhole: isRead && sums.size <= limit };
+    return { hosts, hasMore: !isRead || sums.size > limit };
   });
 
   return {
