@@ -33,6 +33,7 @@ import {
   isKeptByNobody,
   isParsedByOperation,
   type Answer,
+  type AnyFields,
   type BodyRule,
   type Call,
   type Caller,
@@ -185,7 +186,7 @@ async function callOperation(
   return answer;
 }
 
-function toAnswer({ fields, headers }: FieldsAnswer<object>): Answer {
+function toAnswer({ fields, headers }: FieldsAnswer<AnyFields>): Answer {
   const answer = { status: 200, text: envelope(fields) };
   return headers === undefined ? answer : { ...answer, headers };
 }

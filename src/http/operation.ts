@@ -246,10 +246,13 @@ type PathOf<Verb extends Method> = OperationKey extends infer Key
     : never
   : never;
 
-/** The own fields of an operation's answer; any where it is not known which operation it is. */
-type FieldsAt<Verb extends Method, Path extends string> = `${Verb} ${Path}` extends OperationKey
-  ? FieldsOf<`${Verb} ${Path}`>
-  : object;
+/** The own fields of an operation's answer; some operation's where it is not known which it is. */
+type FieldsAt<Verb extends Method, Path extends string> = FieldsOf<
+  `${Verb} ${Path}` extends OperationKey ? `${Verb} ${Path}` : OperationKey
+>;
+
+/** The own fields of some operation's answer. */
+export type AnyFields = FieldsAt<Method, string>;
 
 /** True for what is answered to credentials: it holds data of accounts, so no cache may keep it. */
 export function isKeptByNobody({
