@@ -119,6 +119,11 @@ export function named<Value>(name: string, schema: Schema<Value>): Schema<Value>
   return { $ref: `${COMPONENT}${name}`, [DEFINITION]: schema };
 }
 
+/** The names of an object's members, of a named one too, in their order. */
+export function memberNames(schema: JsonSchema): readonly string[] {
+  return Object.keys(Object((schema[DEFINITION] ?? schema)["properties"]));
+}
+
 /** Every named schema that a part of the document refers to, by its name. */
 export function namedSchemas(part: unknown): Readonly<Record<string, JsonSchema>> {
   const found: Record<string, JsonSchema> = {};

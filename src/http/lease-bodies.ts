@@ -98,7 +98,7 @@ export type Ending =
 
 function completionReader(resultBytesMax: number): ItemReader<Ending> {
   return {
-    members: ["result"],
+    item: LeaseCompletionItem,
     read(item: JsonObject, { ref, note }) {
       const kept = toKeptJson(item["result"], resultBytesMax);
       if (kept.kind === "text") {
@@ -113,7 +113,7 @@ function completionReader(resultBytesMax: number): ItemReader<Ending> {
 
 function failureReader(detailBytesMax: number): ItemReader<LeaseFailure> {
   return {
-    members: ["message", "detail", "retry"],
+    item: LeaseFailureItem,
     read(item: JsonObject, { ref, note }) {
       const kept = toKeptJson(item["detail"], detailBytesMax);
       if (kept.kind === "fault") note(`The detail was left out: it ${kept.reason}.`);
@@ -163,7 +163,7 @@ function toMessage(value: unknown, note: (sentence: string) => void): string {
 
 function beatReader(common: TaskProgress | null): ItemReader<LeaseBeat> {
   return {
-    members: ["progress"],
+    item: LeaseBeatItem,
     read(item: JsonObject, { ref, note }) {
       const given = item["progress"] ?? null;
       const progress = given === null ? common : parseProgress(given);
@@ -175,4 +175,4 @@ function beatReader(common: TaskProgress | null): ItemReader<LeaseBeat> {
   };
 }
 
-const REF_READER: ItemReader<LeaseRef> = { members: [], read: (_item, { ref }) => ref };
+const REF_READER: ItemReader<LeaseRef> = { item: LeaseRefItem, read: (_item, { ref }) => ref };

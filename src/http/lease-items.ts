@@ -1,5 +1,5 @@
 import type { LeaseOutcome as LeaseOutcomeShown } from "../api/lease.ts";
-import type { JsonSchema } from "../api/schema.ts";
+import { memberNames, type JsonSchema } from "../api/schema.ts";
 import { isId } from "../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../domain/json/json.ts";
 import type { LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
@@ -12,8 +12,8 @@ import type { Answer } from "./operation.ts";
 
 /** How an item of a list becomes what the desk is asked. */
 export interface ItemReader<Asked> {
-  /** The item's members beside `id` and `lease_id`. */
-  readonly members: readonly string[];
+  /** What the item may hold. */
+  readonly item: JsonSchema;
   /** Never refuses: what cannot be used is left out, and `note` takes the sentence that says so. */
   readonly read: (
     item: JsonObject,
@@ -83,13 +83,16 @@ const NOT_AN_OBJECT = "It must be an object with id and lease_id.";
 const NOT_A_LEASE = "It must have the id and the lease_id of a claimed task, each as it came.";
 const LEASE_ID_LENGTH_MAX = 64;
 
-function readItem<Asked>(item: unknown, { members, read }: ItemReader<Asked>): ReadItem<Asked> {
+function readItem<Asked>(
+  item: unknown,
+  { item: schema, read }: ItemReader<Asked>,
+): ReadItem<Asked> {
   if (!isJsonObject(item)) return { kind: "none", id: null, detail: NOT_AN_OBJECT };
   const { id, lease_id: leaseId } = item;
   const shownId = typeof id === "string" ? id : null;
   const isRef = shownId !== null && isId(shownId) && isLeaseId(leaseId);
   if (!isRef) return { kind: "none", id: shownId, detail: NOT_A_LEASE };
-  const notes = unknownMembers(item, members);
+  const notes = unknownMembers(item, memberNames(schema));
   const ref = { id: shownId, leaseId };
   const asked = read(item, { ref, note: (sentence) => void notes.push(sentence) });
   return { kind: "lease", id: shownId, asked, ...(notes[0] && { detail: notes.join(" ") }) };
@@ -100,8 +103,7 @@ function isLeaseId(value: unknown): value is string {
 }
 
 // A `result` that is misspelled would be lost without a word.
-function unknownMembers(item: JsonObject, members: readonly string[]): string[] {
-  const known = ["id", "lease_id", ...members];
+function unknownMembers(item: JsonObject, known: readonly string[]): string[] {
   const isFine = Object.keys(item).every((name) => known.includes(name));
   return isFine ? [] : [`Only these members are known here: ${known.join(", ")}.`];
 }
