@@ -1,5 +1,6 @@
 import { INSTANT } from "../domain/clock/time.ts";
-import { PRIORITY, START_AHEAD_DAYS_MAX, TAG, type TaskField } from "../domain/task/task-post.ts";
+import { PRIORITY, START_AHEAD_DAYS_MAX, type TaskField } from "../domain/task/task-post.ts";
+import { TAG } from "../domain/task/task.ts";
 import { URL_BYTES_MAX } from "../domain/webhook/url-form.ts";
 import * as s from "./schema.ts";
 

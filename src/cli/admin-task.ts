@@ -1,7 +1,7 @@
 import { LOGIN } from "../domain/account/login.ts";
 import { isId } from "../domain/id.ts";
-import { TAG } from "../domain/task/task-post.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
+import { TAG } from "../domain/task/task.ts";
 import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
 import { defineAdminCommand, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";

@@ -1,6 +1,6 @@
 import type { ExplainedAddress, UrlExplanation } from "../daemon/url.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { TAG } from "../domain/task/task-post.ts";
+import { TAG } from "../domain/task/task.ts";
 import type { UrlStep } from "../domain/webhook/url-steps.ts";
 import type { PlaceholderValues } from "../domain/webhook/webhook-url.ts";
 import { createLogger } from "../log.ts";

@@ -1,6 +1,6 @@
 import { INSTANT, parseTime, timeText } from "../clock/time.ts";
 import { toJsonText, toPlainNumber } from "../json/json.ts";
-import { integerBetween, plainText } from "../rule.ts";
+import { integerBetween } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import { statusMessage } from "../status.ts";
 import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "../webhook/webhook-url.ts";
@@ -10,6 +10,7 @@ import type {
   UrlVerdict,
   WebhookTarget,
 } from "../webhook/webhook-url.ts";
+import { TAG } from "./task.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "./task.ts";
 
 /** What a posted task is judged against. */
@@ -26,9 +27,6 @@ export type ParsedTask =
 
 /** A JSON object as the parser made it. */
 export type JsonObject = Readonly<Record<string, unknown>>;
-
-/** A tag, wherever somebody writes one (contract §3). */
-export const TAG: Rule<string> = { ...plainText(255), hint: "TAG" };
 
 /** Tasks with a higher one are started first. */
 export const PRIORITY = integerBetween(0, 9);

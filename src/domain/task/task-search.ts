@@ -1,9 +1,10 @@
+import { LOGIN } from "../account/login.ts";
 import { HOST } from "../address/host-name.ts";
 import { instantSeenFrom, timeText } from "../clock/time.ts";
 import { parseText, textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import type { DeliveryState } from "../webhook/delivery.ts";
-import { TASK_ID } from "./task.ts";
+import { TAG, TASK_ID } from "./task.ts";
 import type { TaskState } from "./task.ts";
 
 /**
@@ -147,11 +148,12 @@ function rulesAt(now: number): SearchRules {
 
 const RULES = {
   id: TASK_ID,
-  account: notEmpty("a login"),
+  account: LOGIN,
   state: someOf(SEARCHED_STATES),
   delivery: someOf(SEARCHED_DELIVERIES),
-  type: notEmpty("the name of a type"),
-  tag: word("a tag, without half a surrogate pair", (text) => (text.isWellFormed() ? text : null)),
+  // A refused task keeps what was posted as its type.
+  type: word("the name of a type", (text) => (text === "" ? null : text)),
+  tag: TAG,
   host: HOST,
   code: word("a status code of five digits, such as 50010", (text) =>
     /^[1-9]\d{4}$/.test(text) ? Number(text) : null,
@@ -160,10 +162,6 @@ const RULES = {
 
 function word<T>(takes: string, read: (text: string) => T | null): Rule<T> {
   return textRule({ takes, hint: "TEXT", schema: { type: "string" }, read });
-}
-
-function notEmpty(takes: string): Rule<string> {
-  return word(takes, (text) => (text === "" ? null : text));
 }
 
 /** Some of these words, each once and in their order; upper and lower case are the same. */

@@ -1,4 +1,4 @@
-import { textRule } from "../rule.ts";
+import { plainText, textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import type { StatusCode } from "../status.ts";
 
@@ -107,6 +107,9 @@ export interface Task {
 
 /** A task in a listing: without input, result and error (contract §3). */
 export type TaskSummary = Omit<Task, "inputText" | "resultText" | "errorText">;
+
+/** A tag, wherever somebody writes one (contract §3). */
+export const TAG: Rule<string> = { ...plainText(255), hint: "TAG" };
 
 /** The id of a task, wherever somebody writes one: any UUID in any case, since other ids name no task. */
 export const TASK_ID: Rule<string> = textRule({

@@ -1,8 +1,8 @@
 import { optional } from "../../api/input.ts";
 import { summaryJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
-import { TAG } from "../../domain/task/task-post.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
+import { TAG } from "../../domain/task/task.ts";
 import type { TaskSummary } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
 import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
