@@ -1,4 +1,4 @@
--- The database of postbackd, version 7. One SQLite file in WAL mode; every table is STRICT.
+-- The database of postbackd, version 8. One SQLite file in WAL mode; every table is STRICT.
 -- Times are milliseconds since the epoch, UTC, by the machine's clock as it was; `erase_at` is one of the steady clock, which
 -- begins with them and goes on whatever the machine's clock is set to (clock_readings). Columns named *_text hold JSON text exactly as clients see it.
 -- `seq` numbers rows in the order they were made: it joins tables and pages through lists; ids are for the world.
@@ -380,6 +380,17 @@ CREATE TABLE host_traffic (
 
 -- The sweep.
 CREATE INDEX host_traffic_by_age ON host_traffic (at);
+
+-- How many deliveries of an account to a host are given up or refused now, and how many are tried again. Kept up in the
+-- transaction that changes a delivery, as task_counts is; a row of which nothing is left is erased.
+CREATE TABLE host_counts (
+  account_seq INTEGER NOT NULL REFERENCES accounts (seq),
+  host        TEXT    NOT NULL,
+  given_up    INTEGER NOT NULL DEFAULT 0,
+  refused     INTEGER NOT NULL DEFAULT 0,
+  retrying    INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (account_seq, host)
+) STRICT, WITHOUT ROWID;
 
 -- The last attempt that failed, of each host.
 CREATE TABLE host_failures (

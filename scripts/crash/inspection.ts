@@ -45,6 +45,23 @@ const WRONG_COUNTS = `
     HAVING sum(count) <> 0
   )`;
 
+const WRONG_HOSTS = `
+  SELECT count(*) FROM (
+    SELECT 1 FROM (
+      SELECT account_seq, host, given_up, refused, retrying FROM host_counts
+      UNION ALL
+      SELECT t.account_seq, d.host, -(d.state = 'given_up'), -(d.state = 'refused'), 0
+      FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+      WHERE d.state IN ('given_up', 'refused')
+      UNION ALL
+      SELECT t.account_seq, a.host, 0, 0, -1
+      FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
+      WHERE a.ended_at IS NULL AND a.retry > 0
+    )
+    GROUP BY account_seq, host
+    HAVING sum(given_up) <> 0 OR sum(refused) <> 0 OR sum(retrying) <> 0
+  )`;
+
 // Before anything is erased. Of each account, and of all together.
 const WRONG_TRAFFIC = `
   WITH log (account_seq, posted, completed, failed, cancelled, firsts, delivered, timed, sent) AS (
@@ -98,6 +115,7 @@ export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "canc
   return [
     ...checkIntegrity(view),
     fault(view.number(WRONG_COUNTS), "states of an account are counted wrongly"),
+    fault(view.number(WRONG_HOSTS), "hosts of an account are counted wrongly"),
     fault(view.number(WRONG_TRAFFIC), "accounts, or all of them together, have wrong traffic"),
     fault(view.number(FOREIGN_ATTEMPTS), "attempts are of another account than their task"),
     ...checkCancelled(view, cancelled),

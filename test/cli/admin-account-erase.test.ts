@@ -20,7 +20,7 @@ function admin(t: TestContext, { file }: Pick<TestDaemon, "file">, words: string
 function rowsOf(file: string, accountSeq: number): Readonly<Record<string, number>> {
   const database = openDatabase(file, { readonly: true });
   const tables = ["tasks", "keys", "task_counts", "idempotency_keys", "traffic", "host_traffic"];
-  const rows = [...tables, "host_failures", "access_requests"].map((table) => {
+  const rows = [...tables, "host_counts", "host_failures", "access_requests"].map((table) => {
     const sql = `SELECT count(*) FROM ${table} WHERE account_seq = ?`;
     return [table, Number(database.prepare(sql).pluck().get(accountSeq))] as const;
   });

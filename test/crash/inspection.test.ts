@@ -193,6 +193,28 @@ test("what is ready, tried again or undelivered and counted wrongly is a fault; 
   assert.deepEqual(inspectAnytime(word("ever_delivered"), NOTHING), []);
 });
 
+test("deliveries to a host that are counted wrongly, or not at all, are a fault", (t) => {
+  const faultsOf = (change: string) => inspectAnytime(databaseWith(t, { change }), NOTHING);
+  const count = (state: string, given: string) => `
+    UPDATE deliveries SET state = '${state}';
+    INSERT INTO task_counts VALUES (1, 'undelivered', 1);
+    INSERT INTO host_counts (account_seq, host, given_up, refused) VALUES ${given};`;
+  const retry = `
+    INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
+    VALUES (1, 1, 'postback', 2, 1, 'h', 9);
+    INSERT INTO task_counts VALUES (1, 'retrying', 1);`;
+  const right = "INSERT INTO host_counts (account_seq, host, retrying) VALUES (1, 'h', 1);";
+
+  assert.deepEqual(faultsOf(count("given_up", "(1, 'h', 1, 0)")), []);
+  assert.deepEqual(faultsOf(count("refused", "(1, 'h', 0, 1)")), []);
+  assert.deepEqual(faultsOf(`${retry} ${right}`), []);
+  const wrong = ["1 hosts of an account are counted wrongly"];
+  assert.deepEqual(faultsOf(count("refused", "(1, 'h', 1, 0)")), wrong);
+  assert.deepEqual(faultsOf(count("given_up", "(1, 'h', 2, 0)")), wrong);
+  assert.deepEqual(faultsOf(retry), wrong);
+  assert.deepEqual(faultsOf("INSERT INTO host_counts VALUES (1, 'h', 0, 0, 1);"), wrong);
+});
+
 test("traffic that is not what the log says is a fault", (t) => {
   const faultsOf = (change: string) => inspectAnytime(databaseWith(t, { change }), NOTHING);
   const columns = ["posted", "completed", "failed", "cancelled", "first_attempts", "delivered"];

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { CountTally } from "../../src/domain/stats/count-tally.ts";
+import { HostTally } from "../../src/domain/stats/host-tally.ts";
 import type { EndedAttempt, TasksChange } from "../../src/domain/stats/traffic-tally.ts";
 import {
   countAttempt,
@@ -31,15 +32,17 @@ function told(tell: (changes: WorkChanges) => void) {
     assert.equal(accountSeq, ACCOUNT.accountSeq);
     if (count !== 0) counts[word] = (counts[word] ?? 0) + count;
   };
-  tell({
-    counts: {
-      add,
-      move(accountSeq, from, to) {
-        add(accountSeq, from, -1);
-        add(accountSeq, to, 1);
-      },
-      noteEver: (_accountSeq, word) => void ever.push(word),
+  const countChanges: WorkChanges["counts"] = {
+    add,
+    move(accountSeq, from, to) {
+      add(accountSeq, from, -1);
+      add(accountSeq, to, 1);
     },
+    noteEver: (_accountSeq, word) => void ever.push(word),
+  };
+  tell({
+    counts: countChanges,
+    hosts: new HostTally(countChanges),
     traffic: {
       addTasks: (change) => void tasks.push(change),
       addAttempt: (record) => void attempts.push(record),
@@ -153,7 +156,9 @@ for (const [retry, decision, counts, ever] of ATTEMPTS) {
 
 test("a fresh series takes back that a delivery is undelivered, and nothing else", () => {
   for (const state of ["delivered", "given_up", "refused"] as const) {
-    const { counts } = told((changes) => countNewSeries(changes, { ...ACCOUNT, state }));
+    const { counts } = told((changes) =>
+      countNewSeries(changes, { ...ACCOUNT, host: "a.example", state }),
+    );
     assert.deepEqual(counts, isUndelivered(state) ? { undelivered: -1 } : {});
   }
 });

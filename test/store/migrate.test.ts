@@ -85,7 +85,15 @@ test("gives a new file the whole schema and its version", async (t) => {
       "deliveries",
       "erased_accounts",
     ],
-    ...["hold_changes", "host_failures", "host_traffic", "idempotency_keys", "keys", "leases"],
+    ...[
+      "hold_changes",
+      "host_counts",
+      "host_failures",
+      "host_traffic",
+      "idempotency_keys",
+      "keys",
+      "leases",
+    ],
     ...[
       "queue_marks",
       "redelivery_orders",
@@ -473,6 +481,42 @@ test("brings a file of the sixth version to the schema of a new one, and counts 
   assert.equal(await bytesOf(1), 2 * TASK_OVERHEAD_BYTES + 12 + 5 + 4 + 2);
   assert.equal(await bytesOf(2), TASK_OVERHEAD_BYTES + 2 + 4);
   assert.equal(await bytesOf(3), 0);
+});
+
+const SEVENTH_SCHEMA = readFileSync(new URL("../fixtures/schema-v7.sql", import.meta.url), "utf8");
+
+test("brings a file of the seventh version to the schema of a new one, and counts how deliveries to each host stand", async (t) => {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  migrate(connection, { schemaSql: SEVENTH_SCHEMA, version: 7, migrations: [] });
+  connection.exec(`
+    INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1), ('bob', 's', 1);
+    INSERT INTO tasks (id, account_seq, state, status_code, created_at, completed_at, data_text)
+    SELECT value, 1 + (value = 'e'), 'completed', 20000, ${T0}, ${T0}, '{}'
+    FROM json_each('["a", "b", "c", "d", "e"]');
+    INSERT INTO deliveries (task_seq, kind, url, host, state)
+    VALUES
+      (1, 'postback', 'https://a/', 'a', 'given_up'), (1, 'pingback', 'https://a/', 'a', 'refused'),
+      (2, 'postback', 'https://a/', 'a', 'given_up'), (3, 'postback', 'https://a/', 'a', 'open'),
+      (3, 'pingback', 'https://b/', 'b', 'open'), (4, 'postback', 'https://c/', 'c', 'delivered'),
+      (4, 'pingback', 'https://c/', 'c', 'open'), (5, 'postback', 'https://a/', 'a', 'refused');
+    INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at, started_at, ended_at)
+    VALUES
+      (1, 3, 'postback', 1, 0, 'a', 1, 1, 1), (1, 3, 'postback', 2, 1, 'a', 9, NULL, NULL),
+      (1, 3, 'pingback', 1, 0, 'b', 1, 1, 1), (1, 3, 'pingback', 2, 1, 'b', 1, 1, NULL),
+      (1, 4, 'pingback', 1, 0, 'c', 9, NULL, NULL);`);
+  connection.close();
+
+  await openTestStore(t, { file });
+
+  await assertLikeNew(t, file);
+  const counted = openReader(t, file).prepare("SELECT * FROM host_counts").raw().all();
+  assert.deepEqual(counted, [
+    [1, "a", 2, 1, 1],
+    [1, "b", 0, 0, 1],
+    [2, "a", 0, 1, 0],
+  ]);
 });
 
 test("what a file of the sixth version has scheduled stands in the lanes of its accounts", async (t) => {

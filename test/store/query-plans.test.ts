@@ -15,6 +15,7 @@ import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
 import * as endedRuns from "../../src/store/sqlite/ended-runs.ts";
 import * as holds from "../../src/store/sqlite/holds.ts";
+import * as hostCounts from "../../src/store/sqlite/host-counts.ts";
 import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
 import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
 import * as largeTasks from "../../src/store/sqlite/large-tasks.ts";
@@ -60,6 +61,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...traffic,
     ...trafficTally,
     ...queueSample,
+    ...hostCounts,
     ...hostTraffic,
     ...provenLanes,
     ...accountOverviews,
@@ -491,6 +493,7 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
     "SCAN (subquery-1)",
     "SCAN json_each VIRTUAL TABLE INDEX 1:",
   ],
+  ERASE_EMPTY_HOST: ["SEARCH host_counts USING PRIMARY KEY (account_seq=? AND host=?)"],
   SELECT_HOST_TRAFFIC: ["SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)"],
   RETRYING_HOSTS: [
     "SEARCH attempts USING INDEX attempts_due (account_seq=?)",

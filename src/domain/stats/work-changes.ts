@@ -1,11 +1,12 @@
 import { stateAtPost } from "../task/task-transition.ts";
 import type { NewTask, StoredState } from "../task/task.ts";
 import { isUndelivered, type EndedDeliveryState } from "../webhook/delivery.ts";
+import type { HostChanges } from "./host-tally.ts";
 import type { EndedAttempt, TrafficChanges } from "./traffic-tally.ts";
 
 /**
  * What each transition changes of an account's counts and of the traffic. A store tells it in the step that makes the
- * transition, and gathers what is told (count-tally.ts, traffic-tally.ts).
+ * transition, and gathers what is told (count-tally.ts, host-tally.ts, traffic-tally.ts).
  */
 
 /**
@@ -28,6 +29,7 @@ export interface CountChanges {
 
 export interface WorkChanges {
   readonly counts: CountChanges;
+  readonly hosts: HostChanges;
   readonly traffic: TrafficChanges;
 }
 
@@ -112,21 +114,29 @@ export function countErased(
   if (task.isReady) counts.add(task.accountSeq, "ready", -1);
 }
 
-export function countAttempt({ counts, traffic }: WorkChanges, record: EndedAttempt): void {
+export function countAttempt({ counts, hosts, traffic }: WorkChanges, record: EndedAttempt): void {
   const { attempt, decision } = record;
-  const { accountId: accountSeq } = attempt;
+  const { accountId: accountSeq, host } = attempt;
   traffic.addAttempt(record);
   const wasRetry = attempt.retry > 0;
   const isRetried = decision.state === "scheduled" && decision.retry > 0;
-  if (wasRetry !== isRetried) counts.add(accountSeq, "retrying", isRetried ? 1 : -1);
+  if (wasRetry !== isRetried) {
+    hosts.add({ accountSeq, host, word: "retrying", count: isRetried ? 1 : -1 });
+  }
   if (decision.state === "delivered") counts.noteEver(accountSeq, "ever_delivered");
-  if (isUndelivered(decision.state)) counts.add(accountSeq, "undelivered", 1);
+  if (isUndelivered(decision.state)) {
+    hosts.add({ accountSeq, host, word: decision.state, count: 1 });
+  }
 }
 
 /** A delivery that had ended so begins a fresh series. */
 export function countNewSeries(
-  { counts }: Pick<WorkChanges, "counts">,
-  { accountSeq, state }: { readonly accountSeq: number; readonly state: EndedDeliveryState },
+  { hosts }: Pick<WorkChanges, "hosts">,
+  {
+    accountSeq,
+    host,
+    state,
+  }: { readonly accountSeq: number; readonly host: string; readonly state: EndedDeliveryState },
 ): void {
-  if (isUndelivered(state)) counts.add(accountSeq, "undelivered", -1);
+  if (isUndelivered(state)) hosts.add({ accountSeq, host, word: state, count: -1 });
 }

@@ -70,7 +70,9 @@ export interface DeliveryFilter {
 export const UNDELIVERED_STATES: readonly EndedDeliveryState[] = ["given_up", "refused"];
 
 /** True for what did not arrive, and is not tried again. */
-export function isUndelivered(state: EndedDeliveryState | "scheduled"): boolean {
+export function isUndelivered(
+  state: EndedDeliveryState | "scheduled",
+): state is Exclude<EndedDeliveryState, "delivered"> {
   return state === "given_up" || state === "refused";
 }
 

@@ -50,6 +50,8 @@ const ERASE_REQUESTS = `DELETE FROM access_requests WHERE account_seq = @account
 
 const ERASE_COUNTS = `DELETE FROM task_counts WHERE account_seq = @accountSeq`;
 
+const ERASE_HOST_COUNTS = `DELETE FROM host_counts WHERE account_seq = @accountSeq`;
+
 const ERASE_ACCOUNT = `DELETE FROM accounts WHERE seq = @accountSeq`;
 
 const KEEP_SEQ = `
@@ -57,7 +59,15 @@ const KEEP_SEQ = `
   ON CONFLICT (one) DO UPDATE SET last_seq = max(last_seq, excluded.last_seq)`;
 
 const STATISTICS = [ERASE_TRAFFIC, ERASE_HOST_TRAFFIC, ERASE_HOST_FAILURES];
-const LAST = [ERASE_SESSIONS, ERASE_KEYS, ERASE_REQUESTS, ERASE_COUNTS, ERASE_ACCOUNT, KEEP_SEQ];
+const LAST = [
+  ERASE_SESSIONS,
+  ERASE_KEYS,
+  ERASE_REQUESTS,
+  ERASE_COUNTS,
+  ERASE_HOST_COUNTS,
+  ERASE_ACCOUNT,
+  KEEP_SEQ,
+];
 
 const TASKS_MAX = 100;
 const ROWS_MAX = 1000;

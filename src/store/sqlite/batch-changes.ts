@@ -1,8 +1,10 @@
 import type { AccountUsage } from "../../domain/account/quota.ts";
 import { CountTally } from "../../domain/stats/count-tally.ts";
+import { HostTally } from "../../domain/stats/host-tally.ts";
 import { TrafficTally } from "../../domain/stats/traffic-tally.ts";
 import type { WorkChanges } from "../../domain/stats/work-changes.ts";
 import { ChangedAccounts } from "../common/changed-accounts.ts";
+import { hostCountWriter } from "./host-counts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { countWriter, usageReader } from "./task-counts.ts";
 import { trafficWriter } from "./traffic-tally.ts";
@@ -17,9 +19,11 @@ export interface BatchChanges extends WorkChanges {
 /** Gathers what the operations of a batch tell. */
 export class GatheredChanges implements BatchChanges {
   readonly counts = new CountTally();
+  readonly hosts = new HostTally(this.counts);
   readonly traffic = new TrafficTally();
   readonly changed = new ChangedAccounts();
   readonly #writeCounts;
+  readonly #writeHosts;
   readonly #writeTraffic;
   readonly #readUsage;
   /** What accounts had when the batch began, of those that somebody asked for. */
@@ -27,6 +31,7 @@ export class GatheredChanges implements BatchChanges {
 
   constructor(connection: Connection) {
     this.#writeCounts = countWriter(connection);
+    this.#writeHosts = hostCountWriter(connection);
     this.#writeTraffic = trafficWriter(connection);
     this.#readUsage = usageReader(connection);
   }
@@ -40,18 +45,21 @@ export class GatheredChanges implements BatchChanges {
   /** The operation is part of the batch: what it told will be written with it. */
   keep(): void {
     this.counts.keep(this.changed);
+    this.hosts.keep();
     this.traffic.keep();
   }
 
   /** The operation was undone. */
   drop(): void {
     this.counts.drop();
+    this.hosts.drop();
     this.traffic.drop();
   }
 
   /** Writes what was kept. To be called in the batch's transaction, as the last thing before its COMMIT. */
   write(): void {
     this.counts.write(this.#writeCounts);
+    this.hosts.write(this.#writeHosts);
     this.#usageBefore.clear();
     this.#writeTraffic.write(this.traffic.take());
   }
@@ -60,6 +68,7 @@ export class GatheredChanges implements BatchChanges {
   reset(): void {
     this.changed.take();
     this.counts.reset();
+    this.hosts.reset();
     this.#usageBefore.clear();
     this.traffic.drop();
     this.traffic.take();

@@ -160,7 +160,7 @@ export function seriesStarter(
     setState.run({ taskSeq, kind, state: "open" });
     insertAttempt.run({ accountSeq, taskSeq, kind, host, ...FIRST_ATTEMPT, dueAt: now });
     changes.changed.note(accountSeq);
-    countNewSeries(changes, { accountSeq, state });
+    countNewSeries(changes, { accountSeq, host, state });
   };
 }
 

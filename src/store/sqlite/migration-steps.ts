@@ -1,7 +1,7 @@
 import type { Migration } from "./machine/migrate.ts";
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 7;
+export const SCHEMA_VERSION = 8;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -265,6 +265,33 @@ const LANES_TO_7 = `
 
 const TO_7 = [QUOTAS_TO_7, QUEUE_TO_7, HOLDS_TO_7, LANES_TO_7].join("\n");
 
+// What is counted of each host. What is tried again is looked for in two indexes, not in the whole log.
+const TO_8 = `
+  CREATE TABLE host_counts (
+    account_seq INTEGER NOT NULL REFERENCES accounts (seq),
+    host        TEXT    NOT NULL,
+    given_up    INTEGER NOT NULL DEFAULT 0,
+    refused     INTEGER NOT NULL DEFAULT 0,
+    retrying    INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (account_seq, host)
+  ) STRICT, WITHOUT ROWID;
+
+  INSERT INTO host_counts (account_seq, host, given_up, refused, retrying)
+  SELECT account_seq, host, sum(given_up), sum(refused), sum(retrying)
+  FROM (
+    SELECT t.account_seq, d.host, d.state = 'given_up' AS given_up, d.state = 'refused' AS refused, 0 AS retrying
+    FROM deliveries AS d INDEXED BY deliveries_failed
+    CROSS JOIN tasks AS t ON t.seq = d.task_seq
+    WHERE d.state IN ('given_up', 'refused')
+    UNION ALL
+    SELECT account_seq, host, 0, 0, 1 FROM attempts INDEXED BY attempts_retrying
+    WHERE started_at IS NULL AND retry > 0
+    UNION ALL
+    SELECT account_seq, host, 0, 0, 1 FROM attempts INDEXED BY attempts_in_flight
+    WHERE started_at IS NOT NULL AND ended_at IS NULL AND retry > 0
+  )
+  GROUP BY account_seq, host;`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
@@ -273,4 +300,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { to: 5, sql: TO_5 },
   { to: 6, sql: TO_6 },
   { to: 7, sql: TO_7 },
+  { to: 8, sql: TO_8 },
 ];

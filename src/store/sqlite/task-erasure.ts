@@ -1,3 +1,4 @@
+import type { HostChange } from "../../domain/stats/host-tally.ts";
 import { countErased } from "../../domain/stats/work-changes.ts";
 import { decideErasure } from "../../domain/task/task-transition.ts";
 import type { StoredState } from "../../domain/task/task.ts";
@@ -13,21 +14,21 @@ export const ERASE_TASKS = `
 
 /** The deliveries that go with them, and were given up or refused. */
 export const COUNT_UNDELIVERED = `
-  SELECT t.account_seq, count(*) AS count
+  SELECT t.account_seq AS accountSeq, d.host, d.state AS word, count(*) AS count
   FROM json_each(@seqs) AS erased
   CROSS JOIN tasks AS t ON t.seq = erased.value
   CROSS JOIN deliveries AS d INDEXED BY deliveries_failed ON d.task_seq = t.seq
   WHERE d.state IN ('given_up', 'refused')
-  GROUP BY t.account_seq`;
+  GROUP BY t.account_seq, d.host, d.state`;
 
 /** The retries that go with them. */
 export const COUNT_RETRYING = `
-  SELECT t.account_seq, count(*) AS count
+  SELECT t.account_seq AS accountSeq, a.host, 'retrying' AS word, count(*) AS count
   FROM json_each(@seqs) AS erased
   CROSS JOIN tasks AS t ON t.seq = erased.value
   CROSS JOIN attempts AS a INDEXED BY attempts_by_delivery ON a.task_seq = t.seq
   WHERE a.ended_at IS NULL AND a.retry > 0
-  GROUP BY t.account_seq`;
+  GROUP BY t.account_seq, a.host`;
 
 /** What goes with them of each account's bytes. */
 export const COUNT_BYTES = `
@@ -82,24 +83,22 @@ export function taskEraser(
   connection: Connection,
   changes: BatchChanges,
 ): (seqs: readonly number[], open?: "has retries") => number {
-  const { counts } = changes;
+  const { counts, hosts } = changes;
   const erase = connection.prepare<[object], ErasedRow>(ERASE_TASKS);
-  const countUndelivered = connection.prepare<[object], CountRow>(COUNT_UNDELIVERED);
+  const countUndelivered = connection.prepare<[object], HostChange>(COUNT_UNDELIVERED);
   const countBytes = connection.prepare<[object], CountRow>(COUNT_BYTES);
-  const countRetrying = connection.prepare<[object], CountRow>(COUNT_RETRYING);
+  const countRetrying = connection.prepare<[object], HostChange>(COUNT_RETRYING);
   const lowerMarks = connection.prepare(LOWER_MARKS);
 
   return (list, open) => {
     if (list.length === 0) return 0;
     const seqs = { seqs: JSON.stringify(list) };
-    for (const { account_seq: accountSeq, count } of countUndelivered.all(seqs)) {
-      counts.add(accountSeq, "undelivered", -count);
+    const retried = open === undefined ? [] : countRetrying.all(seqs);
+    for (const change of [...countUndelivered.all(seqs), ...retried]) {
+      hosts.add({ ...change, count: -change.count });
     }
     for (const { account_seq: accountSeq, count } of countBytes.all(seqs)) {
       counts.add(accountSeq, "bytes", -count);
-    }
-    for (const row of open === undefined ? [] : countRetrying.all(seqs)) {
-      counts.add(row.account_seq, "retrying", -row.count);
     }
     const erased = erase.all(seqs);
     for (const { account_seq: accountSeq, state, ready } of erased) {

@@ -1,0 +1,79 @@
+import type { CountChanges } from "./work-changes.ts";
+
+/** What is counted of an account's deliveries to a host: those that are given up, refused or tried again now. */
+export const HOST_WORDS = ["given_up", "refused", "retrying"] as const;
+export type HostWord = (typeof HOST_WORDS)[number];
+
+/** So many more of an account's deliveries to a host stand so; fewer, when `count` is negative. */
+export interface HostChange {
+  readonly accountSeq: number;
+  readonly host: string;
+  readonly word: HostWord;
+  readonly count: number;
+}
+
+export interface HostChanges {
+  /** Tells it of the account as a whole too. */
+  add(change: HostChange): void;
+}
+
+export type HostSums = Record<HostWord, number>;
+
+/** Where the sums of a batch are written; none of them is all zero. */
+export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostSums>) => void;
+
+/**
+ * Gathers in memory what a batch changes of the counts of hosts, so that it is written once, at its end. What is
+ * delivered at the first attempt changes nothing here, and costs nothing.
+ */
+export class HostTally implements HostChanges {
+  readonly #counts: CountChanges;
+  /** Of the operation that is running. */
+  #open: HostChange[] = [];
+  /** Of the batch so far: the sums by account, then by host. */
+  readonly #kept = new Map<number, Map<string, HostSums>>();
+
+  constructor(counts: CountChanges) {
+    this.#counts = counts;
+  }
+
+  add(change: HostChange): void {
+    const { accountSeq, word, count } = change;
+    this.#counts.add(accountSeq, word === "retrying" ? "retrying" : "undelivered", count);
+    this.#open.push(change);
+  }
+
+  /** The operation is part of the batch: its changes will be written with it. */
+  keep(): void {
+    if (this.#open.length === 0) return;
+    for (const { accountSeq, host, word, count } of this.#open) {
+      const hosts = this.#kept.get(accountSeq) ?? new Map<string, HostSums>();
+      if (hosts.size === 0) this.#kept.set(accountSeq, hosts);
+      const sums = hosts.get(host) ?? { given_up: 0, refused: 0, retrying: 0 };
+      sums[word] += count;
+      hosts.set(host, sums);
+    }
+    this.#open = [];
+  }
+
+  /** The operation was undone, and what it changed with it. */
+  drop(): void {
+    this.#open = [];
+  }
+
+  /** Writes what was kept, and begins anew. */
+  write(writer: HostWriter): void {
+    for (const [accountSeq, hosts] of this.#kept) {
+      for (const [host, sums] of hosts) {
+        if (HOST_WORDS.some((word) => sums[word] !== 0)) writer(accountSeq, host, sums);
+      }
+    }
+    this.#kept.clear();
+  }
+
+  /** The batch was undone. */
+  reset(): void {
+    this.drop();
+    this.#kept.clear();
+  }
+}

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { CountTally } from "../../src/domain/stats/count-tally.ts";
+import { HostTally } from "../../src/domain/stats/host-tally.ts";
+
+/** What a tally writes. */
+function written(tally: HostTally): readonly unknown[] {
+  const all: unknown[] = [];
+  tally.write((accountSeq, host, sums) => void all.push([accountSeq, host, { ...sums }]));
+  return all;
+}
+
+test("a host's changes are written once for a batch, summed, without what was undone or came to nothing", () => {
+  const tally = new HostTally(new CountTally());
+  const to = { accountSeq: 1, host: "a.example" };
+  tally.add({ ...to, word: "retrying", count: 1 });
+  tally.keep();
+  tally.add({ ...to, word: "retrying", count: -1 });
+  tally.add({ ...to, word: "given_up", count: 1 });
+  tally.add({ accountSeq: 2, host: "a.example", word: "refused", count: -3 });
+  tally.keep();
+  tally.add({ accountSeq: 1, host: "undone.example", word: "given_up", count: 1 });
+  tally.drop();
+  tally.add({ accountSeq: 1, host: "nothing.example", word: "given_up", count: 1 });
+  tally.add({ accountSeq: 1, host: "nothing.example", word: "given_up", count: -1 });
+  tally.keep();
+
+  assert.deepEqual(written(tally), [
+    [1, "a.example", { given_up: 1, refused: 0, retrying: 0 }],
+    [2, "a.example", { given_up: 0, refused: -3, retrying: 0 }],
+  ]);
+  assert.deepEqual(written(tally), []);
+});
+
+test("a batch that was undone leaves nothing to write", () => {
+  const tally = new HostTally(new CountTally());
+  tally.add({ accountSeq: 1, host: "a.example", word: "given_up", count: 1 });
+  tally.keep();
+  tally.add({ accountSeq: 1, host: "b.example", word: "given_up", count: 1 });
+
+  tally.reset();
+
+  tally.keep();
+  assert.deepEqual(written(tally), []);
+});
