@@ -81,7 +81,7 @@ export interface HostTrafficQuery {
   /** Counted in hours: the hour that this time is in is part of it. */
   readonly since: number;
   readonly limit: number;
-  /** Only hosts to which something was sent within the time, and of them what was: `givenUp` and `refused` are 0 then. */
+  /** Only hosts to which something was sent within the time, also where others have something given up or refused. */
   readonly only?: "sent";
 }
 
@@ -111,7 +111,7 @@ export interface HostFailure {
 /** Hosts, the worst first. */
 export interface HostTrafficPage {
   readonly hosts: readonly HostTraffic[];
-  /** True where there are more, or where more happened there than is looked at. */
+  /** True where there are more, or where more was to be read than may be. */
   readonly hasMore: boolean;
 }
 

@@ -277,6 +277,7 @@ interface HostSums {
   succeeded: number;
   givenUp: number;
   refused: number;
+  retrying: number;
 }
 
 function scopesOf({ accounts }: World): readonly Scope[] {
@@ -308,9 +309,9 @@ async function read(store: Store, scope: Scope): Promise<Counted> {
     for (const word of WORDS) tally.count(at, word, step[word]);
   }
   for (const { at, bucket, count } of durations) tally.durations[`${at} ${bucket}`] = count;
-  for (const { host, attempts, succeeded, givenUp, refused, durations: ofHost } of hosts) {
-    tally.hosts[host] = { attempts, succeeded, givenUp, refused };
-    assert.equal(sumOf([...ofHost.values()]), attempts);
+  for (const { host, durations: ofHost, lastFailure: _last, ...sums } of hosts) {
+    tally.hosts[host] = sums;
+    assert.equal(sumOf([...ofHost.values()]), sums.attempts);
   }
   return tally.end();
 }
@@ -353,6 +354,8 @@ async function recount({ store, ids }: World, accounts: readonly number[]): Prom
   return tally.end();
 }
 
+const NO_HOST: HostSums = { attempts: 0, succeeded: 0, givenUp: 0, refused: 0, retrying: 0 };
+
 class Recount {
   readonly durations: Record<string, number> = {};
   readonly hosts: Record<string, HostSums> = {};
@@ -368,6 +371,8 @@ class Recount {
     const { host } = new URL(url);
     if (state === "given_up") this.#ofHost(host).givenUp++;
     if (state === "refused") this.#ofHost(host).refused++;
+    const isOpen = state === "scheduled" || state === "in_flight";
+    if (isOpen && retryOf(attempts, attempts.length - 1) > 0) this.#ofHost(host).retrying++;
     for (const [place, { outcome, startedAt, endedAt }] of attempts.entries()) {
       if (outcome === null || outcome === "interrupted") continue;
       assert(startedAt !== null && endedAt !== null);
@@ -388,7 +393,7 @@ class Recount {
   }
 
   #ofHost(host: string): HostSums {
-    return (this.hosts[host] ??= { attempts: 0, succeeded: 0, givenUp: 0, refused: 0 });
+    return (this.hosts[host] ??= { ...NO_HOST });
   }
 
   end(): Counted {

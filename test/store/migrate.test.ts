@@ -508,7 +508,7 @@ test("brings a file of the seventh version to the schema of a new one, and count
       (1, 4, 'pingback', 1, 0, 'c', 9, NULL, NULL);`);
   connection.close();
 
-  await openTestStore(t, { file });
+  const store = await openTestStore(t, { file });
 
   await assertLikeNew(t, file);
   const counted = openReader(t, file).prepare("SELECT * FROM host_counts").raw().all();
@@ -517,6 +517,11 @@ test("brings a file of the seventh version to the schema of a new one, and count
     [1, "b", 0, 0, 1],
     [2, "a", 0, 1, 0],
   ]);
+  const { hosts } = await store.listHostTraffic({ scope: null, since: T0, limit: 9 });
+  assert.deepEqual(
+    hosts.map(({ host, givenUp, refused, retrying }) => [host, givenUp, refused, retrying]),
+    [["a", 2, 2, 1]],
+  );
 });
 
 test("what a file of the sixth version has scheduled stands in the lanes of its accounts", async (t) => {

@@ -467,45 +467,18 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   SELECT_TRAFFIC: [
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
   ],
-  SUM_OF_WORD: ["SCAN task_counts"],
   SELECT_USAGE: ["SEARCH task_counts USING PRIMARY KEY (account_seq=? AND state=?)"],
-  // In the order of the index, to a LIMIT.
-  COUNT_UNDELIVERED_HOSTS: [
-    "SCAN deliveries USING COVERING INDEX deliveries_failed",
-    "SCAN (subquery-1)",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
-  COUNT_UNDELIVERED_HOSTS_OF_TASKS: [
-    "SEARCH tasks USING COVERING INDEX tasks_by_state (account_seq=?)",
-    "SCAN t",
-    "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
-  COUNT_ACCOUNT_UNDELIVERED_HOSTS: [
-    "SCAN deliveries USING COVERING INDEX deliveries_failed",
-    "SCAN f",
-    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-    "SCAN (subquery-2)",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
   SELECT_HOST_DURATIONS: [
     "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
     "SCAN (subquery-1)",
     "SCAN json_each VIRTUAL TABLE INDEX 1:",
   ],
+  SELECT_HOST_COUNTS: ["SEARCH host_counts USING PRIMARY KEY (account_seq=?)"],
+  // Some rows for each account.
+  SUM_HOST_COUNTS: ["SCAN host_counts", "SCAN (subquery-1)", "USE TEMP B-TREE FOR GROUP BY"],
+  COUNT_HOST_ROWS: ["SCAN host_counts", "SCAN (subquery-1)"],
   ERASE_EMPTY_HOST: ["SEARCH host_counts USING PRIMARY KEY (account_seq=? AND host=?)"],
   SELECT_HOST_TRAFFIC: ["SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)"],
-  RETRYING_HOSTS: [
-    "SEARCH attempts USING INDEX attempts_due (account_seq=?)",
-    "SCAN hosts",
-    "SEARCH attempts USING INDEX attempts_due (account_seq=? AND host>?)",
-    "SCAN hosts",
-    "SEARCH attempts EXISTS USING INDEX attempts_due (account_seq=? AND host=? AND retry>?)",
-  ],
-  COUNT_RETRIES: [
-    "SEARCH attempts USING INDEX attempts_due (account_seq=? AND host=? AND retry>?)",
-    "SCAN (subquery-1)",
-  ],
   FIND_HOST_FAILURE: [
     "SEARCH f USING PRIMARY KEY (account_seq=? AND host=?)",
     "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
