@@ -69,12 +69,11 @@ export interface TaskTimeline extends TaskDeliveries {
   } | null;
 }
 
-/** Part of a count: the attempts below `before`, so many of them. */
+/** Part of a count: some of the attempts below `before`. */
 export interface DeliveryCountStep {
   readonly filter: DeliveryFilter;
   /** Null begins with the newest attempt. */
   readonly before: number | null;
-  readonly examineMax: number;
 }
 
 export interface DeliveryCountPage {

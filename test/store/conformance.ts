@@ -446,7 +446,7 @@ const CALLS = {
   listRedeliveryOrders: (store) => store.listRedeliveryOrders({ login: null, limit: 1 }),
   cancelRedeliveryOrder: (store) => store.cancelRedeliveryOrder({ id: "x", login: null, now: T0 }),
   countEndedDeliveriesStep: (store) =>
-    store.countEndedDeliveriesStep({ filter: deliveryFilter(), before: null, examineMax: 1 }),
+    store.countEndedDeliveriesStep({ filter: deliveryFilter(), before: null }),
   searchTasks: (store) =>
     store.searchTasks({ scope: null, search: ANY_TASK, limit: 1, after: null }),
   findTimeline: (store) => store.findTimeline({ scope: null, id: "x" }),

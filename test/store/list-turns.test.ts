@@ -56,6 +56,15 @@ test("lists with two filters find what passes both, by whichever comes to its en
   }
 });
 
+test("a search with several words goes along whichever index comes to its end, as a list does", async (t) => {
+  const [store, accountId] = await openReady(t, 5500);
+  const among = { limit: 10, tag: "usual", type: "rare" };
+  const found = await store.searchTasks(taskQuery(accountId, { ...among, states: ["completed"] }));
+  assert.deepEqual([found.tasks.length, found.next], [1, null]);
+  // It was looked at alone, and not after those that are newer.
+  assert.equal(found.examinedUntil, found.tasks[0]?.createdAt);
+});
+
 /** A list of so many rows of which every `every`th passes, as its turns are taken. */
 function walked({ rows, every }: { readonly rows: number; readonly every: number }) {
   let turns = 0;

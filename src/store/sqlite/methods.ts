@@ -1,4 +1,5 @@
 import { messageOf } from "../../domain/message-of.ts";
+import type { ReadOwner } from "../common/read-turns.ts";
 import { TurnMemo } from "../common/turn-memo.ts";
 import {
   CLIENT_WRITE,
@@ -14,6 +15,7 @@ import type {
   AccountStore,
   ChangeStore,
   ClockStore,
+  DeliveryCountStep,
   DeliveryStore,
   LeaseStore,
   QueueStore,
@@ -204,6 +206,8 @@ export function shownMethods(
 ): SearchStore & TrafficStore & ChangeStore {
   const { reads, read, readLong, write, commit } = access;
   const searchTasks = readLong("searchTasks", byScope);
+  const byLogin = ({ filter }: DeliveryCountStep): ReadOwner => filter.login;
+  const countEndedDeliveriesStep = readLong("countEndedDeliveriesStep", byLogin);
   const countAllWork = readLong("countAllWork");
   const countAccountWork = read(reads.countAccountWork);
   const findAnyFirstSteps = readLong("findAnyFirstSteps");
@@ -215,7 +219,7 @@ export function shownMethods(
     searchTasks: (query) => listByTurns(query, searchTasks, examineMax),
     // Its texts are long, and to sign them takes the main thread as long again.
     findTimeline: readLong("findTimeline", byScope),
-    countEndedDeliveriesStep: readLong("countEndedDeliveriesStep", ({ filter }) => filter.login),
+    countEndedDeliveriesStep: (step) => countEndedDeliveriesStep({ ...step, examineMax }),
 
     countWork: (scope) => (scope === null ? countAllWork(scope) : countAccountWork(scope)),
     findFirstSteps: (scope) =>
