@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
+import * as fewTasks from "../../src/store/sqlite/few-tasks.ts";
 import * as foundDeliveries from "../../src/store/sqlite/found-deliveries.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import * as lists from "../../src/store/sqlite/task-list.ts";
@@ -151,8 +152,8 @@ function assertPlans(connection: Connection): void {
     assert.deepEqual(plan(lists.LAST_CANDIDATE_BY).slice(0, source.length), source, name);
   }
   const others = [
-    ...texts(sources.LISTED_BY),
-    ...[sources, lists, foundDeliveries, timeline].flatMap(texts),
+    ...texts(fewTasks.LISTED_BY),
+    ...[fewTasks, sources, lists, foundDeliveries, timeline].flatMap(texts),
   ].map(([name, sql]) => [name, planOf(connection, sql)] as const);
   assert.deepEqual(Object.fromEntries(others), OTHERS);
 }

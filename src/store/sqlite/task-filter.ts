@@ -74,6 +74,16 @@ export function searchParams({ accountSeq, search }: AccountSearch) {
   };
 }
 
+/** Every state of the table. */
+export const STORED_STATES: readonly StoredState[] = [
+  "queued",
+  "delayed",
+  "running",
+  "completed",
+  "failed",
+  "cancelled",
+];
+
 /** The states of the table in which tasks are that are shown as this one. */
 export function storedStates(state: SearchedState): readonly StoredState[] {
   if (state === "queued") return ["queued", "delayed"];

@@ -1,8 +1,8 @@
-import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
-import type { StoredState } from "../../domain/task/task.ts";
+import type { TaskSearch } from "../../domain/task/task-search.ts";
 import type { TaskPlace } from "../store.ts";
+import { fewTaskLister, type FewQuery } from "./few-tasks.ts";
 import type { Connection } from "./machine/connection.ts";
-import { LATEST, searchParams, storedStates, type AccountSearch } from "./task-filter.ts";
+import { LATEST, searchParams, STORED_STATES, storedStates } from "./task-filter.ts";
 
 /**
  * Which tasks a list looks at, and in which order: as few as an index can tell apart. Each source names its index, so
@@ -24,18 +24,6 @@ export type SourceKind = TimeKind | ReadyKind | SeqKind | "listed";
 type TimeKind = "state" | "states" | "type" | "tag";
 type ReadyKind = "ready" | "readyByType" | "readyByTag";
 type SeqKind = "failed" | "retrying" | "all";
-
-// Where an index is read for several states, each is a range of it, and SQLite merges them as it reads; one range over
-// all of them would be sorted. So a list of all tasks needs no index of its own, which every insert would pay for. A
-// state that is not asked for costs nothing.
-const STATES: readonly StoredState[] = [
-  "queued",
-  "delayed",
-  "running",
-  "completed",
-  "failed",
-  "cancelled",
-];
 
 // COLLATE BINARY changes no comparison of numbers; without it SQLite seeks by created_at alone and reads past all
 // the rows of that time (the rowid has no collation of its own, so it is left out of the range).
@@ -73,7 +61,9 @@ function ofWebhooks(table: string, filter: string): string {
  * time, of all accounts by seq alone: nothing orders all of them by time, and a row's seq is as old as its time.
  */
 export const CANDIDATES_BY: Readonly<Record<SourceKind, string>> = {
-  states: `${STATES.map((state) =>
+  // Each state is a range of the index, and SQLite merges them as it reads; one range over all of them would be sorted. So a
+  // list of all tasks needs no index of its own, which every insert would pay for. What is not asked for costs nothing.
+  states: `${STORED_STATES.map((state) =>
     ofAccount("tasks_by_state", `@${state} AND t.state = '${state}'`),
   ).join(" UNION ALL ")} ${NEWEST_FIRST}`,
   state: `${ofAccount("tasks_by_state", "t.state = @state")} ${NEWEST_FIRST}`,
@@ -123,72 +113,22 @@ export function prepareEach<Row>(
   };
 }
 
-// Sets that are few in most files, and then whole: what is asked for is among them, and they are sorted here.
-const LIMITED = "LIMIT @max";
-
-export const LISTED_BY = {
-  // Nobody learns that another account has such a task.
-  id: `
-    SELECT t.created_at, t.seq FROM tasks AS t
-    WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) ${LIMITED}`,
-  ready: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_ready WHERE t.ready = 1 ${LIMITED}`,
-  readyOfAccount: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_ready
-    WHERE t.account_seq = @accountSeq AND t.ready = 1 ${LIMITED}`,
-  waiting: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
-    ${LIMITED}`,
-  delayed: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
-    ${LIMITED}`,
-  running: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_running WHERE t.state = 'running'
-    ${LIMITED}`,
-  // A seek for each account.
-  tag: `
-    SELECT t.created_at, t.seq
-    FROM accounts AS a
-    CROSS JOIN tasks AS t INDEXED BY tasks_by_tag
-    WHERE t.account_seq = a.seq AND t.tag IS NOT NULL AND t.tag = @tag
-      AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
-    ${LIMITED}`,
-  states: `
-    SELECT t.created_at, t.seq
-    FROM accounts AS a
-    CROSS JOIN json_each(@statesText) AS s
-    CROSS JOIN tasks AS t INDEXED BY tasks_by_state
-    WHERE t.account_seq = a.seq AND t.state = s.value
-      AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
-    ${LIMITED}`,
-} as const;
-
-export const MANY_ACCOUNTS = `SELECT count(*) FROM (SELECT 1 FROM accounts LIMIT @max)`;
-
 export const MANY_OF_ACCOUNT = `
   SELECT count(*)
   FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_state WHERE account_seq = @accountSeq LIMIT @max)`;
 
-/** A place as the statements answer it. */
-type PlaceRow = readonly [at: number, seq: number];
-
 /** What a turn looks for, and how far. */
-export interface SourceQuery extends AccountSearch {
+export interface SourceQuery extends FewQuery {
   readonly isReady: boolean;
-  readonly after: TaskPlace | null;
-  /** Rows that the page may look at, and this turn of them. */
-  readonly examineMax: number;
+  /** Rows that this turn may look at. */
   readonly turnMax: number;
 }
 
-// Measured with a million tasks: so many scattered rows take 3 ms, a seek for each state of 1,000 accounts 1 ms.
-const LIST_MAX = 3000;
-const ACCOUNTS_MAX = 1000;
 const OWN_MAX = 20_000;
 
 /** Chooses where a turn looks. */
 export function sourceChooser(connection: Connection): (of: SourceQuery) => TaskSource {
-  const listed = taskLister(connection);
+  const listFew = fewTaskLister(connection);
   const manyOwn = connection.prepare<[object], number>(MANY_OF_ACCOUNT).pluck();
   const count = prepareEach<{ count: number }>(connection, COUNT_CANDIDATES_BY);
 
@@ -202,6 +142,11 @@ export function sourceChooser(connection: Connection): (of: SourceQuery) => Task
     };
     const isFirst = others.length === 0 || endsSoon(first);
     return { kind: isFirst ? first : (others.find(endsSoon) ?? first) };
+  }
+
+  function listed(of: SourceQuery): TaskSource | null {
+    const listText = listFew(of);
+    return listText === null ? null : { kind: "listed", listText };
   }
 
   function within(accountSeq: number, of: SourceQuery): TaskSource {
@@ -252,89 +197,10 @@ function isOnlyReady({ states }: TaskSearch): boolean {
   return states?.length === 1 && states[0] === "ready";
 }
 
-/** Makes lists of what is few; null for what is not, or cannot be told by an index. */
-function taskLister(connection: Connection): (of: SourceQuery) => TaskSource | null {
-  const select = (sql: string) => connection.prepare<[object], PlaceRow>(sql).raw();
-  const by = {
-    id: select(LISTED_BY.id),
-    ready: select(LISTED_BY.ready),
-    readyOfAccount: select(LISTED_BY.readyOfAccount),
-    waiting: select(LISTED_BY.waiting),
-    delayed: select(LISTED_BY.delayed),
-    running: select(LISTED_BY.running),
-    tag: select(LISTED_BY.tag),
-    states: select(LISTED_BY.states),
-  };
-  const manyAccounts = connection.prepare<[object], number>(MANY_ACCOUNTS).pluck();
-
-  function listsOf({ accountSeq, search }: AccountSearch): readonly ListOrder[] | null {
-    if (search.id !== null) return [{ name: "id" }];
-    if (accountSeq !== null) return [{ name: "readyOfAccount" }];
-    const lists = listsOfAll(search);
-    const isByAccount = lists?.some(({ name }) => name === "tag" || name === "states") ?? false;
-    const hasMany = isByAccount && (manyAccounts.get({ max: ACCOUNTS_MAX }) ?? 0) === ACCOUNTS_MAX;
-    return hasMany ? null : lists;
-  }
-
-  return (of) => {
-    const lists = listsOf(of);
-    const listMax = Math.min(LIST_MAX, of.examineMax);
-    const rows: PlaceRow[] = [];
-    for (const { name, states = [] } of lists ?? []) {
-      const max = listMax + 1 - rows.length;
-      const statesText = JSON.stringify(states);
-      rows.push(...by[name].all({ ...searchParams(of), statesText, max }));
-    }
-    return lists === null || rows.length > listMax ? null : toListed(rows, of);
-  };
-}
-
-interface ListOrder {
-  readonly name: keyof typeof LISTED_BY;
-  readonly states?: readonly string[];
-}
-
-function listsOfAll({
-  tag,
-  states,
-  createdAfter,
-  createdBefore,
-}: TaskSearch): readonly ListOrder[] | null {
-  if (tag !== null) return [{ name: "tag" }];
-  if (states !== null) return states.flatMap(listsOfState);
-  const isTimed = createdAfter !== null || createdBefore !== null;
-  return isTimed ? [{ name: "states", states: STATES }] : null;
-}
-
-function listsOfState(state: SearchedState): readonly ListOrder[] {
-  switch (state) {
-    case "queued":
-      return [{ name: "waiting" }, { name: "delayed" }];
-    case "waiting":
-    case "delayed":
-    case "running":
-    case "ready":
-      return [{ name: state }];
-    case "completed":
-    case "failed":
-    case "cancelled":
-      return [{ name: "states", states: [state] }];
-  }
-}
-
-function toListed(rows: readonly PlaceRow[], { accountSeq, after }: SourceQuery): TaskSource {
-  const isByTime = accountSeq !== null;
-  const order = (a: PlaceRow, b: PlaceRow) => (isByTime ? b[0] - a[0] : 0) || b[1] - a[1];
-  const left = rows.filter((row) => after === null || order([after.timeMs, after.seq], row) < 0);
-  // A ready task that has failed is in two lists, and so is a waiting one that is asked for as queued too.
-  const seqs = [...new Set(left.toSorted(order).map(([, seq]) => seq))];
-  return { kind: "listed", listText: JSON.stringify(seqs) };
-}
-
 /** What the statements of a source take, beside how many. */
 export function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQuery) {
-  const wanted = of.search.states?.flatMap(storedStates) ?? STATES;
-  const flags = STATES.map((state) => [state, wanted.includes(state) ? 1 : 0] as const);
+  const wanted = of.search.states?.flatMap(storedStates) ?? STORED_STATES;
+  const flags = STORED_STATES.map((state) => [state, wanted.includes(state) ? 1 : 0] as const);
   const { timeMs: placeTime, seq: placeSeq } = placeOf(kind, of);
   const [state] = wanted;
   return {

@@ -1,0 +1,142 @@
+import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
+import type { TaskPlace } from "../store.ts";
+import type { Connection } from "./machine/connection.ts";
+import { searchParams, STORED_STATES, type AccountSearch } from "./task-filter.ts";
+
+/** What a search looks at where that is few tasks: as a whole, instead of along an index that it would leave soon. */
+export interface FewQuery extends AccountSearch {
+  readonly after: TaskPlace | null;
+  /** Rows that the page may look at. */
+  readonly examineMax: number;
+}
+
+// Sets that are few in most files, and then whole: what is asked for is among them, and they are sorted here.
+const LIMITED = "LIMIT @max";
+
+export const LISTED_BY = {
+  // Nobody learns that another account has such a task.
+  id: `
+    SELECT t.created_at, t.seq FROM tasks AS t
+    WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) ${LIMITED}`,
+  ready: `
+    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_ready WHERE t.ready = 1 ${LIMITED}`,
+  readyOfAccount: `
+    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_ready
+    WHERE t.account_seq = @accountSeq AND t.ready = 1 ${LIMITED}`,
+  waiting: `
+    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
+    ${LIMITED}`,
+  delayed: `
+    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
+    ${LIMITED}`,
+  running: `
+    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_running WHERE t.state = 'running'
+    ${LIMITED}`,
+  // A seek for each account.
+  tag: `
+    SELECT t.created_at, t.seq
+    FROM accounts AS a
+    CROSS JOIN tasks AS t INDEXED BY tasks_by_tag
+    WHERE t.account_seq = a.seq AND t.tag IS NOT NULL AND t.tag = @tag
+      AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
+    ${LIMITED}`,
+  states: `
+    SELECT t.created_at, t.seq
+    FROM accounts AS a
+    CROSS JOIN json_each(@statesText) AS s
+    CROSS JOIN tasks AS t INDEXED BY tasks_by_state
+    WHERE t.account_seq = a.seq AND t.state = s.value
+      AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
+    ${LIMITED}`,
+} as const;
+
+export const MANY_ACCOUNTS = `SELECT count(*) FROM (SELECT 1 FROM accounts LIMIT @max)`;
+
+/** A place as the statements answer it. */
+type PlaceRow = readonly [at: number, seq: number];
+
+// Measured with a million tasks: so many scattered rows take 3 ms, a seek for each state of 1,000 accounts 1 ms.
+const LIST_MAX = 3000;
+const ACCOUNTS_MAX = 1000;
+
+/**
+ * Lists what is few, as a JSON array of seqs beyond the place, in the order of the answer; null for what is not few, or
+ * cannot be told by an index.
+ */
+export function fewTaskLister(connection: Connection): (of: FewQuery) => string | null {
+  const select = (sql: string) => connection.prepare<[object], PlaceRow>(sql).raw();
+  const by = {
+    id: select(LISTED_BY.id),
+    ready: select(LISTED_BY.ready),
+    readyOfAccount: select(LISTED_BY.readyOfAccount),
+    waiting: select(LISTED_BY.waiting),
+    delayed: select(LISTED_BY.delayed),
+    running: select(LISTED_BY.running),
+    tag: select(LISTED_BY.tag),
+    states: select(LISTED_BY.states),
+  };
+  const manyAccounts = connection.prepare<[object], number>(MANY_ACCOUNTS).pluck();
+
+  function listsOf({ accountSeq, search }: AccountSearch): readonly ListOrder[] | null {
+    if (search.id !== null) return [{ name: "id" }];
+    if (accountSeq !== null) return [{ name: "readyOfAccount" }];
+    const lists = listsOfAll(search);
+    const isByAccount = lists?.some(({ name }) => name === "tag" || name === "states") ?? false;
+    const hasMany = isByAccount && (manyAccounts.get({ max: ACCOUNTS_MAX }) ?? 0) === ACCOUNTS_MAX;
+    return hasMany ? null : lists;
+  }
+
+  return (of) => {
+    const lists = listsOf(of);
+    const listMax = Math.min(LIST_MAX, of.examineMax);
+    const rows: PlaceRow[] = [];
+    for (const { name, states = [] } of lists ?? []) {
+      const max = listMax + 1 - rows.length;
+      const statesText = JSON.stringify(states);
+      rows.push(...by[name].all({ ...searchParams(of), statesText, max }));
+    }
+    return lists === null || rows.length > listMax ? null : toListText(rows, of);
+  };
+}
+
+interface ListOrder {
+  readonly name: keyof typeof LISTED_BY;
+  readonly states?: readonly string[];
+}
+
+function listsOfAll({
+  tag,
+  states,
+  createdAfter,
+  createdBefore,
+}: TaskSearch): readonly ListOrder[] | null {
+  if (tag !== null) return [{ name: "tag" }];
+  if (states !== null) return states.flatMap(listsOfState);
+  const isTimed = createdAfter !== null || createdBefore !== null;
+  return isTimed ? [{ name: "states", states: STORED_STATES }] : null;
+}
+
+function listsOfState(state: SearchedState): readonly ListOrder[] {
+  switch (state) {
+    case "queued":
+      return [{ name: "waiting" }, { name: "delayed" }];
+    case "waiting":
+    case "delayed":
+    case "running":
+    case "ready":
+      return [{ name: state }];
+    case "completed":
+    case "failed":
+    case "cancelled":
+      return [{ name: "states", states: [state] }];
+  }
+}
+
+function toListText(rows: readonly PlaceRow[], { accountSeq, after }: FewQuery): string {
+  const isByTime = accountSeq !== null;
+  const order = (a: PlaceRow, b: PlaceRow) => (isByTime ? b[0] - a[0] : 0) || b[1] - a[1];
+  const left = rows.filter((row) => after === null || order([after.timeMs, after.seq], row) < 0);
+  // A ready task that has failed is in two lists, and so is a waiting one that is asked for as queued too.
+  const seqs = [...new Set(left.toSorted(order).map(([, seq]) => seq))];
+  return JSON.stringify(seqs);
+}
