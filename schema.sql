@@ -230,8 +230,8 @@ CREATE TABLE deliveries (
   PRIMARY KEY (task_seq, kind)
 ) STRICT, WITHOUT ROWID;
 
--- What failed for good: rare, and what is looked for. With host and state it is counted from the index alone, five
--- times as fast.
+-- What failed for good: rare, and what is looked for. With host and state, so that what goes with an erased task is
+-- counted from the index alone.
 CREATE INDEX deliveries_failed ON deliveries (task_seq, host, state)
   WHERE state IN ('given_up', 'refused');
 

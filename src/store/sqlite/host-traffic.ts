@@ -52,6 +52,7 @@ export const FIND_HOST_FAILURE = `
 // Some 10 ms each (measured with a million tasks): counts, and what is parsed for the hosts that are shown.
 const SUM_ROWS_MAX = 20_000;
 const DURATION_ROWS_MAX = 8000;
+
 interface HostSums {
   readonly host: string;
   attempts: number;
