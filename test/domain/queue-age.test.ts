@@ -30,13 +30,17 @@ for (const [when, tasks, since] of OLDEST) {
 
 test("reads no task that was made after the oldest began to wait, and a hundred at most", () => {
   let read = 0;
-  const late = function* (): Iterable<QueuedTimes> {
+  function* endless(startAt: number | null): Iterable<QueuedTimes> {
     for (let at = 0; ; at++) {
       read++;
-      yield queued(at, 1_000_000);
+      yield queued(at, startAt);
     }
-  };
-  assert.equal(oldestSince(late()), 1_000_000);
+  }
+  assert.equal(oldestSince(endless(null)), 0);
+  assert.equal(read, 2);
+
+  read = 0;
+  assert.equal(oldestSince(endless(1_000_000)), 1_000_000);
   assert.equal(read, 101);
 });
 

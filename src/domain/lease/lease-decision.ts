@@ -20,8 +20,8 @@ export interface LeaseFacts {
 }
 
 /**
- * What a heartbeat does: `revive` gives the task back to the lease before it is extended, `stop` ends the lease and puts
- * the task back into the queue.
+ * A heartbeat extends its lease. `revive` gives the task back to the lease before that; `stop` ends the lease instead and
+ * puts the task back into the queue.
  */
 export type BeatDecision = "extend" | "revive" | "stop" | "lost" | "cancelled";
 
@@ -39,8 +39,8 @@ export function decideBeat(
 }
 
 /**
- * What the end of a lease does: `end` ends it and its run, `revive` gives the task back to the lease before that. In the
- * other cases the run stays as it is: `end in place` ends the lease alone, because the task is in the queue already.
+ * `end` ends the lease and its run; `revive` gives the task back to the lease before that. In the other cases the task
+ * stays as it is: `end in place` ends the lease alone, because the task is in the queue already.
  */
 export type LeaseEndDecision =
   | "end"

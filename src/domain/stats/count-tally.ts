@@ -19,7 +19,7 @@ export class CountTally implements CountChanges {
   /** Of the batch so far: the sums by account, then by word. */
   readonly #kept = new Map<number, Map<CountedWord, number>>();
   #everKept: EverChange[] = [];
-  /** What accounts have ever done, as far as this was asked to write it: once is enough. */
+  /** Who has ever done which of these, as far as it was written: once is enough. */
   readonly #everDone = new Map<EverWord, Set<number>>();
 
   add(accountSeq: number, word: CountedWord, count: number): void {
@@ -37,7 +37,7 @@ export class CountTally implements CountChanges {
     this.#everOpen.push({ accountSeq, word });
   }
 
-  /** What an account has, if it had so much when the batch began: with all that was kept since. */
+  /** The usage of an account that had so much when the batch began, with all that was kept since. */
   usageAfter(accountSeq: number, before: AccountUsage): AccountUsage {
     const sums = this.#kept.get(accountSeq);
     if (sums === undefined) return before;
@@ -87,7 +87,7 @@ export class CountTally implements CountChanges {
     this.drop();
     this.#kept.clear();
     this.#everKept = [];
-    // What was written last is gone; to write the rest once more does no harm.
+    // The last batch's rows are gone; to write the others once more does no harm.
     this.#everDone.clear();
   }
 }

@@ -2,15 +2,22 @@ import type { AttemptResult, DeliveryDecision } from "../webhook/delivery.ts";
 import { addDuration, addDurations, bucketOf, type Durations } from "./duration-histogram.ts";
 import { HOUR_MS, MINUTE_MS } from "./time-series.ts";
 
-/** What counts as traffic: by the minute of an account, and by the hour of each of its hosts. */
+/** Traffic is counted by the minute of an account, and by the hour of each of its hosts. */
 
-/** What is added up in a minute. */
+/** The counters of a minute. */
 export const TRAFFIC_WORDS = [
-  ...(["posted", "completed", "failed", "cancelled"] as const),
-  ...(["first_attempts", "first_delivered", "delivered", "given_up", "refused"] as const),
+  "posted",
+  "completed",
+  "failed",
+  "cancelled",
+  "first_attempts",
+  "first_delivered",
+  "delivered",
+  "given_up",
+  "refused",
 ] as const;
 
-/** What is added up in a host's hour. */
+/** The counters of a host's hour. */
 export const HOST_WORDS = ["attempts", "succeeded"] as const;
 
 /** Tasks of an account that something happened to, at one time. */
@@ -37,7 +44,7 @@ export interface EndedAttempt {
   readonly decision: DeliveryDecision;
 }
 
-/** What every write tells that takes tasks in, ends them, or ends an attempt: in the operation that does so. */
+/** Told by every write that takes tasks in, ends them, or ends an attempt: in the operation that does so. */
 export interface TrafficChanges {
   addTasks(change: TasksChange): void;
   /** That an attempt ended which was in flight. */
@@ -89,7 +96,7 @@ export class TrafficTally implements TrafficChanges {
     this.#open = [];
   }
 
-  /** What was kept, by account; it begins anew. */
+  /** Answers all that was kept, by account, and begins anew. */
   take(): ReadonlyMap<number, AccountTally> {
     const accounts = this.#accounts;
     if (accounts.size > 0) this.#accounts = new Map();
@@ -114,7 +121,7 @@ export function totalTally(accounts: ReadonlyMap<number, AccountTally>): Account
   return total;
 }
 
-/** What was counted of an account. Run for each change of each task: plain loops and numbers as keys. */
+/** The counters of an account. They run for each change of each task: plain loops and numbers as keys. */
 export class AccountTally {
   readonly minutes = new Map<number, TrafficMinute>();
   readonly #hosts = new Map<string, Map<number, HostHour>>();

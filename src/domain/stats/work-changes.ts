@@ -5,17 +5,18 @@ import type { HostChanges } from "./host-tally.ts";
 import type { EndedAttempt, TrafficChanges } from "./traffic-tally.ts";
 
 /**
- * What each transition changes of an account's counts and of the traffic. A store tells it in the step that makes the
- * transition, and gathers what is told (count-tally.ts, host-tally.ts, traffic-tally.ts).
+ * Each transition changes an account's counts and the traffic by one of these functions. A store calls it in the step that
+ * makes the transition, with the tallies of its batch (count-tally.ts, host-tally.ts,
+ * traffic-tally.ts).
  */
 
 /**
- * What is counted of an account: its tasks in each state; of them those that are ready; deliveries that are tried again,
- * and those that were given up or refused; the bytes that its tasks take.
+ * An account has so many tasks in each state, and of them so many that are ready; so many deliveries that are tried again,
+ * and that were given up or refused; and so many bytes that its tasks take.
  */
 export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
 
-/** What an account has ever done: posted a webhook, had one delivered, collected a task. It stays for good. */
+/** Noted once an account has posted a webhook, had one delivered, collected a task; it stays for good. */
 export type EverWord = "ever_webhook" | "ever_delivered" | "ever_collected";
 
 export interface CountChanges {

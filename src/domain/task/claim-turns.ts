@@ -22,7 +22,7 @@ export function shareOf(left: number, accounts: number): number {
   return Math.max(1, Math.floor(left / accounts));
 }
 
-/** What was given in the order of the turns: one task of each account, then another of each, until none is left. */
+/** The given tasks in the order of the turns: one of each account, then another of each, until none is left. */
 export function inTurn<Row>(turns: readonly Turn<Row>[]): readonly Row[] {
   const rounds = Math.max(0, ...turns.map(({ rows }) => rows.length));
   return Array.from({ length: rounds }, (_, round) =>

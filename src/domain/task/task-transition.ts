@@ -1,6 +1,12 @@
 import type { StatusCode } from "../status.ts";
 import { canMove, type NewTask, type StoredState } from "./task.ts";
 
+/**
+ * Some of the rules are guards and sums in a store's statements, because they would cost the hot path a read: the end of a
+ * run counts only while its task is running; a claim counts the run, a retry the failure, and a run that was released or
+ * stopped is taken back; a task's webhooks are due at once when it has ended, one attempt each.
+ */
+
 /** The status codes of tasks that a run has not ended; a run's end brings its own. */
 export const STATE_CODES = {
   delayed: 40602,

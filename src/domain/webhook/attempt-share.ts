@@ -1,6 +1,6 @@
-// What one claim may bring into memory; beyond it attempts stay due. 512 results of 4 MiB took the process down.
+// So much may one claim bring into memory; beyond it attempts stay due. 512 results of 4 MiB took the process down.
 const CLAIM_BYTES_MAX = 32 * 1024 * 1024;
-// What one account may have of that, its first attempt aside: others are claimed beside it.
+// So much of that may be one account's, its first attempt aside: others are claimed beside it.
 const ACCOUNT_BYTES_MAX = 8 * 1024 * 1024;
 
 /** A claim of attempts, as far as it has got. */

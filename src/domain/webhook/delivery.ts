@@ -125,7 +125,7 @@ export function shownDeliveryState(
   return last?.startedAt === null ? "scheduled" : "in_flight";
 }
 
-/** What a series of attempts begins with, the first one of a delivery and every fresh one. */
+/** Every series of attempts begins with this one, due at once: when its task ends, and when it is sent again. */
 export const FIRST_ATTEMPT = { number: 1, retry: 0 } as const;
 
 /**

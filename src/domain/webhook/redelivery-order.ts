@@ -1,6 +1,6 @@
 /**
  * How an order to send many deliveries again is worked off: in steps, along the attempts that there were when it was given.
- * What ended after that is not part of it, also when its attempt began before.
+ * An attempt that ended after that is not part of it, even when it began before.
  */
 
 // Every other write waits for a step. Measured with a million attempts in a file: one that looks at so many and finds
@@ -13,14 +13,14 @@ export function stepSize(wanted: number): number {
   return Math.max(0, Math.min(wanted, STEP_STARTED_MAX));
 }
 
-/** What a step found, in the order of the attempts, and the last attempt that it looked at where it found too few. */
+/** A step finds attempts in their order, `max` at most, and looks at none after `to`. */
 export interface StepFindings {
   readonly found: readonly { readonly seq: number }[];
   readonly max: number;
   readonly to: number;
 }
 
-/** Up to which attempt a step has come. When it is full, there may be more behind the last one. */
+/** The last attempt that a step is through with. When it is full, there may be more behind the last one found. */
 export function examinedBy({ found, max, to }: StepFindings): number {
   const last = found.length < max ? undefined : found.at(-1);
   return last?.seq ?? to;

@@ -12,7 +12,7 @@ import { trafficWriter } from "./traffic-tally.ts";
 /** What writes tell while they run: it is written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {
   readonly changed: Pick<ChangedAccounts, "note">;
-  /** What an account has, as the operation that runs has found it: with all that its batch has changed before. */
+  /** The usage of an account as the operation that runs has found it: with all that its batch has changed before. */
   usageOf(accountSeq: number): AccountUsage;
 }
 
@@ -26,7 +26,7 @@ export class GatheredChanges implements BatchChanges {
   readonly #writeHosts;
   readonly #writeTraffic;
   readonly #readUsage;
-  /** What accounts had when the batch began, of those that somebody asked for. */
+  /** When the batch began, of the accounts that somebody asked for. */
   readonly #usageBefore = new Map<number, AccountUsage>();
 
   constructor(connection: Connection) {

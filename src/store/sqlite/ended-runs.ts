@@ -13,7 +13,7 @@ export function endedRunReads(connection: Connection) {
       return runs
         .filter((run) => {
           const state = findState.get(run);
-          // What has ended is never run again.
+          // A task that has ended is never run again.
           return state === undefined || isFinished(state);
         })
         .map(({ id }) => id);

@@ -146,7 +146,7 @@ function claimWrites(connection: Connection, changes: BatchChanges) {
   };
 }
 
-/** What a decision on a lease writes: the decisions themselves are in domain/lease/lease-decision.ts. */
+/** The writes that follow from a decision on a lease; domain/lease/lease-decision.ts decides. */
 function leaseChanges(connection: Connection, { counts }: BatchChanges) {
   const end = connection.prepare<[object]>(END_LEASE);
   const reviveTask = connection.prepare<[object]>(REVIVE_TASK);
