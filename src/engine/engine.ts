@@ -211,8 +211,9 @@ export class Engine {
   /** Keeps what the clocks show, closes connections, and ends the processes that helped. To be called when it is quiet. */
   async close(): Promise<void> {
     const { sender, resources } = this.#deps;
-    const closings = [this.#sweeper, sender, ...resources].map((each) => () => each.close());
-    await everyStep(closings);
+    // Of a start that came to nothing there is no time to keep: the file may be another process's already.
+    const keepers = this.#isRecovered ? [this.#sweeper] : [];
+    await everyStep([...keepers, sender, ...resources].map((each) => () => each.close()));
   }
 
   #wakeType(type?: string): void {

@@ -141,11 +141,12 @@ test("a start that finds its port taken lets go of everything, and says why", as
   const address = other.address();
   assert(address !== null && typeof address !== "string");
   const closed = t.mock.method(Engine.prototype, "close");
+  const kept = t.mock.method(Sweeper.prototype, "close");
 
   const config = testConfig(folder, { port: address.port });
   await assert.rejects(startDaemon({ config, clock: systemClock, log }), { name: "ListenError" });
 
-  assert.equal(closed.mock.callCount(), 1);
+  assert.deepEqual([closed.mock.callCount(), kept.mock.callCount()], [1, 0]);
   assert.equal(existsSync(`${config.database}-wal`), false);
   assert.equal((await startAndStop(folder)).error, null);
 });
