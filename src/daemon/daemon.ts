@@ -113,7 +113,11 @@ async function openDaemon(
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
-    ...{ host, port, tls, arrivals, limits },
+    host,
+    port,
+    tls,
+    arrivals,
+    limits,
     isProxy: api.isProxy,
     onShortage: (what) => shortage.note(what),
   });

@@ -96,7 +96,9 @@ export class Engine {
     const listeners = [atOwnRuns, atDeliveries, atWaiters];
     this.#accounts = new AccountWatch({ ...deps, failed, listeners });
     this.#runs = createRunWatch({
-      ...{ ...deps, failed, runs: () => this.#tasks.underWay() },
+      ...deps,
+      failed,
+      runs: () => this.#tasks.underWay(),
       ended: (id) => {
         this.cancel(id);
         deps.taskEnded(id);
