@@ -4,9 +4,12 @@ import { test } from "node:test";
 import { optional } from "../../src/api/input.ts";
 import { flag, readArguments } from "../../src/cli/arguments.ts";
 import { UsageError } from "../../src/cli/failure.ts";
+import { LOGIN } from "../../src/domain/account/login.ts";
 import { HOST } from "../../src/domain/address/host-name.ts";
+import type { Rule } from "../../src/domain/rule.ts";
 import { StatusError } from "../../src/domain/status.ts";
-import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
+import { parseTaskSearch, type TaskSearch } from "../../src/domain/task/task-search.ts";
+import { TAG, TASK_ID } from "../../src/domain/task/task.ts";
 import { parseFields } from "../../src/http/fields.ts";
 import { parseQuery } from "../../src/http/query.ts";
 import { load, type Setup } from "../helpers/config.ts";
@@ -61,6 +64,49 @@ test("what is no host is refused in the same words wherever it is written", () =
   }
 });
 
+/** A value of which every place makes the same, by the rule for it. */
+const VALUES: readonly (readonly [
+  rule: Rule<string>,
+  fine: readonly string[],
+  refused: readonly string[],
+])[] = [
+  [LOGIN, ["alice", "A.b_c@d+e-f", "..", "x".repeat(64)], ["", "a b", "a/b", "é", "x".repeat(65)]],
+  [TAG, ["", "order 17", "日本語", "😀".repeat(255)], ["a\nb", "\u009f", "😀".repeat(256)]],
+  [
+    TASK_ID,
+    ["01890a5d-ac96-774b-bcce-b302099a8057"],
+    ["", "1", "01890a5dac96774bbcceb302099a8057"],
+  ],
+];
+
+const SEARCH_WORDS = new Map([
+  [LOGIN, ["account", "login"] as const],
+  [TAG, ["tag", "tag"] as const],
+  [TASK_ID, ["id", "id"] as const],
+]);
+
+test("a login, a tag and the id of a task are read the same in flags, queries, bodies and searches", () => {
+  for (const [rule, fine, refused] of VALUES) {
+    const [word, field] = SEARCH_WORDS.get(rule) ?? assert.fail();
+    const places: readonly ((text: string) => unknown)[] = [
+      (text) => readArguments([`--value=${text}`], { value: flag(rule, "") }).value,
+      (text) => parseQuery(new URLSearchParams({ value: text }), { value: optional(rule) }).value,
+      (text) => parseFields({ value: text }, { value: optional(rule) }).value,
+      (text) => searchOf(`${word}:"${text}"`)[field],
+    ];
+    for (const read of places) {
+      for (const text of fine) assert.equal(read(text), text);
+      for (const text of refused) {
+        assert.throws(
+          () => read(text),
+          (error: Error) => textOf(error).includes(rule.takes),
+          text,
+        );
+      }
+    }
+  }
+});
+
 function hostOf({ flags, ...setup }: Setup): string {
   const verdict = load({ ...setup, flags: { ...flags, "insecure-http": true } });
   if (verdict.kind === "config") return verdict.config.host;
@@ -76,8 +122,12 @@ function queried(text: string): string {
 }
 
 function searched(text: string): string {
-  const parsed = parseTaskSearch(`host:${text}`, 0);
-  if ("search" in parsed) return parsed.search.host ?? "";
+  return searchOf(`host:${text}`).host ?? "";
+}
+
+function searchOf(text: string): TaskSearch {
+  const parsed = parseTaskSearch(text, 0);
+  if ("search" in parsed) return parsed.search;
   throw new Error(parsed.problem);
 }
 
