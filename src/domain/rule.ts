@@ -15,7 +15,7 @@ export interface Rule<T> {
   /** Stands for the value in help texts, such as `DURATION`. */
   readonly hint: string;
   /** How text comes to the form that TOML and JSON give: see {@link rawOf}. */
-  readonly form: "text" | "integer" | "boolean" | "list";
+  readonly form: "text" | "integer" | "number" | "boolean" | "list";
   /** In JSON Schema 2020-12. */
   readonly schema: Readonly<Record<string, unknown>>;
   /** Reads a value as TOML and JSON give it. */
@@ -65,6 +65,7 @@ export function parseText<T>(of: Rule<T>, text: string): Parsed<T> {
 /** Text in the form that TOML and JSON would give; text that has not that form stays, and its rule refuses it. */
 export function rawOf({ form }: Pick<Rule<unknown>, "form">, text: string): unknown {
   if (form === "integer") return /^(?!-0)-?\d{1,15}$/.test(text) ? Number(text) : text;
+  if (form === "number") return /^(?!-0$)-?\d{1,15}(\.\d{1,15})?$/.test(text) ? Number(text) : text;
   if (form === "boolean") return text === "true" || (text === "false" ? false : text);
   if (form === "text") return text;
   return text.split(",").flatMap((item) => (item.trim() === "" ? [] : [item.trim()]));
@@ -87,6 +88,7 @@ export function numberBetween(min: number, max: number): Rule<number> {
   return rule({
     takes: `a number from ${min} to ${max}`,
     hint: "N",
+    form: "number",
     schema: { type: "number", minimum: min, maximum: max },
     read: (raw) => (typeof raw === "number" && raw >= min && raw <= max ? raw : null),
   });

@@ -6,11 +6,15 @@ import {
   DURATION,
   integerBetween,
   listOf,
+  numberBetween,
   oneOf,
+  plainLines,
+  plainText,
   parseText,
   PLAIN_TEXT,
   rule,
   sizeBetween,
+  someOf,
   TRUTH,
   type Parsed,
   type Rule,
@@ -25,6 +29,10 @@ const TO_NINE = integerBetween(1, 9);
 const WHOLE = "must be a whole number from 1 to 9, not";
 const LEVEL = oneOf(["low", "high"]);
 const SMALL = sizeBetween(1, 4096);
+const SHARE = numberBetween(0, 1);
+const LINE = plainText(3);
+const LINES = plainLines(3);
+const LEVELS = someOf(["low", "high"]);
 
 /** As TOML and JSON give it. */
 const CASES: readonly Case[] = [
@@ -37,6 +45,20 @@ const CASES: readonly Case[] = [
   [TO_NINE, "1", fault(`${WHOLE} "1"`)],
   [TO_NINE, null, fault(`${WHOLE} a table`)],
   [TO_NINE, [1], fault(`${WHOLE} a list`)],
+  [SHARE, 0.5, value(0.5)],
+  [SHARE, 1, value(1)],
+  [SHARE, 1.01, fault("must be a number from 0 to 1, not 1.01")],
+  [SHARE, NaN, fault("must be a number from 0 to 1, not NaN")],
+  [SHARE, "0.5", fault('must be a number from 0 to 1, not "0.5"')],
+  [LINE, "😀😀😀", value("😀😀😀")],
+  [LINE, "abcd", fault(`must be ${LINE.takes}, not "abcd"`)],
+  [LINE, "a\n", fault(`must be ${LINE.takes}, not "a\\n"`)],
+  [LINES, "a\n", value("a\n")],
+  [LINES, "\u0000", fault(`must be ${LINES.takes}, not "\\u0000"`)],
+  [LEVELS, ["high", "low", "high"], value(["low", "high"])],
+  [LEVELS, [], fault("must be an array of some of: low, high, not a list")],
+  [LEVELS, ["low", "mid"], fault("must be an array of some of: low, high, not a list")],
+  [LEVELS, "low", fault('must be an array of some of: low, high, not "low"')],
   [TRUTH, true, value(true)],
   [TRUTH, "true", fault('must be true or false, not "true"')],
   [TRUTH, 1, fault("must be true or false, not 1")],
@@ -86,6 +108,9 @@ describe("a value that is written as text", () => {
     [TO_NINE, "0x1", fault(`${WHOLE} "0x1"`)],
     [TO_NINE, " 1", fault(`${WHOLE} " 1"`)],
     [TO_NINE, "", fault(`${WHOLE} ""`)],
+    [SHARE, "0.5", value(0.5)],
+    [SHARE, ".5", fault('must be a number from 0 to 1, not ".5"')],
+    [SHARE, "5e-1", fault('must be a number from 0 to 1, not "5e-1"')],
     [TRUTH, "false", value(false)],
     [TRUTH, "yes", fault('must be true or false, not "yes"')],
     [SMALL, "2KiB", value(2048)],
