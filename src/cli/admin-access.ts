@@ -1,7 +1,7 @@
 import type { AccessRequest as AccessRequestShown } from "../api/operator.ts";
 import type { AccessDecision, AccessRequest } from "../domain/account/access-request.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
-import { LOGIN } from "../domain/account/login.ts";
+import { NEW_LOGIN } from "../domain/account/login.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { Undecidable } from "../store/store.ts";
@@ -41,7 +41,7 @@ const approve = defineAdminCommand({
   notes: "Nothing is sent: hand over the key and the secret yourself.",
   args: {
     ...REQUEST_ARG,
-    login: flag(LOGIN, "Login of the account to make; must be given"),
+    login: flag(NEW_LOGIN, "Login of the account to make; must be given"),
   },
   plan({ request_id: id, login }) {
     if (login === null) throw new UsageError("--login LOGIN is missing");

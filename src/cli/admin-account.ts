@@ -2,6 +2,7 @@ import type { AccountOverview } from "../api/operator.ts";
 import { mintAccount } from "../domain/account/account.ts";
 import type { Account, MintedAccount } from "../domain/account/account.ts";
 import { heldText, stoppedText, type HeldWork } from "../domain/account/held-work.ts";
+import { NEW_LOGIN } from "../domain/account/login.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
@@ -10,6 +11,7 @@ import { limit } from "./admin-account-limit.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
+import { word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { cellText, tableLines } from "./print.ts";
@@ -21,7 +23,7 @@ const create = defineAdminCommand({
   name: `${NAME} create`,
   description: "Make an account with its first API key and its webhook secret",
   example: `${NAME} create alice`,
-  args: LOGIN_ARG,
+  args: { login: word(NEW_LOGIN, LOGIN_ARG.login.description) },
   mayCreate: true,
   plan: ({ login }) => createAccount(login),
 });

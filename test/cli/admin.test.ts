@@ -257,6 +257,7 @@ test("exits with 2 and touches no file when a login or a label is none", async (
     ["account", "create", "a b"],
     ["account", "disable", "é"],
     ["key", "list", ""],
+    ["account", "create", ".."],
     ["key", "create", "alice", "--label", "line\nbreak"],
     ["key", "create", "alice", "--label", "é".repeat(101)],
   ];
