@@ -6,8 +6,7 @@ import type { EndedAttempt, TrafficChanges } from "./traffic-tally.ts";
 
 /**
  * Each transition changes an account's counts and the traffic by one of these functions. A store calls it in the step that
- * makes the transition, with the tallies of its batch (count-tally.ts, host-tally.ts,
- * traffic-tally.ts).
+ * makes the transition, with the tallies of its batch (count-tally.ts, host-tally.ts, traffic-tally.ts).
  */
 
 /**
