@@ -210,7 +210,9 @@ function servePages(app: H3, deps: AppDeps): void {
   const { browsers } = gate;
   if (pages === null || browsers === null) return;
   const toRequest = (event: H3Event) => ({
-    ...{ request: nodeRequest(event), method: event.req.method, pathname: event.url.pathname },
+    request: nodeRequest(event),
+    method: event.req.method,
+    pathname: event.url.pathname,
     reply: newReply(event, deps),
   });
   addPages(app, {
@@ -264,7 +266,8 @@ async function letIn(
 }
 
 const EVERYBODY: Omit<Admitted, "holder"> = {
-  ...{ who: {}, isOperator: false },
+  who: {},
+  isOperator: false,
   admitAgain: async () => {},
 };
 

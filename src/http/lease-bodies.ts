@@ -121,7 +121,8 @@ function failureReader(detailBytesMax: number): ItemReader<LeaseFailure> {
       const isFlag = retry === null || typeof retry === "boolean";
       if (!isFlag) note("The type decides on a retry: retry must be true or false.");
       return {
-        ...{ ...ref, message: toMessage(item["message"], note) },
+        ...ref,
+        message: toMessage(item["message"], note),
         detailText: kept.kind === "text" ? kept.text : "null",
         retry: isFlag ? retry : null,
       };

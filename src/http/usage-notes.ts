@@ -102,7 +102,10 @@ interface Parts<Method extends keyof Store> {
 /** When API keys were last used, by their ids. */
 export function keyUsageNotes({ store, clock, log }: Parts<"touchKeys">): UsageNotes<string> {
   return new UsageNotes({
-    ...{ whose: "keys", writeEveryMs: KEYS_WRITTEN_EVERY_MS, clock, log },
+    whose: "keys",
+    writeEveryMs: KEYS_WRITTEN_EVERY_MS,
+    clock,
+    log,
     write: (uses) => store.touchKeys(uses.map(([keyId, usedAt]) => ({ keyId, usedAt }))),
   });
 }
@@ -114,7 +117,10 @@ export function sessionUsageNotes({
   log,
 }: Parts<"touchSessions">): UsageNotes<number> {
   return new UsageNotes({
-    ...{ whose: "sessions", writeEveryMs: SESSIONS_WRITTEN_EVERY_MS, clock, log },
+    whose: "sessions",
+    writeEveryMs: SESSIONS_WRITTEN_EVERY_MS,
+    clock,
+    log,
     write: (uses) =>
       store.touchSessions(uses.map(([sessionId, seenAt]) => ({ sessionId, seenAt }))),
   });
@@ -123,7 +129,10 @@ export function sessionUsageNotes({
 /** When workers were last heard, by their ids. */
 export function workerUsageNotes({ store, clock, log }: Parts<"touchWorkers">): UsageNotes<number> {
   return new UsageNotes({
-    ...{ whose: "workers", writeEveryMs: WORKERS_WRITTEN_EVERY_MS, clock, log },
+    whose: "workers",
+    writeEveryMs: WORKERS_WRITTEN_EVERY_MS,
+    clock,
+    log,
     write: (uses) => store.touchWorkers(uses.map(([workerId, seenAt]) => ({ workerId, seenAt }))),
   });
 }

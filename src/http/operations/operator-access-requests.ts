@@ -128,7 +128,11 @@ function undecidable(reason: Undecidable): StatusError {
 function requestDocument(request: AccessRequest): AccessRequestShown {
   const { id, email, name, company, message, createdAt, decision } = request;
   return {
-    ...{ id, email, name, company, message },
+    id,
+    email,
+    name,
+    company,
+    message,
     created_at: timeText(createdAt),
     decision: decision?.kind ?? null,
     decided_at: timeOrNull(decision?.decidedAt ?? null),

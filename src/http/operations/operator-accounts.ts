@@ -62,7 +62,9 @@ export function accountList({ store, limits }: OperatorAccountsDeps): Operation 
     },
     async handle({ query: { q, cursor, limit: max }, now }) {
       const { accounts, next } = await store.listAccountOverviews({
-        ...{ part: q === "" ? null : q, after: cursor, now },
+        part: q === "" ? null : q,
+        after: cursor,
+        now,
         limit: max,
       });
       const shown = accounts.map((account) => accountDocument(account, limits.account));
@@ -110,8 +112,10 @@ function accountDocument(account: AccountOverview, standard: AccountLimits): Acc
     limits: limitsDocument(limitsOf(account.ownLimits, standard)),
     usage: usageDocument({ bytes: counts.bytes, openTasks: openTasksOf(counts) }),
     day: {
-      ...{ posted: day.posted, delivered: day.delivered },
-      ...{ given_up: day.givenUp, refused: day.refused },
+      posted: day.posted,
+      delivered: day.delivered,
+      given_up: day.givenUp,
+      refused: day.refused,
       success: ended === 0 ? null : day.delivered / ended,
     },
   };

@@ -105,9 +105,16 @@ function typeDocument(
   // Those that wait at the desk are among them: nobody waits for so long.
   const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));
   return {
-    ...{ name: type.name, kind: type.kind, runs: type.runs, concurrency: type.concurrency },
-    ...{ timeout_ms: type.timeoutMs, lease_ms: type.leaseMs, retries: type.retries },
-    ...{ running: work.running, waiting: work.waiting, waiting_is_more: work.isMoreWaiting },
+    name: type.name,
+    kind: type.kind,
+    runs: type.runs,
+    concurrency: type.concurrency,
+    timeout_ms: type.timeoutMs,
+    lease_ms: type.leaseMs,
+    retries: type.retries,
+    running: work.running,
+    waiting: work.waiting,
+    waiting_is_more: work.isMoreWaiting,
     oldest_waiting_ms: work.oldestAt === null ? null : Math.max(0, now - work.oldestAt),
     workers_waiting: workersWaiting,
     has_worker: type.kind === "worker" ? work.waiting === 0 || isHeard() : null,
@@ -125,7 +132,9 @@ function isHeardFor(
 
 function toShown(worker: Worker): WorkerOverview {
   return {
-    ...{ name: worker.name, types: worker.types, last_four: worker.lastFour },
+    name: worker.name,
+    types: worker.types,
+    last_four: worker.lastFour,
     created_at: timeText(worker.createdAt),
     last_seen_at: timeOrNull(worker.lastSeenAt),
     revoked_at: timeOrNull(worker.revokedAt),

@@ -71,13 +71,19 @@ export function systemShow({ systemFacts, serviceStatus }: OperatorSystemDeps): 
 function systemDocument(facts: SystemFacts, { status, components }: ServiceStatus): System {
   const { version, node, sqlite, platform, pid, url, database, disk, memory, eventLoop } = facts;
   return {
-    ...{ version, node, sqlite, platform, pid },
+    version,
+    node,
+    sqlite,
+    platform,
+    pid,
     started_at: timeText(facts.startedAt),
     uptime_ms: facts.uptimeMs,
     url,
     database: {
-      ...{ path: database.path, bytes: database.bytes },
-      ...{ wal_bytes: database.walBytes, data_bytes: database.dataBytes },
+      path: database.path,
+      bytes: database.bytes,
+      wal_bytes: database.walBytes,
+      data_bytes: database.dataBytes,
     },
     disk: { free_bytes: disk.freeBytes, total_bytes: disk.totalBytes },
     memory: { rss_bytes: memory.rssBytes, heap_bytes: memory.heapBytes },

@@ -93,7 +93,8 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
       // The log holds the attempts of all: how far so many of them reach back tells how many there are.
       const shown = scope === null ? until : null;
       const fields = {
-        ...{ deliveries, hosts: hosts.slice(0, PREVIEW_HOSTS_MAX) },
+        deliveries,
+        hosts: hosts.slice(0, PREVIEW_HOSTS_MAX),
         next_cursor: next === null ? null : cursors.seal({ timeMs: 0, seq: next }, view),
         examined_until: timeOrNull(shown),
       };
@@ -228,8 +229,14 @@ async function toFilter(
     throw invalidField("login", "There is no account with this login.");
   }
   return {
-    ...{ login: scope?.login ?? login, taskId: null, kind, host },
-    ...{ states: states ?? UNDELIVERED_STATES, outcome: null, since, until },
+    login: scope?.login ?? login,
+    taskId: null,
+    kind,
+    host,
+    states: states ?? UNDELIVERED_STATES,
+    outcome: null,
+    since,
+    until,
   };
 }
 

@@ -54,7 +54,9 @@ const RULES = {
 /** POST /v1/session: signs an account in with its login and a key. */
 export function signIn(deps: SessionDeps): Operation {
   return defineOperation({
-    ...{ ...RULES, method: "POST", path: PATH },
+    ...RULES,
+    method: "POST",
+    path: PATH,
     body: {
       kind: "fields",
       fields: {
@@ -128,7 +130,10 @@ export function signInByLink(deps: SessionDeps): Operation {
 /** GET /v1/session: whose session this is; null where there is none. */
 export function sessionGet(deps: SessionDeps): Operation {
   return defineOperation({
-    ...{ ...RULES, method: "GET", path: PATH, body: NO_BODY },
+    ...RULES,
+    method: "GET",
+    path: PATH,
+    body: NO_BODY,
     doc: {
       id: "getSession",
       group: "Dashboard",
@@ -150,7 +155,10 @@ export function sessionGet(deps: SessionDeps): Operation {
 /** DELETE /v1/session: ends the session and takes the cookie away; again answers the same. */
 export function signOut({ store }: SessionDeps): Operation {
   return defineOperation({
-    ...{ ...RULES, method: "DELETE", path: PATH, body: NO_BODY },
+    ...RULES,
+    method: "DELETE",
+    path: PATH,
+    body: NO_BODY,
     doc: {
       id: "signOut",
       group: "Dashboard",

@@ -60,11 +60,15 @@ function tooEarly(days: number): StatusError {
 function hostDocument(host: HostTraffic): HostOverview {
   const { attempts, succeeded, refused, retrying, durations, lastFailure } = host;
   return {
-    ...{ host: host.host, attempts, succeeded },
+    host: host.host,
+    attempts,
+    succeeded,
     success: attempts === 0 ? null : succeeded / attempts,
     p50_ms: percentile(durations, 0.5),
     p95_ms: percentile(durations, 0.95),
-    ...{ given_up: host.givenUp, refused, retrying },
+    given_up: host.givenUp,
+    refused,
+    retrying,
     last_error: lastFailure === null ? null : failureDocument(lastFailure),
   };
 }

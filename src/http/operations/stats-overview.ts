@@ -42,7 +42,8 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
   const { clock, liveFeed } = deps;
   // Every open page asks at the same change, and each of them is to see it.
   const recent = new RecentValues<Scope, OverviewFacts>({
-    ...{ clock, ageMsMax: AGE_MS_MAX },
+    clock,
+    ageMsMax: AGE_MS_MAX,
     versionOf: (scope) => liveFeed.sentChanges(scope),
   });
   return defineOperation({
@@ -165,8 +166,14 @@ async function ofAccount(accountId: number, { store }: StatsOverviewDeps): Promi
 function dayDocument(day: SeriesCounts): DayCounts {
   const { posted, completed, failed, delivered, refused } = day;
   return {
-    ...{ posted, completed, failed, delivered, given_up: day.givenUp, refused },
-    ...{ first_attempts: day.firstAttempts, first_delivered: day.firstDelivered },
+    posted,
+    completed,
+    failed,
+    delivered,
+    given_up: day.givenUp,
+    refused,
+    first_attempts: day.firstAttempts,
+    first_delivered: day.firstDelivered,
     success: successShare(day),
   };
 }

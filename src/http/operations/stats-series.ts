@@ -50,8 +50,11 @@ export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Opera
       });
       const buckets = toSeries(range, { steps, durations, now }).map(bucketDocument);
       const fields = {
-        ...{ from: timeText(range.from), to: timeText(range.to), step_ms: range.stepMs },
-        ...{ buckets, limit_ms: webhookTimeoutMs },
+        from: timeText(range.from),
+        to: timeText(range.to),
+        step_ms: range.stepMs,
+        buckets,
+        limit_ms: webhookTimeoutMs,
       };
       return { fields };
     },
@@ -88,10 +91,20 @@ function bucketDocument(bucket: SeriesBucket): BucketShown {
   return {
     at: timeText(bucket.at),
     is_whole: bucket.isWhole,
-    ...{ posted, completed, failed, cancelled },
-    ...{ first_attempts: bucket.firstAttempts, first_delivered: bucket.firstDelivered },
-    ...{ delivered, given_up: bucket.givenUp, refused },
-    ...{ p50_ms: bucket.p50Ms, p95_ms: bucket.p95Ms, p99_ms: bucket.p99Ms },
-    ...{ attempts, queued, oldest_ms: bucket.oldestMs },
+    posted,
+    completed,
+    failed,
+    cancelled,
+    first_attempts: bucket.firstAttempts,
+    first_delivered: bucket.firstDelivered,
+    delivered,
+    given_up: bucket.givenUp,
+    refused,
+    p50_ms: bucket.p50Ms,
+    p95_ms: bucket.p95Ms,
+    p99_ms: bucket.p99Ms,
+    attempts,
+    queued,
+    oldest_ms: bucket.oldestMs,
   };
 }

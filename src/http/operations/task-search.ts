@@ -77,10 +77,15 @@ function toSearch(q: string, now: number): TaskSearch {
 function foundDocument(task: FoundTaskRow, progress: TaskProgress | null): FoundTask {
   const { id, login, state, statusCode, type, tag, priority, runs } = task;
   return {
-    ...{ id, login, state },
+    id,
+    login,
+    state,
     status_code: statusCode,
     status_message: task.statusMessage ?? statusMessage(statusCode),
-    ...{ type, tag, priority, runs },
+    type,
+    tag,
+    priority,
+    runs,
     created_at: timeText(task.createdAt),
     started_at: timeOrNull(task.startedAt),
     completed_at: timeOrNull(task.completedAt),
@@ -94,7 +99,10 @@ function foundDocument(task: FoundTaskRow, progress: TaskProgress | null): Found
 function deliveryDocument(delivery: FoundDelivery): FoundDeliveryShown {
   const { kind, host, state, attempts, last, nextDueAt } = delivery;
   return {
-    ...{ kind, host, state, attempts },
+    kind,
+    host,
+    state,
+    attempts,
     last: last && {
       outcome: last.outcome,
       http_status: last.httpStatus,

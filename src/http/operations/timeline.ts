@@ -151,7 +151,10 @@ function deliveryDocument(
   const headers = attemptHeaders(attempts, { facts, newest: request });
   return {
     delivery_id: webhookId(task.id, kind),
-    ...{ kind, url, host: form.kind === "form" ? form.hostname : "", state },
+    kind,
+    url,
+    host: form.kind === "form" ? form.hostname : "",
+    state,
     story: explainDelivery(delivery, { now, reader }),
     next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
     request: requestDocument(request, url),
@@ -176,7 +179,8 @@ function requestDocument(request: WebhookRequest, url: string): TimelineRequest 
   const length: HeaderLine[] = method === "POST" ? [["Content-Length", String(bytes)]] : [];
   const alike = Object.entries(headers).filter(([name]) => !OF_ATTEMPT.includes(name));
   return {
-    ...{ method, target },
+    method,
+    target,
     headers: [["Host", authority], ...alike, ...length],
     body: { bytes, text: bytes > BODY_SHOWN_MAX ? null : (body ?? "") },
     message: method === "POST" ? "body" : url,
