@@ -81,8 +81,18 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     ...configFacts(parts),
     ...engineCalls(parts),
     ...callLimits(parts),
-    ...{ store, clock, ids, cursors, waiters, liveFeed, keyUsage, workerUsage, sessionUsage },
-    ...{ failedAuthentications: gate.failedAuthentications, isAccepting, hasRoom },
+    store,
+    clock,
+    ids,
+    cursors,
+    waiters,
+    liveFeed,
+    keyUsage,
+    workerUsage,
+    sessionUsage,
+    failedAuthentications: gate.failedAuthentications,
+    isAccepting,
+    hasRoom,
     shortage: () => storage.shortage(),
     shareBytes: () => storage.shareBytes,
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
@@ -113,14 +123,21 @@ function configFacts(parts: ApiParts) {
   const { config } = parts;
   const { limits, retentionMs, retentionDays, marketplaces } = config;
   return {
-    ...{ servesDashboard: config.dashboard, limits, retentionMs, retentionDays },
-    ...{ rules: taskRules(parts), tasksMax: limits.tasksPerPost },
+    servesDashboard: config.dashboard,
+    limits,
+    retentionMs,
+    retentionDays,
+    rules: taskRules(parts),
+    tasksMax: limits.tasksPerPost,
     parser: parts.parser.bodies,
-    ...{ workerTypes: workerTypes(config), webhookTimeoutMs: config.webhooks.timeoutMs },
+    workerTypes: workerTypes(config),
+    webhookTimeoutMs: config.webhooks.timeoutMs,
     webhooks: config.webhooks,
-    ...{ runnerTypes: runnerTypes(config), runnerOf: shownRunners(config) },
+    runnerTypes: runnerTypes(config),
+    runnerOf: shownRunners(config),
     marketplaces: marketplaces.map(({ code, name, details }) => ({
-      ...{ code, name },
+      code,
+      name,
       ...details,
     })),
   };
@@ -145,13 +162,19 @@ function engineCalls({ engine, waiters }: ApiParts) {
 function callLimits({ config: { limits }, clock }: ApiParts) {
   return {
     postedTasks: new RateLimiter({
-      ...{ limit: limits.account.tasksPerMinute, windowMs: MINUTE_MS, clock },
+      limit: limits.account.tasksPerMinute,
+      windowMs: MINUTE_MS,
+      clock,
     }),
     redeliveries: new RateLimiter({
-      ...{ limit: REDELIVERIES_PER_MINUTE, windowMs: MINUTE_MS, clock },
+      limit: REDELIVERIES_PER_MINUTE,
+      windowMs: MINUTE_MS,
+      clock,
     }),
     accessRequests: new RateLimiter({
-      ...{ limit: limits.accessRequestsPerHour, windowMs: HOUR_MS, clock },
+      limit: limits.accessRequestsPerHour,
+      windowMs: HOUR_MS,
+      clock,
     }),
   };
 }
@@ -163,7 +186,10 @@ function createGate(
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock };
   return {
-    ...{ store, clock, ...usage, accountLimits: limits.account },
+    store,
+    clock,
+    ...usage,
+    accountLimits: limits.account,
     browsers: config.dashboard ? toBrowserPolicy(config) : null,
     proxies: toProxyPolicy({ trustedProxies, insecureHttp, servesTls: tls !== null }),
     failedAuthentications: new RateLimiter({
@@ -212,7 +238,10 @@ function statusSource(
     const queueAgeMs = await queueAge(() => store.findOldestQueued(types), clock.now());
     const isWorking = !engine.isHalted;
     return decideServiceStatus({
-      ...{ isServing, hasRoom: await hasRoom(), isWorking, queueAgeMs },
+      isServing,
+      hasRoom: await hasRoom(),
+      isWorking,
+      queueAgeMs,
       ...engine.health(),
     });
   };

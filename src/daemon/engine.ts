@@ -91,13 +91,17 @@ function toRunner(
         : host.createRunner({ ...type, resultBytesMax });
     case "http":
       return createHttpRunner({
-        ...{ ...type, clock, resultBytesMax },
+        ...type,
+        clock,
+        resultBytesMax,
         parsing: { parser: parser.results, owner: `type ${type.name}` },
         watch: new ServiceWatch({ type: type.name, clock, log }),
       });
     case "function":
       return createFunctionRunner({
-        ...{ ...type, clock, resultBytesMax },
+        ...type,
+        clock,
+        resultBytesMax,
         // Its stack is for whoever wrote it: the client sees the message alone.
         threw: (err, { id }) => log.info({ err, type: type.name, id }, "a function threw"),
       });

@@ -31,8 +31,11 @@ export interface SystemParts {
 export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
   const { config, clock, store } = parts;
   const fixed = {
-    ...{ version, node: process.version, sqlite: sqliteVersion() },
-    ...{ platform: `${process.platform} ${process.arch}`, pid: process.pid },
+    version,
+    node: process.version,
+    sqlite: sqliteVersion(),
+    platform: `${process.platform} ${process.arch}`,
+    pid: process.pid,
     startedAt: clock.now(),
     settings: shownSettings(config),
   };

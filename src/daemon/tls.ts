@@ -45,7 +45,8 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
     throw fault(["cert", files], `cannot be served with ${files.key}: ${reason}`, error);
   }
   return {
-    ...{ cert, key },
+    cert,
+    key,
     subject: own.subject?.split("\n").join(", ") ?? "",
     names: own.subjectAltName ?? "",
     validFrom: own.validFromDate,

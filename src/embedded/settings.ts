@@ -40,7 +40,10 @@ export function readSettings(
     3,
   );
   const verdict = loadConfig({
-    ...{ flags: {}, env: {}, cwd: place.cwd, table },
+    flags: {},
+    env: {},
+    cwd: place.cwd,
+    table,
     // Nothing of the machine is the program's to give.
     readFile: () => null,
     isTerminal: process.stderr.isTTY,
