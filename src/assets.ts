@@ -90,8 +90,12 @@ function readListed(folder: string, list: string): readonly DashboardFile[] {
   const read = (name: string | null) => (name === null ? null : readFileSync(join(folder, name)));
   // Our own script wrote it, just now or not long ago.
   return (JSON.parse(list) as ListedFile[]).map(({ path, type, isImmutable, ...names }) => ({
-    ...{ path, type, isImmutable, body: readFileSync(join(folder, names.file)) },
-    ...{ gzip: read(names.gzip), brotli: read(names.brotli) },
+    path,
+    type,
+    isImmutable,
+    body: readFileSync(join(folder, names.file)),
+    gzip: read(names.gzip),
+    brotli: read(names.brotli),
   }));
 }
 

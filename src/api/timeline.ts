@@ -8,7 +8,10 @@ import { Time } from "./value.ts";
 /** All that happened to a task and its webhooks, and why. */
 
 const HeaderLine: s.Schema<readonly [name: string, value: string]> = {
-  ...{ type: "array", items: s.text(), minItems: 2, maxItems: 2 },
+  type: "array",
+  items: s.text(),
+  minItems: 2,
+  maxItems: 2,
 };
 export type HeaderLine = s.Static<typeof HeaderLine>;
 

@@ -133,7 +133,10 @@ function requestDocument(
   const { id, email, name, company, message, createdAt, decision } = request;
   return {
     request_id: id,
-    ...{ email, name, company, message },
+    email,
+    name,
+    company,
+    message,
     created_at: timeText(createdAt),
     ...decisionDocument(decision),
   };

@@ -60,7 +60,11 @@ export const accountCommand: Command = {
   description: "Make, list, limit, disable, enable and erase accounts",
   example: `${NAME} create alice`,
   subCommands: {
-    ...{ create, list, limit, disable, enable },
+    create,
+    list,
+    limit,
+    disable,
+    enable,
     erase: async () => (await import("./admin-account-erase.ts")).eraseCommand,
   },
 };

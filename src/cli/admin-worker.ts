@@ -94,7 +94,11 @@ function newWorkerAnswer(worker: NewWorker, token: string): Answer {
   return {
     document: {
       worker: {
-        ...{ name, token, prefix: WORKER_TOKEN_PREFIX, last_four: lastFour, types },
+        name,
+        token,
+        prefix: WORKER_TOKEN_PREFIX,
+        last_four: lastFour,
+        types,
         created_at: timeText(createdAt),
       },
     },

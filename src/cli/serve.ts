@@ -33,7 +33,10 @@ export async function serve(config: Config): Promise<void> {
   const reload = (): void => void started.promise.then((daemon) => daemon.reload());
   // Before anything else: as the first process of a container it would not even be ended by a signal.
   const stop = watchSignals({
-    ...{ source: process, clock: systemClock, log, exit },
+    source: process,
+    clock: systemClock,
+    log,
+    exit,
     reload: config.tls === null ? null : reload,
   });
   warnOfRisks(config, { log, env: process.env });
@@ -100,7 +103,8 @@ async function greetOperator(
   if (hadAccounts || !config.dashboard || !process.stderr.isTTY) return;
   try {
     const { url } = await createSignInLink(dashboardUrl(config, servedAt), {
-      ...{ store, clock: systemClock },
+      store,
+      clock: systemClock,
     });
     const minutes = SIGN_IN_LINK_MS / 60_000;
     process.stderr.write(

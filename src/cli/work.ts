@@ -23,7 +23,12 @@ export async function work(plan: WorkerPlan): Promise<void> {
   const exit = (code: number): void => process.exit(code);
   const stop = new AbortController();
   const signals = watchSignals({
-    ...{ source: process, clock: systemClock, log, exit, reload: null, stopMsMax: STOP_MS_MAX },
+    source: process,
+    clock: systemClock,
+    log,
+    exit,
+    reload: null,
+    stopMsMax: STOP_MS_MAX,
   });
   void signals.asked.then(() => stop.abort());
   // The clock's timers do not keep a process alive, and between two questions there is nothing else.
@@ -31,7 +36,10 @@ export async function work(plan: WorkerPlan): Promise<void> {
   try {
     const all = { ...plan, cwd: process.cwd(), resultBytesMax: defaultResultBytes() };
     const end = await workWithCommand(all, {
-      ...{ clock: systemClock, log, stop: stop.signal, graceMs: GRACE_MS },
+      clock: systemClock,
+      log,
+      stop: stop.signal,
+      graceMs: GRACE_MS,
       onReady: () => announce(plan),
     });
     if (end.kind === "refused") throw new CommandFailure(end.reason);

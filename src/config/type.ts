@@ -168,19 +168,22 @@ function parseType(entry: TypeEntry): TypeConfig | null {
       return Object.freeze({ kind, ...limits, ...takeCommand(entry) });
     case "http":
       return Object.freeze({
-        ...{ kind, ...limits },
+        kind,
+        ...limits,
         // Without one it is no http type; what stands in for a faulty one is never asked.
         url: takeField(entry, { key: "url", rule: SERVICE_URL, default: "http://localhost/" }),
         headers: takeField(entry, { key: "headers", rule: REQUEST_HEADERS, default: {} }),
       });
     case "worker":
       return Object.freeze({
-        ...{ kind, ...limits },
+        kind,
+        ...limits,
         leaseMs: takeField(entry, { key: "lease", rule: LEASE_DURATION, default: "30s" }),
       });
     case "function":
       return Object.freeze({
-        ...{ kind, ...limits },
+        kind,
+        ...limits,
         // Without one it is no function type; what stands in for a faulty one is never called.
         run: takeField(entry, { key: "run", rule: TASK_FUNCTION, default: () => null }),
       });

@@ -133,9 +133,17 @@ interface OpenBucket {
 
 function newBucket(): OpenBucket {
   const counts = {
-    ...{ posted: 0, completed: 0, failed: 0, cancelled: 0 },
-    ...{ firstAttempts: 0, firstDelivered: 0, delivered: 0, givenUp: 0, refused: 0 },
-    ...{ queued: 0, oldestMs: 0 },
+    posted: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    firstAttempts: 0,
+    firstDelivered: 0,
+    delivered: 0,
+    givenUp: 0,
+    refused: 0,
+    queued: 0,
+    oldestMs: 0,
   };
   return { counts, durations: new Map() };
 }

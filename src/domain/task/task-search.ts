@@ -36,8 +36,16 @@ export interface TaskSearch {
 
 /** Looks for everything. */
 export const ANY_TASK: TaskSearch = {
-  ...{ id: null, login: null, states: null, deliveries: null, type: null, tag: null, host: null },
-  ...{ code: null, createdAfter: null, createdBefore: null },
+  id: null,
+  login: null,
+  states: null,
+  deliveries: null,
+  type: null,
+  tag: null,
+  host: null,
+  code: null,
+  createdAfter: null,
+  createdBefore: null,
 };
 
 /** Every state that can be looked for, in the order in which {@link formatTaskSearch} writes them. */

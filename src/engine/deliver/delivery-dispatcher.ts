@@ -252,7 +252,8 @@ export class DeliveryDispatcher implements Part {
     const pace = toPace(result.outcome, clock.monotonic() - startedAt);
     const recorded = this.#record(attempt, result);
     this.#lanes.ended({
-      ...{ accountId: attempt.accountId, host: attempt.host },
+      accountId: attempt.accountId,
+      host: attempt.host,
       class: classOf(attempt),
       bytes: bytesOf(attempt),
       pace,

@@ -29,7 +29,11 @@ export class ProvenLanes {
     this.delete({ accountId, host });
     const hosts = new Set<string>();
     const account = this.#accounts.get(accountId) ?? {
-      ...{ accountId, hosts, weight: 0, rank: 0, heapIndex: -1 },
+      accountId,
+      hosts,
+      weight: 0,
+      rank: 0,
+      heapIndex: -1,
     };
     this.#accounts.set(accountId, account);
     account.hosts.add(host);

@@ -103,7 +103,9 @@ export class LeaseReaper {
   #timedOut({ type, failures }: Lease, now: number): Pick<LeaseEnd, "how" | "sequel"> {
     const of = this.#deps.types.get(type);
     const decision = decideRun({
-      ...{ failuresBefore: failures, retries: of?.retries ?? 0, endedAt: now },
+      failuresBefore: failures,
+      retries: of?.retries ?? 0,
+      endedAt: now,
     });
     if (decision.kind === "again") {
       return { how: "timed_out", sequel: { kind: "retry", startAt: decision.startAt } };

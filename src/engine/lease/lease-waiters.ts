@@ -49,7 +49,8 @@ export class LeaseWaiters {
         this.#remove(poll);
       };
       const poll: Poll = {
-        ...{ order, isClaiming: false },
+        order,
+        isClaiming: false,
         answer(tasks) {
           leave();
           resolve(tasks);

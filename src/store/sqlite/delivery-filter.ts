@@ -89,7 +89,10 @@ export function filterReader(
     const accountSeq = login === null ? null : (findAccount.get(login) ?? NO_SEQ);
     return {
       params: {
-        ...{ kind, host, accountSeq, outcome },
+        kind,
+        host,
+        accountSeq,
+        outcome,
         statesText: states === null ? null : JSON.stringify(states),
         since: since ?? Number.MIN_SAFE_INTEGER,
         until: until ?? Number.MAX_SAFE_INTEGER,

@@ -167,7 +167,10 @@ export function deliveryLogReads(connection: Connection) {
 }
 
 const NOTHING_COUNTED: DeliveryCountPage = {
-  ...{ deliveries: 0, hosts: [], next: null, examinedUntil: null },
+  deliveries: 0,
+  hosts: [],
+  next: null,
+  examinedUntil: null,
 };
 
 function toCount(counts: ReadonlyMap<string, number>): DeliveryCount {

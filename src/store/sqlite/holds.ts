@@ -97,7 +97,8 @@ export function holdReads(connection: Connection) {
     listHoldChanges({ after }: { after: number }): HoldChanges {
       const rows = listChanges.all(after);
       const accounts = rows.map(({ account_seq: accountId, disabled_at: disabledAt }) => ({
-        ...{ accountId, isDisabled: disabledAt !== null },
+        accountId,
+        isDisabled: disabledAt !== null,
       }));
       return { accounts, last: rows.at(-1)?.seq ?? after };
     },

@@ -31,7 +31,8 @@ export function typeWorkReads(connection: Connection) {
     return types.map((type) => {
       const counted = countQueued.get({ type, max: waitingMax + 1 }) ?? 0;
       return {
-        ...{ type, running: running.get(type) ?? 0 },
+        type,
+        running: running.get(type) ?? 0,
         waiting: Math.min(counted, waitingMax),
         isMoreWaiting: counted > waitingMax,
         oldestAt: counted === 0 ? null : (oldestQueued.get({ type }) ?? null),
