@@ -7,7 +7,7 @@ import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
 import { pointInTime } from "../query.ts";
 import type { TaskGetDeps } from "./task-get.ts";
-import { LIST_LIMIT_STANDARD, LIST_QUERY, listAnswer } from "./tasks-ready.ts";
+import { LIST_QUERY, listAnswer } from "./tasks-ready.ts";
 
 const QUERY = {
   state: optional(oneOf(TASK_STATES), "Only tasks in this state."),
@@ -44,7 +44,7 @@ export function taskList({ store, cursors, progressOf }: TaskListDeps): Operatio
       const { tasks, next } = await store.listTasks({
         scope: view.scope,
         search: { ...ANY_TASK, ...asked, ...times, states: state && [state] },
-        limit: limit ?? LIST_LIMIT_STANDARD,
+        limit,
         after: openCursor(cursor, { cursors, ...view }),
       });
       return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view), progressOf });

@@ -46,7 +46,7 @@ export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Oper
       const page = await store.searchTasks({
         scope: view.scope,
         search: toSearch(q ?? "", now),
-        limit: limit ?? LIMIT.standard,
+        limit,
         after: openCursor(query.cursor, { cursors, ...view }),
       });
       const { tasks, next, examinedUntil } = page;

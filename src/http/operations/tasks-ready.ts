@@ -24,9 +24,6 @@ export const LIST_QUERY = {
   type: textUpTo(TYPE_LENGTH_MAX, "Only tasks of this type."),
 } as const;
 
-/** The size of a page that was not asked for. */
-export const LIST_LIMIT_STANDARD = LIMIT.standard;
-
 export interface TasksReadyDeps {
   readonly store: Pick<Store, "listReady">;
   readonly cursors: ListCursors;
@@ -54,7 +51,7 @@ export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
       const { tasks, next } = await store.listReady({
         scope: view.scope,
         search: { ...ANY_TASK, ...asked },
-        limit: limit ?? LIST_LIMIT_STANDARD,
+        limit,
         after: openCursor(cursor, { cursors, ...view }),
       });
       return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view) });
