@@ -1,4 +1,4 @@
-import { CLAIM_INPUT_MAX } from "../store/store.ts";
+import { isClaimFull } from "../domain/task/claim-turns.ts";
 
 /** A claim that was begun for a type. */
 export interface Claim {
@@ -89,6 +89,6 @@ export class ClaimCredit {
 
 /** True when the store ended a claim for the length of its inputs, whatever was left. */
 export function isInputFull(tasks: readonly { readonly inputText: string | null }[]): boolean {
-  const length = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
-  return length >= CLAIM_INPUT_MAX;
+  const inputLength = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
+  return isClaimFull({ inputLength });
 }
