@@ -68,8 +68,8 @@ function accountRequests(view: DatabaseView): readonly PageRequest[] {
       name: "tasks/task_get/ID",
       path: () => `/v1/tasks/task_get/${anyId()}?collect=false`,
     },
-    ...[1, 30].map((days) => hosts("Deliveries", days)),
-    fixed("Deliveries", "/v1/redeliveries"),
+    ...[1, 30].map((days) => hosts("Hosts", days)),
+    fixed("Hosts", "/v1/redeliveries"),
     fixed("Keys", "/v1/appendix/user_data"),
   ];
 }
