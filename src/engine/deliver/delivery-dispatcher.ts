@@ -1,3 +1,4 @@
+import type { Observer } from "../../domain/observer.ts";
 import {
   decideDelivery,
   type AttemptResult,
@@ -53,6 +54,7 @@ export interface DeliveryDispatcherDeps extends PersistDeps {
   /** Waits before each retry, counted from the failure. */
   readonly retryAfterMs: readonly number[];
   readonly health: Pick<HealthRecord, "noteAttempt">;
+  readonly observer?: Observer | undefined;
   /** The store can write no more: nothing that is sent from now on could be recorded. */
   readonly failed: (error: unknown) => void;
 }
@@ -94,7 +96,7 @@ export class DeliveryDispatcher implements Part {
   async recover(): Promise<{ readonly interrupted: number }> {
     const { store, clock } = this.#deps;
     const attempts = await store.listInFlight({ of: "earlier life" });
-    await Promise.all(attempts.map((attempt) => this.#record(attempt, INTERRUPTED)));
+    await Promise.all(attempts.map((attempt) => this.#recordEarlier(attempt)));
     await this.#hasten();
     const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };
     for (const lane of await store.listProvenLanes(proven)) this.#lanes.noteProven(lane);
@@ -249,19 +251,27 @@ export class DeliveryDispatcher implements Part {
     const { clock } = this.#deps;
     const startedAt = clock.monotonic();
     const result = await this.#send(attempt);
-    const pace = toPace(result.outcome, clock.monotonic() - startedAt);
+    const ms = clock.monotonic() - startedAt;
     const recorded = this.#record(attempt, result);
     this.#lanes.ended({
       accountId: attempt.accountId,
       host: attempt.host,
       class: classOf(attempt),
       bytes: bytesOf(attempt),
-      pace,
+      pace: toPace(result.outcome, ms),
     });
     // The record stands in the writer's queue before the claim that the free place allows: one commit serves both,
     // and a full lane moves on a commit earlier (measured: 15 % more deliveries/s to one receiver).
     this.pump();
     await recorded;
+    const { kind } = attempt;
+    this.#deps.observer?.attempt?.({ kind, outcome: result.outcome, ms });
+  }
+
+  async #recordEarlier(attempt: AttemptRef): Promise<void> {
+    await this.#record(attempt, INTERRUPTED);
+    const { kind } = attempt;
+    this.#deps.observer?.attempt?.({ kind, outcome: INTERRUPTED.outcome, ms: null });
   }
 
   async #send(attempt: ClaimedAttempt): Promise<AttemptResult> {

@@ -3,6 +3,8 @@ import type { LeaseRef } from "../../domain/lease/lease.ts";
 /** A lease and the type of its task. */
 export interface HeldLease extends LeaseRef {
   readonly type: string;
+  /** When it was claimed, monotonic; null where nobody wants to know, or nobody knows. */
+  readonly since?: number | null;
 }
 
 /** Sees what ends while a step of the store is under way. */
@@ -34,9 +36,9 @@ export class HeldLeases {
   }
 
   /** Notes the newest lease of a task. */
-  hold({ id, leaseId, type }: HeldLease): void {
+  hold({ id, leaseId, type, since = null }: HeldLease): void {
     this.#remove(id);
-    this.#byTask.set(id, { id, leaseId, type });
+    this.#byTask.set(id, { id, leaseId, type, since });
     this.#counts.set(type, this.countOf(type) + 1);
   }
 
@@ -44,21 +46,21 @@ export class HeldLeases {
     return this.#byTask.get(id)?.leaseId === leaseId;
   }
 
-  /** A lease has ended. Answers its type; null when it was not held, as one that ran out before. */
-  free(lease: LeaseRef): string | null {
+  /** A lease has ended. Answers it; null when it was not held, as one that ran out before. */
+  free(lease: LeaseRef): HeldLease | null {
     for (const ended of this.#watches) ended.add(lease.leaseId);
     return this.lapse(lease);
   }
 
   /** A lease has run out. A heartbeat may bring it back to life, so no watch sees it. Answers as {@link free}. */
-  lapse(lease: LeaseRef): string | null {
+  lapse(lease: LeaseRef): HeldLease | null {
     return this.isHeld(lease) ? this.#remove(lease.id) : null;
   }
 
   /** A task was cancelled, and with it whatever lease it had. Answers the type of one that was held. */
   cancel(id: string): string | null {
     for (const ended of this.#watches) ended.add(id);
-    return this.#remove(id);
+    return this.#remove(id)?.type ?? null;
   }
 
   /** How many of a type are held. */
@@ -66,11 +68,11 @@ export class HeldLeases {
     return this.#counts.get(type) ?? 0;
   }
 
-  #remove(id: string): string | null {
+  #remove(id: string): HeldLease | null {
     const held = this.#byTask.get(id);
     if (held === undefined) return null;
     this.#byTask.delete(id);
     this.#counts.set(held.type, this.countOf(held.type) - 1);
-    return held.type;
+    return held;
   }
 }

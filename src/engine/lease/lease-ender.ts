@@ -1,7 +1,8 @@
+import type { ObservedRun, Observer } from "../../domain/observer.ts";
 import type { LaneRef, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { ProgressBoard } from "../run/progress-board.ts";
-import type { HeldLeases } from "./held-leases.ts";
+import type { HeldLease, HeldLeases } from "./held-leases.ts";
 
 export interface LeaseEnderDeps {
   readonly store: Pick<Store, "endLeases">;
@@ -9,6 +10,7 @@ export interface LeaseEnderDeps {
   readonly held: HeldLeases;
   readonly progress: ProgressBoard;
   readonly health: Pick<HealthRecord, "noteRun">;
+  readonly observer?: Observer | undefined;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
   /** Lanes that have an attempt due since a task finished. */
@@ -39,13 +41,23 @@ export class LeaseEnder {
 
   /** Tells everybody of a lease that has ended in the store. */
   tell(end: LeaseEnd): void {
-    const { clock, held, progress, health, taskEnded, wake, freed } = this.#deps;
-    const type = end.how === "expired" ? held.lapse(end) : held.free(end);
+    const { held, progress, taskEnded, wake, freed } = this.#deps;
+    const lease = end.how === "expired" ? held.lapse(end) : held.free(end);
+    const type = lease?.type ?? null;
     progress.forget(end.id);
-    if (end.how !== "released") health.noteRun(end.how === "completed", clock.monotonic());
+    if (end.how !== "released") this.#tellOfRun(end.how, lease);
     if (end.sequel.kind === "finish") taskEnded(end.id);
     // The type of a lease that had run out before is not known here.
     if (end.sequel.kind === "requeue") wake(type ?? undefined);
     else if (type !== null) freed(type);
+  }
+
+  #tellOfRun(outcome: ObservedRun["outcome"], lease: HeldLease | null): void {
+    const { clock, health, observer } = this.#deps;
+    const now = clock.monotonic();
+    health.noteRun(outcome === "completed", now);
+    const since = lease?.since ?? null;
+    const ms = since === null ? null : now - since;
+    observer?.run?.({ type: lease?.type ?? null, outcome, ms });
   }
 }

@@ -229,7 +229,9 @@ export class WorkerDesk implements Part {
       const tasks = await this.#deps.store.claimLeases(claim);
       this.#lanes.end(claims, tasks);
       const live = tasks.filter((task) => !watch.saw(task));
-      for (const task of live) this.#held.hold(task);
+      const { observer, clock } = this.#deps;
+      const since = observer?.run === undefined ? null : clock.monotonic();
+      for (const { id, leaseId, type } of live) this.#held.hold({ id, leaseId, type, since });
       return live;
     } catch (error) {
       this.#lanes.fail(claims);

@@ -1,4 +1,5 @@
 import type { SteadyClock } from "../../domain/clock/clock.ts";
+import type { Observer } from "../../domain/observer.ts";
 import { decideRun } from "../../domain/task/retry.ts";
 import type { RunOptions, RunOutcome, Runner } from "../../runners/runner.ts";
 import type { ClaimedTask, LaneRef, Store } from "../../store/store.ts";
@@ -30,6 +31,7 @@ export interface TaskDispatcherDeps extends PersistDeps {
   readonly clock: SteadyClock;
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
+  readonly observer?: Observer | undefined;
   readonly progress: ProgressBoard;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
@@ -51,6 +53,8 @@ interface RunUnderWay {
   readonly lane: Lane;
   readonly task: ClaimedTask;
   readonly stopped: AbortController;
+  /** Monotonic; 0 where nobody wants to know. */
+  readonly startedAt: number;
   /** True when it was stopped because its account is disabled: then it counts as not started. */
   isHeld: boolean;
 }
@@ -183,7 +187,9 @@ export class TaskDispatcher implements Part {
   }
 
   #start(begun: Pick<RunUnderWay, "lane" | "task" | "isHeld">): void {
-    const run = { ...begun, stopped: new AbortController() };
+    const { observer, clock } = this.#deps;
+    const startedAt = observer?.run === undefined ? 0 : clock.monotonic();
+    const run = { ...begun, stopped: new AbortController(), startedAt };
     const { lane } = run;
     // What a claim brought in after the stop, or after its account was disabled.
     if (this.#isAborted || run.isHeld) run.stopped.abort();
@@ -233,13 +239,21 @@ export class TaskDispatcher implements Part {
     this.wake(lane.type);
   }
 
+  async #record(run: RunUnderWay, outcome: EndedRun): Promise<void> {
+    const { clock, health, observer } = this.#deps;
+    const now = clock.monotonic();
+    const { type } = run.lane;
+    health.noteRun(outcome.kind === "completed", now);
+    await this.#keep(run, outcome);
+    observer?.run?.({ type, outcome: outcome.kind, ms: now - run.startedAt });
+  }
+
   // To a task that was cancelled meanwhile the store does none of this.
-  async #record({ lane, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
+  async #keep({ lane, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
     const { id, seq, runs: run, failures } = task;
     const { store, clock, retentionMs } = this.#deps;
     const moment = runMoment(clock, retentionMs);
     const { endedAt } = moment;
-    this.#deps.health.noteRun(outcome.kind === "completed", clock.monotonic());
     if (outcome.kind !== "completed") {
       const { type, retries } = lane;
       this.#failed.note({ type, id, reason: outcome.message });

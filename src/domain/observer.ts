@@ -1,0 +1,53 @@
+import type { LeaseEnding } from "./lease/lease.ts";
+import type { AttemptOutcome, DeliveryKind } from "./webhook/delivery.ts";
+
+/**
+ * Whoever counts and times what the daemon does. It is told of each thing once, after that is on disk; what it does not
+ * listen to costs nothing. It learns of no account, no task, no URL and no key.
+ */
+export interface Observer {
+  readonly request?: Listener<ObservedRequest> | undefined;
+  readonly commit?: Listener<ObservedCommit> | undefined;
+  readonly run?: Listener<ObservedRun> | undefined;
+  readonly attempt?: Listener<ObservedAttempt> | undefined;
+}
+
+type Listener<Event> = (event: Event) => void;
+
+/** A request that was answered by the API or with a page. */
+export interface ObservedRequest {
+  /** Its method and path as the API's document has them; null for a page, and for what is no operation. */
+  readonly operation: string | null;
+  /** The HTTP status; null when the client had hung up. */
+  readonly status: number | null;
+  /** Until the answer was made, a wait included. */
+  readonly ms: number;
+}
+
+/** Writes that one commit brought to disk. */
+export interface ObservedCommit {
+  /** Those that failed alone are not among them. */
+  readonly operations: number;
+  /** Since they were handed to the writer, which may have had another batch to write. */
+  readonly ms: number;
+}
+
+/**
+ * A run that came to an end; none that was cancelled, given back or broken off before. A lease that ran out is told of as
+ * expired, and again when its worker is heard after all.
+ */
+export interface ObservedRun {
+  /** Null for a lease that had run out before. */
+  readonly type: string | null;
+  readonly outcome: Exclude<LeaseEnding, "released" | "cancelled">;
+  /** Null where this process did not see it begin. */
+  readonly ms: number | null;
+}
+
+/** An attempt of a delivery that came to an end. */
+export interface ObservedAttempt {
+  readonly kind: DeliveryKind;
+  readonly outcome: AttemptOutcome;
+  /** Null where an earlier process made it. */
+  readonly ms: number | null;
+}
