@@ -5,6 +5,7 @@ import { H3, HTTPError, type H3Event } from "h3";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
 import {
   bodyBounds,
@@ -29,6 +30,7 @@ import {
 } from "./guard/gate.ts";
 import { isOverReserve, noPlace, requireReserved } from "./guard/reserve-gate.ts";
 import { strictTransport } from "./guard/strict-transport.ts";
+import { requestHooks } from "./observed-requests.ts";
 import {
   isKeptByNobody,
   isParsedByOperation,
@@ -60,6 +62,7 @@ export interface AppDeps {
   readonly limits: BodyLimits & { readonly connections: number };
   /** The dashboard's files; null where it is not served. */
   readonly pages?: PageFiles | null;
+  readonly observer?: Observer | undefined;
 }
 
 /**
@@ -70,6 +73,7 @@ export function createApp(given: AppDeps): H3 {
   const deps = { ...given, shared: sharedRoom(given) };
   // Silent, because h3 prints a stack for every client that hangs up; `onError` logs what is worth it.
   const app = new H3({
+    ...requestHooks(deps),
     silent: true,
     onError: (error, event) => answerError(error, { deps, event, ...newReply(event, deps) }),
   });
