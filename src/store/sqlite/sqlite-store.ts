@@ -1,6 +1,8 @@
 import { systemClock, type Clock } from "../../domain/clock/clock.ts";
+import type { Observer } from "../../domain/observer.ts";
 import { GroupCommit } from "../common/group-commit.ts";
 import { newLoneNode } from "../common/lone-node.ts";
+import { observedTransport } from "../common/observed-transport.ts";
 import type { GiveWay } from "../common/read-turns.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Cluster, Store } from "../store.ts";
@@ -35,6 +37,7 @@ export interface SqliteStoreOptions {
   readonly migrating?: (start: MigrationStart) => void;
   /** The machine's unless given. */
   readonly clock?: Clock;
+  readonly observer?: Observer | undefined;
   /** Between two reads of the reader thread; the event loop goes round once unless given. */
   readonly giveWay?: GiveWay;
   /** How many tasks a page may look at; as many as {@link Store.listTasks} says unless given. */
@@ -46,14 +49,23 @@ export interface SqliteStoreOptions {
  * read-only connection on this thread and see every commit, of this process or another.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const { file, writer, backlogMax, migrating, examineMax, clock = systemClock } = options;
+  const {
+    file,
+    writer,
+    backlogMax,
+    migrating,
+    examineMax,
+    observer,
+    clock = systemClock,
+  } = options;
   const transport =
     writer === "thread" ? await startWriterThread(file, migrating) : openInlineWriter(file);
   const limits = { batchWeightMax: BATCH_WEIGHT_MAX, backlogWeightMax: backlogMax };
   try {
     const reader = openReader(file);
     const longReader = writer === "thread" ? newThreadReader(options) : newInlineReader(reader);
-    const commit = new GroupCommit<Writes>(transport, limits);
+    const observed = observedTransport(transport, { observer, clock });
+    const commit = new GroupCommit<Writes>(observed, limits);
     const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
     const access = new FileAccess({ reader, longReader, commit, guard });
     return storeOf(access, { cluster: newLoneNode(clock), lists: { examineMax } });
