@@ -3,6 +3,7 @@ import type { Config } from "../config/config.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
 import { decideServiceStatus, type ServiceStatus } from "../domain/stats/service-status.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -36,6 +37,7 @@ export interface ApiParts {
   /** The last lines of the log. */
   readonly recentLog?: () => readonly LogLine[];
   readonly loopDelay?: () => LoopDelay;
+  readonly observer?: Observer | undefined;
 }
 
 export interface Api {
@@ -60,7 +62,7 @@ const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
 export async function createApi(parts: ApiParts): Promise<Api> {
-  const { config, clock, log, store, engine, waiters } = parts;
+  const { config, clock, log, store, engine, waiters, observer } = parts;
   const { limits } = config;
   const storage = new StorageWatch({ ...limits, store, clock, log, file: config.database });
   // So that a start without room says so in the log.
@@ -101,7 +103,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   });
   const pages = config.dashboard ? dashboardFiles : null;
   return {
-    app: createApp({ operations: all, gate, clock, ids, log, limits, pages }),
+    app: createApp({ operations: all, gate, clock, ids, log, limits, pages, observer }),
     isProxy: (address) => isTrustedProxy(address, gate.proxies),
     open(url) {
       state.url = url;

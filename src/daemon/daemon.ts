@@ -3,6 +3,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
@@ -16,6 +17,7 @@ import { openClock } from "./clock.ts";
 import { createEngine } from "./engine.ts";
 import { FileWatch } from "./file-watch.ts";
 import type { LoopDelay } from "./loop-watch.ts";
+import { guardObserver } from "./observer.ts";
 import { acquireInstanceLock, openDaemonStore } from "./store.ts";
 import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./tls.ts";
 import { policySource } from "./url.ts";
@@ -38,6 +40,8 @@ export interface DaemonOptions {
    * runs them, on the daemon's clock: see `CommandHost` for what that costs.
    */
   readonly commandHost?: CommandLine;
+  /** Is told what the daemon does. Whatever it throws changes nothing. */
+  readonly observer?: Observer | undefined;
 }
 
 /** A running daemon. */
@@ -97,10 +101,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 type Closings = (() => unknown)[];
 
 async function openDaemon(
-  options: DaemonOptions,
+  given: DaemonOptions,
   { tls, closings }: { readonly tls: TlsMaterial | null; readonly closings: Closings },
 ): Promise<Daemon> {
-  const { config, log } = options;
+  const { config, log, observer } = given;
+  const options = {
+    ...given,
+    observer: observer === undefined ? undefined : guardObserver(observer, log),
+  };
   const lock = acquireInstanceLock(config);
   closings.unshift(() => lock.release());
   // The connections that come in: what can wait gives way to them.

@@ -2,6 +2,7 @@ import type { Config, TypeConfig } from "../config/config.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import type { Logger } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import { Engine } from "../engine/engine.ts";
 import type { WorkerType } from "../engine/lease/worker-desk.ts";
@@ -34,6 +35,7 @@ export interface EngineParts {
   /** These accounts are disabled. */
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
   readonly commandHost?: CommandLine;
+  readonly observer?: Observer | undefined;
 }
 
 /** Makes the engine; nothing of it works before its `start`. */
@@ -63,7 +65,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     else types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
-  const told = { taskEnded, accountsDisabled };
+  const told = { taskEnded, accountsDisabled, observer: parts.observer };
   const common = { store, clock, log, urlPolicy, retentionMs, queueDays, ...told };
   const resources = [resolver, ...(host === null ? [] : [host])];
   return new Engine({ ...common, types, workerTypes, sender, resources, limits, retryAfterMs });

@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
 import { InstanceLock, InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
@@ -58,17 +59,19 @@ export interface DaemonStoreParts {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly observer?: Observer | undefined;
 }
 
 /** Opens the store for the daemon; says in the log when it migrates the file. Rejects with a {@link DatabaseError}. */
 export function openDaemonStore(
-  { config, log, clock }: DaemonStoreParts,
+  { config, log, clock, observer }: DaemonStoreParts,
   giveWay: GiveWay,
 ): Promise<Store> {
   return openStore(config, {
     writer: "thread",
     clock,
     giveWay,
+    observer,
     migrating: ({ from, to, copy }) =>
       log.warn(
         { from, to, copy },
@@ -91,7 +94,7 @@ export function acquireInstanceLock({ database }: Config): InstanceLock {
 
 async function openStore(
   { database, limits }: Config,
-  how: Pick<SqliteStoreOptions, "writer" | "clock" | "migrating" | "giveWay">,
+  how: Pick<SqliteStoreOptions, "writer" | "clock" | "migrating" | "giveWay" | "observer">,
 ): Promise<Store> {
   try {
     refuseDamagedFile(database);

@@ -10,6 +10,7 @@ import { newKey, newKeyId } from "../../src/domain/account/key.ts";
 import { systemClock, type Clock } from "../../src/domain/clock/clock.ts";
 import type { CommandLine } from "../../src/domain/command-line.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
+import type { Observer } from "../../src/domain/observer.ts";
 import { createLogger } from "../../src/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 
@@ -26,6 +27,8 @@ export interface TestDaemonOptions {
   readonly account?: TestAccount;
   /** What starts the process that runs commands; without it they run in this one. */
   readonly commandHost?: CommandLine;
+  /** Who is told what it does; nobody unless told. */
+  readonly observer?: Observer;
 }
 
 export interface TestAccount {
@@ -127,9 +130,16 @@ export async function startTestDaemon(
   const logLines: string[] = [];
   const write = (line: string): void => void logLines.push(line);
   const log = createLogger({ level: "debug", format: "json", write });
-  const { clock = systemClock, commandHost } = options;
+  const { clock = systemClock, commandHost, observer } = options;
   const host = commandHost === undefined ? {} : { commandHost };
-  const daemon = await startDaemon({ config, clock, log, recentLog: () => log.recent(), ...host });
+  const daemon = await startDaemon({
+    config,
+    clock,
+    log,
+    observer,
+    recentLog: () => log.recent(),
+    ...host,
+  });
   afterwards(t, () => daemon.stop());
   return toTestDaemon(daemon, { folder, file: config.database, account, logLines });
 }

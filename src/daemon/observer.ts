@@ -1,0 +1,27 @@
+import type { Logger } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
+
+/** The part of the composition root that measures. */
+
+/** The same observer for the rings: what it throws, at once or later, ends here, and the first of it is logged. */
+export function guardObserver(observer: Observer, log: Logger): Observer {
+  let hasFailed = false;
+  const note = (err: unknown): void => {
+    if (hasFailed) return;
+    hasFailed = true;
+    log.error(
+      { err },
+      "the observer threw; it is told of what follows, and this is not logged again",
+    );
+  };
+  function guarded<Event>(tell: ((event: Event) => void) | undefined) {
+    if (tell === undefined) return undefined;
+    return (event: Event): void => void Promise.try(tell, event).catch(note);
+  }
+  return {
+    request: guarded(observer.request?.bind(observer)),
+    commit: guarded(observer.commit?.bind(observer)),
+    run: guarded(observer.run?.bind(observer)),
+    attempt: guarded(observer.attempt?.bind(observer)),
+  };
+}

@@ -1,0 +1,294 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import Database from "better-sqlite3";
+
+import type {
+  ObservedAttempt,
+  ObservedCommit,
+  ObservedRequest,
+  ObservedRun,
+  Observer,
+} from "../src/domain/observer.ts";
+import { requestHooks } from "../src/http/observed-requests.ts";
+import type { BatchReply } from "../src/store/common/batch.ts";
+import { observedTransport } from "../src/store/common/observed-transport.ts";
+import { startWithWorker } from "./flow/worker-client.ts";
+import { startTestDaemon, type TestDaemon } from "./helpers/daemon.ts";
+import { createFakeClock, type FakeClock } from "./helpers/fake-clock.ts";
+import { createGate, startReceiver, type Receiver } from "./helpers/receiver.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const TICK = 1000;
+const MINUTE = 60_000;
+const LEASE = 30_000;
+const PRINT = '[types.print]\nrunner = "worker"\n';
+
+const callType = (service: Receiver, more = ""): string =>
+  `[types.call]\nurl = "${service.url("/")}"\n${more}\n`;
+
+/** An observer that keeps what it is told. */
+class Record implements Observer {
+  readonly requests: ObservedRequest[] = [];
+  readonly commits: ObservedCommit[] = [];
+  readonly runs: ObservedRun[] = [];
+  readonly attempts: ObservedAttempt[] = [];
+
+  request(request: ObservedRequest): void {
+    this.requests.push(request);
+  }
+
+  commit(commit: ObservedCommit): void {
+    this.commits.push(commit);
+  }
+
+  run(run: ObservedRun): void {
+    this.runs.push(run);
+  }
+
+  attempt(attempt: ObservedAttempt): void {
+    this.attempts.push(attempt);
+  }
+}
+
+async function pass(daemon: TestDaemon, clock: FakeClock, ms: number): Promise<void> {
+  clock.advance(ms);
+  await daemon.daemon.idle();
+}
+
+/** Both sides of the daemon, each holding its one answer until its gate is opened. */
+async function startHeld(t: TestContext) {
+  const [serviceGate, receiverGate] = [createGate(), createGate()];
+  const held = (until: Promise<unknown>) =>
+    ({ kind: "held", until, reply: { kind: "status", status: 200, body: "1" } }) as const;
+  const service = await startReceiver(t, { reply: held(serviceGate.opened) });
+  const receiver = await startReceiver(t, { reply: held(receiverGate.opened) });
+  return { service, receiver, serviceGate, receiverGate };
+}
+
+test("a request, a run and an attempt are told of once each, with the time that they took", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const { service, receiver, serviceGate, receiverGate } = await startHeld(t);
+  const observer = new Record();
+  const daemon = await startTestDaemon(t, { clock, observer, toml: callType(service) });
+
+  const posted = await daemon.post({ type: "call", postback_url: receiver.url("/hook?x=1") });
+  const id = posted.tasks[0]?.id ?? assert.fail();
+  assert.ok(observer.commits.length > 0, "what was answered was committed before");
+  await service.next();
+  const timers = clock.pending().length;
+  const waiting = daemon.call(`/v1/tasks/task_get/${id}`, { headers: { prefer: "wait=60" } });
+  await clock.whenPending(timers + 1);
+  clock.advance(250);
+  serviceGate.open();
+  assert.equal((await waiting).status, 200);
+  await receiver.next();
+  clock.advance(40);
+  receiverGate.open();
+  await daemon.daemon.idle();
+
+  assert.deepEqual(observer.requests, [
+    { operation: "POST /v1/tasks/task_post", status: 200, ms: 0 },
+    { operation: "GET /v1/tasks/task_get/:id", status: 200, ms: 250 },
+  ]);
+  assert.deepEqual(observer.runs, [{ type: "call", outcome: "completed", ms: 250 }]);
+  assert.deepEqual(observer.attempts, [{ kind: "postback", outcome: "delivered", ms: 40 }]);
+});
+
+test("what is told of is on disk", async (t) => {
+  const found: unknown[] = [];
+  const look = (sql: string): void => {
+    const file = new Database(daemon.file, { readonly: true });
+    found.push(file.prepare(sql).pluck().get());
+    file.close();
+  };
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t, {
+    observer: {
+      run: () => look("SELECT state FROM tasks"),
+      attempt: () => look("SELECT state FROM deliveries"),
+    },
+  });
+
+  await daemon.post({ postback_url: receiver.url("/") });
+  await daemon.daemon.idle();
+
+  assert.deepEqual(found, ["completed", "delivered"]);
+});
+
+test("failed runs and attempts are told of as such, and what is tried again once more", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const failure = { kind: "status", status: 500 } as const;
+  const service = await startReceiver(t, { reply: { kind: "status", status: 200, body: "1" } });
+  const receiver = await startReceiver(t);
+  service.answerNext(failure);
+  receiver.answerNext(failure);
+  const observer = new Record();
+  const toml = callType(service, "retries = 1");
+  const daemon = await startTestDaemon(t, { clock, observer, toml });
+
+  await daemon.post({ type: "call", pingback_url: receiver.url("/") });
+  await daemon.daemon.idle();
+  assert.deepEqual(observer.runs, [{ type: "call", outcome: "failed", ms: 0 }]);
+  await pass(daemon, clock, TICK);
+  assert.deepEqual(observer.runs.slice(1), [{ type: "call", outcome: "completed", ms: 0 }]);
+  assert.deepEqual(observer.attempts, [{ kind: "pingback", outcome: "failed", ms: 0 }]);
+  await pass(daemon, clock, MINUTE + TICK);
+
+  assert.deepEqual(observer.attempts.slice(1), [{ kind: "pingback", outcome: "delivered", ms: 0 }]);
+  assert.equal(observer.runs.length, 2);
+});
+
+test("a worker's lease that ends is told of as a run, one that is given back is not", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const observer = new Record();
+  const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
+  await daemon.post([1, 2, 3, 4].map((input) => ({ type: "print", input })));
+  const completed = await worker.claimOne();
+  const failed = await worker.claimOne();
+  clock.advance(200);
+
+  assert.equal(await worker.complete(completed), "ok");
+  assert.equal(await worker.complete(completed), "ok");
+  assert.equal(await worker.fail(failed, { retry: false }), "ok");
+  assert.equal(await worker.release(await worker.claimOne()), "ok");
+
+  assert.deepEqual(observer.runs, [
+    { type: "print", outcome: "completed", ms: 200 },
+    { type: "print", outcome: "failed", ms: 200 },
+  ]);
+});
+
+test("a lease that runs out is told of as expired, and its late result without what is not known any more", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const observer = new Record();
+  const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
+  await daemon.post({ type: "print" });
+  const task = await worker.claimOne();
+
+  await pass(daemon, clock, LEASE + TICK);
+  assert.deepEqual(observer.runs, [{ type: "print", outcome: "expired", ms: LEASE + TICK }]);
+  assert.equal(await worker.complete(task), "ok");
+
+  assert.deepEqual(observer.runs.slice(1), [{ type: null, outcome: "completed", ms: null }]);
+});
+
+test("of what an earlier process began it is not told how long it took", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const observer = new Record();
+  const first = await startWithWorker(t, { clock, toml: PRINT });
+  await first.daemon.post({ type: "print" });
+  const task = await first.worker.claimOne();
+  await first.daemon.daemon.stop();
+  const { folder, account } = first.daemon;
+  const again = { clock, observer, toml: PRINT, folder, account, worker: first.worker };
+  const { worker } = await startWithWorker(t, again);
+
+  assert.equal(await worker.complete(task), "ok");
+
+  assert.deepEqual(observer.runs, [{ type: "print", outcome: "completed", ms: null }]);
+});
+
+test("a request is told of by its operation, and by no word of the client's", async (t) => {
+  const observer = new Record();
+  const { call, daemon } = await startTestDaemon(t, {
+    clock: createFakeClock({ now: NOW }),
+    observer,
+  });
+
+  await call("/v1/tasks/tasks_ready?tag=secret", { method: "HEAD" });
+  await call("/v1/tasks/tasks_ready", { method: "PATCH" });
+  await call("/v1/secret");
+  await call("/v1/%ff");
+  await fetch(`${daemon.url}/v1/tasks/tasks_ready`);
+
+  const operation = "GET /v1/tasks/tasks_ready";
+  assert.deepEqual(observer.requests, [
+    { operation, status: 200, ms: 0 },
+    { operation: null, status: 405, ms: 0 },
+    { operation: null, status: 404, ms: 0 },
+    { operation: null, status: 400, ms: 0 },
+    { operation, status: 401, ms: 0 },
+  ]);
+});
+
+test("a request whose client has hung up is told of without a status", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const { promise: told, resolve } = Promise.withResolvers<ObservedRequest>();
+  const request = (each: ObservedRequest): void => {
+    if (each.operation?.startsWith("GET") === true) resolve(each);
+  };
+  const daemon = await startTestDaemon(t, { clock, observer: { request } });
+  const { tasks } = await daemon.post({ start_at: "2030-01-31T10:00:00Z" });
+  const timers = clock.pending().length;
+  const gone = new AbortController();
+  const asked = daemon.call(`/v1/tasks/task_get/${tasks[0]?.id}`, {
+    headers: { prefer: "wait=60" },
+    signal: gone.signal,
+  });
+  await clock.whenPending(timers + 1);
+
+  gone.abort();
+
+  await assert.rejects(asked, { name: "AbortError" });
+  assert.deepEqual(await told, { operation: "GET /v1/tasks/task_get/:id", status: null, ms: 0 });
+});
+
+test("an observer that throws, at once or later, changes nothing and is logged once", async (t) => {
+  const receiver = await startReceiver(t);
+  const broken = (): never => {
+    throw new Error("no more room for counters");
+  };
+  const brokenLater = async (): Promise<never> => Promise.reject(new Error("the exporter is gone"));
+  const observer = { request: broken, commit: brokenLater, run: broken, attempt: brokenLater };
+  const daemon = await startTestDaemon(t, { observer });
+
+  const posted = await daemon.post([1, 2].map(() => ({ postback_url: receiver.url("/") })));
+  await daemon.daemon.idle();
+
+  for (const { id } of posted.tasks) assert.equal((await daemon.get(id)).state, "completed");
+  assert.equal(receiver.requests.length, 2);
+  const errors = daemon.logLines.filter((line) => line.includes('"level":"error"'));
+  assert.equal(errors.length, 1, errors.join(""));
+  assert.match(errors[0] ?? "", /the observer threw/);
+});
+
+test("a commit is told of with what it brought to disk, and a batch that was refused is not", async () => {
+  const clock = createFakeClock({ now: NOW });
+  const done = { kind: "done", value: 1 } as const;
+  const replies: BatchReply[] = [
+    {
+      kind: "committed",
+      replies: [done, { kind: "rejected", message: "a bug" }, done],
+      changed: [],
+      hasWritten: true,
+    },
+    { kind: "full", message: "no room" },
+  ];
+  const inner = {
+    async send() {
+      clock.advance(7);
+      return replies.shift() ?? assert.fail();
+    },
+    async close() {},
+  };
+  const observer = new Record();
+  const transport = observedTransport(inner, {
+    observer: { commit: (each) => observer.commit(each) },
+    clock,
+  });
+
+  assert.equal((await transport.send([])).kind, "committed");
+  assert.equal((await transport.send([])).kind, "full");
+
+  assert.deepEqual(observer.commits, [{ operations: 2, ms: 7 }]);
+});
+
+test("where nobody listens nothing stands between", () => {
+  const clock = createFakeClock({ now: NOW });
+  const transport = { send: () => assert.fail(), close: () => assert.fail() };
+  for (const observer of [undefined, {}]) {
+    assert.equal(observedTransport(transport, { observer, clock }), transport);
+    assert.deepEqual(requestHooks({ observer, clock, operations: [] }), {});
+  }
+});
