@@ -253,6 +253,23 @@ test("an observer that throws, at once or later, changes nothing and is logged o
   assert.match(errors[0] ?? "", /the observer threw/);
 });
 
+test("how much waits, and how much is under way, is told to whoever asks", async (t) => {
+  const receiver = await startReceiver(t, { reply: { kind: "hang" } });
+  const toml = `${PRINT}[types.copy]\nrunner = "echo"\n`;
+  const daemon = await startTestDaemon(t, { toml });
+  await daemon.post([1, 2].map(() => ({ type: "print" })));
+  await daemon.post({ type: "copy", postback_url: receiver.url("/") });
+  await receiver.next();
+
+  const { queue, lanes } = await daemon.daemon.gauges();
+
+  assert.deepEqual(queue, [
+    { type: "print", waiting: 2, isMoreWaiting: false },
+    { type: "copy", waiting: 0, isMoreWaiting: false },
+  ]);
+  assert.deepEqual(lanes, { lanes: 1, underWay: 1, heldAccounts: 0 });
+});
+
 test("a commit is told of with what it brought to disk, and a batch that was refused is not", async () => {
   const clock = createFakeClock({ now: NOW });
   const done = { kind: "done", value: 1 } as const;

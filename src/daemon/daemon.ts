@@ -3,7 +3,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
-import type { Observer } from "../domain/observer.ts";
+import type { Gauges, Observer } from "../domain/observer.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
@@ -17,7 +17,7 @@ import { openClock } from "./clock.ts";
 import { createEngine } from "./engine.ts";
 import { FileWatch } from "./file-watch.ts";
 import type { LoopDelay } from "./loop-watch.ts";
-import { guardObserver } from "./observer.ts";
+import { guardObserver, readGauges } from "./observer.ts";
 import { acquireInstanceLock, openDaemonStore } from "./store.ts";
 import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./tls.ts";
 import { policySource } from "./url.ts";
@@ -52,6 +52,8 @@ export interface Daemon {
   readonly hadAccounts: boolean;
   /** Settles at a moment when no task runs or can be started, and no delivery is in flight or due. */
   idle(): Promise<void>;
+  /** How much there is now. Rejects with a StoreError when that cannot be read. */
+  gauges(): Promise<Gauges>;
   /**
    * Reads the certificate and its key again, for connections from now on. Where they cannot be served
    * it says so in the log and goes on with the old ones.
@@ -138,7 +140,8 @@ async function openDaemon(
   fileWatch.start();
   api.open(server.url);
   const reload = (): void => reloadTls(server, options);
-  return toDaemon({ store, clock, engine, api, server, closings, hadAccounts, reload });
+  const types = [...config.types.keys()];
+  return toDaemon({ store, types, clock, engine, api, server, closings, hadAccounts, reload });
 }
 
 /** Makes what works behind the server; nothing of it is begun yet. */
@@ -170,6 +173,8 @@ async function openParts(
 
 interface Parts {
   readonly store: Store;
+  /** Configured ones, by name. */
+  readonly types: readonly string[];
   readonly clock: Clock;
   readonly engine: Engine;
   readonly api: Api;
@@ -188,6 +193,7 @@ function toDaemon(parts: Parts): Daemon {
     hadAccounts: parts.hadAccounts,
     store: parts.store,
     idle: () => engine.idle(),
+    gauges: () => readGauges(parts),
     reload: parts.reload,
     stop(drain = { ms: DRAIN_MS, clock: parts.clock }) {
       stopping ??= stop(parts, drain);

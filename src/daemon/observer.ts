@@ -1,5 +1,8 @@
 import type { Logger } from "../domain/log.ts";
-import type { Observer } from "../domain/observer.ts";
+import type { Gauges, Observer } from "../domain/observer.ts";
+import type { Engine } from "../engine/engine.ts";
+import { WAITING_COUNTED_MAX } from "../http/operations/operator-runners.ts";
+import type { Store } from "../store/store.ts";
 
 /** The part of the composition root that measures. */
 
@@ -24,4 +27,17 @@ export function guardObserver(observer: Observer, log: Logger): Observer {
     run: guarded(observer.run?.bind(observer)),
     attempt: guarded(observer.attempt?.bind(observer)),
   };
+}
+
+export interface GaugeParts {
+  readonly store: Pick<Store, "listTypeWork">;
+  readonly engine: Pick<Engine, "lanes">;
+  readonly types: readonly string[];
+}
+
+/** Looks at how much there is; the queue is counted in a thread of its own. */
+export async function readGauges({ store, engine, types }: GaugeParts): Promise<Gauges> {
+  const works = await store.listTypeWork({ types, waitingMax: WAITING_COUNTED_MAX });
+  const queue = works.map(({ type, waiting, isMoreWaiting }) => ({ type, waiting, isMoreWaiting }));
+  return { queue, lanes: engine.lanes };
 }

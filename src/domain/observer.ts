@@ -51,3 +51,26 @@ export interface ObservedAttempt {
   /** Null where an earlier process made it. */
   readonly ms: number | null;
 }
+
+/** How much there is at a moment: this is asked for, and told to nobody. */
+export interface Gauges {
+  /** Every configured type. */
+  readonly queue: readonly QueueGauge[];
+  readonly lanes: LaneGauge;
+}
+
+export interface QueueGauge {
+  readonly type: string;
+  /** Tasks that may start now. */
+  readonly waiting: number;
+  /** True when more wait than were counted. */
+  readonly isMoreWaiting: boolean;
+}
+
+export interface LaneGauge {
+  /** Those with an attempt scheduled or under way; of accounts that are held only the latter. */
+  readonly lanes: number;
+  /** Attempts. */
+  readonly underWay: number;
+  readonly heldAccounts: number;
+}

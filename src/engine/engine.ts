@@ -1,6 +1,7 @@
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger } from "../domain/log.ts";
+import type { LaneGauge } from "../domain/observer.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { LaneRef, Store } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./deliver/delivery-dispatcher.ts";
@@ -174,6 +175,11 @@ export class Engine {
   /** How runs and deliveries went in the last minutes. */
   health(): ReturnType<HealthRecord["counts"]> {
     return this.#health.counts(this.#deps.clock.monotonic());
+  }
+
+  /** How much of deliveries is scheduled and under way now. */
+  get lanes(): LaneGauge {
+    return this.#deliveries.gauge;
   }
 
   /** True when nothing is worked on any more, after a fault of the store. */

@@ -1,4 +1,4 @@
-import type { Observer } from "../../domain/observer.ts";
+import type { LaneGauge, Observer } from "../../domain/observer.ts";
 import {
   decideDelivery,
   type AttemptResult,
@@ -127,6 +127,12 @@ export class DeliveryDispatcher implements Part {
   /** The accounts that are held. */
   get held(): ReadonlySet<number> {
     return this.#lanes.held;
+  }
+
+  /** How much is scheduled and under way. */
+  get gauge(): LaneGauge {
+    const { size, inFlight, held } = this.#lanes;
+    return { lanes: size, underWay: inFlight, heldAccounts: held.size };
   }
 
   /** Takes up again what these accounts have scheduled; they were held and are enabled. */

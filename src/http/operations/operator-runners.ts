@@ -30,8 +30,8 @@ export interface OperatorRunnersDeps {
   readonly workerUsage: UsageNotes<number>;
 }
 
-// An index entry each: some milliseconds, in a thread of its own.
-const WAITING_COUNTED_MAX = 10_000;
+/** Of each type. An index entry each: some milliseconds, in a thread of its own. */
+export const WAITING_COUNTED_MAX = 10_000;
 
 // Twice what a worker may wait for a task before it asks again.
 const UNHEARD_MS_MAX = 60_000;
