@@ -8,10 +8,10 @@ import { fileFacts, sampleFiles } from "./demo/sample-files.ts";
 import { wronglySigned } from "./demo/signatures.ts";
 import { openInbox, type WebhookInbox } from "./demo/webhook-inbox.ts";
 import type { ApiAnswer, ApiClient, ApiTask } from "./kit/api-client.ts";
+import { sourceProgram } from "./kit/program.ts";
+import { ScratchFolder } from "./kit/scratch-folder.ts";
+import { runScript } from "./kit/script.ts";
 import type { ReceivedWebhook } from "./kit/webhook-receiver.ts";
-import { sourceProgram } from "./program.ts";
-import { ScratchFolder } from "./scratch-folder.ts";
-import { runScript } from "./script.ts";
 
 /**
  * `npm run demo`: the main job on real input. A daemon on a throwaway database runs a program on 50 files of

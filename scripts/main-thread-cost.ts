@@ -1,15 +1,15 @@
 import { parseArgs } from "node:util";
 
-import { machineDescription } from "./bench/machine.ts";
 import { median } from "./kit/durations.ts";
+import { machineDescription } from "./kit/machine.ts";
+import { chooseProgram } from "./kit/program.ts";
+import { ScratchFolder } from "./kit/scratch-folder.ts";
+import { runScript } from "./kit/script.ts";
+import { textTable } from "./kit/text-table.ts";
 import { BOUNDS, type BoundName } from "./main-thread/bounds.ts";
 import { prepareCases } from "./main-thread/cases.ts";
 import { measure } from "./main-thread/measure.ts";
 import { withWorld, type World } from "./main-thread/world.ts";
-import { chooseProgram } from "./program.ts";
-import { ScratchFolder } from "./scratch-folder.ts";
-import { runScript } from "./script.ts";
-import { textTable } from "./text-table.ts";
 
 const HELP = `node --import tsx scripts/main-thread-cost.ts [options]
 

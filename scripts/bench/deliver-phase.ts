@@ -1,8 +1,8 @@
+import { createDaemonFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
+import { LoadGenerator } from "../kit/load-generator.ts";
 import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
-import { createDaemonFile, startDaemon, type DaemonPlace } from "./bench-daemon.ts";
-import { LoadGenerator } from "./load-generator.ts";
 import type { Effort, Phase, Slice } from "./phase.ts";
 import { BenchReceiver, type Arrivals } from "./receiver.ts";
 

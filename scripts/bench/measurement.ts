@@ -1,5 +1,5 @@
+import type { DaemonPlace } from "../kit/daemon-file.ts";
 import { inTurn } from "../kit/in-turn.ts";
-import type { DaemonPlace } from "./bench-daemon.ts";
 import { deliverPhase } from "./deliver-phase.ts";
 import type { Effort, Phase, Slice } from "./phase.ts";
 import { barePhase, postPhase } from "./post-phase.ts";

@@ -1,10 +1,10 @@
+import { createDaemonFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
+import { LoadGenerator } from "../kit/load-generator.ts";
 import { processUsage } from "../kit/processes.ts";
 import { servedText, taskPostRequest } from "../kit/request.ts";
 import { BareHandler } from "./bare-handler.ts";
-import { createDaemonFile, startDaemon, type DaemonPlace } from "./bench-daemon.ts";
-import { LoadGenerator } from "./load-generator.ts";
 import type { Effort, Phase, Slice } from "./phase.ts";
 
 const QUIET_MS_MAX = 60_000;

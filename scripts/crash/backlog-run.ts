@@ -7,7 +7,7 @@ import {
   startDaemon,
   type DaemonFile,
   type DaemonPlace,
-} from "../bench/bench-daemon.ts";
+} from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { sendTimes } from "../kit/load.ts";
 import { processUsage } from "../kit/processes.ts";

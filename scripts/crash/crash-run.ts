@@ -7,8 +7,8 @@ import {
   startDaemon,
   type DaemonFile,
   type DaemonPlace,
-} from "../bench/bench-daemon.ts";
-import { DaemonProcess } from "../daemon-process.ts";
+} from "../kit/daemon-file.ts";
+import { DaemonProcess } from "../kit/daemon-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { runLoad } from "../kit/load.ts";
 import { acceptedIds, servedText, taskPostRequest } from "../kit/request.ts";

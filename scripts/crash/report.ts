@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { factTable, numberColumns, textTable } from "../text-table.ts";
+import { factTable, numberColumns, textTable } from "../kit/text-table.ts";
 import type { BacklogReport, StartCost } from "./backlog-run.ts";
 import type { CrashReport } from "./crash-run.ts";
 

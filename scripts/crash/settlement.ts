@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { DaemonProcess } from "../daemon-process.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { CarefulClient } from "./careful-client.ts";
 import { explainArrivals, recordedAttempts, type Explanation } from "./duplicates.ts";

@@ -1,5 +1,5 @@
-import { createDaemonFile, startDaemon } from "../bench/bench-daemon.ts";
 import { defineCommand } from "../kit/command.ts";
+import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
 import { names, whole } from "../kit/flags.ts";
 import { fillDatabase } from "../reads/fill.ts";
 import { fillTraffic } from "./fill-traffic.ts";

@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { numberColumns, textTable, verdict } from "../text-table.ts";
+import { numberColumns, textTable, verdict } from "../kit/text-table.ts";
 import type { PaintReport } from "./paint.ts";
 import type { RequestLatency } from "./requests.ts";
 import type { ThroughputReport } from "./throughput.ts";

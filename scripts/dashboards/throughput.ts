@@ -1,4 +1,4 @@
-import { LoadGenerator } from "../bench/load-generator.ts";
+import { LoadGenerator } from "../kit/load-generator.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { signIn, type DashboardPlace } from "./place.ts";
 import { OpenTabs } from "./tabs.ts";

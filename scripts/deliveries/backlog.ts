@@ -3,7 +3,7 @@ import type { NewTask } from "../../src/domain/task/task.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { ClaimedAttempt, Store } from "../../src/store/store.ts";
-import type { DaemonFile } from "../bench/bench-daemon.ts";
+import type { DaemonFile } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { benchInput } from "../kit/request.ts";
 import { readTag, tagText } from "./tag.ts";

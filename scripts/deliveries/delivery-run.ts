@@ -5,15 +5,15 @@ import {
   startDaemon,
   type DaemonFile,
   type DaemonPlace,
-} from "../bench/bench-daemon.ts";
-import type { DaemonProcess } from "../daemon-process.ts";
+} from "../kit/daemon-file.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import type { Spread } from "../kit/durations.ts";
+import { runOpenLoad } from "../kit/open-load.ts";
 import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
 import type { ArrivalReport } from "./arrivals.ts";
 import { fillBacklog, moveBacklog, type Backlog } from "./backlog.ts";
-import { runOpenLoad } from "./open-load.ts";
 import { ManyHosts, type Behaviour } from "./receiver.ts";
 import { retryLateness } from "./retry-lateness.ts";
 import { tagText } from "./tag.ts";

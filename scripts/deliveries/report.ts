@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { numberColumns, textTable, verdict } from "../text-table.ts";
+import { numberColumns, textTable, verdict } from "../kit/text-table.ts";
 import type { DeliveryRun } from "./delivery-run.ts";
 import type { LegResult } from "./scenario-run.ts";
 import type { Budget, Scenario } from "./scenario.ts";

@@ -1,4 +1,4 @@
-import type { DaemonPlace } from "../bench/bench-daemon.ts";
+import type { DaemonPlace } from "../kit/daemon-file.ts";
 import { inTurn } from "../kit/in-turn.ts";
 import { runDeliveries, type DeliveryRun } from "./delivery-run.ts";
 import type { Leg, Scenario } from "./scenario.ts";

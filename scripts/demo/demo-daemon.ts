@@ -1,9 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { DaemonProcess, createAccount } from "../daemon-process.ts";
 import { ApiClient } from "../kit/api-client.ts";
-import type { Program } from "../program.ts";
+import { DaemonProcess, createAccount } from "../kit/daemon-process.ts";
+import type { Program } from "../kit/program.ts";
 
 /** The folder of the demo's daemon, and its allowed targets. */
 export interface DemoPlace {

@@ -1,6 +1,6 @@
 import type { ApiTask } from "../kit/api-client.ts";
+import { textTable } from "../kit/text-table.ts";
 import type { ReceivedWebhook } from "../kit/webhook-receiver.ts";
-import { textTable } from "../text-table.ts";
 import type { FileFacts } from "./sample-files.ts";
 
 /** One task of the demo, from end to end. */

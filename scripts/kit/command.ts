@@ -1,8 +1,4 @@
-import type { DaemonPlace } from "../bench/bench-daemon.ts";
-import { machineDescription } from "../bench/machine.ts";
-import { chooseProgram } from "../program.ts";
-import { ScratchFolder } from "../scratch-folder.ts";
-import { runScript } from "../script.ts";
+import type { DaemonPlace } from "./daemon-file.ts";
 import {
   flagLines,
   optional,
@@ -12,6 +8,10 @@ import {
   type Flags,
   type Values,
 } from "./flags.ts";
+import { machineDescription } from "./machine.ts";
+import { chooseProgram } from "./program.ts";
+import { ScratchFolder } from "./scratch-folder.ts";
+import { runScript } from "./script.ts";
 
 /** The common parts of every command, beside its flags. */
 export interface Bench {

@@ -1,11 +1,11 @@
 import Database from "better-sqlite3";
 
-import { createDaemonFile, startDaemon, type DaemonFile } from "../bench/bench-daemon.ts";
-import { createWorker, type DaemonProcess } from "../daemon-process.ts";
 import { fillTraffic } from "../dashboards/fill-traffic.ts";
 import { pageHeaders, signInOperator } from "../dashboards/place.ts";
+import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
+import { createWorker, type DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import type { Program } from "../program.ts";
+import type { Program } from "../kit/program.ts";
 import { Caller } from "./caller.ts";
 import { Peer } from "./peer.ts";
 

@@ -2,12 +2,12 @@ import { join } from "node:path";
 
 import { z } from "zod";
 
-import { startDaemon, type DaemonFile } from "../bench/bench-daemon.ts";
 import { CarefulClient } from "../crash/careful-client.ts";
 import { inspectAnytime } from "../crash/inspection.ts";
 import { judgeSettled, settle } from "../crash/settlement.ts";
-import type { DaemonProcess } from "../daemon-process.ts";
 import { carefulCall } from "../kit/careful-call.ts";
+import { startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { MessageServer } from "../kit/message-server.ts";
 import { webhookUrls } from "../kit/webhook-receiver.ts";

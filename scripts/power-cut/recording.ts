@@ -4,18 +4,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { createDaemonFile, startDaemon, type DaemonFile } from "../bench/bench-daemon.ts";
 import { CarefulClient, type CarefulListener } from "../crash/careful-client.ts";
 import { Ledger } from "../crash/ledger.ts";
 import { judgeSettled, settle } from "../crash/settlement.ts";
-import type { DaemonProcess } from "../daemon-process.ts";
+import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
+import type { Program } from "../kit/program.ts";
 import {
   openReceiver,
   webhookUrls,
   type ReceivedWebhook,
   type StatusRule,
 } from "../kit/webhook-receiver.ts";
-import type { Program } from "../program.ts";
 import { historyText, parseHistory, type HistoryEntry } from "./client-history.ts";
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
 import { Observer } from "./observer.ts";

@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { factTable } from "../text-table.ts";
+import { factTable } from "../kit/text-table.ts";
 import type { PowerCutReport, PromiseCount } from "./power-cut-run.ts";
 
 /** The recording and the power cuts as a Markdown table. */

@@ -1,8 +1,8 @@
 import { closeSync, createReadStream, fstatSync, openSync, readSync } from "node:fs";
 import { createInterface } from "node:readline";
 
+import type { Program } from "../kit/program.ts";
 import { until } from "../kit/until.ts";
-import type { Program } from "../program.ts";
 
 /** A system call that strace saw. */
 export interface TracedCall {

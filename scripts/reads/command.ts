@@ -1,7 +1,7 @@
-import { createDaemonFile, startDaemon } from "../bench/bench-daemon.ts";
 import { defineCommand } from "../kit/command.ts";
+import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
 import { number, whole } from "../kit/flags.ts";
-import { numberColumns, textTable } from "../text-table.ts";
+import { numberColumns, textTable } from "../kit/text-table.ts";
 import { fillDatabase } from "./fill.ts";
 import { measureReads, type ReadReport } from "./measure.ts";
 

@@ -1,5 +1,5 @@
-import type { DaemonFile } from "../bench/bench-daemon.ts";
-import type { DaemonProcess } from "../daemon-process.ts";
+import type { DaemonFile } from "../kit/daemon-file.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { sendTimes } from "../kit/load.ts";
 import { requestText, servedText } from "../kit/request.ts";

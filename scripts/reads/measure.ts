@@ -1,8 +1,8 @@
 import { statSync } from "node:fs";
 import { Agent, request } from "node:http";
 
-import type { DaemonFile } from "../bench/bench-daemon.ts";
-import type { DaemonProcess } from "../daemon-process.ts";
+import type { DaemonFile } from "../kit/daemon-file.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { Durations, type Spread } from "../kit/durations.ts";
 import { processUsage } from "../kit/processes.ts";

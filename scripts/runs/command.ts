@@ -1,6 +1,6 @@
 import { defineCommand } from "../kit/command.ts";
 import { text, whole, wholes } from "../kit/flags.ts";
-import { numberColumns, textTable, verdict } from "../text-table.ts";
+import { numberColumns, textTable, verdict } from "../kit/text-table.ts";
 import { measureRuns, type RunsReport } from "./measure.ts";
 
 const RATIO_MIN = 0.8;

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
-import { createDaemonFile, startDaemon } from "../bench/bench-daemon.ts";
 import { ApiClient } from "../kit/api-client.ts";
+import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { processUsage } from "../kit/processes.ts";
-import type { Program } from "../program.ts";
+import type { Program } from "../kit/program.ts";
 import { processHoldings, type ProcessHoldings } from "./process-children.ts";
 
 /** The order of a measurement. */

@@ -1,5 +1,5 @@
 import { spreadOf, type Spread } from "../kit/durations.ts";
-import { numberColumns, textTable } from "../text-table.ts";
+import { numberColumns, textTable } from "../kit/text-table.ts";
 import type { TogetherResult } from "./all-at-once.ts";
 import type { AttackTally } from "./attack-job.ts";
 import type { Figures, RowResult } from "./figures.ts";

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { DaemonPlace } from "../bench/bench-daemon.ts";
+import type { DaemonPlace } from "../kit/daemon-file.ts";
 import type { AttackJob } from "./attack-job.ts";
 import { Attacker } from "./attacker.ts";
 import { othersFigures, type RowResult } from "./figures.ts";

@@ -3,10 +3,10 @@ import { join } from "node:path";
 
 import { z } from "zod";
 
-import type { DaemonPlace } from "../bench/bench-daemon.ts";
-import { DaemonProcess, createAccount, createWorker, runProgram } from "../daemon-process.ts";
-import type { NewAccount } from "../daemon-process.ts";
 import { servedCall, type CarefulRequest } from "../kit/careful-call.ts";
+import type { DaemonPlace } from "../kit/daemon-file.ts";
+import { DaemonProcess, createAccount, createWorker, runProgram } from "../kit/daemon-process.ts";
+import type { NewAccount } from "../kit/daemon-process.ts";
 import { acceptedIds } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
 import { claimedTasks } from "../kit/worker-request.ts";

@@ -1,4 +1,4 @@
-import type { DaemonProcess } from "../daemon-process.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { childrenOf } from "../kit/processes.ts";
 import { signalProcess } from "./marked-processes.ts";
 

@@ -1,4 +1,4 @@
-import { factTable } from "../text-table.ts";
+import { factTable } from "../kit/text-table.ts";
 import { trendOf, type Sample, type Trend } from "./samples.ts";
 import type { SoakReport } from "./soak-run.ts";
 

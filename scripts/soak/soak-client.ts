@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { Ledger } from "../crash/ledger.ts";
-import type { NewAccount } from "../daemon-process.ts";
 import { carefulCall, type CarefulAnswer, type CarefulRequest } from "../kit/careful-call.ts";
+import type { NewAccount } from "../kit/daemon-process.ts";
 import type { Random } from "../kit/random.ts";
 import { acceptedIds } from "../kit/request.ts";
 import type { WebhookUrls } from "../kit/webhook-receiver.ts";

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { inspectAnytime } from "../crash/inspection.ts";
+import { Ledger } from "../crash/ledger.ts";
 import {
   createDaemonFile,
   startDaemon,
   type DaemonFile,
   type DaemonPlace,
-} from "../bench/bench-daemon.ts";
-import { inspectAnytime } from "../crash/inspection.ts";
-import { Ledger } from "../crash/ledger.ts";
+} from "../kit/daemon-file.ts";
 import {
   createAccount,
   createWorker,
   type DaemonProcess,
   type NewAccount,
-} from "../daemon-process.ts";
-import { cleanAtExit } from "../exit-cleanup.ts";
+} from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
+import { cleanAtExit } from "../kit/exit-cleanup.ts";
 import { descriptorCount, processUsage } from "../kit/processes.ts";
 import { Random } from "../kit/random.ts";
 import {

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 
-import { cleanAtExit } from "../exit-cleanup.ts";
+import { cleanAtExit } from "../kit/exit-cleanup.ts";
 import type { Random } from "../kit/random.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
 import { workerEvent, type WorkerOrder } from "./worker-event.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
+import { startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
 import { processUsage } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";

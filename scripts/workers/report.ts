@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 
 import { median } from "../kit/durations.ts";
-import { factTable, numberColumns, textTable, verdict } from "../text-table.ts";
+import { factTable, numberColumns, textTable, verdict } from "../kit/text-table.ts";
 import type { IdleReport } from "./idle.ts";
 import type { ThroughputRun } from "./throughput.ts";
 

@@ -1,5 +1,5 @@
-import { startDaemon, type DaemonPlace } from "../bench/bench-daemon.ts";
-import type { DaemonProcess } from "../daemon-process.ts";
+import { startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
 import { inTurn } from "../kit/in-turn.ts";

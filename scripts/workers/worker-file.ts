@@ -1,5 +1,5 @@
-import { createDaemonFile, type DaemonFile, type DaemonPlace } from "../bench/bench-daemon.ts";
-import { createWorker } from "../daemon-process.ts";
+import { createDaemonFile, type DaemonFile, type DaemonPlace } from "../kit/daemon-file.ts";
+import { createWorker } from "../kit/daemon-process.ts";
 
 /** The type whose tasks workers claim here. */
 export const LEASED = "leased";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { machineDescription } from "../../scripts/bench/machine.ts";
 import { measurePhases } from "../../scripts/bench/measurement.ts";
 import { budgetLines, reportTable } from "../../scripts/bench/report.ts";
-import { sourceProgram } from "../../scripts/program.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+import { machineDescription } from "../../scripts/kit/machine.ts";
+import { sourceProgram } from "../../scripts/kit/program.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 
 // What it measures is not asserted: only that it measures, and that what it counts on happens.
 test("the bench measures the bare handler, task_post, and the whole way to a recorded postback", async (t) => {

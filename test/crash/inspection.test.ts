@@ -6,7 +6,7 @@ import { test, type TestContext } from "node:test";
 import Database from "better-sqlite3";
 
 import { inspectAnytime, inspectDatabase, type Promises } from "../../scripts/crash/inspection.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 
 const SCHEMA = readFileSync(join(import.meta.dirname, "..", "..", "schema.sql"), "utf8");
 

@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { scenarioReport } from "../../scripts/deliveries/report.ts";
 import { runScenario } from "../../scripts/deliveries/scenario-run.ts";
 import { SCENARIOS, type Effort } from "../../scripts/deliveries/scenario.ts";
-import { sourceProgram } from "../../scripts/program.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+import { sourceProgram } from "../../scripts/kit/program.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 
 const EFFORT: Effort = {
   ...{ seconds: 1, rounds: 1, perSecond: 40, retries: 60 },

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { test, type TestContext } from "node:test";
 
-import { runOpenLoad, type OpenLoad } from "../../scripts/deliveries/open-load.ts";
+import { runOpenLoad, type OpenLoad } from "../../scripts/kit/open-load.ts";
 
 async function listen(t: TestContext, server: Server): Promise<number> {
   t.after(() => {

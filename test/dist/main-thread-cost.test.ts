@@ -4,6 +4,8 @@ import { test } from "node:test";
 import { z } from "zod";
 
 import { median } from "../../scripts/kit/durations.ts";
+import { chooseProgram } from "../../scripts/kit/program.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 import {
   BOUNDS,
   UNEXPLAINED_MS_MAX,
@@ -13,8 +15,6 @@ import {
 import { prepareCases } from "../../scripts/main-thread/cases.ts";
 import { measure } from "../../scripts/main-thread/measure.ts";
 import { withWorld, type World } from "../../scripts/main-thread/world.ts";
-import { chooseProgram } from "../../scripts/program.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 
 // What other processes take of a core is in no thread's time, but a busy machine has cold caches and a slow one is slow.
 const SLOW_MACHINE = 5;

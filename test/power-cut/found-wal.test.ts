@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { realpathSync } from "node:fs";
 import { test } from "node:test";
 
-import { createDaemonFile, startDaemon } from "../../scripts/bench/bench-daemon.ts";
 import { carefulCall } from "../../scripts/kit/careful-call.ts";
+import { createDaemonFile, startDaemon } from "../../scripts/kit/daemon-file.ts";
+import { sourceProgram } from "../../scripts/kit/program.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
 import { LifeRecorder } from "../../scripts/power-cut/life-recorder.ts";
-import { sourceProgram } from "../../scripts/program.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 

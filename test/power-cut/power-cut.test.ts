@@ -3,6 +3,8 @@ import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { sourceProgram } from "../../scripts/kit/program.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 import {
   cutPower,
   type JudgedImage,
@@ -10,8 +12,6 @@ import {
 } from "../../scripts/power-cut/power-cut-run.ts";
 import { hasRecording, loadRecording, record } from "../../scripts/power-cut/recording.ts";
 import { powerCutTable } from "../../scripts/power-cut/report.ts";
-import { sourceProgram } from "../../scripts/program.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 
 const STRACE = { program: "strace", debianPackage: "strace" };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { sourceProgram } from "../../scripts/program.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+import { sourceProgram } from "../../scripts/kit/program.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 import { siegeLines, siegeTable } from "../../scripts/siege/report.ts";
 import { SIEGE_ROWS, chooseRows } from "../../scripts/siege/rows.ts";
 import { runRow } from "../../scripts/siege/siege-run.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { sourceProgram } from "../../scripts/program.ts";
-import { ScratchFolder } from "../../scripts/scratch-folder.ts";
+import { sourceProgram } from "../../scripts/kit/program.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 import { measureIdle } from "../../scripts/workers/idle.ts";
 import { budgetLine, idleLines, idleTable, throughputTable } from "../../scripts/workers/report.ts";
 import { measureThroughput, type ThroughputRun } from "../../scripts/workers/throughput.ts";

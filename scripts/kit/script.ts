@@ -1,16 +1,16 @@
-import { dirname } from "node:path";
+import { join } from "node:path";
 
 import { ZodError, prettifyError } from "zod";
 
+import { requirePinnedNode } from "../manifest.ts";
 import { exitOnSignals } from "./exit-cleanup.ts";
-import { requirePinnedNode } from "./manifest.ts";
 
 /**
  * Runs a script on the pinned Node: exit code 0 when `main` settles; 1, with the reason on stderr, when it
  * rejects. SIGINT and SIGTERM end it, and what it started.
  */
 export async function runScript(main: () => Promise<void>): Promise<void> {
-  requirePinnedNode(dirname(import.meta.dirname));
+  requirePinnedNode(join(import.meta.dirname, "..", ".."));
   exitOnSignals();
   try {
     await main();

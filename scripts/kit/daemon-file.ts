@@ -6,8 +6,8 @@ import {
   createAccount,
   type DaemonStart,
   type NewAccount,
-} from "../daemon-process.ts";
-import type { Program } from "../program.ts";
+} from "./daemon-process.ts";
+import type { Program } from "./program.ts";
 
 // `parked` is a type whose one runner is always busy: what is posted to it stays queued, but for a task
 // every two seconds. The log would cost nothing, but fill a pipe that nobody reads.

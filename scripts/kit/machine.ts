@@ -2,7 +2,7 @@ import { closeSync, fdatasyncSync, openSync, statfsSync, writeSync } from "node:
 import { availableParallelism, cpus, loadavg, release, totalmem, type } from "node:os";
 import { join } from "node:path";
 
-import { median } from "../kit/durations.ts";
+import { median } from "./durations.ts";
 
 const SYNCS = 100;
 const PAGE = Buffer.alloc(4096, 1);

@@ -1,7 +1,7 @@
-import { Durations, type Spread } from "../kit/durations.ts";
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
-import { runLoad } from "../kit/load.ts";
-import { requireTaken } from "../kit/request.ts";
+import { Durations, type Spread } from "./durations.ts";
+import { HelperProcess, answerAs } from "./helper-process.ts";
+import { runLoad } from "./load.ts";
+import { requireTaken } from "./request.ts";
 
 /** The generator's order: the requests, and for how long. */
 export interface LoadJob {

@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 
-const ROOT = dirname(import.meta.dirname);
+const ROOT = join(import.meta.dirname, "..", "..");
 const EXECUTABLE = join(ROOT, "dist", "postbackd");
 
 /** A way to run postbackd. */

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Durations, type Spread } from "../kit/durations.ts";
-import { HttpMessages, type HttpMessage } from "../kit/http-messages.ts";
-import { postRefusal } from "../kit/request.ts";
+import { Durations, type Spread } from "./durations.ts";
+import { HttpMessages, type HttpMessage } from "./http-messages.ts";
+import { postRefusal } from "./request.ts";
 
 /** Requests that are sent at a steady rate, whether those before them have been answered or not. */
 export interface OpenLoad {
