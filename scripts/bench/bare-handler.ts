@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { H3 } from "h3";
 import { toNodeHandler } from "h3/node";
 
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import { listen } from "../kit/message-server.ts";
 
 /**
@@ -27,10 +27,4 @@ class Handler {
 }
 
 /** The handler in a process of its own. */
-export class BareHandler extends HelperProcess<Handler> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
-if (import.meta.main) answerAs(new Handler());
+export class BareHandler extends helperProcess(import.meta, Handler) {}

@@ -1,6 +1,6 @@
 import { idTimeMs } from "../../src/domain/id.ts";
 import { Durations, type Spread } from "../kit/durations.ts";
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import {
   SignatureSample,
   openReceiver,
@@ -64,10 +64,4 @@ class Count {
 }
 
 /** A receiver of webhooks in a process of its own. */
-export class BenchReceiver extends HelperProcess<Receiver> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
-if (import.meta.main) answerAs(new Receiver());
+export class BenchReceiver extends helperProcess(import.meta, Receiver) {}

@@ -1,4 +1,4 @@
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 
 /** The changes that open tabs heard of, and their requests. */
 export interface TabsReport {
@@ -10,17 +10,6 @@ interface TabsPlace {
   readonly port: number;
   readonly cookie: string;
   readonly count: number;
-}
-
-/**
- * Open dashboards without a browser, in a process of their own: each has its stream of changes and asks again, after
- * them, what the page does: half of them what the overview shows, half the list of tasks. A browser's own work
- * would be measured with it on the same processors.
- */
-export class OpenTabs extends HelperProcess<Tabs> {
-  constructor() {
-    super(import.meta.url);
-  }
 }
 
 const report = { changes: 0, requests: 0 };
@@ -85,4 +74,9 @@ async function followChanges(
   }
 }
 
-if (import.meta.main) answerAs(new Tabs());
+/**
+ * Open dashboards without a browser, in a process of their own: each has its stream of changes and asks again, after
+ * them, what the page does: half of them what the overview shows, half the list of tasks. A browser's own work
+ * would be measured with it on the same processors.
+ */
+export class OpenTabs extends helperProcess(import.meta, Tabs) {}

@@ -1,4 +1,4 @@
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import { EMPTY_ANSWERS, MessageServer } from "../kit/message-server.ts";
 import { toWebhook } from "../kit/webhook-receiver.ts";
 import { Arrivals, type ArrivalReport, type Measured } from "./arrivals.ts";
@@ -60,10 +60,4 @@ class Hosts {
 }
 
 /** Receivers on as many addresses of 127.0.0.0/8 as one likes, in one process of its own: each address is a host. */
-export class ManyHosts extends HelperProcess<Hosts> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
-if (import.meta.main) answerAs(new Hosts());
+export class ManyHosts extends helperProcess(import.meta, Hosts) {}

@@ -17,10 +17,10 @@ type Answer = { readonly number: number } & (
 );
 
 /**
- * A part of a script in a process of its own, where its work does not stand in the way of the one that measures. What the
- * part is, `file` says: one that calls {@link answerAs}. Gone when it is disposed of or this process ends.
+ * A part of a script in a process of its own, where its work does not stand in the way of the one that measures. Gone when
+ * it is disposed of or this process ends.
  */
-export class HelperProcess<Part extends Answering<Part>> {
+class HelperProcess<Part extends Answering<Part>> {
   readonly #child: ChildProcess;
   readonly #kill: () => void;
   readonly #open = new Map<number, PromiseWithResolvers<unknown>>();
@@ -75,8 +75,24 @@ export class HelperProcess<Part extends Answering<Part>> {
   }
 }
 
+/**
+ * A class whose instances are such a part, each in a process of its own, which runs the module that calls this: at its
+ * end, when all that the part needs is there.
+ */
+export function helperProcess<Part extends Answering<Part>>(
+  module: ImportMeta,
+  type: new () => Part,
+) {
+  if (module.main) answerAs(new type());
+  return class extends HelperProcess<Part> {
+    constructor() {
+      super(module.url);
+    }
+  };
+}
+
 /** Answers for a part in the process that {@link HelperProcess} started, and ends with the one that asks. */
-export function answerAs<Part extends Answering<Part>>(part: Part): void {
+function answerAs<Part extends Answering<Part>>(part: Part): void {
   const answer = async ({ name, question }: Question): Promise<{ readonly value: unknown }> => {
     // The names are the part's own, and each question is what its method takes.
     const method = name as keyof Part;

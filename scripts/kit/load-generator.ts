@@ -1,5 +1,5 @@
 import { Durations, type Spread } from "./durations.ts";
-import { HelperProcess, answerAs } from "./helper-process.ts";
+import { helperProcess } from "./helper-process.ts";
 import { runLoad } from "./load.ts";
 import { requireTaken } from "./request.ts";
 
@@ -49,13 +49,6 @@ class Generator {
   }
 }
 
-/** A load generator in a process of its own. */
-export class LoadGenerator extends HelperProcess<Generator> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
 function goesOn(until: LoadJob["until"], measureFrom: number): () => boolean {
   if ("measuredMs" in until) {
     const end = measureFrom + until.measuredMs;
@@ -65,4 +58,5 @@ function goesOn(until: LoadJob["until"], measureFrom: number): () => boolean {
   return () => left-- > 0;
 }
 
-if (import.meta.main) answerAs(new Generator());
+/** A load generator in a process of its own. */
+export class LoadGenerator extends helperProcess(import.meta, Generator) {}

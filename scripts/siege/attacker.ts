@@ -1,6 +1,6 @@
 import { setPriority } from "node:os";
 
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import { requestBytes } from "./attack-job.ts";
 import type { AttackJob, AttackTally } from "./attack-job.ts";
 import { burst } from "./burst.ts";
@@ -48,10 +48,4 @@ class Attacking {
 }
 
 /** An attacker in a process of its own. */
-export class Attacker extends HelperProcess<Attacking> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
-if (import.meta.main) answerAs(new Attacking());
+export class Attacker extends helperProcess(import.meta, Attacking) {}

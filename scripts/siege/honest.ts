@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Durations, type Spread } from "../kit/durations.ts";
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import { requestText } from "../kit/request.ts";
@@ -175,10 +175,4 @@ class Accounts {
 }
 
 /** Honest accounts in a process of their own. */
-export class Honest extends HelperProcess<Accounts> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
-if (import.meta.main) answerAs(new Accounts());
+export class Honest extends helperProcess(import.meta, Accounts) {}

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { readCompletedAt } from "../deliveries/tag.ts";
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { EMPTY_ANSWERS, MessageServer } from "../kit/message-server.ts";
 import { toWebhook } from "../kit/webhook-receiver.ts";
@@ -64,12 +64,12 @@ class Inbox {
   }
 }
 
-/** Receivers on all loopback addresses, the name server that knows their names, and the services, in one process. */
-export class Hosts extends HelperProcess<Inbox> {
-  constructor() {
-    super(import.meta.url);
-  }
+function numbers(bytes: number, element: string): string {
+  return `[${element.repeat(Math.floor((bytes - 3) / element.length))}0]`;
+}
 
+/** Receivers on all loopback addresses, the name server that knows their names, and the services, in one process. */
+export class Hosts extends helperProcess(import.meta, Inbox) {
   /** As {@link Inbox.latencies}, when all have come or `msMax` are over. */
   async latencies(taskIds: readonly string[], msMax: number): Promise<readonly (number | null)[]> {
     const until = performance.now() + msMax;
@@ -80,9 +80,3 @@ export class Hosts extends HelperProcess<Inbox> {
     }
   }
 }
-
-function numbers(bytes: number, element: string): string {
-  return `[${element.repeat(Math.floor((bytes - 3) / element.length))}0]`;
-}
-
-if (import.meta.main) answerAs(new Inbox());

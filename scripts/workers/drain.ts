@@ -1,4 +1,4 @@
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import {
@@ -46,13 +46,6 @@ class Workers {
   }
 }
 
-/** Workers that do nothing but claim and complete, in a process of their own. */
-export class Drain extends HelperProcess<Workers> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
 interface Work {
   tasks: number;
   endedAt: number;
@@ -94,4 +87,5 @@ function epochMs(): number {
   return performance.timeOrigin + performance.now();
 }
 
-if (import.meta.main) answerAs(new Workers());
+/** Workers that do nothing but claim and complete, in a process of their own. */
+export class Drain extends helperProcess(import.meta, Workers) {}

@@ -1,4 +1,4 @@
-import { HelperProcess, answerAs } from "../kit/helper-process.ts";
+import { helperProcess } from "../kit/helper-process.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import {
   claimedTasks,
@@ -82,10 +82,4 @@ class WaitingWorkers {
 }
 
 /** Workers that wait for tasks by long polls, each on a connection of its own, in a process of their own. */
-export class Pollers extends HelperProcess<WaitingWorkers> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
-if (import.meta.main) answerAs(new WaitingWorkers());
+export class Pollers extends helperProcess(import.meta, WaitingWorkers) {}

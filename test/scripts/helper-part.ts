@@ -1,4 +1,4 @@
-import { HelperProcess, answerAs } from "../../scripts/kit/helper-process.ts";
+import { helperProcess } from "../../scripts/kit/helper-process.ts";
 
 /** What the tests of helper processes ask. */
 class Part {
@@ -26,10 +26,4 @@ class Part {
   }
 }
 
-export class PartProcess extends HelperProcess<Part> {
-  constructor() {
-    super(import.meta.url);
-  }
-}
-
-if (import.meta.main) answerAs(new Part());
+export class PartProcess extends helperProcess(import.meta, Part) {}
