@@ -43,7 +43,7 @@ const LIMITS = ['database_size = "8GiB"'];
 /** Runs all rows that need no restart against one daemon, beside honest accounts. */
 export async function runTogether(options: TogetherOptions): Promise<TogetherResult> {
   const rows = options.rows.filter(({ webhooks }) => webhooks?.isRestarted !== true);
-  await using target = await Target.create(options.place, { limits: LIMITS });
+  await using target = await Target.create(options.place, LIMITS);
   for (const row of rows) await row.fill?.(target);
   await target.start();
   const account = await prepareOther(target);

@@ -67,7 +67,7 @@ export const ROWS_OF_ACCOUNTS: readonly SiegeRow[] = [
     name: "fill-up",
     who: "account",
     what: "posts of 1 MiB from 4 connections, room for 128 MiB",
-    limits: ['database_size = "128MiB"'],
+    limits: ['database_size = "128MiB"', 'account.bytes = "32MiB"'],
     prepare: async (target) => {
       const { key: secret } = await target.account("filler");
       const text = { start: `[{"type":"${UNCLAIMED}","input":{"x":"`, element: "x", end: '"}}]' };

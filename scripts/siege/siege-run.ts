@@ -19,8 +19,6 @@ export interface SiegeOptions {
   readonly aloneSeconds: number;
   /** How long to wait, after an attack, until all is as before. */
   readonly settledSecondsMax: number;
-  /** How much an account may store in the row that fills the disk; null: the default. */
-  readonly accountBytes: string | null;
 }
 
 export const OTHER_LOGIN = "other";
@@ -28,10 +26,7 @@ const AS_BEFORE_MS = 50;
 
 /** Measures one row against a daemon of its own. */
 export async function runRow(row: SiegeRow, options: SiegeOptions): Promise<RowResult> {
-  const { accountBytes } = options;
-  const quota = accountBytes === null ? [] : [`account.bytes = "${accountBytes}"`];
-  const limits = row.limits === undefined ? [] : [...row.limits, ...quota];
-  await using target = await Target.create(options.place, { limits });
+  await using target = await Target.create(options.place, row.limits ?? []);
   await row.fill?.(target);
   await target.start();
   const job = await row.prepare(target);

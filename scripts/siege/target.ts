@@ -1,12 +1,22 @@
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { z } from "zod";
 
 import { servedCall, type CarefulRequest } from "../kit/careful-call.ts";
-import type { DaemonPlace } from "../kit/daemon-file.ts";
-import { DaemonProcess, createAccount, createWorker, runProgram } from "../kit/daemon-process.ts";
-import type { NewAccount } from "../kit/daemon-process.ts";
+import {
+  createDaemonFile,
+  startDaemon,
+  type DaemonFile,
+  type DaemonPlace,
+} from "../kit/daemon-file.ts";
+import {
+  createAccount,
+  createWorker,
+  runProgram,
+  type DaemonProcess,
+  type NewAccount,
+} from "../kit/daemon-process.ts";
 import { acceptedIds } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
 import { claimedTasks } from "../kit/worker-request.ts";
@@ -22,80 +32,59 @@ export const TELLING = "telling";
 export const CHUNKY = "chunky";
 export const NUMEROUS = "numerous";
 
+// In the folder of the daemon: a line for each start.
+const STARTS = "starts";
 const FINISHED_MS_MAX = 60_000;
 
 const shown = z.object({ tasks: z.array(z.object({ state: z.string().optional() })) });
-const settings = z.object({ settings: z.record(z.string(), z.unknown()) });
 
-/** The parts of a target's configuration that differ from the default. */
-export interface TargetSettings {
-  /** Of `limits`, in TOML. */
-  readonly limits: readonly string[];
-}
-
-/** The besieged daemon, on a database of its own in a folder of its own, with the hosts that it sends to. */
+/** The besieged daemon, on a file of its own, with the hosts that it sends to. */
 export class Target {
   readonly hosts: Hosts;
-  readonly #place: DaemonPlace;
-  readonly #folder: string;
-  readonly #flags: readonly string[];
+  readonly #file: DaemonFile;
+  readonly #hostPort: number;
   readonly #accounts = new Map<string, NewAccount>();
-  #hostPort: number;
   #token: string | null = null;
   #daemon: DaemonProcess | null = null;
 
   private constructor(given: {
-    readonly place: DaemonPlace;
+    readonly file: DaemonFile;
     readonly hosts: Hosts;
-    readonly ports: { readonly port: number; readonly namePort: number };
+    readonly hostPort: number;
   }) {
-    this.#place = given.place;
+    this.#file = given.file;
     this.hosts = given.hosts;
-    this.#hostPort = given.ports.port;
-    this.#folder = mkdtempSync(join(given.place.folder, "siege-"));
-    const { namePort } = given.ports;
-    const delivery = ["--allow-target", "127.0.0.0/8", "--dns-server", `127.0.0.1:${namePort}`];
-    this.#flags = ["--db", this.database, "--port", "0", ...delivery];
+    this.#hostPort = given.hostPort;
   }
 
-  /** Makes the folder and opens the hosts; the daemon is not started yet. */
-  static async create(place: DaemonPlace, { limits }: TargetSettings): Promise<Target> {
+  /** Makes the file, with these settings of `limits` in TOML, and opens the hosts; the daemon is not started yet. */
+  static async create(place: DaemonPlace, limits: readonly string[]): Promise<Target> {
     const hosts = new Hosts();
-    const target = new Target({ place, hosts, ports: await hosts.ask("open") });
-    const service = (path: string): string => `http://127.0.0.1:${target.#hostPort}${path}`;
-    const text = `
-[log]
-level = "warn"
+    const { port, namePort } = await hosts.ask("open");
+    const service = (path: string): string => `http://127.0.0.1:${port}${path}`;
+    const more = `
+[webhooks]
+dns_servers = ["127.0.0.1:${namePort}"]
 [limits]
 ${limits.join("\n")}
-[types.echo]
-runner = "echo"
 [types.${LEASED}]
 runner = "worker"
 [types.${UNCLAIMED}]
 runner = "worker"
 [types.${TELLING}]
-command = ["sh", "-c", "echo >> ${target.#startsFile}; exec sleep 1"]
+command = ["sh", "-c", "echo >> ${STARTS}; exec sleep 1"]
 [types.${CHUNKY}]
 url = "${service(IN_CHUNKS)}"
 concurrency = 32
 [types.${NUMEROUS}]
 url = "${service(OF_NUMBERS)}"
 `;
-    writeFileSync(join(target.#folder, "postbackd.toml"), text);
-    return target;
-  }
-
-  /** True when this program has that setting. */
-  static async knows(place: DaemonPlace, setting: string): Promise<boolean> {
-    const { error, stdout } = await runProgram(["config", "print", "--json"], place);
-    if (error !== null) throw error;
-    const { data } = settings.safeParse(JSON.parse(stdout));
-    return data === undefined ? stdout.includes(`"${setting}"`) : setting in data.settings;
+    const file = await createDaemonFile(place, { allowed: "127.0.0.0/8", more });
+    return new Target({ file, hosts, hostPort: port });
   }
 
   get database(): string {
-    return join(this.#folder, "postbackd.db");
+    return this.#file.database;
   }
 
   get daemon(): DaemonProcess {
@@ -104,8 +93,7 @@ url = "${service(OF_NUMBERS)}"
   }
 
   async start(): Promise<void> {
-    const { program } = this.#place;
-    this.#daemon = await DaemonProcess.start({ program, folder: this.#folder, flags: this.#flags });
+    this.#daemon = await startDaemon(this.#file);
   }
 
   /** Kills it with kill -9, and starts it again on the same file and another port. */
@@ -122,27 +110,27 @@ url = "${service(OF_NUMBERS)}"
   async account(login: string): Promise<NewAccount> {
     const known = this.#accounts.get(login);
     if (known !== undefined) return known;
-    const account = await createAccount(login, this.#admin);
+    const account = await createAccount(login, this.#file);
     this.#accounts.set(login, account);
     return account;
   }
 
   /** The token of a worker for {@link LEASED}. */
   async workerToken(): Promise<string> {
-    this.#token ??= await createWorker({ name: "siege", types: [LEASED] }, this.#admin);
+    this.#token ??= await createWorker({ name: "siege", types: [LEASED] }, this.#file);
     return this.#token;
   }
 
   /** Runs an `admin` command; resolves to whether it succeeded: an unknown command does not. */
   async admin(words: readonly string[]): Promise<boolean> {
-    const { error } = await runProgram(["admin", ...words, "--db", this.database], this.#admin);
+    const { error } = await runProgram(["admin", ...words, "--db", this.database], this.#file);
     return error === null;
   }
 
   /** The output of `postbackd health` in one line. */
   async health(): Promise<string> {
     const words = ["health", "--db", this.database, "--timeout", "5s"];
-    const { error, stdout, stderr } = await runProgram(words, this.#admin);
+    const { error, stdout, stderr } = await runProgram(words, this.#file);
     const said = `${stdout}${stderr}`.trim().split("\n", 1)[0] ?? "";
     return `health exits with ${error === null ? 0 : 1}: ${said}`;
   }
@@ -187,7 +175,7 @@ url = "${service(OF_NUMBERS)}"
   /** How many commands of the type {@link TELLING} have been started. */
   get commandStarts(): number {
     try {
-      return readFileSync(this.#startsFile, "latin1").length;
+      return readFileSync(join(this.#file.folder, STARTS), "latin1").length;
     } catch {
       return 0; // None has been started, so there is no file.
     }
@@ -196,14 +184,6 @@ url = "${service(OF_NUMBERS)}"
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
     this.hosts[Symbol.dispose]();
-  }
-
-  get #startsFile(): string {
-    return join(this.#folder, "starts");
-  }
-
-  get #admin(): { program: DaemonPlace["program"]; folder: string; database: string } {
-    return { program: this.#place.program, folder: this.#folder, database: this.database };
   }
 
   async #call(path: string, request: CarefulRequest): Promise<string> {

@@ -16,7 +16,7 @@ test("the siege attacks, asks as somebody else meanwhile, and reports a row for 
 
   const results = [];
   for (const row of chooseRows("slow-json,fill-up")) {
-    results.push(await runRow(row, { ...options, accountBytes: null }));
+    results.push(await runRow(row, options));
   }
 
   for (const { name, alone, attacker, vitals } of results) {
