@@ -51,6 +51,11 @@ export function spreadOf(durations: readonly number[]): Spread {
   return { count: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) };
 }
 
+/** The time, in epoch milliseconds and parts of them. */
+export function epochMs(): number {
+  return performance.timeOrigin + performance.now();
+}
+
 /** The middle one; of an even number of values the mean of the middle two. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);

@@ -1,10 +1,9 @@
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Durations, type Spread } from "./durations.ts";
-import { HttpMessages, type HttpMessage } from "./http-messages.ts";
-import { postRefusal } from "./request.ts";
+import { Durations, epochMs, type Spread } from "./durations.ts";
+import type { HttpMessage } from "./http-messages.ts";
+import { KeptConnection } from "./kept-connection.ts";
+import { requireTaken } from "./request.ts";
 
 /** Requests that are sent at a steady rate, whether those before them have been answered or not. */
 export interface OpenLoad {
@@ -17,40 +16,34 @@ export interface OpenLoad {
   readonly to: number;
   /** The request that is due at this time, exactly as sent. */
   readonly requestAt: (at: number, index: number) => string;
+  /** Throws at an answer that is not as it must be; one to a task_post unless given. */
+  readonly require?: (answer: HttpMessage) => unknown;
+  /** What is due before is not counted: `from` unless given. */
+  readonly countedFrom?: number;
 }
 
-/** The result: every request was answered 200. */
+/** The result: every request was answered as it must be. */
 export interface OpenLoadEnd {
-  readonly posted: number;
+  readonly sent: number;
   /** From the time a request was to be sent to its answer. */
   readonly answers: Spread;
 }
 
 // A load that falls behind by more than this measures the load generator.
 const BEHIND_MS_MAX = 2000;
-const CONNECTED_MS_MAX = 5000;
+const LOOK_MS_MAX = 50;
 
 /**
  * Sends the requests of {@link OpenLoad} over kept connections, each at its time; when all connections wait for answers, it
- * waits its turn, and that counts as latency. Rejects when an answer is not 200 or refuses a task, and when the server
- * or this process cannot keep the rate.
+ * waits its turn, and that counts as latency. Rejects at an answer that `require` throws at, and when the server or this
+ * process cannot keep the rate.
  */
 export async function runOpenLoad(load: OpenLoad): Promise<OpenLoadEnd> {
-  const sockets = await connectAll(load);
-  try {
-    return await new Sending(load, sockets).run();
-  } finally {
-    for (const socket of sockets) socket.destroy();
-  }
-}
-
-async function connectAll({ port, connections }: OpenLoad): Promise<readonly Socket[]> {
-  const signal = AbortSignal.timeout(CONNECTED_MS_MAX);
-  const sockets = Array.from({ length: connections }, () => {
-    return connect({ host: "127.0.0.1", port, noDelay: true });
-  });
-  await Promise.all(sockets.map((socket) => once(socket, "connect", { signal })));
-  return sockets;
+  using stack = new DisposableStack();
+  const opening = Array.from({ length: load.connections }, async () =>
+    stack.use(await KeptConnection.open(load.port)),
+  );
+  return await new Sending(load, await Promise.all(opening)).run();
 }
 
 interface Waiting {
@@ -60,74 +53,68 @@ interface Waiting {
 
 class Sending {
   readonly #load: OpenLoad;
-  readonly #idle: Socket[] = [];
+  readonly #idle: KeptConnection[];
   readonly #waiting: Waiting[] = [];
-  /** When the request that a connection carries was to be sent. */
-  readonly #sentFor = new Map<Socket, number>();
+  readonly #underWay = new Set<Waiting>();
   readonly #answers = new Durations();
-  readonly #sockets: readonly Socket[];
   #fault: Error | null = null;
 
-  constructor(load: OpenLoad, sockets: readonly Socket[]) {
+  constructor(load: OpenLoad, connections: readonly KeptConnection[]) {
     this.#load = load;
-    this.#sockets = sockets;
+    this.#idle = [...connections];
   }
 
   async run(): Promise<OpenLoadEnd> {
     const { from, to, perSecond } = this.#load;
     const total = Math.round(((to - from) * perSecond) / 1000);
-    for (const socket of this.#sockets) this.#listen(socket);
+    const dueAt = (index: number): number => from + (index * 1000) / perSecond;
     for (let index = 0; index < total;) {
-      const now = Date.now();
-      for (; index < total; index++) {
-        const at = from + (index * 1000) / perSecond;
-        if (at > now) break;
-        this.#waiting.push({ at, index });
-      }
+      const now = epochMs();
+      for (; index < total && dueAt(index) <= now; index++)
+        this.#waiting.push({ at: dueAt(index), index });
       this.#send();
       this.#require(now);
+      await sleep(Math.max(0, Math.min(dueAt(index) - now, LOOK_MS_MAX)));
+    }
+    while (this.#waiting.length + this.#underWay.size > 0) {
+      this.#require(epochMs());
       await sleep(1);
     }
-    while (this.#answers.count < total) {
-      this.#require(Date.now());
-      await sleep(1);
-    }
-    return { posted: total, answers: this.#answers.spread };
-  }
-
-  #listen(socket: Socket): void {
-    const messages = new HttpMessages();
-    socket.on("data", (chunk: Buffer) =>
-      messages.read(chunk, (answer) => this.#take(socket, answer)),
-    );
-    socket.on("error", (error) => (this.#fault ??= error));
-    socket.on("close", () => (this.#fault ??= new Error("the server closed a connection")));
-    this.#idle.push(socket);
-  }
-
-  #take(socket: Socket, answer: HttpMessage): void {
-    const at = this.#sentFor.get(socket) ?? Number.NaN;
-    this.#sentFor.delete(socket);
-    this.#fault ??= postRefusal(answer);
-    this.#answers.add(Date.now() - at);
-    this.#idle.push(socket);
-    this.#send();
+    if (this.#fault !== null) throw this.#fault;
+    return { sent: total, answers: this.#answers.spread };
   }
 
   #send(): void {
     while (this.#waiting.length > 0) {
       // The one that has been idle longest: the server closes connections that nobody uses.
-      const socket = this.#idle.shift();
-      if (socket === undefined) return;
-      const { at, index } = this.#waiting.shift() ?? { at: 0, index: 0 };
-      this.#sentFor.set(socket, at);
-      socket.write(this.#load.requestAt(at, index));
+      const connection = this.#idle.shift();
+      const request = connection === undefined ? undefined : this.#waiting.shift();
+      if (connection === undefined || request === undefined) return;
+      void this.#ask(connection, request);
     }
+  }
+
+  /** Never rejects: what fails ends the run. */
+  async #ask(connection: KeptConnection, request: Waiting): Promise<void> {
+    const { requestAt, require = requireTaken, from, countedFrom = from } = this.#load;
+    this.#underWay.add(request);
+    try {
+      const answer = await connection.ask(requestAt(request.at, request.index));
+      if (request.at >= countedFrom) this.#answers.add(epochMs() - request.at);
+      require(answer);
+    } catch (error) {
+      this.#fault ??= error instanceof Error ? error : new Error(String(error));
+    }
+    this.#underWay.delete(request);
+    this.#idle.push(connection);
+    this.#send();
   }
 
   #require(now: number): void {
     if (this.#fault !== null) throw this.#fault;
-    const oldest = Math.min(this.#waiting[0]?.at ?? now, ...this.#sentFor.values());
+    const oldest = Math.min(
+      ...[this.#waiting[0] ?? { at: now }, ...this.#underWay].map(({ at }) => at),
+    );
     if (now - oldest <= BEHIND_MS_MAX) return;
     const { perSecond } = this.#load;
     throw new Error(

@@ -26,14 +26,8 @@ export function servedText(answer: HttpMessage): string {
 
 /** Throws unless the answer to a task_post is 200 and takes every task. */
 export function requireTaken(answer: HttpMessage): void {
-  const refusal = postRefusal(answer);
-  if (refusal !== null) throw refusal;
-}
-
-/** Why an answer to a task_post is not one that takes every task; null when it is. */
-export function postRefusal(answer: HttpMessage): Error | null {
   const isTaken = answer.head.startsWith(OK) && answer.body.includes('"tasks_error":0');
-  return isTaken ? null : refusalOf(answer);
+  if (!isTaken) throw refusalOf(answer);
 }
 
 function refusalOf({ head, body }: HttpMessage): Error {

@@ -1,11 +1,12 @@
 import { statSync } from "node:fs";
-import { Agent, request } from "node:http";
 
 import type { DaemonFile } from "../kit/daemon-file.ts";
 import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { Durations, type Spread } from "../kit/durations.ts";
+import { epochMs, type Spread } from "../kit/durations.ts";
+import { runOpenLoad } from "../kit/open-load.ts";
 import { processUsage } from "../kit/processes.ts";
+import { requestText, servedText } from "../kit/request.ts";
 
 /** How one read went. Times count from the moment at which it was to be sent. */
 export interface ReadLatency extends Spread {
@@ -26,47 +27,51 @@ export interface ReadRun {
   readonly seconds: number;
 }
 
-// 100 requests of 10 tasks a second; each read 10 times a second, and once the largest page there is, which costs
-// a hundred times what the others do.
-const POST_EVERY_MS = 10;
+// Each read ten times a second, and once the largest page there is, which costs a hundred times what the others do.
+const POSTS_PER_SECOND = 100;
 const TASKS_PER_POST = 10;
-const READ_EVERY_MS = 100;
-const LARGE_READ_EVERY_MS = 1000;
+const READS_PER_SECOND = 10;
+const LARGE_READS_PER_SECOND = 1;
+const POST_CONNECTIONS = 16;
+const READ_CONNECTIONS = 4;
+const SOON_MS = 500;
 const WARM_UP_MS = 3000;
+const TASK = { type: "echo", tag: "fresh", input: { source: "s3://uploads/2026/clip.mov" } };
 
 /** Sends each read at a steady rate while tasks are posted at another. */
 export async function measureReads({ file, daemon, seconds }: ReadRun): Promise<ReadReport> {
   using view = new DatabaseView(file.database);
   const tasksBefore = view.number("SELECT count(*) FROM tasks");
-  const client = new Client(daemon.port, file.account.key);
-  const reads = readPaths(view).map((read) => ({ ...read, answers: new Durations() }));
-  const endsAt = performance.now() + WARM_UP_MS + seconds * 1000;
-  const measuredFrom = performance.now() + WARM_UP_MS;
-  let posted = 0;
-  const posting = pace({ everyMs: POST_EVERY_MS, endsAt }, async (dueAt) => {
-    await client.post();
-    if (dueAt >= measuredFrom) posted += TASKS_PER_POST;
+  const secret = file.account.key;
+  const from = epochMs() + SOON_MS;
+  const countedFrom = from + WARM_UP_MS;
+  const time = { from, countedFrom, to: countedFrom + seconds * 1000, port: daemon.port };
+  const body = JSON.stringify(Array.from({ length: TASKS_PER_POST }, () => TASK));
+  const post = requestText("POST /v1/tasks/task_post", { secret, body });
+  const reading = readPaths(view).map(async ({ name, path, perSecond }, i, { length }) => {
+    // Not all at the same moments.
+    const offsetMs = (i * 1000) / READS_PER_SECOND / length;
+    const { answers } = await runOpenLoad({
+      ...time,
+      from: from + offsetMs,
+      connections: READ_CONNECTIONS,
+      perSecond: perSecond ?? READS_PER_SECOND,
+      requestAt: () => requestText(`GET ${path()}`, { secret }),
+      require: servedText,
+    });
+    return { name, ...answers };
   });
-  const reading = reads.map((read, i) =>
-    pace(
-      {
-        everyMs: read.everyMs ?? READ_EVERY_MS,
-        endsAt,
-        offsetMs: (i * READ_EVERY_MS) / reads.length,
-      },
-      async (dueAt) => {
-        await client.get(read.path());
-        if (dueAt < measuredFrom) return;
-        read.answers.add(performance.now() - dueAt);
-      },
-    ),
-  );
-  await Promise.all([posting, ...reading]);
-  client.close();
+  const posting = runOpenLoad({
+    ...time,
+    connections: POST_CONNECTIONS,
+    perSecond: POSTS_PER_SECOND,
+    requestAt: () => post,
+  });
+  const [{ answers: posted }, reads] = await Promise.all([posting, Promise.all(reading)]);
   return {
-    reads: reads.map(({ name, answers }) => ({ name, ...answers.spread })),
+    reads,
     tasksBefore,
-    postedPerSecond: posted / seconds,
+    postedPerSecond: (posted.count * TASKS_PER_POST) / seconds,
     databaseMb: statSync(file.database).size / 1e6,
     rssMb: processUsage(daemon.pid).rssBytes / 1e6,
   };
@@ -75,7 +80,7 @@ export async function measureReads({ file, daemon, seconds }: ReadRun): Promise<
 interface Read {
   readonly name: string;
   readonly path: () => string;
-  readonly everyMs?: number;
+  readonly perSecond?: number;
 }
 
 function readPaths(view: DatabaseView): readonly Read[] {
@@ -103,74 +108,6 @@ function readPaths(view: DatabaseView): readonly Read[] {
     list(`state=completed&type=echo&created_before=${time}`),
     // Nothing, or next to nothing, passes these.
     ...["type=none", "state=running", "state=failed&type=parked"].map(list),
-    { ...list("limit=1000"), everyMs: LARGE_READ_EVERY_MS },
+    { ...list("limit=1000"), perSecond: LARGE_READS_PER_SECOND },
   ];
 }
-
-interface Pace {
-  readonly everyMs: number;
-  readonly endsAt: number;
-  readonly offsetMs?: number;
-}
-
-// What is sent late is late for whoever waits: a slow answer must not thin out the load.
-async function pace(
-  { everyMs, endsAt, offsetMs = 0 }: Pace,
-  send: (dueAt: number) => Promise<void>,
-): Promise<void> {
-  const under: Promise<void>[] = [];
-  const failures: unknown[] = [];
-  for (let dueAt = performance.now() + offsetMs; dueAt < endsAt; dueAt += everyMs) {
-    const waitMs = dueAt - performance.now();
-    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-    under.push(send(dueAt).catch((error: unknown) => void failures.push(error)));
-    if (failures.length > 0) throw failures[0];
-  }
-  await Promise.all(under);
-  if (failures.length > 0) throw failures[0];
-}
-
-/** Requests with one account's key over kept connections. */
-class Client {
-  readonly #agent = new Agent({ keepAlive: true });
-  readonly #port: number;
-  readonly #authorization: string;
-
-  constructor(port: number, key: string) {
-    this.#port = port;
-    this.#authorization = `Bearer ${key}`;
-  }
-
-  get(path: string): Promise<void> {
-    return this.#send("GET", path);
-  }
-
-  post(): Promise<void> {
-    return this.#send("POST", "/v1/tasks/task_post", BODY);
-  }
-
-  close(): void {
-    this.#agent.destroy();
-  }
-
-  #send(method: string, path: string, body?: string): Promise<void> {
-    const headers = {
-      authorization: this.#authorization,
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-    };
-    const where = { host: "127.0.0.1", port: this.#port, agent: this.#agent };
-    return new Promise((resolve, reject) => {
-      const sent = request({ ...where, method, path, headers }, (response) => {
-        response.resume();
-        response.once("end", () => {
-          if (response.statusCode === 200) resolve();
-          else reject(new Error(`${method} ${path} answered ${response.statusCode}`));
-        });
-      });
-      sent.once("error", reject).end(body);
-    });
-  }
-}
-
-const TASK = { type: "echo", tag: "fresh", input: { source: "s3://uploads/2026/clip.mov" } };
-const BODY = JSON.stringify(Array.from({ length: TASKS_PER_POST }, () => TASK));

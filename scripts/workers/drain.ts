@@ -1,3 +1,4 @@
+import { epochMs } from "../kit/durations.ts";
 import { helperProcess } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
@@ -81,10 +82,6 @@ async function timed(
   const sentAt = performance.now();
   const answer = await connection.ask(request);
   return { answer, ms: performance.now() - sentAt };
-}
-
-function epochMs(): number {
-  return performance.timeOrigin + performance.now();
 }
 
 /** Workers that do nothing but claim and complete, in a process of their own. */

@@ -31,9 +31,9 @@ test("an open load sends each request once, and its latency counts from when it 
   });
   const port = await listen(t, server);
 
-  const { posted, answers } = await runOpenLoad(load(port));
+  const { sent, answers } = await runOpenLoad(load(port));
 
-  assert.equal(posted, 20);
+  assert.equal(sent, 20);
   assert.equal(answers.count, 20);
   assert.deepEqual(new Set(urls).size, 20);
 });
