@@ -1,5 +1,6 @@
 import { median } from "../kit/durations.ts";
-import { numberColumns, textTable, verdict } from "../kit/text-table.ts";
+import { besideFirst, figureOf, figureTable, type Figure } from "../kit/figures.ts";
+import { verdict } from "../kit/text-table.ts";
 import type { Slice } from "./phase.ts";
 
 /** The measurements of one phase. */
@@ -10,46 +11,44 @@ export interface PhaseResult {
   readonly slices: readonly Slice[];
 }
 
+type BenchFigure = Figure<{ readonly run: Slice; readonly first: Slice | null }>;
+
+const RATIO: BenchFigure = {
+  name: "to (a)",
+  unit: " %",
+  value: ({ run, first }) => (100 * run.tasksPerSecond) / (first?.tasksPerSecond ?? Number.NaN),
+};
+
+const FIGURES: readonly BenchFigure[] = [
+  { name: "tasks/s", value: ({ run }) => run.tasksPerSecond },
+  RATIO,
+  { name: "p50 ms", digits: 1, value: ({ run }) => run.p50Ms },
+  { name: "p99 ms", digits: 1, value: ({ run }) => run.p99Ms },
+  { name: "server CPU µs/task", value: ({ run }) => run.cpuMicrosPerTask },
+  { name: "server CPU s", digits: 1, value: ({ run }) => run.cpuSeconds, of: sumOf },
+  { name: "server RSS MB", value: ({ run }) => run.rssBytes / 1e6, of: (all) => all.at(-1) ?? 0 },
+];
+
 /**
  * The measurements as a Markdown table. Rates and latencies are medians over the rounds. A ratio is the median
- * of the ratios within each round: other work on the machine hits neighbours in time alike.
+ * of the ratios within each round.
  */
 export function reportTable(results: readonly PhaseResult[]): string {
-  const base = results.find(({ letter }) => letter === "a") ?? null;
-  const columns = [
-    ...["tasks/s", "to (a)", "p50 ms", "p99 ms"],
-    ...["server CPU µs/task", "server CPU s", "server RSS MB"],
-  ];
-  const rows = results.map((result) => row(result, base));
-  return textTable([{ name: "" }, ...numberColumns(columns)], rows);
+  const base = results.find(({ letter }) => letter === "a");
+  const rows = results.map(({ letter, title, slices }) => ({
+    what: [`(${letter}) ${title}`],
+    runs: slices.map((run, round) => ({ run, first: base?.slices[round] ?? null })),
+  }));
+  return figureTable(FIGURES, rows);
 }
 
-function row(result: PhaseResult, base: PhaseResult | null): string[] {
-  const { letter, title, slices } = result;
-  const of = (value: (slice: Slice) => number): number => median(slices.map(value));
-  const cpuSeconds = slices.reduce((sum, slice) => sum + slice.cpuSeconds, 0);
-  return [
-    `(${letter}) ${title}`,
-    thousands(of((slice) => slice.tasksPerSecond)),
-    base === null ? "–" : `${(ratioTo(base, result) * 100).toFixed(0)} %`,
-    of((slice) => slice.p50Ms).toFixed(1),
-    of((slice) => slice.p99Ms).toFixed(1),
-    of((slice) => slice.cpuMicrosPerTask).toFixed(0),
-    cpuSeconds.toFixed(1),
-    ((slices.at(-1)?.rssBytes ?? 0) / 1e6).toFixed(0),
-  ];
+function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
 }
 
 /** The median over the rounds of a phase's rate as a share of another's. */
-export function ratioTo(base: PhaseResult, { slices }: PhaseResult): number {
-  const ratios = slices.map(({ tasksPerSecond }, round) => {
-    return tasksPerSecond / (base.slices[round]?.tasksPerSecond ?? Number.NaN);
-  });
-  return median(ratios);
-}
-
-function thousands(value: number): string {
-  return Math.round(value).toLocaleString("en-US");
+function ratioTo(base: PhaseResult, { slices }: PhaseResult): number {
+  return figureOf(RATIO, besideFirst(slices, base.slices)) / 100;
 }
 
 /** A bound that a release is held to. */

@@ -1,5 +1,6 @@
 import { median } from "../kit/durations.ts";
-import { factTable, numberColumns, textTable } from "../kit/text-table.ts";
+import { figureTable, numberText, type Figure } from "../kit/figures.ts";
+import { factTable } from "../kit/text-table.ts";
 import type { BacklogReport, StartCost } from "./backlog-run.ts";
 import type { CrashReport } from "./crash-run.ts";
 
@@ -35,29 +36,19 @@ export function crashTable(report: CrashReport): string {
   ]);
 }
 
+const START_FIGURES: readonly Figure<StartCost>[] = [
+  { name: "ready ms, p50", value: ({ readyMs }) => readyMs },
+  { name: "ready ms, slowest", value: ({ readyMs }) => readyMs, of: (all) => Math.max(...all) },
+  { name: "RSS MB, ready", value: ({ rssBytes }) => rssBytes / 1e6 },
+  { name: "RSS MB, 1 s later", value: ({ settledRssBytes }) => settledRssBytes / 1e6 },
+];
+
 /** The cost of starts without and with a backlog, as a Markdown table. */
 export function backlogTable({ empty, full }: BacklogReport, tasks: number): string {
-  const columns = numberColumns([
-    "ready ms, p50",
-    "ready ms, slowest",
-    "RSS MB, ready",
-    "RSS MB, 1 s later",
+  return figureTable(START_FIGURES, [
+    { what: ["empty database"], runs: empty },
+    { what: [`${numberText(tasks)} queued tasks`], runs: full },
   ]);
-  const rows = [
-    ["empty database", ...costCells(empty)],
-    [`${tasks.toLocaleString("en-US")} queued tasks`, ...costCells(full)],
-  ];
-  return textTable([{ name: "" }, ...columns], rows);
-}
-
-function costCells(costs: readonly StartCost[]): string[] {
-  const ready = costs.map(({ readyMs }) => readyMs);
-  return [
-    median(ready).toFixed(0),
-    Math.max(...ready).toFixed(0),
-    megabytes(median(costs.map(({ rssBytes }) => rssBytes))),
-    megabytes(median(costs.map(({ settledRssBytes }) => settledRssBytes))),
-  ];
 }
 
 /** The promises that a backlog breaks: ready within a second, memory flat. */

@@ -1,5 +1,6 @@
 import { median } from "../kit/durations.ts";
-import { numberColumns, textTable, verdict } from "../kit/text-table.ts";
+import { SPREAD_FIGURES, figureTable, p99Line } from "../kit/figures.ts";
+import { verdict } from "../kit/text-table.ts";
 import type { PaintReport } from "./paint.ts";
 import type { RequestLatency } from "./requests.ts";
 import type { ThroughputReport } from "./throughput.ts";
@@ -21,15 +22,9 @@ export function paintText(report: PaintReport | null): string {
 }
 
 export function requestsText(latencies: readonly RequestLatency[]): string {
-  const numbers = numberColumns(["p50 ms", "p99 ms", "slowest ms"]);
-  const columns = [{ name: "screen" }, { name: "request" }, ...numbers];
-  const rows = latencies.map(({ screen, name, p50Ms, p99Ms, maxMs }) => [
-    ...[screen, name],
-    ...[p50Ms, p99Ms, maxMs].map((ms) => ms.toFixed(1)),
-  ]);
-  const late = latencies.filter(({ p99Ms }) => p99Ms > REQUEST_P99_MS_MAX).map(({ name }) => name);
-  const kept = late.length === 0 ? "kept" : `MISSED by ${late.join(", ")}`;
-  return `${textTable(columns, rows)}\np99 of every request within ${REQUEST_P99_MS_MAX} ms: ${kept}\n`;
+  const rows = latencies.map((each) => ({ what: [each.screen, each.name], runs: [each] }));
+  const table = figureTable(SPREAD_FIGURES, rows, { what: ["screen", "request"] });
+  return `${table}\n${p99Line("request", latencies, REQUEST_P99_MS_MAX)}\n`;
 }
 
 export function throughputText(report: ThroughputReport): string {

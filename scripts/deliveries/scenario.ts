@@ -1,3 +1,4 @@
+import type { Beside } from "../kit/figures.ts";
 import type { DeliveryPlan, DeliveryRun } from "./delivery-run.ts";
 import { hostAddresses } from "./hosts.ts";
 
@@ -34,14 +35,13 @@ export interface Budget {
   readonly text: string;
   readonly leg: number;
   readonly max: number;
-  /** `first` is of the first leg, in the same round. */
-  readonly value: (run: DeliveryRun, first: DeliveryRun) => number;
+  readonly value: (measured: Beside<DeliveryRun>) => number;
 }
 
 const HOSTS = hostAddresses(200, 77);
 const FAILING_HOSTS = hostAddresses(20, 78);
 const QUIET = { failing: [], hanging: [], ignored: [] };
-const p99Ratio = (run: DeliveryRun, first: DeliveryRun): number =>
+const p99Ratio = ({ run, first }: Beside<DeliveryRun>): number =>
   run.arrivals.fromCompletion.p99Ms / first.arrivals.fromCompletion.p99Ms;
 
 /** The scenarios by name. */
@@ -110,13 +110,13 @@ function backlogScenario(effort: Effort): Scenario {
         text: "p99 of fresh deliveries beside the backlog, ms",
         leg: 1,
         max: 100,
-        value: ({ arrivals }) => arrivals.fromCompletion.p99Ms,
+        value: ({ run }) => run.arrivals.fromCompletion.p99Ms,
       },
       {
         text: "CPU when all wait again, % of a core",
         leg: 1,
         max: 2,
-        value: ({ cpuPercent }) => cpuPercent.after,
+        value: ({ run }) => run.cpuPercent.after,
       },
     ],
   };
@@ -156,7 +156,7 @@ function latenessScenario(effort: Effort): Scenario {
         text: "p99 from due to begun, ms",
         leg: 2,
         max: 1200,
-        value: ({ lateness }) => lateness.p99Ms,
+        value: ({ run }) => run.lateness.p99Ms,
       },
     ],
   };

@@ -1,11 +1,13 @@
 import { defineCommand } from "../kit/command.ts";
 import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
+import type { Spread } from "../kit/durations.ts";
+import { SPREAD_FIGURES, figureTable, p99Line, type Figure } from "../kit/figures.ts";
 import { number, whole } from "../kit/flags.ts";
-import { numberColumns, textTable } from "../kit/text-table.ts";
 import { fillDatabase } from "./fill.ts";
 import { measureReads, type ReadReport } from "./measure.ts";
 
 const P99_MS_MAX = 20;
+const ANSWERS: Figure<Spread> = { name: "answers", value: ({ count }) => count };
 
 export const command = defineCommand({
   about: `Fills a database with tasks in every state, then measures how long reads take while 1,000 tasks
@@ -25,18 +27,11 @@ a second are posted: each read is sent on time, whether the one before has been 
 });
 
 function reportText(report: ReadReport): string {
-  const numbers = numberColumns(["answers", "p50 ms", "p99 ms", "slowest ms"]);
-  const columns = [{ name: "read" }, ...numbers];
-  const rows = report.reads.map(({ name, count, p50Ms, p99Ms, maxMs }) => [
-    ...[name, String(count)],
-    ...[p50Ms, p99Ms, maxMs].map((ms) => ms.toFixed(1)),
-  ]);
+  const rows = report.reads.map((read) => ({ what: [read.name], runs: [read] }));
   const { tasksBefore, postedPerSecond, rssMb, databaseMb } = report;
   const load =
     `${tasksBefore} tasks in the file before (${databaseMb.toFixed(0)} MB); ` +
     `${postedPerSecond.toFixed(0)} posted, run and finished a second meanwhile; RSS ${rssMb.toFixed(0)} MB.`;
-  const late = report.reads.filter(({ p99Ms }) => p99Ms > P99_MS_MAX).map(({ name }) => name);
-  const verdict = late.length === 0 ? "kept" : `MISSED by ${late.join(", ")}`;
-  const bound = `p99 of every read within ${P99_MS_MAX} ms: ${verdict}`;
-  return `${textTable(columns, rows)}\n\n${load}\n${bound}`;
+  const table = figureTable([ANSWERS, ...SPREAD_FIGURES], rows, { what: ["read"] });
+  return `${table}\n\n${load}\n${p99Line("read", report.reads, P99_MS_MAX)}`;
 }

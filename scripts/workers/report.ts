@@ -1,26 +1,20 @@
 import { availableParallelism } from "node:os";
 
-import { median } from "../kit/durations.ts";
-import { factTable, numberColumns, textTable, verdict } from "../kit/text-table.ts";
+import { figureOf, figureTable, numberText, type Figure } from "../kit/figures.ts";
+import { factTable, verdict } from "../kit/text-table.ts";
 import type { IdleReport } from "./idle.ts";
 import type { ThroughputRun } from "./throughput.ts";
 
-interface NumberColumn {
-  readonly name: string;
-  readonly value: (run: ThroughputRun) => number;
-  readonly digits: number;
-}
-
-const COLUMNS: readonly NumberColumn[] = [
-  { name: "tasks/s", value: (run) => run.tasksPerSecond, digits: 0 },
+const FIGURES: readonly Figure<ThroughputRun>[] = [
+  { name: "tasks/s", value: (run) => run.tasksPerSecond },
   { name: "claim p50 ms", value: ({ claim }) => claim.p50Ms, digits: 1 },
   { name: "p99 ms", value: ({ claim }) => claim.p99Ms, digits: 1 },
   { name: "complete p50 ms", value: ({ complete }) => complete.p50Ms, digits: 1 },
   { name: "p99 ms", value: ({ complete }) => complete.p99Ms, digits: 1 },
-  { name: "daemon CPU %", value: (run) => run.daemonPercent, digits: 0 },
-  { name: "its busiest thread %", value: (run) => run.threadPercent, digits: 0 },
-  { name: "workers CPU %", value: (run) => run.workersPercent, digits: 0 },
-  { name: "daemon RSS MB", value: (run) => run.rssBytes / 1e6, digits: 0 },
+  { name: "daemon CPU %", value: (run) => run.daemonPercent },
+  { name: "its busiest thread %", value: (run) => run.threadPercent },
+  { name: "workers CPU %", value: (run) => run.workersPercent },
+  { name: "daemon RSS MB", value: (run) => run.rssBytes / 1e6 },
 ];
 
 /** A core that is this busy has no time left: what is missing is the kernel's and the measuring's. */
@@ -31,31 +25,25 @@ const IDLE_RSS_BYTES_MAX = 60e6;
 
 /** A row for each size of batch, medians over its rounds, as a Markdown table. */
 export function throughputTable(runs: readonly ThroughputRun[], workers: number): string {
-  const columns = numberColumns(COLUMNS.map(({ name }) => name));
-  const rows = batchesOf(runs).map((batch) => [
-    `${workers} workers, batch ${batch}`,
-    ...COLUMNS.map(({ value, digits }) => {
-      return medianOf(runs, { batch, value }).toLocaleString("en-US", {
-        minimumFractionDigits: digits,
-        maximumFractionDigits: digits,
-      });
-    }),
-    bottleneck(runs, batch),
-  ]);
-  return textTable([{ name: "" }, ...columns, { name: "bound by" }], rows);
+  const rows = batchesOf(runs).map((batch) => {
+    const ofBatch = runsOf(runs, batch);
+    const what = [`${workers} workers, batch ${batch}`];
+    return { what, runs: ofBatch, remark: bottleneck(ofBatch) };
+  });
+  return figureTable(FIGURES, rows, { remark: "bound by" });
 }
 
 /** Whether the batches that were measured keep the budget; empty where none has one. */
 export function budgetLine(runs: readonly ThroughputRun[]): string {
   const { batch, tasksPerSecond } = BUDGET;
   if (!batchesOf(runs).includes(batch)) return "";
-  const rate = medianOf(runs, { batch, value: (run) => run.tasksPerSecond });
-  return `- batches of ${batch} at least ${tasksPerSecond.toLocaleString("en-US")} tasks/s: ${verdict(rate >= tasksPerSecond)}`;
+  const rate = figureOf({ value: (run) => run.tasksPerSecond }, runsOf(runs, batch));
+  return `- batches of ${batch} at least ${numberText(tasksPerSecond)} tasks/s: ${verdict(rate >= tasksPerSecond)}`;
 }
 
 /** Whose time was used up; "waiting" where nobody's was, so that it was for the disk. */
-function bottleneck(runs: readonly ThroughputRun[], batch: number): string {
-  const of = (value: (run: ThroughputRun) => number): number => medianOf(runs, { batch, value });
+function bottleneck(runs: readonly ThroughputRun[]): string {
+  const of = (value: (run: ThroughputRun) => number): number => figureOf({ value }, runs);
   const all = of((run) => run.daemonPercent + run.workersPercent);
   if (of((run) => run.workerPercent) >= BUSY_PERCENT) return "a process of workers";
   if (of((run) => run.threadPercent) >= BUSY_PERCENT) return "a thread of the daemon";
@@ -66,11 +54,8 @@ function batchesOf(runs: readonly ThroughputRun[]): readonly number[] {
   return [...new Set(runs.map(({ batch }) => batch))];
 }
 
-function medianOf(
-  runs: readonly ThroughputRun[],
-  of: { readonly batch: number; readonly value: (run: ThroughputRun) => number },
-): number {
-  return median(runs.filter(({ batch }) => batch === of.batch).map(of.value));
+function runsOf(runs: readonly ThroughputRun[], batch: number): readonly ThroughputRun[] {
+  return runs.filter((run) => run.batch === batch);
 }
 
 /** The cost of waiting workers, as a Markdown table. */
@@ -87,7 +72,7 @@ export function idleTable(report: IdleReport): string {
     ["p99 ms", hand.p99Ms.toFixed(1)],
     ["slowest ms", hand.maxMs.toFixed(1)],
   ] as const;
-  return factTable(facts, `${workers.toLocaleString("en-US")} workers wait`);
+  return factTable(facts, `${numberText(workers)} workers wait`);
 }
 
 /** Whether waiting workers are as cheap as they must be. */
