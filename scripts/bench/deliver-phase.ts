@@ -1,7 +1,7 @@
 import { createDaemonFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { LoadGenerator } from "../kit/load-generator.ts";
-import { processUsage } from "../kit/processes.ts";
+import { spendingOf } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import type { Effort, Phase, Slice } from "./phase.ts";
 import { BenchReceiver, type Arrivals } from "./receiver.ts";
@@ -59,18 +59,15 @@ async function measureDelivery(load: DeliveryLoad, parts: DeliveryParts): Promis
   const { port, connections, request } = load;
   const answers = Math.ceil(load.tasks / load.tasksPerRequest);
   const tasks = answers * load.tasksPerRequest;
-  const before = processUsage(load.pid);
-  const startedAt = performance.now();
+  const spent = spendingOf(load.pid);
   const arrived = parts.receiver.ask("expect", { tasks, withinMs: QUIET_MS_MAX });
   const until = { answers };
   await parts.generator.ask("run", { port, connections, request, warmUpMs: 0, until });
   const arrivals = await arrived;
   requireAll(arrivals, tasks);
   await parts.view.quiet({ msMax: QUIET_MS_MAX });
-  const seconds = (performance.now() - startedAt) / 1000;
-  const after = processUsage(load.pid);
+  const { seconds, cpuSeconds, rssBytes } = spent();
   requireRecorded(parts.view);
-  const cpuSeconds = after.cpuSeconds - before.cpuSeconds;
   return {
     tasks,
     tasksPerSecond: tasks / seconds,
@@ -78,7 +75,7 @@ async function measureDelivery(load: DeliveryLoad, parts: DeliveryParts): Promis
     p99Ms: arrivals.p99Ms,
     cpuSeconds,
     cpuMicrosPerTask: (cpuSeconds * 1e6) / tasks,
-    rssBytes: after.rssBytes,
+    rssBytes,
   };
 }
 

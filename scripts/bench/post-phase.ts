@@ -2,7 +2,7 @@ import { createDaemonFile, startDaemon, type DaemonPlace } from "../kit/daemon-f
 import { DatabaseView } from "../kit/database-view.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import { LoadGenerator } from "../kit/load-generator.ts";
-import { processUsage } from "../kit/processes.ts";
+import { spendingOf } from "../kit/processes.ts";
 import { servedText, taskPostRequest } from "../kit/request.ts";
 import { BareHandler } from "./bare-handler.ts";
 import type { Effort, Phase, Slice } from "./phase.ts";
@@ -81,7 +81,7 @@ export async function postPhase(
 
 async function measurePosts(generator: LoadGenerator, load: PostLoad): Promise<Slice> {
   const { port, connections, request, seconds, tasksPerRequest } = load;
-  const before = processUsage(load.pid);
+  const spent = spendingOf(load.pid);
   const until = { measuredMs: seconds * 1000 };
   const report = await generator.ask("run", {
     port,
@@ -90,9 +90,8 @@ async function measurePosts(generator: LoadGenerator, load: PostLoad): Promise<S
     warmUpMs: WARM_UP_MS,
     until,
   });
-  const after = processUsage(load.pid);
+  const { cpuSeconds, rssBytes } = spent();
   const tasks = report.answers * tasksPerRequest;
-  const cpuSeconds = after.cpuSeconds - before.cpuSeconds;
   return {
     tasks,
     tasksPerSecond: tasks / report.seconds,
@@ -100,7 +99,7 @@ async function measurePosts(generator: LoadGenerator, load: PostLoad): Promise<S
     p99Ms: report.p99Ms,
     cpuSeconds,
     cpuMicrosPerTask: (cpuSeconds * 1e6) / (report.answersInAll * tasksPerRequest),
-    rssBytes: after.rssBytes,
+    rssBytes,
   };
 }
 

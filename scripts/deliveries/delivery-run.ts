@@ -9,7 +9,7 @@ import {
 import type { DaemonProcess } from "../kit/daemon-process.ts";
 import type { Spread } from "../kit/durations.ts";
 import { runOpenLoad } from "../kit/open-load.ts";
-import { processUsage } from "../kit/processes.ts";
+import { processUsage, spendingOf } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
 import type { ArrivalReport } from "./arrivals.ts";
@@ -182,12 +182,11 @@ class Run {
 
   /** From now until then. */
   async #cpuPercent(until: number): Promise<number> {
-    const startedAt = Date.now();
-    const before = processUsage(this.#daemon.pid).cpuSeconds;
-    await sleep(until - startedAt);
-    const ms = Date.now() - startedAt;
-    if (ms <= 0) return Number.NaN;
-    return (100_000 * (processUsage(this.#daemon.pid).cpuSeconds - before)) / ms;
+    const waitMs = until - Date.now();
+    if (waitMs <= 0) return Number.NaN;
+    const spent = spendingOf(this.#daemon.pid);
+    await sleep(waitMs);
+    return spent().cpuPercent;
   }
 
   #load(): ReturnType<typeof runOpenLoad> {

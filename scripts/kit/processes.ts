@@ -60,6 +60,28 @@ export function processUsage(pid: number): ProcessUsage {
   return { rssBytes: rssKib * 1024, cpuSeconds: cpuSecondsOf(`/proc/${pid}/stat`) };
 }
 
+/** What a process spends from a moment on. */
+export interface Spending {
+  readonly seconds: number;
+  readonly cpuSeconds: number;
+  /** Of one core; NaN where no time has passed. */
+  readonly cpuPercent: number;
+  /** Resident memory at the end. */
+  readonly rssBytes: number;
+}
+
+/** Answers what a process has spent since this was called. */
+export function spendingOf(pid: number): () => Spending {
+  const before = processUsage(pid).cpuSeconds;
+  const startedAt = performance.now();
+  return () => {
+    const seconds = (performance.now() - startedAt) / 1000;
+    const { cpuSeconds: now, rssBytes } = processUsage(pid);
+    const cpuSeconds = now - before;
+    return { seconds, cpuSeconds, cpuPercent: (100 * cpuSeconds) / seconds, rssBytes };
+  };
+}
+
 /** User and system time of each of its threads since it started, in steps of 10 ms. */
 export function threadCpuSeconds(pid: number): ReadonlyMap<string, number> {
   const threads = readdirSync(`/proc/${pid}/task`);

@@ -6,6 +6,7 @@ import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-fi
 import { createWorker, type DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { Program } from "../kit/program.ts";
+import { until } from "../kit/until.ts";
 import { Caller } from "./caller.ts";
 import { Peer } from "./peer.ts";
 
@@ -134,11 +135,8 @@ async function fill(file: DaemonFile, peer: Peer): Promise<LargeTasks> {
 
 /** Settles when no row of that kind is left. */
 export async function untilNone(view: DatabaseView, what: string): Promise<void> {
-  const deadline = performance.now() + DONE_MS_MAX;
-  while (view.number(`SELECT count(*) FROM ${what}`) > 0) {
-    if (performance.now() > deadline) throw new Error(`there still are ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
+  const isNone = (): boolean => view.number(`SELECT count(*) FROM ${what}`) === 0;
+  await until(isNone, { msMax: DONE_MS_MAX, everyMs: 2, fault: () => `there still are ${what}` });
 }
 
 // Making them one by one would take minutes of retries, and real hosts.

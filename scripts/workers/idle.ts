@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
-import { processUsage } from "../kit/processes.ts";
+import { spendingOf } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { Pollers } from "./pollers.ts";
 import { LEASED, createWorkerFile } from "./worker-file.ts";
@@ -76,13 +76,12 @@ async function observe(
   pid: number,
   forMs: number,
 ): Promise<{ readonly cpuPercent: number; readonly rssBytesMax: number }> {
-  const startedAt = performance.now();
-  const { cpuSeconds, rssBytes } = processUsage(pid);
-  let rssBytesMax = rssBytes;
-  while (performance.now() - startedAt < forMs) {
+  const spent = spendingOf(pid);
+  let rssBytesMax = 0;
+  for (;;) {
+    const { seconds, cpuPercent, rssBytes } = spent();
+    rssBytesMax = Math.max(rssBytesMax, rssBytes);
+    if (seconds * 1000 >= forMs) return { cpuPercent, rssBytesMax };
     await sleep(SAMPLE_MS);
-    rssBytesMax = Math.max(rssBytesMax, processUsage(pid).rssBytes);
   }
-  const spent = processUsage(pid).cpuSeconds - cpuSeconds;
-  return { cpuPercent: (spent / (performance.now() - startedAt)) * 100_000, rssBytesMax };
 }
