@@ -1,18 +1,21 @@
 import type { AccessRequest, AccessRequestFields } from "../domain/account/access-request.ts";
 import type { NewAccount } from "./account.ts";
 
-/** What the store takes and gives about access requests; re-exported by store.ts. */
+/** The store's part for access requests; re-exported by store.ts. */
 
 export interface AccessRequestStore {
   /** Keeps a request unless `pendingMax` others wait for a decision already. */
   insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
-  /** Requests, oldest first: those that wait, or all. At most `limit`, and none after the one that goes over `lettersMax`. */
+  /**
+   * Lists requests, oldest first: those that wait, or all. At most `limit`, and none after the one that exceeds
+   * `lettersMax`.
+   */
   listAccessRequests(query: {
     which: "pending" | "all";
     limit: number;
     lettersMax?: number;
   }): Promise<readonly AccessRequest[]>;
-  /** How many requests wait for a decision; `max` where it is more. */
+  /** Counts the requests that wait for a decision, up to `max`. */
   countPendingRequests(max: number): Promise<number>;
   /** Makes the account and decides the request, both or neither. */
   approveAccessRequest(approval: AccessApproval): Promise<"approved" | "exists" | Undecidable>;

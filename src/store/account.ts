@@ -6,53 +6,59 @@ import type { TaskState } from "../domain/task/task.ts";
 
 export type { HeldWork } from "../domain/account/held-work.ts";
 
-/** What the store takes and gives about accounts and keys; re-exported by store.ts. */
+/** The store's part for accounts and keys; re-exported by store.ts. */
 
-/** What is remembered of accounts, their keys and their webhook secrets. */
+/** Remembers accounts, their keys and their webhook secrets. */
 export interface AccountStore {
-  /** Makes an account with its first key. `exists` when the login is taken; nothing is changed then. */
+  /** Makes an account with its first key. Answers `exists`, and changes nothing, when the login is taken. */
   createAccount(account: NewAccount): Promise<"created" | "exists">;
-  /** All accounts, by login. */
+  /** Lists all accounts, by login. */
   listAccounts(): Promise<readonly Account[]>;
-  /** True where there are two accounts or more. */
+  /** True when there are at least two accounts. */
   hasSeveralAccounts(): Promise<boolean>;
-  /** The account of this login; null when there is none. */
+  /** Finds the account with this login; null when there is none. */
   findAccount(login: string): Promise<AccountState | null>;
-  /** Changes the limits that an account has for itself. Answers all of them as they are then; null: no such account. */
+  /**
+   * Changes the limits that an account has of its own. Answers all its limits as they are then; null when there is no
+   * such account.
+   */
   changeLimits(change: LimitChange): Promise<OwnLimits | null>;
   /**
-   * Disables (a time) or enables (null) an account; disabling twice keeps the first time. What is disabled loses its
-   * sessions for good, and from this step on nothing of it is claimed until it is enabled.
+   * Disables (a time) or enables (null) an account. Disabling it twice keeps the first time. A disabled account loses
+   * its sessions for good, and none of its work is claimed from this step on until it is enabled.
    */
   setAccountDisabled(change: { login: string; disabledAt: number | null }): Promise<Account | null>;
   /**
-   * The accounts that were disabled or enabled after a change, by whichever process, those that were disabled and
-   * enabled again among them; 0 comes before the first. Soon answered where there are none.
+   * Lists the accounts that any process disabled or enabled after a given change, including those that were disabled
+   * and enabled again; 0 comes before the first change. Quick when there are none.
    */
   listHoldChanges(query: { after: number }): Promise<HoldChanges>;
-  /** What there is of an account to hold, or to go on with. May take its time without holding up anything else. */
+  /**
+   * Finds the work of an account that is held, or that goes on when it is enabled. May take its time without holding up
+   * anything else.
+   */
   findHeldWork(query: { accountId: number }): Promise<HeldWork>;
   /**
-   * Erases a part of what there is of a disabled account, in the end the account itself; to be called until it is `done`.
-   * Its numbers stay in those of all accounts together. What still runs ends without a trace.
+   * Erases a part of a disabled account, and in the end the account itself; to be called until it answers `done`. The
+   * account's numbers stay in the totals of all accounts. Runs that are still under way end without a trace.
    */
   eraseAccountPart(order: { login: string }): Promise<ErasedPart>;
-  /** Adds a key unless the account has `activeMax` active ones already; counted in the same step. */
+  /** Adds a key unless the account has `activeMax` active ones already; they are counted in the same step. */
   createKey(key: NewKey): Promise<"created" | "no account" | "limit reached">;
-  /** An account's keys, oldest first; null when there is no such account. */
+  /** Lists an account's keys, oldest first; null when there is no such account. */
   listKeys(login: string): Promise<readonly Key[] | null>;
   /**
-   * Revokes a key; again keeps the first time. Null when there is no such key, or when it is not of
-   * `accountId`: null there is for the operator, who may revoke any.
+   * Revokes a key; revoking it again keeps the first time. Null when there is no such key, or when it does not belong
+   * to `accountId`. A null `accountId` stands for the operator, who may revoke any key.
    */
   revokeKey(change: KeyRevocation): Promise<Key | null>;
-  /** Notes when keys were last used; never back to an earlier time. Unknown keys are passed over. */
+  /** Notes when keys were last used; a time never moves back. Unknown keys are passed over. */
   touchKeys(uses: readonly KeyUse[]): Promise<void>;
-  /** Whose key this is. Reads what is committed now, by whichever process. */
+  /** Finds the holder of a key. Reads what is committed now, by whichever process. */
   findKeyHolder(keyHash: string): Promise<KeyHolder | null>;
-  /** What user_data shows: all active keys, and of the revoked ones the last `revokedMax`, oldest first. */
+  /** Finds what user_data shows: all active keys and the last `revokedMax` revoked ones, oldest first. */
   findAccountData(query: { accountId: number; revokedMax: number }): Promise<AccountData | null>;
-  /** An account's webhook secrets; null when there is no such account. */
+  /** Finds an account's webhook secrets; null when there is no such account. */
   findSecrets(login: string): Promise<WebhookSecrets | null>;
   /** Begins a rotation: `next` signs beside the current secret until {@link finishRotation}. */
   rotateSecret(rotation: { login: string; next: string }): Promise<RotationStart>;
@@ -67,7 +73,7 @@ export interface NewAccount {
   readonly firstKey: KeyToStore;
 }
 
-/** What is stored of a new key: never the key itself. */
+/** The stored part of a new key, which never includes the key itself. */
 export interface KeyToStore {
   readonly keyId: string;
   readonly hash: string;
@@ -109,7 +115,7 @@ export interface AccountState extends Account {
   readonly ownLimits: OwnLimits;
 }
 
-/** What the operator changes of an account's limits: null takes one back; what is not named stays. */
+/** A change of an account's limits by the operator: null removes one, and a limit that is not named stays. */
 export interface LimitChange {
   readonly login: string;
   readonly limits: Partial<OwnLimits>;
@@ -124,7 +130,7 @@ export interface WebhookSecrets {
 export interface AccountData extends WebhookSecrets {
   readonly login: string;
   readonly keys: readonly Key[];
-  /** How many of the account's tasks are in each state. */
+  /** The number of the account's tasks in each state. */
   readonly taskCounts: Readonly<Record<TaskState, number>>;
   readonly usage: AccountUsage;
 }
@@ -140,12 +146,12 @@ export interface HoldChange {
 
 export interface HoldChanges {
   readonly accounts: readonly HoldChange[];
-  /** Names the last of these changes, to ask for what comes after it. */
+  /** Names the last of these changes, so that a caller can ask for those after it. */
   readonly last: number;
 }
 
 export type ErasedPart =
   | { readonly kind: "more"; readonly tasks: number }
   | { readonly kind: "done" }
-  /** Nothing is erased of it. */
+  /** Nothing of the account is erased. */
   | { readonly kind: "unknown" | "enabled" };

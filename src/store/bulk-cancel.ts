@@ -2,9 +2,12 @@ import type { RetentionEnd } from "../domain/clock/retention.ts";
 import type { TaskSearch } from "../domain/task/task-search.ts";
 import type { TaskPlace, TaskStore } from "./task.ts";
 
-/** Cancelling many tasks of an account, whoever wants it; re-exported by store.ts. */
+/** The cancelling of many tasks of an account, for clients and the operator alike; re-exported by store.ts. */
 
-/** What can be cancelled, in the order in which it is: what is started meanwhile is met as running. */
+/**
+ * The states that can be cancelled, in the order in which they are walked: a task that is started meanwhile is met as
+ * running.
+ */
 export const OPEN_STATES = ["queued", "running"] as const;
 export type OpenState = (typeof OPEN_STATES)[number];
 
@@ -15,20 +18,20 @@ export interface TaskCancels extends RetentionEnd {
   readonly cancelledAt: number;
 }
 
-/** Which open tasks are meant. */
+/** Selects open tasks. */
 export interface BulkFilter {
   readonly accountId: number;
   readonly states: readonly OpenState[];
-  /** What else has to hold. */
+  /** The other conditions that must hold. */
   readonly search: Omit<TaskSearch, "states">;
 }
 
-/** A place among an account's open tasks: the one that was looked at last. */
+/** A place among an account's open tasks: the task that was looked at last. */
 export interface OpenTaskPlace extends TaskPlace {
   readonly state: OpenState;
 }
 
-/** One step of a walk: it cancels what it finds, or counts it only where there is no `end`. */
+/** One step of a walk. It cancels the tasks that it finds; without an `end` it only counts them. */
 export interface BulkStep {
   readonly filter: BulkFilter;
   readonly after: OpenTaskPlace | null;
@@ -38,20 +41,21 @@ export interface BulkStep {
 export interface BulkPage {
   readonly queued: number;
   readonly running: number;
-  /** Of what was cancelled. */
+  /** The tasks that were cancelled. */
   readonly ids: readonly string[];
-  /** Null where the walk is at its end. */
+  /** Null when the walk is at its end. */
   readonly next: OpenTaskPlace | null;
 }
 
-// Every other write waits for so many: 1.4 ms with the commit (measured with 100,000 that wait, 27,000 a second).
+// Every other write waits while so many are cancelled: 1.4 ms with the commit (measured with 100,000 waiting tasks,
+// 27,000 a second).
 const CANCELLED_MAX = 100;
 const COUNTED_MAX = 1000;
 
 /**
- * Takes a step of a walk through an account's open tasks, the newest first: what is posted meanwhile is not met, and no
- * claim, which takes the oldest, is raced. What passes is found by a list, in turns with the reads of others; the writer
- * is asked for those alone that are to be cancelled.
+ * Takes a step of a walk through an account's open tasks, newest first. So it does not meet tasks that are posted
+ * meanwhile, and does not race claims, which take the oldest. A list finds the tasks that pass, in turns with the reads
+ * of others; the writer gets only those that are to be cancelled.
  */
 export async function cancelStep(
   store: Pick<TaskStore, "cancelTasks" | "listTasks">,

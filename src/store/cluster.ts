@@ -1,35 +1,35 @@
 import type { Clock } from "../domain/clock/clock.ts";
 
-/** What the store takes and gives about the nodes that share it; re-exported by store.ts. */
+/** The store's part for the nodes that share it; re-exported by store.ts. */
 
-/** A store that one node has for itself says so: nothing above it asks how many there are. */
+/** Also a store that one node has for itself has a cluster: nothing above it asks how many nodes there are. */
 export interface ClusterStore {
   readonly cluster: Cluster;
 }
 
 /** The nodes that share a store, as one of them sees them. */
 export interface Cluster {
-  /** This node: a new id at each start. */
+  /** The id of this node: a new one at each start. */
   readonly self: string;
-  /** All nodes that live, this one among them. */
+  /** All nodes that are alive, including this one. */
   membership(): readonly string[];
-  /** Calls back after the members or the duties of this node have changed; returns what stops it. */
+  /** Calls back after the members or the duties of this node have changed. Returns a function that stops it. */
   onChange(listener: () => void): () => void;
   /**
-   * True while it is for this node to do this. It saves work and no more: for a moment two may hold the same duty, or
-   * nobody, so that what is done twice must come to the same.
+   * True while this duty is this node's. It only saves work: for a moment two nodes may hold the same duty, or none, so
+   * doing it twice must have the same result as doing it once.
    */
   holds(duty: Duty): boolean;
-  /** The time that every node goes by. */
+  /** The clock that every node goes by. */
   readonly clock: Clock;
 }
 
-/** What one node does for all of them. */
+/** Work that one node does for all of them. */
 export type Duty = "release" | "reap" | "orders" | "sweep" | "sample" | "fold" | "clock";
 
 /**
- * Work that nobody does any more: what this node itself had under way when its process ended, or what other nodes had
- * that have ended. A store of one node knows no others.
+ * Work that was left behind: by this node's earlier process, which ended while it was under way, or by other nodes that
+ * have ended. A store of one node knows no others.
  */
 export interface LeftWork {
   readonly of: "earlier life" | "ended nodes";

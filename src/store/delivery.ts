@@ -13,57 +13,60 @@ import type { LeftWork } from "./cluster.ts";
 
 export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
 
-/** What the store takes and gives about deliveries; re-exported by store.ts. */
+/** The store's part for deliveries; re-exported by store.ts. */
 
-/** What is remembered of deliveries and their attempts. */
+/** Remembers deliveries and their attempts. */
 export interface DeliveryStore {
   /**
-   * The lanes with something scheduled, of all accounts or of one, and when its earliest are due. Those of disabled
-   * accounts are not among them.
+   * Lists the lanes with something scheduled, of all accounts or of one, and when their earliest attempts are due.
+   * Leaves out those of disabled accounts.
    */
   listLanes(of: { accountId: number | "all" }): Promise<readonly Lane[]>;
   /**
-   * Lanes that delivered something lately and were answered since, the most used first, of each account its part of
-   * so many.
+   * Lists lanes that delivered something lately and have been answered since, the most used first, with an equal share
+   * for each account.
    */
   listProvenLanes(query: ProvenQuery): Promise<readonly LaneRef[]>;
   /**
-   * Starts due attempts, in each lane up to its share of first attempts and of retries, those first that have
-   * waited longest. Stops short of the shares when the bodies are large. Of an account that is disabled it starts none.
+   * Starts due attempts, in each lane up to its share of first attempts and of retries; those that have waited longest
+   * go first. Stops short of the shares when the bodies are large. Starts none of a disabled account.
    */
   claimAttempts(claim: LaneClaim): Promise<ClaimedAttempts>;
-  /** The request of a large postback under way, made in another thread because that takes milliseconds. Null: erased. */
+  /**
+   * Makes the request of a large postback under way, in another thread because that takes milliseconds. Null when the
+   * task is erased.
+   */
   makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
-  /** Attempts that were in flight when the process that sent them ended. */
+  /** Lists the attempts that were in flight when the process that sent them ended. */
   listInFlight(left: LeftWork): Promise<readonly AttemptRef[]>;
   /** Records how an attempt ended and, in the same step, what follows from it. */
   recordAttempt(record: AttemptRecord): Promise<void>;
   /**
-   * A task's deliveries, each with its last attempts, in the order they were made, for whoever asks what
-   * happened. Null for an unknown id and for another account's alike.
+   * Lists a task's deliveries, each with its last attempts, in the order in which they were made. Null for an unknown
+   * id and for another account's task alike.
    */
   listDeliveries(key: TaskKey): Promise<readonly Delivery[] | null>;
   /**
-   * Sends a finished task's webhooks again, all or those of one kind: what has ended begins a fresh series, what
-   * is scheduled becomes due now, what is in flight stays. With states, only what has ended so begins again, and what is
-   * scheduled stays too. Answers the lanes that now have an attempt due.
+   * Sends a finished task's webhooks again, all or those of one kind. An ended delivery begins a fresh series, a
+   * scheduled one becomes due now, and one in flight stays. With `states`, only deliveries that ended in these states
+   * begin again, and scheduled ones stay too. Answers the lanes that now have an attempt due.
    */
   redeliver(order: Redelivery): Promise<readonly LaneRef[]>;
-  /** A task of any account with its deliveries; null for an unknown id. */
+  /** Finds a task of any account with its deliveries; null for an unknown id. */
   findTaskDeliveries(id: string): Promise<TaskDeliveries | null>;
-  /** Deliveries of finished tasks, those with the newest attempts first. May read the whole log of attempts. */
+  /** Lists deliveries of finished tasks, those with the newest attempts first. May read the whole log of attempts. */
   listAllDeliveries(query: DeliveryQuery): Promise<readonly DeliverySummary[]>;
-  /** How many deliveries that have ended a filter means. May read the whole log of attempts. */
+  /** Counts the ended deliveries that a filter selects. May read the whole log of attempts. */
   countEndedDeliveries(filter: DeliveryFilter): Promise<DeliveryCount>;
 }
 
-/** An account's own way to a host. */
+/** The queue of an account's attempts to one host. */
 export interface LaneRef {
   readonly accountId: number;
   readonly host: string;
 }
 
-/** What is scheduled in a lane: first attempts, and retries, which give way to them. */
+/** The work that is scheduled in a lane: first attempts, and retries, which give way to them. */
 export interface Lane extends LaneRef {
   /** When its earliest first attempt is due; null when none is scheduled. */
   readonly freshDueAt: number | null;
@@ -97,30 +100,30 @@ export interface AttemptRef {
   readonly startedAt: number;
 }
 
-/** An attempt that was started, with all that sending it needs. */
+/** An attempt that was started, with everything that is needed to send it. */
 export interface ClaimedAttempt extends AttemptRef {
   readonly url: string;
   readonly webhookSecret: string;
   readonly webhookSecretNext: string | null;
-  /** Without its texts where there are `largeBytes`. */
+  /** Without its texts when there is a `largeBytes`. */
   readonly task: Task;
-  /** How much a large postback's texts take; null for any other, whose request is made of what is here. */
+  /** The size of a large postback's texts; null for any other postback, whose request is made of the fields here. */
   readonly largeBytes: number | null;
 }
 
 export interface ClaimedAttempts {
   readonly attempts: readonly ClaimedAttempt[];
-  /** What is left in each lane that was asked for; in those of a disabled account nothing. */
+  /** The work that is left in each requested lane; a lane of a disabled account has none. */
   readonly lanes: readonly Lane[];
-  /** Accounts that were asked for and are disabled. */
+  /** The requested accounts that are disabled. */
   readonly held: readonly number[];
 }
 
-/** Which lanes count as proven after a start. */
+/** Selects the lanes that count as proven after a start. */
 export interface ProvenQuery {
-  /** They delivered something since then. */
+  /** They have delivered something since this time. */
   readonly since: number;
-  /** Of all accounts together. */
+  /** The most lanes, of all accounts together. */
   readonly max: number;
 }
 
@@ -134,16 +137,16 @@ export interface AttemptRecord {
 export interface Redelivery {
   readonly accountId: number;
   readonly id: string;
-  /** Null is all kinds. */
+  /** Null selects all kinds. */
   readonly kind: DeliveryKind | null;
-  /** Only what has ended so; null is whatever has ended, and what is scheduled is made due. */
+  /** Selects only deliveries that ended in these states. Null selects every ended one, and makes scheduled ones due. */
   readonly states: readonly EndedDeliveryState[] | null;
   readonly now: number;
 }
 
-// For the operator, who sees every account
+// For the operator, who sees every account.
 
-/** A task with what became of its webhooks, and what they are signed with. */
+/** A task with the deliveries of its webhooks, and the secrets that sign them. */
 export interface TaskDeliveries {
   readonly login: string;
   readonly webhookSecret: string;
@@ -152,9 +155,9 @@ export interface TaskDeliveries {
   readonly deliveries: readonly Delivery[];
 }
 
-/** One delivery in a list: where it stands, and how its last attempt ended. */
+/** One delivery in a list: its state, and how its last attempt ended. */
 export interface DeliverySummary {
-  /** Place in the list: newest attempts first. */
+  /** Its place in the list: newest attempts first. */
   readonly seq: number;
   readonly taskId: string;
   readonly login: string;
@@ -163,7 +166,7 @@ export interface DeliverySummary {
   readonly state: DeliveryState;
   /** When its next attempt is due; null when none is scheduled. */
   readonly nextDueAt: number | null;
-  /** Of the last attempt that has ended; null when none has. */
+  /** The end of the last attempt that has ended; null when none has. */
   readonly last: DeliverySummaryEnd | null;
 }
 
@@ -175,11 +178,11 @@ export type DeliverySummaryEnd = Pick<AttemptResult, "outcome" | "httpStatus" | 
 export interface DeliveryQuery {
   readonly filter: DeliveryFilter;
   readonly limit: number;
-  /** `seq` of the last row of the page before. */
+  /** The `seq` of the last row of the previous page. */
   readonly before: number | null;
 }
 
-/** How many ended deliveries a filter means, in all and for each host (the most numerous first). */
+/** How many ended deliveries a filter selects, in all and for each host (the most numerous first). */
 export interface DeliveryCount {
   readonly deliveries: number;
   readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];

@@ -1,22 +1,22 @@
 import { StoreError } from "./store-error.ts";
 
-/** What is wrong with the database file itself, and how to mend it; as data, because it crosses threads. */
+/** A fault of the database file itself and how to fix it, as data because it crosses threads. */
 export interface FileTrouble {
-  /** For anybody: it names no path. */
+  /** For anybody to read: it names no path. */
   readonly reason: string;
   readonly remedy: string;
-  /** What SQLite says of it. */
+  /** SQLite's own words for it. */
   readonly detail?: string;
 }
 
-/** Pages of the file hold what SQLite cannot have written. */
+/** Describes pages of the file that SQLite cannot have written. */
 export function damage(detail: string): FileTrouble {
   const remedy =
     "stop the daemon, move the file aside together with its -wal and -shm, restore a copy in its place, then start again";
   return { reason: "the database file is damaged", remedy, detail };
 }
 
-/** The file is not, or no longer, what can be written to. Nothing is acknowledged any more until a restart. */
+/** The file cannot be written to, or no longer. Nothing is acknowledged any more until a restart. */
 export class FileFault extends StoreError {
   readonly trouble: FileTrouble;
   constructor(trouble: FileTrouble, options?: ErrorOptions) {

@@ -2,52 +2,53 @@ import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease/lease.
 import type { LaneRef } from "./delivery.ts";
 import type { ClaimedTask, RunEnd } from "./run.ts";
 
-/** What the store takes and gives about leases; re-exported by store.ts. */
+/** The store's part for leases; re-exported by store.ts. */
 
-/** What is remembered of the leases of workers. */
+/** Remembers the leases of workers. */
 export interface LeaseStore {
-  /** Starts queued tasks for a worker, each with a new lease; counts the run. Ends as `claimTasks` does. */
+  /** Starts queued tasks for a worker, each with a new lease, and counts the run. Stops where `claimTasks` stops. */
   claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
   /**
-   * Makes leases hold for their full time from `now` on, never beyond the timeout. One that has run out comes back to
-   * life while nobody has claimed its task. One of a disabled account ends as cancelled: its task is queued again as if
-   * it had not been started. An outcome for each, in their order; a lease of another worker is lost.
+   * Extends leases to their full time from `now` on, never beyond the timeout. A lease that has run out is revived
+   * while nobody has claimed its task. A lease of a disabled account ends as cancelled: its task is queued again as if
+   * it had not been started. Answers an outcome for each, in their order; a lease of another worker is `lost`.
    */
   extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly BeatOutcome[]>;
   /**
-   * Ends leases, each with what becomes of its task: one after the other, and none spoils the others. What ended the
-   * same way before is `ok` again and changes nothing; one that ran out may still be completed, failed or released
-   * while nobody has claimed its task, and one that {@link extendLeases} ended may be completed. A result for each, in
-   * their order; a lease of another worker is lost.
+   * Ends leases one after the other, each with what becomes of its task; none spoils the others. A lease that ended in
+   * the same way before answers `ok` again and changes nothing. One that ran out can still be completed, failed or
+   * released while nobody has claimed its task, and one that {@link extendLeases} ended can be completed. Answers a
+   * result for each, in their order; a lease of another worker is `lost`.
    */
   endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
   /**
-   * After a start: all leases hold for their full time from `now` on, past their timeouts too, because no worker could be
-   * heard meanwhile; and none beyond it, because the clock may have been set back. Answers those that are held.
+   * Resumes after a start: extends all leases to their full time from `now` on. They go past their timeouts too,
+   * because no worker could be heard meanwhile, and never beyond their full time, because the clock may have been set
+   * back. Answers the leases that are held.
    */
   resumeLeases(start: { now: number }): Promise<readonly Lease[]>;
-  /** The newest lease of each task; null where this worker has none of it with this id. In their order. */
+  /** Finds the newest lease of each task, in their order; null where this worker does not hold it under this id. */
   findLeases(query: WorkerLeases): Promise<readonly (Lease | null)[]>;
-  /** Up to `max` leases that have run out at `now`, the earliest first. */
+  /** Lists up to `max` leases that have run out at `now`, the earliest first. */
   listDueLeases(due: { now: number; max: number }): Promise<readonly Lease[]>;
 }
 
 /** A type whose tasks a worker claims. */
 export interface LeaseType {
   readonly type: string;
-  /** At most this many of this type. */
+  /** The most tasks of this type. */
   readonly max: number;
   /** How long a lease holds without a heartbeat. */
   readonly leaseMs: number;
-  /** From the claim to the end of the run, whatever the heartbeats. */
+  /** The time from the claim to the end of the run, regardless of heartbeats. */
   readonly timeoutMs: number;
 }
 
 export interface LeaseClaim {
   readonly workerId: number;
-  /** In the order of their turn: the first is served first. */
+  /** In the order of their turns: the first is served first. */
   readonly types: readonly LeaseType[];
-  /** At most this many of all types. */
+  /** The most tasks of all types. */
   readonly max: number;
   readonly now: number;
 }
@@ -57,14 +58,14 @@ export interface LeasedTask extends ClaimedTask {
   readonly leaseExpiresAt: number;
 }
 
-/** A lease as the engine looks at it. */
+/** A lease as the engine sees it. */
 export interface Lease extends LeaseRef {
   readonly type: string;
   readonly failures: number;
   /** How often a lease of this task ran out before. */
   readonly losses: number;
   readonly expiresAt: number;
-  /** When the type's timeout is over; `expiresAt` is never later. */
+  /** When the type's timeout ends; `expiresAt` is never later. */
   readonly deadlineAt: number;
 }
 
@@ -73,7 +74,7 @@ export type LeaseSequel =
   | ({ readonly kind: "finish" } & RunEnd)
   /** Another run after a failed one, not before `startAt`. */
   | { readonly kind: "retry"; readonly startAt: number }
-  /** Back to the queue at once; `runs` goes on counting this run, or not. */
+  /** Back to the queue at once; `runs` keeps counting this run, or does not. */
   | { readonly kind: "requeue"; readonly isRunCounted: boolean };
 
 /** The end of a lease. `expired` and `timed_out` count only where the lease has run out at `LeaseEnds.now`. */
@@ -84,24 +85,24 @@ export interface LeaseEnd extends LeaseRef {
 
 export interface LeaseEnds {
   readonly ends: readonly LeaseEnd[];
-  /** Whose token the leases were given to; null: the daemon ends them, whoever holds them. */
+  /** The worker whose token the leases were given to; null when the daemon ends them, whoever holds them. */
   readonly workerId: number | null;
   readonly now: number;
 }
 
-/** Leases that a worker names; those that another token was given are unknown to it. */
+/** Leases that a worker names; leases that were given to another token are unknown to it. */
 export interface WorkerLeases {
   readonly leases: readonly LeaseRef[];
   readonly workerId: number;
 }
 
-/** What came of a heartbeat: `held` ended the lease, because the account of its task is disabled. */
+/** The outcome of a heartbeat: `held` ended the lease, because the account of its task is disabled. */
 export type BeatOutcome = LeaseOutcome | "held";
 
-/** What came of a {@link LeaseEnd}. */
+/** The result of a {@link LeaseEnd}. */
 export interface LeaseEndResult {
   readonly outcome: LeaseOutcome;
-  /** True when this ended the lease; false when it had ended the same way before, or did not count. */
+  /** True when this call ended the lease; false when it had ended in the same way before, or did not count. */
   readonly isNew: boolean;
   /** Lanes that now have an attempt due. */
   readonly lanes: readonly LaneRef[];

@@ -1,26 +1,27 @@
 import type { LaneRef } from "./delivery.ts";
 import type { RunEnd } from "./run.ts";
 
-/** What the store takes and gives about tasks that wait; re-exported by store.ts. */
+/** The store's part for tasks that wait; re-exported by store.ts. */
 
-/** What is remembered of tasks that wait to be started. */
+/** Remembers tasks that wait to be started. */
 export interface QueueStore {
   /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
   releaseDelayed(due: { now: number; max: number }): Promise<number>;
-  /** Since when the task has waited that has waited longest of each of these types; null: none waits. */
+  /** When the longest-waiting task of these types was queued; null when none waits. */
   findOldestQueued(types: readonly string[]): Promise<number | null>;
-  /** What there is to do of each of these types, in their order. May take its time without holding up anything else. */
+  /** Lists the work of each of these types, in their order. May take its time without holding up anything else. */
   listTypeWork(query: TypeWorkQuery): Promise<readonly TypeWork[]>;
-  /** The types that queued or delayed tasks have. */
+  /** Lists the types of queued and delayed tasks. */
   listQueuedTypes(): Promise<readonly string[]>;
   /**
-   * Adds time for which the queue was served, and sets a mark where the last one is `everyMs` of it old. Answers the newest
-   * mark since which it was served for `queueMs`; null: there is none yet. Those before it are forgotten.
+   * Adds time for which the queue was served, and sets a mark when the last one has been served for `everyMs`. Answers
+   * the newest mark since which the queue was served for `queueMs`; null when there is none yet. Forgets the marks
+   * before it.
    */
   markQueue(served: QueueService): Promise<number | null>;
   /**
-   * Ends up to `max` tasks that are in the queue since `mark` or longer, as finishTask does, and looks at some thousand
-   * at most: a page of a walk through the queue, which `next` goes on with.
+   * Ends up to `max` tasks that have been in the queue since `mark` or longer, as finishTask does. Looks at a few
+   * thousand at most: a page of a walk through the queue, which `next` continues.
    */
   expireQueued(expiry: QueueExpiry): Promise<ExpiredPage>;
 }
@@ -49,9 +50,9 @@ export interface QueueExpiry {
 
 export interface ExpiredPage {
   readonly tasks: readonly ExpiredTask[];
-  /** Those that now have an attempt due. */
+  /** The lanes that now have an attempt due. */
   readonly lanes: readonly LaneRef[];
-  /** Null where the walk is at its end. */
+  /** Null when the walk is at its end. */
   readonly next: QueuePlace | null;
 }
 
@@ -60,20 +61,20 @@ export interface ExpiredTask {
   readonly type: string;
 }
 
-/** How much there is of a type to do. */
+/** The amount of work there is for a type. */
 export interface TypeWork {
   readonly type: string;
   readonly running: number;
-  /** Queued tasks that may start now; those that were asked for later are none. */
+  /** Queued tasks that may start now; those that were asked for later do not count. */
   readonly waiting: number;
   /** True when more wait than were counted. */
   readonly isMoreWaiting: boolean;
-  /** Since when the task has waited that has waited longest; null: none waits. */
+  /** When the longest-waiting task was queued; null when none waits. */
   readonly oldestAt: number | null;
 }
 
 export interface TypeWorkQuery {
   readonly types: readonly string[];
-  /** Waiting tasks are counted up to here, of each type. */
+  /** The most waiting tasks that are counted of each type. */
   readonly waitingMax: number;
 }

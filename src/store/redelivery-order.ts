@@ -1,39 +1,40 @@
 import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
 import type { LaneRef } from "./delivery.ts";
 
-/** What the store takes and gives about orders to send many deliveries again; re-exported by store.ts. */
+/** The store's part for orders to send many deliveries again; re-exported by store.ts. */
 
-/** What is remembered of orders to send many deliveries again. */
+/** Remembers orders to send many deliveries again. */
 export interface RedeliveryOrderStore {
   /**
-   * Keeps an order to send again what has ended and passes the filter by now; the engine works it off. What ends
-   * later is not part of it. `busy` when as many orders of its login are open as it admits; counted in the same step.
+   * Keeps an order to send again the deliveries that have ended and pass the filter by now; the engine works it off.
+   * Deliveries that end later are not part of it. Answers `busy` when its login has as many open orders as it may have;
+   * they are counted in the same step.
    */
   orderRedelivery(order: RedeliveryRequest): Promise<RedeliveryOrder | "busy">;
-  /** Orders, newest first; of a login those whose filter names it, as far as they are among the newest thousands. */
+  /** Lists orders, newest first. For a login: those whose filter names it, among the newest few thousand. */
   listRedeliveryOrders(query: {
     login: string | null;
     limit: number;
   }): Promise<readonly RedeliveryOrder[]>;
   /**
-   * Ends an order before its time; what it sent stays sent. Null for an unknown id, and for one whose filter does not
-   * name the login; one that has ended stays.
+   * Ends an order before its time; what it has sent stays sent. Null for an unknown id, and for an order whose filter
+   * does not name the login. An order that has ended stays as it is.
    */
   cancelRedeliveryOrder(cancel: {
     id: string;
     login: string | null;
     now: number;
   }): Promise<RedeliveryOrder | null>;
-  /** Orders that are not worked off, the oldest first; none whose filter names an account that is disabled. */
+  /** Lists orders that are not finished, oldest first. Leaves out those whose filter names a disabled account. */
   listOpenRedeliveryOrders(query: { limit: number }): Promise<readonly RedeliveryOrder[]>;
   /**
-   * Works on an order: looks at some attempts, from where it stopped the last time, and begins a fresh series for
-   * up to `max` deliveries; how far it got is kept in the same step. One that has ended does nothing.
+   * Works on an order: looks at some attempts, from where it stopped the last time, and begins a fresh series for up to
+   * `max` deliveries. Its progress is kept in the same step. An order that has ended does nothing.
    */
   stepRedeliveryOrder(step: { id: string; max: number; now: number }): Promise<RedeliveryStep>;
 }
 
-/** The operator's order to send many deliveries again. The daemon works it off, so many a second. */
+/** The operator's order to send many deliveries again. The daemon works it off at a rate per second. */
 export interface NewRedeliveryOrder {
   readonly id: string;
   readonly filter: DeliveryFilter;
@@ -41,14 +42,14 @@ export interface NewRedeliveryOrder {
   readonly createdAt: number;
 }
 
-/** An order to be kept. */
+/** An order that is to be kept. */
 export interface RedeliveryRequest extends NewRedeliveryOrder {
-  /** Not kept while so many orders of its filter's login are open; null is no limit. */
+  /** The order is refused while the login of its filter has so many open orders; null is no limit. */
   readonly openMax: number | null;
 }
 
 export interface RedeliveryOrder extends NewRedeliveryOrder {
-  /** Deliveries that were given a fresh series so far. */
+  /** The deliveries that were given a fresh series so far. */
   readonly redelivered: number;
   readonly endedAt: number | null;
   readonly isCancelled: boolean;
@@ -58,6 +59,6 @@ export interface RedeliveryStep {
   /** Lanes that now have an attempt due. */
   readonly lanes: readonly LaneRef[];
   readonly redelivered: number;
-  /** Nothing is left of this order. */
+  /** True when nothing is left of this order. */
   readonly isDone: boolean;
 }

@@ -3,36 +3,36 @@ import type { StatusCode } from "../domain/status.ts";
 import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
 
-/** What the store takes and gives about runs, for the engine; re-exported by store.ts. */
+/** The store's part for runs, for the engine; re-exported by store.ts. */
 
-/** What is remembered of the runs of the daemon's own runners. */
+/** Remembers the runs of the daemon's own runners. */
 export interface RunStore {
   /**
-   * Starts up to `max` queued tasks of a type, in the order of the accounts' turns; counts the run. Fewer, though more
-   * are queued, where their inputs reach {@link CLAIM_INPUT_MAX}. None of an account that is disabled.
+   * Starts up to `max` queued tasks of a type, in the order of the accounts' turns, and counts the run. Starts fewer,
+   * though more are queued, when their inputs reach {@link CLAIM_INPUT_MAX}. Starts none of a disabled account.
    */
   claimTasks(claim: TaskClaim): Promise<readonly ClaimedTask[]>;
   /**
-   * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Does nothing to
-   * a task that is not running. Answers the lanes that now have an attempt due.
+   * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Does nothing to a task that
+   * is not running. Answers the lanes that now have an attempt due.
    */
   finishTask(finish: TaskFinish): Promise<readonly LaneRef[]>;
   /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
   retryTask(retry: RunRef & { startAt: number }): Promise<void>;
   /**
-   * Puts running tasks back into the queue, one or all that were left; their runs stay counted. What a worker holds a
-   * lease of stays with it. Answers how many.
+   * Puts running tasks back into the queue, one or all that were left behind; their runs stay counted. A task that a
+   * worker holds a lease of stays with the worker. Answers how many.
    */
   requeueTasks(which: RunRef | LeftWork): Promise<number>;
   /** Puts a running task back into the queue as if it had not been started. Does nothing to one that is not running. */
   releaseTask(which: RunRef): Promise<void>;
-  /** Those of these tasks, by id, that have ended or been erased; soon answered, and may be asked once a second. */
+  /** Finds those of these tasks, by id, that have ended or been erased. Quick: it may be asked once a second. */
   findEndedRuns(query: EndedRunsQuery): Promise<readonly string[]>;
 }
 
 /**
- * Starts tasks of one type for the daemon's own runner. Accounts take turns, one task each, beginning with the next one
- * after the account whose task was started last in this process. Within an account priority, then age.
+ * Starts tasks of one type for the daemon's own runner. Accounts take turns, one task each, beginning with the account
+ * after the one whose task was started last in this process. Within an account tasks start by priority, then age.
  */
 export interface TaskClaim {
   readonly type: string;
@@ -48,7 +48,7 @@ export interface ClaimedTask {
   readonly tag: string | null;
   readonly marketplace: string | null;
   readonly inputText: string | null;
-  /** How often it was started, this time included. */
+  /** How often the task was started, including this time. */
   readonly runs: number;
   /** How many of its runs failed or timed out. */
   readonly failures: number;
@@ -57,17 +57,17 @@ export interface ClaimedTask {
 /** A task that was claimed. */
 export interface RunRef {
   readonly seq: number;
-  /** To be given where the task may have been erased since: its seq may be another task's by now. */
+  /** To be given where the task may have been erased since: its seq may belong to another task by now. */
   readonly id?: string;
   /**
-   * Which of its runs: `runs` of the claim, which it names together with the task's id. To be given where somebody else
-   * may have put the task back: nothing is done to one that was claimed again since. `releaseTask` alone makes a number
-   * count for the next claim too, and it is for whoever has this one.
+   * Names one of its runs, together with the task's id: the `runs` of its claim. To be given where somebody else may
+   * have put the task back: a task that was claimed again since stays as it is. Only `releaseTask` lets the next claim
+   * have the same number, and only the holder of this run calls it.
    */
   readonly run?: number;
 }
 
-/** How a run is kept that was the task's last. */
+/** The record of a task's last run. */
 export interface RunEnd extends RetentionEnd {
   readonly state: "completed" | "failed";
   readonly code: StatusCode;

@@ -10,22 +10,22 @@ import type { TaskDeliveries } from "./delivery.ts";
 import type { TaskPage, TaskQuery } from "./task.ts";
 import type { Scope } from "./traffic.ts";
 
-/** What the store takes and gives to those who look for tasks and deliveries; re-exported by store.ts. */
+/** The store's part for searches of tasks and deliveries; re-exported by store.ts. */
 
-/** What those find who look for tasks and deliveries. */
+/** Searches tasks and deliveries. */
 export interface SearchStore {
   /**
-   * The same as `listTasks`, with where their webhooks stand instead of what was posted. After a full page nothing is
-   * looked at: there is always a next one.
+   * Lists as `listTasks` does, with the state of each task's webhooks instead of what was posted. Does not look beyond
+   * a full page: there is always a next one.
    */
   searchTasks(query: TaskQuery): Promise<TaskPage<FoundTaskRow>>;
-  /** One task of an account, or of any (null); null for an unknown one. Soon answered, as a look at one task. */
+  /** Finds one task of an account, or of any (null); null for an unknown one. As quick as a look at one task. */
   findTimeline(query: { scope: Scope; id: string }): Promise<TaskTimeline | null>;
   /** Counts a part of what `countEndedDeliveries` counts. */
   countEndedDeliveriesStep(step: DeliveryCountStep): Promise<DeliveryCountPage>;
 }
 
-/** A task that was found, with where its webhooks stand. */
+/** A task that was found, with the state of its webhooks. */
 export interface FoundTaskRow extends Omit<TaskSummary, "dataText"> {
   readonly login: string;
   readonly tag: string | null;
@@ -39,7 +39,7 @@ export interface FoundDelivery {
   readonly kind: DeliveryKind;
   readonly host: string;
   readonly state: DeliveryState | "waiting";
-  /** Attempts so far, the one that is under way included. */
+  /** Attempts so far, including the one under way. */
   readonly attempts: number;
   readonly last: {
     readonly outcome: AttemptOutcome;
@@ -51,16 +51,16 @@ export interface FoundDelivery {
 }
 
 /**
- * Everything about one task. Its input and result are in it where a postback has carried them, else null: they may be
- * large.
+ * Everything about one task. It includes input and result only when a postback has carried them, and else null: they
+ * may be large.
  */
 export interface TaskTimeline extends TaskDeliveries {
   readonly accountId: number;
   readonly isReady: boolean;
-  /** How long input and result are, in bytes of JSON text; null where there is none. */
+  /** The length of input and result, in bytes of JSON text; null where there is none. */
   readonly inputBytes: number | null;
   readonly resultBytes: number | null;
-  /** Its newest lease; null when no worker had it. */
+  /** Its newest lease; null when no worker has had it. */
   readonly lease: {
     readonly worker: string;
     readonly claimedAt: number;
@@ -79,7 +79,7 @@ export interface DeliveryCountStep {
 export interface DeliveryCountPage {
   readonly deliveries: number;
   readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
-  /** Where to go on; null when all has been looked at. */
+  /** Where to go on; null when everything has been looked at. */
   readonly next: number | null;
   readonly examinedUntil: number | null;
 }

@@ -1,38 +1,40 @@
 import type { OwnLimits } from "../domain/account/quota.ts";
 
-/** What the store takes and gives about sign-ins of the dashboard; re-exported by store.ts. */
+/** The store's part for sign-ins to the dashboard; re-exported by store.ts. */
 
 export interface SessionStore {
-  /** Keeps a session; `refused` when its key has been revoked or its account disabled meanwhile. */
+  /** Keeps a session; answers `refused` when its key has been revoked or its account disabled meanwhile. */
   createSession(session: NewSession): Promise<"created" | "refused">;
   /**
-   * Whose session this is; null for an unknown one, and for one whose key is revoked or whose account is disabled. Reads
-   * what is committed now, by whichever process.
+   * Finds a session; null for an unknown one, and for one whose key is revoked or whose account is disabled. Reads what
+   * is committed now, by whichever process.
    */
   findSession(hash: string): Promise<Session | null>;
-  /** Notes when sessions were last used; never back to an earlier time. */
+  /** Notes when sessions were last used; a time never moves back. */
   touchSessions(uses: readonly SessionUse[]): Promise<void>;
-  /** Ends a session; nothing when there is none. */
+  /** Ends a session; does nothing when there is none. */
   endSession(hash: string): Promise<void>;
   createSignInLink(link: NewSignInLink): Promise<void>;
-  /** Uses a link up and keeps the session that it opens; `refused` for one that is unknown, used or expired. */
+  /**
+   * Uses up a link and keeps the session that it opens; answers `refused` for a link that is unknown, used or expired.
+   */
   useSignInLink(use: SignInLinkUse): Promise<"created" | "refused">;
 }
 
-/** A session to keep. Its secret's SHA-256 stands for it. */
+/** A session to keep. The SHA-256 of its secret stands for it. */
 export interface NewSession {
   readonly hash: string;
-  /** The key that signed in; null is the operator. */
+  /** The key that signed in; null for the operator. */
   readonly keyId: string | null;
   readonly createdAt: number;
-  /** Of this key, or of the operator: the oldest beyond it end. */
+  /** The most sessions of this key, or of the operator: beyond it the oldest end. */
   readonly sessionsMax: number;
 }
 
-/** A session that is not over by its key or account; its times, of the steady clock, are for the domain to judge. */
+/** A session that its key or account has not ended; its times, of the steady clock, are for the domain to judge. */
 export interface Session {
   readonly sessionId: number;
-  /** Null is the operator. */
+  /** Null for the operator. */
   readonly holder: {
     readonly accountId: number;
     readonly login: string;

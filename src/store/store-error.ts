@@ -3,26 +3,28 @@ export type StoreErrorKind =
   | "failed"
   /** The file system takes nothing more: the disk, a quota or a file-size limit is full, or it is read-only. */
   | "full"
-  /** Another process holds what the step needs: try again later. */
+  /** Another process holds something that the step needs: try again later. */
   | "busy"
   /** Too many steps wait already: try again later. */
   | "overloaded"
-  /** The database's server cannot be asked, and the step was not begun: try again later. A file is never that. */
+  /**
+   * The database's server cannot be reached, and the step was not begun: try again later. Never the case with a file.
+   */
   | "unreachable"
   /** The store was closed. */
   | "closed"
   /**
-   * Whether the step has happened is not known: its commit was broken off, or the word of it was lost. Nobody may go on
-   * as if it had not, nor do it a second time where that is not the same as once. A post is answered so too: it can be
-   * sent again with the same idempotency key.
+   * Nobody knows whether the step has happened: its commit was broken off, or the news of it was lost. No caller may go
+   * on as if it had not happened, nor repeat it where doing it twice differs from doing it once. A post is answered so
+   * too: it can be sent again with the same idempotency key.
    */
   | "unknown";
 
 const PASSING: ReadonlySet<StoreErrorKind> = new Set(["full", "busy", "overloaded", "unreachable"]);
 
 /**
- * Why the store could not do a step. Of a write nothing has happened then, except where the kind is `unknown`: such a
- * write may be whole on disk, or not at all, and never in part.
+ * Tells why the store could not do a step. A write has then not happened, except with the kind `unknown`: such a write
+ * is on disk as a whole or not at all.
  */
 export class StoreError extends Error {
   override readonly name = "StoreError" as const;

@@ -38,11 +38,11 @@ export type * from "./upkeep.ts";
 export type * from "./worker.ts";
 
 /**
- * What postbackd remembers, in the words of its domain. One method is one atomic step: it happens whole
- * and is on disk when its promise settles, or it has not happened. Rules live in the domain; a store
- * decides nothing that a second store would have to decide again.
+ * Everything that postbackd remembers, in the words of its domain. One method is one atomic step: it happens as a whole
+ * and is on disk when its promise settles, or it has not happened. Rules live in the domain; a store decides nothing
+ * that a second store would have to decide again.
  *
- * Every method may reject with a {@link StoreError}; anything else it rejects with is a bug.
+ * Every method may reject with a {@link StoreError}; any other rejection is a bug.
  */
 export interface Store
   extends

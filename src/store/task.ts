@@ -6,20 +6,22 @@ import type { NewTask, RefusedTask, Task, TaskKey, TaskSummary } from "../domain
 import type { OpenState, TaskCancels } from "./bulk-cancel.ts";
 import type { Scope } from "./traffic.ts";
 
-/** What the store takes and gives about tasks, for clients; re-exported by store.ts. */
+/** The store's part for tasks, for clients; re-exported by store.ts. */
 
-/** What is remembered of tasks, for those who post them. */
+/** Remembers tasks, for those who post them. */
 export interface TaskStore {
   /**
-   * Takes in posted tasks, refused ones included, and with them the answer to repeat for an idempotency key.
-   * A key that is kept until `steadyAt` or longer is answered with what was kept, and nothing is taken in; nor is it
-   * where the account would then have more than its quota: counted in the same step. Rejects with `overloaded` when the
-   * backlog is full.
+   * Takes in posted tasks, including refused ones, together with the answer to repeat for an idempotency key. A key
+   * that is kept until `steadyAt` or longer is answered with its kept answer, and nothing is taken in. Nothing is taken
+   * in either when the account would then exceed its quota, which is counted in the same step. Rejects with
+   * `overloaded` when the backlog is full.
    */
   insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
-  /** The answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
+  /** Finds the answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
   findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
-  /** An account's task, a large one as its envelope; null for an unknown id and for another account's alike. */
+  /**
+   * Finds an account's task, a large one as its envelope; null for an unknown id and for another account's task alike.
+   */
   findTask(look: TaskLook): Promise<FoundTask | null>;
   /** Takes a task out of tasks_ready. */
   collectTask(key: TaskKey): Promise<void>;
@@ -29,19 +31,19 @@ export interface TaskStore {
    */
   cancelTask(cancel: TaskCancel): Promise<CancelOutcome>;
   /**
-   * Cancels those tasks of an account that are in one of these states by now; the others, and what is unknown, stay as
-   * they are. Answers which were cancelled, by the state that they were in.
+   * Cancels those tasks of an account that are in one of these states by now; other and unknown tasks stay as they are.
+   * Answers the cancelled ones, by the state that they were in.
    */
   cancelTasks(order: TaskCancels): Promise<Readonly<Record<OpenState, readonly string[]>>>;
-  /** Erases a task of any account with all that belongs to it, in whatever state it is. */
+  /** Erases a task of any account, in whatever state, with everything that belongs to it. */
   eraseTask(order: TaskErasure): Promise<"erased" | "running" | "to be sent" | "unknown">;
   /**
-   * Tasks that pass a search, newest first, as clients see them. May take its time without holding up anything else.
-   * A page that would be larger than a megabyte ends before `limit`, and so does one that found too little among
-   * {@link TASKS_EXAMINED_MAX} tasks, empty even; either with the place where the next one begins.
+   * Lists tasks that pass a search, newest first, as clients see them. May take its time without holding up anything
+   * else. A page that would be larger than a megabyte ends before `limit`. So does a page that found too little among
+   * {@link TASKS_EXAMINED_MAX} tasks, even an empty one. Either names the place where the next page begins.
    */
   listTasks(query: TaskQuery): Promise<TaskPage>;
-  /** Those of them that finished and were not collected, oldest completion first. */
+  /** Lists finished tasks that were not collected, oldest completion first. */
   listReady(query: ReadyQuery): Promise<TaskPage>;
 }
 
@@ -52,7 +54,7 @@ export interface TaskPost {
   readonly refused: readonly RefusedTask[];
   /** How long the refused ones are kept. */
   readonly refusedUntil: RetentionEnd;
-  /** Null when the client gave no idempotency key. */
+  /** Null when the client sent no idempotency key. */
   readonly idempotency: Idempotency | null;
   readonly quota: PostQuota;
 }
@@ -62,7 +64,7 @@ export interface Idempotency extends KeptAnswer {
   readonly key: string;
   /** Now, by the steady clock: an answer that was to be kept until an earlier time is forgotten. */
   readonly steadyAt: number;
-  /** Until when this one is kept, by the steady clock. */
+  /** How long this answer is kept, by the steady clock. */
   readonly eraseAt: number;
 }
 
@@ -84,7 +86,7 @@ export type TaskPostOutcome =
   | { readonly kind: "inserted" }
   /** Nothing was inserted: this key was used before, for a body with this hash. */
   | ({ readonly kind: "kept" } & KeptAnswer)
-  /** Nothing was inserted: the account would have more than it may. */
+  /** Nothing was inserted: the account would exceed its quota. */
   | ({ readonly kind: "over quota" } & QuotaExcess);
 
 export interface TaskCancel extends RetentionEnd {
@@ -93,7 +95,7 @@ export interface TaskCancel extends RetentionEnd {
   readonly cancelledAt: number;
 }
 
-/** `finished`: it completed or failed before. `unknown`: no such task, or another account's. */
+/** `finished`: the task completed or failed before. `unknown`: there is no such task, or it is another account's. */
 export type CancelOutcome = "cancelled" | "cancelled before" | "finished" | "unknown";
 
 /** A place in a list of tasks: the time by which the list is ordered, and the task's row number. */
@@ -103,21 +105,21 @@ export interface TaskPlace {
 }
 
 /**
- * How many tasks a page may look at: one that found too little among them ends there. Measured with 300,000 tasks of two
- * webhooks each: 20 ms for the dearest search, in turns with the reads of others.
+ * The most tasks that a page may look at: a page that found too little among them ends there. Measured with 300,000
+ * tasks of two webhooks each: 20 ms for the most expensive search, in turns with the reads of others.
  */
 export const TASKS_EXAMINED_MAX = 20_000;
 
-/** Which tasks a page shows. */
+/** Selects the tasks of a page. */
 export interface TaskQuery {
   readonly scope: Scope;
   readonly search: TaskSearch;
   readonly limit: number;
-  /** `next` of the page before. */
+  /** The `next` of the previous page. */
   readonly after: TaskPlace | null;
 }
 
-/** The same of ready tasks, which each account collects for itself. */
+/** Selects ready tasks, which each account collects for itself. */
 export interface ReadyQuery extends TaskQuery {
   readonly scope: number;
 }
@@ -130,17 +132,17 @@ export interface TaskPage<Row = TaskSummary> {
   readonly examinedUntil: number | null;
 }
 
-/** Which task is wanted, and how far its run has come, which the store does not know. */
+/** Names a task and tells the progress of its run, which the store does not know. */
 export interface TaskLook extends TaskKey {
   readonly progress?: TaskProgress | null;
 }
 
 export interface FoundTask {
-  /** Without `inputText`, `resultText` and `errorText` where there is an `envelope`. */
+  /** Without `inputText`, `resultText` and `errorText` when there is an `envelope`. */
   readonly task: Task;
   /** True while the task stands in tasks_ready. */
   readonly isReady: boolean;
-  /** Of a large task only: made in another thread, because to make it takes milliseconds. */
+  /** Only for a large task: made in another thread, because making it takes milliseconds. */
   readonly envelope?: EnvelopeBytes;
 }
 
@@ -152,6 +154,6 @@ export interface EnvelopeBytes {
 
 export interface TaskErasure {
   readonly id: string;
-  /** True to erase it also while a webhook of it is still to be sent, which is then sent no more. */
+  /** True to erase the task even while a webhook of it is still to be sent; that webhook is then not sent. */
   readonly hasWebhooks: boolean;
 }

@@ -5,22 +5,22 @@ import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 
 export type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
 
-/** What the store takes and gives about what happened over time; re-exported by store.ts. */
+/** The store's part for numbers over time; re-exported by store.ts. */
 
-/** What is shown of how much there is, and of what happened over time. */
+/** Tells how much there is, and what happened over time. */
 export interface TrafficStore {
   /**
-   * How much there is of everything, now: of an account by one indexed read. What is read of all accounts together
-   * (null) may take its time without holding up anything else.
+   * Counts how much there is of everything, now: for an account by one indexed read. For all accounts together (null)
+   * it may take its time without holding up anything else.
    */
   countWork(scope: Scope): Promise<WorkCounts>;
-  /** What happened. May take its time without holding up anything else. */
+  /** Finds what happened. May take its time without holding up anything else. */
   findTraffic(query: TrafficQuery): Promise<Traffic>;
-  /** Where it was sent. May take its time as well; bounded by how much is read. */
+  /** Lists where it was sent. May take its time as well; the amount that is read is bounded. */
   listHostTraffic(query: HostTrafficQuery): Promise<HostTrafficPage>;
-  /** What has ever been done, by an account or by any. Read as {@link countWork}. */
+  /** Finds what has ever been done, by an account or by any. Read as {@link countWork}. */
   findFirstSteps(scope: Scope): Promise<FirstSteps>;
-  /** Since when the task has waited that has waited longest and may run; null: none waits. Read as {@link countWork}. */
+  /** When the longest-waiting task that may run was queued; null when none waits. Read as {@link countWork}. */
   findOldestWaiting(scope: Scope): Promise<number | null>;
   listAccountOverviews(query: AccountOverviewQuery): Promise<AccountOverviewPage>;
   /** Adds to the traffic how much waits at `now`, and for how long. */
@@ -29,10 +29,10 @@ export interface TrafficStore {
   foldTraffic(fold: { minutesBefore: number }): Promise<"more" | "done">;
 }
 
-/** Whose numbers: an account's, or (null) those of all accounts together. */
+/** Whose numbers: those of one account, or (null) of all accounts together. */
 export type Scope = number | null;
 
-/** What was counted in a step of time. */
+/** The counts of one step of time. */
 export interface TrafficCounts {
   readonly posted: number;
   readonly completed: number;
@@ -44,18 +44,18 @@ export interface TrafficCounts {
   readonly delivered: number;
   readonly givenUp: number;
   readonly refused: number;
-  /** The most that was seen waiting. */
+  /** The most tasks that were seen waiting. */
   readonly queued: number;
   readonly oldestMs: number;
 }
 
 export interface TrafficStep extends TrafficCounts {
-  /** Its beginning. */
+  /** When the step begins. */
   readonly at: number;
   readonly stepMs: number;
 }
 
-/** How many attempts of a step took how long: see domain/duration-histogram.ts. */
+/** How many attempts of a step took how long: see domain/stats/duration-histogram.ts. */
 export interface DurationCount {
   readonly at: number;
   readonly bucket: number;
@@ -64,9 +64,9 @@ export interface DurationCount {
 
 export interface TrafficQuery {
   readonly scope: Scope;
-  /** Steps that begin at or after this time. */
+  /** Steps that begin at or after this time, */
   readonly from: number;
-  /** And before this one. */
+  /** and before this one. */
   readonly to: number;
 }
 
@@ -78,10 +78,12 @@ export interface Traffic {
 
 export interface HostTrafficQuery {
   readonly scope: Scope;
-  /** Counted in hours: the hour that this time is in is part of it. */
+  /** Counted in hours: the hour that contains this time is included. */
   readonly since: number;
   readonly limit: number;
-  /** Only hosts to which something was sent within the time, also where others have something given up or refused. */
+  /**
+   * Only hosts to which something was sent within the time, even where other hosts have given-up or refused deliveries.
+   */
   readonly only?: "sent";
 }
 
@@ -89,11 +91,11 @@ export interface HostTraffic {
   readonly host: string;
   readonly attempts: number;
   readonly succeeded: number;
-  /** Deliveries that are given up now, whenever that was. */
+  /** Deliveries that are given up now, whenever they were. */
   readonly givenUp: number;
   /** Deliveries that are refused now. */
   readonly refused: number;
-  /** Deliveries that failed and are tried again, now. */
+  /** Deliveries that have failed and are being retried now. */
   readonly retrying: number;
   readonly durations: ReadonlyMap<number, number>;
   /** The last attempt that failed within the time; null when none has. */
@@ -111,7 +113,7 @@ export interface HostFailure {
 /** Hosts, the worst first. */
 export interface HostTrafficPage {
   readonly hosts: readonly HostTraffic[];
-  /** True where there are more, or where more was to be read than may be. */
+  /** True when there are more, or when there was more to read than may be read. */
   readonly hasMore: boolean;
 }
 
@@ -123,17 +125,17 @@ export interface AccountOverview {
   readonly keysActive: number;
   readonly isRotating: boolean;
   readonly ownLimits: OwnLimits;
-  /** Null where it is not disabled. */
+  /** Null when the account is enabled. */
   readonly held: HeldWork | null;
   readonly counts: WorkCounts;
-  /** Of the last 24 hours. */
+  /** The last 24 hours. */
   readonly day: Pick<TrafficCounts, "posted" | "delivered" | "givenUp" | "refused">;
 }
 
 export interface AccountOverviewQuery {
-  /** Part of a login; null is any. */
+  /** A part of a login; null selects any. */
   readonly part: string | null;
-  /** The last login of the page before. */
+  /** The last login of the previous page. */
   readonly after: string | null;
   readonly limit: number;
   readonly now: number;
@@ -144,7 +146,7 @@ export interface AccountOverviewPage {
   readonly next: string | null;
 }
 
-/** Which webhook of a task. */
+/** Names a webhook of a task. */
 export interface DeliveryRef {
   readonly taskId: string;
   readonly kind: DeliveryKind;

@@ -1,37 +1,40 @@
 import type { StoreError } from "./store-error.ts";
 
-/** What the store takes and gives about its upkeep; re-exported by store.ts. */
+/** The store's part for its upkeep; re-exported by store.ts. */
 
-/** How the store is kept in order, and says how it is. */
+/** Keeps the store in order, and tells its condition. */
 export interface UpkeepStore {
-  /** Keeps `fresh` under a name under which nothing is kept; answers what is kept, the same to every daemon of the file. */
+  /**
+   * Keeps `fresh` under a name that has no secret yet. Answers the secret that is kept, the same for every daemon of
+   * the file.
+   */
   keepSecret(secret: { name: "cursors"; fresh: string }): Promise<string>;
   /**
-   * Looks at up to `max` tasks whose retention is over, `now` by the steady clock; fewer when they are large, so that
-   * nothing else waits for long. Erases them with all that belongs to them; one that has a webhook still to be sent is
-   * kept, and looked at again after an hour. Answers at how many it looked: 0 when none is left.
+   * Looks at up to `max` tasks whose retention is over, `now` by the steady clock; at fewer when they are large, so
+   * that nothing else waits for long. Erases them with everything that belongs to them. A task with a webhook still to
+   * be sent is kept, and looked at again after an hour. Answers how many it looked at: 0 when none is left.
    */
   eraseExpired(due: { now: number; max: number }): Promise<number>;
   /**
-   * Erases up to `max` each of kept answers, decided access requests, ended redelivery orders, sessions and traffic from
-   * before their times; else the same.
+   * Erases, as {@link eraseExpired} does, up to `max` each of kept answers, decided access requests, ended redelivery
+   * orders, sessions and traffic from before their times.
    */
   eraseStale(due: StaleBefore & { max: number }): Promise<number>;
-  /** How much of the file is data: what erased tasks left is not counted. In bytes. */
+  /** How many bytes of the file are data: the space that erased tasks left does not count. */
   usedBytes(): Promise<number>;
   /** Gives a bounded part of the space that erased tasks left back to the file system. */
   reclaimSpace(): Promise<"more" | "done">;
-  /** Why the last write found no room (kind `full`); null once one has found some. */
+  /** Why the last write found no room (kind `full`); null once a write has found some. */
   shortage(): StoreError | null;
-  /** Writes what changes nothing. Rejects with a StoreError where there is no room for it. */
+  /** Makes a write that changes nothing. Rejects with a StoreError when there is no room for it. */
   tryWrite(): Promise<void>;
-  /** Looks whether the file is still where it was and what it was; where not, that is its fault from now on. */
+  /** Checks that the file is still in its place and still the same. If not, that is its fault from now on. */
   lookAtFile(): void;
-  /** Looks for damage in the next part of the file, beside everything else. What is found is its fault from now on. */
+  /** Looks for damage in the next part of the file, beside everything else. Any damage is its fault from now on. */
   checkFile(): Promise<"more" | "done">;
-  /** What keeps the store from writing for good; null while it can. */
+  /** The reason why the store cannot write any more; null while it can. */
   fault(): StoreError | null;
-  /** Finishes what was asked for before, then lets go of the file. Safe to call twice. */
+  /** Finishes what was asked for before, then closes the file. Safe to call twice. */
   close(): Promise<void>;
 }
 
@@ -46,6 +49,6 @@ export interface StaleBefore {
   readonly linksBefore: number;
   /** Traffic, and failures of hosts, from before this time. */
   readonly trafficBefore: number;
-  /** Requests, orders and traffic from after this time: what a clock that was ahead has left in the future. */
+  /** Requests, orders and traffic from after this time: a clock that was ahead has left them in the future. */
   readonly recordsAfter: number;
 }

@@ -1,20 +1,20 @@
-/** What the store takes and gives about workers; re-exported by store.ts. */
+/** The store's part for workers; re-exported by store.ts. */
 
-/** What is remembered of workers and their tokens. */
+/** Remembers workers and their tokens. */
 export interface WorkerStore {
   /** Keeps a worker's token; `exists` while an active one has the name. */
   createWorker(worker: NewWorker): Promise<"created" | "exists">;
-  /** All workers, by name; of revoked ones with the same name the newest first. */
+  /** Lists all workers, by name; among revoked ones with the same name the newest first. */
   listWorkers(): Promise<readonly Worker[]>;
   /** Revokes the active worker of this name, or answers the one that was revoked last; null for an unknown name. */
   revokeWorker(change: { name: string; revokedAt: number }): Promise<Worker | null>;
-  /** Notes when workers were last heard; never back to an earlier time. */
+  /** Notes when workers were last heard; a time never moves back. */
   touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
-  /** Whose token this is. Reads what is committed now, by whichever process. */
+  /** Finds the holder of a token. Reads what is committed now, by whichever process. */
   findWorkerHolder(tokenHash: string): Promise<WorkerHolder | null>;
 }
 
-/** What is stored of a new worker token: never the token itself. */
+/** The stored part of a new worker token, which never includes the token itself. */
 export interface NewWorker {
   readonly name: string;
   readonly hash: string;
@@ -28,11 +28,11 @@ export interface Worker extends Omit<NewWorker, "hash"> {
   readonly workerId: number;
   readonly lastSeenAt: number | null;
   readonly revokedAt: number | null;
-  /** Leases that it holds now. */
+  /** The number of leases that it holds now. */
   readonly leases: number;
 }
 
-/** Whose token this is. */
+/** The holder of a token. */
 export interface WorkerHolder {
   readonly workerId: number;
   readonly name: string;
