@@ -1,6 +1,6 @@
 import type { FileTrouble } from "../store.ts";
 
-/** What group commit and a writer tell each other. */
+/** The messages between group commit and a writer. */
 
 /** A write as data, so that it can cross to the writer thread. */
 export interface Operation {
@@ -20,24 +20,27 @@ export type BatchReply =
       readonly replies: readonly OperationReply[];
       /** The accounts whose tasks or deliveries it changed, each once. */
       readonly changed: readonly number[];
-      /** False for a batch that found nothing to change: it needed no room. */
+      /** False for a batch that found nothing to change, and so needed no room. */
       readonly hasWritten: boolean;
     }
   /** Nothing was written; the same batch may succeed later. */
   | { readonly kind: "full" | "busy"; readonly message: string }
-  /** Nothing was written, and nothing may be any more. */
+  /** Nothing was written, and nothing may be written any more. */
   | BatchFailure
-  /** Whether it was written is not known, and nothing may be written any more. */
+  /** Nobody knows whether it was written, and nothing may be written any more. */
   | (Omit<BatchFailure, "kind"> & { readonly kind: "unknown" });
 
 export interface BatchFailure {
   readonly kind: "failed";
   readonly message: string;
-  /** Where it is the file itself that is wrong. */
+  /** Set when the file itself is at fault. */
   readonly trouble?: FileTrouble;
 }
 
-/** Takes a batch to where it is run, and answers how it ended. Batches are run in the order they were sent. */
+/**
+ * Takes a batch to the place where it is run, and answers how it ended. Batches are run in the order in which they were
+ * sent.
+ */
 export interface BatchTransport {
   send(batch: readonly Operation[]): Promise<BatchReply>;
   close(): Promise<void>;

@@ -35,9 +35,9 @@ const BATCHES_IN_FLIGHT_MAX = 2;
 const OPERATIONS_TO_SEND_AT = 16;
 
 /**
- * Group commit: operations that arrive while a batch is being written are collected and become the next
- * batch, so that one fsync serves them all. A promise settles after the commit of its batch, in the order
- * of submission; nothing is retried here.
+ * Group commit: operations that arrive while a batch is being written are collected and become the next batch, so one
+ * fsync serves them all. A promise settles after the commit of its batch, in the order of submission; nothing is
+ * retried here.
  */
 export class GroupCommit<Writes extends WritesOf<Writes>> {
   readonly #transport: BatchTransport;
@@ -66,7 +66,10 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     return this.#shortage;
   }
 
-  /** Promises the operation's value once it is on disk. Rejects with a StoreError when it is not, or when that is not known. */
+  /**
+   * Promises the operation's value once it is on disk. Rejects with a StoreError when it is not on disk, or when nobody
+   * knows.
+   */
   submit<Name extends keyof Writes & string>(
     name: Name,
     args: Parameters<Writes[Name]>[0],
@@ -90,7 +93,10 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     this.#failFrom(new FileFault(trouble));
   }
 
-  /** Tells after each batch, its promises settled, whose tasks and deliveries it changed; returns what stops it. */
+  /**
+   * Tells the listener after each batch, when its promises have settled, whose tasks and deliveries it changed. Returns
+   * a function that stops it.
+   */
   watch(listener: ChangeListener): () => void {
     this.#listeners = [...this.#listeners, listener];
     return () => {
@@ -98,7 +104,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     };
   }
 
-  /** Tells those who watch that tasks or deliveries of these accounts changed. */
+  /** Tells the listeners that tasks or deliveries of these accounts changed. */
   tell(accounts: readonly number[]): void {
     if (accounts.length === 0 || this.#listeners.length === 0) return;
     const changes = { accounts, types: [], lanes: [], ended: [] };
@@ -159,7 +165,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     try {
       return await this.#transport.send(batch.map(({ operation }) => operation));
     } catch (error) {
-      // A transport answers; how far one came that throws, nobody can say.
+      // A transport answers. If one throws, nobody can say how far it came.
       return { kind: "unknown", message: messageOf(error) };
     }
   }
@@ -195,7 +201,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
   }
 
   #failFrom(error: StoreError): void {
-    // What is wrong with the file says more than what a write met that came upon it first.
+    // A fault of the file says more than the error of the write that met it first.
     const isVague = this.#fault?.kind === "failed" && !(this.#fault instanceof FileFault);
     if (this.#fault === null || (isVague && error instanceof FileFault)) this.#fault = error;
     for (const { reject } of this.#pending.splice(0)) reject(error);

@@ -1,7 +1,7 @@
 import type { Clock } from "../../domain/clock/clock.ts";
 import type { Cluster } from "../store.ts";
 
-/** A cluster of one: it holds every duty, goes by its own clock, and nothing of that ever changes. */
+/** A cluster of one node: it holds every duty and goes by its own clock, and nothing of that ever changes. */
 export function newLoneNode(clock: Clock): Cluster {
   const self = crypto.randomUUID();
   const members = [self];

@@ -1,25 +1,25 @@
 import { StoreError } from "../store.ts";
 
-/** Whose a read is: an account's, by its id or login; null is the operator and the daemon itself. */
+/** The owner of a read: an account, by its id or login; null for the operator and the daemon itself. */
 export type ReadOwner = number | string | null;
 
 // One is read while the next is on its way: the thread never waits for this one.
 const UNDER_WAY_MAX = 2;
-// Of one owner: who hangs up leaves the reads behind that were asked for.
+// For one owner: a client that hangs up leaves the reads behind that it asked for.
 const WAITING_MAX = 1000;
 
-/** Calls back when the event loop has gone round, and whatever goes before reads has had its turn. */
+/** Calls back when the event loop has gone round and everything that precedes reads has had its turn. */
 export type GiveWay = (callback: () => void) => void;
 
 const GO_ROUND: GiveWay = (callback) => void setImmediate(callback);
 
 /**
- * Reads take turns by their owner: one of each, in the order in which they came. However much somebody asks for at once,
- * nobody else waits for more than one of it. Between two reads the event loop goes round: what comes of a read may take
- * the main thread as long as the read took the other one, and requests must get in between.
+ * Owners of reads take turns: one read of each, in the order in which they came. However much one owner asks for at
+ * once, nobody else waits for more than one read of it. Between two reads the event loop goes round: the result of a
+ * read may occupy the main thread as long as the read occupied the other one, and requests must get in between.
  */
 export class ReadTurns {
-  /** Who waits, in the order of their turns, each with at least one read. */
+  /** The waiting owners, in the order of their turns, each with at least one read. */
   readonly #lines = new Map<ReadOwner, (() => void)[]>();
   readonly #whenIdle: (() => void)[] = [];
   readonly #giveWay: GiveWay;
@@ -29,7 +29,7 @@ export class ReadTurns {
     this.#giveWay = giveWay;
   }
 
-  /** Begins a read when it is its owner's turn. Rejects with `overloaded` where too many of this owner wait. */
+  /** Begins a read when it is its owner's turn. Rejects with `overloaded` when too many reads of this owner wait. */
   async take<Value>(owner: ReadOwner, read: () => Promise<Value>): Promise<Value> {
     if (this.#underWay < UNDER_WAY_MAX) this.#underWay++;
     else await this.#wait(owner);
@@ -40,7 +40,7 @@ export class ReadTurns {
     }
   }
 
-  /** Settles when nothing is under way, and nothing waits. */
+  /** Settles when nothing is under way and nothing waits. */
   async idle(): Promise<void> {
     if (this.#underWay === 0) return;
     await new Promise<void>((resolve) => this.#whenIdle.push(resolve));

@@ -1,19 +1,19 @@
 import type { LeaseEnd, LeaseEnds, TaskPost } from "../store.ts";
 import type { SubmitOptions } from "./group-commit.ts";
 
-/** How much writes weigh in a batch and in the backlog: about the rows that they write. */
+/** The weights of writes in a batch and in the backlog: about the number of rows that they write. */
 
-/** What a batch holds at most. */
+/** The most weight of a batch. */
 export const BATCH_WEIGHT_MAX = 256;
 
 /** A client's write: it can come again. */
 export const CLIENT_WRITE: SubmitOptions = { weight: 1, mayShed: true };
-// It holds up every other write, and comes at a start or when the machine's clock was set.
+// It holds up every other write, and happens at a start or when the machine's clock was set.
 export const WHOLE_TABLES: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: false };
-// What it writes, and what it reads before: as much as half a batch.
+// It counts the rows that it writes and those that it reads before: as much as half a batch.
 export const STEP_WRITE: SubmitOptions = { weight: BATCH_WEIGHT_MAX / 2, mayShed: false };
 
-/** So many rows of a write that is never refused. */
+/** A write of so many rows that is never refused. */
 export function rows(weight: number): SubmitOptions {
   return { weight, mayShed: false };
 }
