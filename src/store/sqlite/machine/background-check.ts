@@ -1,22 +1,23 @@
 /** Reads the file in a thread of its own. */
 export interface TableReader {
   listTables(): Promise<readonly string[]>;
-  /** What is wrong with a table; null when nothing is. */
+  /** Describes a fault of a table; null when there is none. */
   checkTable(table: string): Promise<string | null>;
   close(): Promise<void>;
 }
 
-/** How far a look for damage has come: what it found, or whether there is more to read. */
+/** The progress of a look for damage: the damage that it found, or whether there is more to read. */
 export type CheckStep =
   | { readonly kind: "more" | "done" }
   | { readonly kind: "damaged"; readonly detail: string };
 
 /**
- * Looks for damage in a thread of its own, which lives from the first table to the last. One table at a time: a read holds
- * back the WAL, which cannot begin anew below it, and the whole file in one would hold it back for as long as that takes.
- * Measured with a million tasks in 0.92 GB on two busy cores: 1.6 s of processor time, 4 s in all and 1.3 s for the longest
- * table from memory; 17 s and 5.8 s from the disk. Ten times as many tasks hold it back for a minute: the WAL then grows
- * beyond its limit, and the writer waits 2 s for the reader each time that it has doubled.
+ * Looks for damage in a thread of its own, which lives from the first table to the last. It reads one table at a time,
+ * because a read holds back the WAL, which cannot restart meanwhile; reading the whole file in one would hold it back
+ * for as long as that takes. Measured with a million tasks in 0.92 GB on two busy cores: 1.6 s of processor time; from
+ * memory 4 s in all and 1.3 s for the longest table; from the disk 17 s and 5.8 s. Ten times as many tasks hold it back
+ * for a minute: the WAL then grows beyond its limit, and the writer waits 2 s for the reader each time that it has
+ * doubled.
  */
 export class BackgroundCheck {
   readonly #newReader: () => TableReader;
@@ -27,7 +28,7 @@ export class BackgroundCheck {
     this.#newReader = newReader;
   }
 
-  /** Reads one table. After the last one it begins with the first. */
+  /** Reads one table. After the last one it begins with the first again. */
   async step(): Promise<CheckStep> {
     if (this.#reader === null) {
       this.#reader = this.#newReader();

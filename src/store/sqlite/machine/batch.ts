@@ -7,14 +7,14 @@ import type { FileTrouble } from "../../file-fault.ts";
 import type { Connection } from "./connection.ts";
 import { isBatchError, leftByCommit, toWriteFailure } from "./write-failure.ts";
 
-/** What operations do. */
+/** The work that operations do. */
 export interface BatchWork {
   /** Every write there is, by name. Each runs inside the transaction of its batch. */
   readonly writes: Readonly<Record<string, (args: never) => unknown>>;
   readonly changes: ToldChanges;
 }
 
-/** What operations tell while they run, to be written once, as the last thing of their batch. */
+/** Changes that operations report while they run, to be written once, as the last step of their batch. */
 export interface ToldChanges {
   readonly changed: Pick<ChangedAccounts, "take">;
   /** The operation is part of the batch. */
@@ -27,34 +27,34 @@ export interface ToldChanges {
   reset(): void;
 }
 
-// SQLite's own default. Each checkpoint costs milliseconds, which every batch behind it waits.
+// SQLite's own default. Each checkpoint takes milliseconds, for which every later batch waits.
 const CHECKPOINT_PAGES = 1000;
-// 64 MiB, as journal_size_limit. The WAL begins anew only at a moment when nobody reads from it, and with lists
-// read one after the other there is none: it grew by 8 MB a second (measured). From here on readers are waited for.
+// 64 MiB, as journal_size_limit. The WAL restarts only at a moment when nobody reads from it. With lists read one after
+// the other there is none: it grew by 8 MB a second (measured). Beyond this size the writer waits for readers.
 const WAL_PAGES_MAX = 16_384;
-// Two of the longest lists. Another process may read for hours; the wait for it is in vain.
+// As long as two of the longest lists. Another process may read for hours; a longer wait for it would be in vain.
 const READERS_WAIT_MS = 2000;
-// SQLite waits for a reader's slot, not for the reader, and a list that follows takes the same slot again; what it
-// reads is no longer in the way, but that is seen by a new try only.
+// SQLite waits for a reader's slot, not for the reader, and the next list takes the same slot again. That list is no
+// longer in the way, but only a new try sees that.
 const RESTART_TRY_MS = 100;
 
-/** What `PRAGMA wal_checkpoint` answers: the WAL's pages, and how many of them are in the file. */
+/** The answer of `PRAGMA wal_checkpoint`: the WAL's pages, and how many of them are in the file. */
 type WalState = readonly [isBusy: number, pages: number, checkpointed: number];
 
 export interface BatchRunnerOptions {
-  /** From here on those who read from the WAL are waited for. */
+  /** Beyond this size the writer waits for those who read from the WAL, */
   readonly walPagesMax?: number;
-  /** For how long, at most. */
+  /** and at most for so long. */
   readonly readersWaitMs?: number;
-  /** Asked before the WAL is copied into the file: whether it is the file that was opened. */
+  /** Called before the WAL is copied into the file: tells whether it is still the file that was opened. */
   readonly fileTrouble?: () => FileTrouble | null;
 }
 
 /**
- * Runs batches of operations: one transaction for a batch. When an operation in it fails, the batch is begun anew
- * with a savepoint for each, so that none takes its neighbours along: a write may be run twice, and
- * must leave nothing behind outside the database. After an error that something may be lost by, everything is refused for
- * good: write-failure.ts says which.
+ * Runs batches of operations, one transaction for each batch. When an operation fails, the batch is run again with a
+ * savepoint for each operation, so that the failed one is undone alone. So a write may run twice, and must leave
+ * nothing behind outside the database. After an error that may have lost something, everything is refused for good;
+ * write-failure.ts tells which errors those are.
  */
 export class BatchRunner {
   readonly #connection: Connection;
@@ -68,11 +68,12 @@ export class BatchRunner {
   readonly #walPagesMax: number;
   readonly #readersWaitMs: number;
   readonly #schemaVersion: number;
-  // The next commit may begin the WAL anew: it counts up the change counter, which says to which file a WAL belongs.
+  // The next commit may restart the WAL. It therefore increments the change counter, which tells to which file a WAL
+  // belongs.
   #isMarkDue = true;
   readonly #fileTrouble: () => FileTrouble | null;
   #restartAt: number;
-  /** How many pages the WAL held after the last batch. */
+  /** The number of pages in the WAL after the last batch. */
   #walPages = 0;
   #failure: BatchFailure | null = null;
 
@@ -93,11 +94,11 @@ export class BatchRunner {
     this.#restartAt = walPagesMax;
     this.#changes = changes;
     this.#writes = writes;
-    // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles what makes an object of its row: raw
-    // rows save 3 % of this thread's time (measured).
+    // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles the code that makes an object of its
+    // row: raw rows save 3 % of this thread's time (measured).
     this.#walState = connection.prepare<[], WalState>("PRAGMA wal_checkpoint(NOOP)").raw();
     this.#control = {
-      // IMMEDIATE: a transaction that reads first and then finds a foreign commit cannot be continued.
+      // IMMEDIATE: a transaction that reads first and then meets another connection's commit cannot go on.
       begin: connection.prepare("BEGIN IMMEDIATE"),
       commit: connection.prepare("COMMIT"),
       savepoint: connection.prepare("SAVEPOINT operation"),
@@ -129,7 +130,7 @@ export class BatchRunner {
     const pagesBefore = this.#walPages;
     const trouble = this.#checkpoint();
     if (trouble !== null) {
-      // It is committed to a file that is gone, and there again if that is put back.
+      // It is committed to a file that is gone, and is back if that file is put back.
       return this.#refuse({ kind: "unknown", message: trouble.reason, trouble });
     }
     const hasWritten = this.#walPages !== pagesBefore;
@@ -148,7 +149,7 @@ export class BatchRunner {
     this.#rollBack();
   }
 
-  /** What a COMMIT that failed makes of its batch, which is undone in this process. */
+  /** Decides how a batch ended whose COMMIT failed. This process has undone it. */
   #afterFailedCommit(error: unknown): Exclude<BatchReply, { kind: "committed" }> {
     const failure = toWriteFailure(error);
     const left = leftByCommit(error);
@@ -156,7 +157,7 @@ export class BatchRunner {
     return { ...failure, kind: "unknown" };
   }
 
-  // The frames of a batch are no batch any more when another commit stands in the place of the first of them.
+  // The frames of a batch no longer form a batch when another commit has taken the place of the first of them.
   #isOverwritten(): boolean {
     try {
       this.#control.begin.run();
@@ -170,18 +171,17 @@ export class BatchRunner {
   }
 
   /**
-   * Copies the WAL into the database file once it has grown. SQLite's automatic checkpoint runs inside COMMIT
-   * and keeps its errors to itself: after a failed fsync of the database file the next one "succeeds", and
-   * the WAL, by then the only good copy, is overwritten. Here such an error stops all further writes; the
-   * batch before it is committed all the same. Not to a file that is no longer the one that was opened: answers what was
-   * done to it.
+   * Copies the WAL into the database file once it has grown. SQLite's automatic checkpoint runs inside COMMIT and hides
+   * its errors: after a failed fsync of the database file the next one "succeeds", and the WAL, by then the only good
+   * copy, is overwritten. Here such an error stops all further writes; the batch before it is committed all the same.
+   * Does not copy to a file that is no longer the one that was opened, but answers what was done to it.
    */
   #checkpoint(): FileTrouble | null {
     try {
       const wal = this.#walState.get();
       if (wal === undefined) return null;
       const [, pages, checkpointed] = wal;
-      // All of it is in the file, or another process began it anew.
+      // The whole WAL is in the file, or another process restarted it.
       if (pages === checkpointed || pages < this.#walPages) this.#isMarkDue = true;
       this.#walPages = pages;
       if (pages < this.#walPagesMax) this.#restartAt = this.#walPagesMax;
@@ -194,14 +194,14 @@ export class BatchRunner {
       this.#isMarkDue = true;
     } catch (error) {
       const failure = toWriteFailure(error);
-      // A disk that is full, or a reader in the way: a later checkpoint does it.
+      // The disk is full, or a reader is in the way: a later checkpoint does it.
       if (failure.kind === "failed") this.#failure = { ...failure, kind: "failed" };
     }
     return null;
   }
 
-  // Has the next batch begin the WAL anew. When a reader does not end in time, this is tried again when the WAL is
-  // twice as large.
+  // Makes the next batch restart the WAL. When a reader does not end in time, the next try comes when the WAL has
+  // doubled.
   #restartWal(pages: number): void {
     const before = Number(this.#connection.pragma("busy_timeout", { simple: true }));
     const deadline = performance.now() + this.#readersWaitMs;
@@ -209,7 +209,7 @@ export class BatchRunner {
     try {
       let isBusy = true;
       while (isBusy && performance.now() < deadline) {
-        // The first column: 1 when a reader was in the way.
+        // The first column is 1 when a reader was in the way.
         isBusy = this.#connection.pragma("wal_checkpoint(RESTART)", { simple: true }) !== 0;
       }
       this.#restartAt = isBusy ? 2 * pages : this.#walPagesMax;
@@ -219,7 +219,7 @@ export class BatchRunner {
   }
 
   // With a savepoint each operation copies every page that it changes: 3–5 µs of the 30 that a post costs here
-  // (measured), and only a bug makes an operation fail. Null when one did; then nothing was written.
+  // (measured). Only a bug makes an operation fail. Answers null when one failed; then nothing was written.
   #runTogether(operations: readonly Operation[]): readonly OperationReply[] | null {
     this.#control.begin.run();
     const replies: OperationReply[] = [];
@@ -242,21 +242,21 @@ export class BatchRunner {
     return operations.map((operation) => this.#runOne(operation));
   }
 
-  // SQLite counts changes from the counter in the copy of page 1 that this connection read last: its own commits leave
-  // that as it was. A page that was changed is read anew when the change is undone.
+  // SQLite counts changes from the counter in the copy of page 1 that this connection read last, which its own commits
+  // do not update. A page that was changed is read again when the change is undone.
   #readHeaderAnew(): void {
     this.#control.begin.run();
     this.#writeHeader();
     this.#connection.exec("ROLLBACK");
   }
 
-  // The version stays what it is; with it page 1 goes into the WAL, and its change counter with that.
+  // Writes the same version again. That puts page 1, with its change counter, into the WAL.
   #writeHeader(): void {
     this.#connection.pragma(`user_version = ${this.#schemaVersion}`);
   }
 
   #write({ name, args }: Operation): unknown {
-    // Arguments were checked where the operation was made: GroupCommit.submit ties each name to its own.
+    // GroupCommit.submit ties each name to its own arguments, so they were checked where the operation was made.
     const write = this.#writes[name] as ((args: unknown) => unknown) | undefined;
     if (write === undefined) throw new Error(`there is no write ${name}`);
     return write(args);
@@ -284,7 +284,7 @@ export class BatchRunner {
     try {
       this.#connection.exec("ROLLBACK");
     } catch (error) {
-      // A transaction that cannot be ended would swallow whatever is written next.
+      // A transaction that cannot be ended would swallow everything that is written next.
       this.#failure ??= { kind: "failed", message: messageOf(error) };
     }
   }

@@ -19,23 +19,23 @@ import { refuseSecondName } from "./open-files.ts";
 /** One connection to the file; synchronous, for one thread. */
 export type Connection = Database.Database;
 
-/** "pbkd" in ASCII, in the file's header: says that a database is ours before anything is written to it. */
+/** "pbkd" in ASCII, in the file's header: tells that a database is ours before anything is written to it. */
 export const APPLICATION_ID = 0x70626b64;
 
 const BUSY_TIMEOUT_MS = 5000;
-// A read that waits blocks every request; in WAL mode only recovery after a crash makes one wait.
+// A read that waits blocks every request; in WAL mode only the recovery after a crash makes a read wait.
 const READ_BUSY_TIMEOUT_MS = 1000;
 
 /**
- * Opens the file for writing and makes it where there is none, readable and writable by its owner only.
- * Every commit is an fsync: better-sqlite3 is compiled to run WAL at NORMAL, which may lose acknowledged
- * commits when power fails, so FULL is set here and read back.
+ * Opens the file for writing, and makes it if there is none, readable and writable by its owner only. Every commit is
+ * an fsync. better-sqlite3 is compiled to run a WAL at NORMAL, which may lose acknowledged commits in a power cut, so
+ * FULL is set here and read back.
  */
 export function openWriter(file: string): Connection {
   refuseSecondName(file);
   const connection = openDatabase(file, { timeout: BUSY_TIMEOUT_MS });
   try {
-    // Both must come before the first page; a file that has one keeps its own.
+    // Both must come before the first page; a file that already has one keeps its own settings.
     if (isEmpty(file))
       connection.exec("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL;");
     claimFile(connection, file);
@@ -75,7 +75,7 @@ export function openReader(file: string): Connection {
   return connection;
 }
 
-/** Opens a database file as SQLite finds it. */
+/** Opens a database file and changes no settings of it. */
 export function openDatabase(file: string, options: Database.Options): Connection {
   prepareNativeAddon(dirname(file));
   try {
@@ -85,16 +85,16 @@ export function openDatabase(file: string, options: Database.Options): Connectio
   }
 }
 
-/** A parameter of a statement. No statement has these signs in a text. */
+/** A parameter of a statement. No statement has these characters in a text. */
 const PARAMETER = /[@?]\w*/g;
 
-// To choose a plan SQLite looks at the values of parameters in joins and in LIMIT, and compiles the statement anew at
-// each run because the next values may want another one: most of what it cost (measured: 25 of the 26 µs of task_get's
-// statement). A sign before a parameter changes nothing but that the planner does not look; the plans are tested.
+// To choose a plan SQLite looks at the values of parameters in joins and in LIMIT, and compiles the statement again at
+// each run, because the next values may call for another plan. That was most of the cost (measured: 25 of the 26 µs of
+// task_get's statement). A sign before a parameter only keeps the planner from looking; the plans are tested.
 function compileOnce(connection: Connection): Connection {
   const prepare = connection.prepare.bind(connection);
   const prepareSigned = (source: string): unknown => prepare(source.replace(PARAMETER, "+$&"));
-  // The types of parameters and rows are those of the source.
+  // The types of parameters and rows stay those of the original.
   connection.prepare = prepareSigned as typeof connection.prepare;
   return connection;
 }
@@ -123,9 +123,10 @@ function claimFile(connection: Connection, file: string): void {
   }
 }
 
-// A process that is killed between writing a commit and syncing it has told nobody of it, and has left it in the WAL, where
-// the next process finds it as committed: it may answer with it, and a power cut would take it back (a repeated task_post
-// was answered with tasks that were lost then, measured on images of a power cut). Beside the real file, as SQLite keeps it.
+// A process that is killed between writing a commit and syncing it has told nobody of it. But the commit is in the WAL,
+// where the next process finds it: that process may answer with it, and a power cut would take it back (a repeated
+// task_post was answered with tasks that were lost then, measured on images of a power cut). The WAL is beside the real
+// file, where SQLite keeps it.
 function syncFoundWal(file: string): void {
   const wal = `${realpathSync(file)}-wal`;
   if (!existsSync(wal)) return;
@@ -153,17 +154,20 @@ function switchToWal(connection: Connection): void {
   }
 }
 
-/** True for an error that says another connection holds the file. */
+/** True for an error that says that another connection holds the file. */
 export function isBusy(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_BUSY");
 }
 
-/** True for an error that says that the file holds what SQLite cannot have written. */
+/** True for an error that says that the file holds something that SQLite cannot have written. */
 export function isDamage(error: unknown): boolean {
   return /^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error));
 }
 
-/** What a read rejects with: a file that cannot be read is the store's trouble, any other error stays what it is. */
+/**
+ * Makes the error with which a read rejects: a file that cannot be read is the store's trouble; any other error stays
+ * as it is.
+ */
 export function toReadError(error: unknown): unknown {
   if (codeOf(error) === "") return error;
   if (isDamage(error)) return new FileFault(damage(reasonOf(error)), { cause: error });

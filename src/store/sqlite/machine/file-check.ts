@@ -5,28 +5,28 @@ import Database from "better-sqlite3";
 import { APPLICATION_ID, type Connection } from "./connection.ts";
 import { COUNTER_OFFSET, isPageSize, readWal, type Commits, type WalContent } from "./wal-file.ts";
 
-/** What can be seen at once of a database file that is damaged, or has a -wal that is not its own. */
+/** Checks of a database file that need no full read: whether it is damaged, or has a -wal that is not its own. */
 
 const MAGIC = "SQLite format 3\0";
 const HEADER_BYTES = 100;
 const TRIES = 10;
 
-/** The header of the database file, and how large the file is. */
+/** The header of the database file, and the size of the file. */
 interface FileHeader {
   readonly bytes: Buffer;
   readonly fileBytes: number;
 }
 
 /**
- * Refuses a file that is damaged where that can be seen without reading all of it, and one whose -wal belongs to another
- * file or to another time of this one: SQLite would put its pages into the file, and that destroys it. To be called before
- * this process has the file open.
+ * Refuses a file with damage that shows without reading all of it. Also refuses a file whose -wal belongs to another
+ * file, or to another time of this one: SQLite would put its pages into the file, and that destroys it. To be called
+ * before this process has the file open.
  */
 export function refuseDamagedFile(file: string): void {
   const real = existingPath(file);
   if (real === null) return;
-  // While it is served, the -wal begins anew between two looks, and a frame that is read half written, with a commit behind
-  // it by then, looks like damage. Then both are looked at again: what is damaged stays so.
+  // While another process serves the file, the -wal may restart between two looks. And a frame that is read half
+  // written, with a commit behind it by then, looks like damage. Then both are looked at again: real damage stays.
   for (let triesLeft = TRIES; triesLeft > 0; triesLeft--) {
     const found = readWal(`${real}-wal`, () => readFileHeader(real));
     if (found === null || (found.wal.kind === "damaged" && triesLeft > 1)) continue;
@@ -90,19 +90,19 @@ function readFileHeader(path: string): FileHeader {
   }
 }
 
-// What is not is refused by who opens it, in other words.
+// A foreign file is refused by its opener, in other words.
 function isOurs({ bytes }: FileHeader): boolean {
   return bytes.toString("latin1", 0, 16) === MAGIC && bytes.readUInt32BE(68) === APPLICATION_ID;
 }
 
-/** What SQLite documents as fixed. */
+/** Checks the values that SQLite documents as fixed. */
 function headerFault(header: FileHeader): string | null {
   const { bytes } = header;
   if (!isPageSize(pageSizeOf(header))) return "its header names no page size";
   const versions = [bytes.readUInt8(18), bytes.readUInt8(19)];
   const isKnown = versions.every((version) => version === 1 || version === 2);
   const fractions = [bytes.readUInt8(21), bytes.readUInt8(22), bytes.readUInt8(23)];
-  // UTF-8; none before the first table.
+  // UTF-8; 0 before the first table.
   const isEncoded = bytes.readUInt32BE(56) <= 1;
   const isFixed = fractions.join() === "64,32,32" && bytes.readUInt8(20) === 0;
   return isKnown && isFixed && isEncoded ? null : "its header holds what no file has";
@@ -114,9 +114,10 @@ function pageSizeOf({ bytes }: FileHeader): number {
 }
 
 /**
- * Why the -wal cannot be this file's; null where it fits. The commits that write page 1 count up its change counter, and
- * the first commit after the file has taken in all of its -wal is always one of them ({@link BatchRunner}). So the first
- * counter in the -wal is the next one of a file that has taken in nothing of it; one that has holds a counter of the -wal.
+ * Tells why the -wal cannot be this file's; null when it fits. Commits that write page 1 increment its change counter,
+ * and the first commit after the file has taken in all of its -wal is always one of them ({@link BatchRunner}). So if a
+ * file has taken in nothing of its -wal, the first counter in the -wal is the file's next one. If it has taken in some
+ * of it, the file's counter is one of those in the -wal.
  */
 function walMismatch(header: FileHeader, { pageSize, counters }: Commits): string | null {
   if (pageSize !== pageSizeOf(header)) return "their pages differ in size";
@@ -128,14 +129,15 @@ function walMismatch(header: FileHeader, { pageSize, counters }: Commits): strin
   return `the file is at change ${counter}, the -wal goes from ${counters.first} to ${counters.last}`;
 }
 
-/** The pages that the file itself must hold; 0 where that is not known. */
+/** The number of pages that the file itself must hold; 0 when that is not known. */
 function pagesWanted({ bytes }: FileHeader, wal: WalContent): number {
   const counter = bytes.readUInt32BE(COUNTER_OFFSET);
   const pages = bytes.readUInt32BE(28);
-  // Only then the number of pages is up to date.
+  // Only then is the number of pages up to date.
   if (counter !== bytes.readUInt32BE(92)) return 0;
   if (wal.kind !== "commits") return pages;
-  // Page 1 is copied first: as long as it is the old one, nothing else was. But the end may be cut off already.
+  // Page 1 is copied first: as long as the old one is there, nothing else was copied. But the end may be cut off
+  // already.
   return counter + 1 === wal.counters?.first ? Math.min(pages, wal.pagesMin) : 0;
 }
 
@@ -149,8 +151,8 @@ interface SchemaRow {
 const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM sqlite_schema ORDER BY type, name';
 
 /**
- * Refuses a migrated file whose tables and indexes are not those of `schemaSql`. Other programs' tables are none of our
- * business: Litestream makes some.
+ * Refuses a migrated file whose tables and indexes are not those of `schemaSql`. Tables of other programs are allowed:
+ * Litestream makes some.
  */
 export function refuseOtherSchema(connection: Connection, schemaSql: string): void {
   const model = new Database(":memory:");
@@ -170,7 +172,7 @@ export function refuseOtherSchema(connection: Connection, schemaSql: string): vo
   }
 }
 
-/** The first thing that only one of the two has, or that they have differently. */
+/** The first entry that only one of the two has, or that differs. */
 function differenceOf(wanted: readonly SchemaRow[], found: readonly SchemaRow[]): string | null {
   const [first, second] = [texts(wanted), texts(found)];
   for (const [name, text] of first) if (second.get(name) !== text) return name;
@@ -182,7 +184,7 @@ function texts(rows: readonly SchemaRow[]): ReadonlyMap<string, string | null> {
   return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, normalOf(sql)]));
 }
 
-// SQLite keeps comments and white space as they were written, and a migrated file has others than a new one.
+// SQLite keeps comments and white space as they were written, and those of a migrated file differ from a new one's.
 function normalOf(sql: string | null): string | null {
   if (sql === null) return null;
   return sql

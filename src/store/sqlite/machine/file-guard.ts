@@ -8,7 +8,7 @@ export interface FileGuardDeps {
   readonly newReader: () => TableReader;
 }
 
-/** Ends all writing once the file is not, or no longer, what can be written to. */
+/** Ends all writing when the file cannot be written to, or no longer. */
 export class FileGuard {
   readonly #commit: FileGuardDeps["commit"];
   readonly #files: OpenFiles;
@@ -21,7 +21,7 @@ export class FileGuard {
     this.#check = new BackgroundCheck(newReader);
   }
 
-  /** Looks whether the files are still the ones that were opened. */
+  /** Checks that the files are still the ones that were opened. */
   look(): void {
     const trouble = this.#files.trouble();
     if (trouble !== null) this.#commit.condemn(trouble);
@@ -35,7 +35,7 @@ export class FileGuard {
     return "done";
   }
 
-  /** A read that may come upon damage. */
+  /** Waits for a read that may meet damage. */
   async reading<Value>(read: Promise<Value>): Promise<Value> {
     try {
       return await read;
@@ -44,13 +44,13 @@ export class FileGuard {
     }
   }
 
-  /** What a read threw, once it is known what it says of the file. */
+  /** Makes of an error of a read what it says about the file. */
   noted(error: unknown): unknown {
     if (error instanceof FileFault) this.#commit.condemn(error.trouble);
     return error;
   }
 
-  /** Waits for what is being read. */
+  /** Waits for the read that is under way. */
   close(): Promise<void> {
     return this.#check.close();
   }

@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 
 import { isBusy, openDatabase, type Connection } from "./connection.ts";
 
-/** Who serves a database file. */
+/** The process that serves a database file. */
 export interface LockHolder {
   readonly pid: number;
   /** Null until it listens. */
@@ -31,14 +31,13 @@ const WRITE_HOLDER = `INSERT INTO holder VALUES (1, ?, ?)
 
 const READERS_WAIT_MS = 2000;
 
-// A lock that nobody refers to any more must not be let go of by the garbage collector.
+// The garbage collector must not release a lock that nobody refers to any more.
 const held = new Set<InstanceLock>();
 
 /**
- * Keeps a second instance off a database file. The lock file beside it is a tiny SQLite database that
- * names the holder; the lock itself is SQLite's reserved lock on that file, held as long as the process
- * lives. The kernel drops it when the process dies, however it dies, so no lock is ever stale; and others
- * can still read who holds it.
+ * Keeps a second instance off a database file. The lock file beside it is a tiny SQLite database that names the holder;
+ * the lock itself is SQLite's reserved lock on that file, held as long as the process lives. The kernel drops it when
+ * the process dies, however it dies, so no lock is ever stale; and others can still read who holds it.
  */
 export class InstanceLock {
   readonly #file: string;
@@ -71,17 +70,17 @@ export class InstanceLock {
     this.#hold({ pid: process.pid, url });
   }
 
-  /** Lets go of the file. Its holder's name stays and means nothing without the lock. */
+  /** Releases the file. The holder's name stays, but means nothing without the lock. */
   release(): void {
     held.delete(this);
     this.#connection.close();
   }
 
-  // What is written must be committed to be read by others, and a commit lets go of the lock for an instant;
-  // the second BEGIN fails if somebody else was faster, and then this process must not go on.
+  // Others can read only what is committed, and a commit releases the lock for an instant. The second BEGIN fails if
+  // somebody else was faster, and then this process must not go on.
   #hold(holder: LockHolder): void {
     this.#begin();
-    // A commit waits for those who read the file; only the lock itself is not waited for.
+    // A commit waits for those who read the file; only the lock itself is taken without waiting.
     this.#connection.pragma(`busy_timeout = ${READERS_WAIT_MS}`);
     this.#connection.exec(SCHEMA);
     this.#connection.prepare(WRITE_HOLDER).run(holder.pid, holder.url);
@@ -100,7 +99,7 @@ export class InstanceLock {
   }
 }
 
-/** Who holds, or last held, the lock of a database file; null when nobody ever did. */
+/** The holder, or last holder, of the lock of a database file; null when nobody ever held it. */
 export function readHolder(databaseFile: string): LockHolder | null {
   const file = lockFileOf(databaseFile);
   if (!existsSync(file)) return null;
@@ -114,10 +113,10 @@ export function readHolder(databaseFile: string): LockHolder | null {
   }
 }
 
-// By the file's real path: SQLite follows symbolic links, and two names of one file must share one lock.
+// Uses the file's real path: SQLite follows symbolic links, and two names of one file must share one lock.
 function lockFileOf(databaseFile: string): string {
   if (existsSync(databaseFile)) return `${realpathSync(databaseFile)}.lock`;
   const folder = dirname(databaseFile);
-  // A folder that is missing is reported by whoever opens the file.
+  // Whoever opens the file reports a folder that is missing.
   return `${join(existsSync(folder) ? realpathSync(folder) : folder, basename(databaseFile))}.lock`;
 }

@@ -1,37 +1,37 @@
 import type { Connection } from "./connection.ts";
 import { findMigrationCopy, makeMigrationCopy } from "./migration-copy.ts";
 
-/** How to bring a file from version `to - 1` to version `to`. */
+/** A step that brings a file from version `to - 1` to version `to`. */
 export interface Migration {
   readonly to: number;
   readonly sql: string;
 }
 
-/** The schema a new file gets, and the steps that bring an older one to the same. */
+/** The schema of a new file, and the steps that bring an older one to the same. */
 export interface MigrationPlan {
   readonly schemaSql: string;
   readonly version: number;
   readonly migrations: readonly Migration[];
 }
 
-/** What {@link migrate} does to a file that an older program made. */
+/** What {@link migrate} is about to do to a file that an older program made. */
 export interface MigrationStart {
   readonly from: number;
   readonly to: number;
-  /** The file that holds it as it was. */
+  /** The path of the copy of the unchanged file. */
   readonly copy: string;
 }
 
-/** True for a file that an older program made: one that is new has nothing to migrate. */
+/** True for a file that an older program made: a new one has nothing to migrate. */
 export function isOutdated(connection: Connection, { version }: MigrationPlan): boolean {
   const found = versionOf(connection);
   return found > 0 && found < version;
 }
 
 /**
- * Brings the file to the plan's version in one transaction: forward only, whole or not at all. An older
- * file is copied first ({@link findMigrationCopy}), and `begins` is told before, because it takes a while (measured: 7 s
- * for a million tasks in 0.9 GB); a file that is newer than the program is refused.
+ * Brings the file to the plan's version in one transaction: forward only, as a whole or not at all. An older file is
+ * copied first ({@link findMigrationCopy}). `begins` is called before that, because it takes a while (measured: 7 s for
+ * a million tasks in 0.9 GB). A file that is newer than the program is refused.
  */
 export function migrate(
   connection: Connection,
@@ -52,7 +52,7 @@ export function migrate(
   }
   connection
     .transaction(() => {
-      // Another process may have migrated between the look and the lock.
+      // Another process may have migrated the file between the look and the lock.
       const current = versionOf(connection);
       for (const sql of stepsFrom(current, plan)) connection.exec(sql);
       connection.pragma(`user_version = ${plan.version}`);

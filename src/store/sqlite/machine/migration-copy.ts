@@ -7,13 +7,14 @@ import type { Connection } from "./connection.ts";
 /** The copy of a file as it was before a migration: where it is, or will be. */
 export interface MigrationCopy {
   readonly path: string;
-  /** An earlier try made it: it holds what the file holds. */
+  /** True when an earlier try made it: it holds what the file holds. */
   readonly isThere: boolean;
 }
 
 /**
- * Where the copy of a file of this version goes: to `FILE.vN.bak`, or to `FILE.vN.2.bak` and so on where something else has
- * that name. A copy that an earlier try made is found again: one that fails at every start must not fill the disk.
+ * Finds the place for the copy of a file of this version: `FILE.vN.bak`, or `FILE.vN.2.bak` and so on if another file
+ * has that name. A copy that an earlier try made is used again: a migration that fails at every start must not fill the
+ * disk.
  */
 export function findMigrationCopy(connection: Connection, version: number): MigrationCopy {
   for (let number = 1; ; number++) {
@@ -23,20 +24,20 @@ export function findMigrationCopy(connection: Connection, version: number): Migr
   }
 }
 
-/** Makes the copy, whole or not at all. */
+/** Makes the copy, as a whole or not at all. */
 export function makeMigrationCopy(connection: Connection, path: string): void {
-  // Under another name until it is whole.
+  // It has another name until it is whole.
   const part = `${path}.part`;
   rmSync(part, { force: true });
   try {
     connection.prepare("VACUUM INTO ?").run(part);
     chmodSync(part, 0o600);
-    // VACUUM INTO leaves that out, and after a power cut the migrated file would be all there is.
+    // VACUUM INTO does not sync, and after a power cut the migrated file would be all that is left.
     syncToDisk(part);
     renameSync(part, path);
     syncToDisk(dirname(path));
   } catch (error) {
-    // Half a copy would keep the disk as full as it found it.
+    // Half a copy would keep the disk as full as it was.
     rmSync(part, { force: true });
     throw new Error(toCopyMessage(path, error), { cause: error });
   }
@@ -57,18 +58,18 @@ function syncToDisk(path: string): void {
   }
 }
 
-/** Whether a file is whole and holds the same, row by row. */
+/** Tells whether a file is whole and holds the same, row by row. */
 function isCopyOf(connection: Connection, path: string): boolean {
   try {
     connection.prepare("ATTACH ? AS copy").run(path);
   } catch {
-    // No database.
+    // It is no database.
     return false;
   }
   try {
     return isAttachedCopy(connection);
   } catch {
-    // One that cannot be read.
+    // It cannot be read.
     return false;
   } finally {
     connection.exec("DETACH copy");
@@ -103,7 +104,7 @@ function schemaOf(connection: Connection, database: "main" | "copy"): readonly S
 
 interface Column {
   readonly name: string;
-  /** Its place in the primary key; 0 outside of it. */
+  /** Its place in the primary key; 0 for other columns. */
   readonly pk: number;
 }
 
@@ -111,7 +112,7 @@ function hasSameRows(connection: Connection, table: string): boolean {
   const columns = connection.prepare<[], Column>(`PRAGMA main.table_info(${quoted(table)})`).all();
   const list = connection.prepare<[], { wr: number }>(`PRAGMA main.table_list(${quoted(table)})`);
   const keys = columns.filter(({ pk }) => pk > 0).map(({ name }) => quoted(name));
-  // By its key each row is found at once.
+  // The key finds each row at once.
   const key = list.get()?.wr === 1 ? keys : ["rowid"];
   const isSame = [
     ...key.map((name) => `theirs.${name} = ours.${name}`),

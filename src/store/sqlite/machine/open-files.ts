@@ -2,7 +2,7 @@ import { readFileSync, realpathSync, statSync, type BigIntStats } from "node:fs"
 
 import type { FileTrouble } from "../../file-fault.ts";
 
-/** The database file and what SQLite keeps beside it as long as it is open. */
+/** The database file, and the files that SQLite keeps beside it while it is open. */
 const SUFFIXES = ["", "-wal", "-shm"] as const;
 
 interface NotedFile {
@@ -12,15 +12,15 @@ interface NotedFile {
 }
 
 /**
- * The files that were open when this was made, by device and inode. SQLite goes on with files that were removed or
- * replaced: what is committed then lands where no restart finds it.
+ * Remembers the files that were open when this was made, by device and inode. SQLite goes on with files that were
+ * removed or replaced: its commits then land where no restart finds them.
  */
 export class OpenFiles {
   readonly #noted: readonly NotedFile[];
 
   /** To be made once the database is open: SQLite then keeps all of its files until it is closed. */
   constructor(file: string) {
-    // SQLite follows symbolic links, and keeps -wal and -shm beside what they lead to.
+    // SQLite follows symbolic links, and keeps -wal and -shm beside the target.
     const real = realpathSync(file);
     this.#noted = SUFFIXES.flatMap((suffix) => {
       const stats = look(real + suffix);
@@ -30,7 +30,7 @@ export class OpenFiles {
     });
   }
 
-  /** What was done to one of them; null while each is where and what it was. */
+  /** Tells what was done to one of them; null while each is in its place and the same. */
   trouble(): FileTrouble | null {
     for (const noted of this.#noted) {
       const trouble = troubleOf(noted);
@@ -45,7 +45,7 @@ const PUT_BACK =
 
 function troubleOf({ path, name, stats }: NotedFile): FileTrouble | null {
   const now = look(path);
-  // A disk that cannot be asked has not lost the file.
+  // A disk that does not answer has not lost the file.
   if (now === "unknown") return null;
   if (now === "missing") {
     return { reason: `${name} was removed while it was served`, remedy: PUT_BACK };
@@ -71,8 +71,8 @@ function look(path: string): BigIntStats | "missing" | "unknown" {
 
 /**
  * Refuses a file that could be served a second time under another name. `-wal`, `-shm` and the lock file are found by
- * path, in the file's own folder: a second name would have others, and both together destroy the file. Where this lets a
- * file pass, its folder and its name say which file it is, whatever the path and the mount by which the folder is reached.
+ * path, in the file's own folder. A second name would have others, and both together destroy the file. For a file that
+ * passes, its folder and its name identify it, whatever path and mount lead to the folder.
  */
 export function refuseSecondName(file: string): void {
   const stats = look(file);
@@ -91,7 +91,7 @@ export function refuseSecondName(file: string): void {
   }
 }
 
-/** Where something is mounted, as this process sees it; nothing where the system does not tell. */
+/** The mount points that this process sees; none where the system does not tell. */
 function mountPoints(): ReadonlySet<string> {
   const lines = readProc("/proc/self/mountinfo");
   return new Set(lines.map((line) => unescapeOctal(line.split(" ")[4] ?? "")));
@@ -109,9 +109,10 @@ const TRIES = 25;
 const PAUSE_MS = 20;
 
 /**
- * Refuses a file that another process has open under another name, which it has when it was renamed since. Every process
- * that has a database open in WAL mode keeps a lock on it and one on its -shm; whoever locks the first and not the -shm
- * beside this path has another one. The kernel knows locks by inode; it tells of processes that this one can see.
+ * Refuses a file that another process has open under another name, because the file was renamed since. Every process
+ * that has a database open in WAL mode keeps one lock on it and one on its -shm. A process that locks the file, but not
+ * the -shm beside this path, has another -shm. The kernel knows locks by inode; it tells of the processes that this one
+ * can see.
  */
 export function refuseOpenElsewhere(file: string): void {
   for (let triesLeft = TRIES; ; triesLeft--) {
@@ -123,7 +124,7 @@ export function refuseOpenElsewhere(file: string): void {
           "move the file back together with its -wal, or name another file with --db",
       );
     }
-    // An admin command that is just opening or closing it.
+    // It may be an admin command that is just opening or closing the file.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS);
   }
 }
@@ -142,13 +143,13 @@ function pidsElsewhere(file: string): readonly number[] {
 function holdersOf({ dev, ino }: BigIntStats, locks: readonly string[]): readonly number[] {
   const name = `${hex(majorOf(dev))}:${hex(minorOf(dev))}:${ino}`;
   return locks.flatMap((line) => {
-    // "1: POSIX  ADVISORY  READ 16712 fe:00:2146473 1073741826 1073742335"; "->" for those who wait.
+    // "1: POSIX  ADVISORY  READ 16712 fe:00:2146473 1073741826 1073742335"; "->" marks those who wait.
     const [, kind, , , pid, where] = line.split(/ +/);
     return kind === "POSIX" && where === name ? [Number(pid)] : [];
   });
 }
 
-// As the C library takes a device number apart.
+// Takes a device number apart as the C library does.
 function majorOf(dev: bigint): bigint {
   return ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn);
 }

@@ -9,9 +9,9 @@ export function tableCheckReads(connection: Connection) {
     .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
     .pluck();
   return {
-    /** The tables that {@link checkTable} takes. */
+    /** The tables that {@link checkTable} accepts. */
     listTables: (): readonly string[] => ["sqlite_schema", ...list.all()],
-    /** What is wrong with a table and its indexes, in SQLite's words; null when nothing is. */
+    /** Describes a fault of a table and its indexes, in SQLite's words; null when there is none. */
     checkTable(table: string): string | null {
       stepBack();
       const name = table.replaceAll("'", "''");
@@ -21,7 +21,7 @@ export function tableCheckReads(connection: Connection) {
   };
 }
 
-// On Linux a priority is a thread's own, and the check has a thread of its own. Elsewhere it is the process's.
+// On Linux each thread has its own priority, and the check has its own thread. Elsewhere the priority is the process's.
 function stepBack(): void {
   if (isMainThread || process.platform !== "linux") return;
   setPriority(constants.priority.PRIORITY_BELOW_NORMAL);

@@ -1,11 +1,11 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
 
-/** What SQLite would take from a -wal file. */
+/** The content that SQLite would take from a -wal file. */
 export type WalContent =
   /** There is no file, or no commit in it. */
   | { readonly kind: "none" }
-  /** A commit that was on disk can no longer be read. SQLite takes that for the end of the file. */
+  /** A commit that was on disk can no longer be read. SQLite would take that for the end of the file. */
   | { readonly kind: "damaged" }
   | Commits;
 
@@ -14,11 +14,11 @@ export interface Commits {
   readonly pageSize: number;
   /** The change counters in the first and the last copy of page 1; null where there is no copy. */
   readonly counters: { readonly first: number; readonly last: number } | null;
-  /** The fewest pages that the database had after one of the commits. */
+  /** The fewest pages that the database had after any of the commits. */
   readonly pagesMin: number;
 }
 
-/** Where the file change counter stands in page 1. */
+/** The offset of the file change counter in page 1. */
 export const COUNTER_OFFSET = 24;
 
 const HEADER_BYTES = 32;
@@ -26,10 +26,10 @@ const FRAME_HEADER_BYTES = 24;
 const MAGIC = 0x377f0682;
 
 /**
- * Reads a -wal as SQLite does when it recovers: from its beginning to the first frame that does not fit. Answers null when
- * another process began the file anew meanwhile. What `read` reads of the database fits what is answered: pages that were
- * copied into it are in the frames. To be called before this process has the database open: to close a file gives up the
- * locks that the process has on it.
+ * Reads a -wal as SQLite does when it recovers: from its beginning to the first frame that does not fit. Null when
+ * another process restarted the file meanwhile. What `read` reads of the database fits the answer: pages that were
+ * copied into it are in the frames. To be called before this process has the database open, because closing a file
+ * gives up the locks that the process has on it.
  */
 export function readWal<Read>(
   path: string,
@@ -58,7 +58,7 @@ function openExisting(path: string): number | null {
   }
 }
 
-/** Null where the file holds no frame, or was never written: then no commit depends on it. */
+/** Null when the file holds no frame, or was never written: then no commit depends on it. */
 function readHeader(descriptor: number): Buffer | null {
   if (fstatSync(descriptor).size < HEADER_BYTES + FRAME_HEADER_BYTES) return null;
   const header = Buffer.alloc(HEADER_BYTES);
@@ -78,7 +78,7 @@ function readFrames(descriptor: number, header: Buffer): WalContent {
   return readCommits(frames, { sum, pageSize });
 }
 
-/** True for what SQLite's pages may measure. */
+/** True for a valid size of SQLite's pages. */
 export function isPageSize(bytes: number): boolean {
   return bytes >= 512 && bytes <= 65_536 && Number.isInteger(Math.log2(bytes));
 }
@@ -90,7 +90,7 @@ function readCommits(
   let pagesMin = Number.POSITIVE_INFINITY;
   let first: number | null = null;
   let last: number | null = null;
-  // Until a commit ends a transaction, it has not happened.
+  // A transaction has not happened until a commit ends it.
   let counter: number | null = null;
   for (let frame = frames.next(); frame !== null; frame = frames.next()) {
     if (!frame.isNext(sum)) {
@@ -110,9 +110,9 @@ function readCommits(
 }
 
 /**
- * Whether something was written behind a commit that stands behind the broken frame. Every commit is on disk before
- * anything is written behind it, so the broken frame was whole once. What a power cut tears is the last commit; and what
- * a failed commit left there goes on from no commit.
+ * True when something was written after a commit that comes after the broken frame. Every commit is on disk before
+ * anything is written after it, so the broken frame was whole once. A power cut tears only the last commit; and what a
+ * failed commit left there does not follow a commit.
  */
 function hasLaterCommit(
   frames: Frames,
@@ -128,7 +128,7 @@ function hasLaterCommit(
   return false;
 }
 
-/** The frames that were written since the file began anew, whether or not they fit. */
+/** The frames that were written since the file restarted, whether or not they fit. */
 class Frames {
   readonly #descriptor: number;
   readonly #salts: Buffer;
@@ -144,7 +144,7 @@ class Frames {
     this.#buffer = Buffer.alloc(FRAME_HEADER_BYTES + pageSize);
   }
 
-  /** Null at the end. A frame is good until the next one is asked for. */
+  /** Null at the end. A frame is valid until the next one is asked for. */
   next(): Frame | null {
     const buffer = this.#buffer;
     if (readSync(this.#descriptor, buffer, 0, buffer.length, this.#at) < buffer.length) return null;
@@ -157,7 +157,7 @@ class Frames {
 class Frame {
   readonly #buffer: Buffer;
   readonly page: number;
-  /** How many pages the database has after the commit that ends with this frame; 0 in all others. */
+  /** How many pages the database has after the commit that this frame ends; 0 in all other frames. */
   readonly pagesAfter: number;
 
   constructor(buffer: Buffer) {
@@ -166,19 +166,19 @@ class Frame {
     this.pagesAfter = buffer.readUInt32BE(4);
   }
 
-  /** Of a copy of page 1. */
+  /** The change counter in a copy of page 1. */
   get counter(): number {
     return this.#buffer.readUInt32BE(FRAME_HEADER_BYTES + COUNTER_OFFSET);
   }
 
-  /** Adds the frame to the sum of all before it, and says whether that is the sum it was written with. */
+  /** Adds the frame to the sum of all before it, and tells whether the frame was written with that sum. */
   isNext(sum: RunningSum): boolean {
     sum.add(this.#buffer.subarray(0, 8));
     sum.add(this.#buffer.subarray(FRAME_HEADER_BYTES));
     return sum.equals(this.#buffer.subarray(16, 24));
   }
 
-  /** Goes on from the sum that the frame was written with. */
+  /** Continues from the sum that the frame was written with. */
   setSum(sum: RunningSum): void {
     sum.set(this.#buffer.subarray(16, 24));
   }
@@ -195,7 +195,7 @@ class RunningSum {
   }
 
   add(bytes: Buffer): void {
-    // Words at their own boundaries, in this machine's order: reading them one by one takes ten times as long.
+    // Reads words at their own boundaries, in this machine's order: reading them one by one takes ten times as long.
     const copy = Uint8Array.prototype.slice.call(bytes);
     if (this.#isSwapped) Buffer.from(copy.buffer).swap32();
     const words = new Uint32Array(copy.buffer);
