@@ -9,7 +9,7 @@ import type { AccessApproval, NewAccessRequest, Undecidable } from "../store.ts"
 import { accountWrites } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 
-/** Counts no further than it has to. */
+/** Counts no further than necessary. */
 export const COUNT_PENDING_REQUESTS = `
   SELECT count(*) FROM (SELECT 1 FROM access_requests WHERE decision IS NULL LIMIT ?)`;
 
@@ -31,7 +31,7 @@ export const DENY_REQUEST = `
 const REQUEST_COLUMNS = `
   r.id, r.email, r.name, r.company, r.message, r.created_at, r.decision, r.decided_at, a.login`;
 
-/** Pages through what waits, or through all, by the order in which they came. */
+/** Pages through the requests that wait, or through all, in the order in which they came. */
 export const LIST_REQUESTS = {
   pending: `
     SELECT ${REQUEST_COLUMNS}

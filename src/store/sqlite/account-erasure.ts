@@ -20,7 +20,7 @@ export const ACCOUNT_ANSWERS = `
 
 const ERASE_ANSWER = `DELETE FROM idempotency_keys WHERE seq = ?`;
 
-// By their keys: with account_seq as their first column a part is a range.
+// Erases by the primary key: its first column is account_seq, so a part is a range.
 const ERASE_TRAFFIC = `
   DELETE FROM traffic
   WHERE account_seq = @accountSeq AND (step_ms, at) IN (

@@ -2,7 +2,7 @@ import type { OwnLimits } from "../../domain/account/quota.ts";
 import type { LimitChange } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 
-/** All that {@link toOwnLimits} reads; for statements in which no other table has such columns. */
+/** All columns that {@link toOwnLimits} reads; for statements in which no other table has columns of these names. */
 export const LIMIT_COLUMNS = `bytes_max, open_tasks_max, requests_per_minute, tasks_per_minute`;
 
 export const SELECT_LIMITS = `SELECT ${LIMIT_COLUMNS} FROM accounts WHERE login = ?`;
@@ -36,7 +36,7 @@ export function accountLimitWrites(connection: Connection) {
   };
 }
 
-/** A row of {@link LIMIT_COLUMNS} as the domain knows it. */
+/** Converts a row of {@link LIMIT_COLUMNS} into the domain's limits. */
 export function toOwnLimits(row: LimitsRow): OwnLimits {
   return {
     bytes: row.bytes_max,

@@ -55,7 +55,7 @@ export function accountOverviewReads(connection: Connection) {
 
   return {
     listAccountOverviews({ part, after, limit, now }: AccountOverviewQuery): AccountOverviewPage {
-      // One row more than asked for tells whether there is a next page.
+      // One row more than the page holds tells whether there is a next page.
       const rows = list.all({ part: part ?? "", after: after ?? "", limit: limit + 1 });
       const page = rows.slice(0, limit);
       const next = rows.length > limit ? (page.at(-1)?.login ?? null) : null;

@@ -17,7 +17,7 @@ import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts"
 import type { Connection } from "./machine/connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 
-// What a daemon remembers of an account that was erased must not come to another.
+// A daemon remembers things of an erased account, which must not come to another one: no seq is given twice.
 const FRESH_SEQ = `
   1 + max(
     (SELECT coalesce(max(seq), 0) FROM accounts),
@@ -71,7 +71,7 @@ const SELECT_SECRETS = `SELECT webhook_secret, webhook_secret_next FROM accounts
 export const SELECT_ACCOUNT_DATA = `
   SELECT login, webhook_secret, webhook_secret_next FROM accounts WHERE seq = ?`;
 
-/** Few: `activeMax` bounds them where they are made. */
+/** There are few: `activeMax` bounds them where they are made. */
 export const SELECT_ACTIVE_KEYS = `
   SELECT ${KEY_COLUMNS} FROM keys WHERE account_seq = ? AND revoked_at IS NULL`;
 
@@ -185,7 +185,7 @@ function listReads(connection: Connection) {
   };
 }
 
-/** To SQLite a negative LIMIT is none. */
+/** SQLite takes a negative LIMIT for none. */
 const NO_LIMIT = -1;
 
 /** The reads on accounts, their secrets and keys. */
@@ -206,7 +206,7 @@ export function accountReads(connection: Connection) {
     return rows.sort((a, b) => a.seq - b.seq).map(toKey);
   }
 
-  // Of one moment: between two reads a key may be revoked, and would be in both or in neither.
+  // Both reads see one moment: a key that is revoked between two would be in both or in neither.
   const readKeys = connection.transaction((login: string): readonly Key[] | null => {
     const seq = selectSeq.get(login);
     return seq === undefined ? null : keysOf(seq, NO_LIMIT);

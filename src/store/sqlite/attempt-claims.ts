@@ -11,11 +11,13 @@ import type {
 import type { Connection } from "./machine/connection.ts";
 import { COLUMNS_UNLESS_LARGE, LARGE_BYTES, toTask, type TaskRow } from "./tasks.ts";
 
-// A lane is read retry by retry: each is a seek into attempts_due, and fresh attempts come first. The bound
-// is beyond any schedule that the configuration admits.
+// A lane is read retry count by retry count, with fresh attempts first. Each is a seek into attempts_due. The bound is
+// beyond any schedule that the configuration allows.
 const RETRIES_MAX = 100;
 
-/** The smallest retry count above the last one that the lane has scheduled attempts for; 0 are first attempts. */
+/**
+ * The smallest retry count above the last one for which the lane has scheduled attempts; 0 stands for first attempts.
+ */
 export const NEXT_RETRY = `
   SELECT min(retry) FROM attempts
   WHERE started_at IS NULL AND account_seq = ? AND host = ? AND retry > ?`;
@@ -40,7 +42,9 @@ const ATTEMPT_REF_COLUMNS = `
   a.seq, a.task_seq AS taskSeq, t.account_seq AS accountId, t.id AS taskId, a.kind, a.number, a.retry, a.host,
   a.due_at AS dueAt, a.started_at AS startedAt`;
 
-/** All that sending an attempt needs but a large postback's texts; a pingback sends nothing of the task's own. */
+/**
+ * Everything that is needed to send an attempt except a large postback's texts; a pingback sends nothing of the task.
+ */
 export const SELECT_STARTED = `
   SELECT ${ATTEMPT_REF_COLUMNS}, d.url, c.webhook_secret, c.webhook_secret_next, ${COLUMNS_UNLESS_LARGE},
     ${LARGE_BYTES} AS large_bytes
@@ -77,7 +81,7 @@ export const LIST_HOSTS = `
   )
   SELECT host FROM hosts WHERE host IS NOT NULL`;
 
-/** What is held: nothing of the account is sent until it is enabled. */
+/** True for an account whose work is held: nothing of it is sent until the account is enabled. */
 export const IS_HELD = `SELECT disabled_at IS NOT NULL FROM accounts WHERE seq = ?`;
 
 export const LIST_IN_FLIGHT = `
@@ -94,12 +98,12 @@ interface StartedRow extends AttemptRef, TaskRow {
   large_bytes: number | null;
 }
 
-/** A claim being made: what it has started so far, and how large that is to send. */
+/** A claim in the making: the attempts that it has started so far, and the size of what they send. */
 interface OpenClaim {
   readonly now: number;
   bytes: number;
   readonly bytesOf: Map<number, number>;
-  /** The attempts by `seq`. */
+  /** The `seq` of each attempt. */
   readonly started: number[];
 }
 
@@ -109,10 +113,10 @@ interface DueOrder extends LaneRef {
   readonly max: number;
 }
 
-/** What a claim started, to be read by {@link attemptClaimReads} once it is committed. */
+/** The attempts that a claim started, which {@link attemptClaimReads} reads once they are committed. */
 export interface StartedAttempts {
   readonly started: readonly number[];
-  /** What is left in each lane that was asked for. */
+  /** What is left in each requested lane. */
   readonly lanes: readonly Lane[];
   readonly held: readonly number[];
 }
@@ -124,7 +128,7 @@ export function attemptClaimWrites(connection: Connection) {
   const start = connection.prepare(START_ATTEMPT);
   const isHeld = heldReader(connection);
 
-  /** Answers how many it started, short of `max` when no more are due. */
+  /** Answers how many it started: fewer than `max` when no more are due. */
   function claimDue({ accountId, ...due }: DueOrder, claim: OpenClaim): number {
     const { now, bytesOf } = claim;
     let started = 0;
@@ -163,7 +167,7 @@ export function attemptClaimWrites(connection: Connection) {
   };
 }
 
-/** The read on what is scheduled: of all accounts at a start, of one by a thread of its own. */
+/** The read on scheduled attempts: of all accounts at a start, of one account by a thread of its own. */
 export function laneReads(connection: Connection) {
   const lanes = laneReader(connection);
   const listAccounts = connection.prepare<[], number>(LIST_WAITING_ACCOUNTS).pluck();
@@ -182,7 +186,7 @@ export function laneReads(connection: Connection) {
   };
 }
 
-/** The reads on what is in flight. */
+/** The reads on attempts in flight. */
 export function attemptClaimReads(connection: Connection) {
   const listInFlight = connection.prepare<[], AttemptRef>(LIST_IN_FLIGHT);
   const selectStarted = connection.prepare<[number], StartedRow>(SELECT_STARTED);
@@ -192,7 +196,10 @@ export function attemptClaimReads(connection: Connection) {
       return of === "ended nodes" ? [] : listInFlight.all();
     },
 
-    /** What a claim started. Read by this thread: rows with bodies cost the writer 50 µs each, and their way here. */
+    /**
+     * Reads the attempts that a claim started. This thread reads them, because rows with bodies would cost the writer
+     * 50 µs each, and be copied from there to here.
+     */
     readStarted(seqs: readonly number[]): readonly ClaimedAttempt[] {
       return seqs.flatMap((seq) => selectStarted.all(seq).map(toClaimedAttempt));
     },
@@ -208,13 +215,13 @@ function nothingLeft({ accountId, host }: LaneRef): Lane {
   return { accountId, host, freshDueAt: null, retryDueAt: null };
 }
 
-/** A lane's scheduled attempts of one retry count: when the earliest is due. */
+/** A lane's scheduled attempts of one retry count, and when the earliest is due. */
 interface RetryQueue {
   readonly retry: number;
   readonly dueAt: number;
 }
 
-/** Reads what is scheduled in one lane, by seeks only. */
+/** Reads what is scheduled in one lane, by seeks alone. */
 function laneReader(connection: Connection) {
   const nextRetry = connection.prepare<[number, string, number], number | null>(NEXT_RETRY).pluck();
   const dueAt = connection.prepare<[number, string, number], number | null>(LANE_DUE_AT).pluck();
@@ -231,7 +238,7 @@ function laneReader(connection: Connection) {
   }
 
   return {
-    /** The retry counts from 1 that the lane has scheduled attempts for, the one that waits longest first. */
+    /** The retry counts from 1 for which the lane has scheduled attempts; the one that waits longest first. */
     retries,
 
     read(lane: LaneRef): Lane {
@@ -243,7 +250,10 @@ function laneReader(connection: Connection) {
   };
 }
 
-/** Without the task: what was claimed has its input and result, not to be copied to another thread for nothing. */
+/**
+ * Drops the task: that of a claimed attempt has its input and result, which must not be copied to another thread for
+ * nothing.
+ */
 export function onlyRef(attempt: AttemptRef): AttemptRef {
   const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
   return { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt };

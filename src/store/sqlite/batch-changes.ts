@@ -9,14 +9,16 @@ import type { Connection } from "./machine/connection.ts";
 import { countWriter, usageReader } from "./task-counts.ts";
 import { trafficWriter } from "./traffic-tally.ts";
 
-/** What writes tell while they run: it is written once, at the end of their batch. */
+/** Changes that writes report while they run, and that are written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {
   readonly changed: Pick<ChangedAccounts, "note">;
-  /** The usage of an account as the operation that runs has found it: with all that its batch has changed before. */
+  /**
+   * The usage of an account as the current operation has found it, with everything that its batch has changed before.
+   */
   usageOf(accountSeq: number): AccountUsage;
 }
 
-/** Gathers what the operations of a batch tell. */
+/** Gathers the changes that the operations of a batch report. */
 export class GatheredChanges implements BatchChanges {
   readonly counts = new CountTally();
   readonly hosts = new HostTally(this.counts);
@@ -26,7 +28,7 @@ export class GatheredChanges implements BatchChanges {
   readonly #writeHosts;
   readonly #writeTraffic;
   readonly #readUsage;
-  /** When the batch began, of the accounts that somebody asked for. */
+  /** The usage at the beginning of the batch, of the accounts that somebody asked for. */
   readonly #usageBefore = new Map<number, AccountUsage>();
 
   constructor(connection: Connection) {
@@ -42,7 +44,7 @@ export class GatheredChanges implements BatchChanges {
     return this.counts.usageAfter(accountSeq, before);
   }
 
-  /** The operation is part of the batch: what it told will be written with it. */
+  /** The operation is part of the batch: its changes will be written with it. */
   keep(): void {
     this.counts.keep(this.changed);
     this.hosts.keep();
@@ -56,7 +58,9 @@ export class GatheredChanges implements BatchChanges {
     this.traffic.drop();
   }
 
-  /** Writes what was kept. To be called in the batch's transaction, as the last thing before its COMMIT. */
+  /**
+   * Writes the changes that were kept. To be called in the batch's transaction, as the last thing before its COMMIT.
+   */
   write(): void {
     this.counts.write(this.#writeCounts);
     this.hosts.write(this.#writeHosts);

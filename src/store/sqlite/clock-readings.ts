@@ -12,7 +12,9 @@ const KEEP_READING = `
   SET wall_at = excluded.wall_at, steady_at = excluded.steady_at,
       uptime_ms = excluded.uptime_ms, boot_id = excluded.boot_id`;
 
-/** A step that has moved what waits is no step for the next start. */
+/**
+ * Moves the reading too: once a step of the clock has moved what waits, the next start must not find that step again.
+ */
 const SHIFT_READING = `UPDATE clock_readings SET wall_at = wall_at + @by`;
 
 export const SHIFT_LINKS = `UPDATE sign_in_links SET expires_at = expires_at + @by`;
@@ -37,7 +39,7 @@ export function clockWrites(connection: Connection) {
   const { shiftSchedule, hastenAttempts } = attemptScheduleWrites(connection);
 
   function shiftTimes({ after, by }: { after: number; by: number }): number {
-    // A part of a millisecond has no place in the columns.
+    // The columns hold whole milliseconds.
     const step = { after, by: Math.round(by) };
     shiftReading.run(step);
     shiftLinks.run(step);
@@ -49,7 +51,8 @@ export function clockWrites(connection: Connection) {
     hastenAttempts,
 
     resumeClock({ reading, stepMs, isElapsedKnown }: ClockResumption): number {
-      // What was overdue moves back with the clock too: it would lie ahead else, and move on when the clock is set right.
+      // Overdue times move back with the clock too: otherwise they would lie ahead, and move further when the clock is
+      // corrected.
       const after = Math.min(reading.wallAt, reading.wallAt - stepMs);
       const moved = stepMs === 0 ? 0 : shiftTimes({ after, by: stepMs });
       if (!isElapsedKnown) {

@@ -13,8 +13,8 @@ import type { Attempt, AttemptRecord, Delivery, LaneRef, Redelivery } from "../s
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 
-// By more than its seq: SQLite gives the seq of the newest attempt to the next one when its task is erased, and what
-// was in flight then must not end the attempt of another task.
+// The seq alone does not suffice: when the task of the newest attempt is erased, SQLite gives its seq to the next
+// attempt. The end of an attempt that was in flight then must not end the attempt of another task.
 export const END_ATTEMPT = `
   UPDATE attempts
   SET ended_at = @endedAt, outcome = @outcome, http_status = @httpStatus, error = @error,
@@ -44,7 +44,7 @@ const FIND_TASK_SEQ = `SELECT seq FROM tasks WHERE id = @id AND account_seq = @a
 const SELECT_DELIVERIES = `
   SELECT kind, url, state FROM deliveries WHERE task_seq = ? AND state <> 'waiting' ORDER BY kind`;
 
-// A task may be sent again without end; what is shown of it has one.
+// A task may be sent again without limit; the list of its attempts has one.
 const ATTEMPTS_SHOWN_MAX = 100;
 
 export const SELECT_ATTEMPTS = `
@@ -95,7 +95,7 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
       const refusalText = refusal === null ? null : JSON.stringify(refusal);
       const { seq, accountId: accountSeq, taskSeq, kind, host } = attempt;
       const which = { seq, taskSeq, kind, dueAt: attempt.dueAt };
-      // An attempt that has ended already keeps its record, and nothing follows from it a second time.
+      // An attempt that has already ended keeps its record, and nothing follows from it a second time.
       const row = { ...columns, ...phases, ...which, refusalText, endedAt };
       if (endAttempt.run(row).changes === 0) return;
       changes.changed.note(accountSeq);
@@ -138,7 +138,7 @@ function redelivering(
   };
 }
 
-/** A delivery that has ended, and is begun again. */
+/** An ended delivery that begins again. */
 interface NewSeries {
   readonly accountSeq: number;
   readonly taskSeq: number;
@@ -148,7 +148,7 @@ interface NewSeries {
   readonly now: number;
 }
 
-/** Begins a fresh series for a delivery that has ended: its first attempt is due at `now`. */
+/** Begins a fresh series for an ended delivery: its first attempt is due at `now`. */
 export function seriesStarter(
   connection: Connection,
   changes: BatchChanges,
@@ -177,7 +177,7 @@ export function deliveryReads(connection: Connection) {
   };
 }
 
-/** Reads a task's deliveries, each with its last attempts, in the order they were made. */
+/** Reads a task's deliveries, each with its last attempts, in the order in which they were made. */
 export function taskDeliveriesReader(
   connection: Connection,
 ): (taskSeq: number) => readonly Delivery[] {
@@ -219,6 +219,6 @@ function toAttempt(row: AttemptRow): Attempt {
 }
 
 function toRefusal(text: string): Refusal {
-  // Written by recordAttempt and by nobody else.
+  // Only recordAttempt writes this column.
   return JSON.parse(text) as Refusal;
 }

@@ -3,46 +3,46 @@ import { DELIVERY_KINDS } from "../../domain/webhook/delivery.ts";
 import type { Connection } from "./machine/connection.ts";
 
 /**
- * What a filter means in SQL. A delivery is looked at where its newest attempt stands, so that a walk through the
- * attempts meets each delivery once: `attempts AS a` is that attempt, `deliveries AS d` its delivery.
+ * A filter in SQL. A delivery is looked at in the place of its newest attempt, so that a walk through the attempts
+ * meets each delivery once: `attempts AS a` is that attempt, `deliveries AS d` its delivery.
  */
 
-/** A span of attempts by their seq, both ends included. */
+/** A span of attempts by their seq, including both ends. */
 export interface AttemptRange {
   readonly from: number;
   readonly to: number;
 }
 
-/** A filter as the statements take it: {@link NEWEST_ATTEMPTS} and {@link passes} name these. */
+/** The parameters of a filter, which {@link NEWEST_ATTEMPTS} and {@link passes} name. */
 export interface FilterParams {
   readonly kind: DeliveryKind | null;
   readonly host: string | null;
   readonly accountSeq: number | null;
-  /** JSON: an array of states. */
+  /** A JSON array of states. */
   readonly statesText: string | null;
   readonly outcome: string | null;
   readonly since: number;
   readonly until: number;
 }
 
-/** What {@link filterReader} makes of a filter. */
+/** A filter as {@link filterReader} has read it. */
 export interface ReadFilter {
   readonly params: FilterParams;
-  /** Where attempts that may pass stand, within the bounds given; oldest first. */
+  /** The ranges in which attempts may pass, within the given bounds; oldest first. */
   readonly ranges: readonly AttemptRange[];
 }
 
-/** A delivery's state as it is shown; `open` in the table is two of them. */
+/** The state of a delivery as it is shown; `open` in the table stands for two of them. */
 export const SHOWN_STATE = `
   CASE WHEN d.state <> 'open' THEN d.state WHEN a.started_at IS NULL THEN 'scheduled' ELSE 'in_flight' END`;
 
-/** Each delivery with its newest attempt, read in the order of the attempts. CROSS JOIN keeps that order. */
+/** Each delivery with its newest attempt, in the order of the attempts, which CROSS JOIN keeps. */
 export const NEWEST_ATTEMPTS = `
   attempts AS a CROSS JOIN deliveries AS d ON d.task_seq = a.task_seq AND d.kind = a.kind`;
 
 /**
- * The condition of a delivery in {@link NEWEST_ATTEMPTS} that stands in a range and passes a filter. `last` is the
- * alias of its last attempt that has ended.
+ * The condition that a delivery in {@link NEWEST_ATTEMPTS} is in a range and passes a filter. `last` is the alias of
+ * its last attempt that has ended.
  */
 export function passes(last: "a" | "l"): string {
   return `
@@ -67,7 +67,7 @@ export const NEWEST_ATTEMPT = `SELECT max(seq) FROM attempts WHERE task_seq = ? 
 // No row has it.
 const NO_SEQ = -1;
 
-/** Turns filters into what the statements take. */
+/** Converts filters into parameters of the statements. */
 export function filterReader(
   connection: Connection,
 ): (filter: DeliveryFilter, within: AttemptRange) => ReadFilter {
@@ -75,7 +75,7 @@ export function filterReader(
   const findTask = connection.prepare<[string], number>(FIND_TASK_SEQ).pluck();
   const newest = connection.prepare<[number, string], number | null>(NEWEST_ATTEMPT).pluck();
 
-  // A task has one newest attempt of each kind: nothing else of the log is read.
+  // A task has one newest attempt of each kind: nothing else in the log is read.
   function rangesOfTask(id: string, within: AttemptRange): readonly AttemptRange[] {
     const taskSeq = findTask.get(id) ?? NO_SEQ;
     return DELIVERY_KINDS.map((kind) => newest.get(taskSeq, kind) ?? NO_SEQ)

@@ -19,7 +19,7 @@ import type { AttemptRange } from "./delivery-filter.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
 
-/** What the operator is shown of deliveries, of whichever account. */
+/** The lists of deliveries that the operator is shown, of any account. */
 
 export const FIND_ANY_TASK = `
   SELECT ${TASK_COLUMNS}, t.seq, c.login, c.webhook_secret, c.webhook_secret_next
@@ -29,7 +29,7 @@ export const FIND_ANY_TASK = `
   LEFT JOIN task_results AS r ON r.task_seq = t.seq
   WHERE t.id = ?`;
 
-/** Walks down the attempts and stops at the limit: nothing is sorted. */
+/** Walks backwards through the attempts and stops at the limit: nothing is sorted. */
 export const LIST_DELIVERIES = `
   SELECT a.seq, t.id AS task_id, c.login, a.kind, d.url, ${SHOWN_STATE} AS state, a.due_at,
     a.started_at, l.number, l.outcome, l.http_status, l.error, l.ended_at
@@ -57,7 +57,7 @@ export const ATTEMPT_TIME = `SELECT coalesce(ended_at, due_at) FROM attempts WHE
 
 const HOSTS_COUNTED_MAX = 100;
 
-// Attempts. Measured with 1.1 million of them: 5 ms, and 7 ms where all of them are counted.
+// The most attempts of a step. Measured with 1.1 million of them: 5 ms, and 7 ms where all of them are counted.
 const EXAMINED_MAX = 5000;
 
 interface CountTurn extends DeliveryCountStep {
@@ -98,7 +98,7 @@ export function operatorReads(connection: Connection) {
   const deliveriesOf = taskDeliveriesReader(connection);
 
   return {
-    // One snapshot: an attempt that ends in between would be missing from a delivery that has ended.
+    // One snapshot: otherwise an attempt that ends in between would be missing from a delivery that has ended.
     findTaskDeliveries: connection.transaction((id: string): TaskDeliveries | null => {
       const row = find.get(id);
       if (row === undefined) return null;
@@ -114,8 +114,9 @@ export function operatorReads(connection: Connection) {
 }
 
 /**
- * The operator's reads that may walk through the whole log of attempts. Measured with a million attempts: 0.7 s for
- * a list that nothing passes, 0.8 s for a count; 1 ms for the first 100 of what is not rare, and for a task's own.
+ * The operator's reads that may walk through the whole log of attempts. Measured with a million attempts: 0.7 s for a
+ * list in which nothing passes, 0.8 s for a count; 1 ms for the first 100 of deliveries that are not rare, and for
+ * those of one task.
  */
 export function deliveryLogReads(connection: Connection) {
   const list = connection.prepare<[object], SummaryRow>(LIST_DELIVERIES);
@@ -144,7 +145,7 @@ export function deliveryLogReads(connection: Connection) {
       ({ examineMax = EXAMINED_MAX, ...step }: CountTurn): DeliveryCountPage => {
         const to = newestBefore.get(step.before ?? Number.MAX_SAFE_INTEGER) ?? 0;
         if (to === 0) return NOTHING_COUNTED;
-        // A task's attempts are found without a walk. What was erased leaves gaps, so that fewer are looked at.
+        // A task's attempts are found without a walk. Erased ones leave gaps, so fewer are looked at.
         const isWalk = step.filter.taskId === null;
         const from = isWalk ? Math.max(1, to - examineMax + 1) : 1;
         const next = from === 1 || newestBefore.get(from) === null ? null : from;
@@ -195,7 +196,7 @@ function toSummary(row: SummaryRow): DeliverySummary {
 
 function toLast(row: SummaryRow): DeliverySummaryEnd | null {
   const { number, outcome, http_status: httpStatus, error, ended_at: endedAt } = row;
-  // Null together: there is no attempt that has ended.
+  // Both are null when no attempt has ended.
   if (number === null || outcome === null || endedAt === null) return null;
   return { number, outcome, httpStatus, error, endedAt };
 }

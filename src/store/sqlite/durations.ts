@@ -2,12 +2,12 @@ import { addDurations, type Durations } from "../../domain/stats/duration-histog
 import type { Connection } from "./machine/connection.ts";
 
 /**
- * Durations as the rows hold them that this connection wrote last, so that they need not be read and parsed again for
- * each batch (measured: 10 of the 48 µs that eight attempts cost beside their own rows).
+ * Remembers the durations of the rows that this connection wrote last, so that they need not be read and parsed again
+ * for each batch (measured: 10 of the 48 µs that eight attempts cost beside their own rows).
  */
 export class StoredDurations {
   readonly #findVersion;
-  /** Another one once another connection has committed. */
+  /** Changes once another connection has committed. */
   #version: unknown = null;
   readonly #known = new Map<string, Durations>();
 
@@ -22,7 +22,7 @@ export class StoredDurations {
     this.#version = version;
   }
 
-  /** Answers the text of a row's durations, by its key, and those that come to them. */
+  /** Adds durations to those of a row, found by its key, and answers the text to store. */
   sum(key: string, durations: Durations, findStored: () => string | undefined): string {
     const sum = this.#known.get(key) ?? parseDurations(findStored() ?? "[]");
     addDurations(sum, durations);
@@ -38,13 +38,13 @@ export class StoredDurations {
 
 const KNOWN_MAX = 1000;
 
-/** As one text in a row, and not as rows of their own: a batch that ends attempts writes four rows so, not forty. */
+/** One text in a row instead of rows of their own: a batch that ends attempts then writes four rows, not forty. */
 export function toDurationText(durations: readonly number[]): string {
   return JSON.stringify(durations);
 }
 
-/** What {@link toDurationText} stored. */
+/** Parses a text that {@link toDurationText} made. */
 export function parseDurations(text: string): Durations {
-  // Written by that function and by nobody else.
+  // Only that function writes this column.
   return JSON.parse(text) as Durations;
 }

@@ -4,7 +4,7 @@ import type { Connection } from "./machine/connection.ts";
 
 export const FIND_RUN_STATE = `SELECT state FROM tasks WHERE seq = @seq AND id = @id`;
 
-/** The read on runs whose task has ended without them. */
+/** The read on runs whose tasks have ended without them. */
 export function endedRunReads(connection: Connection) {
   const findState = connection.prepare<[object], StoredState>(FIND_RUN_STATE).pluck();
 

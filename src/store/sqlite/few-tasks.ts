@@ -3,18 +3,19 @@ import type { TaskPlace } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import { searchParams, STORED_STATES, type AccountSearch } from "./task-filter.ts";
 
-/** What a search looks at where that is few tasks: as a whole, instead of along an index that it would leave soon. */
+/** Searches sets of few tasks as a whole, instead of along an index that it would soon leave. */
 export interface FewQuery extends AccountSearch {
   readonly after: TaskPlace | null;
-  /** Rows that the page may look at. */
+  /** The rows that the page may look at. */
   readonly examineMax: number;
 }
 
-// Sets that are few in most files, and then whole: what is asked for is among them, and they are sorted here.
+// These sets are small in most files. A small one is read as a whole, so what is asked for is among its rows, which are
+// sorted here.
 const LIMITED = "LIMIT @max";
 
 export const LISTED_BY = {
-  // Nobody learns that another account has such a task.
+  // Nobody may learn that another account has such a task.
   id: `
     SELECT t.created_at, t.seq FROM tasks AS t
     WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) ${LIMITED}`,
@@ -52,16 +53,16 @@ export const LISTED_BY = {
 
 export const MANY_ACCOUNTS = `SELECT count(*) FROM (SELECT 1 FROM accounts LIMIT @max)`;
 
-/** A place as the statements answer it. */
+/** A place as the statements return it. */
 type PlaceRow = readonly [at: number, seq: number];
 
-// Measured with a million tasks: so many scattered rows take 3 ms, a seek for each state of 1,000 accounts 1 ms.
+// Measured with a million tasks: 3 ms for so many scattered rows, 1 ms for a seek for each state of 1,000 accounts.
 const LIST_MAX = 3000;
 const ACCOUNTS_MAX = 1000;
 
 /**
- * Lists what is few, as a JSON array of seqs beyond the place, in the order of the answer; null for what is not few, or
- * cannot be told by an index.
+ * Lists a small set, as a JSON array of seqs beyond the place, in the order of the answer; null when the set is not
+ * small, or when no index can tell.
  */
 export function fewTaskLister(connection: Connection): (of: FewQuery) => string | null {
   const select = (sql: string) => connection.prepare<[object], PlaceRow>(sql).raw();
@@ -136,7 +137,7 @@ function toListText(rows: readonly PlaceRow[], { accountSeq, after }: FewQuery):
   const isByTime = accountSeq !== null;
   const order = (a: PlaceRow, b: PlaceRow) => (isByTime ? b[0] - a[0] : 0) || b[1] - a[1];
   const left = rows.filter((row) => after === null || order([after.timeMs, after.seq], row) < 0);
-  // A ready task that has failed is in two lists, and so is a waiting one that is asked for as queued too.
+  // A ready task that has failed is in two lists. So is a waiting one that is also asked for as queued.
   const seqs = [...new Set(left.toSorted(order).map(([, seq]) => seq))];
   return JSON.stringify(seqs);
 }

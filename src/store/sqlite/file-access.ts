@@ -9,7 +9,7 @@ import type { LongReader } from "./reader.ts";
 import { allReads, type Reads } from "./reads.ts";
 import type { Writes } from "./writes.ts";
 
-/** What an open file consists of. */
+/** The parts of an open file. */
 export interface FileParts {
   readonly reader: Connection;
   readonly longReader: LongReader;
@@ -20,10 +20,10 @@ export interface FileParts {
 type ArgsOf<Name extends keyof Writes> = Parameters<Writes[Name]>[0];
 type LongArgsOf<Name extends keyof LongReads> = Parameters<LongReads[Name]>[0];
 
-// A step of the operator, or of the engine, whose own limits bound how many there are.
+// A step of the operator, or of the engine, whose own limits bound the number of its steps.
 const ONE_ROW: SubmitOptions = { weight: 1, mayShed: false };
 
-/** An open file. Turns its reads and writes into methods of a store, until it is closed. */
+/** An open file. Makes methods of a store from its reads and writes, until it is closed. */
 export class FileAccess {
   readonly reads: Reads;
   readonly commit: GroupCommit<Writes>;
@@ -50,7 +50,7 @@ export class FileAccess {
       }
     };
 
-  /** A read that may take long, in its owner's turn: nobody's unless `ownerOf` says whose it is. */
+  /** A read that may take long, in its owner's turn; nobody owns it unless `ownerOf` names one. */
   readonly readLong =
     <Name extends keyof LongReads>(
       name: Name,
@@ -80,8 +80,8 @@ export class FileAccess {
     return this.#closing;
   }
 
-  // The writer goes last: a connection that may write checkpoints as the last one to leave, and takes -wal and
-  // -shm with it; a read-only one leaves them behind.
+  // The writer goes last. The last connection to leave checkpoints and removes -wal and -shm if it may write; a
+  // read-only one would leave them behind.
   #close(): Promise<void> {
     const { reader, longReader } = this.#parts;
     return everyStep([

@@ -6,13 +6,13 @@ import { SHOWN_STATE } from "./task-filter.ts";
 export const DELIVERIES_FOUND = `
   SELECT d.kind, d.host, ${SHOWN_STATE} AS state FROM deliveries AS d WHERE d.task_seq = ? ORDER BY d.kind`;
 
-// A task may be sent again without end.
+// A task may be sent again without limit.
 const ATTEMPTS_COUNTED_MAX = 1000;
 
 export const ATTEMPTS_FOUND = `
   SELECT count(*) FROM (SELECT 1 FROM attempts WHERE task_seq = ? AND kind = ? LIMIT ${ATTEMPTS_COUNTED_MAX})`;
 
-/** The one that is scheduled or under way, where there is one, and the last that has ended. */
+/** The attempt that is scheduled or under way, if there is one, and the last that has ended. */
 export const LAST_ATTEMPTS = `
   SELECT due_at, started_at, ended_at, outcome, http_status, error
   FROM attempts WHERE task_seq = ? AND kind = ? ORDER BY seq DESC LIMIT 2`;
@@ -26,7 +26,7 @@ interface LastAttemptRow {
   error: string | null;
 }
 
-/** Reads where the webhooks of a task stand. */
+/** Reads the state of a task's webhooks. */
 export function foundDeliveries(
   connection: Connection,
 ): (taskSeq: number) => readonly FoundDelivery[] {
@@ -55,6 +55,6 @@ export function foundDeliveries(
 
 function toLast(row: LastAttemptRow): FoundDelivery["last"] {
   const { outcome, http_status: httpStatus, error, ended_at: endedAt } = row;
-  // Null together: it has not ended.
+  // Both are null while it has not ended.
   return outcome === null || endedAt === null ? null : { outcome, httpStatus, error, endedAt };
 }

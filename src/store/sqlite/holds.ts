@@ -3,7 +3,7 @@ import type { HeldWork, HoldChanges } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import { taskCountReads } from "./task-counts.ts";
 
-/** Changes no account that is as wished: then nobody need hear of it. */
+/** Leaves an account that is already as wished: then nobody need hear of it. */
 const DISABLE_ACCOUNT = `
   UPDATE accounts SET disabled_at = @disabledAt WHERE login = @login AND disabled_at IS NULL
   RETURNING seq`;
@@ -12,10 +12,10 @@ const ENABLE_ACCOUNT = `
   UPDATE accounts SET disabled_at = NULL WHERE login = @login AND disabled_at IS NOT NULL
   RETURNING seq`;
 
-/** With a number of its own, above all that there ever were. */
+/** Each change has a number of its own, above all earlier ones. */
 const NOTE_HOLD_CHANGE = `INSERT OR REPLACE INTO hold_changes (account_seq) VALUES (?)`;
 
-/** Of its active keys: those of revoked ones are over already. */
+/** Ends the sessions of its active keys: those of revoked keys have ended already. */
 export const END_ACCOUNT_SESSIONS = `
   DELETE FROM sessions
   WHERE key_seq IN (
@@ -31,7 +31,7 @@ export const LIST_HOLD_CHANGES = `
   WHERE h.seq > ?
   ORDER BY h.seq`;
 
-/** What is scheduled and what is in flight: as far as the account's queue is long. */
+/** Counts scheduled attempts and those in flight. The cost grows with the account's queue. */
 export const COUNT_OPEN_WEBHOOKS = `
   SELECT
     (
@@ -42,14 +42,14 @@ export const COUNT_OPEN_WEBHOOKS = `
       WHERE started_at IS NOT NULL AND ended_at IS NULL AND account_seq = @accountId
     )`;
 
-/** True, in a statement, for the account of a seq that is disabled: a look into an index that is mostly empty. */
+/** In a statement: true when the account with this seq is disabled. A look-up in an index that is mostly empty. */
 export function isHeld(seq: string): string {
   return `EXISTS (
     SELECT 1 FROM accounts INDEXED BY accounts_disabled WHERE disabled_at IS NOT NULL AND seq = ${seq}
   )`;
 }
 
-/** In a statement, the next account after a seq that is not disabled: one seek, however many are in between. */
+/** In a statement: the next enabled account after a seq. One seek, however many disabled ones are in between. */
 export function nextEnabled(seq: string): string {
   return `(
     SELECT min(seq) FROM accounts INDEXED BY accounts_enabled WHERE disabled_at IS NULL AND seq > ${seq}
@@ -89,7 +89,7 @@ export function holdWrites(connection: Connection) {
   };
 }
 
-/** The read on who was disabled or enabled. */
+/** The read on the accounts that were disabled or enabled. */
 export function holdReads(connection: Connection) {
   const listChanges = connection.prepare<[number], HoldChangeRow>(LIST_HOLD_CHANGES);
 
@@ -105,12 +105,12 @@ export function holdReads(connection: Connection) {
   };
 }
 
-/** The read on what is held of an account. */
+/** The read on the held work of an account. */
 export function heldWorkReads(connection: Connection) {
   const countWebhooks = connection.prepare<[object], number>(COUNT_OPEN_WEBHOOKS).pluck();
   const { countTasks } = taskCountReads(connection);
 
-  // Of one moment: a task that ends between two reads would be counted as running and by its webhook.
+  // All reads see one moment: a task that ended between two reads would be counted both as running and by its webhook.
   const read = connection.transaction((accountId: number): HeldWork => {
     const { queued, running } = countTasks(accountId);
     return { queued, running, webhooks: countWebhooks.get({ accountId }) ?? 0 };

@@ -6,7 +6,7 @@ export const ADD_TO_HOST = `
   INSERT INTO host_counts (account_seq, host, ${HOST_WORDS.join(", ")}) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (account_seq, host) DO UPDATE SET ${additions(HOST_WORDS)}`;
 
-/** A host may never be sent to again. */
+/** The host may never be sent to again. */
 export const ERASE_EMPTY_HOST = `
   DELETE FROM host_counts
   WHERE account_seq = ? AND host = ? AND ${HOST_WORDS.map((word) => `${word} = 0`).join(" AND ")}`;

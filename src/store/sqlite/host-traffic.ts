@@ -13,7 +13,10 @@ export const SELECT_HOST_TRAFFIC = `
   ORDER BY at DESC
   LIMIT @max`;
 
-/** Of the same rows as the sums: those of hosts that are not asked for are looked at too, and may be without end. */
+/**
+ * Reads the same rows as the sums. It also looks at those of hosts that are not asked for, and there may be any number
+ * of them.
+ */
 export const SELECT_HOST_DURATIONS = `
   SELECT host, durations_text
   FROM (
@@ -28,7 +31,7 @@ export const SELECT_HOST_DURATIONS = `
 export const SELECT_HOST_COUNTS = `
   SELECT host, given_up, refused, retrying FROM host_counts WHERE account_seq = @accountSeq LIMIT @max`;
 
-/** The same of all accounts. */
+/** The same for all accounts. */
 export const SUM_HOST_COUNTS = `
   SELECT host, sum(given_up) AS given_up, sum(refused) AS refused, sum(retrying) AS retrying
   FROM (SELECT host, given_up, refused, retrying FROM host_counts LIMIT @max)
@@ -36,7 +39,7 @@ export const SUM_HOST_COUNTS = `
 
 export const COUNT_HOST_ROWS = `SELECT count(*) FROM (SELECT 1 FROM host_counts LIMIT @max)`;
 
-/** With its task while it is there: what was erased leaves its seq to another task. */
+/** Finds its task while that exists: an erased task leaves its seq to another one. */
 export const FIND_HOST_FAILURE = `
   SELECT f.ended_at, f.error, f.http_status, (
     SELECT t.id FROM tasks AS t
@@ -49,7 +52,8 @@ export const FIND_HOST_FAILURE = `
   FROM host_failures AS f
   WHERE f.account_seq = @accountSeq AND f.host = @host AND f.ended_at >= @from`;
 
-// Some 10 ms each (measured with a million tasks): counts, and what is parsed for the hosts that are shown.
+// Some 10 ms each (measured with a million tasks): for counts, and for parsing the durations of the hosts that are
+// shown.
 const SUM_ROWS_MAX = 20_000;
 const DURATION_ROWS_MAX = 8000;
 
@@ -73,20 +77,20 @@ interface FailureRow {
   task_id: string | null;
 }
 
-/** What of {@link HostTrafficQuery} the statements take. */
+/** The part of {@link HostTrafficQuery} that the statements take. */
 interface Within {
   readonly accountSeq: number;
   readonly from: number;
   readonly onlySent: boolean;
 }
 
-/** The reads on what was sent where. */
+/** The reads on what was sent to which host. */
 export function hostTrafficReads(connection: Connection) {
   const readSums = sumReader(connection);
   const readCounts = countReader(connection);
   const readDurations = durationReader(connection);
   const findFailure = connection.prepare<[object], FailureRow>(FIND_HOST_FAILURE);
-  // What is read in several steps is of one moment.
+  // All steps of the read see one moment.
   const list = connection.transaction((query: HostTrafficQuery): HostTrafficPage => {
     const { limit } = query;
     const within = toWithin(query);
@@ -149,7 +153,7 @@ function sumOf(sums: Map<string, HostSums>, host: string): HostSums {
   return sum;
 }
 
-/** Adds how deliveries stand now, at whatever time they came to; false when there was more than may be read. */
+/** Adds the present state of deliveries, whenever they came to it; false when there was more than may be read. */
 function countReader(connection: Connection) {
   const ofAccount = connection.prepare<[object], HostCountRow>(SELECT_HOST_COUNTS);
   const ofAll = connection.prepare<[object], HostCountRow>(SUM_HOST_COUNTS);

@@ -17,13 +17,13 @@ interface AnswerRow {
   answer_text: string;
 }
 
-/** What a post does with its idempotency key, inside its own operation. */
+/** The part of a post that concerns its idempotency key, inside the post's own operation. */
 export function idempotencyWrites(connection: Connection) {
   const { findKeptAnswer } = idempotencyReads(connection);
   const keep = connection.prepare(KEEP_ANSWER);
 
   return {
-    /** The answer that was kept for the post's key; null when there is none. */
+    /** Finds the answer that was kept for the post's key; null when there is none. */
     find({ accountId, idempotency }: TaskPost): KeptAnswer | null {
       return idempotency === null ? null : findKeptAnswer({ accountId, ...idempotency });
     },
