@@ -5,7 +5,8 @@ import type { AttemptRef, FoundTask, TaskLook } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
-// As bytes: a text that is not Latin-1 becomes one of twice the size, and bytes again (measured with 5 MB: 27 ms instead of 2).
+// Reads bytes: a text that is not Latin-1 would become one of twice the size, and bytes again (measured with 5 MB: 27
+// ms instead of 2).
 export const FIND_LARGE_TASK = `
   SELECT ${SUMMARY_COLUMNS}, t.ready,
     CAST(i.input_text AS BLOB) AS input, CAST(r.result_text AS BLOB) AS result,
@@ -22,7 +23,7 @@ interface LargeRow extends SummaryRow {
   error: Uint8Array | null;
 }
 
-/** What a large postback is made of. */
+/** The parts of a large postback. */
 export const SELECT_LARGE_POSTBACK = `
   SELECT ${SUMMARY_COLUMNS}, d.url, c.webhook_secret, c.webhook_secret_next,
     CAST(i.input_text AS BLOB) AS input, CAST(r.result_text AS BLOB) AS result,
@@ -40,24 +41,24 @@ interface LargePostbackRow extends Omit<LargeRow, "ready"> {
   webhook_secret_next: string | null;
 }
 
-/** The reads on tasks whose texts take long. */
+/** The reads on tasks whose texts are large. */
 export function largeTaskReads(connection: Connection) {
   const find = connection.prepare<[object], LargeRow>(FIND_LARGE_TASK);
   const selectPostback = connection.prepare<[object], LargePostbackRow>(SELECT_LARGE_POSTBACK);
 
   return {
-    /** A task and its envelope; null for an unknown id and for another account's alike. */
+    /** Finds a task and its envelope; null for an unknown id and for another account's task alike. */
     findLargeTask({ accountId, id, progress }: TaskLook): FoundTask | null {
       const row = find.get({ accountId, id });
       if (row === undefined) return null;
       const summary = toSummary(row);
       const bytes = toBytes(taskEnvelopePieces({ ...summary, ...textsOf(row) }, progress));
-      // The bytes hold all the rest, and go to another thread without a copy.
+      // The bytes hold everything else, and go to another thread without a copy.
       const task = { ...summary, dataText: "{}", ...NO_TEXTS };
       return { task, isReady: row.ready === 1, envelope: { bytes, tag: entityTag(bytes) } };
     },
 
-    /** The request of a postback under way, signed; null where its task is gone. */
+    /** Makes the request of a postback under way, signed; null when its task is gone. */
     makeLargePostback(attempt: AttemptRef): WebhookRequest<Uint8Array> | null {
       const { taskSeq, taskId, number, startedAt } = attempt;
       const row = selectPostback.get({ taskSeq, taskId });

@@ -2,39 +2,41 @@ import { TASKS_EXAMINED_MAX, type TaskPage, type TaskQuery } from "../store.ts";
 import type { SummaryRow } from "./tasks.ts";
 
 /**
- * Rows that a list looks at in one turn of the reader thread, before others have theirs. A number and no time: where a page
- * ends must not depend on how fast the machine is. Measured with 300,000 tasks of two webhooks each: a turn takes 2.5 ms
- * for the dearest search, 1.7 ms for a list that passes one filter and not the other; and while 50 searches of one account
- * go on without end, one of another account waits for 7 to 16 ms (median, on a machine that has other work too). When a
- * search had 12 ms and a step beyond, it waited for 38.
+ * The number of rows that a list looks at in one turn of the reader thread, before others have theirs. It is a number
+ * and not a time, because the end of a page must not depend on how fast the machine is. Measured with 300,000 tasks of
+ * two webhooks each: a turn takes 2.5 ms for the most expensive search, and 1.7 ms for a list that passes one filter
+ * and not the other. While 50 searches of one account run without end, a search of another account waits for 7 to 16 ms
+ * (median, on a machine that has other work too). When a search had 12 ms and a step beyond, it waited for 38.
  */
 export const LIST_TURN_MAX = 2500;
 
 /**
- * What one page may carry, in bytes of what was posted; a page that would be larger ends earlier. A refused task keeps
- * what was posted, up to the size of a request. Measured: so much costs the main thread 5 ms.
+ * The most that one page may carry, in bytes of what was posted; a page that would be larger ends earlier. A refused
+ * task keeps its post, up to the size of a request. Measured: so much costs the main thread 5 ms.
  */
 const PAGE_BYTES_MAX = 1024 * 1024;
 
 /** One turn of a list: a part of a page. */
 export interface ListTurn extends TaskQuery {
-  /** Rows that the page may look at, and this turn of them. */
+  /** The rows that the page may look at, and those of this turn. */
   readonly examineMax: number;
   readonly turnMax: number;
-  /** How much of the page's bytes is left; null while it is empty: the first task is given however large it is. */
+  /**
+   * How many of the page's bytes are left; null while it is empty, because the first task is given however large it is.
+   */
   readonly bytesLeft: number | null;
 }
 
-/** What a turn found. */
+/** The result of a turn. */
 export interface ListPart<Row> extends TaskPage<Row> {
   readonly bytes: number;
-  /** No other turn is to add to the page. */
+  /** True when no other turn may add to the page. */
   readonly isFull: boolean;
 }
 
 /**
- * Reads a page of a list turn by turn, until it is full or as many rows have been looked at as it may. Between two turns
- * tasks may change, as between two pages: each is met once.
+ * Reads a page of a list turn by turn, until the page is full or has looked at as many rows as it may. Tasks may change
+ * between two turns, as between two pages; each is met once.
  */
 export async function listByTurns<Row>(
   query: TaskQuery,
@@ -59,7 +61,9 @@ export async function listByTurns<Row>(
   return { tasks, next: after, examinedUntil };
 }
 
-/** The rows that a turn adds to a page: up to `limit` of them, and no more than its bytes admit; cut where there is more. */
+/**
+ * Takes the rows that a turn adds to a page: up to `limit` of them, within its bytes. It is cut where there are more.
+ */
 export function takeRows<Row extends Pick<SummaryRow, "data_text">>(
   rows: Iterable<Row>,
   { limit, bytesLeft }: Pick<ListTurn, "limit" | "bytesLeft">,

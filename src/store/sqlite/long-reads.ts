@@ -17,7 +17,7 @@ import { typeWorkReads } from "./type-work.ts";
 /** Every read that may take long, by name. */
 export type LongReads = ReturnType<typeof longReads>;
 
-/** The reads that may take long: what holds them up must hold up nothing else. */
+/** The reads that may take long: nothing else may wait for what they wait for. */
 export function longReads(connection: Connection) {
   return {
     ...largeTaskReads(connection),

@@ -34,7 +34,7 @@ import { listByTurns } from "./list-turns.ts";
 import { isShortRead } from "./task-list.ts";
 import { toTraffic } from "./traffic.ts";
 
-/** The methods of the store, noun by noun: which read or write each is, and how much it weighs. */
+/** The methods of the store, noun by noun: whether each is a read or a write, and its weight. */
 
 /** Accounts, their keys, and requests for both. */
 export function accountMethods(access: FileAccess): AccountStore & AccessRequestStore {
@@ -53,7 +53,7 @@ export function accountMethods(access: FileAccess): AccountStore & AccessRequest
     createKey: forgetting(holders, write("createKey")),
     listKeys: read(reads.listKeys),
     revokeKey: forgetting(holders, write("revokeKey")),
-    // Nothing of it is in a KeyHolder.
+    // A KeyHolder holds nothing of it.
     touchKeys: write("touchKeys", (uses) => rows(uses.length)),
     findKeyHolder: read((hash: string) => holders.get(hash, () => reads.findKeyHolder(hash))),
     findAccountData: read(reads.findAccountData),
@@ -69,9 +69,9 @@ export function accountMethods(access: FileAccess): AccountStore & AccessRequest
   };
 }
 
-/** What bounds a page of a list. */
+/** The limits of a page of a list. */
 export interface ListLimits {
-  /** How many tasks a page may look at; undefined as many as {@link TaskStore.listTasks} says. */
+  /** How many tasks a page may look at; undefined takes the number of {@link TaskStore.listTasks}. */
   readonly examineMax: number | undefined;
 }
 
@@ -118,7 +118,7 @@ export function runMethods({ reads, read, readLong, write }: FileAccess): RunSto
   };
 }
 
-/** Workers and their leases. They hold what they claimed: to refuse them would cost more than to let them in. */
+/** Workers and their leases. Workers hold what they claimed: refusing them would cost more than letting them in. */
 export function leaseMethods({ reads, read, write }: FileAccess): LeaseStore & WorkerStore {
   const holders = new TurnMemo<ReturnType<typeof reads.findWorkerHolder>>();
   return {
@@ -132,7 +132,7 @@ export function leaseMethods({ reads, read, write }: FileAccess): LeaseStore & W
     createWorker: forgetting(holders, write("createWorker")),
     listWorkers: read(reads.listWorkers),
     revokeWorker: forgetting(holders, write("revokeWorker")),
-    // Nothing of it is in a WorkerHolder.
+    // A WorkerHolder holds nothing of it.
     touchWorkers: write("touchWorkers", (uses) => rows(uses.length)),
     findWorkerHolder: read((hash: string) => holders.get(hash, () => reads.findWorkerHolder(hash))),
   };
@@ -166,7 +166,7 @@ export function deliveryMethods(access: FileAccess): DeliveryStore & RedeliveryO
   };
 }
 
-// What is sent is read after the commit, on this thread: the writer looks up no more than what it starts.
+// What is sent is read after the commit, on this thread: the writer looks up only what it starts.
 function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
   const { reads, read, write, commit } = access;
   const readStarted = read(reads.readStarted);
@@ -176,18 +176,18 @@ function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
   return async (claim) => {
     const { started, lanes, held } = await claimAttempts(claim);
     const attempts = await readStarted(started).catch((error: unknown) => {
-      // The claim is committed: another one would leave these in flight for good.
+      // The claim is committed: another claim would leave these attempts in flight for good.
       throw new StoreError("unknown", `attempts were started: ${messageOf(error)}`, {
         cause: error,
       });
     });
-    // Whose they are the writer does not look up.
+    // The writer does not look up whose attempts they are.
     commit.tell([...new Set(attempts.map(({ accountId }) => accountId))]);
     return { attempts, lanes, held };
   };
 }
 
-/** Sign-ins of the dashboard. */
+/** Sign-ins to the dashboard. */
 export function sessionMethods({ reads, read, write }: FileAccess): SessionStore {
   return {
     createSession: write("createSession", CLIENT_WRITE),
@@ -199,7 +199,7 @@ export function sessionMethods({ reads, read, write }: FileAccess): SessionStore
   };
 }
 
-/** What is shown: what there is, what happened, and what somebody looks for. */
+/** The reads for people: what there is, what happened, and what they search for. */
 export function shownMethods(
   access: FileAccess,
   { examineMax }: ListLimits,
@@ -217,7 +217,7 @@ export function shownMethods(
   const readTraffic = readLong("readTraffic", byScope);
   return {
     searchTasks: (query) => listByTurns(query, searchTasks, examineMax),
-    // Its texts are long, and to sign them takes the main thread as long again.
+    // Its texts are long, and signing them would take the main thread as long again.
     findTimeline: readLong("findTimeline", byScope),
     countEndedDeliveriesStep: (step) => countEndedDeliveriesStep({ ...step, examineMax }),
 
@@ -265,7 +265,7 @@ export function upkeepMethods(access: FileAccess): ClockStore & UpkeepStore {
   };
 }
 
-/** A write after which nothing that was remembered of holders may be true any more. */
+/** A write that may make anything that is remembered of holders untrue. */
 function forgetting<Args, Value>(
   holders: TurnMemo<unknown>,
   write: (args: Args) => Promise<Value>,

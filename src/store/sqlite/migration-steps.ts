@@ -183,7 +183,7 @@ const TO_5 = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX host_failures_by_age ON host_failures (ended_at);`;
 
-// What is kept goes by the steady clock from now on, which begins at the next start with the wall clock.
+// From now on retention goes by the steady clock, which begins at the next start with the wall clock.
 const TO_6 = `
   ALTER TABLE tasks ADD COLUMN erase_at INTEGER;
   DROP INDEX tasks_expiring;
@@ -215,7 +215,7 @@ const TO_6 = `
   )
   WHERE state = 'queued';`;
 
-// What an account may take up, and what it has taken up so far.
+// The limits of an account, and its usage so far.
 const QUOTAS_TO_7 = `
   ALTER TABLE accounts ADD COLUMN bytes_max INTEGER;
   ALTER TABLE accounts ADD COLUMN open_tasks_max INTEGER;
@@ -256,7 +256,7 @@ const HOLDS_TO_7 = `
   ) STRICT;
   INSERT INTO hold_changes (account_seq) SELECT seq FROM accounts WHERE disabled_at IS NOT NULL;`;
 
-// A lane is of an account at a host.
+// A lane belongs to an account and a host.
 const LANES_TO_7 = `
   ALTER TABLE attempts ADD COLUMN account_seq INTEGER NOT NULL DEFAULT 0;
   DROP INDEX attempts_due;
@@ -265,7 +265,7 @@ const LANES_TO_7 = `
 
 const TO_7 = [QUOTAS_TO_7, QUEUE_TO_7, HOLDS_TO_7, LANES_TO_7].join("\n");
 
-// What is counted of each host. What is tried again is looked for in two indexes, not in the whole log.
+// The counts for each host. Retries are found in two indexes, not in the whole log.
 const TO_8 = `
   CREATE TABLE host_counts (
     account_seq INTEGER NOT NULL REFERENCES accounts (seq),

@@ -6,8 +6,8 @@ export const LIST_SENDING_ACCOUNTS = `
   SELECT seq FROM accounts INDEXED BY accounts_enabled WHERE disabled_at IS NULL`;
 
 /**
- * Where an account delivered something and was answered since: an attempt that nobody answered in the hour of the last
- * delivery may have been after it. Of so many of the newest sums of an hour; the most used first.
+ * Hosts that delivered something for an account and have been answered since: an attempt without an answer in the hour
+ * of the last delivery may have come after it. Reads so many of the newest hourly sums; the most used hosts come first.
  */
 export const PROVEN_HOSTS = `
   SELECT host
@@ -26,10 +26,10 @@ export const PROVEN_HOSTS = `
   ORDER BY sum(succeeded) DESC, host
   LIMIT @max`;
 
-// Sums that are read for each host that is asked for: most hosts have one in several hours.
+// The sums that are read for each requested host: most hosts have one in several hours.
 const EXAMINED_PER_HOST = 4;
 
-/** The read on which hosts answered before a start. */
+/** The read on the hosts that answered before a start. */
 export function provenLaneReads(connection: Connection) {
   const listAccounts = connection.prepare<[], number>(LIST_SENDING_ACCOUNTS).pluck();
   const provenHosts = connection.prepare<[object], string>(PROVEN_HOSTS).pluck();

@@ -19,7 +19,7 @@ export const SERVE_MARK = `UPDATE queue_marks SET served_ms = served_ms + @serve
 export const INSERT_MARK = `
   INSERT INTO queue_marks (task_seq) SELECT coalesce(max(seq), 0) FROM tasks`;
 
-/** There are some hundred marks at most. */
+/** There are about a hundred marks at most. */
 const OLD_MARK = `
   SELECT seq FROM (
     SELECT seq, sum(served_ms) OVER (ORDER BY seq DESC) AS served_ms FROM queue_marks
@@ -31,8 +31,8 @@ const OLD_MARK = `
 const FORGET_MARKS = `DELETE FROM queue_marks WHERE seq < ?`;
 
 /**
- * Within type, account and priority tasks are in the order in which they were posted: the walk reads no younger one. What a
- * disabled account has waiting ends no sooner than it could be started again.
+ * Within type, account and priority, tasks are in the order in which they were posted: the walk reads no younger one.
+ * The waiting tasks of a disabled account end no sooner than they could be started again.
  */
 export const OLD_TASKS = `
   SELECT seq, id, account_seq, type, queued_mark
@@ -59,8 +59,8 @@ export const NEXT_TYPE = `${GROUP}
   AND type > @type
   ORDER BY type, account_seq, priority DESC LIMIT 1`;
 
-// Every other write waits for a step. Measured: one that looks at so many and ends none takes 0.4 ms, one that ends 100
-// takes 7 ms, and 100,000 tasks that are younger cost 7 ms in all.
+// Every other write waits for a step. Measured: a step that looks at so many and ends none takes 0.4 ms, one that ends
+// 100 takes 7 ms, and 100,000 younger tasks cost 7 ms in all.
 const EXAMINED_MAX = 1000;
 
 const BEGINNING: QueuePlace = { type: "", accountId: 0, priority: 0, seq: 0 };
@@ -73,7 +73,7 @@ interface WaitingRow {
   queued_mark: number | null;
 }
 
-/** The writes on what waits for too long. Each runs inside the transaction of its batch. */
+/** The writes on tasks that wait for too long. Each runs inside the transaction of its batch. */
 export function queueExpiryWrites(connection: Connection, changes: BatchChanges) {
   return { ...markWrites(connection), ...expiryWrites(connection, changes) };
 }

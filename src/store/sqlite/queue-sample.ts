@@ -4,7 +4,8 @@ import { isHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
-// Some rows for each account that ever posted. What is to start later is counted apart. Of very many those are sampled that have the most waiting.
+// Some rows for each account that ever posted. Tasks that are to start later are counted apart. With very many
+// accounts, those with the most waiting tasks are sampled.
 export const WAITING_MOST = `
   SELECT account_seq, count, ${isHeld("account_seq")} AS is_held FROM task_counts
   WHERE state = 'queued' AND count > 0
@@ -41,7 +42,7 @@ export function queueSampleWrites(connection: Connection) {
       let oldest: number | null = null;
       for (const { account_seq: accountSeq, count: queued, is_held } of reads.waitingMost()) {
         const since = reads.oldestOf(accountSeq);
-        // Nobody makes it wait but the operator.
+        // Only the operator makes a held task wait.
         if (is_held === 0) oldest = earlier(oldest, since);
         raise.run({ accountSeq, at, queued, oldestMs: waitedMs(since, now) });
       }
@@ -52,14 +53,14 @@ export function queueSampleWrites(connection: Connection) {
   };
 }
 
-/** The read on what an account has waiting. */
+/** The read on the waiting tasks of an account. */
 export function accountWaitingReads(connection: Connection) {
   const { oldestOf } = waitingReader(connection);
 
   return { findAccountOldestWaiting: oldestOf };
 }
 
-/** The read on what all accounts have waiting. */
+/** The read on the waiting tasks of all accounts. */
 export function allWaitingReads(connection: Connection) {
   const { waitingMost, oldestOf } = waitingReader(connection);
 
@@ -80,7 +81,7 @@ function waitingReader(connection: Connection) {
     waitingMost: () => waitingMost.all(),
     sum: () => sum.get() ?? 0,
 
-    /** Since when the task waits that may run and has waited longest; null when none does. */
+    /** When the longest-waiting task that may run was queued; null when none waits. */
     oldestOf: (accountSeq: number) => oldestSince(longestQueued.iterate(accountSeq)),
   };
 }

@@ -13,11 +13,11 @@ import { longReads, type LongReads } from "./long-reads.ts";
 import { openReader, toReadError } from "./machine/connection.ts";
 
 /**
- * Entry of the reader thread: reads that may take long happen here, on a connection of its own, and never hold
- * up a request on the main thread.
+ * The entry of the reader thread: reads that may take long happen here, on a connection of its own, and never hold up a
+ * request on the main thread.
  */
 
-/** What the thread is told: reads, answered in their order, then `close`. */
+/** Orders to the thread: reads, answered in their order, then `close`. */
 export type ReaderOrder =
   | {
       readonly kind: "read";
@@ -27,19 +27,19 @@ export type ReaderOrder =
     }
   | { readonly kind: "close" };
 
-/** What the thread says: one answer for each read. */
+/** The thread's message: one answer for each read. */
 export interface ReaderAnswer {
   readonly id: number;
   readonly outcome: ReadOutcome;
 }
 
-/** `storeError` is null for an error that is a bug. */
+/** `storeError` is null when the error is a bug. */
 export type ReadOutcome =
   | { readonly kind: "done"; readonly value: unknown }
   | {
       readonly kind: "error";
       readonly storeError: StoreErrorKind | null;
-      /** Where it is the file itself that is wrong. */
+      /** Set when the file itself is at fault. */
       readonly trouble: FileTrouble | null;
       readonly message: string;
     };
@@ -47,7 +47,7 @@ export type ReadOutcome =
 const port = parentPort;
 if (port === null) throw new Error("reader-thread.ts runs as a worker thread only");
 
-// Set by reader.ts, the only one that starts this thread. What is thrown here ends it, with its reason.
+// reader.ts sets this; nothing else starts this thread. An error here ends the thread, with its reason.
 const { file } = workerData as { readonly file: string };
 const connection = openReader(file);
 const reads = longReads(connection);
@@ -62,14 +62,15 @@ port.on("message", (order: ReaderOrder) => {
   port.close();
 });
 
-// An envelope was made for this answer alone: it is handed over instead of copied. A small buffer would share its memory.
+// An envelope was made for this answer alone, so it is transferred instead of copied. A small buffer would share its
+// memory.
 function givenAway({ name }: { readonly name: string }, outcome: ReadOutcome): ArrayBuffer[] {
   if (outcome.kind !== "done") return [];
   const { buffer, byteLength } = bytesOf(name, outcome.value) ?? NO_BYTES;
   return buffer instanceof ArrayBuffer && byteLength === buffer.byteLength ? [buffer] : [];
 }
 
-// Each read answers what its name says.
+// Each read answers the type that its name stands for.
 function bytesOf(name: string, value: unknown): Uint8Array | null {
   if (name === LARGE_TASK) return (value as FoundTask | null)?.envelope?.bytes ?? null;
   if (name !== LARGE_POSTBACK) return null;
@@ -81,7 +82,7 @@ const LARGE_POSTBACK: keyof LongReads = "makeLargePostback";
 const NO_BYTES = { buffer: null, byteLength: 0 };
 
 function run({ name, args }: Extract<ReaderOrder, { kind: "read" }>): ReadOutcome {
-  // Arguments were checked where the read was asked for: LongReader.read ties each name to its own.
+  // LongReader.read ties each name to its own arguments, so they were checked where the read was asked for.
   const read = reads[name] as (args: unknown) => unknown;
   try {
     return { kind: "done", value: read(args) };

@@ -8,10 +8,10 @@ import type { TableReader } from "./machine/background-check.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 
-/** Where reads that may take long are run. */
+/** Runs reads that may take long. */
 export interface LongReader {
   /**
-   * Promises what the read answers. Rejects with a StoreError when the file cannot be read, or when too many reads of
+   * Promises the answer of the read. Rejects with a StoreError when the file cannot be read, or when too many reads of
    * this owner wait.
    */
   read<Name extends keyof LongReads>(
@@ -19,7 +19,7 @@ export interface LongReader {
     args: Parameters<LongReads[Name]>[0],
     owner?: ReadOwner,
   ): Promise<ReturnType<LongReads[Name]>>;
-  /** Answers what was asked for before, then lets go of the file. */
+  /** Answers what was asked for before, then closes the file. */
   close(): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export function newInlineReader(connection: Connection): LongReader {
     async read(name, args) {
       try {
         reads ??= longReads(connection);
-        // The compiler sees only that some read takes some arguments and answers.
+        // The compiler sees only that some read takes some arguments and returns something.
         const read = reads[name] as (args: unknown) => unknown;
         return read(args) as ReturnType<LongReads[typeof name]>;
       } catch (error) {
@@ -43,13 +43,13 @@ export function newInlineReader(connection: Connection): LongReader {
 
 export interface ThreadReaderOptions {
   readonly file: string;
-  /** Between two reads. */
+  /** Called between two reads. */
   readonly giveWay?: GiveWay;
 }
 
 /**
- * Reads in a thread of its own, which is started by the first read. When the thread is lost, so is what it was
- * asked; the next read starts another.
+ * Reads in a thread of its own, which the first read starts. When the thread is lost, its reads are lost too; the next
+ * read starts another thread.
  */
 export function newThreadReader({ file, giveWay }: ThreadReaderOptions): LongReader {
   let thread: ReaderThread | null = null;
@@ -58,7 +58,7 @@ export function newThreadReader({ file, giveWay }: ThreadReaderOptions): LongRea
     read: (name, args, owner = null) =>
       turns.take(owner, async () => {
         if (thread === null || thread.isLost) thread = new ReaderThread(file);
-        // The thread answers a read with what its own function returned.
+        // The thread answers a read with the value that its function returned.
         return (await thread.ask(name, args)) as ReturnType<LongReads[typeof name]>;
       }),
     async close() {

@@ -19,7 +19,7 @@ import { taskReads } from "./tasks.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { workerReads } from "./workers.ts";
 
-/** Every read there is that is answered at once. */
+/** All reads that are answered at once. */
 export type Reads = ReturnType<typeof allReads>;
 
 /** The reads of a connection, by name. */

@@ -27,7 +27,8 @@ export const FIND_ORDER = `SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE 
 
 const OF_LOGIN = `(@login IS NULL OR filter_text ->> '$.login' = @login)`;
 
-// One of a disabled account rests: what it began would be held, and come all at once when the account is enabled.
+// An order of a disabled account rests: the deliveries that it began would be held, and come all at once when the
+// account is enabled.
 export const LIST_OPEN_ORDERS = `
   SELECT ${ORDER_COLUMNS} FROM redelivery_orders
   WHERE ended_at IS NULL AND NOT EXISTS (
@@ -39,7 +40,7 @@ export const LIST_OPEN_ORDERS = `
 export const COUNT_OPEN_ORDERS = `
   SELECT count(*) FROM redelivery_orders WHERE ended_at IS NULL AND filter_text ->> '$.login' = ?`;
 
-// Whose an order is stands in its filter: so many are looked at, in 1 ms (measured).
+// The owner of an order is in its filter: so many orders are looked at, in 1 ms (measured).
 const LISTED_MAX = 5000;
 
 export const LIST_ORDERS = `
@@ -53,11 +54,11 @@ export const CANCEL_ORDER = `
   UPDATE redelivery_orders SET ended_at = @now, cancelled = 1
   WHERE id = @id AND ended_at IS NULL AND ${OF_LOGIN}`;
 
-/** Where a step ends that finds little: some attempts further. */
+/** The end of a step that finds little: some attempts further on. */
 export const STEP_END = `
   SELECT seq FROM attempts WHERE seq BETWEEN @from AND @to ORDER BY seq LIMIT 1 OFFSET @count`;
 
-/** What ended after the order was given is not part of it, also when its attempt began before. */
+/** Deliveries that ended after the order was given are not part of it, even when their attempts began before. */
 export const SELECT_ORDERED = `
   SELECT a.seq, a.task_seq, a.kind, a.host, d.state, a.account_seq
   FROM ${NEWEST_ATTEMPTS}
@@ -91,13 +92,13 @@ interface OrderedRow {
   account_seq: number;
 }
 
-/** How far a step got, and what it found on its way. */
+/** The progress of a step, and what it found on its way. */
 interface StepFindings {
   readonly found: readonly OrderedRow[];
   readonly examined: number;
 }
 
-/** Who cancels; null is the operator. */
+/** Who cancels; null stands for the operator. */
 interface OrderCancel {
   readonly id: string;
   readonly login: string | null;
@@ -210,6 +211,6 @@ function toOrder(row: OrderRow): RedeliveryOrder {
 }
 
 function toFilter(text: string): DeliveryFilter {
-  // Written by orderRedelivery and by nobody else.
+  // Only orderRedelivery writes this column.
   return JSON.parse(text) as DeliveryFilter;
 }

@@ -13,7 +13,7 @@ const INSERT_KEY_SESSION = `
   FROM keys AS k JOIN accounts AS a ON a.seq = k.account_seq
   WHERE k.key_id = @keyId AND k.revoked_at IS NULL AND a.disabled_at IS NULL`;
 
-/** Of the key that the new session has: the oldest beyond so many end. */
+/** Ends the oldest sessions of the new session's key, beyond so many. */
 export const TRIM_SESSIONS = `
   DELETE FROM sessions
   WHERE key_seq IS (SELECT key_seq FROM sessions WHERE seq = @seq) AND seq <= (
@@ -31,12 +31,12 @@ const END_SESSION = `DELETE FROM sessions WHERE hash = ?`;
 const INSERT_LINK = `
   INSERT INTO sign_in_links (hash, expires_at) VALUES (@hash, @expiresAt)`;
 
-// One that expires much later than any can was made while the clock was ahead.
+// A link that expires much later than any can was made while the clock was ahead.
 const USE_LINK = `
   DELETE FROM sign_in_links
   WHERE hash = @hash AND expires_at > @now AND expires_at <= @now + ${2 * SIGN_IN_LINK_MS}`;
 
-/** Runs on every request of a session: look-ups by index. Only a session without a key is the operator's. */
+/** Runs on every request of a session: look-ups by index. Only a session without a key belongs to the operator. */
 export const FIND_SESSION = `
   SELECT s.seq, s.created_at, s.last_seen_at, k.key_id, a.seq AS account_seq, a.login,
     ${LIMIT_COLUMNS}

@@ -25,28 +25,28 @@ import { newInlineReader, newTableReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 import type { Writes } from "./writes.ts";
 
-/** How to open the store. */
+/** Tells how to open the store. */
 export interface SqliteStoreOptions {
-  /** The database file; made, with mode 0600, where there is none. */
+  /** The database file; made, with mode 0600, if there is none. */
   readonly file: string;
   /** `thread` for the daemon; `inline` for a process that writes a few steps and ends. */
   readonly writer: "thread" | "inline";
   /** Client writes are refused while this many rows wait. */
   readonly backlogMax: number;
-  /** Told before a file that an older program made is migrated, which may take a while; of a `thread` only. */
+  /** Called before a file that an older program made is migrated, which may take a while; only with `thread`. */
   readonly migrating?: (start: MigrationStart) => void;
-  /** The machine's unless given. */
+  /** The machine's clock unless given. */
   readonly clock?: Clock;
   readonly observer?: Observer | undefined;
-  /** Between two reads of the reader thread; the event loop goes round once unless given. */
+  /** Called between two reads of the reader thread; by default the event loop goes round once. */
   readonly giveWay?: GiveWay;
-  /** How many tasks a page may look at; as many as {@link Store.listTasks} says unless given. */
+  /** How many tasks a page may look at; by default the number of {@link Store.listTasks}. */
   readonly examineMax?: number | undefined;
 }
 
 /**
- * Opens the store in one SQLite file: all writes go through one writer with group commit, reads use a
- * read-only connection on this thread and see every commit, of this process or another.
+ * Opens the store in one SQLite file. All writes go through one writer with group commit. Reads use a read-only
+ * connection on this thread and see every commit, of this process or another.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const {
