@@ -5,7 +5,7 @@ import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import { FIND_STATE, taskCanceller } from "./tasks.ts";
 
-/** The write that cancels many. It runs inside the transaction of its batch. */
+/** The write that cancels many tasks. It runs inside the transaction of its batch. */
 export function taskCancelWrites(connection: Connection, changes: BatchChanges) {
   const find = connection.prepare<[object], { seq: number; state: StoredState }>(FIND_STATE);
   const cancel = taskCanceller(connection, changes);

@@ -6,7 +6,7 @@ import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 
-/** The first account that waits for the type, of those that the condition names. */
+/** The first of the accounts that the condition selects and that wait for the type. */
 function firstWaiting(condition: string): string {
   return `
     SELECT min(account_seq) FROM tasks INDEXED BY tasks_queued
@@ -25,9 +25,9 @@ export const WAITING_ACCOUNTS = `
   SELECT account_seq FROM waiting WHERE account_seq IS NOT NULL`;
 
 /**
- * The same where anybody is disabled. From a disabled account it goes on with the next that is not, so that however many
- * of them follow each other cost one look. Measured with 5,000 of them that wait: 35 µs where they were made one after the
- * other; 5.7 ms, the worst, where as many that are not disabled and have nothing to do lie between them.
+ * The same when any account is disabled. After a disabled account it goes on with the next enabled one, so that a run
+ * of them costs one look. Measured with 5,000 disabled accounts that wait: 35 µs where they were made one after the
+ * other; 5.7 ms, the worst case, where as many enabled accounts with nothing to do lie between them.
  */
 export const WAITING_ENABLED = `
   WITH RECURSIVE waiting (account_seq) AS (
@@ -44,11 +44,11 @@ export const WAITING_ENABLED = `
   WHERE account_seq IS NOT NULL AND NOT ${isHeld("waiting.account_seq")}
   LIMIT @max`;
 
-/** Asked at each claim, because it is a tenth of what the scan that passes over disabled accounts costs more. */
+/** Asked at each claim: it costs a tenth of what the scan that passes over disabled accounts costs in addition. */
 export const ANY_HELD = `
   SELECT EXISTS (SELECT 1 FROM accounts INDEXED BY accounts_disabled WHERE disabled_at IS NOT NULL)`;
 
-/** With the run that is about to begin. */
+/** Counts the run that is about to begin. */
 export const NEXT_TASKS = `
   SELECT t.seq, t.id, t.account_seq AS accountId, t.type, t.tag, t.marketplace, t.runs + 1 AS runs, t.failures,
     (SELECT input_text FROM task_inputs WHERE task_seq = t.seq) AS inputText
@@ -62,25 +62,26 @@ export const START_TASKS = `
   SET state = 'running', status_code = ${STATE_CODES.running}, started_at = @now, runs = runs + 1
   WHERE seq IN (SELECT value FROM json_each(@seqs))`;
 
-/** A claim being made: how much its inputs hold so far. */
+/** A claim in the making: the size of its inputs so far. */
 interface OpenClaim extends TaskClaim {
   inputLength: number;
 }
 
 /**
  * Starts queued tasks of a type in the order of the accounts' turns, inside the transaction of its batch. Looks at
- * `max` accounts at most, and reads of each what it is given and nothing else: neither the number of tasks that wait
- * nor that of accounts is in its cost. Measured for 64 tasks, against one queue by priority for everybody: 0.7 of its
+ * `max` accounts at most, and of each reads only the tasks that it starts: so the cost depends neither on the number of
+ * waiting tasks nor on that of accounts. Measured for 64 tasks, against one queue by priority for everybody: 0.7 of its
  * time with 100,000 tasks of one account, 0.9 with 20 tasks of each of 5,000.
  */
 export function taskClaims(connection: Connection, changes: BatchChanges) {
   const listAccounts = accountLister(connection);
   const next = connection.prepare<[object], ClaimedTask>(NEXT_TASKS);
   const start = connection.prepare<[object]>(START_TASKS);
-  // By type, whose turn it was last. In memory: a batch that is undone leaves it ahead, which costs somebody a turn.
+  // The account of the last turn, by type. It is in memory: a batch that is undone leaves it ahead, which costs
+  // somebody a turn.
   const served = new Map<string, number>();
 
-  /** The next tasks of the account; fewer than its share when there are no more. */
+  /** Starts the next tasks of the account: fewer than its share when there are no more. */
   function give(turn: Turn<ClaimedTask>, share: number, claim: OpenClaim): readonly ClaimedTask[] {
     const { accountSeq } = turn;
     const rows: ClaimedTask[] = [];
@@ -95,7 +96,7 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
     return rows;
   }
 
-  /** A round: the last one may end before everybody's turn has come. */
+  /** One round for each account; the last round may end before every account has had its turn. */
   function giveRounds(turns: readonly Turn<ClaimedTask>[], left: number, claim: OpenClaim): number {
     const share = shareOf(left, turns.length);
     const given: ClaimedTask[] = [];
@@ -107,7 +108,7 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
     return given.length;
   }
 
-  /** In the order of the turns. `inputLength` is how much a claim of several types holds already. */
+  /** In the order of the turns. `inputLength` is the size that a claim of several types holds already. */
   return function claimInTurn(claim: TaskClaim, inputLength = 0): readonly ClaimedTask[] {
     if (claim.max < 1) return [];
     const { type } = claim;
@@ -127,8 +128,8 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
 }
 
 /**
- * Up to `max` accounts that wait for a type and are not disabled, by their rows in this transaction: those after one of
- * them, then from the first on.
+ * Lists up to `max` enabled accounts that wait for a type, by their rows in this transaction: those after a given
+ * account, then those from the first on.
  */
 function accountLister(connection: Connection) {
   const anyHeld = connection.prepare<[], 0 | 1>(ANY_HELD).pluck();
@@ -144,6 +145,6 @@ function accountLister(connection: Connection) {
   };
 }
 
-/** Before every account's, and after. */
+/** Below and above the seq of every account. */
 const NO_ACCOUNT = 0;
 const LAST_ACCOUNT = Number.MAX_SAFE_INTEGER;

@@ -21,7 +21,7 @@ export const NOTE_EVER = `
 
 export const SELECT_COUNTS = `SELECT state AS word, count FROM task_counts WHERE account_seq = ?`;
 
-// Of each account that posts, once in a batch: one row, so that it costs little more than the look-ups.
+// Runs once in a batch for each account that posts: one row, so it costs little more than the look-ups.
 export const SELECT_USAGE = `
   SELECT coalesce(sum(count) FILTER (WHERE state = 'bytes'), 0) AS bytes,
     coalesce(sum(count) FILTER (WHERE state <> 'bytes'), 0) AS openTasks
@@ -42,7 +42,7 @@ export function countWriter(connection: Connection): CountWriter {
   };
 }
 
-/** Reads what an account has as the batch found it. */
+/** Reads the usage of an account as the batch found it. */
 export function usageReader(connection: Connection): (accountSeq: number) => AccountUsage {
   const select = connection.prepare<[number], AccountUsage>(SELECT_USAGE);
   return (accountSeq) => select.get(accountSeq) ?? { bytes: 0, openTasks: 0 };
@@ -53,7 +53,7 @@ export function taskCountReads(connection: Connection) {
   const select = connection.prepare<[number], KeptCount>(SELECT_COUNTS);
 
   return {
-    /** How many of the account's tasks are in each state as clients see it. */
+    /** Counts the account's tasks in each state as clients see it. */
     countTasks(accountSeq: number): Readonly<Record<TaskState, number>> {
       const work = toWorkCounts(select.all(accountSeq));
       const { queued, delayed, running, completed, failed, cancelled } = work;

@@ -12,7 +12,7 @@ const SEQS = `(SELECT value FROM json_each(@seqs))`;
 export const ERASE_TASKS = `
   DELETE FROM tasks WHERE seq IN ${SEQS} RETURNING account_seq, state, ready`;
 
-/** The deliveries that go with them, and were given up or refused. */
+/** The erased deliveries that were given up or refused. */
 export const COUNT_UNDELIVERED = `
   SELECT t.account_seq AS accountSeq, d.host, d.state AS word, count(*) AS count
   FROM json_each(@seqs) AS erased
@@ -21,7 +21,7 @@ export const COUNT_UNDELIVERED = `
   WHERE d.state IN ('given_up', 'refused')
   GROUP BY t.account_seq, d.host, d.state`;
 
-/** The retries that go with them. */
+/** The erased retries. */
 export const COUNT_RETRYING = `
   SELECT t.account_seq AS accountSeq, a.host, 'retrying' AS word, count(*) AS count
   FROM json_each(@seqs) AS erased
@@ -30,7 +30,7 @@ export const COUNT_RETRYING = `
   WHERE a.ended_at IS NULL AND a.retry > 0
   GROUP BY t.account_seq, a.host`;
 
-/** What goes with them of each account's bytes. */
+/** The erased bytes of each account. */
 export const COUNT_BYTES = `
   SELECT t.account_seq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES}) AS count
   FROM json_each(@seqs) AS erased
@@ -39,7 +39,7 @@ export const COUNT_BYTES = `
   LEFT JOIN task_results AS r ON r.task_seq = t.seq
   GROUP BY t.account_seq`;
 
-/** The seq of the newest task, once it is erased, is the next one's: that task is younger than every mark. */
+/** When the newest task is erased, its seq goes to the next task, which is younger than every mark. */
 export const LOWER_MARKS = `
   UPDATE queue_marks SET task_seq = (SELECT coalesce(max(seq), 0) FROM tasks)
   WHERE task_seq > (SELECT coalesce(max(seq), 0) FROM tasks)`;
@@ -54,8 +54,8 @@ const FIND_TO_ERASE = `
     EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open') AS is_open
   FROM tasks WHERE id = ?`;
 
-// What one step erases is overwritten, as secure_delete wants it: 100 tasks of 5 MiB kept every other write waiting
-// for 5.7 s (measured), and this much keeps it for some 20 ms.
+// secure_delete overwrites everything that a step erases: 100 tasks of 5 MiB kept every other write waiting for 5.7 s
+// (measured). This much keeps them waiting for some 20 ms.
 const ERASE_BYTES_MAX = 2 * 1024 * 1024;
 
 interface ErasedRow {
@@ -69,15 +69,15 @@ interface CountRow {
   count: number;
 }
 
-/** A row that is to be erased, and how large it is. */
+/** A row that is to be erased, and its size. */
 export interface SizedRow {
   readonly seq: number;
   readonly bytes: number;
 }
 
 /**
- * Erases tasks, whoever wants it: inputs, results, leases, deliveries and attempts go with them, by ON DELETE CASCADE, and
- * what is counted of them. Answers how many there were.
+ * Erases tasks, for any caller. Inputs, results, leases, deliveries and attempts go with them, by ON DELETE CASCADE,
+ * and so does what is counted of them. Answers how many there were.
  */
 export function taskEraser(
   connection: Connection,
@@ -109,7 +109,10 @@ export function taskEraser(
   };
 }
 
-/** As many of the first as may be erased in one step; one at least, however large: it would never be erased otherwise. */
+/**
+ * Takes the first rows, as many as one step may erase: at least one, however large, because it would never be erased
+ * otherwise.
+ */
 export function takeWithin<Row extends Pick<SizedRow, "bytes">>(rows: Iterable<Row>): Row[] {
   const taken: Row[] = [];
   let sum = 0;

@@ -1,9 +1,9 @@
 import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
 import type { StoredState } from "../../domain/task/task.ts";
 
-/** What a search means in SQL: of a task that stands in `tasks AS t`. */
+/** A search in SQL: conditions on a task in `tasks AS t`. */
 
-/** The state of a delivery as it is shown; `open` in the table is two of them. */
+/** The state of a delivery as it is shown; `open` in the table stands for two of them. */
 export const SHOWN_STATE = `
   CASE WHEN d.state <> 'open' THEN d.state
     WHEN (SELECT started_at FROM attempts
@@ -11,8 +11,8 @@ export const SHOWN_STATE = `
     THEN 'scheduled' ELSE 'in_flight' END`;
 
 /**
- * One of a task's webhooks goes to the host and stands as asked. A retry is looked for among what is tried again, of which
- * a webhook has one: by its other attempts a row would cost the more the oftener it was sent.
+ * True when one of the task's webhooks goes to the host and is in the requested state. A retry is searched for among
+ * the retries, of which a webhook has one: by its other attempts, a row would cost more the more often it was sent.
  */
 const HAS_DELIVERY = `
   EXISTS (SELECT 1 FROM deliveries AS d
@@ -25,7 +25,9 @@ const HAS_DELIVERY = `
 const IS_IN_STATE = `
   (@ready AND t.ready = 1) OR t.state IN (SELECT value FROM json_each(@statesText))`;
 
-/** What has to hold for each part of a search, where it is asked for. {@link searchParams} has what they name. */
+/**
+ * The condition for each part of a search, where that is given. {@link searchParams} has the parameters that they name.
+ */
 const CONDITIONS: Readonly<Record<Exclude<keyof TaskSearch, "host">, string>> = {
   login: "(@accountSeq IS NULL OR t.account_seq = @accountSeq)",
   id: "(@id IS NULL OR t.id = @id)",
@@ -35,7 +37,7 @@ const CONDITIONS: Readonly<Record<Exclude<keyof TaskSearch, "host">, string>> = 
   createdAfter: "t.created_at >= @createdAfter",
   createdBefore: "t.created_at < @createdBefore",
   states: `(@statesText IS NULL OR ${IS_IN_STATE})`,
-  // It is the webhook to the host that has to stand so.
+  // The webhook to the host must itself be in that state.
   deliveries: `(NOT @delivers OR ${HAS_DELIVERY})`,
 };
 
@@ -44,16 +46,16 @@ export const PASSES = Object.values(CONDITIONS).join("\n  AND ");
 
 /** A search whose account has been looked up. */
 export interface AccountSearch {
-  /** Null is all accounts. */
+  /** Null stands for all accounts. */
   readonly accountSeq: number | null;
   readonly search: TaskSearch;
 }
 
-// Where a time is not limited.
+// Used when a time is not limited.
 const EARLIEST = Number.MIN_SAFE_INTEGER;
 export const LATEST = Number.MAX_SAFE_INTEGER;
 
-/** A search as the statements take it. */
+/** The parameters of a search. */
 export function searchParams({ accountSeq, search }: AccountSearch) {
   const { id, type, tag, host, code, states, deliveries, createdAfter, createdBefore } = search;
   const shown = states?.filter((state) => state !== "ready");
@@ -84,7 +86,7 @@ export const STORED_STATES: readonly StoredState[] = [
   "cancelled",
 ];
 
-/** The states of the table in which tasks are that are shown as this one. */
+/** The states of the table that are shown as this one. */
 export function storedStates(state: SearchedState): readonly StoredState[] {
   if (state === "queued") return ["queued", "delayed"];
   if (state === "waiting") return ["queued"];

@@ -17,7 +17,7 @@ import {
 } from "./task-sources.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
-/** Every list of tasks: what an index finds is looked at in turns, and what passes is shown. */
+/** All lists of tasks: a list looks in turns at the candidates that an index finds, and shows those that pass. */
 
 const FOUND_COLUMNS = `
   t.id, t.state, t.status_code, t.status_message, t.type, t.tag, t.priority, t.start_at, t.created_at,
@@ -36,10 +36,10 @@ function listSql(columns: string, also = "") {
   );
 }
 
-/** What passes of each source's candidates, in their order. */
+/** The candidates of each source that pass, in their order. */
 export const LIST_BY = listSql(SUMMARY_COLUMNS);
 
-/** The same with what a search shows beside. */
+/** The same with the columns that a search shows in addition. */
 export const SEARCH_BY = listSql(
   FOUND_COLUMNS,
   "CROSS JOIN accounts AS c ON c.seq = t.account_seq",
@@ -65,7 +65,7 @@ interface FoundRow extends ListedRow {
   login: string;
 }
 
-/** The lists of tasks: a turn of one looks at so many of them and no more. */
+/** The lists of tasks: one turn looks at so many of them and no more. */
 export function taskListReads(connection: Connection) {
   const deliveriesOf = foundDeliveries(connection);
   const take = turnTaker(connection);
@@ -74,7 +74,7 @@ export function taskListReads(connection: Connection) {
   const taskOf = (row: ListedRow): TaskSummary => toSummary(row);
   const foundOf = (row: FoundRow): FoundTaskRow => toFound(row, deliveriesOf(row.seq));
 
-  // One snapshot each, so that a task that changes its state in between is met once.
+  // One snapshot each, so that a task whose state changes in between is met once.
   return {
     listTasks: connection.transaction((turn: ListTurn) =>
       take(turn, { select: listed, show: taskOf, ahead: 1, isReady: false }),
@@ -88,11 +88,11 @@ export function taskListReads(connection: Connection) {
   };
 }
 
-/** What is different from one list to another. */
+/** The differences between one list and another. */
 interface ListView<Row extends ListedRow, Shown> {
   readonly select: ReturnType<typeof prepareEach<Row>>;
   readonly show: (row: Row) => Shown;
-  /** How many tasks more than were asked for are looked for, to tell whether there is a next page. */
+  /** How many tasks beyond the requested ones are searched for, to tell whether there is a next page. */
   readonly ahead: 0 | 1;
   readonly isReady: boolean;
 }
@@ -110,11 +110,11 @@ function turnTaker(connection: Connection) {
     return named;
   }
 
-  /** How far a turn has come that took in all that passes. */
+  /** The progress of a turn that took in everything that passes. */
   function reached({ kind }: TaskSource, params: Counted): Reached {
     const { count: looked, newest } = count(kind).get(params) ?? { count: 0, newest: 0 };
     const last = looked === 0 ? undefined : lastOf(kind).get({ ...params, skip: looked - 1 });
-    // Rows are about as old as their seq tells: a whole turn of too old ones is the end, and not only one of them.
+    // Rows are about as old as their seq: only a whole turn of rows that are too old is the end, and not a single one.
     const isTooOld = BY_AGE.has(kind) && newest < params.createdAfter;
     const isEnd = last === undefined || looked < params.max || isTooOld;
     return { next: isEnd ? null : toPlace(last), examinedUntil: last?.at ?? null };
@@ -128,7 +128,7 @@ function turnTaker(connection: Connection) {
     if (accountSeq === "none") return NOTHING;
     const of = { ...turn, accountSeq, isReady };
     const source = choose(of);
-    // A list that was made is looked at as a whole: it is short.
+    // A prepared list is looked at as a whole: it is short.
     const max = source.kind === "listed" ? turn.examineMax : turn.turnMax;
     const params = { ...sourceParams(source, of), max };
     const rows = select(source.kind).iterate({ ...params, limit: turn.limit + ahead });
@@ -147,17 +147,17 @@ type Counted = ReturnType<typeof sourceParams> & { readonly max: number };
 
 type Reached = Pick<ListPart<unknown>, "next" | "examinedUntil">;
 
-// What is beyond the page's last task is for the next one.
+// Anything beyond the page's last task is left to the next page.
 function fullAt(last: PlaceRow | undefined, after: TaskPlace | null): Reached {
   return last === undefined
     ? { next: after, examinedUntil: null }
     : { next: toPlace(last), examinedUntil: last.at };
 }
 
-// Later than any: the place of a source that is read by seq alone.
+// Later than any time: the place in a source that is read by seq alone.
 const NO_TIME = 999_999_999_999_999;
 
-/** Without the times of other accounts' tasks, which nobody may learn. */
+/** Removes the times of other accounts' tasks, which nobody may learn. */
 function ownTimes(
   { next }: Reached,
   { last, after }: { readonly last: PlaceRow | undefined; readonly after: TaskPlace | null },
@@ -184,7 +184,7 @@ function toFound(row: FoundRow, deliveries: FoundTaskRow["deliveries"]): FoundTa
   };
 }
 
-// Rows that are read at once: so many cost the main thread a third of a millisecond.
+// Rows that are read at once: so many take the main thread a third of a millisecond.
 const SHORT_MAX = 100;
 
 /** True for a page of ready tasks that takes a seek and few rows. */

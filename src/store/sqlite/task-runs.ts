@@ -17,8 +17,8 @@ import { textBytes } from "./task-bytes.ts";
 import { taskClaims } from "./task-claims.ts";
 import { INSERT_RESULT } from "./tasks.ts";
 
-// What runs once for each task asks first and writes then: RETURNING keeps its rows in a table of its own, which SQLite
-// makes and drops at each run of the statement (measured: 3 of the 10 µs of FINISH_TASK).
+// Statements that run once for each task read first and write then: RETURNING keeps its rows in a table of its own,
+// which SQLite makes and drops at each run of the statement (measured: 3 of the 10 µs of FINISH_TASK).
 export const FIND_RUNNING = `
   SELECT seq, account_seq AS accountSeq FROM tasks
   WHERE seq = @seq AND state = 'running' AND id = coalesce(@id, id) AND runs = coalesce(@run, runs)`;
@@ -45,7 +45,7 @@ export const RETRY_TASK = `
       failures = failures + 1
   WHERE seq = @seq`;
 
-// What comes into the queue later than it was posted begins to wait then.
+// A task that comes into the queue later than it was posted begins to wait then.
 const MARK = `queued_mark = (SELECT max(seq) FROM queue_marks)`;
 
 export const REQUEUE_TASK = `
@@ -54,7 +54,7 @@ export const REQUEUE_TASK = `
       runs = runs - @uncounted, ${MARK}
   WHERE seq = @seq`;
 
-// What a worker runs outlives the daemon.
+// The run of a worker outlives the daemon.
 export const REQUEUE_ALL = `
   UPDATE tasks
   SET state = 'queued', status_code = ${STATE_CODES.queued}, started_at = NULL, ${MARK}
@@ -70,10 +70,10 @@ export const RELEASE_DELAYED = `
   RETURNING account_seq`;
 
 /**
- * A loose index scan: of each account that waits and is not disabled, the first task of each priority, a seek or two for
- * each, and one for those that are disabled and follow each other. Beyond the
- * first 1,000 of them (1 ms, measured) it is an estimate, which is good enough for what it is: accounts take turns, so
- * what one has waiting at the head of its queue has waited no longer than another's by much.
+ * A loose index scan: of each enabled account that waits, the first task of each priority, with a seek or two for each,
+ * and one for each run of disabled accounts. Beyond the first 1,000 accounts (1 ms, measured) it is an estimate, which
+ * is good enough: accounts take turns, so the head of one account's queue has not waited much longer than the head of
+ * another's.
  */
 export const OLDEST_QUEUED = `
   WITH RECURSIVE heads (seq, account_seq, priority, since) AS (
@@ -120,7 +120,7 @@ export const QUEUED_TYPES = `
   )
   SELECT type FROM types WHERE type IS NOT NULL`;
 
-// The index has no type in it, so this is bounded: the tasks that start next say enough.
+// The index has no type in it, so this read is bounded: the tasks that start next tell enough.
 export const DELAYED_TYPES = `
   SELECT type FROM tasks WHERE state = 'delayed' ORDER BY start_at LIMIT 1000`;
 
@@ -184,7 +184,7 @@ export interface Run {
   readonly accountSeq: number;
 }
 
-/** The three ways in which a run ends, whoever ran the task. */
+/** The three ways in which a run ends, for the daemon's runners and for workers. */
 export function runEnds(connection: Connection, changes: BatchChanges) {
   const finish = connection.prepare(FINISH_TASK);
   const insertResult = connection.prepare(INSERT_RESULT);
@@ -205,7 +205,7 @@ export function runEnds(connection: Connection, changes: BatchChanges) {
   }
 
   return {
-    /** Answers the lanes that now have an attempt due. `from`: the state that the task is in. */
+    /** Answers the lanes that now have an attempt due. `from` is the state that the task is in. */
     finish(run: Run, end: RunEnd, from: "running" | "queued" = "running"): readonly LaneRef[] {
       const { seq, accountSeq } = run;
       const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;
@@ -228,7 +228,7 @@ export function runEnds(connection: Connection, changes: BatchChanges) {
   };
 }
 
-/** The reads on what waits to run. */
+/** The reads on tasks that wait to run. */
 export function taskQueueReads(connection: Connection) {
   const oldestQueued = connection.prepare<[object], number | null>(OLDEST_QUEUED).pluck();
   const queuedTypes = connection.prepare<[], string>(QUEUED_TYPES).pluck();

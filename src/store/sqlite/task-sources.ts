@@ -5,20 +5,23 @@ import type { Connection } from "./machine/connection.ts";
 import { LATEST, searchParams, STORED_STATES, storedStates } from "./task-filter.ts";
 
 /**
- * Which tasks a list looks at, and in which order: as few as an index can tell apart. Each source names its index, so
- * that a turn begins by a seek and is read in order.
+ * The sources of lists: which tasks a list looks at, and in which order; as few as an index can tell apart. Each source
+ * names its index, so that a turn begins with a seek and reads in order.
  */
 
-/** Where the tasks that may pass are found, in the order of the list. */
+/** The place where the tasks that may pass are found, in the order of the list. */
 export interface TaskSource {
   readonly kind: SourceKind;
-  /** Those of `listed`: a JSON array of seqs. */
+  /** For `listed`: a JSON array of seqs. */
   readonly listText?: string;
-  /** Other accounts' tasks are among its candidates, for a search within one. */
+  /** Other accounts' tasks are among its candidates, in a search within one account. */
   readonly isShared?: true;
 }
 
-/** Of an account by time, newest first; those of its ready tasks, oldest completion first; of all accounts; made here. */
+/**
+ * Of an account by time, newest first; of its ready tasks, oldest completion first; of all accounts; or a prepared
+ * list.
+ */
 export type SourceKind = TimeKind | ReadyKind | SeqKind | "listed";
 
 type TimeKind = "state" | "states" | "type" | "tag";
@@ -44,7 +47,7 @@ function ofReady(index: string, filter = ""): string {
     ORDER BY t.completed_at, t.seq LIMIT @max`;
 }
 
-/** A webhook of each; CROSS JOIN keeps their order. */
+/** Selects one webhook of each; CROSS JOIN keeps their order. */
 function ofWebhooks(table: string, filter: string): string {
   return `
     SELECT t.created_at AS at, t.seq
@@ -58,11 +61,12 @@ function ofWebhooks(table: string, filter: string): string {
 
 /**
  * The statement of each source: up to @max places beyond @placeTime and @placeSeq. Within an account they are read by
- * time, of all accounts by seq alone: nothing orders all of them by time, and a row's seq is as old as its time.
+ * time, of all accounts by seq alone: no index orders all of them by time, and a row's seq is as old as its time.
  */
 export const CANDIDATES_BY: Readonly<Record<SourceKind, string>> = {
-  // Each state is a range of the index, and SQLite merges them as it reads; one range over all of them would be sorted. So a
-  // list of all tasks needs no index of its own, which every insert would pay for. What is not asked for costs nothing.
+  // Each state is a range of the index, and SQLite merges them as it reads; one range over all of them would be sorted.
+  // So a list of all tasks needs no index of its own, for which every insert would pay. States that are not asked for
+  // cost nothing.
   states: `${STORED_STATES.map((state) =>
     ofAccount("tasks_by_state", `@${state} AND t.state = '${state}'`),
   ).join(" UNION ALL ")} ${NEWEST_FIRST}`,
@@ -90,16 +94,16 @@ export const COUNT_CANDIDATES_BY = eachSource(
   (candidates) => `SELECT count(*) AS count, max(at) AS newest FROM (${candidates})`,
 );
 
-/** A statement for each source, made of its candidates. */
+/** Makes a statement for each source from its candidates. */
 export function eachSource(
   sql: (candidates: string) => string,
 ): Readonly<Record<SourceKind, string>> {
   const made = Object.entries(CANDIDATES_BY).map(([kind, candidates]) => [kind, sql(candidates)]);
-  // Of the same kinds.
+  // It has the same kinds.
   return Object.fromEntries(made) as Record<SourceKind, string>;
 }
 
-/** Prepares what is asked for: each source has several statements, and most are never asked for. */
+/** Prepares the statements that are used: each source has several, and most are never used. */
 export function prepareEach<Row>(
   connection: Connection,
   statements: Readonly<Record<SourceKind, string>>,
@@ -117,23 +121,23 @@ export const MANY_OF_ACCOUNT = `
   SELECT count(*)
   FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_state WHERE account_seq = @accountSeq LIMIT @max)`;
 
-/** What a turn looks for, and how far. */
+/** What a turn searches for, and how far. */
 export interface SourceQuery extends FewQuery {
   readonly isReady: boolean;
-  /** Rows that this turn may look at. */
+  /** The rows that this turn may look at. */
   readonly turnMax: number;
 }
 
 const OWN_MAX = 20_000;
 
-/** Chooses where a turn looks. */
+/** Chooses the source of a turn. */
 export function sourceChooser(connection: Connection): (of: SourceQuery) => TaskSource {
   const listFew = fewTaskLister(connection);
   const manyOwn = connection.prepare<[object], number>(MANY_OF_ACCOUNT).pluck();
   const count = prepareEach<{ count: number }>(connection, COUNT_CANDIDATES_BY);
 
-  // Where several indexes serve, one that comes to its end within the turn, so that what is rare is not looked for among
-  // everything else.
+  // When several indexes serve, it takes one that comes to its end within the turn, so that rare tasks are not searched
+  // for among all others.
   function narrowest(kinds: readonly SourceKind[], of: SourceQuery, otherwise: SourceKind) {
     const [first = otherwise, ...others] = kinds;
     const endsSoon = (kind: SourceKind): boolean => {
@@ -152,7 +156,7 @@ export function sourceChooser(connection: Connection): (of: SourceQuery) => Task
   function within(accountSeq: number, of: SourceQuery): TaskSource {
     const { search } = of;
     const walk = search.tag === null ? walkOf(search) : null;
-    // Of few tasks all are looked at, rather than what failed of everybody's.
+    // When an account has few tasks, all of them are looked at, instead of the failed ones of all accounts.
     const max = Math.min(OWN_MAX, of.examineMax);
     const isLarge = walk !== null && (manyOwn.get({ accountSeq, max }) ?? 0) === max;
     if (isLarge) return { kind: walk, isShared: true };
@@ -186,7 +190,7 @@ function readyKinds({ tag, type }: TaskSearch): readonly ReadyKind[] {
   return type === null ? byTag : [...byTag, "readyByType"];
 }
 
-/** Deliveries that an index of their own knows: it is walked in the order of the tasks. */
+/** Deliveries with an index of their own: it is walked in the order of the tasks. */
 function walkOf({ deliveries }: TaskSearch): SeqKind | null {
   if (deliveries === null) return null;
   if (deliveries.every((each) => each === "given_up" || each === "refused")) return "failed";
@@ -197,7 +201,7 @@ function isOnlyReady({ states }: TaskSearch): boolean {
   return states?.length === 1 && states[0] === "ready";
 }
 
-/** What the statements of a source take, beside how many. */
+/** The parameters of a source's statements, except the number of rows. */
 export function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQuery) {
   const wanted = of.search.states?.flatMap(storedStates) ?? STORED_STATES;
   const flags = STORED_STATES.map((state) => [state, wanted.includes(state) ? 1 : 0] as const);
@@ -213,11 +217,11 @@ export function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQu
   };
 }
 
-/** The place beyond which a source is read: the page's, or the end of the time asked for where that is earlier. */
+/** The place beyond which a source is read: that of the page, or the end of the requested time if that is earlier. */
 function placeOf(kind: SourceKind, { search, after, isReady }: SourceQuery): TaskPlace {
   if (isReady) return after ?? { timeMs: -1, seq: -1 };
   if (BY_AGE.has(kind)) return { timeMs: LATEST, seq: after?.seq ?? LATEST };
-  // Before every row of that time: the first has seq 1.
+  // Before every row of that time, because the first row has seq 1.
   const end = { timeMs: search.createdBefore ?? LATEST, seq: 0 };
   return after !== null && after.timeMs < end.timeMs ? after : end;
 }

@@ -53,7 +53,7 @@ export const CANCEL_TASK = `
       erase_at = @eraseAt
   WHERE seq = @seq`;
 
-/** Whoever holds its lease, or comes late with one that ran out, is told so. */
+/** The holder of the lease, or somebody who comes late with one that ran out, is told so. */
 export const CANCEL_LEASE = `
   UPDATE leases SET ending = 'cancelled'
   WHERE task_seq = ? AND (ending IS NULL OR ending = 'expired')`;
@@ -62,35 +62,35 @@ const HEAD_COLUMNS = `
   t.id, t.state, t.status_code, t.status_message, t.type, t.created_at, t.started_at, t.completed_at,
   t.expires_at, t.runs`;
 
-/** All that {@link toSummary} reads. */
+/** All columns that {@link toSummary} reads. */
 export const SUMMARY_COLUMNS = `${HEAD_COLUMNS}, t.data_text`;
 
-/** All that {@link toTask} reads; for statements that join `tasks AS t` with its input and result. */
+/** All columns that {@link toTask} reads; for statements that join `tasks AS t` with its input and result. */
 export const TASK_COLUMNS = `${SUMMARY_COLUMNS}, i.input_text, r.result_text, r.error_text`;
 
-// Of a task that is read at once, in bytes: as many take a third of a millisecond from here to the socket.
+// The most bytes of a task that is read at once: so many take a third of a millisecond from here to the socket.
 const TEXTS_MAX = 64 * 1024;
 
-// What is not in the row's page is not read for this.
+// Does not read the pages beyond the row's own.
 const TEXT_BYTES = `(
     octet_length(t.data_text) + ifnull(octet_length(i.input_text), 0)
       + ifnull(octet_length(r.result_text), 0) + ifnull(octet_length(r.error_text), 0)
   )`;
 const IS_LARGE = `${TEXT_BYTES} > ${TEXTS_MAX}`;
 
-/** How much the texts of a large task take; null for any other. */
+/** The size of a large task's texts; null for any other task. */
 export const LARGE_BYTES = `iif(${IS_LARGE}, ${TEXT_BYTES}, NULL)`;
 
 function unlessLarge(column: string, name: string, instead = "NULL"): string {
   return `iif(${IS_LARGE}, ${instead}, ${column}) AS ${name}`;
 }
 
-/** As {@link TASK_COLUMNS}, of a large task without its texts. */
+/** As {@link TASK_COLUMNS}, but without the texts of a large task. */
 export const COLUMNS_UNLESS_LARGE = `${HEAD_COLUMNS}, ${unlessLarge("t.data_text", "data_text", "'{}'")},
     ${unlessLarge("i.input_text", "input_text")}, ${unlessLarge("r.result_text", "result_text")},
     ${unlessLarge("r.error_text", "error_text")}`;
 
-/** A task with its texts, which a large one is without. */
+/** A task with its texts; a large one without them. */
 export const FIND_TASK = `
   SELECT t.ready, ${IS_LARGE} AS is_large, ${COLUMNS_UNLESS_LARGE}
   FROM tasks AS t
@@ -177,7 +177,7 @@ function bytesOf({ accepted, refused }: TaskPost): number {
   return overhead + texts;
 }
 
-/** A task that may be cancelled. */
+/** A task that can be cancelled. */
 interface OpenTask {
   readonly seq: number;
   readonly accountSeq: number;
@@ -229,7 +229,7 @@ export function taskReads(connection: Connection) {
   );
 
   return {
-    /** A task that is not large; `large` for one that is. */
+    /** Finds a task that is not large; answers `large` for one that is. */
     findTask({ accountId, id }: TaskKey): FoundTask | "large" | null {
       const row = find.get({ accountId, id });
       if (row === undefined) return null;
@@ -239,7 +239,7 @@ export function taskReads(connection: Connection) {
   };
 }
 
-/** A row of {@link TASK_COLUMNS} as the domain knows it. */
+/** Converts a row of {@link TASK_COLUMNS} into a task. */
 export function toTask(row: TaskRow): Task {
   return {
     ...toSummary(row),
@@ -249,7 +249,7 @@ export function toTask(row: TaskRow): Task {
   };
 }
 
-/** A row of {@link SUMMARY_COLUMNS} as the domain knows it. */
+/** Converts a row of {@link SUMMARY_COLUMNS} into a summary. */
 export function toSummary(row: SummaryRow): TaskSummary {
   return {
     id: row.id,
@@ -266,7 +266,7 @@ export function toSummary(row: SummaryRow): TaskSummary {
   };
 }
 
-// The table's CHECK admits exactly these; `delayed` is how a queue that waits for start_at is kept.
+// The table's CHECK admits exactly these; `delayed` is the stored state of queued tasks that wait for start_at.
 function toState(text: string): TaskState {
   switch (text) {
     case "delayed":

@@ -5,7 +5,7 @@ import type { Connection } from "./machine/connection.ts";
 import { SUMMARY_COLUMNS, toTask, type SummaryRow } from "./tasks.ts";
 
 /**
- * Lengths are read without their texts: octet_length looks at a row's header alone. Measured with a result of 4 MiB:
+ * Lengths are read without their texts: octet_length looks only at a row's header. Measured with a result of 4 MiB:
  * 0.05 ms, and 4 ms for the text.
  */
 export const FIND_TIMELINE = `
@@ -50,14 +50,14 @@ interface TextsRow {
 
 const NO_TEXTS: TextsRow = { input_text: null, result_text: null };
 
-/** The read of all that happened to one task. */
+/** The read on everything that happened to one task. */
 export function timelineReads(connection: Connection) {
   const find = connection.prepare<[object], TimelineRow>(FIND_TIMELINE);
   const findTexts = connection.prepare<[number], TextsRow>(FIND_TEXTS);
   const deliveriesOf = taskDeliveriesReader(connection);
 
   return {
-    // One snapshot: an attempt that ends in between would be missing from a delivery that has ended.
+    // One snapshot: otherwise an attempt that ends in between would be missing from a delivery that has ended.
     findTimeline: connection.transaction(
       (query: { scope: Scope; id: string }): TaskTimeline | null => {
         const row = find.get(query);
@@ -92,7 +92,7 @@ function toTimeline(
 
 function toLease(row: TimelineRow): TaskTimeline["lease"] {
   const { worker, claimed_at: claimedAt, lease_expires_at: expiresAt, ending } = row;
-  // Null together: no worker had it.
+  // All are null when no worker had it.
   if (worker === null || claimedAt === null || expiresAt === null) return null;
   return { worker, claimedAt, expiresAt, ending };
 }

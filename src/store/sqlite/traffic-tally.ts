@@ -12,16 +12,16 @@ import {
 import { StoredDurations } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
 
-/** In the tables: all accounts together. */
+/** Stands for all accounts together in the tables. */
 export const ALL_ACCOUNTS = 0;
 
-/** The columns of `traffic` that are added up, and those of `host_traffic`: they are called as what they count. */
+/** The columns of `traffic` and of `host_traffic` that are added up: they have the names of what they count. */
 export const TRAFFIC_COLUMNS = TRAFFIC_WORDS;
 const HOST_COLUMNS = HOST_WORDS;
 
 const NO_DURATIONS = "[]";
 
-// What has no durations to add leaves those that are there.
+// Without durations to add, the stored ones stay.
 const SET_DURATIONS = `
   durations_text = iif(excluded.durations_text = '${NO_DURATIONS}', durations_text, excluded.durations_text)`;
 
@@ -41,7 +41,7 @@ export const ADD_HOST_TRAFFIC = `
   VALUES (?, ?, ?, ?, ${HOST_COLUMNS.map(() => "?").join(", ")})
   ON CONFLICT (account_seq, at, host) DO UPDATE SET ${additions(HOST_COLUMNS)}, ${SET_DURATIONS}`;
 
-/** Whenever the one before was: the clock may have been ahead then. */
+/** Overwrites an earlier failure whatever its time: the clock may have been ahead then. */
 export const KEEP_HOST_FAILURE = `
   INSERT INTO host_failures (account_seq, host, ended_at, error, http_status, task_seq)
   VALUES (?, ?, ?, ?, ?, ?)
@@ -49,7 +49,7 @@ export const KEEP_HOST_FAILURE = `
   SET ended_at = excluded.ended_at, error = excluded.error, http_status = excluded.http_status,
       task_seq = excluded.task_seq`;
 
-/** The assignments of an upsert that adds to what is there. */
+/** The assignments of an upsert that adds to the stored values. */
 export function additions(columns: readonly string[]): string {
   return columns.map((column) => `${column} = ${column} + excluded.${column}`).join(", ");
 }

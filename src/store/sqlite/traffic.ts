@@ -25,7 +25,7 @@ export const FOLD_TRAFFIC = `
   SET ${additions(TRAFFIC_COLUMNS)}, durations_text = excluded.durations_text,
       queued = max(queued, excluded.queued), oldest_ms = max(oldest_ms, excluded.oldest_ms)`;
 
-/** Of minutes, and of the hour that they are folded into. */
+/** The durations of minutes, and of the hour that they are folded into. */
 export const FOLDED_DURATIONS = `
   SELECT durations_text FROM traffic WHERE ${WITHIN}
   UNION ALL
@@ -34,7 +34,7 @@ export const FOLDED_DURATIONS = `
 
 export const ERASE_FOLDED = `DELETE FROM traffic WHERE ${WITHIN}`;
 
-/** Steps that were over before a time. */
+/** Steps that ended before a time. */
 export const OLD_TRAFFIC = `
   SELECT account_seq, at FROM traffic INDEXED BY traffic_by_age
   WHERE step_ms = @stepMs AND at > @from AND at <= @to - @stepMs
@@ -70,7 +70,7 @@ export const SELECT_TRAFFIC = `
   WHERE account_seq = @accountSeq AND step_ms = @stepMs AND at >= @from AND at < @to
   ORDER BY at`;
 
-// 16 hours of one account, or one of 16.
+// 16 hours of one account, or one hour of 16 accounts.
 const FOLDED_ROWS_MAX = 1000;
 
 /** The write that folds minutes into hours. Runs inside the transaction of its batch. */
@@ -102,7 +102,10 @@ export function trafficFoldWrites(connection: Connection) {
   };
 }
 
-/** Erases steps of traffic, of the same for hosts, and their failures, that lie in a span of time: up to `max` of each. */
+/**
+ * Erases the steps of traffic, of hosts' traffic, and the failures of hosts that lie in a span of time: up to `max` of
+ * each.
+ */
 export function trafficErasure(connection: Connection): (due: ErasedSpan) => number {
   const oldSteps = connection.prepare<[object], { account_seq: number; at: number }>(OLD_TRAFFIC);
   const eraseStep = connection.prepare<[number, number, number]>(ERASE_STEP);
@@ -122,14 +125,14 @@ export function trafficErasure(connection: Connection): (due: ErasedSpan) => num
     failures.run(due).changes;
 }
 
-/** What one step erases of the records between two times, both outside. */
+/** The records that one step erases: those between two times, excluding both. */
 export interface ErasedSpan {
   readonly from: number;
   readonly to: number;
   readonly max: number;
 }
 
-/** A step as {@link toTraffic} takes it. */
+/** A step as {@link toTraffic} reads it. */
 export interface TrafficRow extends TrafficStep {
   readonly durationsText: string;
 }
@@ -137,7 +140,7 @@ export interface TrafficRow extends TrafficStep {
 /** The reads on traffic. */
 export function trafficReads(connection: Connection) {
   const steps = connection.prepare<[object], TrafficRow>(SELECT_TRAFFIC);
-  // Between two reads of their own, minutes may be folded.
+  // One snapshot: minutes may be folded between two separate reads.
   const read = connection.transaction((which: object): readonly TrafficRow[] => [
     ...steps.all({ ...which, stepMs: HOUR_MS }),
     ...steps.all({ ...which, stepMs: MINUTE_MS }),
@@ -150,12 +153,12 @@ export function trafficReads(connection: Connection) {
   };
 }
 
-/** Under which account a scope is counted. */
+/** The account_seq under which a scope is counted. */
 export function toAccountSeq(scope: Scope): number {
   return scope ?? ALL_ACCOUNTS;
 }
 
-/** What was read, oldest first. Made where it is used: 30,000 objects take long from one thread to another. */
+/** Converts the rows, oldest first. Done where it is used: 30,000 objects take long from one thread to another. */
 export function toTraffic(rows: readonly TrafficRow[]): Traffic {
   const sorted = rows.toSorted((one, other) => one.at - other.at);
   const steps: TrafficStep[] = [];

@@ -2,13 +2,13 @@ import type { TypeWork, TypeWorkQuery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import { OLDEST_QUEUED } from "./task-runs.ts";
 
-/** Counts no further than it has to. */
+/** Counts no further than necessary. */
 export const COUNT_QUEUED = `
   SELECT count(*) FROM (
     SELECT 1 FROM tasks INDEXED BY tasks_queued WHERE state = 'queued' AND type = @type LIMIT @max
   )`;
 
-/** Few: what runs is bounded by the concurrency of its type. */
+/** There are few: the concurrency of a type bounds its runs. */
 export const COUNT_RUNNING = `
   SELECT type, count(*) AS running FROM tasks INDEXED BY tasks_running
   WHERE state = 'running'
@@ -19,13 +19,13 @@ interface RunningRow {
   running: number;
 }
 
-/** The reads on what there is to do, type by type. */
+/** The reads on the work there is, type by type. */
 export function typeWorkReads(connection: Connection) {
   const countQueued = connection.prepare<[object], number>(COUNT_QUEUED).pluck();
   const countRunning = connection.prepare<[], RunningRow>(COUNT_RUNNING);
   const oldestQueued = connection.prepare<[object], number | null>(OLDEST_QUEUED).pluck();
 
-  // Of one moment: a task that starts between two reads would be counted twice, or not at all.
+  // One snapshot: a task that starts between two reads would be counted twice, or not at all.
   const read = connection.transaction(({ types, waitingMax }: TypeWorkQuery) => {
     const running = new Map(countRunning.all().map((row) => [row.type, row.running]));
     return types.map((type) => {

@@ -6,7 +6,7 @@ import { TASK_TEXT_BYTES } from "./task-bytes.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
 import { trafficErasure } from "./traffic.ts";
 
-/** The next tasks to be looked at, with their sizes: nothing behind them is read, however many of them have to be kept. */
+/** The next tasks to look at, with their sizes: nothing after them is read, however many of them have to be kept. */
 export const DUE_TASKS = `
   SELECT t.seq, ${TASK_TEXT_BYTES} AS bytes
   FROM ${TASK_PARTS}
@@ -14,14 +14,14 @@ export const DUE_TASKS = `
   ORDER BY t.erase_at
   LIMIT @max`;
 
-/** Those of them that have a webhook still to be sent. They are due no more. */
+/** Those of them that have a webhook still to be sent. They are no longer due. */
 export const KEEP_UNDELIVERED = `
   UPDATE tasks SET erase_at = @now + ${OPEN_DELIVERY_MS}
   WHERE seq IN (SELECT value FROM json_each(@seqs))
     AND EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open')
   RETURNING seq`;
 
-/** How large what {@link ERASE_ANSWERS} would erase is, answer by answer. */
+/** The size of each answer that {@link ERASE_ANSWERS} would erase. */
 export const SIZE_ANSWERS = `
   SELECT octet_length(answer_text) AS bytes FROM idempotency_keys
   WHERE erase_at < @answersBefore
@@ -61,12 +61,12 @@ export const ERASE_SESSIONS = `
     SELECT seq FROM sessions WHERE created_at < @sessionsBefore ORDER BY created_at LIMIT @max
   )`;
 
-// The operator makes them one by one.
+// The operator makes them one by one, so there are few.
 export const ERASE_LINKS = `
   DELETE FROM sign_in_links
   WHERE hash IN (SELECT hash FROM sign_in_links WHERE expires_at < @linksBefore LIMIT @max)`;
 
-// 4 MiB at a time: a step this long is measured in tens of milliseconds at worst, and new tasks wait behind it.
+// 4 MiB at a time: such a step takes tens of milliseconds at worst, for which new tasks wait.
 const RECLAIM_PAGES = 1000;
 
 /** The writes that keep the file's size in bounds. Each runs inside the transaction of its batch. */
@@ -106,13 +106,13 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
       return eraseAnswers.run({ ...due, max: answers }).changes + erased;
     },
 
-    // What is left below one step is kept for the next tasks: giving it back would only make the file grow again.
+    // Less than one step is kept for the next tasks: giving it back would only make the file grow again.
     reclaimSpace(): "more" | "done" {
       const before = freePages();
       if (before <= RECLAIM_PAGES) return "done";
       connection.pragma(`incremental_vacuum(${RECLAIM_PAGES})`);
       const after = freePages();
-      // A file without auto_vacuum never shrinks: asking again would be asking for ever.
+      // A file without auto_vacuum never shrinks: asking again would never end.
       return after > RECLAIM_PAGES && after < before ? "more" : "done";
     },
   };
@@ -121,7 +121,7 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
 /** The reads on the file as a whole. */
 export function upkeepReads(connection: Connection) {
   const pragma = (name: string): number => Number(connection.pragma(name, { simple: true }));
-  // Pages that a commit between two of these readings frees or adds would be counted wrongly.
+  // One snapshot: otherwise pages that a commit frees or adds between two readings would be counted wrongly.
   const usedBytes = connection.transaction(
     () => (pragma("page_count") - pragma("freelist_count")) * pragma("page_size"),
   );

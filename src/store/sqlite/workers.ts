@@ -17,7 +17,7 @@ export const TOUCH_WORKER = `
 export const FIND_WORKER_HOLDER = `
   SELECT seq, name, types_text, revoked_at FROM workers WHERE hash = ?`;
 
-// All that are held, once for the list: operators ask for it, and nobody else. The last of a name is the one that is
+// Counts all held leases, once for the list: only operators ask for it. The last worker of a name is the one that is
 // active, or was the last to be.
 const SELECT_WORKERS = `
   SELECT w.seq, w.name, w.last_four, w.types_text, w.created_at, w.last_seen_at, w.revoked_at,

@@ -11,11 +11,14 @@ import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 import { newBatchRunner } from "./writes.ts";
 
 /**
- * Entry of the writer thread: the only thread of the daemon that writes. fsync, checkpoints, deletes and
- * vacuum happen here and never hold up a request on the main thread.
+ * The entry of the writer thread, the only thread of the daemon that writes. fsync, checkpoints, deletes and vacuum
+ * happen here and never hold up a request on the main thread.
  */
 
-/** What the thread says: `migrating` at most once, `ready` or `unusable` once, then one reply for each batch, with its id. */
+/**
+ * The thread's messages: `migrating` at most once, `ready` or `unusable` once, then one reply for each batch, with its
+ * id.
+ */
 export type WriterMessage =
   | ({ readonly kind: "migrating" } & MigrationStart)
   | { readonly kind: "ready" }
@@ -26,7 +29,7 @@ export type WriterMessage =
       readonly reply: BatchReply;
     };
 
-/** What the thread is told: batches to run, then `close`. */
+/** Orders to the thread: batches to run, then `close`. */
 export type WriterOrder =
   | { readonly kind: "batch"; readonly id: number; readonly operations: readonly Operation[] }
   | { readonly kind: "close" };
@@ -39,7 +42,7 @@ function say(message: WriterMessage): void {
 }
 
 try {
-  // Set by sqlite-store.ts, the only one that starts this thread.
+  // sqlite-store.ts sets this; nothing else starts this thread.
   const { file } = workerData as { readonly file: string };
   const connection = openWriter(file);
   const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };

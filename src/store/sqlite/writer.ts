@@ -13,8 +13,8 @@ import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 import { newBatchRunner } from "./writes.ts";
 
 /**
- * Starts the writer thread on the file and waits until the file is open and migrated; `migrating` is told before
- * it migrates one that an older program made. Rejects with the reason when it cannot be.
+ * Starts the writer thread on the file and waits until the file is open and migrated; `migrating` is called before it
+ * migrates a file that an older program made. Rejects with the reason when that fails.
  */
 export async function startWriterThread(
   file: string,
@@ -39,8 +39,8 @@ export interface WriterWorker {
 
 /**
  * The main thread's end of the writer thread. Each batch has an id, and a reply counts for the batch whose id it
- * carries. When the thread dies, or says what cannot be understood, nobody knows how its last batches ended: they may
- * be on disk.
+ * carries. When the thread dies, or sends something that cannot be understood, nobody knows how its last batches ended:
+ * they may be on disk.
  */
 export class WriterThread implements BatchTransport {
   readonly #worker: WriterWorker;
@@ -89,7 +89,7 @@ export class WriterThread implements BatchTransport {
   }
 
   async close(): Promise<void> {
-    // A thread that has ended does not mind.
+    // A thread that has already ended ignores it.
     this.#tell({ kind: "close" });
     await this.#ended;
   }
@@ -117,8 +117,7 @@ export class WriterThread implements BatchTransport {
 }
 
 /**
- * Runs batches in this thread, for a process that writes a few operations and ends: the CLI beside a
- * running daemon.
+ * Runs batches in this thread, for a process that writes a few operations and ends: the CLI beside a running daemon.
  */
 export function openInlineWriter(file: string): BatchTransport {
   const connection = openWriter(file);
@@ -143,7 +142,7 @@ function startRunner(connection: Connection, file: string): BatchRunner {
   }
 }
 
-// Never below a running daemon: it is of the older version, knows nothing of what the newer schema asks of
+// Refuses to migrate below a running daemon: that is of the older version, does not know what the newer schema needs of
 // every write, and would go on writing.
 function migrateAlone(connection: Connection, file: string): void {
   const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };

@@ -24,7 +24,7 @@ import { trafficFoldWrites } from "./traffic.ts";
 import { upkeepWrites } from "./upkeep.ts";
 import { workerWrites } from "./workers.ts";
 
-/** Every write there is, by name: what an operation may ask for. */
+/** All writes, by name: an operation names one of them. */
 export type Writes = ReturnType<typeof allWrites>;
 
 function allWrites(connection: Connection, changes: BatchChanges) {
@@ -54,7 +54,7 @@ function allWrites(connection: Connection, changes: BatchChanges) {
   };
 }
 
-/** What runs batches of these writes on a connection. */
+/** Makes the runner for batches of these writes on a connection. */
 export function newBatchRunner(connection: Connection, options?: BatchRunnerOptions): BatchRunner {
   const changes = new GatheredChanges(connection);
   return new BatchRunner(connection, { writes: allWrites(connection, changes), changes }, options);
