@@ -1,7 +1,7 @@
 import { plainLines, plainText, textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 
-/** What somebody who asks for access says of themselves. */
+/** The details that a person who asks for access gives. */
 export interface AccessRequestFields {
   readonly email: string;
   readonly name: string | null;
@@ -17,7 +17,7 @@ export interface AccessRequest extends AccessRequestFields {
   readonly decision: AccessDecision | null;
 }
 
-/** What became of a request. */
+/** The decision on a request. */
 export interface AccessDecision {
   readonly kind: "approved" | "denied";
   readonly decidedAt: number;
@@ -25,7 +25,10 @@ export interface AccessDecision {
   readonly login: string | null;
 }
 
-/** Why a request cannot be decided: there is none with this id, or it has been decided before; null: it can. */
+/**
+ * Tells why a request cannot be decided: there is none with this id, or it has been decided before. Null when it can
+ * be.
+ */
 export function whyUndecidable(
   decision: AccessDecision["kind"] | null | undefined,
 ): "unknown" | "decided" | null {
@@ -33,26 +36,26 @@ export function whyUndecidable(
   return decision === null ? null : "decided";
 }
 
-/** How much text a request holds. */
+/** The length of a request's text. */
 export function lettersOf({ email, name, company, message }: AccessRequestFields): number {
   return [email, name, company, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);
 }
 
-/** Requests that may wait at once: whoever floods the operator fills this and no more. */
+/** The most requests that may wait at once: somebody who floods the operator fills this and no more. */
 export const PENDING_REQUESTS_MAX = 10_000;
 
 export const EMAIL_LENGTH_MAX = 254;
 
-/** Who asks, or their company. */
+/** The name of the person who asks, or of their company. */
 export const REQUEST_NAME = plainText(255);
 
-/** What they say beside. */
+/** The message that they add. */
 export const REQUEST_MESSAGE = plainLines(4000);
 
-// What mail servers really take; whether there is a mailbox only a mail can tell.
+// The form that mail servers really accept; only a mail can tell whether the mailbox exists.
 const ADDRESS = /^[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+@[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+$/u;
 
-/** True for text that can be an e-mail address: one @, something before it and something behind. */
+/** True for text that can be an e-mail address: one @ with something before and after it. */
 export function isEmail(text: string): boolean {
   return text.length <= EMAIL_LENGTH_MAX && text.isWellFormed() && ADDRESS.test(text);
 }

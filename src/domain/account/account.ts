@@ -10,9 +10,9 @@ export interface Account {
   readonly disabledAt: number | null;
 }
 
-/** An account that was just made up: the only time that its first key is known whole. */
+/** A newly made account: only now is its first key known in full. */
 export interface MintedAccount {
-  /** What is stored of it. */
+  /** The stored part of it. */
   readonly account: {
     readonly login: string;
     readonly webhookSecret: string;
@@ -22,7 +22,7 @@ export interface MintedAccount {
   readonly first: CreatedKey;
 }
 
-/** Mints an account's webhook secret and first key. Nothing is stored by it. */
+/** Mints an account's webhook secret and first key. Stores nothing. */
 export function mintAccount(
   login: string,
   { createdAt, ids }: { readonly createdAt: number; readonly ids: IdGenerator },

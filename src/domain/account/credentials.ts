@@ -1,19 +1,18 @@
 import type { OwnLimits } from "./quota.ts";
 
-/** What an `Authorization` header says about who is calling. */
+/** The caller that an `Authorization` header names. */
 export type Credentials =
   | { readonly kind: "basic"; readonly login: string; readonly key: string }
   | { readonly kind: "bearer"; readonly key: string };
 
-// Longer than any login and key can be in Base64; it bounds the work an unauthenticated caller can ask for.
+// Longer than any login and key can be in Base64. It bounds the work that an unauthenticated caller can cause.
 const HEADER_LENGTH_MAX = 1024;
 const SCHEME_AND_TOKEN = /^(basic|bearer) ([\x21-\x7e]+)$/i;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Parses the `Authorization` headers of a request as strictly as contract §2 asks: exactly one header,
- * the scheme in any case, one space, strict Base64, UTF-8, split at the first colon. Null for anything
- * else.
+ * Parses the `Authorization` headers of a request as strictly as contract §2 asks: exactly one header, the scheme in
+ * any case, one space, strict Base64, UTF-8, split at the first colon. Null for anything else.
  */
 export function parseAuthorization(headers: readonly string[]): Credentials | null {
   const [header, ...others] = headers;
@@ -28,8 +27,8 @@ export function parseAuthorization(headers: readonly string[]): Credentials | nu
 
 function parseBasic(token: string): Credentials | null {
   const bytes = Buffer.from(token, "base64");
-  // Buffer takes line breaks, white space, missing padding and base64url; the rule takes none of them. Only
-  // strict Base64 comes out as it went in.
+  // Buffer accepts line breaks, white space, missing padding and base64url; the rule accepts none of them. Only strict
+  // Base64 encodes back to the same text.
   if (bytes.toString("base64") !== token) return null;
   let text: string;
   try {
@@ -42,7 +41,7 @@ function parseBasic(token: string): Credentials | null {
   return { kind: "basic", login: text.slice(0, colon), key: text.slice(colon + 1) };
 }
 
-/** What is stored about a key that exists, with the account it belongs to. */
+/** The stored facts of an existing key, with the account that it belongs to. */
 export interface KeyHolder {
   readonly accountId: number;
   readonly login: string;
@@ -52,14 +51,14 @@ export interface KeyHolder {
   readonly ownLimits: OwnLimits;
 }
 
-/** Who is calling, or the code that refuses them. */
+/** The caller, or the code that refuses them. */
 export type Authentication =
   | { readonly kind: "authenticated"; readonly holder: KeyHolder }
   | { readonly kind: "refused"; readonly code: 40100 | 40101 | 40102 };
 
 /**
- * Judges credentials against what the store knows about their key. The order is part of the contract
- * (§2): an unknown key or a login that is not the key's owner learns nothing about revocation.
+ * Judges credentials by what the store knows about their key. The order is part of the contract (§2): an unknown key,
+ * or a login that does not own the key, learns nothing about revocation.
  */
 export function decideAuthentication(
   credentials: Credentials,

@@ -1,14 +1,17 @@
-/** What an account has to do that is held while it is disabled. */
+/** The work of an account that is held while the account is disabled. */
 export interface HeldWork {
-  /** Tasks that wait, those that may not start yet among them. */
+  /** Tasks that wait, including those that may not start yet. */
   readonly queued: number;
-  /** Tasks that run now: they are told to stop. */
+  /** Tasks that are running: they are told to stop. */
   readonly running: number;
-  /** Webhooks that are to be sent, now or later. */
+  /** Webhooks that are still to be sent, now or later. */
   readonly webhooks: number;
 }
 
-/** What waits, in words: `12 queued tasks, 3 webhooks`; what runs is to wait as soon as it has stopped. */
+/**
+ * Writes the waiting work in words: `12 queued tasks, 3 webhooks`; running tasks will wait as soon as they have
+ * stopped.
+ */
 export function heldText({ queued, webhooks }: HeldWork): string {
   const parts = [
     ...(queued === 0 ? [] : [counted(queued, "queued task")]),
@@ -17,7 +20,7 @@ export function heldText({ queued, webhooks }: HeldWork): string {
   return parts.length === 0 ? "nothing" : parts.join(", ");
 }
 
-/** What becomes of what runs, in words; null where nothing runs. */
+/** Tells in words what happens to running tasks; null when nothing runs. */
 export function stoppedText({ running }: HeldWork): string | null {
   if (running === 0) return null;
   return `${counted(running, "running task")} ${running === 1 ? "is" : "are"} told to stop`;

@@ -3,19 +3,19 @@ import { hash, randomBytes } from "node:crypto";
 import type { IdGenerator } from "../id.ts";
 import { plainText } from "../rule.ts";
 
-/** What every API key begins with, and what listings show of it beside the last four characters. */
+/** The beginning of every API key; listings show it with the last four characters. */
 export const KEY_PREFIX = "pbd_live_";
 
-/** What every worker's token begins with. */
+/** The beginning of every worker's token. */
 export const WORKER_TOKEN_PREFIX = "pbd_work_";
 
-/** At most this many keys of an account may be active at once (contract §2). */
+/** The most keys of an account that may be active at once (contract §2). */
 export const ACTIVE_KEYS_MAX = 20;
 
-/** A label is at most this many code points. */
+/** The most code points of a label. */
 export const KEY_LABEL_MAX = 100;
 
-/** What somebody may call a key. */
+/** The label of a key. */
 export const KEY_LABEL = plainText(KEY_LABEL_MAX);
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -23,7 +23,7 @@ const SECRET_LENGTH = 34;
 const CHECKSUM_LENGTH = 6;
 const WELL_FORMED = /^[0-9A-Za-z]{40}$/;
 
-/** A key, or a worker's token, as it is shown once, at creation. Only its hash is ever stored. */
+/** A key, or a worker's token, as it is shown once, when it is made. Only its hash is ever stored. */
 export interface MintedKey {
   readonly key: string;
   readonly hash: string;
@@ -31,24 +31,24 @@ export interface MintedKey {
 }
 
 /**
- * Mints an API key: the prefix, 34 random base62 characters (202 bits), and 6 of the CRC-32 of those
- * 34, so that a scanner or a client can tell a typo from a revoked key (contract §2).
+ * Mints an API key: the prefix, 34 random base62 characters (202 bits), and 6 characters for the CRC-32 of those 34, so
+ * that a scanner or a client can tell a typo from a revoked key (contract §2).
  */
 export function newKey(): MintedKey {
   return mint(KEY_PREFIX);
 }
 
-/** Mints a worker's token: as a key, with a prefix of its own (contract §7). */
+/** Mints a worker's token: like a key, with a prefix of its own (contract §7). */
 export function newWorkerToken(): MintedKey {
   return mint(WORKER_TOKEN_PREFIX);
 }
 
-/** True when the text has a key's form and its checksum fits. */
+/** True when the text has the form of a key and its checksum is right. */
 export function isWellFormedKey(text: string): boolean {
   return isWellFormed(text, KEY_PREFIX);
 }
 
-/** True when the text has a worker token's form and its checksum fits. */
+/** True when the text has the form of a worker's token and its checksum is right. */
 export function isWellFormedWorkerToken(text: string): boolean {
   return isWellFormed(text, WORKER_TOKEN_PREFIX);
 }
@@ -73,7 +73,7 @@ export function hashKey(key: string): string {
   return hash("sha256", key, "hex");
 }
 
-/** A new key of an account with what is stored of it: the only time that it is known whole. */
+/** A new key of an account with its stored facts: only now is the key known in full. */
 export interface CreatedKey {
   readonly key: string;
   readonly createdAt: number;
@@ -85,7 +85,7 @@ export interface CreatedKey {
   };
 }
 
-/** Mints a key and its id. Nothing is stored by it. */
+/** Mints a key and its id. Stores nothing. */
 export function mintKey(
   { label, createdAt }: Pick<CreatedKey, "createdAt"> & { readonly label: string | null },
   ids: IdGenerator,
@@ -103,7 +103,7 @@ export function newKeyId(id: string): string {
   return `key_${id.replaceAll("-", "")}`;
 }
 
-// Bytes of 248 and above are drawn again: 256 is no multiple of 62, and a remainder would favour some characters.
+// Bytes of 248 and above are drawn again: 256 is not a multiple of 62, and a remainder would favour some characters.
 function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {

@@ -1,7 +1,7 @@
 import { textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 
-/** The login of an account (contract §2), wherever somebody writes one. Logins are compared exactly. */
+/** The login of an account (contract §2), wherever it is written. Logins are compared exactly. */
 export const LOGIN: Rule<string> = textRule({
   takes: "1 to 64 characters of A-Z a-z 0-9 . _ @ + -",
   hint: "LOGIN",
@@ -9,7 +9,7 @@ export const LOGIN: Rule<string> = textRule({
   read: (text) => (/^[A-Za-z0-9._@+-]{1,64}$/.test(text) ? text : null),
 });
 
-/** The login of an account to make. No path of a URL could name a dot or two, which are steps there. */
+/** The login of an account to make. No path of a URL can name `.` or `..`, which are steps in it. */
 export const NEW_LOGIN: Rule<string> = textRule({
   ...LOGIN,
   takes: `${LOGIN.takes}, and not a dot or two`,

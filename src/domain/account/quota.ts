@@ -1,18 +1,18 @@
-/** What an account may take up; of each 0 is no limit. */
+/** The limits of an account; each 0 is no limit. */
 export interface AccountLimits {
-  /** Of data in the store, by the measure of {@link AccountUsage}. */
+  /** Of data in the store, as {@link AccountUsage} measures it. */
   readonly bytes: number;
   /** Tasks that wait or run. */
   readonly openTasks: number;
   readonly requestsPerMinute: number;
-  /** Posted ones, refused ones among them. */
+  /** Posted tasks, including refused ones. */
   readonly tasksPerMinute: number;
 }
 
-/** The limits that the operator gave an account for itself; null stands for the configuration's. */
+/** The limits that the operator gave to one account; null takes the configured one. */
 export type OwnLimits = Readonly<Record<keyof AccountLimits, number | null>>;
 
-/** The limits that count for an account. */
+/** Decides which limits apply to an account. */
 export function limitsOf(own: OwnLimits, standard: AccountLimits): AccountLimits {
   return {
     bytes: own.bytes ?? standard.bytes,
@@ -22,15 +22,15 @@ export function limitsOf(own: OwnLimits, standard: AccountLimits): AccountLimits
   };
 }
 
-/** What an account has in the store. */
+/** The amount that an account has in the store. */
 export interface AccountUsage {
-  /** Its tasks' data, input, result and error in UTF-8, and for each task what its rows and indexes take beside. */
+  /** Its tasks' data, input, result and error in UTF-8, and for each task the size of its rows and index entries. */
   readonly bytes: number;
   /** Tasks that wait or run. */
   readonly openTasks: number;
 }
 
-/** Of an account's tasks, those that wait or run. */
+/** Counts an account's tasks that wait or run. */
 export function openTasksOf({
   queued,
   delayed,
@@ -39,35 +39,35 @@ export function openTasksOf({
   return queued + delayed + running;
 }
 
-/** True where there is room for one more beside those that there are, counted in the step that adds it. */
+/** True when there is room for one more beside the existing ones, which are counted in the step that adds it. */
 export function hasRoomBeside(existing: number, max: number): boolean {
   return existing < max;
 }
 
-/** Beyond what a post may not bring its account; of each 0 is no limit. */
+/** The limits that a post may not exceed for its account; each 0 is no limit. */
 export interface PostQuota extends Pick<AccountLimits, "bytes" | "openTasks"> {
-  /** The part of the room for everybody's data that one account may take. */
+  /** One account's part of the room for everybody's data. */
   readonly shareBytes: number;
 }
 
-/** A limit that a post would go beyond. */
+/** A limit that a post would exceed. */
 export interface QuotaExcess {
   readonly quota: keyof PostQuota;
   readonly limit: number;
-  /** What the account has without the post. */
+  /** The account's usage without the post. */
   readonly used: number;
-  /** What the post would add. */
+  /** The amount that the post would add. */
   readonly asked: number;
 }
 
-/** What each limit of a post bounds. */
+/** The usage that each limit of a post bounds. */
 const BOUNDED: readonly (readonly [keyof PostQuota, keyof AccountUsage])[] = [
   ["bytes", "bytes"],
   ["shareBytes", "bytes"],
   ["openTasks", "openTasks"],
 ];
 
-/** Whether what a post adds is more than its account may have; what it may have exactly is fine. Null: it is not. */
+/** Finds the limit that a post would exceed; reaching it exactly is allowed. Null when it exceeds none. */
 export function excessOf(
   asked: AccountUsage,
   { used, quota }: { readonly used: AccountUsage; readonly quota: PostQuota },

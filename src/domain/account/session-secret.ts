@@ -1,9 +1,9 @@
 import { hash, randomBytes } from "node:crypto";
 
-/** What the token of every sign-in link begins with. */
+/** The beginning of the token of every sign-in link. */
 export const SIGN_IN_TOKEN_PREFIX = "pbd_link_";
 
-/** What only its holder knows, and what is stored of it: its SHA-256 in hex. */
+/** A secret that only its holder knows, and its stored form: its SHA-256 in hex. */
 export interface SessionSecret {
   readonly secret: string;
   readonly hash: string;
@@ -12,22 +12,22 @@ export interface SessionSecret {
 // 32 bytes in base64url.
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
 
-/** A cookie's value, made anew: 256 random bits. */
+/** Makes a new value of a cookie: 256 random bits. */
 export function newSessionSecret(): SessionSecret {
   return mint("");
 }
 
-/** A sign-in link's token, made anew. */
+/** Makes a new token of a sign-in link. */
 export function newSignInToken(): SessionSecret {
   return mint(SIGN_IN_TOKEN_PREFIX);
 }
 
-/** The hash under which a cookie's value is stored; null for text that was never one. */
+/** The hash under which a cookie's value is stored; null for text that cannot be one. */
 export function sessionHash(text: string): string | null {
   return SECRET.test(text) ? hash("sha256", text, "hex") : null;
 }
 
-/** The hash under which a link's token is stored; null for text that was never one. */
+/** The hash under which a link's token is stored; null for text that cannot be one. */
 export function signInTokenHash(text: string): string | null {
   const isToken =
     text.startsWith(SIGN_IN_TOKEN_PREFIX) && SECRET.test(text.slice(SIGN_IN_TOKEN_PREFIX.length));
