@@ -1,21 +1,21 @@
-/** An address, parsed. An IPv4-mapped IPv6 address is the IPv4 address inside, 4 bytes. */
+/** A parsed address. An IPv4-mapped IPv6 address is the IPv4 address inside, 4 bytes. */
 export interface Address {
   /** In network order: 4 bytes for IPv4, 16 for IPv6. */
   readonly bytes: Uint8Array;
-  /** The interface behind `%` of a scoped IPv6 address (RFC 4007), or null. */
+  /** The interface after `%` of a scoped IPv6 address (RFC 4007), or null. */
   readonly zone: string | null;
 }
 
-/** A range of addresses: those whose first `prefixBits` bits are those of `bytes`. */
+/** A range of addresses: those whose first `prefixBits` bits equal those of `bytes`. */
 export interface AddressBlock {
   readonly bytes: Uint8Array;
   readonly prefixBits: number;
 }
 
 /**
- * Reads the text of one address: IPv4 as four decimal numbers, IPv6 as RFC 4291 §2.2 writes it,
- * with or without a zone: what `net.isIP` takes, and nothing else. Null for any other text, a
- * shortened, octal or hexadecimal IPv4 address among them: `127.1` is no address here.
+ * Reads the text of one address: IPv4 as four decimal numbers, IPv6 as RFC 4291 §2.2 writes it, with or without a zone.
+ * It accepts exactly what `net.isIP` accepts. Null for any other text, including shortened, octal and hexadecimal IPv4
+ * addresses: `127.1` is no address here.
  */
 export function parseAddress(text: string): Address | null {
   const percent = text.indexOf("%");
@@ -25,9 +25,8 @@ export function parseAddress(text: string): Address | null {
 }
 
 /**
- * The one text of an address, for comparing and dialling: dotted IPv4 (for an IPv4-mapped address
- * too), or RFC 5952's lower-case compressed IPv6, as a URL's host writes it. Null when the text is
- * no address.
+ * The only text of an address, for comparing and dialling: dotted IPv4 (for an IPv4-mapped address too), or RFC 5952's
+ * lower-case compressed IPv6, as a URL's host writes it. Null when the text is no address.
  */
 export function canonicalAddress(text: string): string | null {
   const address = parseAddress(text);
@@ -42,9 +41,8 @@ export function addressText({ bytes, zone }: Address): string {
 }
 
 /**
- * Reads a block in CIDR notation, `10.1.0.0/16` or `fd00::/8`; a bare address is the block of
- * itself. Null for what is not one. Bits behind the prefix are kept as they are: see {@link
- * blockText}.
+ * Reads a block in CIDR notation, `10.1.0.0/16` or `fd00::/8`; a bare address is a block of one. Null for other text.
+ * Bits after the prefix are kept as they are: see {@link blockText}.
  */
 export function parseBlock(text: string): AddressBlock | null {
   const match = /^([^/%]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text);
@@ -55,26 +53,24 @@ export function parseBlock(text: string): AddressBlock | null {
   const prefixBits = prefix === undefined ? bytes.length * 8 : Number(prefix);
   if (prefixBits > bytes.length * 8) return null;
   const inner = unmap(bytes);
-  // A block wholly inside ::ffff:0:0/96 is the IPv4 block inside. A wider one stays IPv6 and, like
-  // every IPv6 block, holds no IPv4 address: ::/0 says nothing about 127.0.0.1.
+  // A block entirely inside ::ffff:0:0/96 is the IPv4 block inside. A wider one stays IPv6 and, like every IPv6 block,
+  // holds no IPv4 address: ::/0 says nothing about 127.0.0.1.
   if (inner === bytes || prefixBits < MAPPED_BITS) return { bytes, prefixBits };
   return { bytes: inner, prefixBits: prefixBits - MAPPED_BITS };
 }
 
-/** The block in CIDR notation with the bits behind its prefix cleared. */
+/** The block in CIDR notation, with the bits after its prefix cleared. */
 export function blockText({ bytes, prefixBits }: AddressBlock): string {
   const base = bytes.map((byte, index) => byte & byteMask(prefixBits, index));
   return `${addressText({ bytes: base, zone: null })}/${prefixBits}`;
 }
 
-/** Whether bits behind the block's prefix are set, as in 10.1.2.3/16. */
+/** True when bits after the block's prefix are set, as in 10.1.2.3/16. */
 export function hasHostBits({ bytes, prefixBits }: AddressBlock): boolean {
   return bytes.some((byte, index) => (byte & ~byteMask(prefixBits, index)) !== 0);
 }
 
-/**
- * Whether the address of these bytes lies in the block. An address of the other family never does.
- */
+/** True when the address of these bytes is in the block. An address of the other family never is. */
 export function isWithin(bytes: Uint8Array, block: AddressBlock): boolean {
   if (bytes.length !== block.bytes.length) return false;
   for (let index = 0; index * 8 < block.prefixBits; index++) {
@@ -87,7 +83,7 @@ export function isWithin(bytes: Uint8Array, block: AddressBlock): boolean {
 const MAPPED_BITS = 96;
 // The longest text of an IPv6 address: eight groups, the last two as dotted IPv4.
 const IPV6_TEXT_MAX = 45;
-// What net.isIP takes for a zone, but for its length: interface names are far shorter.
+// The zones that net.isIP accepts, except for their length: names of interfaces are far shorter.
 const ZONE = /^[0-9a-z.:-]{1,64}$/i;
 const GROUP = /^[0-9a-f]{1,4}$/i;
 const OCTET = /^(?:0|[1-9]\d{0,2})$/;
@@ -104,8 +100,7 @@ function parseIpv4(text: string): Uint8Array | null {
   if (octets.length !== 4) return null;
   const bytes = new Uint8Array(4);
   for (const [index, octet] of octets.entries()) {
-    // A leading zero is refused, not read: to some parsers 010 is eight (CVE-2021-29923 and its
-    // kin).
+    // A leading zero is refused, not read: some parsers read 010 as eight (CVE-2021-29923 and its kin).
     if (!OCTET.test(octet) || Number(octet) > 255) return null;
     bytes[index] = Number(octet);
   }
@@ -125,7 +120,7 @@ function parseIpv6(text: string): Uint8Array | null {
   return groupBytes([...head, ...zeros, ...(tail ?? [])]);
 }
 
-// Writes a dotted IPv4 ending, as in ::ffff:1.2.3.4, as the two groups it stands for.
+// Writes a dotted IPv4 ending, as in ::ffff:1.2.3.4, as the two groups that it stands for.
 function hexOnly(text: string): string | null {
   if (!text.includes(".")) return text;
   const start = text.lastIndexOf(":") + 1;

@@ -2,17 +2,16 @@ export { canonicalAddress, parseAddress } from "./address-text.ts";
 import { isWithin, parseAddress, parseBlock } from "./address-text.ts";
 import type { Address, AddressBlock } from "./address-text.ts";
 
-/** Whether an address is one that the whole Internet may be sent to. */
+/** Tells whether everybody on the Internet may be sent to this address. */
 export type AddressVerdict =
   | { readonly kind: "public" }
   /** `rule` is short and names its source: "loopback (RFC 1122)". */
   | { readonly kind: "refused"; readonly rule: string };
 
 /**
- * Judges the text of an address. Public is what the IANA registries leave for everyone: no
- * special-purpose block (those that are reachable but serve a protocol included), no multicast, and
- * for IPv6 only global unicast 2000::/3. What `net.isIP` would not take is refused: an answer
- * nobody understood is no permission.
+ * Judges the text of an address. An address is public when the IANA registries leave it for everyone: no
+ * special-purpose block (including those that are reachable but serve a protocol), no multicast, and for IPv6 only
+ * global unicast 2000::/3. Text that `net.isIP` rejects is refused: an answer that nobody understood is no permission.
  */
 export function classifyAddress(text: string): AddressVerdict {
   const address = parseAddress(text);
@@ -21,14 +20,14 @@ export function classifyAddress(text: string): AddressVerdict {
 
 /** As {@link classifyAddress}, for a parsed address. */
 export function classify({ bytes, zone }: Address): AddressVerdict {
-  // A zone picks an interface of this machine: whatever is behind it is not the public Internet.
+  // A zone picks an interface of this machine: nothing behind it is the public Internet.
   if (zone !== null) return refused("scoped by a zone (RFC 4007)");
   return bytes.length === 4 ? classifyIpv4(bytes) : classifyIpv6(bytes);
 }
 
 /**
- * The IPv4 address that a NAT64 gateway would send a packet for `64:ff9b::/96` to (RFC 6052), or
- * null. Refusing the prefix outright would end all deliveries from hosts that have IPv6 only.
+ * The IPv4 address to which a NAT64 gateway would send a packet for `64:ff9b::/96` (RFC 6052), or null. Refusing the
+ * whole prefix would end all deliveries from hosts that have only IPv6.
  */
 export function nat64Ipv4(bytes: Uint8Array): Uint8Array | null {
   return isWithin(bytes, NAT64) ? bytes.slice(12) : null;
@@ -65,14 +64,14 @@ const IPV4_SPECIAL: readonly SpecialBlock[] = [
   special("224.0.0.0/4", "multicast (RFC 5771)"),
   special("255.255.255.255/32", "limited broadcast (RFC 919)"),
   special("240.0.0.0/4", "reserved (RFC 1112)"),
-  // Public by the registries, yet served by the host below every Azure machine: DNS, keys, health.
+  // Public by the registries, but answered by the host below every Azure machine: DNS, keys, health.
   special("168.63.129.16/32", "Azure platform address"),
 ];
 
 const GLOBAL_UNICAST = special("2000::/3", "global unicast (RFC 4291)");
 const NAT64 = special("64:ff9b::/96", "NAT64 (RFC 6052)");
 
-// Names for what lies outside 2000::/3; what is not named here is refused all the same.
+// Names for blocks outside 2000::/3; a block without a name here is refused all the same.
 const IPV6_OUTSIDE: readonly SpecialBlock[] = [
   special("::/128", "unspecified address (RFC 4291)"),
   special("::1/128", "loopback (RFC 4291)"),
@@ -129,8 +128,7 @@ function classifyEmbedded(ipv4: Uint8Array, how: string): AddressVerdict {
   return verdict.kind === "public" ? verdict : refused(`${verdict.rule}, ${how}`);
 }
 
-// An interface identifier 0000:5efe or 0200:5efe tunnels to the IPv4 address behind it, RFC 5214
-// §6.1.
+// An interface identifier 0000:5efe or 0200:5efe tunnels to the IPv4 address after it, RFC 5214 §6.1.
 function isIsatap(bytes: Uint8Array): boolean {
   if (bytes[8] !== 0 && bytes[8] !== 2) return false;
   return bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe;

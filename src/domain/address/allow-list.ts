@@ -4,16 +4,13 @@ import type { Address, AddressBlock } from "./address-text.ts";
 import { nat64Ipv4 } from "./address.ts";
 import { hostNameFault, urlHostname } from "./host-name.ts";
 
-/**
- * The targets an operator allows although the rules refuse them. Read it through the functions
- * here.
- */
+/** The targets that an operator allows although the rules refuse them. To be read through the functions here. */
 export interface AllowList {
   readonly hosts: ReadonlyMap<string, readonly PortRule[]>;
   readonly blocks: readonly AllowedBlock[];
 }
 
-/** A port that an entry is limited to; null is every port. */
+/** The port that an entry is limited to; null allows every port. */
 export type PortRule = number | null;
 
 interface AllowedBlock {
@@ -21,10 +18,7 @@ interface AllowedBlock {
   readonly port: PortRule;
 }
 
-/**
- * An entry that cannot be read. `reason` completes "webhooks.allow: 'ENTRY' …" and says how to
- * mend it.
- */
+/** An entry that cannot be read. `reason` completes "webhooks.allow: 'ENTRY' …" and tells how to fix it. */
 export interface AllowListProblem {
   readonly entry: string;
   readonly reason: string;
@@ -38,9 +32,9 @@ export type AllowListVerdict =
 export const EMPTY_ALLOW_LIST: AllowList = { hosts: new Map(), blocks: [] };
 
 /**
- * Reads `webhooks.allow`: each entry an address (`127.0.0.1`, `::1`), a block without host bits
- * (`10.1.0.0/16`, `fd00::/8`) or a host name (`receiver.lan`), each with an optional `:port`, for
- * IPv6 behind brackets (`[::1]:9000`, `[fd00::/8]:9000`). All faults are reported at once.
+ * Reads `webhooks.allow`. Each entry is an address (`127.0.0.1`, `::1`), a block without host bits (`10.1.0.0/16`,
+ * `fd00::/8`) or a host name (`receiver.lan`), each with an optional `:port`, for IPv6 after brackets (`[::1]:9000`,
+ * `[fd00::/8]:9000`). All faults are reported at once.
  */
 export function parseAllowList(entries: readonly string[]): AllowListVerdict {
   const hosts = new Map<string, PortRule[]>();
@@ -57,17 +51,16 @@ export function parseAllowList(entries: readonly string[]): AllowListVerdict {
 }
 
 /**
- * Whether a host entry names this host (lower-case punycode) and port. It lifts every rule for the
- * name and for whatever it resolves to.
+ * True when a host entry names this host (lower-case punycode) and port. It lifts every rule for the name and for
+ * whatever it resolves to.
  */
 export function allowsHost(list: AllowList, host: string, port: number): boolean {
   return list.hosts.get(host)?.some((rule) => rule === null || rule === port) ?? false;
 }
 
 /**
- * Whether an address entry holds this address and port. It lifts the address rule only, not those
- * for names. An IPv4-mapped or NAT64 address is also held by an entry for the IPv4 address inside;
- * one with a zone by none.
+ * True when an address entry holds this address and port. It lifts only the address rule, not those for names. An entry
+ * for an IPv4 address also holds the IPv4-mapped and NAT64 addresses of it; no entry holds an address with a zone.
  */
 export function allowsAddress(list: AllowList, address: string, port: number): boolean {
   const parsed = parseAddress(address);
@@ -76,7 +69,7 @@ export function allowsAddress(list: AllowList, address: string, port: number): b
 
 /** As {@link allowsAddress}, for a parsed address. */
 export function allowsParsedAddress(list: AllowList, address: Address, port: number): boolean {
-  // The common case, an empty list, costs nothing per delivery.
+  // The common case is an empty list, which costs nothing per delivery.
   if (list.blocks.length === 0 || address.zone !== null) return false;
   const inner = nat64Ipv4(address.bytes);
   return list.blocks.some(({ block, port: rule }) => {
@@ -99,7 +92,7 @@ function fault(reason: string): Fault {
   return { kind: "fault", reason };
 }
 
-// One bracketed thing, or one without colons, then perhaps a port.
+// Something in brackets, or something without colons, then an optional port.
 const WITH_PORT = /^(?:\[([^[\]]*)\]|([^:[\]]*))(?::([^:]*))?$/;
 const PORT = /^[1-9]\d{0,4}$/;
 
@@ -107,7 +100,7 @@ function parseEntry(entry: string): ParsedEntry {
   if (entry === "") return fault("is empty: remove it");
   if (/\s/.test(entry))
     return fault("holds white space: remove it, and list each target on its own");
-  // Two colons and no brackets: IPv6 without a port. "::1:9000" is an address of its own, no port.
+  // Two colons and no brackets: IPv6 without a port. "::1:9000" is an address in itself, without a port.
   const bare = parseBlock(entry);
   if (bare !== null) return toBlockEntry(bare, null);
   const misfit = misfitOf(entry);
@@ -126,7 +119,7 @@ function parseEntry(entry: string): ParsedEntry {
   return block === null ? parseHost(plain, port) : toBlockEntry(block, port);
 }
 
-// Things people write here in good faith; each gets the sentence that repairs it.
+// Mistakes that people make here in good faith; each gets the sentence that repairs it.
 function misfitOf(entry: string): string | null {
   if (entry.includes("://")) return "is a URL: write only the host, with :port if one is meant";
   if (entry.includes("@"))
@@ -163,7 +156,7 @@ function parseHost(text: string, port: PortRule): ParsedEntry {
   }
   const host = urlHostname(text);
   if (host === null) return fault("is no valid address, block or host name: correct it");
-  // "127.1" and "0x7f.1" are addresses to a URL; the list has one spelling for each.
+  // A URL takes "127.1" and "0x7f.1" for addresses; the list has one spelling for each address.
   if (parseAddress(host) !== null) return fault(`is an address in another spelling: write ${host}`);
   const misfit = hostNameFault(host);
   if (misfit !== null) return fault(`has an invalid host name (${misfit.rule}): correct it`);

@@ -1,25 +1,22 @@
 import { textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 
-/**
- * What is wrong with a host. `reason` is a sentence for the client, `rule` a short name for the
- * log.
- */
+/** A fault of a host. `reason` is a sentence for the client, `rule` a short name for the log. */
 export interface HostFault {
   readonly rule: string;
   readonly reason: string;
 }
 
-/** A DNS name is at most this long, without its final dot (RFC 1035 §2.3.4). */
+/** The most characters of a DNS name, without its final dot (RFC 1035 §2.3.4). */
 export const HOST_NAME_LENGTH_MAX = 253;
 
-/** The longest text that {@link parseHost} reads: punycode takes time in the square of a label's length. */
+/** The longest text that {@link parseHost} reads: the time for punycode grows with the square of a label's length. */
 export const HOST_TEXT_LENGTH_MAX = 255;
 
 /**
- * Reads the host of a webhook as somebody writes it: a name or an address in any spelling that a URL takes, IPv6 with or
- * without brackets. Gives it as deliveries are stored: a lower-case punycode name, or an address as the normal form of a
- * URL has it, without brackets. Null for what no webhook URL has as its host.
+ * Reads the host of a webhook as somebody writes it: a name or an address in any spelling that a URL accepts, IPv6 with
+ * or without brackets. Answers it as deliveries store it: a lower-case punycode name, or an address as in the normal
+ * form of a URL, without brackets. Null for text that is no webhook URL's host.
  */
 export function parseHost(text: string): string | null {
   if (text.length > HOST_TEXT_LENGTH_MAX || NOT_IN_HOST.test(text)) return null;
@@ -28,11 +25,11 @@ export function parseHost(text: string): string | null {
   if (ipv6 !== null) return urlHostname(`[${ipv6}]`)?.slice(1, -1) ?? null;
   const host = urlHostname(text);
   if (host === null || hostNameFault(host) !== null || endsInDroppedDot(text, host)) return null;
-  // Punycode that does not survive a second reading: URLs with it are refused.
+  // Punycode that changes at a second reading: URLs with it are refused.
   return urlHostname(host) === host ? host : null;
 }
 
-/** What {@link parseHost} reads, wherever a host is named. */
+/** A host, as {@link parseHost} reads it, wherever it is written. */
 export const HOST: Rule<string> = textRule({
   takes: "a host name or an address, without scheme, port or path",
   hint: "HOST",
@@ -40,17 +37,19 @@ export const HOST: Rule<string> = textRule({
   read: parseHost,
 });
 
-/** The host of a URL in which this text stands for it, IPv6 in brackets; null where that is no URL. Not judged. */
+/**
+ * The host of a URL with this text in the place of its host, IPv6 in brackets; null when that is no URL. Not judged.
+ */
 export function urlHostname(text: string): string | null {
   const url = `http://${text}/`;
-  // Not by URL.parse, which the oldest browsers that the dashboard is for do not have.
+  // URL.parse is missing in the oldest browsers that the dashboard supports.
   return URL.canParse(url) ? new URL(url).hostname : null;
 }
 
 /**
- * Whether an IPv4 host was written with a trailing dot, which the parser drops from numeric hosts
- * only. The dot has many spellings (`.`, `%2e`, U+3002, one before a soft hyphen), so the parser is
- * asked: with a letter behind the host, a trailing dot makes that letter a label of its own.
+ * True when an IPv4 host was written with a trailing dot, which the parser drops only from numeric hosts. The dot has
+ * many spellings (`.`, `%2e`, U+3002, one before a soft hyphen), so the parser is asked: with a letter after the host,
+ * a trailing dot makes that letter a label of its own.
  */
 export function endsInDroppedDot(written: string, hostname: string): boolean {
   if (!IPV4.test(hostname) || written === hostname) return false;
@@ -58,9 +57,8 @@ export function endsInDroppedDot(written: string, hostname: string): boolean {
 }
 
 /**
- * Judges the form of a host name in lower-case punycode: labels of 1 to 63 characters out of
- * `a-z0-9_-`, 253 in all. Null when it is in order. URL parsers let `a..b`, `a.`, `!` and `*`
- * through; none resolves.
+ * Judges the form of a host name in lower-case punycode: labels of 1 to 63 characters out of `a-z0-9_-`, 253 characters
+ * in all. Null when it has no fault. URL parsers accept `a..b`, `a.`, `!` and `*`; none of them resolves.
  */
 export function hostNameFault(name: string): HostFault | null {
   if (HOST_NAME.test(name) && name.length <= HOST_NAME_LENGTH_MAX) return null;
@@ -92,9 +90,8 @@ export const LONG_HOST_NAME: HostFault = {
 };
 
 /**
- * The rule by which a name in lower-case punycode is local, or null for one of the public DNS. What
- * a public name resolves to is judged at delivery; a local name means something else on every
- * network.
+ * The rule by which a name in lower-case punycode is local, or null for a name of the public DNS. A delivery judges
+ * what a public name resolves to; a local name means something else on every network.
  */
 export function localNameRule(name: string): string | null {
   const dot = name.lastIndexOf(".");
@@ -105,7 +102,7 @@ export function localNameRule(name: string): string | null {
   return LOCAL_DOMAINS.get(name.slice(dot + 1)) ?? null;
 }
 
-/** Whether two host names are the same to DNS: case and one final dot apart. */
+/** True when DNS takes two host names for the same: case and one final dot do not count. */
 export function isSameName(name: string, other: string): boolean {
   return withoutFinalDot(name).toLowerCase() === withoutFinalDot(other).toLowerCase();
 }
@@ -114,7 +111,7 @@ function withoutFinalDot(name: string): string {
   return name.endsWith(".") ? name.slice(0, -1) : name;
 }
 
-// What would begin another part of a URL, an escape, and what a URL parser drops.
+// Characters that begin another part of a URL, an escape, or that a URL parser drops.
 const NOT_IN_HOST = /[\s/\\?#@%]/;
 
 const IPV4 = /^\d+\.\d+\.\d+\.\d+$/;
@@ -125,10 +122,10 @@ const LOCALHOST = "local name (localhost, RFC 6761)";
 
 const LOCAL_DOMAINS: ReadonlyMap<string, string> = new Map([
   ["localhost", LOCALHOST],
-  // /etc/hosts of many distributions: localhost.localdomain.
+  // From /etc/hosts of many distributions: localhost.localdomain.
   ["localdomain", "local name (.localdomain)"],
   ["local", "local name (.local, RFC 6762)"],
-  // Reserved by ICANN in 2024; metadata.google.internal lives here.
+  // Reserved by ICANN in 2024; metadata.google.internal is one of them.
   ["internal", "local name (.internal, ICANN)"],
   ["intranet", "local name (.intranet, RFC 6762)"],
   ["private", "local name (.private, RFC 6762)"],
