@@ -8,7 +8,7 @@ export interface ClockReading {
   readonly bootId: string | null;
 }
 
-/** What the clocks show now. */
+/** Reads what the clocks show now. */
 export function readClocks(clock: SteadyClock): ClockReading {
   return {
     wallAt: clock.now(),
@@ -18,24 +18,24 @@ export function readClocks(clock: SteadyClock): ClockReading {
   };
 }
 
-/** What a start knows of the time since the last reading. */
+/** What a start knows about the time since the last reading. */
 export interface Resumption {
-  /** Where the steady clock goes on. */
+  /** The time at which the steady clock continues. */
   readonly steadyAt: number;
-  /** By how much the wall clock was set meanwhile, in milliseconds; 0 where nothing says that it was. */
+  /** By how many milliseconds the wall clock was set meanwhile; 0 when nothing shows that it was. */
   readonly stepMs: number;
-  /** False where nobody can say how much time has passed: the machine was started anew. */
+  /** False when nobody can say how much time has passed: the machine was rebooted. */
   readonly isElapsedKnown: boolean;
 }
 
-// What two readings of a coarse uptime may be apart, and what a clock that is slewed gains: none of it is a step.
+// Two readings of a coarse uptime may differ by so much, and so may a clock that is slewed: neither is a step.
 const STEP_MS_MIN = 1000;
 
 /**
  * Decides how much time has passed since an earlier process read the clocks, and by how much the wall clock was set
- * since. Within one boot the uptime says it to the millisecond. Over a reboot only the wall clock could, and the machine
- * may have been off for a year as well as have lost its battery: then the steady clock stands still, so that nothing
- * is erased early, and of the wall clock only what cannot be otherwise counts as a step: that it went back.
+ * since. Within one boot the uptime tells it to the millisecond. Across a reboot only the wall clock could tell, and
+ * the machine may have been off for a year, or have lost its battery. Then the steady clock stands still, so that
+ * nothing is erased early, and only what must be a step of the wall clock counts as one: that it went back.
  */
 export function decideResumption(
   last: ClockReading | null,

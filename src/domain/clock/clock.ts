@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { uptime } from "node:os";
 
-/** A wait that has been asked for and can be called off. */
+/** A wait that was asked for and can be cancelled. */
 export interface Timer {
   cancel(): void;
 }
 
 /**
- * The only source of time. Rules get `now` as a value; every wait goes through `setTimer`, so that a
- * virtual clock drives retries of minutes and retention of weeks through the production code.
+ * The only source of time. Rules get `now` as a value. Every wait goes through `setTimer`, so that a virtual clock
+ * drives retries of minutes and retention of weeks through the production code.
  */
 export interface Clock {
   /** Milliseconds since the epoch, UTC. May step when the machine's clock is set. */
@@ -16,11 +16,11 @@ export interface Clock {
   /** Milliseconds from an arbitrary start; never steps. For durations only. */
   monotonic(): number;
   /**
-   * Milliseconds since the machine's boot, a suspend included; never steps. Coarse (10 ms), and
-   * dearer to ask than the others: it tells a suspend from a clock that was set.
+   * Milliseconds since the machine's boot, including suspends; never steps. Coarse (10 ms), and more expensive to read
+   * than the others: it tells a suspend from a clock that was set.
    */
   uptime(): number;
-  /** Names the boot that {@link uptime} counts from; null where the machine does not tell. */
+  /** Names the boot that {@link uptime} counts from; null when the machine does not tell. */
   bootId(): string | null;
   /** Calls `fire` once, not before `delayMs` have passed. */
   setTimer(delayMs: number, fire: () => void): Timer;
@@ -29,20 +29,20 @@ export interface Clock {
 /** A clock that also knows how much time has passed since it began, whatever the wall clock was set to meanwhile. */
 export interface SteadyClock extends Clock {
   /**
-   * Milliseconds on a time line of the database: it began with the wall clock of that moment, and goes on over
-   * restarts. Only differences mean something. What is kept for a time is kept by it.
+   * Milliseconds on a time line of the database, which began with the wall clock of that moment and continues across
+   * restarts. Only differences mean something. Everything that is kept for a time goes by it.
    */
   steady(): number;
 }
 
-// setTimeout fires at once for delays beyond a signed 32-bit integer; longer ones are waited in parts.
+// setTimeout fires at once for delays beyond a signed 32-bit integer; longer delays are waited in parts.
 const TIMEOUT_MS_MAX = 2_147_483_647;
 
 /** The machine's clock. Its timers do not keep a process alive that has nothing else to do. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  // A container may count its uptime from its own start. The other is the kernel's own, without suspends.
+  // A container may count its uptime from its own start. The second value is the kernel's own, without suspends.
   uptime: () => Math.max(uptime() * 1000, Number(process.hrtime.bigint()) / 1e6),
   bootId: readBootId,
   setTimer(delayMs, fire) {
@@ -58,7 +58,7 @@ export const systemClock: Clock = {
   },
 };
 
-// Only Linux tells.
+// Only Linux has it.
 function readBootId(): string | null {
   try {
     return readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();

@@ -14,22 +14,22 @@ export interface Moment {
   readonly steadyAt: number;
 }
 
-/** The end of a task's retention: as clients see it, and as the sweep goes by. */
+/** The end of a task's retention: the time that clients see, and the time that the sweep uses. */
 export interface RetentionEnd {
-  /** By the wall clock of the moment at which the task ended: never changed, because the webhook says it too. */
+  /** By the wall clock at the moment when the task ended: never changed, because the webhook carries it too. */
   readonly expiresAt: number;
-  /** By the steady clock: a wall clock that is set moves it neither nearer nor further away. */
+  /** By the steady clock: setting the wall clock does not move it. */
   readonly eraseAt: number;
 }
 
-/** When a task that ended at this moment may be erased. */
+/** Computes when a task that ended at this moment may be erased. */
 export function retentionEnd({ at, steadyAt }: Moment, retentionMs: number): RetentionEnd {
   return { expiresAt: at + retentionMs, eraseAt: steadyAt + retentionMs };
 }
 
 /**
- * True when an id that nobody knows may once have been a task whose results have expired: its own time
- * lies before the retention period (contract §1, 40403).
+ * True when an unknown id may once have been a task whose results have expired: its own time is before the retention
+ * period (contract §1, 40403).
  */
 export function isExpiredId(id: string, facts: { now: number; retentionMs: number }): boolean {
   return isId(id) && idTimeMs(id) < facts.now - facts.retentionMs;

@@ -6,7 +6,7 @@ let lastTimeText = "1970-01-01T00:00:00.000Z";
 
 /** RFC 3339 in UTC with milliseconds. */
 export function timeText(timeMs: number): string {
-  // Tasks of one post and one millisecond share their times: formatting each costs 3 µs under load.
+  // Tasks of one post and one millisecond share their times: formatting each would cost 3 µs under load.
   if (timeMs !== lastTimeMs) {
     lastTimeText = new Date(timeMs).toISOString();
     lastTimeMs = timeMs;
@@ -27,14 +27,14 @@ const TIME_MS_MIN = Date.parse("0000-01-01T00:00:00.000Z");
 const TIME_MS_MAX = Date.parse("9999-12-31T23:59:59.999Z");
 
 /**
- * The time that an RFC 3339 text names, in milliseconds since the epoch; null for anything else, such as a day
- * that is in no calendar.
+ * The time of an RFC 3339 text, in milliseconds since the epoch; null for anything else, such as a day that is in no
+ * calendar.
  */
 export function parseTime(value: unknown): number | null {
   if (typeof value !== "string" || !RFC_3339.test(value)) return null;
   const date = value.slice(0, 10);
   const midnightMs = Date.parse(`${date}T00:00:00Z`);
-  // Date.parse rolls 30 February over into March; a calendar date that moves was none.
+  // Date.parse turns 30 February into a day of March: a date that changes does not exist.
   if (Number.isNaN(midnightMs) || !timeText(midnightMs).startsWith(date)) return null;
   const timeMs = Date.parse(value.toUpperCase());
   return timeMs >= TIME_MS_MIN && timeMs <= TIME_MS_MAX ? timeMs : null;
@@ -48,7 +48,7 @@ export const INSTANT: Rule<number> = textRule({
   read: parseTime,
 });
 
-/** A time as people write it in flags and searches: in RFC 3339, a day in UTC, or how long ago it is by `now`. */
+/** A time as people write it in flags and searches: in RFC 3339, as a day in UTC, or as an age before `now`. */
 export function instantSeenFrom(now: number): Rule<number> {
   return textRule({
     ...INSTANT,
@@ -60,7 +60,7 @@ export function instantSeenFrom(now: number): Rule<number> {
       const [, count, unit = ""] = /^(\d{1,12}(?=ms)|\d{1,6})(ms|s|m|h|d|w)$/.exec(text) ?? [];
       if (count === undefined) return parseTime(text);
       const timeMs = now - Number(count) * (UNIT_MS.get(unit) ?? NaN);
-      // What RFC 3339 cannot write could not be shown either.
+      // A time that RFC 3339 cannot write could not be shown either.
       return timeMs >= TIME_MS_MIN ? timeMs : null;
     },
   });
@@ -88,7 +88,7 @@ export function zonedMoments(timeZone: string): ((timeMs: number) => string) | n
 
 function zonedFormat(timeZone: string): Intl.DateTimeFormat | null {
   try {
-    // English is in every build of ICU; only its digits are read.
+    // Every build of ICU has English; only its digits are read.
     return new Intl.DateTimeFormat("en", {
       timeZone,
       timeZoneName: "shortOffset",

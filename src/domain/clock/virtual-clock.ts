@@ -3,28 +3,21 @@ import type { SteadyClock, Timer } from "./clock.ts";
 /** A clock that stands still until it is moved. Timers fire inside the call that moves it. */
 export interface VirtualClock extends SteadyClock {
   /**
-   * Lets `ms` pass. Timers that fall due fire in order of their due time (equal ones in the order
-   * they were set), each while the clock shows its due time, so a timer set by a timer fires too
-   * when it falls due within the same `ms`. `advance(0)` fires what is due now.
+   * Lets `ms` pass. Due timers fire in the order of their due times (equal ones in the order in which they were set),
+   * each while the clock shows its due time. So a timer that was set by a timer fires too when it is due within the
+   * same `ms`. `advance(0)` fires what is due now.
    */
   advance(ms: number): void;
   /**
-   * Lets `ms` pass unseen, as when the machine was suspended: time moves first, then whatever is
-   * due fires late, all while the clock shows the new time. Timers set by these with no delay fire
-   * too.
+   * Lets `ms` pass unseen, as when the machine was suspended: time moves first, then everything due fires late, while
+   * the clock shows the new time. Timers that these set with no delay fire too.
    */
   jump(ms: number): void;
-  /**
-   * Sets the wall clock by `ms`, forward or back, as an administrator does. No timer is moved by
-   * it.
-   */
+  /** Sets the wall clock by `ms`, forward or back, as an administrator does. It moves no timer. */
   step(ms: number): void;
-  /**
-   * How long from now each waiting timer has, in milliseconds, soonest first; below zero is
-   * overdue.
-   */
+  /** The milliseconds that each waiting timer has left, soonest first; a negative number is overdue. */
   pending(): readonly number[];
-  /** Resolves as soon as at least `count` timers wait; at once when they do already. */
+  /** Resolves as soon as at least `count` timers wait; at once when they already do. */
   whenPending(count: number): Promise<void>;
 }
 
@@ -38,14 +31,14 @@ interface PendingWatch {
   readonly resolve: () => void;
 }
 
-// A timer that sets itself again with no delay would hang who moves the clock.
+// A timer that sets itself again with no delay would hang whoever moves the clock.
 const FIRINGS_MAX = 1_000_000;
 
 const NOW = Date.UTC(2026, 0, 1);
 
 /**
  * Makes a clock that shows `now` (milliseconds since the epoch; the beginning of 2026 unless given) and starts its
- * monotonic time at 0: retries after 15 minutes and retention of 30 days take a test milliseconds.
+ * monotonic time at 0. Retries after 15 minutes and retention of 30 days take a test milliseconds.
  */
 export function createVirtualClock({ now = NOW }: { readonly now?: number } = {}): VirtualClock {
   const bootId = newBootId();
@@ -108,12 +101,12 @@ export function createVirtualClock({ now = NOW }: { readonly now?: number } = {}
   };
 }
 
-// Daemons that are started with the same clock, one after the other, run on the same machine; others do not.
+// Daemons that are started one after the other with the same clock run on the same machine; others do not.
 function newBootId(): string {
   return `virtual ${crypto.randomUUID()}`;
 }
 
-// What the machine's timers make of a delay below zero, or none at all.
+// Treats a negative or missing delay as the machine's timers do.
 function toDelay(delayMs: number): number {
   return delayMs > 0 ? delayMs : 0;
 }

@@ -18,8 +18,8 @@ export function wait(
 }
 
 /**
- * Does the work with a signal that is aborted with the given one, or when `ms` have passed. Unlike that of
- * `AbortSignal.any` nothing of it is left when the work has settled, however long the given signal lives.
+ * Does the work with a signal that is aborted with the given one, or when `ms` have passed. Unlike with
+ * `AbortSignal.any`, nothing of it is left when the work has settled, however long the given signal lives.
  */
 export async function withDeadline<Value>(
   ms: number,
