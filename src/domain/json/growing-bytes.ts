@@ -1,6 +1,6 @@
 /**
- * What comes in so many chunks beyond one for each 64 bytes comes in too many: each costs as much as some hundred bytes, and
- * 32 bodies of 1 MiB in chunks of one byte held up everything for 16 s (measured).
+ * More chunks than this, beyond one for each 64 bytes, are too many: each costs as much as some hundred bytes, and 32
+ * bodies of 1 MiB in chunks of one byte held up everything for 16 s (measured).
  */
 export const FINE_CHUNKS_MAX = 4096;
 const BYTES_PER_CHUNK = 64;
@@ -16,10 +16,10 @@ export class GrowingBytes {
     this.#bytesMax = bytesMax;
   }
 
-  /** False when the chunk went beyond the limit: the bytes up to the limit are kept. */
+  /** False when the chunk exceeded the limit: the bytes up to the limit are kept. */
   add(chunk: Buffer): boolean {
     this.#chunks += 1;
-    // Nearly everything comes in one piece, which is kept as it is; the next one moves it to a buffer of our own.
+    // Nearly every body comes in one piece, which is kept as it is; the next piece moves it to a buffer of our own.
     if (this.#length === 0 && chunk.length <= this.#bytesMax) {
       this.#buffer = chunk;
       this.#length = chunk.length;
@@ -38,7 +38,7 @@ export class GrowingBytes {
     return this.#chunks > FINE_CHUNKS_MAX + this.#length / BYTES_PER_CHUNK;
   }
 
-  /** All that was kept so far. */
+  /** All bytes that were kept so far. */
   bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }

@@ -1,4 +1,4 @@
-/** Values of compact JSON, whose numbers keep every digit where a double would change some. */
+/** Builds values from compact JSON; their numbers keep every digit where a double would change some. */
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -14,10 +14,10 @@ const OBJECT_CLOSE = 0x7d;
 const LETTER_F = 0x66;
 const LETTER_T = 0x74;
 
-// From so many units on V8 keeps the whole text for a part of it, for as long as somebody has the part.
+// From so many units on, V8 keeps the whole text alive for a part of it, as long as somebody has the part.
 const SLICE_LENGTH_MIN = 13;
 
-/** A list or an object that was not looked into: its JSON, written compactly. */
+/** A list or an object that was not opened: its JSON, written compactly. */
 export class JsonText {
   readonly text: string;
 
@@ -26,26 +26,29 @@ export class JsonText {
   }
 }
 
-/** What is made of a text. */
+/** Options for building a value from a text. */
 export interface JsonBuild {
   /** False: every number is a double. */
   readonly keepsDigits: boolean;
   /**
-   * So many objects deep, and in the lists that stand there, values are made; below them, and of lists in such lists,
-   * {@link JsonText}.
+   * Down to so many objects deep, values are made, also in the lists that are there. Deeper values, and lists in such
+   * lists, become {@link JsonText}.
    */
   readonly opens: number;
 }
 
-/** Of a list with more the length alone is told: nobody takes as many values from outside one by one. */
+/** A longer list tells only its length: nobody takes as many values from outside one by one. */
 export const OPENED_ITEMS_MAX = 10_000;
 
-/** The value of a text that json-compact.ts has written. As deep as the text, and a character costs the same wherever it is. */
+/**
+ * Builds the value of a text that json-compact.ts has written. It recurses as deep as the text, and each character
+ * costs the same wherever it is.
+ */
 export function buildJson(text: string, build: JsonBuild): unknown {
   return new Builder(text, build).value(build.opens);
 }
 
-/** Every text here is JSON for certain, and compact, so nothing is checked again. */
+/** Every text here is certain to be compact JSON, so nothing is checked again. */
 class Builder {
   readonly #text: string;
   readonly #keepsDigits: boolean;
@@ -96,19 +99,19 @@ class Builder {
     return members;
   }
 
-  /** Goes behind the bracket of what holds nothing; true if it did. */
+  /** Steps over the closing bracket of an empty list or object; true if it did. */
   #isClosed(bracket: number): boolean {
     const isClosed = this.#text.charCodeAt(this.#at) === bracket;
     if (isClosed) this.#at++;
     return isClosed;
   }
 
-  /** Goes behind the comma or the bracket: true for a comma. */
+  /** Steps over the comma or the bracket: true for a comma. */
   #isFollowed(): boolean {
     return this.#text.charCodeAt(this.#at++) === COMMA;
   }
 
-  /** Goes behind a value without making it. */
+  /** Steps over a value without making it. */
   #unopened(): JsonText {
     const start = this.#at;
     this.#at = valueEnd(this.#text, start);
@@ -121,7 +124,7 @@ class Builder {
     this.#at = end + 1;
     const inner = this.#text.slice(start + 1, end);
     if (inner.length < SLICE_LENGTH_MIN && !inner.includes("\\")) return inner;
-    // What an escape means the platform's parser knows, and what it gives is no slice.
+    // The platform's parser knows what escapes mean, and what it returns is no slice.
     return JSON.parse(this.#text.slice(start, this.#at)) as string;
   }
 
@@ -160,7 +163,7 @@ export function isDeeperThan(text: string, depthMax: number): boolean {
   return false;
 }
 
-/** Behind the value that begins here. */
+/** The end of the value that begins here. */
 function valueEnd(text: string, start: number): number {
   const first = text.charCodeAt(start);
   if (first === QUOTE) return stringEnd(text, start) + 1;
@@ -182,7 +185,7 @@ function bracketEnd(text: string, start: number): number {
   return i;
 }
 
-/** Where the closing quote stands, or the end of the text. */
+/** The position of the closing quote, or the end of the text. */
 function stringEnd(text: string, start: number): number {
   let i = start + 1;
   for (; i < text.length; i++) {
@@ -193,7 +196,7 @@ function stringEnd(text: string, start: number): number {
   return i;
 }
 
-/** Behind the last character that a number may have. */
+/** The end of the characters that a number may have. */
 function numberEnd(text: string, start: number): number {
   let i = start + 1;
   while (isNumberUnit(text.charCodeAt(i))) i++;
@@ -210,9 +213,9 @@ function isDigit(unit: number): boolean {
   return unit >= ZERO && unit <= NINE;
 }
 
-// Up to so many digits a double gives back those that it was made from.
+// With up to so many digits, a double gives back the digits that it was made from.
 const SAFE_LENGTH = 15;
-// The longest that a double is ever written as: -0.0000012345678901234567.
+// The longest text of a double: -0.0000012345678901234567.
 const DOUBLE_LENGTH_MAX = 25;
 
 function isChanged(text: string, start: number, end: number): boolean {
@@ -223,7 +226,7 @@ function isChanged(text: string, start: number, end: number): boolean {
   return String(Number(source)) !== source;
 }
 
-/** True for digits without a zero that would be dropped, as most numbers are: what they become need not be tried. */
+/** True for digits without a zero that would be dropped, like most numbers: their double need not be tried. */
 function isPlain(text: string, start: number, end: number): boolean {
   const first = text.charCodeAt(start) === MINUS ? start + 1 : start;
   let hasPoint = false;

@@ -1,6 +1,8 @@
 import { MemberNames } from "./json-members.ts";
 
-/** JSON checked and written compactly in one pass over its bytes: however dear its values were, there are none. */
+/**
+ * Checks JSON and writes it compactly in one pass over its bytes: no values are made, however expensive they would be.
+ */
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -18,10 +20,10 @@ const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
 const SPACE = 0x20;
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
-// No byte: behind the last one.
+// Not a byte: the position after the last one.
 const END = -1;
 
-/** What of bytes is no compact JSON; `too deep` or `no JSON`. */
+/** The reason why bytes are not compact JSON: `too deep` or `no JSON`. */
 export class CompactFault extends Error {
   override readonly name = "CompactFault" as const;
   readonly isTooDeep: boolean;
@@ -33,9 +35,9 @@ export class CompactFault extends Error {
 }
 
 /**
- * The bytes of the text that `JSON.stringify` gives for what the platform's parser makes of these, but with every number
- * as it is written; they are good until the next call. Throws {@link CompactFault}. Bytes of strings that are no UTF-8 are
- * left as they are.
+ * Answers the bytes of the text that `JSON.stringify` would give for the parsed value, but with every number as it is
+ * written. They are valid until the next call. Throws {@link CompactFault}. Bytes of strings that are not UTF-8 stay as
+ * they are.
  */
 export function compactJsonBytes(bytes: Uint8Array, depthMax: number): Uint8Array {
   const compactor =
@@ -43,19 +45,19 @@ export function compactJsonBytes(bytes: Uint8Array, depthMax: number): Uint8Arra
   return compactor.document(bytes, depthMax);
 }
 
-// What is so short is written to the same memory each time: memory of its own would cost more than all the rest.
+// Shorter documents are written to the same memory each time: memory of their own would cost more than all the rest.
 const SHORT_BYTES = 64 * 1024;
 
 class Compactor {
   #in: Uint8Array = EMPTY;
   #depthMax = 0;
   readonly #out: Uint8Array;
-  /** Of the objects that are open, by their depth; used again by the next one that is as deep. */
+  /** The names of the open objects, by their depth; the next object of the same depth uses them again. */
   readonly #names: MemberNames[] = [];
   #at = 0;
   #length = 0;
 
-  /** `out` is where it writes: as long as the longest document, of which nothing ever gets longer. */
+  /** `out` is where it writes. It is as long as the longest document, and no document gets longer. */
   constructor(out: Uint8Array) {
     this.#out = out;
   }
@@ -75,7 +77,7 @@ class Compactor {
     return this.#out.subarray(0, this.#length);
   }
 
-  /** The next byte that is no white space. */
+  /** The next byte that is not white space. */
   #next(): number {
     const bytes = this.#in;
     let at = this.#at;
@@ -87,7 +89,7 @@ class Compactor {
     return byte;
   }
 
-  /** Writes a byte and goes behind it. */
+  /** Writes a byte and steps over it. */
   #take(byte: number): void {
     this.#out[this.#length++] = byte;
     this.#at++;
@@ -188,7 +190,7 @@ class Compactor {
     this.#out[this.#length++] = kind;
   }
 
-  /** What the four digits of an escape say that begins here. */
+  /** The value of the four digits of an escape. */
   #hex(): number {
     let unit = 0;
     for (let i = 2; i < ESCAPE_LENGTH; i++) {
@@ -199,7 +201,7 @@ class Compactor {
     return unit;
   }
 
-  /** Writes what an escape said, as short as it can be written. */
+  /** Writes the character of an escape in its shortest form. */
   #writeUnit(unit: number): void {
     const short = SHORT_OF_UNIT.get(unit);
     if (short !== undefined) this.#write(BACKSLASH, short);
@@ -216,7 +218,7 @@ class Compactor {
       unit < 0xdc00 && this.#in[this.#at] === BACKSLASH && this.#in[this.#at + 1] === LETTER_U;
     const low = isPair ? this.#hex() : 0;
     if (low < 0xdc00 || low > 0xdfff) {
-      // Half of a pair has no form in UTF-8.
+      // Half of a surrogate pair has no form in UTF-8.
       this.#writeEscape(unit);
       return;
     }
@@ -252,7 +254,7 @@ class Compactor {
     this.#at = at;
   }
 
-  /** Where the digits end that begin here, one at least. */
+  /** The end of the digits that begin here; there must be at least one. */
   #digits(start: number): number {
     const bytes = this.#in;
     let at = start;
@@ -274,11 +276,11 @@ class Compactor {
 const EMPTY = new Uint8Array(0);
 const SHORT = new Compactor(new Uint8Array(SHORT_BYTES));
 
-// With the backslash and the `u`.
+// Including the backslash and the `u`.
 const ESCAPE_LENGTH = 6;
 const HEX_DIGITS = ascii("0123456789abcdef");
 const SHORT_ESCAPES: ReadonlySet<number> = new Set(ascii('"\\/bfnrt'));
-/** The units that have a short escape, and are never written without one. */
+/** The characters that have a short escape, and are never written without one. */
 const SHORT_OF_UNIT: ReadonlyMap<number, number> = new Map(
   ['"', "\\", "\b", "\f", "\n", "\r", "\t"].map((unit) => {
     const escape = JSON.stringify(unit);
@@ -293,7 +295,7 @@ function ascii(text: string): readonly number[] {
   return Array.from(text, (character) => character.charCodeAt(0));
 }
 
-/** A byte of UTF-8 that is not the first of its character, of the lowest bits. */
+/** A byte of UTF-8 after the first of its character, made of the lowest bits. */
 function rest(bits: number): number {
   return 0x80 | (bits & 0x3f);
 }

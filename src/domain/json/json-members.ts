@@ -1,19 +1,19 @@
 /**
- * The members of one object while it is written: whether they are in the order in which JavaScript has them, which takes the
- * last value of a name that comes twice, in the place of the first, and names that are whole numbers before all others. It
- * keeps where they stand rather than what they are: an object of a million members takes some bytes of each.
+ * Tells, while an object is written, whether its members are in JavaScript's order. JavaScript takes the last value of
+ * a name that occurs twice, in the place of the first, and puts names that are whole numbers before all others. It
+ * keeps the positions of members instead of their text: an object of a million members takes some bytes for each.
  */
 export class MemberNames {
   readonly #out: Uint8Array;
-  /** Where the name of each member begins, at its quote, and ends. */
+  /** Where the name of each member begins, at its quote, and where it ends. */
   readonly #starts: number[] = [];
   readonly #ends: number[] = [];
   #count = 0;
-  /** By the hash of the name, the member that had it first, counted from 1; 0 is free. */
+  /** By the hash of the name, the member that had the name first, counted from 1; 0 is free. */
   #slots = new Int32Array(SLOTS_MIN);
-  /** Which member gave the value last, by the one that had its name first. */
+  /** The member that gave the last value, by the member that had its name first. */
   #lastOf: Map<number, number> | null = null;
-  /** The whole number that the last name was; -1 when there was none. */
+  /** The whole number in the last name; -1 when it was none. */
   #lastIndex = -1;
   #hasOthers = false;
   #isInOrder = true;
@@ -23,14 +23,14 @@ export class MemberNames {
     this.#out = out;
   }
 
-  /** False when they have to be arranged. */
+  /** False when they have to be rearranged. */
   get isInOrder(): boolean {
     return this.#isInOrder;
   }
 
   clear(): void {
     this.#count = 0;
-    // A table of millions is not to be cleared for each small object after it.
+    // A table of millions must not be cleared for each small object after it.
     if (this.#slots.length === SLOTS_MIN) this.#slots.fill(0);
     else this.#slots = new Int32Array(SLOTS_MIN);
     this.#lastOf = null;
@@ -39,7 +39,7 @@ export class MemberNames {
     this.#isInOrder = true;
   }
 
-  /** The next member: its name is written from `start` to `end`, with its quotes. */
+  /** Adds the next member: its name, with its quotes, is written from `start` to `end`. */
   add(start: number, end: number): void {
     const member = this.#count++;
     this.#starts[member] = start;
@@ -58,7 +58,7 @@ export class MemberNames {
     else this.#lastIndex = index;
   }
 
-  /** Writes the whole object anew, which stands from `start` to `end`, and answers where it ends then. */
+  /** Writes the whole object, from `start` to `end`, in the right order, and answers where it ends then. */
   arrange(start: number, end: number): number {
     const out = this.#out;
     const written = out.slice(start, end);
@@ -91,7 +91,7 @@ export class MemberNames {
     return [...indexed.map(({ member }) => member), ...others];
   }
 
-  /** The first member of this one's name, which is this one if there was none. */
+  /** The first member with this one's name, which is this one if there was none. */
   #enter(member: number): number {
     const mask = this.#slots.length - 1;
     let slot = this.#hash(member) & mask;
@@ -127,11 +127,11 @@ export class MemberNames {
 
   #grow(): void {
     this.#slots = new Int32Array(this.#slots.length * 4);
-    // The new one is entered by who asks.
+    // The caller enters the new one.
     for (let member = 0; member < this.#count - 1; member++) this.#enter(member);
   }
 
-  /** The whole number that a member's name is, where JavaScript takes it for one; else -1. */
+  /** The whole number that JavaScript takes a member's name for; else -1. */
   #indexOf(member: number): number {
     const out = this.#out;
     const start = (this.#starts[member] ?? 0) + 1;
@@ -155,6 +155,6 @@ const SLOTS_MIN = 32;
 const INDEX_MAX = 2 ** 32 - 2;
 const INDEX_LENGTH_MAX = 10;
 
-// Secret: who knew them could send names that all have the same place.
+// Secret: a sender who knew them could choose names that all have the same place.
 const [SEED = 0, RANDOM = 0] = crypto.getRandomValues(new Int32Array(2));
 const FACTOR = RANDOM | 1;

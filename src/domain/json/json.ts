@@ -12,7 +12,7 @@ declare global {
 /** An input or a result may nest this deep (contract §1). */
 export const JSON_DEPTH_MAX = 64;
 
-/** What kept bytes from being JSON that postbackd takes. `reason` completes "the body is …". */
+/** The reason why bytes are not JSON that postbackd accepts. `reason` completes "the body is …". */
 export type JsonFault = { readonly kind: "fault"; readonly reason: string };
 
 /** A parsed document. Numbers that a double would change are `JSON.rawJSON` objects in `value`. */
@@ -20,13 +20,16 @@ export type JsonDocument = { readonly kind: "json"; readonly value: unknown };
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** How a document is read. */
+/** Options for reading a document. */
 export interface JsonReading {
-  /** Levels; {@link JSON_DEPTH_MAX} unless told. */
+  /** The most levels; {@link JSON_DEPTH_MAX} unless given. */
   readonly depthMax?: number;
-  /** False where no number is given back to anybody: each is a double then. */
+  /** False when no number is given back to anybody: each is a double then. */
   readonly keepsDigits?: boolean;
-  /** How many objects deep it is opened, see {@link JsonBuild}: where what stands deeper is only given back; all unless told. */
+  /**
+   * How many objects deep it is opened, see {@link JsonBuild}: for documents whose deeper values are only given back.
+   * All unless given.
+   */
   readonly opens?: number;
 }
 
@@ -40,7 +43,7 @@ export function parseJsonBytes(
   return { kind: "json", value: buildJson(compact.text, { keepsDigits, opens }) };
 }
 
-/** Bytes of UTF-8 JSON as compact text, with every digit: what {@link toJsonText} makes of it parsed. */
+/** Compact text, with every digit, of UTF-8 JSON: the same as {@link toJsonText} of the parsed value. */
 export function compactJson(
   bytes: Uint8Array,
   depthMax = JSON_DEPTH_MAX,
@@ -62,12 +65,12 @@ function isUtf8(bytes: Uint8Array): boolean {
     utf8.decode(bytes);
     return true;
   } catch {
-    // That is what was asked.
+    // That was the question.
     return false;
   }
 }
 
-/** JSON text for a parsed value; digits kept by the parser come out as they went in. */
+/** JSON text of a parsed value; digits that the parser kept come out as they went in. */
 export function toJsonText(value: unknown): string {
   return value instanceof JsonText ? value.text : JSON.stringify(value);
 }
@@ -82,7 +85,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return !JSON.isRawJSON(value) && !(value instanceof JsonText);
 }
 
-/** The plain number behind a parsed number, whichever way the parser kept it. */
+/** The plain number of a parsed number, however the parser kept it. */
 export function toPlainNumber(value: unknown): unknown {
   return JSON.isRawJSON(value) ? Number(value.rawJSON) : value;
 }

@@ -1,16 +1,19 @@
-/** What a message costs that comes in many small chunks: each takes as long as some hundred bytes, and nothing can put it off. */
+/**
+ * Bounds the cost of a message that comes in many small chunks: each takes as long as some hundred bytes, and nothing
+ * can postpone it.
+ */
 
-// A larger one is paid for by its bytes.
+// Larger chunks are paid for by their bytes.
 const SMALL_BYTES = 512;
-/** So many of one message are always taken: others may have used up what its sender has. */
+/** So many chunks of a message are always taken: others may have used up its sender's share. */
 export const UNCOUNTED_CHUNKS = 16;
-/** So many more are taken in one turn of the event loop, which take some milliseconds. */
+/** So many more are taken in one turn of the event loop, which takes some milliseconds. */
 export const TURN_CHUNKS_MAX = 4096;
 
 /**
- * How many small chunks are taken in one turn of the event loop, shared evenly by whom they come from in it. Node parses 64
- * KiB of a connection at once, which are 10,900 chunks of one byte, and the same of every other connection before anything
- * else has its turn.
+ * Limits the small chunks that are taken in one turn of the event loop, and shares them evenly among the senders in
+ * that turn. Node parses 64 KiB of a connection at once, which are 10,900 chunks of one byte, and as much of every
+ * other connection before anything else has its turn.
  */
 export class ChunkShares {
   readonly #counts = new Map<string, number>();
@@ -21,7 +24,7 @@ export class ChunkShares {
     this.#goRound = goRound;
   }
 
-  /** Judges the chunks of one message from this sender as they come: false for one that is too many. */
+  /** Judges the chunks of one message from this sender as they come: false for a chunk that is too many. */
   open(sender: string): (chunk: Uint8Array) => boolean {
     let small = 0;
     return (chunk) =>
@@ -45,8 +48,8 @@ export interface ReadMessage {
 }
 
 /**
- * Calls back at the first chunk of a message that is one too many, see {@link ChunkShares}: nothing behind it will come. That
- * may be before anybody has been handed anything of it.
+ * Calls back at the first chunk of a message that is too many, see {@link ChunkShares}: nothing comes after it. That
+ * may happen before anybody has received anything of the message.
  */
 export function boundChunks(
   message: ReadMessage,
@@ -63,25 +66,25 @@ export function boundChunks(
   };
 }
 
-/** The socket of a message, with what Node does not document. */
+/** The socket of a message, with fields that Node does not document. */
 export interface ParsedSocket {
   readonly parser?: Record<number, unknown> | null;
   once(event: "close", listener: () => void): unknown;
 }
 
-// Where Node's HTTP parser has what it calls with each chunk (HTTPParser.kOnBody).
+// The place where Node's HTTP parser keeps the function that it calls with each chunk (HTTPParser.kOnBody).
 const ON_BODY = 3;
 
 /**
- * Has Node read on without handing anything of a body on, until the connection is closed: what of a read follows the chunk
- * that was one too many would cost a call each, and takes a fiftieth of it so. It is nothing that Node documents: where it
- * is not found, each costs what it costs.
+ * Makes Node read on without handing on anything of a body, until the connection is closed. Otherwise everything that
+ * follows the chunk that was too many in the same read would cost a call for each chunk; now it takes a fiftieth of
+ * that. Node does not document this: where the function is not found, each chunk costs what it costs.
  */
 export function dropRest(socket: ParsedSocket): void {
   const { parser } = socket;
   const onBody = parser?.[ON_BODY];
   if (!parser || typeof onBody !== "function" || onBody.name !== "parserOnBody") return;
   parser[ON_BODY] = null;
-  // Node uses it again for another connection.
+  // Node uses the parser again for another connection.
   socket.once("close", () => (parser[ON_BODY] = onBody));
 }
