@@ -2,9 +2,9 @@ import type { StoredState } from "../task/task.ts";
 import type { LeaseEnding } from "./lease.ts";
 
 /**
- * Decides what becomes of a lease when somebody speaks up for it. A store reads the newest lease of the task in the step
- * that writes what is decided, and gives `undefined` where there is none by that id, or it is another worker's: whoever
- * knows the id of another's lease is told the same as of one that there never was.
+ * Decides what happens to a lease when somebody acts on it. A store reads the newest lease of the task in the step that
+ * writes the decision, and gives `undefined` when there is none by that id, or when it is another worker's: another
+ * worker's lease and a lease that never existed get the same answer.
  */
 
 /** A task's newest lease, and the task's state. */
@@ -13,15 +13,15 @@ export interface LeaseFacts {
   /** Null while it is held. */
   readonly ending: LeaseEnding | null;
   readonly expiresAt: number;
-  /** When the type's timeout is over. */
+  /** When the type's timeout ends. */
   readonly deadlineAt: number;
-  /** How often a lease of this task ran out, this one included. */
+  /** How often a lease of this task ran out, including this one. */
   readonly losses: number;
 }
 
 /**
- * A heartbeat extends its lease. `revive` gives the task back to the lease before that; `stop` ends the lease instead and
- * puts the task back into the queue.
+ * What a heartbeat does: `extend` extends its lease; `revive` gives the task back to the lease first; `stop` ends the
+ * lease instead and puts the task back into the queue.
  */
 export type BeatDecision = "extend" | "revive" | "stop" | "lost" | "cancelled";
 
@@ -31,16 +31,16 @@ export function decideBeat(
 ): BeatDecision {
   if (lease === undefined) return "lost";
   if (lease.state === "cancelled") return "cancelled";
-  // Its worker hears of it now: until then the account may have been enabled again, and the run gone on.
+  // Its worker hears of it now: otherwise the account may be enabled again by then, and the run would have gone on.
   if (isAccountHeld) return isHeld(lease) ? "stop" : "lost";
   if (isHeld(lease)) return "extend";
-  // Past its timeout it would come back to life only to end at once.
+  // After its timeout it would be revived only to end at once.
   return isWaiting(lease) && lease.deadlineAt > now ? "revive" : "lost";
 }
 
 /**
- * `end` ends the lease and its run; `revive` gives the task back to the lease before that. In the other cases the task
- * stays as it is: `end in place` ends the lease alone, because the task is in the queue already.
+ * What an end does: `end` ends the lease and its run; `revive` gives the task back to the lease first. In the other
+ * cases the task stays as it is: `end in place` ends only the lease, because the task is in the queue already.
  */
 export type LeaseEndDecision =
   | "end"
@@ -69,22 +69,22 @@ function isHeld({ ending, state }: LeaseFacts): boolean {
   return ending === null && state === "running";
 }
 
-/** True for a lease that ran out while nobody has claimed its task again. */
+/** True for a lease that ran out, while nobody has claimed its task again. */
 function isWaiting({ ending, state }: LeaseFacts): boolean {
   return ending === "expired" && state === "queued";
 }
 
 /**
  * True for a lease that ended because its account was disabled, while nobody has claimed its task again. Its worker may
- * have been about to bring the result, or not have heard of it.
+ * have been about to bring the result, or may not have heard of it.
  */
 function isStopped({ ending, state }: LeaseFacts): boolean {
   return ending === "cancelled" && state === "queued";
 }
 
 /**
- * How often leases of the task have run out once this one ends so, or is held again (null). A worker that is heard after
- * all did not vanish, and one that reports a failure shows that the task ends no workers.
+ * How often leases of the task have run out once this one ends in this way, or is held again (null). A worker that is
+ * heard after all did not vanish, and a worker that reports a failure shows that the task does not end workers.
  */
 export function lossesAfter(
   { ending: before, losses }: Pick<LeaseFacts, "ending" | "losses">,
@@ -95,14 +95,14 @@ export function lossesAfter(
 }
 
 /**
- * How many runs a task has more when a lease is revived: the one that was not counted any more, because the lease was
- * stopped, is again. Its run began when it was claimed.
+ * How many more runs a task has when a lease is revived: the run that no longer counted, because the lease was stopped,
+ * counts again. Its run began when it was claimed.
  */
 export function runsRevived({ ending }: Pick<LeaseFacts, "ending">): 0 | 1 {
   return ending === "cancelled" ? 1 : 0;
 }
 
-/** Until when a lease holds after a sign of life: never beyond its deadline. */
+/** When a lease ends after a sign of life: never later than its deadline. */
 export function leaseExpiry(
   { leaseMs, deadlineAt }: { readonly leaseMs: number; readonly deadlineAt: number },
   now: number,
@@ -110,7 +110,7 @@ export function leaseExpiry(
   return Math.min(now + leaseMs, deadlineAt);
 }
 
-/** When a lease was claimed and how long it may hold. */
+/** When a lease was claimed, and how long it may hold. */
 export interface LeaseTimes {
   readonly claimedAt: number;
   readonly leaseMs: number;
@@ -118,9 +118,9 @@ export interface LeaseTimes {
 }
 
 /**
- * The times of a lease that is held when the daemon starts. It keeps what is left of its timeout, which is never more than
- * the whole of it, as the clock may have been set back; but time enough for a worker to bring what it finished while
- * nobody listened. From the claim to the deadline it remains the timeout.
+ * The times of a lease that is held when the daemon starts. It keeps the rest of its timeout, which is never more than
+ * the whole timeout, as the clock may have been set back. But it gets at least enough time for a worker to bring what
+ * it finished while nobody listened. The time from the claim to the deadline stays the timeout.
  */
 export function resumedLease(
   { claimedAt, leaseMs, deadlineAt }: LeaseTimes,

@@ -19,19 +19,22 @@ export type LeaseEnding =
   | "timed_out"
   | "cancelled";
 
-/** What a worker names a lease by. */
+/** The names by which a worker refers to a lease. */
 export interface LeaseRef {
   /** The task's id. */
   readonly id: string;
   readonly leaseId: string;
 }
 
-/** What a worker is told about a lease: it counted, a newer one or the daemon has the task, or the client cancelled it. */
+/**
+ * The answer to a worker about a lease: it counted, a newer lease or the daemon has the task, or the client cancelled
+ * it.
+ */
 export type LeaseOutcome = (typeof LEASE_OUTCOMES)[number];
 
 export const LEASE_OUTCOMES = ["ok", "lost", "cancelled"] as const;
 
-/** A sign of life for a lease, and how far its run has come. */
+/** A sign of life for a lease, with the progress of its run. */
 export interface LeaseBeat extends LeaseRef {
   readonly progress: TaskProgress | null;
 }
@@ -46,19 +49,19 @@ export interface LeaseCompletion extends LeaseRef {
 export interface LeaseFailure extends LeaseRef {
   /** One sentence for the client. */
   readonly message: string;
-  /** JSON text, `null` where the worker gave none. */
+  /** JSON text, `null` when the worker gave none. */
   readonly detailText: string;
-  /** True: run it again; false: never; null: as the type says. */
+  /** True runs it again, false never does, null follows the type. */
   readonly retry: boolean | null;
 }
 
 /**
- * Workers that vanish with the same task so often are most likely ended by it: then the task fails, or it would go on
- * ending workers for ever. A lost lease is no failure of the task's, so the type's `retries` do not count here.
+ * Workers that vanish so often with the same task are most likely ended by it. Then the task fails, because it would go
+ * on ending workers for ever. A lost lease is not a failure of the task, so the type's `retries` do not count here.
  */
 export const LEASE_LOSSES_MAX = 5;
 
-/** Decides what follows when a lease ran out that was the task's `lossesBefore + 1`st: another run, or the end. */
+/** Decides what follows when the task's lease number `lossesBefore` + 1 ran out: another run, or the end. */
 export function decideLostLease({
   lossesBefore,
 }: {

@@ -2,7 +2,7 @@ import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "../account/key.ts";
 import { textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 
-/** The name of a type of tasks, wherever somebody writes one. Names are compared exactly. */
+/** The name of a type of tasks, wherever it is written. Names are compared exactly. */
 export const TYPE_NAME: Rule<string> = textRule({
   takes: "1 to 64 characters of A-Z a-z 0-9 . _ -",
   hint: "TYPE",
@@ -11,8 +11,8 @@ export const TYPE_NAME: Rule<string> = textRule({
 });
 
 /**
- * The name of a worker: what a type may be called, and nothing that begins like a token or a key. One of those is a
- * secret in the wrong place, and a name is shown; so no fault repeats what was given.
+ * The name of a worker: a valid name of a type that does not begin like a token or a key. Such text is a secret in the
+ * wrong place, and names are shown; so no fault repeats what was given.
  */
 export const WORKER_NAME: Rule<string> = textRule({
   ...TYPE_NAME,
