@@ -1,7 +1,7 @@
 import { durationText } from "../clock/time.ts";
 import { adviceText, type ReaderRole } from "../webhook/advice.ts";
 
-/** What an operator or an account should look at. */
+/** Things that an operator or an account should look at. */
 export type AttentionWord =
   | "no_storage"
   | "no_worker"
@@ -17,24 +17,24 @@ export interface Attention {
   readonly what: AttentionWord;
   /** One or two sentences for people. */
   readonly text: string;
-  /** The dashboard's page about it: a path below its own; null where there is none. */
+  /** The page of the dashboard about it: a path below its own; null when there is none. */
   readonly link: string | null;
 }
 
-/** What is known at the moment; null and empty where it is not for this viewer. */
+/** The facts that are known at the moment; null or empty when they are not for this viewer. */
 export interface AttentionFacts {
-  /** Who is told. */
+  /** The reader of the text. */
   readonly role: ReaderRole;
   readonly now: number;
-  /** What is short, in words; null while there is room. */
+  /** What there is too little of, in words; null while there is room. */
   readonly shortage: string | null;
-  /** Types of which work waits although no worker was heard lately. */
+  /** Types with waiting work although no worker was heard lately. */
   readonly typesWithoutWorker: readonly string[];
   /** Hosts with recent attempts. */
   readonly hosts: readonly HostFacts[];
   /** Deliveries that are given up or refused now. */
   readonly undelivered: number;
-  /** How long the task has waited that has waited longest; null: none waits. */
+  /** How long the longest-waiting task has waited; null when none waits. */
   readonly oldestWaitingMs: number | null;
   readonly keys: { readonly active: number; readonly max: number } | null;
   /** Requests for access that wait for a decision; as many as were counted. */
@@ -51,11 +51,11 @@ export interface HostFacts {
 
 const HOUR_MS = 3_600_000;
 const WAIT_MS_MAX = 60_000;
-// More would hide everything else; the page of hosts has all of them.
+// More would hide everything else; the page of hosts shows all of them.
 const HOSTS_NAMED_MAX = 3;
 const KEYS_LEFT_MIN = 1;
 
-/** What needs attention now: problems first, the worst first. */
+/** Decides what needs attention now: problems first, the worst first. */
 export function decideAttention(facts: AttentionFacts): readonly Attention[] {
   const all = [
     ...noStorage(facts),

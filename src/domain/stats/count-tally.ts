@@ -9,17 +9,17 @@ export interface CountWriter {
 }
 
 /**
- * Gathers in memory what a batch changes of the accounts' counts, so that it is written once, at its end: 256 claimed
- * tasks of one account cost two rows, not 512.
+ * Gathers in memory how a batch changes the accounts' counts, so that the changes are written once, at its end: 256
+ * claimed tasks of one account cost two rows, not 512.
  */
 export class CountTally implements CountChanges {
-  /** Of the operation that is running. */
+  /** The changes of the current operation. */
   #open: CountChange[] = [];
   #everOpen: EverChange[] = [];
-  /** Of the batch so far: the sums by account, then by word. */
+  /** The changes of the batch so far: the sums by account, then by word. */
   readonly #kept = new Map<number, Map<CountedWord, number>>();
   #everKept: EverChange[] = [];
-  /** Who has ever done which of these, as far as it was written: once is enough. */
+  /** The accounts that have ever done each of these, as far as it was written: once is enough. */
   readonly #everDone = new Map<EverWord, Set<number>>();
 
   add(accountSeq: number, word: CountedWord, count: number): void {
@@ -37,7 +37,7 @@ export class CountTally implements CountChanges {
     this.#everOpen.push({ accountSeq, word });
   }
 
-  /** The usage of an account that had so much when the batch began, with all that was kept since. */
+  /** The usage of an account now, from its usage when the batch began and everything that was kept since. */
   usageAfter(accountSeq: number, before: AccountUsage): AccountUsage {
     const sums = this.#kept.get(accountSeq);
     if (sums === undefined) return before;
@@ -49,7 +49,7 @@ export class CountTally implements CountChanges {
     return { bytes, openTasks };
   }
 
-  /** The operation is part of the batch: its changes will be written with it. `changed` is told whose they are. */
+  /** The operation is part of the batch: its changes will be written with it. `changed` gets their accounts. */
   keep(changed: { note(accountSeq: number): void }): void {
     if (this.#everOpen.length > 0) this.#everKept.push(...this.#everOpen.splice(0));
     if (this.#open.length === 0) return;
@@ -62,13 +62,13 @@ export class CountTally implements CountChanges {
     this.#open = [];
   }
 
-  /** The operation was undone, and what it changed with it. */
+  /** The operation was undone, and its changes with it. */
   drop(): void {
     this.#open = [];
     this.#everOpen = [];
   }
 
-  /** Writes what was kept, and begins anew. */
+  /** Writes the changes that were kept, and begins anew. */
   write(writer: CountWriter): void {
     for (const [accountSeq, sums] of this.#kept) {
       for (const [word, sum] of sums) if (sum !== 0) writer.add(accountSeq, word, sum);
@@ -87,7 +87,7 @@ export class CountTally implements CountChanges {
     this.drop();
     this.#kept.clear();
     this.#everKept = [];
-    // The last batch's rows are gone; to write the others once more does no harm.
+    // The last batch's rows are gone; writing the others once more does no harm.
     this.#everDone.clear();
   }
 }

@@ -1,7 +1,6 @@
 /**
- * Durations counted in buckets that grow by a factor of √2: a percentile read from them is off by that factor at most,
- * 41 %, from 1 ms to 64 s.
- * Bucket 0 holds up to 1 ms, bucket n up to 2^(n/2) ms, the last one everything longer.
+ * Durations, counted in buckets that grow by a factor of √2: a percentile read from them is wrong by that factor at
+ * most, 41 %, from 1 ms to 64 s. Bucket 0 holds up to 1 ms, bucket n up to 2^(n/2) ms, the last one everything longer.
  */
 
 /** The highest bucket: from 64 s on. */
@@ -10,14 +9,14 @@ export const BUCKET_MAX = 33;
 // The last bucket has none.
 const UPPER_BOUNDS = Array.from({ length: BUCKET_MAX }, (_, bucket) => upperBound(bucket));
 
-/** Into which bucket a duration falls. */
+/** The bucket of a duration. */
 export function bucketOf(durationMs: number): number {
-  // Compared, because a logarithm may miss a bound by its last digit; and what is no number falls into the first.
+  // It compares, because a logarithm may miss a bound by its last digit; and NaN falls into the first bucket.
   const bucket = UPPER_BOUNDS.findIndex((bound) => !(durationMs > bound));
   return bucket === -1 ? BUCKET_MAX : bucket;
 }
 
-/** How many durations are in each bucket, by bucket; beyond the last one there are none. */
+/** The number of durations in each bucket, by bucket; above the last entry there are none. */
 export type Durations = number[];
 
 /** Adds to a bucket. */
@@ -27,7 +26,7 @@ export function addDuration(durations: Durations, bucket: number): void {
   durations[bucket] = (durations[bucket] ?? 0) + 1;
 }
 
-/** Adds all of another's. */
+/** Adds all durations of another histogram. */
 export function addDurations(durations: Durations, others: readonly number[]): void {
   let bucket = 0;
   for (const count of others) {
@@ -36,7 +35,7 @@ export function addDurations(durations: Durations, others: readonly number[]): v
   }
 }
 
-/** How many durations are in each bucket. */
+/** The number of durations in each bucket. */
 export type BucketCounts = ReadonlyMap<number, number>;
 
 /**

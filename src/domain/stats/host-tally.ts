@@ -1,10 +1,10 @@
 import type { CountChanges } from "./work-changes.ts";
 
-/** What is counted of an account's deliveries to a host: those that are given up, refused or tried again now. */
+/** The counts of an account's deliveries to a host: those that are given up, refused or being retried now. */
 export const HOST_WORDS = ["given_up", "refused", "retrying"] as const;
 export type HostWord = (typeof HOST_WORDS)[number];
 
-/** So many more of an account's deliveries to a host stand so; fewer, when `count` is negative. */
+/** Changes such a count of an account and a host; a negative `count` lowers it. */
 export interface HostChange {
   readonly accountSeq: number;
   readonly host: string;
@@ -13,24 +13,24 @@ export interface HostChange {
 }
 
 export interface HostChanges {
-  /** Tells it of the account as a whole too. */
+  /** Also reports it for the account as a whole. */
   add(change: HostChange): void;
 }
 
 export type HostSums = Record<HostWord, number>;
 
-/** Where the sums of a batch are written; none of them is all zero. */
+/** Writes the sums of a batch; those that are all zero are left out. */
 export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostSums>) => void;
 
 /**
- * Gathers in memory what a batch changes of the counts of hosts, so that it is written once, at its end. What is
- * delivered at the first attempt changes nothing here, and costs nothing.
+ * Gathers in memory how a batch changes the counts of hosts, so that the changes are written once, at its end. A
+ * delivery that succeeds at the first attempt changes nothing here, and costs nothing.
  */
 export class HostTally implements HostChanges {
   readonly #counts: CountChanges;
-  /** Of the operation that is running. */
+  /** The changes of the current operation. */
   #open: HostChange[] = [];
-  /** Of the batch so far: the sums by account, then by host. */
+  /** The changes of the batch so far: the sums by account, then by host. */
   readonly #kept = new Map<number, Map<string, HostSums>>();
 
   constructor(counts: CountChanges) {
@@ -56,12 +56,12 @@ export class HostTally implements HostChanges {
     this.#open = [];
   }
 
-  /** The operation was undone, and what it changed with it. */
+  /** The operation was undone, and its changes with it. */
   drop(): void {
     this.#open = [];
   }
 
-  /** Writes what was kept, and begins anew. */
+  /** Writes the changes that were kept, and begins anew. */
   write(writer: HostWriter): void {
     for (const [accountSeq, hosts] of this.#kept) {
       for (const [host, sums] of hosts) {

@@ -1,9 +1,9 @@
-/** How a part of the service is, in the words of status pages. */
+/** The state of a part of the service, in the words of status pages. */
 export type StatusWord = (typeof STATUS_WORDS)[number];
 
 export const STATUS_WORDS = ["operational", "degraded", "down"] as const;
 
-/** What GET /v1/appendix/status shows: words only, so that nobody can count an operator's customers. */
+/** The answer of GET /v1/appendix/status: words only, so that nobody can count an operator's customers. */
 export interface ServiceStatus {
   /** The worst of the components. */
   readonly status: StatusWord;
@@ -14,7 +14,7 @@ export interface ServiceStatus {
   };
 }
 
-/** What the status is decided from. Counts are of the last {@link STATUS_WINDOW_MS}. */
+/** The facts that the status is decided from. Counts cover the last {@link STATUS_WINDOW_MS}. */
 export interface ServiceFacts {
   /** The store can be written and the daemon is not stopping. */
   readonly isServing: boolean;
@@ -22,10 +22,10 @@ export interface ServiceFacts {
   readonly hasRoom: boolean;
   /** The engine works. */
   readonly isWorking: boolean;
-  /** How long the task has waited that waits longest and could be run; 0 when none waits. */
+  /** How long the longest-waiting task that could be run has waited; 0 when none waits. */
   readonly queueAgeMs: number;
   readonly runs: FailureCount;
-  /** Receivers that were tried, and those of them where no attempt succeeded: one broken receiver is no outage. */
+  /** Receivers that were tried, and those of them to which no attempt succeeded: one broken receiver is no outage. */
   readonly receivers: FailureCount;
 }
 
@@ -36,13 +36,13 @@ export interface FailureCount {
 
 export const STATUS_WINDOW_MS = 5 * 60_000;
 
-// Work takes seconds to minutes, so a queue of minutes is how it should be.
+// Work takes seconds to minutes, so a queue of minutes is normal.
 const QUEUE_AGE_MS_MAX = 15 * 60_000;
-// Below this many a failure or two would be an outage.
+// With fewer runs, a failure or two would count as an outage.
 const RUNS_MIN = 20;
 const RECEIVERS_MIN = 5;
 
-/** Decides how the service is. */
+/** Decides the status of the service. */
 export function decideServiceStatus(facts: ServiceFacts): ServiceStatus {
   const components = {
     api: apiStatus(facts),

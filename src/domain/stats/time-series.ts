@@ -1,17 +1,17 @@
 import { percentile } from "./duration-histogram.ts";
 
-/** What is added up when steps of time are put together. */
+/** The counts that are added up when steps of time are joined. */
 const SUMMED = [
   ...(["posted", "completed", "failed", "cancelled"] as const),
   ...(["firstAttempts", "firstDelivered", "delivered", "givenUp", "refused"] as const),
 ] as const;
 
-/** What has no sum: of several steps the highest counts. */
+/** The counts that have no sum: the highest of several steps is taken. */
 const HIGHEST = ["queued", "oldestMs"] as const;
 
 export type SeriesCounts = Readonly<Record<(typeof SUMMED | typeof HIGHEST)[number], number>>;
 
-/** What was counted in a step of time that began `at`. */
+/** The counts of a step of time that began `at`. */
 export interface SeriesStep extends SeriesCounts {
   readonly at: number;
 }
@@ -23,7 +23,7 @@ export interface SeriesDuration {
   readonly count: number;
 }
 
-/** A part of a series. Percentiles are in milliseconds, and null where no attempt ended. */
+/** A part of a series. Percentiles are in milliseconds, and null when no attempt ended. */
 export interface SeriesBucket extends SeriesCounts {
   readonly at: number;
   /** False while its time is not over. */
@@ -34,18 +34,18 @@ export interface SeriesBucket extends SeriesCounts {
   readonly p99Ms: number | null;
 }
 
-/** A range of time in equal steps: from the beginning of the first to the end of the last one. */
+/** A range of time in equal steps: from the beginning of the first to the end of the last. */
 export interface SeriesRange {
   readonly from: number;
   readonly to: number;
   readonly stepMs: number;
 }
 
-/** How long the steps are that traffic is counted in at first, and those that it is folded into. */
+/** The length of the steps in which traffic is counted at first, and of those that it is folded into. */
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
 
-/** For how long minutes are told apart; before that hours are. */
+/** How long minutes are kept apart; older traffic is kept by the hour. */
 export const MINUTES_KEPT_MS = 25 * HOUR_MS;
 /** The most buckets of a series. */
 export const SERIES_BUCKETS_MAX = 180;
@@ -57,9 +57,9 @@ export const SERIES_STEPS_MS: readonly number[] = [
 ];
 
 /**
- * The range that shows from `from` to `to`, with the smallest step that makes few enough buckets and that is still
- * told apart at `now`. Both ends are moved outwards to whole steps, so that nothing is shown in part. Null where even
- * the largest step makes too many, and where `to` is not after `from`.
+ * The range that covers `from` to `to`, with the smallest step that makes few enough buckets and is still kept apart at
+ * `now`. Both ends are moved outwards to whole steps, so that nothing is shown in part. Null when even the largest step
+ * makes too many, and when `to` is not after `from`.
  */
 export function seriesRange({
   from,
@@ -82,8 +82,8 @@ export function seriesRange({
 }
 
 /**
- * A bucket for every step of the range, oldest first, those in which nothing happened too. What was counted in steps
- * longer than the range's stands in the bucket where they begin.
+ * Makes a bucket for every step of the range, oldest first, including those in which nothing happened. Counts of steps
+ * that are longer than the range's go into the bucket in which they begin.
  */
 export function toSeries(
   range: SeriesRange,
@@ -108,14 +108,14 @@ export function toSeries(
   });
 }
 
-/** Counts of several steps as one. */
+/** Joins the counts of several steps. */
 export function sumSteps(steps: readonly SeriesStep[]): SeriesCounts {
   const bucket = newBucket();
   for (const step of steps) addStep(bucket, step);
   return bucket.counts;
 }
 
-/** How much of what ended was delivered, 0 to 1; null where nothing ended. */
+/** The share of ended deliveries that were delivered, 0 to 1; null when none ended. */
 export function successShare({
   delivered,
   givenUp,

@@ -2,7 +2,7 @@ import type { AttemptResult, DeliveryDecision } from "../webhook/delivery.ts";
 import { addDuration, addDurations, bucketOf, type Durations } from "./duration-histogram.ts";
 import { HOUR_MS, MINUTE_MS } from "./time-series.ts";
 
-/** Traffic is counted by the minute of an account, and by the hour of each of its hosts. */
+/** Traffic is counted by minute for an account, and by hour for each of its hosts. */
 
 /** The counters of a minute. */
 export const TRAFFIC_WORDS = [
@@ -20,7 +20,7 @@ export const TRAFFIC_WORDS = [
 /** The counters of a host's hour. */
 export const HOST_WORDS = ["attempts", "succeeded"] as const;
 
-/** Tasks of an account that something happened to, at one time. */
+/** A change of several tasks of an account at one time. */
 export interface TasksChange {
   readonly accountSeq: number;
   readonly at: number;
@@ -44,10 +44,10 @@ export interface EndedAttempt {
   readonly decision: DeliveryDecision;
 }
 
-/** Told by every write that takes tasks in, ends them, or ends an attempt: in the operation that does so. */
+/** To be called by every write that takes tasks in, ends them, or ends an attempt, in the operation that does so. */
 export interface TrafficChanges {
   addTasks(change: TasksChange): void;
-  /** That an attempt ended which was in flight. */
+  /** Notes that an attempt in flight ended. */
   addAttempt(record: EndedAttempt): void;
 }
 
@@ -68,9 +68,9 @@ export interface HostHour {
 
 /** Gathers in memory what a batch adds to the traffic, so that it is written once, at its end. */
 export class TrafficTally implements TrafficChanges {
-  /** Of the operation that is running. */
+  /** The changes of the current operation. */
   #open: (TasksChange | EndedAttempt)[] = [];
-  /** Of the batch so far, by account. */
+  /** The changes of the batch so far, by account. */
   #accounts = new Map<number, AccountTally>();
 
   addTasks(change: TasksChange): void {
@@ -81,7 +81,7 @@ export class TrafficTally implements TrafficChanges {
     this.#open.push(record);
   }
 
-  /** The operation is part of the batch: what it counted will be written with it. */
+  /** The operation is part of the batch: its counts will be written with it. */
   keep(): void {
     if (this.#open.length === 0) return;
     for (const change of this.#open) {
@@ -91,12 +91,12 @@ export class TrafficTally implements TrafficChanges {
     this.#open = [];
   }
 
-  /** The operation was undone, and what it counted with it. */
+  /** The operation was undone, and its counts with it. */
   drop(): void {
     this.#open = [];
   }
 
-  /** Answers all that was kept, by account, and begins anew. */
+  /** Answers everything that was kept, by account, and begins anew. */
   take(): ReadonlyMap<number, AccountTally> {
     const accounts = this.#accounts;
     if (accounts.size > 0) this.#accounts = new Map();
@@ -121,11 +121,11 @@ export function totalTally(accounts: ReadonlyMap<number, AccountTally>): Account
   return total;
 }
 
-/** The counters of an account. They run for each change of each task: plain loops and numbers as keys. */
+/** The counters of an account. They run for each change of each task: so they use plain loops, and numbers as keys. */
 export class AccountTally {
   readonly minutes = new Map<number, TrafficMinute>();
   readonly #hosts = new Map<string, Map<number, HostHour>>();
-  /** By host, the last attempt that failed. */
+  /** The last attempt that failed, by host. */
   readonly failures = new Map<string, EndedAttempt>();
 
   addTasks(change: TasksChange): void {
@@ -142,7 +142,7 @@ export class AccountTally {
     if (isInterrupted && decision.state === "scheduled") return;
     const minute = this.#minute(endedAt);
     if (decision.state !== "scheduled") minute.counts[decision.state]++;
-    // Nobody answered it, and it says nothing about the receiver.
+    // Nobody answered it, so it tells nothing about the receiver.
     if (isInterrupted) return;
     const hour = this.#hour(attempt.host, endedAt);
     const isDelivered = result.outcome === "delivered";

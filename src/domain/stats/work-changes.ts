@@ -5,25 +5,25 @@ import type { HostChanges } from "./host-tally.ts";
 import type { EndedAttempt, TrafficChanges } from "./traffic-tally.ts";
 
 /**
- * Each transition changes an account's counts and the traffic by one of these functions. A store calls it in the step that
- * makes the transition, with the tallies of its batch (count-tally.ts, host-tally.ts, traffic-tally.ts).
+ * Each transition changes an account's counts and the traffic through one of these functions. A store calls it in the
+ * step that makes the transition, with the tallies of its batch (count-tally.ts, host-tally.ts, traffic-tally.ts).
  */
 
 /**
- * An account has so many tasks in each state, and of them so many that are ready; so many deliveries that are tried again,
- * and that were given up or refused; and so many bytes that its tasks take.
+ * The counts of an account: tasks in each state, and ready ones; deliveries that are retried, and those that were given
+ * up or refused; and the bytes of all its tasks.
  */
 export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
 
-/** Noted once an account has posted a webhook, had one delivered, collected a task; it stays for good. */
+/** Noted when an account has posted a webhook, had one delivered, or collected a task; it stays for good. */
 export type EverWord = "ever_webhook" | "ever_delivered" | "ever_collected";
 
 export interface CountChanges {
-  /** That an account has so many of something more; fewer, when it is negative. */
+  /** Raises one of an account's counts; a negative number lowers it. */
   add(accountSeq: number, word: CountedWord, count: number): void;
-  /** That one of its tasks went from one state to the other. */
+  /** Moves one of its tasks from one state to the other. */
   move(accountSeq: number, from: StoredState, to: StoredState): void;
-  /** That an account has done this; whether for the first time need not be known. */
+  /** Notes that an account has done this, for the first time or again. */
   noteEver(accountSeq: number, word: EverWord): void;
 }
 
@@ -41,7 +41,7 @@ interface PostedTasks {
   readonly refused: readonly unknown[];
 }
 
-/** Refused tasks are failed from the first, and posted all the same. */
+/** Counts a post. Refused tasks are failed from the start, and count as posted all the same. */
 export function countPost(
   { counts, traffic }: WorkChanges,
   { accountId: accountSeq, createdAt, accepted, refused }: PostedTasks,
@@ -70,7 +70,7 @@ export function countClaimed(
   counts.add(accountSeq, "running", tasks);
 }
 
-/** `bytes`: those of its result and its error. */
+/** `bytes` is the size of its result and its error. */
 export function countFinished(
   { counts, traffic }: WorkChanges,
   end: {
@@ -105,7 +105,7 @@ export function countCollected({ counts }: Pick<WorkChanges, "counts">, accountS
   counts.noteEver(accountSeq, "ever_collected");
 }
 
-/** The traffic stays: it happened. */
+/** The traffic stays, because it happened. */
 export function countErased(
   { counts }: Pick<WorkChanges, "counts">,
   task: { readonly accountSeq: number; readonly state: StoredState; readonly isReady: boolean },
@@ -129,7 +129,7 @@ export function countAttempt({ counts, hosts, traffic }: WorkChanges, record: En
   }
 }
 
-/** A delivery that had ended so begins a fresh series. */
+/** Counts an ended delivery that begins a fresh series. */
 export function countNewSeries(
   { hosts }: Pick<WorkChanges, "hosts">,
   {

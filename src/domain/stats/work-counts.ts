@@ -1,25 +1,28 @@
 import type { CountedWord, EverWord } from "./work-changes.ts";
 
-/** How many tasks are in a state, or ready; how many deliveries are tried again, or will not be; what all of it takes. */
+/**
+ * The number of tasks in each state and of ready ones; of deliveries that are retried, and of those that never will be;
+ * and the size of everything.
+ */
 export interface WorkCounts {
-  /** Those that may run now. */
+  /** Tasks that may run now. */
   readonly queued: number;
-  /** Queued tasks that may not start yet: clients are shown them as queued. */
+  /** Queued tasks that may not start yet: clients see them as queued. */
   readonly delayed: number;
   readonly running: number;
   readonly completed: number;
   readonly failed: number;
   readonly cancelled: number;
   readonly ready: number;
-  /** Deliveries that failed and are tried again. */
+  /** Deliveries that failed and are being retried. */
   readonly retrying: number;
   /** Deliveries that are given up or refused now: neither sent again since, nor erased. */
   readonly undelivered: number;
-  /** Of the texts of all tasks, in UTF-8, with what each takes beside. */
+  /** The size of the texts of all tasks, in UTF-8, with the overhead of each. */
   readonly bytes: number;
 }
 
-/** What an account did first: for those who begin. */
+/** An account's first steps, for those who begin. */
 export interface FirstSteps {
   readonly hasPosted: boolean;
   readonly hasCompleted: boolean;
@@ -28,7 +31,7 @@ export interface FirstSteps {
   readonly hasCollected: boolean;
 }
 
-/** A count as it is kept. It stays, as 0, when all that it counts is erased. */
+/** A count as it is kept. It stays, as 0, when everything that it counts is erased. */
 export interface KeptCount {
   readonly word: CountedWord | EverWord;
   readonly count: number;
@@ -55,7 +58,7 @@ function isEverWord(word: KeptCount["word"]): word is EverWord {
   return word.startsWith("ever_");
 }
 
-// Every accepted task has been counted as one of these, and no refused one: those are `failed` from the first.
+// Every accepted task has been counted as one of these, and no refused task has: those are `failed` from the start.
 const ACCEPTED_WORDS: readonly CountedWord[] = [
   "queued",
   "delayed",
