@@ -1,11 +1,11 @@
 /**
- * How a claim is shared among the accounts that wait for a type: they take turns, one task each, beginning with the next
- * one after the account whose task was started last. A claim goes in rounds. In each round every account that may have
- * more is given the same share, by priority and then age, and what the short ones leave over is shared in the next.
- * Disabled accounts have no turn; that is looked at where accounts are read, to pass over any number of them at once.
+ * Shares a claim among the accounts that wait for a type. They take turns, one task each, beginning with the account
+ * after the one whose task was started last. A claim goes in rounds. In each round every account that may have more is
+ * given the same share, by priority and then age, and the next round shares what the short ones leave over. Disabled
+ * accounts have no turn: the reading of accounts sees to that, where any number of them can be passed over at once.
  */
 
-/** An account's turn in a claim, and what it has been given so far. */
+/** An account's turn in a claim, and the tasks that it has been given so far. */
 export interface Turn<Row> {
   readonly accountSeq: number;
   readonly rows: Row[];
@@ -17,7 +17,10 @@ export function newTurn<Row>(accountSeq: number): Turn<Row> {
   return { accountSeq, rows: [], mayHaveMore: true };
 }
 
-/** How many tasks each of so many accounts is given in a round; the last one may end before everybody's turn has come. */
+/**
+ * How many tasks each of so many accounts is given in a round; the last round may end before every account has had its
+ * turn.
+ */
 export function shareOf(left: number, accounts: number): number {
   return Math.max(1, Math.floor(left / accounts));
 }
@@ -31,12 +34,12 @@ export function inTurn<Row>(turns: readonly Turn<Row>[]): readonly Row[] {
 }
 
 /**
- * A claim of tasks ends with the one whose input makes all of them together this long, in characters. So much comes from
- * the writer's thread and goes out to a worker for 5 ms of the main thread's time; 16 MiB took 75 (measured).
+ * A claim of tasks ends with the one whose input makes all of them together this long, in characters. So much takes 5
+ * ms of the main thread's time on its way from the writer's thread to a worker; 16 MiB took 75 ms (measured).
  */
 export const CLAIM_INPUT_MAX = 1024 * 1024;
 
-/** True for a claim that ends with what it has. */
+/** True for a claim that ends with the tasks that it has. */
 export function isClaimFull({ inputLength }: { readonly inputLength: number }): boolean {
   return inputLength >= CLAIM_INPUT_MAX;
 }

@@ -4,9 +4,9 @@ import type { TaskProgress } from "./progress.ts";
 import type { Task, TaskSummary } from "./task.ts";
 
 /**
- * The bytes clients see. They are made here and not in the HTTP ring, because a postback's body is byte for
- * byte the body of task_get (contract §1): one function makes both. It reads no clock and knows no
- * request. JSON is put together from stored JSON text, so that nothing is parsed again on the way out.
+ * The bytes that clients see. They are made here and not in the HTTP ring, because a postback's body is byte for byte
+ * the body of task_get (contract §1), so one function makes both. It reads no clock and knows no request. JSON is put
+ * together from stored JSON text, so that nothing is parsed again on the way out.
  */
 
 function timeJson(timeMs: number | null): string {
@@ -18,8 +18,8 @@ function stringJson(text: string | null): string {
 }
 
 /**
- * The envelope of one task, as task_get answers it and a postback carries it. How far its run has come is shown while
- * it runs only.
+ * The envelope of one task, as task_get answers it and a postback carries it. It shows the progress of a run only while
+ * the task runs.
  */
 export function taskEnvelope(task: Task, progress: TaskProgress | null = null): string {
   return taskEnvelopePieces(task, progress).join("");
@@ -29,7 +29,10 @@ export function taskEnvelope(task: Task, progress: TaskProgress | null = null): 
 export type TaskWith<Text> = TaskSummary &
   Readonly<Record<"inputText" | "resultText" | "errorText", Text | null>>;
 
-/** The envelope of one task in pieces, the long texts as they were given: bytes need not become text and bytes again. */
+/**
+ * The envelope of one task in pieces, with the long texts as they were given: bytes need not become text and bytes
+ * again.
+ */
 export function taskEnvelopePieces<Text>(
   task: TaskWith<Text>,
   progress: TaskProgress | null = null,
@@ -38,7 +41,7 @@ export function taskEnvelopePieces<Text>(
   return [head, ...taskPieces(task, { progress }), ENVELOPE_END];
 }
 
-/** A task's JSON beside the code that decides whether it counts as an error. */
+/** A task's JSON, beside the code that decides whether it counts as an error. */
 export interface TaskItem {
   readonly code: StatusCode;
   readonly text: string;
@@ -59,7 +62,7 @@ function envelopeHead(codes: readonly StatusCode[], fieldsText = ""): string {
 
 const ENVELOPE_END = "]}";
 
-/** What is shown of a task beside what is stored. */
+/** What is shown of a task in addition to its stored fields. */
 export interface TaskShown {
   /** Overrides the stored code in the answer to task_post. */
   readonly code?: StatusCode;
@@ -85,12 +88,12 @@ function taskPieces<Text>(task: TaskWith<Text>, shown: TaskShown): readonly (Tex
   ];
 }
 
-/** A task as listings show it: without `input`, `result` and `error`. */
+/** A task as lists show it: without `input`, `result` and `error`. */
 export function summaryJson(task: TaskSummary, shown: TaskShown = {}): string {
   return `{${headText(task, shown)},"data":${task.dataText}}`;
 }
 
-/** A task as a worker is given it, with the lease that it holds from now on (contract §7). */
+/** A task as a worker gets it, with the lease that the worker now holds (contract §7). */
 export interface LeasedTaskShown {
   readonly id: string;
   readonly type: string;
@@ -100,7 +103,7 @@ export interface LeasedTaskShown {
   readonly inputText: string | null;
   readonly leaseId: string;
   readonly leaseExpiresAt: number;
-  /** How often it was started, this time included. */
+  /** How often the task was started, including this time. */
   readonly runs: number;
 }
 
@@ -125,13 +128,13 @@ function headText(task: TaskSummary, { code = task.statusCode, progress }: TaskS
   );
 }
 
-// Only while it runs: what is shown of a finished task never changes.
+// Only while it runs, because the shown form of a finished task never changes.
 function progressJson({ state }: TaskSummary, progress: TaskProgress | null = null): string {
   if (progress === null || state !== "running") return "null";
   return `{"progress":${progress.progress},"note":${stringJson(progress.note)}}`;
 }
 
-// `dataText` is an object's JSON text without `input`; the input goes in as its last member.
+// `dataText` is an object's JSON text without `input`; the input is added as its last member.
 function aroundInput(dataText: string): readonly [start: string, end: string] {
   const comma = dataText === "{}" ? "" : ",";
   return [`${dataText.slice(0, -1)}${comma}"input":`, "}"];

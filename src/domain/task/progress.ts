@@ -3,17 +3,22 @@ import { rule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import { isPlainText } from "../text.ts";
 
-/** How far a run has come, as its worker or command says. Kept in memory only: it is worth no write to disk. */
+/**
+ * The progress of a run, as its worker or command reports it. It is kept only in memory: it is not worth a write to
+ * disk.
+ */
 export interface TaskProgress {
   /** From 0 to 1. */
   readonly progress: number;
   readonly note: string | null;
 }
 
-/** A note is at most this many code points. */
+/** The most code points of a note. */
 export const PROGRESS_NOTE_MAX = 255;
 
-/** Reads a progress report, `{"progress": 0.5, "note": "halfway"}`; null for what is none. Other members are passed over. */
+/**
+ * Reads a progress report, `{"progress": 0.5, "note": "halfway"}`; null for anything else. Other members are ignored.
+ */
 export function parseProgress(value: unknown): TaskProgress | null {
   if (!isJsonObject(value)) return null;
   const progress = toPlainNumber(value["progress"]);

@@ -1,14 +1,14 @@
 const FIRST_WAIT_MS = 1000;
 const WAIT_MS_MAX = 60_000;
 
-/** What follows a run that failed or timed out: another run at a time, or the end. */
+/** The sequel of a run that failed or timed out: another run at a time, or the end. */
 export type RunDecision =
   | { readonly kind: "again"; readonly startAt: number }
   | { readonly kind: "final" };
 
 /**
- * Decides whether a failed run is tried again (contract §6): `retries` times, 1 s after the first failure,
- * the wait doubling up to 60 s. Runs lost by a crash of the daemon are not failures and use up none.
+ * Decides whether a failed run is tried again (contract §6): `retries` times, 1 s after the first failure, with a wait
+ * that doubles up to 60 s. Runs lost in a crash of the daemon are not failures and use up no retries.
  */
 export function decideRun(facts: {
   readonly failuresBefore: number;

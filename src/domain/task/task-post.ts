@@ -13,14 +13,14 @@ import type {
 import { TAG } from "./task.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "./task.ts";
 
-/** What a posted task is judged against. */
+/** The rules by which a posted task is judged. */
 export interface TaskRules {
   readonly types: ReadonlySet<string>;
   readonly marketplaces: ReadonlySet<string>;
   readonly urlPolicy: UrlPolicy;
 }
 
-/** A posted task, parsed: taken in, or refused with what a client needs to mend it. */
+/** A posted task, parsed: accepted, or refused with what a client needs to fix it. */
 export type ParsedTask =
   | { readonly kind: "accepted"; readonly task: NewTask }
   | { readonly kind: "refused"; readonly task: RefusedTask };
@@ -28,16 +28,16 @@ export type ParsedTask =
 /** A JSON object as the parser made it. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Tasks with a higher one are started first. */
+/** Tasks with a higher priority are started first. */
 export const PRIORITY = integerBetween(0, 9);
 
-/** So many days ahead `start_at` may lie: a year, whichever it is. */
+/** The most days that `start_at` may lie ahead: a year, even a leap year. */
 export const START_AHEAD_DAYS_MAX = 366;
 
 const START_AHEAD_MS_MAX = START_AHEAD_DAYS_MAX * 24 * 3600 * 1000;
 const NAME_LENGTH_MAX = 64;
 
-/** What a posted task may hold; api/posted-task.ts says what each field is. In this order they are shown again. */
+/** The fields of a posted task; api/posted-task.ts describes each. They are shown again in this order. */
 export const TASK_FIELDS = [
   "type",
   "tag",
@@ -55,7 +55,7 @@ export type TaskField = (typeof TASK_FIELDS)[number];
 const KNOWN: ReadonlySet<string> = new Set(TASK_FIELDS);
 const SHOWN_FIELDS = TASK_FIELDS.filter((name) => name !== "input");
 
-/** A field that breaks a rule. Thrown and caught within this file, to leave the field parsers flat. */
+/** A field that breaks a rule. Thrown and caught within this file, which keeps the parsers of fields flat. */
 class FieldFault extends Error {
   readonly field: string;
   readonly reason: string | null;
@@ -66,9 +66,9 @@ class FieldFault extends Error {
   }
 }
 
-/** What a task is parsed with. */
+/** Options for parsing a task. */
 export interface ParseOptions {
-  /** The id that it gets. */
+  /** The id for the task. */
   readonly id: string;
   /** When it was posted. */
   readonly now: number;
@@ -140,8 +140,8 @@ function tagOf(value: unknown): string | null {
   return parsed.kind === "value" ? parsed.value : null;
 }
 
-// A field's name comes from outside and is repeated in a message: what is longer than a name could be is cut,
-// and half a surrogate pair, which UTF-8 cannot hold, is replaced.
+// A field's name comes from outside and is repeated in a message. So text that is too long for a name is shortened, and
+// half a surrogate pair, which UTF-8 cannot hold, is replaced.
 function shorten(name: string): string {
   const isLong = name.length > NAME_LENGTH_MAX;
   return isLong ? `${name.slice(0, NAME_LENGTH_MAX).toWellFormed()}…` : name.toWellFormed();
@@ -161,7 +161,7 @@ function listTypes(types: ReadonlySet<string>): string {
   return [...types].join(", ");
 }
 
-/** Reads a field by its rule; null where it is absent. */
+/** Reads a field by its rule; null when it is absent. */
 function parseField<T>(field: string, value: unknown, rule: Rule<T>): T | null {
   if (value === undefined || value === null) return null;
   const parsed = rule.parse(value);
@@ -204,14 +204,14 @@ function toWebhook({ target }: { readonly target: WebhookTarget }): TaskWebhook 
   return { url: target.url, host: target.host };
 }
 
-// A URL that was refused is shown in encoded form where it has one.
+// A refused URL is shown in encoded form if it has one.
 function shownUrl(raw: unknown): string | undefined {
   return typeof raw === "string" ? (encodedForm(raw) ?? undefined) : undefined;
 }
 
 /**
- * The task as posted, without its input: URLs in encoded form with their placeholders (`shown`), times in UTC,
- * the rest as it came.
+ * The task as posted, without its input: URLs in encoded form with their placeholders (`shown`), times in UTC, the rest
+ * as it came.
  */
 function dataText(
   posted: JsonObject,

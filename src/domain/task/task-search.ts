@@ -8,20 +8,20 @@ import { TAG, TASK_ID } from "./task.ts";
 import type { TaskState } from "./task.ts";
 
 /**
- * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now, `delayed`
- * is queued and to start later.
+ * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now;
+ * `delayed` is queued and starts later.
  */
 export type SearchedState = TaskState | "ready" | "waiting" | "delayed";
 
-/** Where a webhook stands, as one looks for it. `retrying` failed and is tried again. */
+/** The state of a webhook in a search. `retrying` failed and is being retried. */
 export type SearchedDelivery = DeliveryState | "waiting" | "retrying";
 
-/** What to look for; null is any, and all must hold. */
+/** The conditions of a search; null is any, and all must hold. */
 export interface TaskSearch {
   readonly id: string | null;
   readonly login: string | null;
   readonly states: readonly SearchedState[] | null;
-  /** One of its webhooks stands so; with a host, it is that webhook which goes there. */
+  /** One of its webhooks is in one of these states; with a host, the webhook to that host is. */
   readonly deliveries: readonly SearchedDelivery[] | null;
   readonly type: string | null;
   readonly tag: string | null;
@@ -34,7 +34,7 @@ export interface TaskSearch {
   readonly createdBefore: number | null;
 }
 
-/** Looks for everything. */
+/** Finds everything. */
 export const ANY_TASK: TaskSearch = {
   id: null,
   login: null,
@@ -48,7 +48,7 @@ export const ANY_TASK: TaskSearch = {
   createdBefore: null,
 };
 
-/** Every state that can be looked for, in the order in which {@link formatTaskSearch} writes them. */
+/** Every state that can be searched for, in the order in which {@link formatTaskSearch} writes them. */
 export const SEARCHED_STATES: readonly SearchedState[] = [
   "queued",
   "running",
@@ -71,13 +71,13 @@ export const SEARCHED_DELIVERIES: readonly SearchedDelivery[] = [
   "refused",
 ];
 
-/** What {@link parseTaskSearch} makes of a text; `problem` is a sentence that says how to mend it. */
+/** The result of {@link parseTaskSearch}; `problem` is a sentence that tells how to fix the text. */
 export type ParsedTaskSearch = { readonly search: TaskSearch } | { readonly problem: string };
 
 /**
- * Reads a search: words between spaces, all of which must hold. `NAME:VALUE` is one of {@link FIELDS}; a bare UUID is an
- * id, any other bare word a tag. What stands in double quotes is one value, with \" and \\ inside. Times are RFC 3339,
- * a day, or how long ago it is by `now`: 30m, 2h, 7d.
+ * Reads a search: words between spaces, all of which must hold. `NAME:VALUE` is one of {@link FIELDS}; a bare UUID is
+ * an id, any other bare word a tag. Text in double quotes is one value, with \" and \\ inside. Times are RFC 3339, a
+ * day, or an age before `now`: 30m, 2h, 7d.
  */
 export function parseTaskSearch(text: string, now: number): ParsedTaskSearch {
   const words = splitWords(text);
@@ -102,8 +102,8 @@ export function parseTaskSearch(text: string, now: number): ParsedTaskSearch {
 }
 
 /**
- * Writes a search as {@link parseTaskSearch} reads it: the same at every time, since times are written out. One search
- * has one text.
+ * Writes a search as {@link parseTaskSearch} reads it. Times are written out, so that it means the same at any time.
+ * Each search has one text.
  */
 export function formatTaskSearch(search: TaskSearch): string {
   const { id, login, states, deliveries, type, tag, host, code } = search;
@@ -125,7 +125,7 @@ export function formatTaskSearch(search: TaskSearch): string {
   return words.join(" ");
 }
 
-/** What a word of each name says, in the order in which they are written. */
+/** The meaning of the words of each name, in the order in which they are written. */
 const FIELDS = {
   id: "id",
   account: "login",
@@ -184,10 +184,10 @@ function someOf<Item extends string>(known: readonly Item[]): Rule<readonly Item
 
 /** A word of a search. */
 interface Word {
-  /** Null for a bare one. */
+  /** Null for a bare word. */
   readonly name: string | null;
   readonly value: string;
-  /** As it was written, shortened. */
+  /** The word as it was written, shortened. */
   readonly shown: string;
 }
 
@@ -218,7 +218,7 @@ function splitWords(
   return { words };
 }
 
-/** Where a word ends: at a space outside its quotes. Inside, a backslash takes the next character with it. */
+/** The end of a word: a space outside its quotes. Inside, a backslash takes the next character with it. */
 function endOfWord(text: string, from: number): number {
   let isQuoted = false;
   for (let at = from; at < text.length; at++) {
@@ -232,7 +232,7 @@ function endOfWord(text: string, from: number): number {
 
 const BARE_NAME = /^([A-Za-z_]+):/;
 
-/** Null where quotes stand that do not hold the whole value. */
+/** Null when quotes do not hold the whole value. */
 function toWord(raw: string): Word | null {
   const name = BARE_NAME.exec(raw)?.[1]?.toLowerCase() ?? null;
   const rest = name === null ? raw : raw.slice(name.length + 1);

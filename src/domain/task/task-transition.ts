@@ -2,12 +2,12 @@ import type { StatusCode } from "../status.ts";
 import { canMove, type NewTask, type StoredState } from "./task.ts";
 
 /**
- * Some of the rules are guards and sums in a store's statements, because they would cost the hot path a read: the end of a
- * run counts only while its task is running; a claim counts the run, a retry the failure, and a run that was released or
- * stopped is taken back; a task's webhooks are due at once when it has ended, one attempt each.
+ * Some of the rules are guards and sums in a store's statements, because they would cost the hot path a read. The end
+ * of a run counts only while its task is running. A claim counts the run, a retry counts the failure, and a run that
+ * was released or stopped no longer counts. A task's webhooks are due at once when it has ended, one attempt each.
  */
 
-/** The status codes of tasks that a run has not ended; a run's end brings its own. */
+/** The status codes of tasks that no run has ended; the end of a run brings its own. */
 export const STATE_CODES = {
   delayed: 40602,
   queued: 40602,
@@ -39,8 +39,8 @@ export function openStateOf(state: StoredState): "queued" | "running" | null {
 }
 
 /**
- * Decides whether a task is cancelled that its client wants to be; `undefined`: there is no such task of its account. With
- * the task ends the lease that is held of it, or that ran out and might be revived: its worker is told.
+ * Decides whether a task is cancelled when its client wants it; `undefined` means that its account has no such task. A
+ * lease that is held of the task, or that ran out and might be revived, ends with it: its worker is told.
  */
 export function decideCancel(
   state: StoredState | undefined,
@@ -51,8 +51,8 @@ export function decideCancel(
 }
 
 /**
- * Decides whether a task is erased that the operator names; `undefined`: there is none. `isToBeSent`: a webhook of it is
- * open; `hasWebhooks`: also such a one is meant.
+ * Decides whether a task that the operator names is erased; `undefined` means that there is none. `isToBeSent` tells
+ * that a webhook of it is open; `hasWebhooks` includes such a task.
  */
 export function decideErasure(
   state: StoredState | undefined,

@@ -17,13 +17,13 @@ export type TaskState = (typeof TASK_STATES)[number];
 /** Every state, in the order of a task's life. */
 export const TASK_STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
 
-/** A task's state as a store keeps it: `delayed` may not start yet, and clients see it as queued. */
+/** A task's state as a store keeps it: a `delayed` task may not start yet, and clients see it as queued. */
 export type StoredState = TaskState | "delayed";
 
 /** Every state that a store keeps. */
 export const STORED_STATES: readonly StoredState[] = ["delayed", ...TASK_STATES];
 
-/** What a client names a task by. */
+/** The key by which a client names a task. */
 export interface TaskKey {
   readonly accountId: number;
   readonly id: string;
@@ -49,14 +49,14 @@ export function isFinished(state: StoredState): boolean {
   return LEGAL_MOVES[state].length === 0;
 }
 
-/** A webhook of an accepted task, judged and in normal form: the characters that will be requested. */
+/** A webhook of an accepted task, judged and in normal form: exactly the characters that will be requested. */
 export interface TaskWebhook {
   readonly url: string;
-  /** The name or address in the URL: the lane its deliveries queue in. */
+  /** The name or address in the URL: with the account it names the lane of its deliveries. */
   readonly host: string;
 }
 
-/** A task as task_post takes it in. `…Text` fields are JSON text, kept as they were posted. */
+/** A task as task_post accepts it. `…Text` fields are JSON text, kept as they were posted. */
 export interface NewTask {
   readonly id: string;
   readonly type: string;
@@ -91,7 +91,7 @@ export interface Task {
   readonly id: string;
   readonly state: TaskState;
   readonly statusCode: StatusCode;
-  /** Null where the table's message stands. */
+  /** Null when the message is that of the table. */
   readonly statusMessage: string | null;
   readonly type: string | null;
   readonly createdAt: number;
@@ -105,13 +105,13 @@ export interface Task {
   readonly errorText: string | null;
 }
 
-/** A task in a listing: without input, result and error (contract §3). */
+/** A task in a list: without input, result and error (contract §3). */
 export type TaskSummary = Omit<Task, "inputText" | "resultText" | "errorText">;
 
-/** A tag, wherever somebody writes one (contract §3). */
+/** A tag, wherever it is written (contract §3). */
 export const TAG: Rule<string> = { ...plainText(255), hint: "TAG" };
 
-/** The id of a task, wherever somebody writes one: any UUID in any case, since other ids name no task. */
+/** The id of a task, wherever it is written: any UUID in any case, since other ids name no task. */
 export const TASK_ID: Rule<string> = textRule({
   takes: "the id of a task, a UUID",
   hint: "TASK_ID",
