@@ -1,11 +1,11 @@
-/** Who reads advice: the operator can change what the daemon does, an account has to ask for it. */
+/** The reader of advice: the operator can change what the daemon does, an account has to ask for it. */
 export type ReaderRole = "operator" | "account";
 
-/** What can be done about something, as clauses in the imperative; one of them at least. */
+/** Actions that can be taken, as clauses in the imperative; at least one of the two. */
 export interface Advice {
-  /** What whoever posts tasks or runs the receiver can do. */
+  /** For those who post tasks or run the receiver. */
   readonly anybody?: string;
-  /** What takes the daemon's configuration, or its machine. */
+  /** For those who have the daemon's configuration, or its machine. */
   readonly operator?: string;
 }
 

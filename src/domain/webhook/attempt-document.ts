@@ -1,7 +1,7 @@
 import { timeOrNull, timeText } from "../clock/time.ts";
 import type { Attempt } from "./delivery.ts";
 
-/** An attempt as JSON shows it (contract §3, `deliveries`); what does not apply is null. */
+/** An attempt as JSON shows it (contract §3, `deliveries`); fields that do not apply are null. */
 export function attemptDocument(attempt: Attempt) {
   const { number, outcome, error, address, phases, refusal } = attempt;
   return {

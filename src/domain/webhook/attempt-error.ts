@@ -1,18 +1,18 @@
 import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
 
-/** What an attempt's error means to somebody who waits for the callback. */
+/** The meaning of an attempt's error for somebody who waits for the callback. */
 export interface ErrorExplanation {
   /** What happened, as a clause. */
   readonly clause: string;
-  /** What can be done about it, as a clause; null where there is nothing to do. */
+  /** What can be done about it, as a clause; null when there is nothing to do. */
   readonly hint: string | null;
 }
 
-/** Whom an attempt was for. */
+/** The target of an attempt. */
 export interface Peer {
   /** The host of the URL. */
   readonly host: string;
-  /** Address and port that were dialled; the host's where none was. */
+  /** The address and port that were dialled; the host's where none were. */
   readonly dialled: string;
 }
 

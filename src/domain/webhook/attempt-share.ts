@@ -1,9 +1,10 @@
-// So much may one claim bring into memory; beyond it attempts stay due. 512 results of 4 MiB took the process down.
+// The most bytes that one claim may bring into memory; the attempts beyond it stay due. 512 results of 4 MiB ended the
+// process.
 const CLAIM_BYTES_MAX = 32 * 1024 * 1024;
-// So much of that may be one account's, its first attempt aside: others are claimed beside it.
+// The most of that for one account, except its first attempt: others are claimed beside it.
 const ACCOUNT_BYTES_MAX = 8 * 1024 * 1024;
 
-/** A claim of attempts, as far as it has got. */
+/** The progress of a claim of attempts. */
 export interface ClaimedBytes {
   readonly bytes: number;
   /** By account. */
@@ -12,8 +13,8 @@ export interface ClaimedBytes {
 }
 
 /**
- * True where a claim may start one more attempt, by the bytes that are sent with it. One is always started, and one of each
- * account while there is room, however large: it would never be sent otherwise.
+ * True when a claim may start one more attempt, by the bytes that are sent with it. One attempt is always started, and
+ * one of each account while there is room, however large: it would never be sent otherwise.
  */
 export function mayStart(
   { bytes: before, bytesOf, started }: ClaimedBytes,

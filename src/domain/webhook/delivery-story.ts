@@ -10,29 +10,29 @@ import { postedUrls } from "./task-url.ts";
 import { parseUrlForm } from "./url-form.ts";
 import { judgeWebhookUrl } from "./webhook-url.ts";
 
-/** For whom a story is written. */
+/** The reader of an explanation. */
 export interface StoryReader {
   readonly role: ReaderRole;
   /** Writes a time, in milliseconds since the epoch, with the time zone that it is in. */
   readonly writeTime: (timeMs: number) => string;
 }
 
-/** The operator at a command line: its times are in UTC, as those in logs are. */
+/** The operator at a command line: times are in UTC, as in logs. */
 export const COMMAND_LINE_READER: StoryReader = { role: "operator", writeTime: momentText };
 
-/** When a story is told, and to whom. */
+/** When an explanation is given, and to whom. */
 export interface StoryCircumstances {
   readonly now: number;
   readonly reader: StoryReader;
 }
 
-/** What the story of an attempt needs beside: where it was sent. */
+/** What the explanation of an attempt needs in addition: the target. */
 export interface Circumstances extends StoryCircumstances {
   readonly url: string;
 }
 
 /**
- * One sentence, without its full stop, that says what became of a delivery and why: the answer to "why did my
+ * One sentence, without its full stop, that tells what happened to a delivery and why: the answer to "why did my
  * callback not arrive?". It never holds the URL's path or query.
  */
 export function explainDelivery(delivery: Delivery, { now, reader }: StoryCircumstances): string {
@@ -77,7 +77,7 @@ export function explainAttempt(attempt: Attempt, circumstances: Circumstances): 
   }
 }
 
-/** Why there is nothing to tell: the same for a task without deliveries, all or of one kind. */
+/** Explains why there is nothing to tell, for a task without deliveries, or without any of one kind. */
 export function explainNoDelivery(
   task: Task,
   { kind, reader }: { readonly kind: DeliveryKind | null; readonly reader: StoryReader },
@@ -123,7 +123,7 @@ function explainInFlight(startedAt: number, { url, now, reader }: Circumstances)
   return `${told}; if the daemon ended meanwhile, it is sent again as soon as the daemon runs`;
 }
 
-// Longer than attempts take with the timeout that there is unless told.
+// Longer than attempts take with the present timeout, unless given.
 const LONG_FLIGHT_MS = 15_000;
 
 function explainDelivered(attempt: EndedAttempt, circumstances: Circumstances): string {
@@ -167,7 +167,7 @@ function explainStatus(
   { peer: { dialled }, role }: { readonly peer: Peer; readonly role: ReaderRole },
 ): ErrorExplanation | null {
   const { httpStatus: status, retryAfter } = attempt;
-  // A switch of protocols is an error of its own.
+  // A switch of protocols is an error in itself.
   if (status === null || status < 200) return null;
   const wait = retryAfter === null ? "" : ` with Retry-After ${retryAfter}, which moves no retry`;
   const answered = `${dialled} answered ${status}${wait}`;
@@ -226,14 +226,14 @@ function explainRefused(attempt: EndedAttempt, circumstances: Circumstances): st
   return `refused: ${host} resolved to ${culprits.join(", ")}${beside} ${at}, ${rule}${remedy}`;
 }
 
-/** Which of the addresses the rules refuse; all of them where that cannot be told any more. */
+/** The addresses that the rules refuse; all of them when that can no longer be told. */
 function refusedOf({ addresses }: Refusal): readonly string[] {
   const refused = addresses.filter((each) => classifyAddress(each).kind === "refused");
-  // An address of the machine itself is a public one for everybody else.
+  // An address of the machine itself is a public address for everybody else.
   return refused.length === 0 ? addresses : refused;
 }
 
-/** The setting that would lift the rule, where one does. */
+/** The setting that would lift the rule, if there is one. */
 function allowText(refusal: Refusal, { url, reader }: Circumstances): string {
   const { host, addresses } = refusal;
   const entries = addresses.length === 0 ? [host] : refusedOf(refusal);
@@ -256,7 +256,7 @@ function hintText(hint: string | null): string {
   return hint === null ? "" : `; ${hint}`;
 }
 
-/** What the time of an attempt went into. */
+/** How the time of an attempt was spent. */
 function spentText({ startedAt, endedAt, phases, address }: EndedAttempt): string {
   const spent = PHASE_NAMES.flatMap(([phase, name]) => {
     const ms = phases[phase];

@@ -1,6 +1,6 @@
 import { someOf } from "../rule.ts";
 
-/** What a finished task sends: a POST with the task's envelope, or a GET of a prepared URL. */
+/** The webhook that a finished task sends: a POST with the task's envelope, or a GET of a prepared URL. */
 export type DeliveryKind = (typeof DELIVERY_KINDS)[number];
 
 export const DELIVERY_KINDS = ["postback", "pingback"] as const;
@@ -34,7 +34,7 @@ export interface AttemptPhases {
   readonly firstByteMs: number | null;
 }
 
-/** Why an attempt was refused: the name, what it resolved to, and the rule that refuses it. */
+/** Why an attempt was refused: the name, the addresses that it resolved to, and the rule that refuses them. */
 export interface Refusal {
   readonly host: string;
   readonly addresses: readonly string[];
@@ -52,8 +52,8 @@ export const ATTEMPT_OUTCOMES = [
 ] as const;
 
 /**
- * Which deliveries somebody means; null is any. `outcome` is how the last ended attempt went; `since`
- * (inclusive) and `until` (exclusive) are about when it ended, and for what was never tried, when it is due.
+ * Selects deliveries; null is any. `outcome` is that of the last ended attempt. `since` (inclusive) and `until`
+ * (exclusive) bound the time when it ended, or the time when a delivery that was never tried is due.
  */
 export interface DeliveryFilter {
   readonly login: string | null;
@@ -66,10 +66,10 @@ export interface DeliveryFilter {
   readonly until: number | null;
 }
 
-/** How a delivery ended that did not arrive: what is sent again unless more is asked for. */
+/** The ends of a delivery that did not arrive: these are sent again unless more is asked for. */
 export const UNDELIVERED_STATES: readonly EndedDeliveryState[] = ["given_up", "refused"];
 
-/** True for what did not arrive, and is not tried again. */
+/** True for a delivery that did not arrive, and is not retried. */
 export function isUndelivered(
   state: EndedDeliveryState | "scheduled",
 ): state is Exclude<EndedDeliveryState, "delivered"> {
@@ -79,7 +79,7 @@ export function isUndelivered(
 /** Some of the states in which a delivery has ended. */
 export const ENDED_STATES = someOf<EndedDeliveryState>([...UNDELIVERED_STATES, "delivered"]);
 
-/** How one attempt ended. What does not apply is null (contract §5 lists the fields). */
+/** How one attempt ended. Fields that do not apply are null (contract §5 lists them). */
 export interface AttemptResult {
   readonly outcome: AttemptOutcome;
   readonly httpStatus: number | null;
@@ -91,7 +91,7 @@ export interface AttemptResult {
   /** At most the first 4 KiB of the response body, as text. */
   readonly responseExcerpt: string | null;
   readonly refusal: Refusal | null;
-  /** The receiver's `Retry-After`, as sent; it is recorded and moves nothing (contract §5). */
+  /** The receiver's `Retry-After`, as sent; it is recorded and changes nothing (contract §5). */
   readonly retryAfter: string | null;
 }
 
@@ -105,7 +105,7 @@ export interface Attempt extends Omit<AttemptResult, "outcome"> {
   readonly outcome: AttemptOutcome | null;
 }
 
-/** A delivery as it is recorded, its attempts in the order they were made. */
+/** A delivery as it is recorded, with its attempts in the order in which they were made. */
 export interface Delivery {
   readonly kind: DeliveryKind;
   readonly url: string;
@@ -116,7 +116,9 @@ export interface Delivery {
 /** A delivery as a store keeps it: `waiting` until its task has ended, `open` while an attempt is scheduled or in flight. */
 export type StoredDeliveryState = "waiting" | "open" | EndedDeliveryState;
 
-/** How a delivery stands that has begun: while it is open, its last attempt says whether it waits or is being sent. */
+/**
+ * The state of a delivery that has begun: while it is open, its last attempt tells whether it waits or is being sent.
+ */
 export function shownDeliveryState(
   state: Exclude<StoredDeliveryState, "waiting">,
   last: Pick<Attempt, "startedAt"> | undefined,
@@ -125,25 +127,28 @@ export function shownDeliveryState(
   return last?.startedAt === null ? "scheduled" : "in_flight";
 }
 
-/** Every series of attempts begins with this one, due at once: when its task ends, and when it is sent again. */
+/**
+ * Every series of attempts begins with this one. It is due at once: when the task ends, and when the delivery is sent
+ * again.
+ */
 export const FIRST_ATTEMPT = { number: 1, retry: 0 } as const;
 
 /**
- * True for a delivery that begins a fresh series when it is sent again. Of an open one the scheduled attempt is made due,
- * and what is in flight goes on; what waits for its task is sent when that has ended.
+ * True for a delivery that begins a fresh series when it is sent again. For an open one, the scheduled attempt becomes
+ * due now, and an attempt in flight goes on. A delivery that waits for its task is sent when that has ended.
  */
 export function beginsAnew(state: StoredDeliveryState): state is EndedDeliveryState {
   return state !== "waiting" && state !== "open";
 }
 
-/** What follows from an attempt's outcome. `retry` counts the retries used once the next attempt starts. */
+/** The sequel of an attempt's outcome. `retry` counts the retries that are used once the next attempt starts. */
 export type DeliveryDecision =
   | { readonly state: "delivered" | "given_up" | "refused" }
   | { readonly state: "scheduled"; readonly dueAt: number; readonly retry: number };
 
 /**
- * Decides what follows an attempt that ended at `endedAt` after `retriesUsed` retries (contract §5).
- * The waits count from the failure. An interrupted attempt is sent again at once and uses up no retry.
+ * Decides what follows an attempt that ended at `endedAt` after `retriesUsed` retries (contract §5). The waits count
+ * from the failure. An interrupted attempt is sent again at once and uses up no retry.
  */
 export function decideDelivery(
   outcome: AttemptOutcome,

@@ -1,26 +1,26 @@
 /**
- * How an order to send many deliveries again is worked off: in steps, along the attempts that there were when it was given.
- * An attempt that ended after that is not part of it, even when it began before.
+ * How an order to send many deliveries again is worked off: in steps, along the attempts that existed when it was
+ * given. An attempt that ended after that is not part of it, even when it began before.
  */
 
-// Every other write waits for a step. Measured with a million attempts in a file: one that looks at so many and finds
-// nothing takes 2 ms, one that begins so many series 2 ms, and the longest of 3,400 took 6.5 ms.
+// Every other write waits for a step. Measured with a million attempts in a file: a step that looks at so many and
+// finds nothing takes 2 ms, one that begins so many series 2 ms, and the longest of 3,400 took 6.5 ms.
 export const STEP_EXAMINED_MAX = 2000;
 const STEP_STARTED_MAX = 100;
 
-/** How many series a step may begin where so many are wanted. */
+/** How many series a step may begin when so many are wanted. */
 export function stepSize(wanted: number): number {
   return Math.max(0, Math.min(wanted, STEP_STARTED_MAX));
 }
 
-/** A step finds attempts in their order, `max` at most, and looks at none after `to`. */
+/** The attempts that a step found, in their order: `max` at most, and none after `to`. */
 export interface StepFindings {
   readonly found: readonly { readonly seq: number }[];
   readonly max: number;
   readonly to: number;
 }
 
-/** The last attempt that a step is through with. When it is full, there may be more behind the last one found. */
+/** The last attempt that a step is done with. When the step is full, more attempts may follow the last one found. */
 export function examinedBy({ found, max, to }: StepFindings): number {
   const last = found.length < max ? undefined : found.at(-1);
   return last?.seq ?? to;

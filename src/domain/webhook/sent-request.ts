@@ -2,7 +2,7 @@ import type { Task } from "../task/task.ts";
 import type { Attempt, DeliveryKind } from "./delivery.ts";
 import { webhookRequest, type WebhookRequest } from "./webhook-request.ts";
 
-/** Of what an attempt was a try. */
+/** What an attempt tried to send. */
 export interface SentFacts {
   readonly kind: DeliveryKind;
   readonly url: string;
@@ -12,8 +12,8 @@ export interface SentFacts {
 }
 
 /**
- * What an attempt sent, signed with the account's secrets of now: those of then are not kept. Null where nothing went
- * out: nothing yet, or never.
+ * The request that an attempt sent, signed with the account's present secrets, because earlier ones are not kept. Null
+ * when nothing was sent, not yet or never.
  */
 export function sentRequest(attempt: Attempt, facts: SentFacts): WebhookRequest | null {
   const { number, startedAt } = attempt;
@@ -24,7 +24,7 @@ export function sentRequest(attempt: Attempt, facts: SentFacts): WebhookRequest 
 /** True for an attempt that has sent something, as far as is known. */
 export function hasGoneOut({ startedAt, outcome, error, address }: Attempt): boolean {
   if (startedAt === null || outcome === "refused") return false;
-  // A crash leaves no address, and may have come after the request had gone out.
+  // A crash leaves no address, and may have come after the request was sent.
   const isUnsent = outcome !== null && outcome !== "interrupted" && address === null;
   return !isUnsent || error === null;
 }

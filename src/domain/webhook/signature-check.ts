@@ -5,7 +5,7 @@ import { JSON_DEPTH_MAX, parseJsonBytes, toJsonText } from "../json/json.ts";
 import { parseUrlForm } from "./url-form.ts";
 import { encodedForm } from "./webhook-url.ts";
 
-/** What a receiver got, or thinks it got. */
+/** The message that a receiver got, or thinks that it got. */
 export type ReceivedMessage =
   | { readonly kind: "body"; readonly bytes: Uint8Array }
   | { readonly kind: "url"; readonly url: string };
@@ -23,8 +23,8 @@ export type SignatureVerdict =
   | { readonly kind: "invalid"; readonly reasons: readonly string[] };
 
 /**
- * Checks an `X-Signature` (contract §5) and, where it is wrong, finds out why: it tries the mistakes that
- * receivers make with form, secret and message, alone and in pairs. Digests are compared in constant time.
+ * Checks an `X-Signature` (contract §5) and, when it is wrong, finds out why: it tries the mistakes that receivers make
+ * with form, secret and message, alone and in pairs. Digests are compared in constant time.
  */
 export function checkSignature({
   signature,
@@ -38,9 +38,9 @@ export function checkSignature({
 }
 
 interface SignatureForm {
-  /** A sentence, or null for what has the form of an `X-Signature`. */
+  /** A sentence, or null when it has the form of an `X-Signature`. */
   readonly fault: string | null;
-  /** What stands behind the fault, if it can be read: 32 bytes. */
+  /** The digest in spite of the fault, if it can be read: 32 bytes. */
   readonly digest: Uint8Array | null;
 }
 
@@ -110,15 +110,15 @@ function readDigest(value: string): Uint8Array | null {
   return bytes.length === DIGEST_BYTES ? bytes : null;
 }
 
-/** A key or a message that might have been used, and the sentence that says so; null for the right one. */
+/** A key or a message that might have been used, with the sentence that tells so; null for the right one. */
 interface Variant<T> {
   readonly value: T;
   readonly says: string | null;
 }
 
 /**
- * The sentences of the mistakes that explain the digest; null where none does. No two variants are alike,
- * so that what is found is the explanation and not one of several.
+ * The sentences of the mistakes that explain the digest; null when none does. No two variants are alike, so a match is
+ * the explanation and not one of several.
  */
 function findMatch(
   digest: Uint8Array,
@@ -167,7 +167,7 @@ function messageVariants(message: ReceivedMessage): readonly Variant<Bytes>[] {
 }
 
 function bodyVariants(bytes: Uint8Array): readonly Variant<Bytes>[] {
-  // One character per byte, whatever the bytes are, so that nothing but the change differs.
+  // One character per byte, whatever the bytes are, so that only the change makes a difference.
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
   const variant = (text: string, says: string): Variant<Bytes> => ({
     value: Buffer.from(text, "latin1"),
@@ -200,7 +200,7 @@ const RESERIALISED =
   "The signature is over the JSON parsed and written anew, not over this body: sign and check the " +
   "raw bytes of the request, before any parser.";
 
-// An input of 64 levels stands below the envelope, the list of tasks, the task and its data.
+// An input of 64 levels is below the envelope, the list of tasks, the task and its data.
 const ENVELOPE_DEPTH_MAX = JSON_DEPTH_MAX + 4;
 
 function reserialised(bytes: Uint8Array): readonly Variant<Bytes>[] {
@@ -248,12 +248,12 @@ function normalForm(url: string): string {
   return encodedForm(url) ?? url;
 }
 
-// Either default port: behind a proxy that ends TLS the port of the other scheme may be left.
+// Either default port, because behind a proxy that ends TLS the port of the other scheme may be left.
 function withoutPort(url: string): string {
   return url.replace(/^(https?:\/\/[^/?#]*?):(?:80|443)(?=[/?#]|$)/i, "$1");
 }
 
-/** Those that differ from all before them: a variant that changes nothing explains nothing. */
+/** The variants that differ from all before them: a variant that changes nothing explains nothing. */
 function distinct<T extends Bytes>(variants: readonly Variant<T>[]): readonly Variant<T>[] {
   const seen = new Set<string>();
   return variants.filter(({ value }) => {

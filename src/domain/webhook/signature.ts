@@ -1,34 +1,34 @@
 import { createHash, createHmac } from "node:crypto";
 
-/** What is signed: the raw body of a postback, or the full URL of a pingback as requested. */
+/** The signed message: the raw body of a postback, or the full URL of a pingback as requested. */
 export type SignedMessage = string | Uint8Array;
 
 /**
- * The value of `X-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the message, keyed with the
- * UTF-8 bytes of the secret exactly as it is shown, `whsec_` included (contract §5).
+ * The value of `X-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the message, keyed with the UTF-8 bytes
+ * of the secret exactly as it is shown, including `whsec_` (contract §5).
  */
 export function signWebhook(message: SignedMessage, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(message).digest("hex")}`;
 }
 
-/** The SHA-256 of a message in lower-case hex, without any key: to see whether two are the same. */
+/** The SHA-256 of a message in lower-case hex, without a key: it tells whether two messages are the same. */
 export function messageHash(message: SignedMessage): string {
   return createHash("sha256").update(message).digest("hex");
 }
 
-/** What the Standard Webhooks headers sign. A pingback has no body, so it signs an empty one. */
+/** The message that the Standard Webhooks headers sign. A pingback has no body, so it signs an empty one. */
 export interface StandardMessage {
   /** `webhook-id`: the task id and the kind. */
   readonly id: string;
-  /** Seconds since the epoch at which this attempt is sent. */
+  /** When this attempt is sent, in seconds since the epoch. */
   readonly timestamp: number;
   readonly body: SignedMessage;
 }
 
 /**
- * The value of `webhook-signature` by the Standard Webhooks specification: `v1,` and the Base64
- * HMAC-SHA256 of `id.timestamp.body`, keyed with the bytes that the secret's Base64 stands for; one per
- * secret, separated by a space, so that a receiver may hold either during a rotation.
+ * The value of `webhook-signature` by the Standard Webhooks specification: `v1,` and the Base64 HMAC-SHA256 of
+ * `id.timestamp.body`, keyed with the bytes that the secret's Base64 stands for. There is one for each secret,
+ * separated by a space, so that a receiver may hold either during a rotation.
  */
 export function signStandardWebhook(message: StandardMessage, secrets: readonly string[]): string {
   return secrets.map((secret) => `v1,${standardHmac(message, secret)}`).join(" ");

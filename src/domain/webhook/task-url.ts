@@ -1,6 +1,6 @@
 import type { Task } from "../task/task.ts";
 
-/** The webhook URLs that a task was posted with, in encoded form, and the tag that goes into a pingback's. */
+/** The webhook URLs with which a task was posted, in encoded form, and the tag for its pingback. */
 export interface PostedUrls {
   readonly postback: string | null;
   /** With its placeholders. */
@@ -8,9 +8,9 @@ export interface PostedUrls {
   readonly tag: string | null;
 }
 
-/** Reads back what was posted of a task's webhooks. */
+/** Reads back the posted webhooks of a task. */
 export function postedUrls({ dataText }: Pick<Task, "dataText">): PostedUrls {
-  // An object's JSON text, made by task_post; what a refused task was posted with may be of any type.
+  // An object's JSON text, made by task_post; the fields of a refused task may have any type.
   const data = JSON.parse(dataText) as Readonly<Record<string, unknown>>;
   return {
     postback: textOrNull(data["postback_url"]),

@@ -2,15 +2,15 @@ import { endsInDroppedDot, LONG_HOST_NAME } from "../address/host-name.ts";
 import { hasControl } from "../text.ts";
 
 /**
- * A URL in normal form, taken apart. `url` is a fixed point: parsing it gives the same again. It is
- * shown, signed and requested character for character, so the parts are slices of it, not rebuilt:
- * an empty query keeps its `?`, a bare host has the path `/`.
+ * A URL in normal form, taken apart. `url` is a fixed point: parsing it gives the same again. It is shown, signed and
+ * requested character for character, so the parts are slices of it and not rebuilt: an empty query keeps its `?`, a
+ * bare host has the path `/`.
  */
 export interface UrlForm {
   readonly kind: "form";
   readonly url: string;
   readonly scheme: "http" | "https";
-  /** As in `url`: lower-case punycode name or IPv4 address, or an IPv6 address in brackets. */
+  /** As in `url`: a lower-case punycode name, an IPv4 address, or an IPv6 address in brackets. */
   readonly hostname: string;
   readonly port: number;
   /** Host and port as in `url`, for the Host header. */
@@ -26,21 +26,16 @@ export interface UrlFault {
   readonly reason: string;
 }
 
-/**
- * A URL is at most this long in normal form (contract §4). All of it is ASCII, so characters are
- * bytes.
- */
+/** The most bytes of a URL in normal form (contract §4). All of it is ASCII, so characters are bytes. */
 export const URL_BYTES_MAX = 2048;
 
 /**
- * What is not yet normalised may be this long without its fragment. Only dot segments and
- * spelled-out hosts shrink, so nothing worth requesting is lost, and the work per URL has a bound.
+ * The most characters before normalisation, without the fragment. Only dot segments and percent-encoded hosts get
+ * shorter, so nothing worth requesting is lost, and the work per URL has a bound.
  */
 export const RAW_LENGTH_MAX = 8192;
 
-/**
- * Parses and normalises an http or https URL (contract §4, points 2 and 3). Never throws. Linear.
- */
+/** Parses and normalises an http or https URL (contract §4, points 2 and 3), in linear time. Never throws. */
 export function parseUrlForm(raw: string): UrlForm | UrlFault {
   const misfit = textFault(raw);
   if (misfit !== null) return misfit;
@@ -53,14 +48,12 @@ export function parseUrlForm(raw: string): UrlForm | UrlFault {
   return toForm(parsed, authority);
 }
 
-/**
- * Host and port as they stand in a URL that is not yet normalised; null for what is not http or https.
- */
+/** Host and port as they are in a URL that is not yet normalised; null when it is not http or https. */
 export function rawAuthority(raw: string): string | null {
   return PREFIX.exec(raw)?.[1] ?? null;
 }
 
-/** What the text of a URL breaks before any parser has touched it, or null. */
+/** The fault in the text of a URL before any parser has touched it, or null. */
 export function textFault(raw: string): UrlFault | null {
   // A parser would replace half a surrogate pair by U+FFFD: another URL than the one posted.
   if (!raw.isWellFormed()) {
@@ -69,8 +62,7 @@ export function textFault(raw: string): UrlFault | null {
       "The URL holds half of a surrogate pair: send valid Unicode.",
     );
   }
-  // A parser drops tabs and line breaks silently and trims the rest: "java\nscript" is the old
-  // trick.
+  // A parser drops tabs and line breaks silently and trims the rest: "java\nscript" is the old trick.
   if (hasControl(raw)) {
     return fault("control character", "The URL holds a control character: remove it.");
   }
@@ -88,15 +80,15 @@ export const LONG_URL: UrlFault = fault(
 );
 
 /**
- * Cuts the fragment's text but keeps its `#`: without it a parser would trim a space that stood
- * before the fragment, where it has to be percent-encoded.
+ * Cuts the fragment's text but keeps its `#`: without it a parser would trim a space before the fragment, which has to
+ * be percent-encoded there.
  */
 export function withoutFragment(raw: string): string {
   const hash = raw.indexOf("#");
   return hash === -1 ? raw : raw.slice(0, hash + 1);
 }
 
-/** The normalised text of a parsed URL without its fragment, `#` included. A trailing `?` stays. */
+/** The normalised text of a parsed URL without its fragment and the `#`. A trailing `?` stays. */
 export function hrefWithoutFragment(parsed: URL): string {
   const { href } = parsed;
   const hash = href.indexOf("#");
@@ -106,9 +98,9 @@ export function hrefWithoutFragment(parsed: URL): string {
 const PREFIX = /^https?:\/\/([^/\\?#]*)/i;
 
 /**
- * Host and port may be this long before they are normalised: every ASCII name fits, even with each
- * character percent-encoded. Punycode is quadratic in the label: 1 ms at this length, 23 ms at
- * 4,000 characters (Node 24.21, 2026-11).
+ * The most characters of host and port before normalisation: every ASCII name fits, even with each character
+ * percent-encoded. Punycode is quadratic in the label: 1 ms at this length, 23 ms at 4,000 characters (Node 24.21,
+ * 2026-11).
  */
 export const RAW_AUTHORITY_LENGTH_MAX = 768;
 
@@ -138,7 +130,7 @@ function fault(rule: string, reason: string): UrlFault {
 function authorityFault(authority: string): UrlFault | null {
   // A parser skips any number of slashes: http:///host would be http://host/.
   if (authority === "") return NO_HOST;
-  // Looked for in the text, because ":@host" and "@host" parse to no credentials at all.
+  // The text is searched, because ":@host" and "@host" parse to no credentials at all.
   if (authority.includes("@")) return CREDENTIALS;
   return authority.length > RAW_AUTHORITY_LENGTH_MAX ? { kind: "fault", ...LONG_HOST_NAME } : null;
 }
@@ -150,9 +142,7 @@ function unparsable(authority: string): UrlFault {
   return isPort ? HOST : PORT;
 }
 
-/**
- * Splits `host:port` before the colon of the port; the second part is empty where there is none.
- */
+/** Splits `host:port` before the colon of the port; the second part is empty without a port. */
 export function splitPort(authority: string): readonly [host: string, port: string] {
   const colon = authority.lastIndexOf(":");
   if (colon === -1 || authority.indexOf("]", colon) !== -1) return [authority, ""];
@@ -165,7 +155,7 @@ function toForm(parsed: URL, rawAuthority: string): UrlForm | UrlFault {
   if (portText === "0") return PORT;
   if (url.length > URL_BYTES_MAX) return LONG_URL;
   if (endsInDroppedDot(splitPort(rawAuthority)[0], hostname)) return TRAILING_DOT;
-  // Punycode that does not survive a second reading would be another URL at delivery.
+  // Punycode that changes at a second reading would be another URL at delivery.
   if (hostname.includes("xn--") && URL.parse(url)?.href !== url) return HOST;
   const scheme = parsed.protocol === "https:" ? "https" : "http";
   return {

@@ -3,17 +3,17 @@ import type { UrlForm } from "./url-form.ts";
 import { substitutePlaceholders } from "./url-template.ts";
 import type { PlaceholderValues } from "./url-template.ts";
 
-/** A URL on its way from what was posted to what is requested. `step` says what was done to get here. */
+/** A URL on its way from the posted text to the request. `step` tells what was done to get here. */
 export interface UrlStep {
   readonly step: string;
   readonly url: string;
 }
 
 /**
- * How a posted URL, or a pingback's template with what its placeholders stand for, becomes the one that is
- * requested: the posted one first, then each step that changed something. The last is the normal form, which is
- * what a pingback's signature signs; a URL that has none ends with its placeholders substituted. Each step after
- * the substitution has the same normal form. Never throws.
+ * How a posted URL, or a pingback's template with its values, becomes the one that is requested: the posted one first,
+ * then each step that changed something. The last is the normal form, which a pingback's signature signs; a URL that
+ * has none ends with its placeholders substituted. Each step after the substitution has the same normal form. Never
+ * throws.
  */
 export function urlSteps(raw: string, values: PlaceholderValues | null): readonly UrlStep[] {
   const substituted = values === null ? raw : substitutePlaceholders(raw, values);
@@ -26,8 +26,8 @@ export function urlSteps(raw: string, values: PlaceholderValues | null): readonl
   return steps.filter(({ url }, index) => index === 0 || url !== steps[index - 1]?.url);
 }
 
-// Part by part, each as it stands in the normal form. The fragment comes last: a space before it belongs to the
-// path, and would be trimmed without it.
+// Part by part, each as it is in the normal form. The fragment comes last: a space before it belongs to the path, and
+// would be trimmed without it.
 function formSteps(raw: string, form: UrlForm): readonly UrlStep[] {
   const authority = rawAuthority(raw) ?? "";
   const [, port] = splitPort(authority);

@@ -10,13 +10,13 @@ export interface WebhookFacts {
   readonly url: string;
   readonly task: Task;
   readonly number: number;
-  /** The time that the attempt's Standard Webhooks signature carries. */
+  /** The time in the attempt's Standard Webhooks signature. */
   readonly startedAt: number;
   readonly webhookSecret: string;
   readonly webhookSecretNext: string | null;
 }
 
-/** The request of one attempt, without what the connection adds (Host, Content-Length). */
+/** The request of one attempt, without the headers that the connection adds (Host, Content-Length). */
 export interface WebhookRequest<Body extends SignedMessage = string> {
   readonly method: "POST" | "GET";
   readonly headers: Readonly<Record<string, string>>;
@@ -25,8 +25,8 @@ export interface WebhookRequest<Body extends SignedMessage = string> {
 }
 
 /**
- * The request of one attempt: method, body, and headers signed afresh (contract §5). A pure function, so that what
- * an attempt sent can be shown again from what is stored.
+ * The request of one attempt: method, body, and freshly signed headers (contract §5). A pure function, so that the
+ * request of an attempt can be shown again from what is stored.
  */
 export function webhookRequest(facts: WebhookFacts): WebhookRequest {
   return signedRequest(facts, signedMessage(facts));
@@ -56,7 +56,7 @@ export function signedRequest<Body extends SignedMessage>(
   return { method: isPostback ? "POST" : "GET", headers, body };
 }
 
-/** What `X-Signature` signs: a postback's raw body, a pingback's URL as requested. */
+/** The message that `X-Signature` signs: a postback's raw body, a pingback's URL as requested. */
 export function signedMessage({
   kind,
   url,
@@ -65,7 +65,7 @@ export function signedMessage({
   return kind === "postback" ? taskEnvelope(task) : url;
 }
 
-/** What names a delivery to its receiver, the same at every attempt. */
+/** The id that names a delivery to its receiver, the same at every attempt. */
 export function webhookId(taskId: string, kind: DeliveryKind): string {
   return `${taskId}-${kind}`;
 }

@@ -12,7 +12,7 @@ import type { PlaceholderValues } from "./url-template.ts";
 export { encodedForm, substitutePlaceholders } from "./url-template.ts";
 export type { PlaceholderValues } from "./url-template.ts";
 
-/** What a webhook URL is judged by, beyond the rules that are the same everywhere. */
+/** The rules for webhook URLs beyond those that are the same everywhere. */
 export interface UrlPolicy {
   readonly allow: AllowList;
   /** The machine's own names and addresses; the daemon gives them. */
@@ -20,7 +20,7 @@ export interface UrlPolicy {
   readonly ownAddresses: readonly string[];
 }
 
-/** A URL that may be requested, taken apart the way the request needs it. */
+/** A URL that may be requested, taken apart as the request needs it. */
 export interface WebhookTarget {
   /** The normal form: shown, signed and requested, character for character. */
   readonly url: string;
@@ -32,14 +32,14 @@ export interface WebhookTarget {
   readonly hostHeader: string;
   /** Path and query exactly as in `url`; never empty. */
   readonly requestTarget: string;
-  /** Whether `host` is an address: nothing to resolve, and no name for TLS to check. */
+  /** True when `host` is an address: there is nothing to resolve, and no name for TLS to check. */
   readonly isAddress: boolean;
 }
 
 /**
- * `reason` is one sentence for whoever posted the URL: it says how to mend it, names the setting
- * `webhooks.allow` where that would lift the rule, and repeats neither credentials nor path nor
- * query. `rule` is short, for logs and for the attempt's record.
+ * `reason` is one sentence for the one who posted the URL. It tells how to fix it, names the setting `webhooks.allow`
+ * if that would lift the rule, and repeats neither credentials nor path nor query. `rule` is short, for logs and for
+ * the attempt's record.
  */
 export interface UrlRefusal {
   readonly kind: "refused";
@@ -49,20 +49,19 @@ export interface UrlRefusal {
 
 export type UrlVerdict = { readonly kind: "allowed"; readonly target: WebhookTarget } | UrlRefusal;
 
-/** `template` is the pingback URL in encoded form, its placeholders left literal. */
+/** `template` is the pingback URL in encoded form, with its placeholders. */
 export type PingbackVerdict =
   | { readonly kind: "allowed"; readonly target: WebhookTarget; readonly template: string }
   | UrlRefusal;
 
 export type AddressesVerdict =
-  /** In canonical text, in the order given, each once: what was vetted is what is dialled. */
+  /** In canonical text, in the order given, each once: only these vetted addresses are dialled. */
   | { readonly kind: "allowed"; readonly addresses: readonly string[] }
   | (UrlRefusal & { readonly address: string });
 
 /**
- * Judges a webhook URL (contract §4, points 2 to 5), for a pingback the substituted one. It
- * resolves nothing: what a public name stands for is judged by {@link judgeAddresses}, at every
- * attempt. Never throws.
+ * Judges a webhook URL (contract §4, points 2 to 5); for a pingback, the substituted one. It resolves nothing: {@link
+ * judgeAddresses} judges the addresses of a public name, at every attempt. Never throws.
  */
 export function judgeWebhookUrl(raw: string, policy: UrlPolicy): UrlVerdict {
   const form = parseUrlForm(raw);
@@ -74,7 +73,7 @@ export function judgeWebhookUrl(raw: string, policy: UrlPolicy): UrlVerdict {
   return refused ?? { kind: "allowed", target };
 }
 
-/** Substitutes a pingback's placeholders and judges the outcome. Template and URL have to fit. */
+/** Substitutes a pingback's placeholders and judges the result. Both the template and the URL have to be in order. */
 export function judgePingbackUrl(
   raw: string,
   { values, policy }: { readonly values: PlaceholderValues; readonly policy: UrlPolicy },
@@ -87,10 +86,10 @@ export function judgePingbackUrl(
 }
 
 /**
- * Judges what a target's host resolved to (contract §4, point 6), just before dialling: one refused
- * address refuses all, for an answer that mixes is an attack or a mistake. A host on the allow list
- * lifts the rules, but an answer that is no address is refused even then: dialled, it would be
- * resolved again. No addresses are allowed as none: for the caller that is a failure to resolve.
+ * Judges the addresses of a target's host (contract §4, point 6), just before dialling. One refused address refuses
+ * all, because an answer that mixes is an attack or a mistake. A host on the allow list lifts the rules, but an answer
+ * that is no address is refused even then: dialled, it would be resolved again. An empty answer is allowed as it is:
+ * the caller takes it for a failure to resolve.
  */
 export function judgeAddresses(
   target: WebhookTarget,
@@ -179,7 +178,7 @@ function refuseNonAddress({ host }: WebhookTarget, text: string): AddressesVerdi
   return { kind: "refused", rule: "not an address", reason, address: text };
 }
 
-// The rule that refuses the address, or null. An address entry of the allow list lifts them all.
+// The rule that refuses the address, or null. An address entry of the allow list lifts all of them.
 function addressRule(address: Address, { port, policy }: PortPolicy): string | null {
   if (allowsParsedAddress(policy.allow, address, port)) return null;
   const verdict = classify(address);
@@ -187,8 +186,8 @@ function addressRule(address: Address, { port, policy }: PortPolicy): string | n
   return isOwnAddress(address, policy) ? "address of this machine" : null;
 }
 
-// A service on the machine's public address may count on the firewall in front of it, which a
-// packet from the machine to itself never passes.
+// A service on the machine's public address may rely on the firewall in front of it, which a packet from the machine to
+// itself never passes.
 function isOwnAddress({ bytes }: Address, policy: UrlPolicy): boolean {
   const meant = addressText({ bytes: nat64Ipv4(bytes) ?? bytes, zone: null });
   return policy.ownAddresses.some((own) => canonicalAddress(own) === meant);
