@@ -1,7 +1,7 @@
 /**
- * Does each step in its order, also after one that threw: for letting go of things, where none must keep the next from
- * it. The first ones are done before this returns, up to one that has to be waited for. Rejects with what was thrown, or
- * with an AggregateError where several threw.
+ * Does each step in its order, even after one that threw: for closing things, where none may keep the next from
+ * closing. The first steps run before this returns, up to one that has to be waited for. Rejects with the error, or
+ * with an AggregateError when several steps threw.
  */
 export async function everyStep(steps: readonly (() => unknown)[]): Promise<void> {
   const errors: unknown[] = [];

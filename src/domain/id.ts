@@ -7,9 +7,9 @@ const POOL_BYTES = 4096;
 const BYTES_PER_ID = 10;
 
 /**
- * Mints lower-case UUIDv7 strings (RFC 9562 §5.7) that sort in the order they were minted, also within
- * one millisecond: the 12 bits of `rand_a` are a counter with a random start (§6.2 method 1). When the
- * counter runs out, or the clock steps back, the time part goes on from the last id instead.
+ * Mints lower-case UUIDv7 strings (RFC 9562 §5.7) that sort in the order in which they were minted, also within one
+ * millisecond: the 12 bits of `rand_a` are a counter with a random start (§6.2 method 1). When the counter runs out, or
+ * the clock steps back, the time part continues from the last id instead.
  */
 export class IdGenerator {
   #timeMs = -1;
@@ -48,12 +48,12 @@ export class IdGenerator {
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** True for a lower-case UUIDv7, the only form an id of postbackd has. */
+/** True for a lower-case UUIDv7, the only form of postbackd's ids. */
 export function isId(text: string): boolean {
   return UUID_V7.test(text);
 }
 
-/** The time an id was minted at, in milliseconds since the epoch. The id must satisfy {@link isId}. */
+/** The time when an id was minted, in milliseconds since the epoch. The id must satisfy {@link isId}. */
 export function idTimeMs(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
@@ -84,7 +84,7 @@ function formatTail(counter: number, random: Uint8Array): string {
 
 const LEASE_ID_BYTES = 16;
 
-/** Mints a lease's id: opaque to workers, and not to be guessed. */
+/** Mints a lease's id: opaque to workers, and impossible to guess. */
 export function newLeaseId(): string {
   return randomBytes(LEASE_ID_BYTES).toString("base64url");
 }

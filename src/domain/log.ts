@@ -1,4 +1,4 @@
-/** Facts beside a log line. Never a key, a secret, a token or the query string of a webhook URL. */
+/** Facts of a log line. Never a key, a secret, a token or the query string of a webhook URL. */
 export type LogFacts = Readonly<Record<string, unknown>>;
 
 /** The levels of the lines that are kept. */
@@ -9,7 +9,7 @@ export interface LogLine {
   readonly time: string;
   readonly level: (typeof LOG_LINE_LEVELS)[number];
   readonly message: string;
-  /** `key=value …`, and below it the stack of an error, where there is one; cut where it is long. */
+  /** `key=value …`, and below it the stack of an error, if there is one; shortened when it is long. */
   readonly facts: string;
 }
 

@@ -1,4 +1,4 @@
-/** What something that was thrown says: its message where it is an error. */
+/** The message of something that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,11 +1,11 @@
-/** Work by name, each a function of plain data alone: what it is given and gives can be copied to another thread. */
+/** Work by name. Each is a function of plain data alone, whose arguments and result can be copied to another thread. */
 export type WorkTable = Readonly<Record<string, (args: never) => unknown>>;
 
-/** Where work is done that would hold up the caller's thread. */
+/** Does work elsewhere that would hold up the caller's thread. */
 export interface Offload<Table extends WorkTable> {
   /**
-   * Promises what the work gives, or a StatusError that it throws. One piece of each owner is done in turn; who has too
-   * much waiting is refused with 42900 or 50300.
+   * Promises the result of the work, or rejects with a StatusError that it throws. One piece of each owner is done in
+   * turn; an owner with too much waiting work is refused with 42900 or 50300.
    */
   run<Name extends keyof Table>(
     name: Name,
@@ -15,10 +15,10 @@ export interface Offload<Table extends WorkTable> {
 }
 
 export interface WorkOrder {
-  /** Whose turn it takes. */
+  /** The owner whose turn it takes. */
   readonly owner: string;
-  /** What of the arguments counts: how much of it may wait. */
+  /** The size of the arguments, because the waiting bytes are limited. */
   readonly bytes: number;
-  /** It is never refused: there is nobody who could come again. */
+  /** It is never refused, because nobody could ask for it again. */
   readonly isPatient?: true;
 }

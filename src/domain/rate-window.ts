@@ -1,4 +1,4 @@
-/** So many events in so much time. */
+/** A number of events in a time. */
 export interface RateRule {
   /** Events in one window; 0 is no limit. */
   readonly limit: number;
@@ -9,15 +9,15 @@ export interface RateRule {
 export interface RateWindow {
   /** Monotonic milliseconds of the first event. */
   readonly startedAt: number;
-  /** Never beyond the limit that there was: what is refused is not counted. */
+  /** Never above the limit at that time: refused events are not counted. */
   readonly count: number;
 }
 
-/** What a limit says. */
+/** The verdict of a limit. */
 export interface RateVerdict {
-  /** Whether what was counted was within the limit. */
+  /** True when the counted events were within the limit. */
   readonly isAllowed: boolean;
-  /** Events that the window has left; Infinity without a limit. */
+  /** Events that are left in the window; Infinity without a limit. */
   readonly remaining: number;
   /** Whole seconds until the window ends, at least 1. */
   readonly resetSeconds: number;
@@ -27,15 +27,15 @@ export interface RateVerdict {
   readonly windowSeconds: number;
 }
 
-/** Where a limit is applied: a moment of the monotonic clock and the rule. */
+/** The moment, by the monotonic clock, and the rule by which events are counted. */
 export interface RateMoment {
   readonly now: number;
   readonly rule: RateRule;
 }
 
 /**
- * Counts events, all of them or none. A window begins with a key's first event and lasts the rule's time, however many
- * follow; the next event after its end begins a new one.
+ * Counts events, all of them or none. A window begins with a key's first event and lasts for the rule's time, however
+ * many events follow; the next event after its end begins a new one.
  */
 export function countEvents(
   window: RateWindow | null,
@@ -57,7 +57,7 @@ export function countEvents(
   return { window: counted, verdict };
 }
 
-/** The window as it stands: none is a new one, and so is one that has ended. */
+/** The current window: a new one when there is none, or when it has ended. */
 function currentWindow(window: RateWindow | null, { now, rule }: RateMoment): RateWindow {
   const isOver = window === null || now - window.startedAt >= rule.windowMs;
   return isOver ? { startedAt: now, count: 0 } : window;

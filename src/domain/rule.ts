@@ -1,41 +1,42 @@
 import { hasControl, isPlainText } from "./text.ts";
 
-/** A value that passed its rule, or why not: `reason` completes "KEY …", as in "KEY must be …". */
+/** A value that passed its rule, or the reason why it did not: `reason` completes "KEY …", as in "KEY must be …". */
 export type Parsed<T> =
   | { readonly kind: "value"; readonly value: T }
   | { readonly kind: "fault"; readonly reason: string };
 
 /**
- * What a value may be, wherever it stands: in the file, in a variable, a flag, a query, a body or a search. Each of
- * these brings it to the form that TOML and JSON give, frames the fault in its own way, and decides nothing else.
+ * The values that are allowed, wherever they are written: in the file, in a variable, a flag, a query, a body or a
+ * search. Each of these converts the value to the form that TOML and JSON give, and words the fault in its own way; it
+ * decides nothing else.
  */
 export interface Rule<T> {
   /** Completes "It takes …" and "It must be …". */
   readonly takes: string;
   /** Stands for the value in help texts, such as `DURATION`. */
   readonly hint: string;
-  /** How text comes to the form that TOML and JSON give: see {@link rawOf}. */
+  /** How text is converted to the form that TOML and JSON give: see {@link rawOf}. */
   readonly form: "text" | "integer" | "number" | "boolean" | "list";
   /** In JSON Schema 2020-12. */
   readonly schema: Readonly<Record<string, unknown>>;
-  /** Reads a value as TOML and JSON give it. */
+  /** Reads a value in the form that TOML and JSON give. */
   parse(raw: unknown): Parsed<T>;
 }
 
-/** How a rule is written down for {@link rule}. */
+/** The parts from which {@link rule} makes a rule. */
 interface RuleParts<T> extends Pick<Rule<T>, "takes" | "hint"> {
   /** `text` unless given. */
   readonly form?: Rule<T>["form"];
   readonly schema: Rule<T>["schema"];
-  /** The value; null for what is none. */
+  /** Reads the value; null when it is not valid. */
   readonly read: (raw: unknown) => T | null;
   /** A better reason for a common mistake; null for any other. */
   readonly mistake?: (raw: unknown) => string | null;
-  /** What was given may be a secret: no fault repeats it. */
+  /** The value may be a secret: no fault repeats it. */
   readonly isSecret?: boolean;
 }
 
-/** Makes a rule. Its fault says what it takes, and what it was given. */
+/** Makes a rule. Its fault tells what the rule takes, and what it was given. */
 export function rule<T>({ read, mistake, isSecret = false, ...parts }: RuleParts<T>): Rule<T> {
   return {
     form: "text",
@@ -49,7 +50,7 @@ export function rule<T>({ read, mistake, isSecret = false, ...parts }: RuleParts
   };
 }
 
-/** A rule for texts: what is no text is none. */
+/** A rule for texts: it refuses everything else. */
 export function textRule<T>({
   read,
   ...parts
@@ -62,7 +63,7 @@ export function parseText<T>(of: Rule<T>, text: string): Parsed<T> {
   return of.parse(rawOf(of, text));
 }
 
-/** Text in the form that TOML and JSON would give; text that has not that form stays, and its rule refuses it. */
+/** Converts text to the form that TOML and JSON would give. Text without that form stays, and its rule refuses it. */
 export function rawOf({ form }: Pick<Rule<unknown>, "form">, text: string): unknown {
   if (form === "integer") return /^(?!-0)-?\d{1,15}$/.test(text) ? Number(text) : text;
   if (form === "number") return /^(?!-0$)-?\d{1,15}(\.\d{1,15})?$/.test(text) ? Number(text) : text;
@@ -111,7 +112,7 @@ export const PLAIN_TEXT: Rule<string> = textRule({
   read: (text) => (text !== "" && !hasControl(text) ? text : null),
 });
 
-/** Text of at most `lengthMax` code points that shows as it is: the same that {@link isPlainText} takes. */
+/** Text of at most `lengthMax` code points that is shown as it is: {@link isPlainText} accepts the same. */
 export function plainText(lengthMax: number): Rule<string> {
   return textRule({
     takes: `a string of at most ${lengthMax} characters, without control characters or lone surrogates`,
@@ -123,7 +124,7 @@ export function plainText(lengthMax: number): Rule<string> {
 
 const NO_CONTROL = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 
-/** The same of several lines: line breaks and tabs are fine. */
+/** The same with several lines: line breaks and tabs are allowed. */
 export function plainLines(lengthMax: number): Rule<string> {
   const isPlain = (text: string): boolean =>
     isPlainText(text.replaceAll(/[\t\n\r]/g, " "), lengthMax);
@@ -144,7 +145,7 @@ export function oneOf<const Word extends string>(words: readonly Word[]): Rule<W
   });
 }
 
-/** Some of a few words, at least one; each counts once, and in their order here. */
+/** Some of a few words, at least one; each counts once, in the order given here. */
 export function someOf<const Word extends string>(words: readonly Word[]): Rule<readonly Word[]> {
   return rule({
     takes: `an array of some of: ${words.join(", ")}`,
@@ -170,7 +171,9 @@ export const UNIT_MS: ReadonlyMap<string, number> = new Map([
   ["w", 604_800_000],
 ]);
 
-/** The longest duration taken anywhere: beyond it a sum with the time of day could leave dates. */
+/**
+ * The longest duration that is accepted anywhere: a longer one added to the time of day could leave the range of dates.
+ */
 const DURATION_MS_MAX = 365 * 86_400_000;
 
 /** A length of time such as `"10s"`, from 1 ms to 365 days; the value is in milliseconds. */
@@ -239,11 +242,11 @@ export function fault(reason: string): Parsed<never> {
   return { kind: "fault", reason };
 }
 
-/** Shows a value in a message: short, on one line, and only its kind where it has parts. */
+/** Shows a value in a message: short, on one line; of a list or an object only its kind. */
 export function quote(value: unknown): string {
   if (typeof value === "string") {
     const short = value.length > 64 ? `${value.slice(0, 64)}…` : value;
-    // JSON escapes C0 only; U+009B begins a terminal escape as well.
+    // JSON escapes only C0; U+009B begins a terminal escape as well.
     return JSON.stringify(short).replaceAll(/\p{Cc}/gu, "\ufffd");
   }
   if (typeof value === "number" || typeof value === "boolean") return String(value);

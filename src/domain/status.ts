@@ -1,7 +1,7 @@
-/** One row of the status table: the words a client sees and the HTTP status a request ends with. */
+/** One row of the status table: the words that a client sees and the HTTP status with which a request ends. */
 export interface StatusRow {
   readonly message: string;
-  /** HTTP status at request level; null for codes that only ever stand on a task. */
+  /** HTTP status at request level; null for codes that only tasks have. */
   readonly http: number | null;
 }
 
@@ -47,7 +47,7 @@ export const STATUS_TABLE = {
 /** A code of the status table. */
 export type StatusCode = keyof typeof STATUS_TABLE;
 
-/** The codes a request as a whole can end with: those that have an HTTP status. */
+/** The codes with which a request as a whole can end: those that have an HTTP status. */
 export type RequestStatusCode = {
   [Code in StatusCode]: (typeof STATUS_TABLE)[Code]["http"] extends number ? Code : never;
 }[StatusCode];
@@ -59,12 +59,12 @@ export function statusMessage(
 ): string {
   const { message } = STATUS_TABLE[code];
   if (blanks === undefined) return message;
-  // In one pass and by a function: a field may be called REASON, or `$&`.
+  // One pass and a function, because a field may be called REASON, or `$&`.
   const fill = (blank: string): string => (blank === "NAME" ? blanks.name : (blanks.reason ?? ""));
   return message.replace(/NAME|REASON/g, fill).trimEnd();
 }
 
-/** True for codes that count as `tasks_error` in an envelope: 40000 and above, waiting tasks excepted. */
+/** True for codes that count as `tasks_error` in an envelope: 40000 and above, except those of waiting tasks. */
 export function isTaskError(code: StatusCode): boolean {
   return code >= 40000 && code !== 40601 && code !== 40602;
 }
@@ -78,7 +78,7 @@ export interface StatusDetail {
 /** Headers that go with an answer, in lower case; a list stands for one line each. */
 export type ResponseHeaders = Readonly<Record<string, string | readonly string[]>>;
 
-/** A refusal that is the caller's to mend: carries a code of the table and is safe to show. */
+/** A refusal that the caller can fix: it carries a code of the table and is safe to show. */
 export class StatusError extends Error {
   override readonly name = "StatusError" as const;
   readonly code: RequestStatusCode;
@@ -89,7 +89,7 @@ export class StatusError extends Error {
     code: RequestStatusCode,
     more: {
       readonly message?: string;
-      /** What to do about the request as a whole, where there are no details. */
+      /** What to do about the request as a whole, when there are no details. */
       readonly detail?: string;
       readonly details?: readonly StatusDetail[];
       readonly headers?: ResponseHeaders;

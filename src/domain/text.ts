@@ -1,7 +1,7 @@
 // C0, DEL and C1: no name, label or URL has a use for them.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 
-/** True for text with a control character in it: C0, DEL or C1. */
+/** True for text that has a control character: C0, DEL or C1. */
 export function hasControl(text: string): boolean {
   return CONTROL.test(text);
 }
