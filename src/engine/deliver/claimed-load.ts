@@ -1,23 +1,23 @@
 import type { ClaimedAttempt, Lane, LaneRef } from "../../store/store.ts";
 import type { AttemptClass, Load } from "./lane-places.ts";
 
-/** What claimed attempts hold, and what a claim says is left. */
+/** The load of claimed attempts, and the work that a claim leaves. */
 
-/** How large the body is, or more. */
+/** The size of the body, or more. */
 export function bytesOf({ task, largeBytes }: ClaimedAttempt): number {
   if (largeBytes !== null) return largeBytes;
   return (task.inputText?.length ?? 0) + (task.resultText?.length ?? 0);
 }
 
-/** Whether it is a first attempt. */
+/** The class of an attempt: first or retry. */
 export function classOf({ retry }: { readonly retry: number }): AttemptClass {
   return retry === 0 ? "fresh" : "retries";
 }
 
-/** Nothing. */
+/** No load at all. */
 export const NO_LOAD: Load = { fresh: 0, retries: 0, bytes: 0 };
 
-/** What attempts hold, by the name of their lane. */
+/** The load of attempts, by the name of their lane. */
 export function loadByLane(attempts: readonly ClaimedAttempt[]): ReadonlyMap<string, Load> {
   const loads = new Map<string, Load>();
   for (const attempt of attempts) {
@@ -29,7 +29,7 @@ export function loadByLane(attempts: readonly ClaimedAttempt[]): ReadonlyMap<str
   return loads;
 }
 
-/** A name for a lane that no other has. */
+/** The unique name of a lane. */
 export function keyOf({ accountId, host }: LaneRef): string {
   return `${accountId} ${host}`;
 }

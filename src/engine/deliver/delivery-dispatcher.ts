@@ -33,7 +33,7 @@ import { Lanes, type Pace } from "./lanes.ts";
 import { PROVEN_MAX } from "./proven-lanes.ts";
 import { INTERRUPTED, NOT_MADE, toRefused } from "./unsent-result.ts";
 
-/** What of the store this dispatcher uses. */
+/** The part of the store that this dispatcher uses. */
 export type DeliveryQueue = Pick<
   Store,
   | "claimAttempts"
@@ -59,7 +59,7 @@ export interface DeliveryDispatcherDeps extends PersistDeps {
   readonly failed: (error: unknown) => void;
 }
 
-// Who delivered within this time before a start, and was answered since, counts as proven after it.
+// A lane that delivered within this time before a start, and was answered since, counts as proven after it.
 const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
 
 /**
@@ -77,9 +77,9 @@ export class DeliveryDispatcher implements Part {
   #shifts = 0;
   /** Settles when what was last set is on disk. */
   #shifted: Promise<void> = Promise.resolve();
-  /** By how much the wall clock was set since the start, in all. */
+  /** By how much the wall clock was set since the start, in total. */
   #setMs = 0;
-  /** Accounts that were resumed since the last claim began: what it says of them is not true any more. */
+  /** Accounts that were resumed since the last claim began: what the claim says about them is no longer true. */
   #resumed = new Set<number>();
   /** Claims, shifts, and attempts that were started and are not recorded yet. */
   readonly #steps = new Steps();
@@ -91,7 +91,8 @@ export class DeliveryDispatcher implements Part {
   }
 
   /**
-   * Records what an earlier process left in flight as interrupted, and learns what is scheduled and who answered lately.
+   * Records what an earlier process left in flight as interrupted, and learns what is scheduled and which hosts
+   * answered lately.
    */
   async recover(): Promise<{ readonly interrupted: number }> {
     const { store, clock } = this.#deps;
@@ -135,10 +136,10 @@ export class DeliveryDispatcher implements Part {
     return { lanes: size, underWay: inFlight, heldAccounts: held.size };
   }
 
-  /** Takes up again what these accounts have scheduled; they were held and are enabled. */
+  /** Resumes what these accounts have scheduled; they were held and are enabled. */
   async resume(accountIds: readonly number[]): Promise<void> {
     for (const accountId of accountIds) {
-      // What comes from now on is noted; what came before is read.
+      // Changes from now on are noted; earlier ones are read.
       this.#lanes.release(accountId);
       this.#resumed.add(accountId);
       for (const lane of await this.#readLanes(accountId)) this.#lanes.note(lane);
@@ -147,9 +148,9 @@ export class DeliveryDispatcher implements Part {
   }
 
   /**
-   * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much:
-   * a retry of 5 minutes comes 5 minutes after the failure, whatever the clock on the wall says. Nothing is claimed
-   * until that is on disk; then this settles.
+   * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much: a
+   * retry of 5 minutes comes 5 minutes after the failure, whatever the wall clock shows. Nothing is claimed until that
+   * is on disk; then this settles.
    */
   clockWasSet(byMs: number): Promise<void> {
     const { log } = this.#deps;
@@ -165,7 +166,7 @@ export class DeliveryDispatcher implements Part {
     const { store, clock } = this.#deps;
     const now = clock.now();
     const shift = { after: Math.min(now, now - byMs), by: byMs };
-    // While that has to wait for room on the disk, what is written meanwhile may come before it and be moved too.
+    // While this waits for room on the disk, writes that come meanwhile may be done before it and be moved too.
     return persist(() => store.shiftTimes(shift), this.#deps)
       .then(() => this.#hasten())
       .catch(this.#deps.failed)
@@ -206,8 +207,8 @@ export class DeliveryDispatcher implements Part {
     this.#deps.sender.abort();
   }
 
-  // Nothing may wait for longer than a retry does. Nobody saw the clock being set while the daemon was stopped, and
-  // one that was wrong by years at the start is set right soon, which moves what waits.
+  // Nothing may wait for longer than a retry does. Nobody noticed a clock that was set while the daemon was stopped,
+  // and a clock that was wrong by years at the start is soon set right, which moves what waits.
   async #hasten(): Promise<void> {
     const { store, clock, retryAfterMs, log } = this.#deps;
     const waitMsMax = Math.max(0, ...retryAfterMs);
@@ -266,8 +267,8 @@ export class DeliveryDispatcher implements Part {
       bytes: bytesOf(attempt),
       pace: toPace(result.outcome, ms),
     });
-    // The record stands in the writer's queue before the claim that the free place allows: one commit serves both,
-    // and a full lane moves on a commit earlier (measured: 15 % more deliveries/s to one receiver).
+    // The record is in the writer's queue before the claim that the free place allows: one commit serves both, and a
+    // full lane moves on one commit earlier (measured: 15 % more deliveries/s to one receiver).
     this.pump();
     await recorded;
     const { kind } = attempt;
@@ -291,13 +292,13 @@ export class DeliveryDispatcher implements Part {
       if (request === null) return NOT_MADE;
       return await sender.send({ ...request, target: verdict.target, accountId });
     } catch (error) {
-      // One task that cannot be put into a request must not keep all others from being sent.
+      // A task that cannot be put into a request must not keep all others from being sent.
       log.error({ err: error, host: attempt.host }, "an attempt could not be made");
       return NOT_MADE;
     }
   }
 
-  // A body of megabytes is put together and signed twice: as much as 20 ms, for which nobody else is to wait.
+  // A body of megabytes is put together and signed twice, which takes up to 20 ms; nobody else should wait for that.
   async #requestOf(attempt: ClaimedAttempt): Promise<WebhookRequest<string | Uint8Array> | null> {
     if (attempt.largeBytes === null) return webhookRequest(attempt);
     return persist(() => this.#deps.store.makeLargePostback(attempt), this.#deps);
@@ -307,7 +308,7 @@ export class DeliveryDispatcher implements Part {
     const { store, clock, retryAfterMs, log } = this.#deps;
     const now = clock.now();
     const setMs = this.#setMs;
-    // The same moment whatever the clock is set to meanwhile: the disk may be full for an hour.
+    // The same moment, whatever the clock is set to meanwhile: the disk may be full for an hour.
     const endedAt = (): number => now + this.#setMs - setMs;
     const decide = (): DeliveryDecision =>
       decideDelivery(result.outcome, {
@@ -334,7 +335,7 @@ export class DeliveryDispatcher implements Part {
     );
   }
 
-  // A refused URL is its poster's affair, and what was interrupted says nothing about the receiver.
+  // A refused URL is the poster's affair, and an interrupted attempt says nothing about the receiver.
   #noteHealth(host: string, outcome: AttemptResult["outcome"]): void {
     if (outcome === "refused" || outcome === "interrupted") return;
     this.#deps.health.noteAttempt(host, outcome === "delivered", this.#deps.clock.monotonic());
@@ -345,7 +346,7 @@ export class DeliveryDispatcher implements Part {
     for (const lane of lanes) this.#lanes.noteDue(lane, { class: of, dueAt });
   }
 
-  // By the clock as it is when they are noted: what is read while it is set may be of before or after.
+  // Uses the clock at the time when they are noted: a read while the clock is set may be from before or after.
   async #readLanes(accountId: number): Promise<readonly Lane[]> {
     const { store } = this.#deps;
     for (;;) {
@@ -357,7 +358,8 @@ export class DeliveryDispatcher implements Part {
   }
 }
 
-// Who takes longer than this holds places that others could use. To take one's time and deliver is welcome, for a while.
+// A lane that fails more slowly than this holds places that others could use. A receiver that takes its time and
+// delivers is welcome, for a while.
 const SLOW_FAILURE_MS = 1000;
 const SLOW_DELIVERY_MS = 5000;
 

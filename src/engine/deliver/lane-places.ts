@@ -4,27 +4,27 @@ export interface LaneLimits {
   readonly inFlightPerHostMax: number;
 }
 
-/** First attempts, or what comes after a failure: retries give way to first attempts. */
+/** First attempts, or attempts after a failure: retries give way to first attempts. */
 export type AttemptClass = "fresh" | "retries";
 
 export const ATTEMPT_CLASSES: readonly AttemptClass[] = ["fresh", "retries"];
 
-/** What decides which places a lane may have. */
+/** The standing of a lane, which decides the places that it may have. */
 export interface LaneStanding {
-  /** Nothing of it is in flight. */
+  /** True when nothing of it is in flight. */
   readonly isIdle: boolean;
-  /** Its host has answered its account, or failed soon, the last time. */
+  /** True when its host has answered its account, or failed quickly, the last time. */
   readonly isProven: boolean;
 }
 
-/** What attempts in flight hold: places by class, and memory for their bodies. */
+/** What attempts in flight occupy: places by class, and memory for their bodies. */
 export interface Load {
   readonly fresh: number;
   readonly retries: number;
   readonly bytes: number;
 }
 
-/** What is held, in all and of that by lanes that are not proven: by one account, or by all. */
+/** The places that are held, in total and by lanes that are not proven: those of one account, or of all. */
 export class Holding {
   fresh = 0;
   retries = 0;
@@ -39,48 +39,50 @@ export class Holding {
     if (!isProven) this.addUnproven(load);
   }
 
-  /** What is held already now counts as that of an unproven lane; below zero, no longer. */
+  /** Counts load that is already held as that of an unproven lane; negative numbers end that. */
   addUnproven({ fresh, retries, bytes }: Load): void {
     this.unproven.fresh += fresh;
     this.unproven.retries += retries;
     this.unproven.bytes += bytes;
   }
 
-  /** The places that count where an account's share is looked at. */
+  /** The places that count towards an account's share. */
   placesOf(of: AttemptClass, { isProven }: Pick<LaneStanding, "isProven">): number {
     return isProven ? this[of] : this.unproven[of];
   }
 }
 
-// Beyond three quarters places are kept for lanes with nothing in flight, one each: many hosts that hang together
-// must not keep a healthy one from being served.
+// The last quarter of the places is kept for lanes with nothing in flight, one each: many hosts that hang together must
+// not keep a healthy one from being served.
 const SHARED_PART = 3 / 4;
-// Retries have a quarter at most, and first attempts leave them an eighth: a storm of retries does not hold up
-// what has just finished, nor a flood of fresh ones the retries.
+// Retries have a quarter at most, and first attempts leave them an eighth: a storm of retries does not hold up tasks
+// that have just finished, nor does a flood of fresh attempts hold up the retries.
 const RETRIES_PART = 1 / 4;
 const RETRIES_KEPT_PART = 1 / 8;
-// What is left of the retries' quarter is for hosts that answer: without it a thousand hosts that hang, each with
-// retries due, hold up the one retry of another by minutes (simulated: 5 of them).
+// The rest of the retries' quarter is for hosts that answer: without it a thousand hosts that hang, each with retries
+// due, hold up the single retry of another by minutes (simulated: 5 of them).
 const UNPROVEN_RETRIES_PART = 3 / 16;
-// All hosts that have not answered have half of the places; with one place for each that is idle an eighth more, and
-// with the retries' own eighth never the last quarter: a thousand dead hosts leave that to those that answer.
+// All hosts that have not answered share half of the places. With one place for each idle lane they have an eighth
+// more, and with the retries' own eighth never the last quarter: a thousand dead hosts leave that to hosts that answer.
 const UNPROVEN_PART = 1 / 2;
 const UNPROVEN_IDLE_PART = 5 / 8;
 
-// An account may hold so many times what it leaves: what hangs holds its place for 10 s, and another account that comes
-// meanwhile must find one. Where hosts answer, one that is alone leaves an eighth, where they do not a quarter: it keeps
-// what it needs to be as fast as if nothing were left, and a second one finds 4 places at a host at once.
+// An account may hold so many times what it leaves: an attempt that hangs holds its place for 10 s, and another account
+// that comes meanwhile must find one. Where hosts answer, an account that is alone leaves an eighth, and where they do
+// not, a quarter. It keeps what it needs to be as fast as if nothing were left, and a second account finds 4 places at
+// a host at once.
 const PROVEN_TIMES = 7;
 const UNPROVEN_TIMES = 3;
 
-// Bodies held for sending; more are claimed when these have gone out. Large results must not fill the memory.
+// The bytes of bodies that are held for sending; more are claimed when these have been sent. Large results must not
+// fill the memory.
 const BYTES_MAX = 64 * 1024 * 1024;
 const UNPROVEN_BYTES_MAX = BYTES_MAX / 2;
-// Of one account. One claim brings it 8 MiB, one host may hold as much.
+// For one account. One claim brings it 8 MiB, and one host may hold as much.
 const ACCOUNT_BYTES_MAX = BYTES_MAX / 2;
 const ACCOUNT_UNPROVEN_BYTES_MAX = UNPROVEN_BYTES_MAX / 4;
 
-/** How many more an account may take of `left` places where it holds `held` already; some are left to others. */
+/** How many more of `left` places an account may take when it already holds `held`; it leaves some to others. */
 export function shareOfPlaces(
   left: number,
   { held, isProven }: { readonly held: number; readonly isProven: boolean },
@@ -95,7 +97,7 @@ export function isFullOfBytes(account: Holding, { isProven }: { readonly isProve
   return isUnprovenFull || account.bytes >= ACCOUNT_BYTES_MAX;
 }
 
-/** Places that are left: to lanes in general, and to those with nothing in flight, one each. */
+/** The places that are left: to lanes in general, and to those with nothing in flight, one each. */
 interface PlacesLeft {
   readonly wide: number;
   readonly idle: number;
@@ -116,8 +118,8 @@ export class LanePlaces {
   }
 
   /**
-   * How many more attempts of a class a lane may start, as far as all lanes together and those of its account go; 0 for
-   * none. Of two lanes of the same standing never less for the account that holds less.
+   * How many more attempts of a class a lane may start, by the limits of all lanes together and of its account; 0 for
+   * none. Of two lanes with the same standing, the account that holds less never gets less.
    */
   room(of: AttemptClass, lane: LaneStanding, account: Holding): number {
     const { bytes, unproven } = this.taken;

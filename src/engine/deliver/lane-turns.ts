@@ -12,17 +12,17 @@ export interface AccountState {
   readonly id: number;
   readonly lanes: Map<string, LaneState>;
   readonly holding: Holding;
-  /** Where it takes its turns: one for each of the groups. */
+  /** Its turns: one in each of the groups. */
   readonly turns: readonly AccountTurn[];
 }
 
-/** A host that something is sent to, by one account or by many. */
+/** A host that one account or many send to. */
 export class HostState implements QueuePlace {
   readonly host: string;
   /** Its lanes, one for each account. */
   lanes = 0;
   inFlight = 0;
-  /** Due queues for which there is no place, those of the lane that holds least first, then by turn. */
+  /** Due queues without a place, those of the lane that holds least first, then by turn. */
   readonly #waiting = new RankHeap<LaneQueue>();
 
   constructor(host: string) {
@@ -43,17 +43,17 @@ export class HostState implements QueuePlace {
   }
 }
 
-/** An account's own way to a host. */
+/** The queue of an account's attempts to one host. */
 export class LaneState {
   readonly account: AccountState;
   readonly host: HostState;
   readonly fresh: LaneQueue;
   readonly retries: LaneQueue;
-  /** What its attempts in flight hold. */
+  /** The load of its attempts in flight. */
   readonly load = { fresh: 0, retries: 0, bytes: 0 };
-  /** Its host answered its account, or failed soon, the last time. */
+  /** True when its host answered its account, or failed quickly, the last time. */
   isProven: boolean;
-  /** Places given while both classes were due: every fourth is for a retry. */
+  /** Places that were given while both classes were due: every fourth is for a retry. */
   turns = 0;
 
   constructor(lane: Pick<LaneState, "account" | "host" | "isProven">) {
@@ -77,39 +77,39 @@ export class LaneState {
   }
 }
 
-/** What a lane has of one class. Its rank is its due time while it is later, its turn while it is due. */
+/** The attempts of one class in a lane. Its rank is its due time while that is later, and its turn while it is due. */
 export interface LaneQueue extends HeapEntry {
   readonly lane: LaneState;
   readonly class: AttemptClass;
-  /** When its earliest is due; null when none is known. */
+  /** When its earliest attempt is due; null when none is known. */
   dueAt: number | null;
   place: QueuePlace | null;
 }
 
-/** Where a queue can be; it is in one place at a time. */
+/** A place where a queue can be; it is in one place at a time. */
 export interface QueuePlace {
   put(queue: LaneQueue): void;
   remove(queue: LaneQueue): void;
 }
 
-/** Due queues that the same rule gives places. */
+/** Due queues that get places by the same rule. */
 export interface DueGroup extends LaneStanding {
   readonly class: AttemptClass;
   readonly index: number;
   /**
-   * Those that hold least first, then by turn: where the first has no room, no other has. So each account has as many
-   * places as any other that wants them, however many lanes it has, and one that comes new is next.
+   * Those that hold least come first, then by turn: when the first has no room, no other has. So each account has as
+   * many places as any other that wants them, however many lanes it has, and a new account is next.
    */
   readonly accounts: RankHeap<AccountTurn>;
 }
 
-/** The due queues that an account has in a group. Their turns come one after the other, and the account's with them. */
+/** The due queues of an account in a group. Their turns come one after the other, and so do the account's. */
 export class AccountTurn implements HeapEntry, QueuePlace {
   readonly group: DueGroup;
-  /** What its account holds. */
+  /** The load that its account holds. */
   readonly holding: Holding;
   readonly #queues = new RankHeap<LaneQueue>();
-  /** The places that its account holds of the kind that the group gives. */
+  /** The places that its account holds, of the kind that the group gives. */
   weight = 0;
   rank = 0;
   heapIndex = -1;
@@ -124,7 +124,10 @@ export class AccountTurn implements HeapEntry, QueuePlace {
     return this.#queues.first;
   }
 
-  /** True when its turn is sooner than one of another group: of the same account that of the lane that is due longer. */
+  /**
+   * True when its turn comes before that of another group. Within one account, the lane that has been due longer comes
+   * first.
+   */
   isBefore(other: AccountTurn): boolean {
     const isSameAccount = other.holding === this.holding;
     const [own, others] = [this.first?.rank ?? Infinity, other.first?.rank ?? Infinity];
@@ -141,13 +144,13 @@ export class AccountTurn implements HeapEntry, QueuePlace {
     this.refresh();
   }
 
-  /** Notes that the account has had a turn here: the others are before it. */
+  /** Notes that the account has had a turn here: the others now come before it. */
   taken(turn: number): void {
     this.#lastTurn = turn;
     this.refresh();
   }
 
-  /** Finds its place again. To be called when what the account holds has changed. */
+  /** Moves it to its right place. To be called when the account's load has changed. */
   refresh(): void {
     const { accounts } = this.group;
     const { first } = this.#queues;
@@ -171,14 +174,14 @@ export function newDueGroups(): readonly DueGroup[] {
   ).map((group, index) => ({ ...group, index, accounts: new RankHeap<AccountTurn>() }));
 }
 
-/** An account that has nothing yet. */
+/** An account without anything yet. */
 export function newAccount(id: number, groups: readonly DueGroup[]): AccountState {
   const holding = new Holding();
   const turns = groups.map((group) => new AccountTurn(group, holding));
   return { id, lanes: new Map(), holding, turns };
 }
 
-/** The one function that moves a queue, or finds its place again where it is. */
+/** The only function that moves a queue, or updates its rank in its place. */
 export function move(queue: LaneQueue, place: QueuePlace | null): void {
   if (queue.place !== place) queue.place?.remove(queue);
   queue.place = place;

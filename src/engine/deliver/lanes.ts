@@ -22,10 +22,10 @@ import {
 } from "./lane-turns.ts";
 import { ProvenLanes } from "./proven-lanes.ts";
 
-/** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` says nothing. */
+/** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` tells nothing. */
 export type Pace = "quick" | "slow" | "unknown";
 
-/** What came of a share: how many attempts were really started, how large, and what the lane has left. */
+/** The result of a share: how many attempts were really started, how large they are, and what the lane has left. */
 export interface ShareOutcome extends Load {
   readonly left: Lane;
 }
@@ -37,25 +37,24 @@ export interface EndedAttempt extends LaneRef {
   readonly pace: Pace;
 }
 
-/** A claim that is put together. */
+/** A claim in the making. */
 interface OpenTake {
   readonly shares: Map<LaneState, LaneShare>;
   readonly lanesMax: number;
 }
 
-// Lanes asked for in one claim: it bounds the length of a claim's transaction. Retries are left some: where
-// more first attempts are due than a claim takes, there would never be a turn for them.
+// The most lanes in one claim, which bounds the length of its transaction. Some are left to retries: where more first
+// attempts are due than a claim takes, they would never have a turn.
 const LANES_PER_CLAIM_MAX = 64;
 const FRESH_LANES_PER_CLAIM_MAX = 48;
 const RETRY_TURN = 4;
-// What a lane whose host has not answered yet, or not in time, may take of it. A dead host so holds 4 connections
-// open for 10 s, not 32.
+// The most places of a lane whose host has not answered yet, or not in time. So a dead host holds 4 connections open
+// for 10 s, not 32.
 const UNPROVEN_IN_FLIGHT_MAX = 4;
-// Bodies in flight in one lane, beyond which it is full: a host that hangs must not hold all the memory that
-// bodies may have.
+// The most bytes of bodies in flight in one lane: a host that hangs must not hold all the memory for bodies.
 const LANE_BYTES_MAX = 8 * 1024 * 1024;
-// Queues that are tried again for a place that came free at a host that many accounts wait for. More than one, because
-// the first may have to wait for its account; each take tries as many more.
+// How many queues are tried again for a place that became free at a host that many accounts wait for. More than one,
+// because the first may have to wait for its account; each take tries as many more.
 const TRIED_PER_HOST_MAX = 8;
 
 /**
@@ -80,9 +79,9 @@ export class Lanes {
   readonly #later = new RankHeap<LaneQueue>();
   readonly #groups = newDueGroups();
   readonly #proven = new ProvenLanes();
-  /** Hosts that have a place again for somebody who waits. */
+  /** Hosts that have a free place again for somebody who waits. */
   readonly #freed = new Set<HostState>();
-  /** Accounts whose attempts stay where they are. */
+  /** Accounts whose attempts are held. */
   readonly #held = new Set<number>();
   #lastTurn = 0;
 
@@ -95,7 +94,7 @@ export class Lanes {
     return this.#places.inFlight;
   }
 
-  /** Lanes that are remembered: those with something scheduled or in flight. */
+  /** The number of known lanes: those with something scheduled or in flight. */
   get size(): number {
     return [...this.#accounts.values()].reduce((sum, { lanes }) => sum + lanes.size, 0);
   }
@@ -112,7 +111,7 @@ export class Lanes {
     return this.inFlight === 0 && !isDue && this.#freed.size === 0;
   }
 
-  /** Takes note that a lane has an attempt due at a time; of an account that is held it is forgotten. */
+  /** Notes that a lane has an attempt due at a time; ignores it for an account that is held. */
   noteDue(ref: LaneRef, due: { readonly class: AttemptClass; readonly dueAt: number }): void {
     if (this.#held.has(ref.accountId)) return;
     const queue = this.#laneOf(ref)[due.class];
@@ -121,18 +120,18 @@ export class Lanes {
     this.#place(queue);
   }
 
-  /** Takes note of what a lane has scheduled. */
+  /** Notes what a lane has scheduled. */
   note({ freshDueAt, retryDueAt, ...ref }: Lane): void {
     if (freshDueAt !== null) this.noteDue(ref, { class: "fresh", dueAt: freshDueAt });
     if (retryDueAt !== null) this.noteDue(ref, { class: "retries", dueAt: retryDueAt });
   }
 
-  /** Takes note that a host answered an account the last time, as far as is known. */
+  /** Notes that a host answered an account the last time, as far as is known. */
   noteProven(ref: LaneRef): void {
     this.#setProven(ref, true);
   }
 
-  /** Forgets what an account has scheduled and takes no note of more until {@link release}. What is in flight goes on. */
+  /** Forgets what an account has scheduled and ignores more until {@link release}. Attempts in flight go on. */
   hold(accountId: number): void {
     this.#held.add(accountId);
     for (const lane of [...(this.#accounts.get(accountId)?.lanes.values() ?? [])]) {
@@ -143,7 +142,7 @@ export class Lanes {
     }
   }
 
-  /** Ends {@link hold}; what the account has scheduled is to be noted afresh. */
+  /** Ends {@link hold}; what the account has scheduled must then be noted again. */
   release(accountId: number): void {
     this.#held.delete(accountId);
   }
@@ -152,15 +151,15 @@ export class Lanes {
   shift(by: number): void {
     const lanes = [...this.#accounts.values()].flatMap((account) => [...account.lanes.values()]);
     const queues = lanes.flatMap((lane) => [lane.fresh, lane.retries]);
-    // All are taken out before the first is changed: a heap of old and new times is none.
+    // All are taken out before the first is changed, because a heap with old and new times would be out of order.
     for (const queue of queues) move(queue, null);
     for (const queue of queues) if (queue.dueAt !== null) queue.dueAt += by;
     for (const lane of lanes) this.#placeBoth(lane);
   }
 
   /**
-   * The lanes to claim from now, with how many attempts each may start; counted as in flight at once. Answer each
-   * with {@link claimed}.
+   * The lanes to claim from now, with how many attempts each may start; these count as in flight at once. To be
+   * answered with {@link claimed} for each.
    */
   take(now: number): LaneShare[] {
     this.#advance(now);
@@ -171,7 +170,7 @@ export class Lanes {
     return [...shares.values()];
   }
 
-  /** Takes note of what came of a share. */
+  /** Notes the result of a share. */
   claimed(share: LaneShare, outcome: ShareOutcome): void {
     this.note(outcome.left);
     this.#add(this.#laneOf(share), {
@@ -181,7 +180,7 @@ export class Lanes {
     });
   }
 
-  /** Gives back what an attempt held. */
+  /** Frees what an attempt held. */
   ended({ class: of, bytes, pace, ...ref }: EndedAttempt): void {
     if (pace !== "unknown") this.#setProven(ref, pace === "quick");
     this.#add(this.#laneOf(ref), { fresh: 0, retries: 0, [of]: -1, bytes: -bytes });
@@ -213,8 +212,8 @@ export class Lanes {
     to: { readonly turn: AccountTurn; readonly shares: Map<LaneState, LaneShare> },
   ): void {
     const room = this.#places.room(of, this.#standing(lane), lane.account.holding);
-    // One at a time to a host that has not answered: those that never will must not go before one that is asked for
-    // the first time.
+    // One at a time to a host that has not answered: hosts that never will must not go before one that is asked for the
+    // first time.
     const turn = lane.isProven ? Infinity : 1;
     const places = Math.min(room, this.#laneRoom(lane), this.#hostRoom(lane), turn);
     const retries = of === "retries" ? places : this.#retryTurns(lane, places);
@@ -227,7 +226,7 @@ export class Lanes {
     this.#add(lane, { ...given, bytes: 0 });
   }
 
-  // Of the places that a lane gets while both classes are due, every fourth is left to a retry.
+  // Leaves every fourth of the places that a lane gets while both classes are due to a retry.
   #retryTurns(lane: LaneState, places: number): number {
     if (!this.#isDue(lane.retries)) return 0;
     const turns = lane.turns + places;
@@ -311,7 +310,7 @@ export class Lanes {
     this.#refresh(lane);
   }
 
-  /** Finds the places of a lane and of its account again, after what they hold has changed. */
+  /** Moves a lane and its account to their right places, after their load has changed. */
   #refresh(lane: LaneState): void {
     this.#placeBoth(lane);
     for (const turn of lane.account.turns) turn.refresh();
@@ -322,7 +321,7 @@ export class Lanes {
     this.#place(lane.retries);
   }
 
-  // One that is due keeps its turn while its lane has room.
+  // A queue that is due keeps its turn while its lane has room.
   #place(queue: LaneQueue): void {
     const { lane } = queue;
     if (queue.dueAt === null || this.#laneRoom(lane) === 0) return move(queue, null);
@@ -348,7 +347,7 @@ export class Lanes {
     return lane.account.turns.find(({ group }) => isIt(group)) ?? null;
   }
 
-  // Those that wait there hold less or more: where the first may not have a place, no other may.
+  // Those that wait there hold more or less: when the first may not have a place, no other may.
   #tryAgain(host: HostState): void {
     for (let tried = 0; tried < TRIED_PER_HOST_MAX; tried++) {
       const { first } = host;

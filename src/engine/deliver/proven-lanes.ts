@@ -1,7 +1,7 @@
 import type { LaneRef } from "../../store/store.ts";
 import { RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
 
-/** How many lanes are remembered; one that is forgotten has to prove itself again. */
+/** The most lanes that are remembered; one that is forgotten has to prove itself again. */
 export const PROVEN_MAX = 10_000;
 
 /** An account's proven hosts, those that proved themselves longest ago first. */
@@ -11,9 +11,9 @@ interface ProvenHosts extends HeapEntry {
 }
 
 /**
- * The lanes whose host answered, or failed soon, the last time. Of the account's own attempts: one whose URLs hang at a
- * host does not slow another whose URLs at the same host answer. Where there are too many, the account with the most
- * forgets its oldest: one that has a million names makes nobody else prove himself again.
+ * The lanes whose host answered, or failed quickly, the last time. Only the account's own attempts count: an account
+ * whose URLs hang at a host does not slow down another whose URLs at the same host answer. When there are too many, the
+ * account with the most forgets its oldest: an account with a million names makes nobody else prove themselves again.
  */
 export class ProvenLanes {
   readonly #accounts = new Map<number, ProvenHosts>();
@@ -24,7 +24,7 @@ export class ProvenLanes {
     return this.#accounts.get(accountId)?.hosts.has(host) ?? false;
   }
 
-  /** Answers the lane that is forgotten for it; null where none is. */
+  /** Answers the lane that is forgotten in its place; null when none is. */
   add({ accountId, host }: LaneRef): LaneRef | null {
     this.delete({ accountId, host });
     const hosts = new Set<string>();

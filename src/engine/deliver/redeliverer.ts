@@ -2,7 +2,7 @@ import type { LaneRef, RedeliveryOrder, Store } from "../../store/store.ts";
 import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
-/** What of the store this redeliverer uses. */
+/** The part of the store that this redeliverer uses. */
 export type OrderedStore = Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliveryOrder">;
 
 export interface RedelivererDeps extends PersistDeps {
@@ -18,23 +18,24 @@ interface OrderUnderWay {
   readonly id: string;
   /** What it has sent so far. */
   redelivered: number;
-  /** How much of it in the second that is being used up. */
+  /** How much of that is within the current second. */
   usedInSecond: number;
 }
 
-// The oldest of them; younger ones wait until one of these has ended.
+// The oldest orders; younger ones wait until one of these has ended.
 const ORDERS_MAX = 100;
 
-// In one second, of all orders. Each step looks at up to 2,000 attempts and holds up every other write for 2 ms, so that
+// For one second and all orders. Each step looks at up to 2,000 attempts and holds up every other write for 2 ms, so
 // orders that find little take half of the writer's time at most (measured: see store/sqlite/redelivery-orders.ts).
 const STEPS_PER_SECOND = 250;
 
 /**
- * Works off the orders to send deliveries again, as far as the second admits in which it is woken: side by side, one step of each in turn, and each no faster than it
- * says. What is used up is counted by the second of the wall clock, so that ticks that come late or together make no
- * burst. How far an order is stands in the store: a restart goes on where the last step ended, and an order
- * that was cancelled, by whichever process, is not found again. One of an account that is disabled rests until it is
- * enabled; what an order for all accounts begins for such a one waits until then.
+ * Works off the orders to send deliveries again, as far as the second in which it is woken allows: side by side, one
+ * step of each in turn, and each no faster than its rate. The rate is counted by the second of the wall clock, so that
+ * ticks that come late or together make no burst. The store keeps the progress of an order: after a restart it
+ * continues where the last step ended, and an order that any process cancelled is not found again. An order of a
+ * disabled account rests until the account is enabled. What an order for all accounts begins for such an account waits
+ * until then.
  */
 export function createRedeliverer(deps: RedelivererDeps): Loop {
   const orders = new OpenOrders(deps);
@@ -49,7 +50,7 @@ export function createRedeliverer(deps: RedelivererDeps): Loop {
 class OpenOrders {
   readonly #deps: RedelivererDeps;
   readonly #underWay = new Map<string, OrderUnderWay>();
-  /** The second that is being used up, in seconds since the epoch. */
+  /** The current second, in seconds since the epoch. */
   #second = -1;
   #stepsInSecond = 0;
 
@@ -57,7 +58,7 @@ class OpenOrders {
     this.#deps = deps;
   }
 
-  /** One step of each order that this second admits; false when it admits none. */
+  /** Takes one step of each order that this second allows; false when it allows none. */
   async step(loop: Pick<Loop, "isDraining">): Promise<boolean> {
     const { store } = this.#deps;
     const limit = ORDERS_MAX;
@@ -73,7 +74,7 @@ class OpenOrders {
     return steps > 0;
   }
 
-  // Where the steps of a second do not suffice for all, each second begins with another order.
+  // When the steps of a second do not suffice for all, each second begins with another order.
   #inTurn(orders: readonly RedeliveryOrder[]): readonly RedeliveryOrder[] {
     const first = orders.length === 0 ? 0 : Math.max(0, this.#second) % orders.length;
     return [...orders.slice(first), ...orders.slice(0, first)];

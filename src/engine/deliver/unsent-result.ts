@@ -2,7 +2,7 @@ import { parseAddress } from "../../domain/address/address.ts";
 import type { AttemptResult } from "../../domain/webhook/delivery.ts";
 import type { UrlRefusal } from "../../domain/webhook/webhook-url.ts";
 
-/** How attempts end that the sender says nothing of. */
+/** The ends of attempts about which the sender reports nothing. */
 
 const NO_PHASES = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
 const NOTHING_HAPPENED = {
@@ -15,23 +15,23 @@ const NOTHING_HAPPENED = {
   retryAfter: null,
 };
 
-/** Whether the receiver got it nobody knows; that it may come twice is part of the contract (§5). */
+/** Nobody knows whether the receiver got it; that it may come twice is part of the contract (§5). */
 export const INTERRUPTED: AttemptResult = {
   ...NOTHING_HAPPENED,
   outcome: "interrupted",
   error: "the daemon stopped during the attempt",
 };
 
-/** It could not be made, which is a fault of the program. */
+/** The request could not be made, which is a fault of the program. */
 export const NOT_MADE: AttemptResult = {
   ...NOTHING_HAPPENED,
   outcome: "failed",
   error: "internal error",
 };
 
-/** Its URL was refused before it was sent. */
+/** The URL was refused before it was sent. */
 export function toRefused(host: string, { rule, reason }: UrlRefusal): AttemptResult {
-  // A literal address is its own answer; a refused name was never resolved.
+  // A literal address stands for itself; a refused name was never resolved.
   const addresses = parseAddress(host) === null ? [] : [host];
   const refusal = { host, addresses, rule };
   return { ...NOTHING_HAPPENED, outcome: "refused", error: reason, refusal };
