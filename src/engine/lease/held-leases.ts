@@ -7,7 +7,7 @@ export interface HeldLease extends LeaseRef {
   readonly since?: number | null;
 }
 
-/** Sees what ends while a step of the store is under way. */
+/** Sees which leases end while a step of the store is under way. */
 export interface EndWatch {
   /** True when this lease ended, or its task was cancelled, since the watch began. */
   saw(lease: LeaseRef): boolean;
@@ -15,9 +15,9 @@ export interface EndWatch {
 }
 
 /**
- * The leases that workers hold, and so how many of each type. A step of the store that brings a lease and another that
- * ends it may become known in either order: whoever adds leases watches what ends meanwhile, or they would be held
- * for ever.
+ * The leases that workers hold, and so the number of each type. A step of the store that brings a lease and another
+ * step that ends it may become known in either order. So everyone who adds leases watches what ends meanwhile, or those
+ * leases would be held for ever.
  */
 export class HeldLeases {
   readonly #byTask = new Map<string, HeldLease>();
@@ -29,7 +29,7 @@ export class HeldLeases {
     const ended = new Set<string>();
     this.#watches.add(ended);
     return {
-      // An id of a task never looks like one of a lease.
+      // An id of a task never looks like an id of a lease.
       saw: ({ id, leaseId }) => ended.has(id) || ended.has(leaseId),
       close: () => this.#watches.delete(ended),
     };
@@ -46,13 +46,13 @@ export class HeldLeases {
     return this.#byTask.get(id)?.leaseId === leaseId;
   }
 
-  /** A lease has ended. Answers it; null when it was not held, as one that ran out before. */
+  /** A lease has ended. Answers it; null when it was not held, such as one that ran out before. */
   free(lease: LeaseRef): HeldLease | null {
     for (const ended of this.#watches) ended.add(lease.leaseId);
     return this.lapse(lease);
   }
 
-  /** A lease has run out. A heartbeat may bring it back to life, so no watch sees it. Answers as {@link free}. */
+  /** A lease has run out. A heartbeat may revive it, so no watch sees it. Answers as {@link free}. */
   lapse(lease: LeaseRef): HeldLease | null {
     return this.isHeld(lease) ? this.#remove(lease.id) : null;
   }

@@ -13,15 +13,15 @@ export interface LeaseEnderDeps {
   readonly observer?: Observer | undefined;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
-  /** Lanes that have an attempt due since a task finished. */
+  /** These lanes have an attempt due since a task finished. */
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
-  /** A task of this type is queued again, or of any. */
+  /** A task of this type, or of any, is queued again. */
   readonly wake: (type?: string) => void;
-  /** A lease of this type is held no more. */
+  /** A lease of this type is no longer held. */
   readonly freed: (type: string) => void;
 }
 
-/** Ends leases in the store, and tells everybody whom it concerns. */
+/** Ends leases in the store, and tells everybody concerned. */
 export class LeaseEnder {
   readonly #deps: LeaseEnderDeps;
 
@@ -29,7 +29,7 @@ export class LeaseEnder {
     this.#deps = deps;
   }
 
-  /** As {@link Store.endLeases}; what it ended has taken effect everywhere when this settles. */
+  /** As {@link Store.endLeases}; when this settles, the ends have taken effect everywhere. */
   async end(ends: LeaseEnds): Promise<readonly LeaseEndResult[]> {
     const results = await this.#deps.store.endLeases(ends);
     const news = ends.ends.filter((_, i) => results[i]?.isNew === true);
@@ -39,7 +39,7 @@ export class LeaseEnder {
     return results;
   }
 
-  /** Tells everybody of a lease that has ended in the store. */
+  /** Tells everybody concerned of a lease that has ended in the store. */
   tell(end: LeaseEnd): void {
     const { held, progress, taskEnded, wake, freed } = this.#deps;
     const lease = end.how === "expired" ? held.lapse(end) : held.free(end);

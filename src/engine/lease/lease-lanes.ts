@@ -4,7 +4,7 @@ import type { HeldLeases } from "./held-leases.ts";
 
 /** A type whose tasks external workers claim. */
 export interface WorkerType {
-  /** Leases held at once. */
+  /** The most leases held at once. */
   readonly concurrency: number;
   readonly retries: number;
   /** How long a lease holds without a heartbeat. */
@@ -16,7 +16,7 @@ export interface WorkerType {
 interface Lane extends WorkerType {
   readonly type: string;
   readonly credit: ClaimCredit;
-  /** When it was first in a claim the last time, counted in claims. */
+  /** When it was last the first of a claim, counted in claims. */
   firstAt: number;
 }
 
@@ -24,11 +24,14 @@ interface Lane extends WorkerType {
 export interface LaneClaims {
   readonly types: readonly LeaseType[];
   readonly shares: readonly { readonly lane: Lane; readonly claim: Claim }[];
-  /** In all. */
+  /** For all types. */
   readonly max: number;
 }
 
-/** For each worker type: whether a claim may find something, how many leases it has room for, and whose turn it is. */
+/**
+ * Decides for each worker type whether a claim may find something, how many leases it has room for, and whose turn it
+ * is.
+ */
 export class LeaseLanes {
   readonly #lanes: ReadonlyMap<string, Lane>;
   readonly #held: HeldLeases;
@@ -48,7 +51,7 @@ export class LeaseLanes {
     return this.#lanes.keys();
   }
 
-  /** Tells that there may be queued tasks of a type; another kind's types are passed over. */
+  /** Tells that there may be queued tasks of a type; types of another kind are ignored. */
   wake(type: string): void {
     this.#lanes.get(type)?.credit.wake();
   }
@@ -59,12 +62,12 @@ export class LeaseLanes {
     return lane !== undefined && this.#room(lane) > 0;
   }
 
-  /** True when it will soon be known better whether there is work. */
+  /** True when it will soon be better known whether there is work. */
   isClaiming(type: string): boolean {
     return this.#lanes.get(type)?.credit.isClaiming ?? false;
   }
 
-  /** Begins a claim of those of the types that may have work, the one first that has waited longest to be the first. */
+  /** Begins a claim of those types that may have work. The type that has waited longest to be first comes first. */
   begin({ types, max }: { readonly types: readonly string[]; readonly max: number }): LaneClaims {
     const lanes = types
       .filter((type) => this.canClaim(type))
@@ -79,9 +82,9 @@ export class LeaseLanes {
     return { shares, max, types: shares.map(toLeaseType) };
   }
 
-  /** Ends a claim with what it brought. What of it is held is to be noted in the same turn. */
+  /** Ends a claim with the tasks that it brought. Those that are held must be noted in the same turn. */
   end({ shares, max }: LaneClaims, tasks: readonly LeasedTask[]): void {
-    // What others of its types brought may have left no place for more.
+    // The tasks of its other types may have left no place for more.
     const isCutShort = tasks.length === max || isInputFull(tasks);
     for (const { lane, claim } of shares) {
       const found = tasks.filter(({ type }) => type === lane.type).length;

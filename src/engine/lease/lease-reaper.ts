@@ -10,7 +10,7 @@ import { ReapedLeases } from "./reaped-leases.ts";
 
 export interface LeaseReaperDeps extends PersistDeps {
   readonly store: Pick<Store, "listDueLeases">;
-  /** Of a type that is no worker type any more nothing is known, and what is held of it ends all the same. */
+  /** A type that is no longer a worker type is unknown, but its held leases end all the same. */
   readonly types: ReadonlyMap<string, WorkerType>;
   readonly clock: SteadyClock;
   readonly retentionMs: number;
@@ -19,20 +19,20 @@ export interface LeaseReaperDeps extends PersistDeps {
   readonly failed: (error: unknown) => void;
 }
 
-// One write of this many holds up others for milliseconds.
+// One write of so many holds up others for milliseconds.
 const BATCH_MAX = 100;
 
 /**
  * Ends the leases that have run out: those of workers that vanished, and those of runs that took longer than the type's
- * timeout. Nothing ends while the clock was set and the leases have not moved with it.
+ * timeout. Nothing ends between the clock being set and the leases having moved with it.
  */
 export class LeaseReaper {
-  /** Ends what has run out when it is woken. What is left at a drain is looked at by the next start. */
+  /** Ends the leases that have run out when it is woken. At a drain it leaves the rest to the next start. */
   readonly loop: Loop;
   readonly #deps: LeaseReaperDeps;
   readonly #reaped = new ReapedLeases();
   #pauses = 0;
-  /** How often the clock was set: what was read before is not comparable with what is read after. */
+  /** How often the clock was set: reads from before and after are not comparable. */
   #steps = 0;
 
   constructor(deps: LeaseReaperDeps) {
@@ -77,7 +77,7 @@ export class LeaseReaper {
       due.forEach((lease, i) => this.#note(lease, ends[i], ended[i]));
       return ended;
     });
-    // Where none of them counts, heartbeats have come: to look again at once would go on for ever.
+    // When none of them counts, heartbeats have come: looking again at once would go on for ever.
     return due.length === BATCH_MAX && results !== null && results.some(({ isNew }) => isNew);
   }
 
@@ -85,10 +85,10 @@ export class LeaseReaper {
     if (end !== undefined && result?.isNew === true) this.#reaped.note(lease, end);
   }
 
-  /** Does a step in the store at a time that is asked for at every try; null when the clock was set meanwhile. */
+  /** Does a step in the store, with a time that is read at every try; null when the clock was set meanwhile. */
   #unlessSet<Value>(steps: number, step: (now: number) => Promise<Value>): Promise<Value | null> {
     return persist(async () => {
-      // To ask for the time may tell that the clock was set.
+      // Reading the time may reveal that the clock was set.
       const now = this.#deps.clock.now();
       return steps === this.#steps ? step(now) : null;
     }, this.#deps);

@@ -1,17 +1,17 @@
 import type { Clock } from "../../domain/clock/clock.ts";
 import type { LeasedTask } from "../../store/store.ts";
 
-/** What a worker asks for. */
+/** A worker's request for tasks. */
 export interface ClaimOrder {
   readonly workerId: number;
-  /** Without repetition. */
+  /** Without duplicates. */
   readonly types: readonly string[];
   readonly max: number;
   readonly waitMs: number;
   readonly gone: AbortSignal;
 }
 
-/** A worker's request for tasks that is not answered yet. */
+/** A worker's request for tasks that has no answer yet. */
 export interface Poll {
   readonly order: ClaimOrder;
   /** True while the store claims for it: then only the end of the claim answers it. */
@@ -21,14 +21,14 @@ export interface Poll {
 }
 
 /**
- * The requests of workers that wait for tasks, in the order they came. One costs a timer and an entry for each of its
- * types; while nothing is queued nothing happens for it.
+ * The requests of workers that wait for tasks, in the order in which they came. One costs a timer and an entry for each
+ * of its types; while nothing is queued nothing happens for it.
  */
 export class LeaseWaiters {
   readonly #clock: Clock;
   readonly #byType = new Map<string, Set<Poll>>();
   readonly #all = new Set<Poll>();
-  /** Those whose time is over. */
+  /** The requests whose time is over. */
   readonly #over = new Set<Poll>();
 
   constructor(clock: Clock) {
@@ -37,7 +37,7 @@ export class LeaseWaiters {
 
   /**
    * Waits for an answer. `tellOver` is called when the time is over; then {@link answerOver} may answer. A client that
-   * goes away is answered nothing at once.
+   * disconnects gets an empty answer at once.
    */
   wait(order: ClaimOrder, tellOver: () => void): Promise<readonly LeasedTask[]> {
     const { waitMs, gone } = order;
@@ -71,7 +71,7 @@ export class LeaseWaiters {
     });
   }
 
-  /** The first that waits for this type and is not being claimed for. */
+  /** The first request that waits for this type and has no claim under way. */
   first(type: string): Poll | null {
     for (const poll of this.#byType.get(type) ?? []) if (!poll.isClaiming) return poll;
     return null;
@@ -82,14 +82,14 @@ export class LeaseWaiters {
     return this.#byType.get(type)?.size ?? 0;
   }
 
-  /** Answers nothing to those whose time is over, unless `mayGet` says that they may still get something. */
+  /** Gives an empty answer to those whose time is over, unless `mayGet` tells that they may still get something. */
   answerOver(mayGet: (type: string) => boolean): void {
     for (const poll of this.#over) {
       if (!poll.isClaiming && !poll.order.types.some(mayGet)) poll.answer([]);
     }
   }
 
-  /** Answers nothing to all that are not being claimed for. */
+  /** Gives an empty answer to all that have no claim under way. */
   answerAll(): void {
     for (const poll of this.#all) if (!poll.isClaiming) poll.answer([]);
   }

@@ -1,17 +1,14 @@
-/** What can wait in a {@link RankHeap}: where it belongs, and its place in the heap. */
+/** An entry of a {@link RankHeap}: its rank, and its place in the heap. */
 export interface HeapEntry {
-  /** Counts before the rank. */
+  /** Compared before the rank. */
   weight: number;
-  /** Whoever changes it, or the weight, while the entry is in a heap calls `put` again. */
+  /** After a change of it, or of the weight, while the entry is in a heap, `put` must be called again. */
   rank: number;
-  /** The heap's own; -1 while it is in none. An entry is in one heap at a time. */
+  /** For the heap alone; -1 while the entry is in none. An entry is in one heap at a time. */
   heapIndex: number;
 }
 
-/**
- * A binary heap, lowest weight first, of equal ones lowest rank. Each entry knows its place, so that it is in it only
- * once.
- */
+/** A binary heap: lowest weight first, then lowest rank. Each entry knows its place, so that it is in it only once. */
 export class RankHeap<Entry extends HeapEntry> {
   readonly #entries: Entry[] = [];
 
@@ -19,7 +16,7 @@ export class RankHeap<Entry extends HeapEntry> {
     return this.#entries[0];
   }
 
-  /** Adds an entry, or moves it to where its changed rank belongs. */
+  /** Adds an entry, or moves it to the place of its changed rank. */
   put(entry: Entry): void {
     if (entry.heapIndex === -1) this.#set(this.#entries.length, entry);
     this.#sift(entry);

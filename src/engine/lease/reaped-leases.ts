@@ -8,11 +8,11 @@ interface Group {
   readonly ids: string[];
 }
 
-// A worker may vanish with thousands of leases: the line stays a line.
+// A worker may vanish with thousands of leases: the line must stay readable.
 const IDS_MAX = 10;
 
 /**
- * Leases that the daemon ended by itself, for the operator's log: one line for each type and way to end, with the
+ * Leases that the daemon ended by itself, for the operator's log: one line for each type and kind of end, with the
  * number of leases and the first ten tasks.
  */
 export class ReapedLeases {
@@ -27,7 +27,7 @@ export class ReapedLeases {
     this.#groups.set(key, group);
   }
 
-  /** Writes the lines for what was noted since the last time. */
+  /** Logs what was noted since the last time. */
   tell(log: Logger): void {
     for (const { type, message, ids } of this.#groups.values()) {
       log.warn({ type, leases: ids.length, tasks: ids.slice(0, IDS_MAX) }, message);

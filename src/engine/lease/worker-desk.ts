@@ -29,7 +29,7 @@ import { LeaseWaiters, type ClaimOrder, type Poll } from "./lease-waiters.ts";
 export type { ClaimOrder } from "./lease-waiters.ts";
 export type { WorkerType } from "./lease-lanes.ts";
 
-/** What of the store this desk uses. */
+/** The part of the store that this desk uses. */
 export type LeaseStore = Pick<
   Store,
   "claimLeases" | "extendLeases" | "endLeases" | "findLeases" | "listDueLeases" | "resumeLeases"
@@ -76,10 +76,10 @@ export class WorkerDesk implements Part {
     this.#reaper = new LeaseReaper({ ...deps, end: (ends) => this.#ender.end(ends) });
   }
 
-  /** Gives the leases that an earlier process left their full time, and learns who holds what. */
+  /** Gives the leases of an earlier process their full time, and learns who holds which. */
   async recover(): Promise<{ readonly held: number }> {
     const { store, clock } = this.#deps;
-    // Workers may bring results already.
+    // Workers may already bring results.
     const watch = this.#held.watch();
     const leases = await store.resumeLeases({ now: clock.now() });
     for (const lease of leases) if (!watch.saw(lease)) this.#held.hold(lease);
@@ -100,13 +100,15 @@ export class WorkerDesk implements Part {
     if (type !== null) this.#pump([type]);
   }
 
-  /** Ends what has run out, and tries again what the store could not do. To be called once a second. */
+  /** Ends the leases that have run out, and tries again what the store could not do. To be called once a second. */
   tick(): void {
     this.#reaper.loop.wake();
     this.#pump(this.#lanes.types);
   }
 
-  /** The clock was set; nothing is handed out or taken back until `moved` settles: then the leases have moved with it. */
+  /**
+   * The clock was set; nothing is handed out or taken back until `moved` settles, when the leases have moved with it.
+   */
   clockWasSet(moved: Promise<void>): void {
     this.#reaper.pause(moved);
     void moved.finally(() => this.#pump(this.#lanes.types));
@@ -117,19 +119,19 @@ export class WorkerDesk implements Part {
     await this.#steps.quiet();
   }
 
-  /** True when no step is under way. Workers that wait and leases that are held are none. */
+  /** True when no step is under way. Waiting workers and held leases do not count. */
   isIdle(): boolean {
     return this.#steps.isNone && this.#reaper.loop.isIdle();
   }
 
-  /** Hands out nothing more and lets go of all who wait; what workers bring is still taken. */
+  /** Hands out nothing more and answers all waiting requests; what workers bring is still accepted. */
   drain(): void {
     this.#isOpen = false;
     this.#reaper.loop.drain();
     this.#waiters.answerAll();
   }
 
-  /** As {@link drain}: what workers run is theirs, and their leases outlive the daemon. */
+  /** As {@link drain}: workers keep their runs, and their leases outlive the daemon. */
   abort(): void {
     this.drain();
   }
@@ -144,12 +146,15 @@ export class WorkerDesk implements Part {
     return this.#waiters.countOf(type);
   }
 
-  /** True while the daemon stops; after a fault, when it hands out nothing either, it does not. */
+  /** True while the daemon stops. After a fault it is false, although the desk hands out nothing either. */
   get isDraining(): boolean {
     return this.#isStopping;
   }
 
-  /** Claims for a worker; where nothing is queued it waits, for `waitMs` at most and not for a client that is gone. */
+  /**
+   * Claims for a worker. When nothing is queued it waits, for `waitMs` at most, and not for a client that has
+   * disconnected.
+   */
   async claim(order: ClaimOrder): Promise<readonly LeasedTask[]> {
     if (!this.#isOpen) return [];
     const answered = this.#waiters.wait(order, () => this.#answerOver());
@@ -157,7 +162,7 @@ export class WorkerDesk implements Part {
     return answered;
   }
 
-  /** Makes the leases hold on; what is told of progress is shown from now on. Those of disabled accounts are lost. */
+  /** Extends the leases; the progress that they report is shown from now on. Those of disabled accounts are lost. */
   heartbeat(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
     return this.#steps.track(this.#extend(workerId, beats));
   }
@@ -185,7 +190,7 @@ export class WorkerDesk implements Part {
     return this.#end(leases.map(toRelease), { workerId, moment: this.#moment() });
   }
 
-  // One claim for each that waits, the first first, as long as one may find something.
+  // One claim for each waiting request, in their order, as long as one may find something.
   #pump(types: Iterable<string>): void {
     // Asked first: it may tell that the clock was set.
     const now = this.#deps.clock.now();
@@ -214,7 +219,7 @@ export class WorkerDesk implements Part {
       this.#pump(types);
       if (gone.aborted && tasks.length > 0) await this.#giveBack(workerId, tasks);
     } catch (error) {
-      // The others wait for the next tick: what the store could not do now it can hardly do at once.
+      // The others wait for the next tick: what the store could not do now, it can hardly do at once.
       poll.fail(error);
       this.#answerOver();
       if (!(error instanceof StoreError) || !error.isPassing) this.#deps.failed(error);
@@ -241,7 +246,7 @@ export class WorkerDesk implements Part {
     }
   }
 
-  // Else nobody would run them until their leases end.
+  // Otherwise nobody would run them until their leases end.
   async #giveBack(workerId: number, tasks: readonly LeasedTask[]): Promise<void> {
     const { clock } = this.#deps;
     const ends = tasks.map(toRelease);
@@ -270,7 +275,7 @@ export class WorkerDesk implements Part {
     }
   }
 
-  // Those that had run out and came back to life.
+  // Those that had run out and were revived.
   async #holdAgain({ leases, workerId }: WorkerLeases, watch: EndWatch): Promise<void> {
     const revived = leases.filter((lease) => !this.#held.isHeld(lease)).map(toRef);
     if (revived.length === 0) return;
@@ -302,7 +307,7 @@ export class WorkerDesk implements Part {
       kind: "finish",
       ...toFailedEnd({ code: 50010, message, detailText }, moment),
     };
-    // Of a lease that is lost nothing is decided: the store says so.
+    // Nothing is decided about a lease that is lost: the store answers so.
     if (lease === null || retry === false) return finish;
     const retries =
       retry === true ? Number.POSITIVE_INFINITY : (this.#deps.types.get(lease.type)?.retries ?? 0);
