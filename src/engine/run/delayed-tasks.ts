@@ -4,16 +4,16 @@ import { persist, type PersistDeps } from "../persist.ts";
 
 export interface DelayedTasksDeps extends PersistDeps {
   readonly store: Pick<Store, "releaseDelayed">;
-  /** Tasks were let into the queue, of whichever types. */
+  /** Tasks of any types were let into the queue. */
   readonly released: () => void;
   /** The store can write no more. */
   readonly failed: (error: unknown) => void;
 }
 
-// By one write, so that others come in between.
+// In one write, so that others come in between.
 const RELEASE_MAX = 1000;
 
-/** Lets delayed tasks into the queue whose time has come. To be woken once a second. */
+/** Lets delayed tasks whose time has come into the queue. To be woken once a second. */
 export function createDelayedTasks(deps: DelayedTasksDeps): Loop {
   const { store, clock, released, failed } = deps;
   return new Loop({
@@ -21,7 +21,7 @@ export function createDelayedTasks(deps: DelayedTasksDeps): Loop {
     async round(loop) {
       const due = { now: clock.now(), max: RELEASE_MAX };
       const count = await persist(() => store.releaseDelayed(due), deps);
-      // Else the rest would wait for the next second.
+      // Otherwise the rest would wait for the next second.
       if (count === RELEASE_MAX) loop.wake();
       if (count > 0) released();
     },

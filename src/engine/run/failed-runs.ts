@@ -6,7 +6,7 @@ export interface FailedRun {
   readonly type: string;
   /** The task's id. */
   readonly id: string;
-  /** What a client is told of it. */
+  /** The reason as a client is told it. */
   readonly reason: string;
 }
 
@@ -19,10 +19,7 @@ interface Told {
 
 const EVERY_MS = 60_000;
 
-/**
- * Says in the log that runs fail: of each type the first at once, then at most one in a minute, with how many there
- * were in between.
- */
+/** Logs that runs fail: for each type the first at once, then at most one a minute, with the number in between. */
 export class FailedRuns {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };
   readonly #told = new Map<string, Told>();

@@ -12,25 +12,25 @@ export interface RunMoment {
   readonly retentionMs: number;
 }
 
-/** Now, as the moment at which a run ends. */
+/** The present moment, as the end of a run. */
 export function runMoment(clock: SteadyClock, retentionMs: number): RunMoment {
   return { endedAt: clock.now(), steadyAt: clock.steady(), retentionMs };
 }
 
-/** How a completed run is kept; `resultText` is JSON text. */
+/** The record of a completed run; `resultText` is JSON text. */
 export function toCompletedEnd(resultText: string, moment: RunMoment): RunEnd {
   return { ...toEnd(moment), state: "completed", code: 20000, resultText, errorText: null };
 }
 
-/** What a client is told of a failed run; `detailText` is JSON text. */
+/** A failed run as a client is told of it; `detailText` is JSON text. */
 export interface RunFailure {
   readonly code: 50010 | 50401 | 50402;
-  /** One sentence; the code's own where it is empty. */
+  /** One sentence; the message of the code when it is empty. */
   readonly message: string;
   readonly detailText: string;
 }
 
-/** How a failed run is kept: the code that the contract has for it (§1) and the error a client sees. */
+/** The record of a failed run: the code that the contract has for it (§1) and the error that a client sees. */
 export function toFailedEnd(failure: RunFailure, moment: RunMoment): RunEnd {
   const { code, detailText } = failure;
   const message = JSON.stringify(failure.message === "" ? statusMessage(code) : failure.message);
@@ -39,7 +39,7 @@ export function toFailedEnd(failure: RunFailure, moment: RunMoment): RunEnd {
   return { ...toEnd(moment), state: "failed", code, resultText: null, errorText };
 }
 
-/** How the outcome of a daemon's own runner is kept. */
+/** The record of the outcome of a daemon's own runner. */
 export function toRunEnd(
   outcome: Exclude<RunOutcome, { kind: "aborted" }>,
   moment: RunMoment,

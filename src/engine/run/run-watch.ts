@@ -10,17 +10,17 @@ export interface WatchedRun {
 
 export interface RunWatchDeps extends PersistDeps {
   readonly store: Pick<Store, "findEndedRuns">;
-  /** What the daemon itself runs now. */
+  /** The runs of the daemon itself. */
   readonly runs: () => readonly WatchedRun[];
-  /** The task of this run was cancelled or erased, and not by this process. */
+  /** Another process cancelled or erased the task of this run. */
   readonly ended: (id: string) => void;
-  /** The store can be read no more. */
+  /** The store can no longer be read. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Notices tasks that another process cancelled or erased while this one runs them: of what this process ends itself
- * nothing runs any more when it is written. What has ended never runs again, so that an answer is never too old.
+ * Notices tasks that another process cancelled or erased while this one runs them; runs of tasks that this process ends
+ * itself are stopped by then. A task that has ended never runs again, so an answer is never outdated.
  */
 export function createRunWatch(deps: RunWatchDeps): Loop {
   const { store, ended, failed } = deps;

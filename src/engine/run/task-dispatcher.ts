@@ -12,13 +12,13 @@ import { FailedRuns } from "./failed-runs.ts";
 import type { ProgressBoard } from "./progress-board.ts";
 import { runMoment, toRunEnd } from "./run-end.ts";
 
-/** What of the store this dispatcher uses. */
+/** The part of the store that this dispatcher uses. */
 export type TaskQueue = Pick<
   Store,
   "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
 >;
 
-/** A type of task: what runs it, and how often a failed run is tried again. */
+/** A type of task: its runner, and how often a failed run is tried again. */
 export interface TaskType {
   readonly runner: Runner;
   readonly retries: number;
@@ -35,13 +35,13 @@ export interface TaskDispatcherDeps extends PersistDeps {
   readonly progress: ProgressBoard;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
-  /** Lanes that have an attempt due since a task finished. */
+  /** These lanes have an attempt due since a task finished. */
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   /** The store can write no more: nothing that is run from now on could be kept. */
   readonly failed: (error: unknown) => void;
 }
 
-/** What became of tasks since a claim began, which it may have claimed just before. */
+/** What happened to tasks since a claim began, which may have claimed them just before. */
 interface ClaimUnderWay {
   /** Their ids. */
   readonly cancelled: Set<string>;
@@ -107,7 +107,7 @@ export class TaskDispatcher implements Part {
     }
   }
 
-  /** Stops the run of a task that has been cancelled; what comes of the run is not kept. */
+  /** Stops the run of a cancelled task; the result of the run is not kept. */
   cancel(id: string): void {
     this.#runs.get(id)?.stopped.abort();
     for (const { claims } of this.#lanes) for (const { cancelled } of claims) cancelled.add(id);
@@ -119,8 +119,8 @@ export class TaskDispatcher implements Part {
   }
 
   /**
-   * Stops the runs of accounts that have been disabled: what comes to an end all the same counts, the rest goes back to
-   * the queue as if it had not been started.
+   * Stops the runs of accounts that have been disabled. Runs that end all the same count; the others go back to the
+   * queue as if they had not been started.
    */
   hold(accountIds: ReadonlySet<number>): void {
     for (const run of this.#runs.values()) {
@@ -143,12 +143,12 @@ export class TaskDispatcher implements Part {
     return this.#steps.quiet();
   }
 
-  /** Claims no more. What runs goes on. */
+  /** Claims no more. Runs go on. */
   drain(): void {
     this.#isDraining = true;
   }
 
-  /** Stops what runs; it goes back to the queue and is run again after a restart. */
+  /** Stops all runs; their tasks go back to the queue and are run again after a restart. */
   abort(): void {
     this.drain();
     this.#isAborted = true;
@@ -158,7 +158,7 @@ export class TaskDispatcher implements Part {
   #pump(lane: Lane): void {
     const free = lane.credit.room(lane.running);
     if (this.#isDraining || free === 0) return;
-    // Where nothing can be written results must not pile up.
+    // When nothing can be written, results must not pile up.
     if (lane.recording > lane.runner.concurrency) return;
     void this.#steps.track(this.#claim(lane, free).catch(this.#deps.failed));
   }
@@ -191,7 +191,7 @@ export class TaskDispatcher implements Part {
     const startedAt = observer?.run === undefined ? 0 : clock.monotonic();
     const run = { ...begun, stopped: new AbortController(), startedAt };
     const { lane } = run;
-    // What a claim brought in after the stop, or after its account was disabled.
+    // The claim brought it in after the stop, or after its account was disabled.
     if (this.#isAborted || run.isHeld) run.stopped.abort();
     const ended = this.#run(run)
       .then((outcome) => this.#end(run, outcome))
@@ -211,7 +211,7 @@ export class TaskDispatcher implements Part {
     lane.running++;
     const { signal } = stopped;
     const { progress } = this.#deps;
-    // A runner may go on to report what nobody asks for any more.
+    // A runner may go on reporting what nobody asks for any more.
     const report: RunOptions["report"] = (said) => {
       if (!signal.aborted && this.#runs.get(id) === run) progress.note(id, said);
     };
@@ -225,7 +225,8 @@ export class TaskDispatcher implements Part {
     }
   }
 
-  // The place is free while the end is written, and who gets it is claimed in the same commit: a run pays for one.
+  // The place is free while the end is written, and the next task for it is claimed in the same commit: a run pays for
+  // one.
   async #end(run: RunUnderWay, outcome: RunOutcome): Promise<void> {
     const recorded = outcome.kind === "aborted" ? this.#putBack(run) : this.#record(run, outcome);
     this.#pump(run.lane);
@@ -248,7 +249,7 @@ export class TaskDispatcher implements Part {
     observer?.run?.({ type, outcome: outcome.kind, ms: now - run.startedAt });
   }
 
-  // To a task that was cancelled meanwhile the store does none of this.
+  // The store does none of this to a task that was cancelled meanwhile.
   async #keep({ lane, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
     const { id, seq, runs: run, failures } = task;
     const { store, clock, retentionMs } = this.#deps;
