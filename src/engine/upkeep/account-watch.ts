@@ -2,31 +2,37 @@ import type { Store } from "../../store/store.ts";
 import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
-/** Who does something when accounts are disabled or enabled. */
+/** Hears when accounts are disabled or enabled. */
 export interface AccountListener {
-  /** What runs for these accounts is to stop, and what waits for them to end. Told again of one that was disabled before. */
+  /**
+   * Runs of these accounts must stop, and waits for them must end. Called again for an account that was already
+   * disabled.
+   */
   disabled(accountIds: ReadonlySet<number>): void;
-  /** What was held of these accounts may go on. Told of one that was enabled again before anybody heard of it, too. */
+  /**
+   * Held work of these accounts may go on. Also called for an account that was enabled again before anybody heard of
+   * it.
+   */
   enabled(accountIds: ReadonlySet<number>): void;
 }
 
 export interface AccountWatchDeps extends PersistDeps {
   readonly store: Pick<Store, "listHoldChanges">;
   readonly listeners: readonly AccountListener[];
-  /** The store can be read no more. */
+  /** The store can no longer be read. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Notices which accounts were disabled or enabled, by whichever process: a look is one read of what has changed since the
- * last one. That nothing of a disabled account is claimed is decided in the store, at each claim; this is for what was
- * claimed before, and for what nobody would look for again.
+ * Notices which accounts any process disabled or enabled: a look is one read of the changes since the last one. The
+ * store decides at each claim that nothing of a disabled account is claimed; this is for earlier claims, and for work
+ * that nobody would look for again.
  */
 export class AccountWatch {
   /** Looks for changes. To be woken once a second, and when this process has made one. */
   readonly loop: Loop;
   readonly #deps: AccountWatchDeps;
-  /** The change that was heard of last. */
+  /** The last change that was noticed. */
   #last = 0;
 
   constructor(deps: AccountWatchDeps) {
@@ -34,7 +40,7 @@ export class AccountWatch {
     this.loop = new Loop({ round: () => this.#look(), failed: deps.failed });
   }
 
-  /** Learns who is disabled. To be called before anything is claimed. */
+  /** Learns which accounts are disabled. To be called before anything is claimed. */
   async start(): Promise<void> {
     await this.#look();
   }

@@ -1,23 +1,23 @@
 import type { Clock, SteadyClock, Timer } from "../../domain/clock/clock.ts";
 
-// Smaller steps are lost among the second that a tick may be late; clocks that are slewed never get here.
+// Smaller steps cannot be told from a tick that is up to a second late; clocks that are slewed never get here.
 const STEP_MS_MIN = 1000;
 // Readings further apart than this are no pair.
 const READING_MS_MAX = 100;
 
 /**
- * A clock that tells when the wall clock was set. What waits in the store waits for a time of the wall clock, and
- * was meant as a span: whoever is told can move it by as much. A suspend is no step: that time has passed. And what
- * is kept in the store for a time is kept by {@link steady}, which no step moves.
+ * A clock that tells when the wall clock was set. What waits in the store waits for a time of the wall clock, but was
+ * meant as a span: the listener can move it by as much. A suspend is no step, because that time has passed. And what is
+ * kept in the store for a time goes by {@link steady}, which no step moves.
  */
 export class ClockWatch implements SteadyClock {
   readonly #clock: Clock;
   #onStep: (byMs: number) => void = () => {};
   #wall: number;
   #monotonic: number;
-  /** How far the uptime is ahead of the monotonic time: by what the machine slept. */
+  /** How far the uptime is ahead of the monotonic time: as long as the machine slept. */
   #sleptMs: number;
-  /** How far the steady clock is ahead of the monotonic time and the sleep. */
+  /** How far the steady clock is ahead of the monotonic time plus the sleep. */
   #steadyAheadMs: number;
 
   constructor(clock: Clock) {
@@ -29,12 +29,12 @@ export class ClockWatch implements SteadyClock {
     this.#steadyAheadMs = wall - monotonic - this.#sleptMs;
   }
 
-  /** Lets the steady clock go on from here; until then it shows what the wall clock did when this began. */
+  /** Continues the steady clock from here; until then it shows what the wall clock did when this began. */
   resumeSteady(steadyAt: number): void {
     this.#steadyAheadMs += steadyAt - this.steady();
   }
 
-  /** Calls `tell` with the step in milliseconds, inside the first {@link now} after it and before that answers. */
+  /** Calls `tell` with the step in milliseconds, inside the first {@link now} after it and before that returns. */
   watch(tell: (byMs: number) => void): void {
     this.#onStep = tell;
   }
@@ -71,7 +71,7 @@ export class ClockWatch implements SteadyClock {
   }
 
   steady(): number {
-    // Looks whether the machine has slept since.
+    // Checks whether the machine has slept since.
     this.now();
     return Math.floor(this.#monotonic + this.#sleptMs + this.#steadyAheadMs);
   }

@@ -19,23 +19,24 @@ const HOUR_MS = 3600 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 // However long tasks may wait, there are hardly more marks than this.
 const MARKS_MAX = 720;
-// Between two sweeps lies a minute. What is beyond this was a pause of the machine, in which nobody could start a task.
+// A minute lies between two sweeps. Anything longer than this was a pause of the machine, in which nobody could start a
+// task.
 const SERVED_MS_MAX = HOUR_MS;
 // Small batches, so that a request waits behind one of them for milliseconds at most.
 const BATCH_MAX = 100;
 const TYPES_LOGGED_MAX = 10;
 
 /**
- * Ends the tasks that nobody started although they could have been for {@link QueueExpirerDeps.queueDays}. What counts is
- * the time for which the daemon ran: a clock that is set, a machine that is off and a daemon that is stopped bring no task
- * nearer to its end.
+ * Ends the tasks that nobody started although they could have been for {@link QueueExpirerDeps.queueDays}. Only the
+ * time for which the daemon ran counts: a clock that is set, a machine that is off and a daemon that is stopped bring
+ * no task nearer to its end.
  */
 export class QueueExpirer {
   readonly #deps: QueueExpirerDeps;
   readonly #queueMs: number;
-  /** Until when the time is counted, by the monotonic clock. */
+  /** How far the time is counted, by the monotonic clock. */
   #countedAt: number;
-  /** The mark by which the whole queue was gone through. */
+  /** The mark up to which the whole queue was searched. */
   #doneMark: number | null = null;
 
   constructor(deps: QueueExpirerDeps) {
@@ -55,10 +56,10 @@ export class QueueExpirer {
     return mark;
   }
 
-  /** Counts the time, and ends what has waited for too long, in small batches, until `isStopping`. */
+  /** Counts the time, and ends tasks that have waited for too long, in small batches, until `isStopping`. */
   async expire(isStopping: () => boolean): Promise<void> {
     const mark = await this.count();
-    // What comes into the queue later is younger than the mark.
+    // Tasks that come into the queue later are younger than the mark.
     if (mark === null || mark === this.#doneMark) return;
     const expired: ExpiredTask[] = [];
     try {

@@ -6,7 +6,7 @@ import { StoreError, type Store } from "../../store/store.ts";
 import { Loop } from "../loop.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
-/** What of the store this sweeper uses. */
+/** The part of the store that this sweeper uses. */
 export type SweptStore = Pick<
   Store,
   "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace"
@@ -14,7 +14,7 @@ export type SweptStore = Pick<
 
 export interface SweeperDeps extends QueueExpirerDeps {
   readonly store: SweptStore & QueueExpirerDeps["store"];
-  /** What a sweep ended by that no later one can mend. */
+  /** The error of a sweep that no later one can fix. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -22,13 +22,13 @@ export interface SweeperDeps extends QueueExpirerDeps {
 const BATCH_MAX = 100;
 
 /**
- * Ends tasks that were not started in time. Erases tasks whose retention is over, and with them kept answers, decided access requests, ended redelivery
- * orders, sessions, sign-in links and traffic, in small batches until nothing is left, and then gives the space back.
- * Before that it keeps what the clocks show: the time for which things are kept goes on from there after a crash. A sweep
- * that finds the store unable stops and leaves the rest to the next one.
+ * Ends tasks that were not started in time. Erases tasks whose retention is over, and kept answers, decided access
+ * requests, ended redelivery orders, sessions, sign-in links and traffic, in small batches until nothing is left, and
+ * then gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
+ * A sweep that finds the store unable stops and leaves the rest to the next one.
  */
 export class Sweeper {
-  /** Sweeps when it is woken. A drain ends a sweep after the batch it is at. */
+  /** Sweeps when it is woken. A drain ends a sweep after its current batch. */
   readonly loop: Loop;
   readonly #store: SweptStore;
   readonly #clock: SteadyClock;
@@ -85,8 +85,8 @@ export class Sweeper {
     return this.#store.keepClockReading(readClocks(this.#clock));
   }
 
-  // Records have times of the wall clock, and each of the two clocks may be far from the truth: what is too old by both
-  // of them goes, and what lies too far ahead of both.
+  // Records have times of the wall clock, and either clock may be far from the truth: records go when they are too old
+  // by both clocks, or lie too far ahead of both.
   #stale(): Parameters<SweptStore["eraseStale"]>[0] {
     const now = this.#clock.now();
     const steady = this.#clock.steady();

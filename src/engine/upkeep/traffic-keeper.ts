@@ -7,12 +7,12 @@ export interface TrafficKeeperDeps {
   readonly store: Pick<Store, "sampleQueues" | "foldTraffic">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** What a round ended by that no later one can mend. */
+  /** The error of a round that no later one can fix. */
   readonly failed: (error: unknown) => void;
 }
 
 const HOUR_MS = 3_600_000;
-// A day by the minute, and an hour for whoever looks at the end of it.
+// A day by the minute, and an hour more for those who look at the end of it.
 const MINUTES_KEPT_MS = 25 * HOUR_MS;
 
 /**
