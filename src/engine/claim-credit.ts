@@ -8,33 +8,33 @@ export interface Claim {
   readonly wakes: number;
 }
 
-/** What came of a claim. */
+/** The result of a claim. */
 export interface Finding {
   /** How many tasks of the type it brought. */
   readonly found: number;
-  /** True where it may have stopped before the queue's end although it brought less than it asked for. */
+  /** True when it may have stopped before the end of the queue although it brought less than it asked for. */
   readonly isCutShort: boolean;
 }
 
-/** Of a claim that the store could not do: nothing is known. */
+/** The result of a claim that the store could not do: nothing is known. */
 export const NOT_CLAIMED: Finding = { found: 0, isCutShort: true };
 
 // More claims at once than a commit serves would only wait for the next one.
 const CLAIMS_MAX = 64;
 
 /**
- * How many tasks of a type may be claimed now, whoever runs them: its concurrency, without what is held and what claims
- * under way may bring, as long as there may be tasks that no claim under way will find.
+ * Decides how many tasks of a type may be claimed now, whoever runs them: its concurrency, minus the held tasks and
+ * those that claims under way may bring, as long as there may be tasks that no claim under way will find.
  *
- * A wake says of one task, and a claim is expected to find as many of those as it asks for. One that comes back full allows
- * for twice as many, so that a long queue soon serves all who can run something; one that leaves none ends it. So a single
- * task costs a claim, or three where it was all that was asked for, however many wait for it.
+ * A wake reports one task, and a claim is expected to find as many of those as it asks for. A claim that comes back
+ * full allows for twice as many, so that a long queue soon serves everyone who can run something; a claim that leaves
+ * none ends it. So a single task costs one claim, or three if it was all that was asked for, however many wait for it.
  */
 export class ClaimCredit {
   readonly #concurrency: number;
-  /** How many tasks may be queued, as far as is known, beside those that claims under way will find. */
+  /** How many tasks may be queued, as far as is known, besides those that claims under way will find. */
   #tasks = 0;
-  /** Places that claims under way may fill. */
+  /** The places that claims under way may fill. */
   #reserved = 0;
   #claims = 0;
   #wakes = 0;
@@ -54,7 +54,7 @@ export class ClaimCredit {
     return this.#tasks > 0;
   }
 
-  /** True when it will soon be known better whether there are tasks. */
+  /** True when it will soon be better known whether there are tasks. */
   get isClaiming(): boolean {
     return this.#claims > 0;
   }
@@ -72,13 +72,13 @@ export class ClaimCredit {
     return { max, wakes: this.#wakes };
   }
 
-  /** Ends a claim. What it brought is to be held in the same turn. */
+  /** Ends a claim. The tasks that it brought must be held in the same turn. */
   end({ max, wakes }: Claim, { found, isCutShort }: Finding): void {
     this.#claims--;
     this.#reserved -= max;
     if (found === max) this.#allow(2 * max, CLAIMS_MAX * max);
     else if (isCutShort) this.#allow(max, CLAIMS_MAX * max);
-    // It found no more, so there are none but those of wakes that came after it began.
+    // It found no more, so there are only those of wakes that came after it began.
     else this.#tasks = Math.min(this.#tasks, this.#wakes - wakes);
   }
 
@@ -87,7 +87,7 @@ export class ClaimCredit {
   }
 }
 
-/** True when the store ended a claim for the length of its inputs, whatever was left. */
+/** True when the store ended a claim because of the length of its inputs, whatever was left. */
 export function isInputFull(tasks: readonly { readonly inputText: string | null }[]): boolean {
   const inputLength = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
   return isClaimFull({ inputLength });

@@ -23,7 +23,7 @@ type OwnParts = "store" | "failed" | "giveUp" | "heldUp" | "health";
 
 export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
   readonly store: Store;
-  /** What is let go of at the end, after the sender. */
+  /** Closed at the end, after the sender. */
   readonly resources: readonly { close(): void }[];
   readonly clock: SteadyClock;
   readonly log: Logger;
@@ -44,11 +44,11 @@ const EVERY_SECOND = "* * * * * *";
 const EVERY_MINUTE = "0 * * * * *";
 
 /**
- * Everything that happens without a request: dispatchers, and the ticks that wake them for what has become
- * due. After a fault of the store it stops, because nothing it did could be kept.
+ * Everything that happens without a request: dispatchers, and the ticks that wake them for work that has become due.
+ * After a fault of the store it stops, because nothing that it did could be kept.
  */
 export class Engine {
-  /** Where external workers get tasks and bring results. */
+  /** Gives external workers their tasks and takes their results. */
   readonly desk: WorkerDesk;
   readonly #deps: EngineDeps;
   readonly #giveUp = new AbortController();
@@ -62,10 +62,13 @@ export class Engine {
   readonly #redeliverer: Loop;
   readonly #sweeper: Sweeper;
   readonly #traffic: Loop;
-  /** All that works by itself. */
+  /** All parts that work by themselves. */
   readonly #parts: readonly Part[];
   readonly #health = new HealthRecord();
-  /** Before that the start would take what is begun for an earlier process's; it finds by itself what is to do. */
+  /**
+   * Until the start has recovered, it would take newly begun work for an earlier process's; it finds by itself what
+   * there is to do.
+   */
   #isRecovered = false;
   #isHalted = false;
 
@@ -122,7 +125,7 @@ export class Engine {
     ];
   }
 
-  /** Takes up what an earlier process left, then begins to work. */
+  /** Resumes the work of an earlier process, then begins to work. */
   async start(): Promise<void> {
     await this.#accounts.start();
     const requeued = await this.#deps.store.requeueTasks({ of: "earlier life" });
@@ -145,19 +148,21 @@ export class Engine {
     for (const type of types) this.#wakeType(type);
   }
 
-  /** Stops the run of a task whose cancellation is on disk; a worker is told at its next heartbeat. */
+  /** Stops the run of a task whose cancellation is on disk; a worker learns of it at its next heartbeat. */
   cancel(id: string): void {
     this.#tasks.cancel(id);
     this.desk.cancel(id);
     this.#progress.forget(id);
   }
 
-  /** Tells that this process disabled or enabled an account; of another's changes the engine hears by itself. */
+  /**
+   * Tells that this process disabled or enabled an account; the engine learns of other processes' changes by itself.
+   */
   accountsChanged(): void {
     this.#accounts.loop.wake();
   }
 
-  /** How far a task has come that runs now; null where it does not run, or nobody said. */
+  /** The progress of a task that is running; null when it is not, or has reported nothing. */
   progressOf(id: string): TaskProgress | null {
     return this.#progress.of(id);
   }
@@ -195,20 +200,20 @@ export class Engine {
     } while (!this.#isHalted && !this.#parts.every((part) => part.isIdle()));
   }
 
-  /** Begins nothing new, and tells workers so; what is under way goes on. */
+  /** Begins nothing new, and tells workers so; work under way goes on. */
   drain(): void {
     this.desk.announceStop();
     this.#drain();
   }
 
-  /** Settles when what is under way has ended. */
+  /** Settles when work under way has ended. */
   async quiet(): Promise<void> {
     await Promise.all(this.#parts.map((part) => part.quiet()));
   }
 
   /**
-   * Breaks off what is under way: tasks go back to the queue, attempts are recorded as interrupted. What cannot be
-   * recorded now is left to the next start.
+   * Breaks off work under way: tasks go back to the queue, attempts are recorded as interrupted. Anything that cannot
+   * be recorded now is left to the next start.
    */
   abort(): void {
     this.#scheduler.drain();
@@ -216,10 +221,10 @@ export class Engine {
     for (const part of this.#parts) part.abort();
   }
 
-  /** Keeps what the clocks show, closes connections, and ends the processes that helped. To be called when it is quiet. */
+  /** Keeps what the clocks show, closes connections, and ends helper processes. To be called when it is quiet. */
   async close(): Promise<void> {
     const { sender, resources } = this.#deps;
-    // Of a start that came to nothing there is no time to keep: the file may be another process's already.
+    // A failed start has no time to keep: the file may already be another process's.
     const keepers = this.#isRecovered ? [this.#sweeper] : [];
     await everyStep([...keepers, sender, ...resources].map((each) => () => each.close()));
   }
@@ -250,7 +255,7 @@ export class Engine {
   }
 
   #halt(error: unknown): void {
-    // What could not be recorded before a stop is no fault: it is taken up at the next start.
+    // A record that a stop left undone is no fault: the next start resumes it.
     if (this.#isHalted || this.#giveUp.signal.aborted) return;
     this.#isHalted = true;
     this.#drain();

@@ -9,17 +9,17 @@ interface Minute {
 }
 
 const MINUTE_MS = 60_000;
-// Whoever posts tasks names the hosts: a minute of rubbish must not fill the memory, nor leave no room for hosts that
-// are fine.
+// Those who post tasks name the hosts: a minute of rubbish must not fill the memory, nor leave no room for healthy
+// hosts.
 const FAILED_RECEIVERS_MAX = 500;
 const RECEIVERS_MAX = 1000;
 
 /**
- * What became of runs and attempts in the last minutes, for the service's status. In memory only: after a
- * restart nothing is known, and nothing is wrong.
+ * The results of runs and attempts in the last minutes, for the service's status. They are only in memory: after a
+ * restart nothing is known, and nothing counts as wrong.
  */
 export class HealthRecord {
-  // Monotonic times: a clock that is set back would keep what is old.
+  // Times are monotonic: a clock that is set back would keep old minutes.
   #minutes: Minute[] = [];
 
   /** Notes how a run ended. */

@@ -5,14 +5,13 @@ import type { StoreError } from "../store/store.ts";
 const EVERY_MS = 60_000;
 
 /**
- * Says in the log that steps wait for the store: one line when the first of them begins to wait, one a minute with how
- * many there are while any waits, and one when the last has been done. What begins again within the minute is not told
- * anew.
+ * Logs that steps wait for the store: one line when the first of them begins to wait, one a minute with their number
+ * while any waits, and one when the last has been done. A wait that begins again within the minute is not logged anew.
  */
 export class HeldUpSteps {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };
   #waiting = 0;
-  /** When it was told last; monotonic. */
+  /** When it was logged last; monotonic. */
   #toldAt = Number.NEGATIVE_INFINITY;
   #isTold = false;
 
@@ -38,7 +37,7 @@ export class HeldUpSteps {
     );
   }
 
-  /** A step waits no more: it was done, or given up. */
+  /** A step no longer waits: it was done, or given up. */
   end({ isDone }: { readonly isDone: boolean }): void {
     this.#waiting--;
     if (this.#waiting > 0 || !this.#isTold) return;

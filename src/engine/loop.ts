@@ -17,9 +17,9 @@ export interface Part {
 }
 
 export interface LoopDeps {
-  /** Does what there is to do. It looks at `isDraining` between its steps, and wakes the loop for what it leaves. */
+  /** Does the work that there is. It looks at `isDraining` between its steps, and wakes the loop for what it leaves. */
   readonly round: (loop: Loop) => Promise<void>;
-  /** What a round was ended by. The next wake begins another one all the same. */
+  /** The error that ended a round. The next wake begins another one all the same. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -44,7 +44,7 @@ export class Loop implements Part {
     return this.#isDraining;
   }
 
-  /** Begins no round after this; the one under way ends after the step it is at. */
+  /** Begins no round after this; the one under way ends after its current step. */
   drain(): void {
     this.#isDraining = true;
   }
@@ -53,7 +53,7 @@ export class Loop implements Part {
     while (this.#round !== null) await this.#round;
   }
 
-  /** As {@link drain}: a step that waits for the store is ended by who gave it its signal. */
+  /** As {@link drain}: a step that waits for the store ends by the signal that it was given. */
   abort(): void {
     this.drain();
   }

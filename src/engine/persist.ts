@@ -9,19 +9,21 @@ const RETRY_AFTER_MS = 1000;
 export interface PersistDeps {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Is told of the steps that wait for the store. The engine's share one; without it each tells of itself. */
+  /**
+   * Gets the steps that wait for the store. The parts of the engine share one; without it each step logs for itself.
+   */
   readonly heldUp?: HeldUpSteps;
   /** Aborted when the process must end: a step that cannot be recorded now is left to the next start. */
   readonly giveUp: AbortSignal;
 }
 
 /**
- * Does a step of the engine's own work in the store, again and again while the store says that nothing of it has happened
- * and a later try may succeed (disk full, file locked by another process, server unreachable): what a runner or a receiver did cannot be
- * undone, so its record must not be given up while the process lives. Rejects when the store has failed for good or was
- * closed, when nobody knows whether the step has happened (`unknown`: to try again might do it twice), and with kind
- * `closed` after `giveUp`: then the task is still running, or the attempt in flight, on disk, and the next start takes
- * it up.
+ * Does a step of the engine's own work in the store, and repeats it while the store answers that the step has not
+ * happened and a later try may succeed (disk full, file locked by another process, server unreachable). What a runner
+ * or a receiver did cannot be undone, so its record must not be given up while the process lives. Rejects when the
+ * store has failed for good or was closed, and when nobody knows whether the step has happened (`unknown`: another try
+ * might do it twice). Rejects with kind `closed` after `giveUp`: then the task is still running, or the attempt in
+ * flight, on disk, and the next start resumes it.
  */
 export async function persist<Value>(
   step: () => Promise<Value>,
@@ -62,7 +64,7 @@ async function keepTrying<Value>(
   }
 }
 
-/** The error where a later try may succeed; throws any other. */
+/** The error, if a later try may succeed; throws any other. */
 function passing(error: unknown): StoreError {
   if (error instanceof StoreError && error.isPassing) return error;
   throw error;

@@ -3,9 +3,9 @@ import { Cron } from "croner";
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 
 /**
- * Calls jobs by cron pattern. croner only computes when a pattern's next time is; the wait goes through the
- * Clock, and what is due at a tick is for the store to say. A tick that comes late (a suspend, a clock that
- * was set) is one tick, not a burst: the next time is computed from now.
+ * Calls jobs by cron pattern. croner only computes when a pattern's next time is; the wait goes through the Clock, and
+ * the store decides what is due at a tick. A late tick (a suspend, a clock that was set) is one tick, not a burst: the
+ * next time is computed from now.
  */
 export class Scheduler {
   readonly #clock: Clock;
@@ -16,13 +16,13 @@ export class Scheduler {
     this.#clock = clock;
   }
 
-  /** Calls `tick` at every time the pattern names (six fields, seconds first; UTC) until {@link drain}. */
+  /** Calls `tick` at every time that the pattern names (six fields, seconds first; UTC) until {@link drain}. */
   every(pattern: string, tick: () => void): void {
     const cron = new Cron(pattern, { timezone: "UTC", paused: true });
     this.#wait(cron, tick);
   }
 
-  /** No tick after this. Safe to call twice. */
+  /** Ends all ticks. Safe to call twice. */
   drain(): void {
     this.#isDraining = true;
     for (const timer of this.#timers) timer.cancel();

@@ -1,9 +1,9 @@
-/** Counts the steps of a part that are under way, and knows when none is. */
+/** Counts the steps of a part that are under way, and knows when there are none. */
 export class Steps {
   #underWay = 0;
   #waiters: (() => void)[] = [];
 
-  /** Counts the step until it settles, however that is. Answers the step. */
+  /** Counts the step until it settles in any way. Answers the step. */
   track<Value>(step: Promise<Value>): Promise<Value> {
     this.#underWay++;
     const ended = (): void => this.#ended();
