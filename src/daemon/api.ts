@@ -42,22 +42,22 @@ export interface ApiParts {
 
 export interface Api {
   readonly app: ReturnType<typeof createApp>;
-  /** Whether a peer is a proxy whose word about its clients counts. */
+  /** True when a peer is a proxy whose word about its clients counts. */
   readonly isProxy: (address: string) => boolean;
-  /** Takes in tasks from now on, at this URL. */
+  /** Accepts tasks from now on, at this URL. */
   open(url: string): void;
-  /** Takes in no more tasks and lets go of the requests that wait for one. */
+  /** Accepts no more tasks and releases the requests that wait for one. */
   drain(): void;
   /** Writes what it keeps in memory. To be called before the store is closed. */
   close(): Promise<void>;
 }
 
-// Of one task. Enough for whoever mends a receiver and tries again; a loop would make the daemon a weapon.
+// For one task. Enough for somebody who fixes a receiver and tries again; a loop would turn the daemon into a weapon.
 const REDELIVERIES_PER_MINUTE = 30;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
-// Of a daemon in somebody else's process.
+// For a daemon in somebody else's process.
 const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
@@ -65,10 +65,10 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const { config, clock, log, store, engine, waiters, observer } = parts;
   const { limits } = config;
   const storage = new StorageWatch({ ...limits, store, clock, log, file: config.database });
-  // So that a start without room says so in the log.
+  // Makes a start without room write that to the log.
   await storage.shortage();
   const state = { isOpen: false, url: "" };
-  // A halted engine would never run what is taken in.
+  // A halted engine would never run the tasks that are accepted.
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
   const keyUsage = keyUsageNotes(parts);
@@ -120,7 +120,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   };
 }
 
-/** What operations know from the configuration. */
+/** The facts that operations need from the configuration. */
 function configFacts(parts: ApiParts) {
   const { config } = parts;
   const { limits, retentionMs, retentionDays, marketplaces } = config;
@@ -145,7 +145,7 @@ function configFacts(parts: ApiParts) {
   };
 }
 
-/** What operations ask of the engine. */
+/** The calls that operations make to the engine. */
 function engineCalls({ engine, waiters }: ApiParts) {
   return {
     desk: engine.desk,
@@ -264,7 +264,7 @@ async function queueAge(oldest: () => Promise<number | null>, now: number): Prom
     const since = await oldest();
     return since === null ? 0 : Math.max(0, now - since);
   } catch (error) {
-    // A store that cannot be read is not serving, which the status says already.
+    // A store that cannot be read is not serving, which the status tells already.
     if (error instanceof StoreError) return 0;
     throw error;
   }

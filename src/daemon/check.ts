@@ -6,12 +6,9 @@ import type { Environment } from "../runners/command/program.ts";
 import { readTlsFiles, TlsFileError, warnOfValidity } from "./tls.ts";
 import type { TlsMaterial } from "./tls.ts";
 
-/**
- * The part of the composition root that looks, for a command, at what a start would find out about the
- * machine.
- */
+/** The part of the composition root that checks, for a command, what a start would find out about the machine. */
 
-/** What keeps the certificate from being served, and what clients will not like about it. */
+/** The reason why the certificate cannot be served, and what clients will not like about it. */
 export interface CertificateVerdict {
   readonly problems: readonly ConfigProblem[];
   readonly warnings: readonly string[];
@@ -23,7 +20,7 @@ export function checkCertificate({ tls, sources }: Config, now: number): Certifi
   const toProblem = (key: string, message: string): ConfigProblem => {
     return { key, source: sources.get(key) ?? "default", message };
   };
-  // Each for itself: reading them as a pair stops at the first.
+  // Each file by itself: reading them as a pair stops at the first fault.
   const unreadable = Object.entries({ tls_cert: tls.cert, tls_key: tls.key }).flatMap(
     ([key, file]) => {
       const fault = readFault(file);
@@ -41,8 +38,8 @@ export function checkCertificate({ tls, sources }: Config, now: number): Certifi
 }
 
 /**
- * A sentence for each type whose tasks would all fail, because the program of its command cannot be
- * started from here; `env` is the environment that the daemon has.
+ * A sentence for each type whose tasks would all fail because the program of its command cannot be started from here.
+ * `env` is the daemon's environment.
  */
 export async function missingPrograms(
   { types }: Config,
@@ -58,7 +55,7 @@ export async function missingPrograms(
   return warnings;
 }
 
-/** A sentence where tasks are kept for less than their webhooks may take; null where they are not. */
+/** A sentence when tasks are kept for a shorter time than their webhooks may take; null otherwise. */
 export function retentionWarning({ retentionMs, retentionDays, webhooks }: Config): string | null {
   const waitsMs = webhooks.retryAfterMs.reduce((sum, waitMs) => sum + waitMs, 0);
   if (waitsMs < retentionMs) return null;

@@ -4,7 +4,7 @@ import type { Logger } from "../domain/log.ts";
 import { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
-/** The part of the composition root that takes up the time where an earlier daemon left it. */
+/** The part of the composition root that continues the time where an earlier daemon left it. */
 
 export interface ClockParts {
   /** The machine's clock, or a virtual one. */
@@ -14,8 +14,8 @@ export interface ClockParts {
 }
 
 /**
- * Opens the daemon's clock, and moves what waits in the store by what the machine's clock was set since the last reading.
- * To be called before anything else reads or writes times.
+ * Opens the daemon's clock, and moves what waits in the store by the amount that the machine's clock was set since the
+ * last reading. To be called before anything else reads or writes times.
  */
 export async function openClock({ machine, store, log }: ClockParts): Promise<ClockWatch> {
   const clock = new ClockWatch(machine);

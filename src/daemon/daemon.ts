@@ -33,11 +33,11 @@ export interface DaemonOptions {
   readonly log: Logger;
   /** The last lines of that log, newest last; without it the operator is shown none. */
   readonly recentLog?: () => readonly LogLine[];
-  /** How late this process's event loop is; without it the operator is not shown. */
+  /** How late this process's event loop is; without it the operator sees nothing of that. */
   readonly loopDelay?: () => LoopDelay;
   /**
-   * What starts the process that runs commands on the machine's clock. Without it the daemon's own process
-   * runs them, on the daemon's clock: see `CommandHost` for what that costs.
+   * The command line of the process that runs commands on the machine's clock. Without it the daemon's own process runs
+   * them, on the daemon's clock; `CommandHost` tells what that costs.
    */
   readonly commandHost?: CommandLine;
   /** Is told what the daemon does. Whatever it throws changes nothing. */
@@ -55,24 +55,23 @@ export interface Daemon {
   /** How much there is now. Rejects with a StoreError when that cannot be read. */
   gauges(): Promise<Gauges>;
   /**
-   * Reads the certificate and its key again, for connections from now on. Where they cannot be served
-   * it says so in the log and goes on with the old ones.
+   * Reads the certificate and its key again, for connections from now on. If they cannot be served, it logs that and
+   * goes on with the old ones.
    */
   reload(): void;
-  /** What the operator does to the file while it is served. */
+  /** The changes that the operator makes to the file while it is served. */
   readonly store: Pick<
     Store,
     "createAccount" | "createKey" | "createWorker" | "createSignInLink" | "findSecrets"
   >;
   /**
-   * Takes in nothing new, lets what is under way end for 18 s, then breaks it off; nothing that was
-   * acknowledged is lost either way. Settles when the file is closed; rejects then with what went wrong, if
-   * anything did. Safe to call twice.
+   * Begins nothing new, lets work under way end for 18 s, then breaks it off; nothing that was acknowledged is lost
+   * either way. Settles when the file is closed, and rejects then with the error, if there was one. Safe to call twice.
    */
   stop(drain?: DrainLimit): Promise<void>;
 }
 
-/** How long a stop waits for what is under way, and by which clock. */
+/** How long a stop waits for work under way, and by which clock. */
 export interface DrainLimit {
   readonly ms: number;
   readonly clock: Clock;
@@ -82,24 +81,24 @@ export interface DrainLimit {
 export const DRAIN_MS = 18_000;
 
 /**
- * Starts the daemon: the one place that knows every ring and ties them together. Rejects with an
- * InstanceLockError when the database is served already, a DatabaseError when it cannot be opened, a
- * ListenError when the address cannot be had, and a TlsFileError when the certificate cannot be served.
+ * Starts the daemon: the only place that knows every ring and ties them together. Rejects with an InstanceLockError
+ * when the database is served already, a DatabaseError when it cannot be opened, a ListenError when the address is not
+ * available, and a TlsFileError when the certificate cannot be served.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  // Before anything is locked or made: a wrong file is to be mended first.
+  // Before anything is locked or made: a wrong file must be fixed first.
   const tls = openCertificate(options);
   const closings: Closings = [];
   try {
     return await openDaemon(options, { tls, closings });
   } catch (error) {
-    // That one is to be told, whatever else fails.
+    // That error must be reported, whatever else fails.
     await everyStep(closings).catch(() => {});
     throw error;
   }
 }
 
-/** What lets go of what was taken, in that order: the last first. */
+/** Functions that close what was opened, in that order: the last first. */
 type Closings = (() => unknown)[];
 
 async function openDaemon(
@@ -113,7 +112,7 @@ async function openDaemon(
   };
   const lock = acquireInstanceLock(config);
   closings.unshift(() => lock.release());
-  // The connections that come in: what can wait gives way to them.
+  // Connections that come in take precedence over work that can wait.
   const arrivals = new Arrivals();
   const store = await openDaemonStore(options, (callback) => arrivals.afterwards(callback));
   closings.unshift(() => store.close());
@@ -133,7 +132,7 @@ async function openDaemon(
   });
   closings.unshift(() => server.abort());
   lock.announce(server.url);
-  // Before the first task is taken in: what it finds running was running in an earlier process.
+  // Before the first task is accepted: tasks that it finds running were running in an earlier process.
   await engine.start();
   const fileWatch = new FileWatch({ store, clock, log, file: config.database });
   closings.unshift(() => fileWatch.close());
@@ -144,7 +143,7 @@ async function openDaemon(
   return toDaemon({ store, types, clock, engine, api, server, closings, hadAccounts, reload });
 }
 
-/** Makes what works behind the server; nothing of it is begun yet. */
+/** Makes the parts behind the server; none of them has begun yet. */
 async function openParts(
   given: Pick<ApiParts, "store"> & DaemonOptions & { readonly clock: ClockWatch },
   closings: Closings,
@@ -208,7 +207,7 @@ function stop({ engine, api, server, closings }: Parts, limit: DrainLimit): Prom
     () => engine.drain(),
     () => server.drain(),
     () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), limit),
-    // What has not ended by then; before anything that may take long.
+    // For requests that have not ended by then; before anything that may take long.
     () => server.abort(),
     () => engine.abort(),
     ...closings,

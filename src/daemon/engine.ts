@@ -38,7 +38,7 @@ export interface EngineParts {
   readonly observer?: Observer | undefined;
 }
 
-/** Makes the engine; nothing of it works before its `start`. */
+/** Makes the engine; it does nothing before its `start`. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { config, clock, log, store, urlPolicy, taskEnded, accountsDisabled } = parts;
   const {
@@ -47,7 +47,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     limits: { queueDays },
   } = config;
   const owner = commandOwner(config);
-  // All that may fail comes before anything is made that would have to be let go of.
+  // Everything that may fail comes before anything is made that would have to be closed.
   await endOrphanedCommands(owner, log);
   for (const warning of await missingPrograms(config, process.env)) log.warn({}, warning);
   await warnOfOrphans(parts);
@@ -74,11 +74,11 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
 interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser"> {
   /** See `commandOwner`. */
   readonly owner: string;
-  /** Null where commands run in this process. */
+  /** Null when commands run in this process. */
   readonly host: CommandHost | null;
 }
 
-/** The daemon's own runner of a type; external workers run the others. */
+/** Makes the daemon's own runner of a type; external workers run the others. */
 function toRunner(
   type: Exclude<TypeConfig, { kind: "worker" }>,
   { config, clock, log, parser, owner, host }: RunnerParts,
@@ -104,7 +104,7 @@ function toRunner(
         ...type,
         clock,
         resultBytesMax,
-        // Its stack is for whoever wrote it: the client sees the message alone.
+        // The stack is for the author of the function: the client sees only the message.
         threw: (err, { id }) => log.info({ err, type: type.name, id }, "a function threw"),
       });
   }
@@ -118,7 +118,7 @@ function hostLost(log: Logger): NonNullable<CommandHostOptions["lost"]> {
     );
 }
 
-// Nobody claims them, and nothing else would ever say so.
+// Nobody claims them, and nothing else would ever report that.
 async function warnOfOrphans({ config, store, log }: EngineParts): Promise<void> {
   for (const type of await store.listQueuedTypes()) {
     if (config.types.has(type)) continue;

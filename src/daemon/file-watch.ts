@@ -10,18 +10,18 @@ export interface FileWatchDeps {
   readonly file: string;
 }
 
-// Until then tasks are acknowledged that are lost with the file. A look costs three calls of stat.
+// Until it looks, tasks are acknowledged that are lost with the file. A look costs three calls of stat.
 const LOOK_MS = 1000;
-// A start has other things to do, and what runs for less is a test.
+// A start has other things to do, and a daemon that runs for less is a test.
 const CHECK_AFTER_MS = 60_000;
 const CHECK_EVERY_MS = 24 * 3_600_000;
 const PAUSE_MS_MIN = 1000;
-// Of the time, the check takes a tenth.
+// The check takes a tenth of the time.
 const PAUSES_PER_CHECK = 9;
 
 /**
- * Looks after the database file while it is served, also when no request comes: every second whether it is still where it
- * was and what it was; a minute after a start, and then once a day, whether it is damaged.
+ * Watches the database file while it is served, even when no request comes. Every second it checks that the file is
+ * still in its place and the same; a minute after a start, and then once a day, it checks the file for damage.
  */
 export class FileWatch {
   readonly #deps: FileWatchDeps;
@@ -33,13 +33,13 @@ export class FileWatch {
     this.#deps = deps;
   }
 
-  /** Looks until {@link close}, or until something is wrong: that is so for good. */
+  /** Watches until {@link close}, or until something is wrong, which is then so for good. */
   start(): void {
     this.#planLook();
     this.#planCheck(CHECK_AFTER_MS);
   }
 
-  /** No look after this. Safe to call twice. */
+  /** Stops watching. Safe to call twice. */
   close(): void {
     this.#lookTimer?.cancel();
     this.#checkTimer?.cancel();

@@ -6,9 +6,9 @@ import { probe } from "../net/health-probe.ts";
 import type { Probe } from "../net/health-probe.ts";
 import { readHolder } from "../store/sqlite/machine/instance-lock.ts";
 
-/** The part of the composition root that asks a running daemon how it is. */
+/** The part of the composition root that asks a running daemon for its health. */
 
-/** Whether a daemon takes in tasks; `url` is what was asked, null where there was nobody to ask. */
+/** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */
 export type Health =
   | { readonly kind: "ready"; readonly url: string }
   | { readonly kind: "not ready"; readonly url: string | null; readonly reason: string };
@@ -18,17 +18,17 @@ export interface HealthQuestion {
   readonly clock: Clock;
   /** The base URL; null finds the daemon of the database file. */
   readonly url: URL | null;
-  /** For everything. */
+  /** For everything together. */
   readonly timeoutMs: number;
-  /** Asks again until the daemon is ready or the time is up. */
+  /** True to ask again until the daemon is ready or the time is up. */
   readonly isPatient: boolean;
 }
 
 const PAUSE_MS = 200;
-// With --wait a daemon that hangs at one question may answer the next one.
+// With --wait, a daemon that hangs at one question may answer the next one.
 const PATIENT_PROBE_MS = 5_000;
 
-/** Asks `/readyz`, once or until it is ready. Never rejects for what a network or a file can do. */
+/** Asks `/readyz`, once or until it is ready. Never rejects because of a network or a file. */
 export async function askHealth(question: HealthQuestion): Promise<Health> {
   const { clock, timeoutMs, isPatient } = question;
   const endsAt = clock.monotonic() + timeoutMs;
@@ -46,8 +46,8 @@ export async function askHealth(question: HealthQuestion): Promise<Health> {
 const FIND_MS = 2_000;
 
 /**
- * Where the daemon of a database file answers, by an address that a browser can go to; null where none does. Never rejects
- * for what a network or a file can do.
+ * Finds the URL at which the daemon of a database file answers, with an address that a browser can use; null when none
+ * answers. Never rejects because of a network or a file.
  */
 export async function findDaemonUrl(config: Config, clock: Clock): Promise<string | null> {
   const place = findDaemon(config);
@@ -61,7 +61,7 @@ export async function findDaemonUrl(config: Config, clock: Clock): Promise<strin
     signal: deadline.signal,
   });
   timer.cancel();
-  // One that takes in nothing at present serves its dashboard all the same.
+  // A daemon that accepts no tasks at present serves its dashboard all the same.
   const isOurs = answer.kind !== "failed" && readAnswer(answer.body).status !== null;
   return isOurs ? origin : null;
 }
@@ -79,11 +79,11 @@ async function askOnce(question: HealthQuestion, limitMs: number): Promise<Healt
 interface Place {
   readonly url: URL;
   readonly isCertificateChecked: boolean;
-  /** Who serves there, or did; null where only the URL is known. */
+  /** The process that serves there, or did; null when only the URL is known. */
   readonly holder: { readonly pid: number; readonly database: string } | null;
 }
 
-/** Where the daemon of a database file serves, or why nobody can be asked. */
+/** The place where the daemon of a database file serves, or the reason why nobody can be asked. */
 function findDaemon({ database }: Config): Place | string {
   let holder;
   try {
@@ -98,8 +98,8 @@ function findDaemon({ database }: Config): Place | string {
   }
   return {
     url: new URL(holder.url),
-    // The lock file says that this machine's own daemon is there; its certificate names the public
-    // host, not the loopback address that is asked here, and nothing secret is sent.
+    // The lock file tells that this machine's own daemon is there; its certificate names the public host, not the
+    // loopback address that is asked here, and nothing secret is sent.
     isCertificateChecked: false,
     holder: { pid, database },
   };
@@ -126,14 +126,14 @@ async function askAt(
   return { kind: "not ready", url, reason: `${url}: ${fault}${meaning}` };
 }
 
-/** What it means that there was no answer, behind the reason. */
+/** Explains the lack of an answer, after the reason. */
 function meaningOf(
   error: string,
   { holder, isLate }: Pick<Place, "holder"> & { readonly isLate: boolean },
 ): string {
   if (holder === null) return "";
   const { pid, database } = holder;
-  // Who does not listen any more refuses; who listens and has no time or no place to answer lives.
+  // A process that no longer listens refuses. One that listens, but has no time or place to answer, lives.
   if (error !== CONNECTION_REFUSED && isAlive(pid)) {
     return `; process ${pid}, which serves ${database}, is busy: a restart would not help`;
   }
@@ -146,12 +146,12 @@ function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // It is another user's.
+    // It is another user's process.
     return error instanceof Error && "code" in error && error.code === "EPERM";
   }
 }
 
-/** A daemon that listens on every address is asked on loopback: the wildcard is no address to go to. */
+/** A daemon that listens on every address is asked on loopback, because the wildcard is no address to connect to. */
 export function toLoopback(url: URL): URL {
   const loopback = LOOPBACK_OF.get(url.hostname);
   if (loopback === undefined) return url;
@@ -189,7 +189,7 @@ function parseObject(body: string): object {
     const parsed: unknown = JSON.parse(body);
     return typeof parsed === "object" && parsed !== null ? parsed : {};
   } catch {
-    // Not JSON: then it is not ours.
+    // It is not JSON, so it is not our daemon.
     return {};
   }
 }

@@ -5,9 +5,9 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { Store } from "../store/store.ts";
 import { findDaemonUrl, toLoopback } from "./health.ts";
 
-/** The part of the composition root that makes links with which the operator signs in at the dashboard. */
+/** The part of the composition root that makes links for the operator to sign in to the dashboard. */
 
-/** A link, shown this once. */
+/** A link, shown only this once. */
 export interface SignInLink {
   readonly url: string;
   readonly expiresAt: number;
@@ -24,21 +24,21 @@ export async function createSignInLink(
   return { url: baseUrl + signInPath(secret), expiresAt };
 }
 
-/** Where browsers find the dashboard of a daemon that serves at this URL. */
+/** The address of the dashboard in a browser, for a daemon that serves at this URL. */
 export function dashboardUrl({ publicUrl }: Pick<Config, "publicUrl">, url: string): string {
   return publicUrl ?? toLoopback(new URL(url)).origin;
 }
 
-/** Where the dashboard is, and whether a daemon answered there. */
+/** The place of the dashboard, and whether a daemon answered there. */
 export interface DashboardPlace {
   readonly url: string;
-  /** Null where nobody was asked, because the operator says where it is. */
+  /** Null when nobody was asked, because the operator has configured the place. */
   readonly isServed: boolean | null;
 }
 
 /**
- * Where browsers find the dashboard of a database file: at the public URL, else where its daemon answers, else where one
- * would listen. Null when that is not known.
+ * Finds the address of a database file's dashboard in a browser: the public URL, else the place where its daemon
+ * answers, else where one would listen. Null when that is not known.
  */
 export async function findDashboard(config: Config, clock: Clock): Promise<DashboardPlace | null> {
   if (config.publicUrl !== null) return { url: config.publicUrl, isServed: null };

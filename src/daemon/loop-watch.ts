@@ -1,26 +1,29 @@
 import type { Logger } from "../domain/log.ts";
 
-/** How late the event loop was in the last minute, in milliseconds: what everybody waited for beside his own request. */
+/**
+ * How late the event loop was in the last minute, in milliseconds: everybody waited for that in addition to their own
+ * request.
+ */
 export interface LoopDelay {
-  /** In 99 of 100 moments it was no later than this. */
+  /** It was no later than this in 99 of 100 moments. */
   readonly p99Ms: number;
   readonly worstMs: number;
 }
 
 export interface LoopWatchDeps {
-  /** The machine's monotonic time in milliseconds: a loop is late by no other clock. */
+  /** The machine's monotonic time in milliseconds: no other clock tells how late a loop is. */
   readonly now: () => number;
   readonly log: Logger;
 }
 
-// Ten a second cost nothing that can be measured.
+// Ten looks a second cost nothing that can be measured.
 const LOOK_MS = 100;
 const MINUTE_MS = 60_000;
 const KEPT = MINUTE_MS / LOOK_MS;
-// Longer than anything here should take, shorter than what clients give up after.
+// Longer than anything here should take, shorter than the time after which clients give up.
 const LATE_MS = 200;
 
-/** Watches how late the event loop is, and says so in the log: a line a minute at most, at the end of the minute. */
+/** Watches how late the event loop is, and logs it: one line a minute at most, at the end of the minute. */
 export class LoopWatch {
   readonly #deps: LoopWatchDeps;
   readonly #delays = new Float64Array(KEPT);
@@ -35,13 +38,13 @@ export class LoopWatch {
     this.#minuteAt = this.#lookedAt;
   }
 
-  /** Looks from now on; holds up no end of the process. */
+  /** Watches from now on; does not keep the process alive. */
   start(): void {
     this.#lookedAt = this.#deps.now();
     setInterval(() => this.look(), LOOK_MS).unref();
   }
 
-  /** To be called when {@link LOOK_MS} have passed: how much later that is. */
+  /** To be called when {@link LOOK_MS} have passed: notes how much later it is. */
   look(): void {
     const now = this.#deps.now();
     const delayMs = Math.max(0, now - this.#lookedAt - LOOK_MS);

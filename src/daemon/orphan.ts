@@ -5,14 +5,14 @@ import type { Logger } from "../domain/log.ts";
 import { endOrphans } from "../runners/command/orphan.ts";
 
 /**
- * The part of the composition root that answers for commands: none outlives its daemon for longer than
- * until the next start on the same file.
+ * The part of the composition root that sees to it that commands do not outlive their daemon for longer than until the
+ * next start on the same file.
  */
 
 /**
- * The name under which a daemon's commands run: the database file itself, whatever path leads to it.
- * While a daemon lives it holds the file open, so no other file of the machine has the same numbers, and
- * it holds the instance lock, so no other daemon has the same file.
+ * The name under which a daemon's commands run: the database file itself, whatever path leads to it. While a daemon
+ * lives it holds the file open, so no other file of the machine has the same numbers, and it holds the instance lock,
+ * so no other daemon has the same file.
  */
 export function commandOwner({ database }: Pick<Config, "database">): string {
   const { dev, ino } = statSync(database, { bigint: true });
@@ -20,8 +20,8 @@ export function commandOwner({ database }: Pick<Config, "database">): string {
 }
 
 /**
- * Ends what a daemon that was killed left running of its commands, and says in the log how many
- * processes that were. To be called before anything is run: their tasks are run again.
+ * Ends the commands that a killed daemon left running, and logs how many processes those were. To be called before
+ * anything is run, because their tasks are run again.
  */
 export async function endOrphanedCommands(owner: string, log: Logger): Promise<void> {
   const { ended, left } = await endOrphans({ owner });

@@ -11,23 +11,23 @@ export interface StorageWatchDeps {
   readonly log: Logger;
   /** The database file. */
   readonly file: string;
-  /** Free space below which there is no room; 0 is no limit. */
+  /** The free space below which there is no room; 0 is no limit. */
   readonly diskFreeBytes: number;
-  /** Data from which on there is no room; 0 is no limit. */
+  /** The amount of data at which there is no room; 0 is no limit. */
   readonly databaseBytes: number;
 }
 
 const NO_WRITES =
   "the last write found no room: the disk, a quota or a file-size limit is full, or the file system is read-only";
 
-// What one second can write at full speed is far less than the floor leaves.
+// One second of writing at full speed takes far less than the floor leaves.
 const AGE_MS_MAX = 1000;
 const TOLD_EVERY_MS = 60_000;
 
 /**
- * Whether there is room for what is new: the disk's floor, the database's quota, and whether the last write found any,
- * looked at most once a second. What was taken in before is finished and delivered either way; the floor is what that
- * needs.
+ * Tells whether there is room for new data: the disk's floor, the database's quota, and whether the last write found
+ * room, looked at once a second at most. Tasks that were accepted before are finished and delivered either way; the
+ * floor is there for them.
  */
 export class StorageWatch {
   readonly #deps: StorageWatchDeps;
@@ -36,17 +36,19 @@ export class StorageWatch {
   #isLooking = false;
   #shortage: string | null = null;
   #shareBytes = 0;
-  /** What was told last in the log, and when by the monotonic clock. */
+  /** The shortage that was logged last, and when by the monotonic clock. */
   #toldOf: string | null = null;
   #toldAt = 0;
-  /** True while its end is to be told. */
+  /** True while its end is still to be logged. */
   #isTold = false;
 
   constructor(deps: StorageWatchDeps) {
     this.#deps = deps;
   }
 
-  /** What is short, in words for the operator; null while there is room. By a look at most a second old. */
+  /**
+   * Describes for the operator what there is too little of; null while there is room. The look is at most a second old.
+   */
   async shortage(): Promise<string | null> {
     const now = this.#deps.clock.monotonic();
     const isNews =
@@ -60,8 +62,8 @@ export class StorageWatch {
   }
 
   /**
-   * What one account may take while there are others, in bytes: half of the room for data, so that whoever fills his half
-   * leaves the others theirs. 0: no limit. As of the last look.
+   * The bytes that one account may take while there are others: half of the room for data, so that an account that
+   * fills its half leaves the others theirs. 0 is no limit. As of the last look.
    */
   get shareBytes(): number {
     return this.#shareBytes;
@@ -74,7 +76,7 @@ export class StorageWatch {
       this.#shareBytes = await this.#share(room);
       this.#note(this.#roomShortage(room) ?? (await this.#writeShortage()));
     } catch (error) {
-      // A store that cannot be read says so itself.
+      // A store that cannot be read reports that itself.
       if (!(error instanceof StoreError)) throw error;
     } finally {
       this.#isLooking = false;
@@ -90,7 +92,7 @@ export class StorageWatch {
       this.#isTold = false;
       return;
     }
-    // Where a small write finds room and a larger one does not, it comes and goes.
+    // When small writes find room and larger ones do not, the shortage comes and goes.
     const now = clock.monotonic();
     if (this.#toldOf === shortage && now - this.#toldAt < TOLD_EVERY_MS) return;
     this.#toldOf = shortage;
@@ -106,7 +108,7 @@ export class StorageWatch {
     return "the database holds as much as limits.database_size";
   }
 
-  // Never 0 while there is a limit: that is none.
+  // Never 0 while there is a limit, because 0 means no limit.
   async #share({ used, free }: Room): Promise<number> {
     const { store, diskFreeBytes, databaseBytes } = this.#deps;
     const ofDisk = diskFreeBytes === 0 ? Number.POSITIVE_INFINITY : used + free - diskFreeBytes;
@@ -116,7 +118,7 @@ export class StorageWatch {
     return Math.max(1, Math.floor(room / 2));
   }
 
-  // A disk that cannot be asked is not known to be full; without a floor nobody needs to know.
+  // A disk that does not answer is not known to be full; without a floor nobody needs to know.
   #freeBytes(): number {
     const { file, diskFreeBytes, log } = this.#deps;
     if (diskFreeBytes === 0) return Number.POSITIVE_INFINITY;
@@ -129,7 +131,7 @@ export class StorageWatch {
     }
   }
 
-  // While nothing is taken in there may be nothing to write that could find out that there is room again.
+  // While nothing is accepted, there may be nothing to write that could find out that there is room again.
   async #writeShortage(): Promise<string | null> {
     const { store } = this.#deps;
     if (store.shortage() === null) return null;
@@ -143,8 +145,8 @@ export class StorageWatch {
 }
 
 interface Room {
-  /** Bytes of data in the database. */
+  /** The bytes of data in the database. */
   readonly used: number;
-  /** Bytes that are free on the disk; Infinity where that is not known. */
+  /** The bytes that are free on the disk; Infinity when that is not known. */
   readonly free: number;
 }

@@ -16,11 +16,11 @@ import type { Store } from "../store/store.ts";
 export { clearWal };
 
 /**
- * The part of the composition root that opens the database. Apart from daemon.ts because a command that
- * only looks something up should not wait until the HTTP server and all the rest are loaded.
+ * The part of the composition root that opens the database. It is apart from daemon.ts because a command that only
+ * looks something up should not wait until the HTTP server and all the rest are loaded.
  */
 
-/** The database cannot be opened or made; the message names the file and says why. */
+/** The database cannot be opened or made; the message names the file and tells why. */
 export class DatabaseError extends Error {
   override readonly name = "DatabaseError" as const;
 }
@@ -33,7 +33,8 @@ export interface AdminStore {
 
 /**
  * Opens the store for a command that does a few steps and ends, beside a running daemon or without one. Makes the file
- * where there is none if it may; else nothing is made, beside it neither. Rejects with a {@link DatabaseError}.
+ * if there is none and it may; otherwise it makes nothing, beside the file neither. Rejects with a {@link
+ * DatabaseError}.
  */
 export async function openAdminStore(
   config: Config,
@@ -54,7 +55,7 @@ function noDatabase(file: string): DatabaseError {
   return new DatabaseError(message);
 }
 
-/** What the daemon's store is opened with. */
+/** The parts with which the daemon's store is opened. */
 export interface DaemonStoreParts {
   readonly config: Config;
   readonly clock: Clock;
@@ -62,7 +63,7 @@ export interface DaemonStoreParts {
   readonly observer?: Observer | undefined;
 }
 
-/** Opens the store for the daemon; says in the log when it migrates the file. Rejects with a {@link DatabaseError}. */
+/** Opens the store for the daemon; logs when it migrates the file. Rejects with a {@link DatabaseError}. */
 export function openDaemonStore(
   { config, log, clock, observer }: DaemonStoreParts,
   giveWay: GiveWay,
@@ -105,20 +106,20 @@ async function openStore(
 }
 
 function toDatabaseError(file: string, error: unknown): DatabaseError {
-  // SQLite says no more than "unable to open database file" for most of what a place can be wrong in.
+  // SQLite says only "unable to open database file" for most faults of a place.
   const fault = placeFault(file);
   if (fault !== null) {
     return new DatabaseError(`${file} cannot be opened: ${fault}`, { cause: error });
   }
   const reason = (error instanceof Error ? error.message : String(error)) + diskHint(file);
-  // Some of them name the file already.
+  // Some messages name the file already.
   const message = reason.includes(file) ? reason : `${file} cannot be opened: ${reason}`;
   return new DatabaseError(message, { cause: error });
 }
 
 const OTHERWISE = "or name another file with --db";
 
-/** What is wrong with the place of a database file and how to mend it; null where nothing is. */
+/** Describes what is wrong with the place of a database file and how to fix it; null when nothing is. */
 function placeFault(file: string): string | null {
   const folder = dirname(file);
   if (!existsSync(folder) || !isFolder(folder)) {
@@ -136,7 +137,7 @@ function placeFault(file: string): string | null {
     const code = accessCode(`${file}${suffix}`, constants.R_OK | constants.W_OK);
     if (code === null || code === "ENOENT") continue;
     const subject = suffix === "" ? "it" : `${file}${suffix}`;
-    // Files of another user are what an admin command leaves that was run by root.
+    // An admin command that root ran leaves files of another user.
     return `${subject} cannot be read and written (${code}); make it this user's own, ${OTHERWISE}`;
   }
   return null;

@@ -20,14 +20,14 @@ export interface SystemParts {
   readonly config: Config;
   readonly clock: Clock;
   readonly store: Pick<Store, "usedBytes">;
-  /** What the daemon listens on, once it does. */
+  /** The URL that the daemon listens on, once it does. */
   readonly url: () => string;
   readonly recentLog: () => readonly LogLine[];
-  /** Null where the event loop is not watched. */
+  /** Null when the event loop is not watched. */
   readonly loopDelay: () => LoopDelay | null;
 }
 
-/** What the operator is shown; asks the machine anew each time. */
+/** Gathers what the operator is shown; asks the machine anew each time. */
 export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
   const { config, clock, store } = parts;
   const fixed = {
@@ -71,7 +71,7 @@ export function runnerTypes({ types }: Config): readonly RunnerType[] {
   });
 }
 
-/** What runs tasks of a type, for those too who only see their own tasks; a worker is named by its lease. */
+/** Names the runner of a type's tasks, also for those who see only their own tasks; a lease names the worker. */
 export function shownRunners({ types }: Config): (type: string) => ShownRunner | null {
   const shown = new Map(
     [...types.values()].map((type) => [type.name, { kind: type.kind, name: nameOf(type) }]),
@@ -79,13 +79,13 @@ export function shownRunners({ types }: Config): (type: string) => ShownRunner |
   return (type) => shown.get(type) ?? null;
 }
 
-// Not even its folder: that is the machine's.
+// Not even its folder, which belongs to the machine.
 function nameOf(type: TypeConfig): string | null {
   if (type.kind === "http") return new URL(type.url).origin;
   return type.kind === "command" ? basename(type.command[0]) : null;
 }
 
-/** Arguments, and whatever stands behind a service's host, may be secrets. */
+/** Arguments, and everything after a service's host, may be secrets. */
 function whatRuns(type: TypeConfig): string | null {
   if (type.kind === "http") return new URL(type.url).origin;
   if (type.kind !== "command") return null;
@@ -94,7 +94,7 @@ function whatRuns(type: TypeConfig): string | null {
   return `${program} (${length} ${length === 1 ? "argument" : "arguments"})`;
 }
 
-/** As `config print` shows them, with less of what may be a secret: many more see a page than a terminal. */
+/** As `config print` shows them, but with less that may be a secret: many more people see a page than a terminal. */
 function shownSettings(config: Config): readonly SystemSetting[] {
   const types = [...config.types.values()];
   const hidden = new Set(
@@ -113,7 +113,7 @@ function shownSettings(config: Config): readonly SystemSetting[] {
   });
 }
 
-// Without the file there is nothing of it.
+// A missing file has no bytes.
 async function sizeOf(file: string): Promise<number> {
   return stat(file).then(
     ({ size }) => size,

@@ -8,18 +8,17 @@ import type { HttpServer } from "../http/server/server.ts";
 import { checkPair, type TlsPair } from "../http/server/tls-server.ts";
 
 /**
- * The part of the composition root that reads certificates: at the start, and again whenever the
- * operator asks for it.
+ * The part of the composition root that reads certificates: at the start, and again whenever the operator asks for it.
  */
 
-/** The certificate or its key cannot be served. The message names the file and says how to mend it. */
+/** The certificate or its key cannot be served. The message names the file and tells how to fix it. */
 export class TlsFileError extends Error {
   override readonly name = "TlsFileError" as const;
 }
 
-/** A certificate with its key, checked, and what may be said of it aloud. */
+/** A certificate with its key, checked, and the facts about it that may be logged. */
 export interface TlsMaterial extends TlsPair {
-  /** `CN=api.example.com`; empty for the many certificates that have names only. */
+  /** `CN=api.example.com`; empty for the many certificates that have only names. */
   readonly subject: string;
   /** `DNS:api.example.com, IP Address:192.0.2.1`. */
   readonly names: string;
@@ -28,9 +27,9 @@ export interface TlsMaterial extends TlsPair {
 }
 
 /**
- * Reads a certificate chain and its key. Throws a {@link TlsFileError} where a file is missing, cannot
- * be read, is not PEM or is encrypted, and where the two do not belong together. One that is not valid
- * yet, or not any more, is given all the same: see {@link warnOfValidity}.
+ * Reads a certificate chain and its key. Throws a {@link TlsFileError} when a file is missing, cannot be read, is not
+ * PEM or is encrypted, and when the two do not belong together. A certificate that is not valid yet, or no longer, is
+ * returned all the same: see {@link warnOfValidity}.
  */
 export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const [cert, key] = [readText(files, "cert"), readText(files, "key")];
@@ -70,8 +69,8 @@ const EXPIRED =
   "the certificate has expired: clients refuse it; put a new one into its file and send SIGHUP";
 
 /**
- * What a reload does: reads the files again and serves new connections with them. Where that fails
- * it says so in the log, and the old certificate is served on. Never throws.
+ * Reads the files again and serves new connections with them. If that fails it logs so, and serves the old certificate.
+ * Never throws.
  */
 export function reloadTls(
   server: Pick<HttpServer, "reloadTls">,
@@ -108,7 +107,7 @@ function fault(
 
 function readText(files: TlsFiles, part: Part): string {
   try {
-    // PEM is ASCII; what is around it may be anything.
+    // PEM is ASCII; the text around it may be anything.
     return readFileSync(files[part], "latin1");
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "";

@@ -24,20 +24,20 @@ import { createResolver } from "../net/resolver.ts";
 import type { Resolution, Resolver, ResolverOptions } from "../net/resolver.ts";
 
 /**
- * The part of the composition root that judges webhook URLs: for the daemon, and for a command that says
- * what the daemon would do.
+ * The part of the composition root that judges webhook URLs: for the daemon, and for a command that tells what the
+ * daemon would do.
  */
 
 const POLICY_AGE_MS_MAX = 10_000;
 
-/** What the policy is made with beside the configuration. */
+/** The parts of the policy besides the configuration. */
 interface PolicyParts {
   readonly clock: Clock;
-  /** Hears when the machine's own addresses cannot be read; the first time they are read is now. */
+  /** Gets a warning when the machine's own addresses cannot be read; they are first read now. */
   readonly log: Pick<Logger, "warn">;
 }
 
-/** The policy that URLs and addresses are judged by, with the machine's own addresses read every 10 s. */
+/** The policy by which URLs and addresses are judged, with the machine's own addresses read every 10 s. */
 export function policySource({ webhooks }: Config, { clock, log }: PolicyParts): () => UrlPolicy {
   const own = new OwnAddresses({ log });
   const read = (): UrlPolicy => ({
@@ -57,7 +57,7 @@ export function policySource({ webhooks }: Config, { clock, log }: PolicyParts):
   };
 }
 
-/** Who resolves the hosts of webhooks: the configured name servers, else those of the system. */
+/** Opens the resolver for the hosts of webhooks: the configured name servers, else those of the system. */
 export function openResolver({ webhooks }: Config, clock: Clock): Resolver {
   return createResolver({ ...configuredServers(webhooks), clock });
 }
@@ -66,37 +66,37 @@ function configuredServers({ dnsServers }: Config["webhooks"]): Pick<ResolverOpt
   return dnsServers.length === 0 ? {} : { servers: dnsServers };
 }
 
-/** A URL as it was posted, and what its placeholders would stand for. */
+/** A URL as it was posted, with the values of its placeholders. */
 export interface UrlQuestion {
   readonly url: string;
   readonly values: PlaceholderValues;
 }
 
-/** What decides over an address or a URL beside the rules of contract §4. */
+/** The circumstances that decide about an address or a URL besides the rules of contract §4. */
 export interface UrlCircumstances {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Pick<Logger, "warn">;
-  /** Who resolves names, in the place of what the configuration and the system say. */
+  /** The resolver to use instead of the configured one and the system's. */
   readonly names?: Pick<ResolverOptions, "servers" | "hostsFile">;
 }
 
-/** What would become of a webhook to a URL now. */
+/** The fate of a webhook to a URL, now. */
 export interface UrlExplanation {
-  /** A URL with a placeholder makes sense as a pingback only, and is judged as one. */
+  /** A URL with a placeholder makes sense only as a pingback, and is judged as one. */
   readonly use: "webhook" | "pingback";
-  /** What would be requested, or would have been; null where the text has no normal form. */
+  /** The URL that would be requested, or would have been; null when the text has no normal form. */
   readonly normalForm: string | null;
-  /** How the normal form comes about, from the URL as it was posted. */
+  /** The steps from the posted URL to the normal form. */
   readonly steps: readonly UrlStep[];
   readonly target: WebhookTarget | null;
-  /** What the host stands for, in the order of dialling; empty where nothing was resolved. */
+  /** The addresses of the host, in the order of dialling; empty when nothing was resolved. */
   readonly addresses: readonly ExplainedAddress[];
   readonly outcome: UrlOutcome;
 }
 
 export type UrlOutcome =
-  /** `lifted`: the rule that would have refused it but for `webhooks.allow`, or null. */
+  /** `lifted` is the rule that would have refused it without `webhooks.allow`, or null. */
   | { readonly kind: "allowed"; readonly lifted: string | null }
   | { readonly kind: "refused"; readonly rule: string; readonly reason: string }
   /** The name could not be resolved: an attempt would fail and be retried. */
@@ -109,7 +109,7 @@ export interface ExplainedAddress {
   readonly rule: string | null;
 }
 
-/** Judges a URL as task_post and a delivery attempt would, name resolution included. Sends nothing else. */
+/** Judges a URL as task_post and a delivery attempt would, including name resolution. Sends nothing else. */
 export async function explainUrl(
   question: UrlQuestion,
   circumstances: UrlCircumstances,

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Logger } from "../domain/log.ts";
 
-/** Logs what an operator decided that takes protection away: at every start, each by its name. */
+/** Logs every decision of the operator that takes protection away: at every start, each by its name. */
 export function warnOfRisks(
   { webhooks, insecureHttp, host }: Config,
   { log, env }: { readonly log: Logger; readonly env: NodeJS.ProcessEnv },
