@@ -21,7 +21,7 @@ import { readSettings } from "./settings.ts";
 import type { EmbeddedSettings } from "./settings.ts";
 import { makeThrowawayFolder, removeThrowawayFolder } from "./throwaway.ts";
 
-/** The daemon for a program that embeds it: `createDaemon` says what it takes and promises. */
+/** Starts the daemon for a program that embeds it: `createDaemon` documents what it takes and promises. */
 export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {
   const folder = settings?.database === undefined ? makeThrowawayFolder() : null;
   const cleanUp = (): void => {
@@ -31,7 +31,7 @@ export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<Emb
     const place = { database: join(folder ?? "", "postbackd.db"), cwd: process.cwd() };
     const { config, clock, log: given } = readSettings(settings, place);
     const log = toLogger(given, config);
-    // What the environment says is the program's business.
+    // The environment is the program's business.
     warnOfRisks(config, { log, env: {} });
     const host = hasHost(clock) ? { commandHost } : {};
     const daemon = await startDaemon({ config, clock, log, ...host });
@@ -43,10 +43,10 @@ export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<Emb
 }
 
 /**
- * Whether commands get a process beside the program's, which ends them when the program ends, by whatever signal: no
- * handler of a library could without keeping the signal from the program. Not on a clock of the program's own, which
- * that process cannot have. And only where what runs the program is Node: anything else that carries Node in it would
- * start the program again.
+ * Tells whether commands get a process beside the program's. That process ends them when the program ends, by whatever
+ * signal; no handler of a library could do so without keeping the signal from the program. It does not exist with a
+ * clock of the program's own, which it cannot have. And it needs Node as the program's executable: anything else that
+ * carries Node in it would start the program again.
  */
 function hasHost(clock: Clock): boolean {
   return clock === systemClock && basename(process.execPath).startsWith("node");
@@ -71,7 +71,7 @@ function toEmbeddedDaemon(daemon: Daemon, parts: EmbeddedParts): EmbeddedDaemon 
     workerToken: (name, types) => makeWorker({ name, types }, { store, config, clock }),
     idle: () => daemon.idle(),
     stop({ graceMs = DRAIN_MS } = {}) {
-      // What is under way takes the machine's time, and a clock that nobody moves would never end the wait for it.
+      // Work under way takes the machine's time, and with a clock that nobody moves the wait for it would never end.
       stopped ??= daemon.stop({ ms: graceMs, clock: systemClock }).finally(cleanUp);
       return stopped;
     },
@@ -128,7 +128,7 @@ async function makeWorker(
   throw new Error(`there is a worker ${name} already: choose another name`);
 }
 
-/** Writes to nobody unless asked; a program's own logger cannot bring the daemon down. */
+/** Writes nothing unless asked; a program's own logger cannot bring the daemon down. */
 function toLogger(given: EmbeddedSettings["log"], { log }: Config): Logger {
   if (given === false) return guarded(SILENT);
   return guarded(given === true ? createLogger(log) : given);
@@ -136,7 +136,7 @@ function toLogger(given: EmbeddedSettings["log"], { log }: Config): Logger {
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-// A logger reads what it is given, and what a function has thrown may throw when it is read.
+// A logger reads what it is given, and something that a function has thrown may throw again when it is read.
 function guarded(logger: Logger): Logger {
   const at =
     (level: keyof Logger): Logger["info"] =>
@@ -144,7 +144,7 @@ function guarded(logger: Logger): Logger {
       try {
         logger[level](facts, message);
       } catch {
-        // There is nobody left to tell.
+        // Nobody is left to be told.
       }
     };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };

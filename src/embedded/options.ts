@@ -2,21 +2,24 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { TaskFunction } from "../domain/task/task-function.ts";
 
-/** What a program that embeds the daemon gives and gets: types alone, which its own types are made of. */
+/** The settings and results of a program that embeds the daemon: types alone, from which its own types are made. */
 
-/** What `createDaemon` takes. Nothing else of the program is looked at: no variable, no file that is not named here. */
+/**
+ * The argument of `createDaemon`. Nothing else of the program is looked at: no variable, and no file that is not named
+ * here.
+ */
 export interface DaemonSettings {
-  /** How tasks of each type are run: at least one. A function alone is `{ run: function }`. */
+  /** How tasks of each type are run; at least one type. A function alone is `{ run: function }`. */
   readonly types: Readonly<Record<string, TaskFunction | TypeSettings>>;
-  /** What else a `postbackd.toml` may hold, by the same keys: `{ webhooks: { allow: ["127.0.0.1:9000"] } }`. */
+  /** Other settings of a `postbackd.toml`, by the same keys: `{ webhooks: { allow: ["127.0.0.1:9000"] } }`. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
   /** Path of the database file. Without one it is in a folder of its own, which `stop` removes. */
   readonly database?: string | undefined;
-  /** Without one, or with 0, a free one is found. */
+  /** Without a port, or with 0, a free one is found. */
   readonly port?: number | undefined;
-  /** The machine's clock unless given, see `createVirtualClock`. */
+  /** The machine's clock unless given; see `createVirtualClock`. */
   readonly clock?: Clock | undefined;
-  /** Who is told what an operator should know; `true` writes it to stderr. Silent unless given. */
+  /** The logger for what an operator should know; `true` writes it to stderr. Silent unless given. */
   readonly log?: Logger | boolean | undefined;
 }
 
@@ -35,17 +38,17 @@ export type TypeSettings =
       readonly headers?: Readonly<Record<string, string>> | undefined;
     });
 
-/** What a type of any kind may have. */
+/** Limits that every kind of type may have. */
 export interface TypeLimitSettings {
   /** From the start of a run to its end: `"10s"`, `"5m"`. Ten minutes unless given. */
   readonly timeout?: string | undefined;
-  /** Runs at once. */
+  /** The most runs at once. */
   readonly concurrency?: number | undefined;
   /** Further runs after one that failed or timed out; none unless given. */
   readonly retries?: number | undefined;
 }
 
-/** An account as it is made: its key and its webhook secret are shown this once. */
+/** A newly made account: its key and its webhook secret are shown only this once. */
 export interface DaemonAccount {
   readonly login: string;
   readonly key: string;
@@ -58,17 +61,17 @@ export interface EmbeddedDaemon {
   readonly url: string;
   readonly port: number;
   /**
-   * Makes an account, with a login of its own unless one is given. Of a login that exists it makes a further key, of
-   * which it may have 20 active ones.
+   * Makes an account, with a login of its own unless one is given. For an existing login it makes another key; an
+   * account may have 20 active ones.
    */
   account(login?: string): Promise<DaemonAccount>;
-  /** Makes a worker of this name and answers its token; the types must be there, with `runner: "worker"`. */
+  /** Makes a worker of this name and answers its token; the types must exist, with `runner: "worker"`. */
   workerToken(name: string, types: readonly string[]): Promise<string>;
   /** Settles at a moment when no task runs or can be started, and no delivery is in flight or due. */
   idle(): Promise<void>;
   /**
-   * Takes in nothing new, lets what is under way end for `graceMs` of the machine's time (18,000 unless given), then
-   * breaks it off. Settles when the file is closed, and removed if nobody named one. Safe to call twice.
+   * Begins nothing new, lets work under way end for `graceMs` of the machine's time (18,000 unless given), then breaks
+   * it off. Settles when the file is closed, and removed if nobody named one. Safe to call twice.
    */
   stop(options?: { readonly graceMs?: number | undefined }): Promise<void>;
 }

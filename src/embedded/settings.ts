@@ -6,7 +6,7 @@ import { systemClock } from "../domain/clock/clock.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { DaemonSettings } from "./options.ts";
 
-/** What a program gave, checked. */
+/** A program's settings, checked. */
 export interface EmbeddedSettings {
   readonly config: Config;
   readonly clock: Clock;
@@ -14,9 +14,9 @@ export interface EmbeddedSettings {
 }
 
 /**
- * Reads what a program gives that embeds the daemon, as carefully as a file: the program may be without types. Throws
- * one Error that names everything that is wrong. `folder` is where the database is that nobody named; `cwd` is what
- * relative paths are relative to.
+ * Reads the settings of a program that embeds the daemon, as carefully as a file: the program may be without types.
+ * Throws one Error that names everything that is wrong. An unnamed database goes into `folder`; relative paths are
+ * relative to `cwd`.
  */
 export function readSettings(
   settings: unknown,
@@ -44,12 +44,12 @@ export function readSettings(
     env: {},
     cwd: place.cwd,
     table,
-    // Nothing of the machine is the program's to give.
+    // The program has no say in anything of the machine.
     readFile: () => null,
     isTerminal: process.stderr.isTTY,
   });
   if (verdict.kind === "problems") {
-    // Not with their source: there is this one alone.
+    // Without their source, because there is only this one.
     problems.push(...verdict.problems.map(({ message }) => message));
   }
   if (problems.length > 0 || verdict.kind === "problems" || !isClock(clock) || !isLog(log)) {
@@ -60,7 +60,7 @@ export function readSettings(
 
 const SETTINGS = ["types", "config", "database", "port", "clock", "log"];
 
-/** Keys of the file that are settings of their own here, or of no use. */
+/** Keys of the file that are separate settings here, or of no use. */
 const OTHERWISE: ReadonlyMap<string, string> = new Map([
   ["types", "give types beside config"],
   ["database", "give database beside config"],
@@ -86,7 +86,7 @@ function configProblems(config: unknown): string[] {
   });
 }
 
-/** What the parsers of the file take: a member that is undefined is one that was not given. */
+/** Converts a table to the form that the parsers of the file take: an undefined member is one that was not given. */
 function toTable(table: FileTable, levels: number): FileTable {
   const given = Object.entries(table).filter(([, value]) => value !== undefined);
   return Object.fromEntries(

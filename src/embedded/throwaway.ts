@@ -2,16 +2,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-// One listener for all of them: with one each, Node would take a dozen daemons for a leak.
+// One listener for all folders: with one each, Node would take a dozen daemons for a leak.
 const folders = new Set<string>();
 
 /**
- * Makes a folder that nobody else may read, for a database that ends with its daemon. It goes when it is removed or,
- * where that is forgotten, when the process exits; a process that a signal ends leaves it to the system's temporary
- * folder.
+ * Makes a folder that nobody else may read, for a database that ends with its daemon. It goes when it is removed or, if
+ * that is forgotten, when the process exits; a process that a signal ends leaves it to the system's temporary folder.
  */
 export function makeThrowawayFolder(): string {
-  // Made with mode 0700, whatever the umask.
+  // mkdtemp gives it mode 0700, whatever the umask.
   const folder = mkdtempSync(join(tmpdir(), "postbackd-"));
   if (folders.size === 0) process.on("exit", removeAll);
   folders.add(folder);
