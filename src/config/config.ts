@@ -22,11 +22,11 @@ export type { Setting } from "./setting.ts";
 export type { CommandTypeConfig, EchoTypeConfig, TypeConfig } from "./type.ts";
 export { nearestName } from "./nearest-name.ts";
 
-/** Everything that an operator decides, checked and frozen. What each value means: config/setting.ts. */
+/** Everything that an operator decides, checked and frozen. config/setting.ts explains each value. */
 export interface Config extends Omit<SettingValues, "tls" | "webhooks" | "log"> {
-  /** Absolute path of the configuration file; null where there is none. */
+  /** Absolute path of the configuration file; null when there is none. */
   readonly file: string | null;
-  /** Absolute paths of the certificate chain and its key; null: no HTTPS of its own. */
+  /** Absolute paths of the certificate chain and its key; null when the daemon serves no HTTPS itself. */
   readonly tls: TlsFiles | null;
   readonly webhooks: SettingValues["webhooks"] & { readonly allowList: AllowList };
   readonly retentionMs: number;
@@ -39,7 +39,7 @@ export interface Config extends Omit<SettingValues, "tls" | "webhooks" | "log"> 
    * `file /etc/postbackd.toml` or `default`.
    */
   readonly sources: ReadonlyMap<string, string>;
-  /** Each value by its key, for showing: as it was written, paths absolute, no secrets. */
+  /** Each value by its key, for showing: as it was written, with absolute paths and without secrets. */
   readonly values: ReadonlyMap<string, unknown>;
 }
 
@@ -48,21 +48,21 @@ export interface TlsFiles {
   readonly key: string;
 }
 
-/** What {@link loadConfig} reads. It looks at nothing else. */
+/** The input of {@link loadConfig}, which looks at nothing else. */
 export interface ConfigInput {
   /** By name without dashes, such as `allow-target`; `undefined` is a flag that was not given. */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Absolute. Relative paths of flags and variables are relative to it. */
   readonly cwd: string;
-  /** Text of a file, null where there is none; throws where it cannot be read. */
+  /** The text of a file, null when there is none; throws when it cannot be read. */
   readonly readFile: (path: string) => string | null;
   /**
-   * What a program gives that embeds the daemon, in the form of the file: then no file is read, and a type may be, or
-   * `run`, a function. Relative paths are relative to `cwd`.
+   * The settings of a program that embeds the daemon, in the form of the file. No file is read then, and a type, or its
+   * `run`, may be a function. Relative paths are relative to `cwd`.
    */
   readonly table?: FileTable;
-  /** Whether the log goes to a terminal. */
+  /** True when the log goes to a terminal. */
   readonly isTerminal?: boolean;
 }
 
@@ -72,13 +72,13 @@ export type ConfigVerdict =
   | {
       readonly kind: "problems";
       readonly problems: readonly ConfigProblem[];
-      /** With a default in the place of everything that is wrong: to be looked at, never to be used. */
+      /** Has a default in the place of everything that is wrong: to be looked at, never to be used. */
       readonly draft: Config;
     };
 
 /**
- * Loads the configuration: flags before `POSTBACKD_*` variables before `postbackd.toml` before defaults.
- * Every problem of every source is reported, none of them with the value of a secret.
+ * Loads the configuration: flags before `POSTBACKD_*` variables before `postbackd.toml` before defaults. Reports every
+ * problem of every source, and never the value of a secret.
  */
 export function loadConfig(input: ConfigInput): ConfigVerdict {
   const findings: Findings = { problems: [], sources: new Map(), values: new Map() };
@@ -156,7 +156,7 @@ function toConfig(
   });
 }
 
-// Half a pair is a mistake that would serve plain HTTP where HTTPS was meant.
+// One file without the other is a mistake that would serve plain HTTP where HTTPS was meant.
 function toTls(
   { cert, key }: SettingValues["tls"],
   { problems, sources }: Findings,
@@ -192,12 +192,12 @@ function logFormat(
   return isTerminal ? "text" : "json";
 }
 
-/** Keys travel in every request: beyond this machine they need HTTPS, or an operator who says not. */
+/** Every request carries keys: beyond this machine they need HTTPS, or an operator who says that they do not. */
 function checkPlainHttp(config: Config, { problems, sources }: Findings): void {
   if (isLoopbackHost(config.host) || config.insecureHttp) return;
   if (config.trustedProxies.length > 0 || config.tls !== null) return;
   const { host, insecureHttp, trustedProxies, tls } = SETTINGS;
-  // Where one of these was faulty its default stands in, and what the operator meant is not known.
+  // When one of these is faulty, its default stands in for it, and nobody knows what the operator meant.
   const decisive = [CONFIG_FILE, insecureHttp, trustedProxies, tls.cert, tls.key];
   const keys: readonly string[] = decisive.map(({ key }) => key);
   if (problems.some(({ key }) => keys.includes(key))) return;

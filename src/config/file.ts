@@ -8,9 +8,9 @@ import type { Findings, Given, Layer } from "./layer.ts";
 import { unknownNameMessage } from "./setting-name.ts";
 import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 
-/** What the configuration file gives. */
+/** The content of the configuration file. */
 export interface ConfigFile {
-  /** Absolute path; null where there is no file. */
+  /** Absolute path; null when there is no file. */
   readonly path: string | null;
   readonly layer: Layer;
   /** The `[types.NAME]` tables, unchecked. */
@@ -22,7 +22,7 @@ export interface ConfigFile {
 /** A TOML table. smol-toml gives it no prototype, so `__proto__` is a key like any other. */
 export type FileTable = Readonly<Record<string, unknown>>;
 
-/** Tables of their own: named by the operator, not by {@link SETTING_LIST}. */
+/** Tables whose names the operator chooses, not {@link SETTING_LIST}. */
 const OPEN_TABLES = ["types", "marketplaces"];
 
 const TABLES = [...SETTING_SECTIONS, ...OPEN_TABLES];
@@ -34,7 +34,7 @@ const FILE_KEYS: readonly string[] = SETTING_LIST.filter(({ inFile }) => inFile)
 /** Deeper nesting is a mistake, and the parser is recursive. */
 const TOML_DEPTH_MAX = 64;
 
-/** Reads the file, if there is one, and sorts what it gives; every unknown key is a problem. */
+/** Reads the file, if there is one, and sorts its content; every unknown key is a problem. */
 export function readConfigFile(
   file: { readonly path: string; readonly source: string; readonly mustExist: boolean },
   by: { readonly readFile: (path: string) => string | null; readonly findings: Findings },
@@ -65,10 +65,10 @@ export function readConfigFile(
   }
 }
 
-/** The source of what a program gives that embeds the daemon, in the place of the file. */
+/** The source of the settings of a program that embeds the daemon, in the place of the file. */
 export const EMBEDDING_SOURCE = "createDaemon";
 
-/** As {@link readConfigFile}, of tables that were made in memory; relative paths are relative to `folder`. */
+/** As {@link readConfigFile}, for tables that were made in memory; relative paths are relative to `folder`. */
 export function readConfigTable(
   table: FileTable,
   { folder, findings }: { readonly folder: string; readonly findings: Findings },
@@ -76,7 +76,7 @@ export function readConfigTable(
   return sortTable(table, { path: null, source: EMBEDDING_SOURCE, folder, findings });
 }
 
-/** Text of a file; null where there is none. Throws where it cannot be read or is not UTF-8. */
+/** The text of a file; null when there is none. Throws when it cannot be read or is not UTF-8. */
 export function readFileText(path: string): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
@@ -86,12 +86,12 @@ export function readFileText(path: string): string | null {
   }
 }
 
-/** True for a table: not for lists and dates, and whatever else is an object as well. */
+/** True for a table: not for lists, dates and other objects. */
 export function isTable(value: unknown): value is FileTable {
   return Object.prototype.toString.call(value) === "[object Object]";
 }
 
-/** A key as TOML writes it in a dotted name. Quoted where it is not bare: `"a.b"` is one key. */
+/** A key as TOML writes it in a dotted name, in quotes unless it is bare: `"a.b"` is one key. */
 export function keyPart(name: string): string {
   return /^[A-Za-z0-9_-]+$/.test(name) ? name : quote(name);
 }
@@ -131,7 +131,7 @@ function emptyFile(path: string | null): ConfigFile {
   return { path, layer: new Map(), types: undefined, marketplaces: undefined };
 }
 
-/** The parser's reason without its excerpt: lines of the file may hold secrets. */
+/** The parser's reason without its excerpt, because lines of the file may hold secrets. */
 function tomlReason(error: TomlError): string {
   return (error.message.split("\n", 1)[0] ?? "").replace(/^Invalid TOML document: /, "");
 }

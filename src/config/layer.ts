@@ -4,16 +4,16 @@ import type { SettingRule } from "./setting-rule.ts";
 import { SETTING_LIST } from "./setting.ts";
 import type { Setting } from "./setting.ts";
 
-/** One thing that is wrong; `message` is a sentence that says how to mend it. */
+/** One thing that is wrong; `message` is a sentence that tells how to fix it. */
 export interface ConfigProblem {
-  /** Key the problem is about, as in the file; the name as given where no such key exists. */
+  /** The key that the problem is about, as in the file; the name as given when no such key exists. */
   readonly key: string;
-  /** Where the value stands: `flag --port`, `environment POSTBACKD_PORT`, `file …`, `default`. */
+  /** The place of the value: `flag --port`, `environment POSTBACKD_PORT`, `file …`, `default`. */
   readonly source: string;
   readonly message: string;
 }
 
-/** What loading has found so far: every problem, and each value that counts with where it comes from. */
+/** The findings so far: every problem, and each value that counts with its source. */
 export interface Findings {
   readonly problems: ConfigProblem[];
   readonly sources: Map<string, string>;
@@ -28,10 +28,10 @@ export interface Given {
   readonly folder: string;
 }
 
-/** What one source gives, by key. */
+/** The values of one source, by key. */
 export type Layer = ReadonlyMap<string, Given>;
 
-/** What the command line gives. A flag that is `undefined` was not given. */
+/** The values on the command line. A flag that is `undefined` was not given. */
 export function flagLayer(
   flags: Readonly<Record<string, unknown>>,
   place: { readonly cwd: string; readonly findings: Findings },
@@ -51,13 +51,13 @@ export function flagLayer(
   return layer;
 }
 
-// What `postbackd worker` reads, and what a command is given, which may call postbackd itself.
+// The variables that `postbackd worker` reads, and those of a command, which may call postbackd itself.
 const OTHER_VARIABLES: ReadonlySet<string> = new Set([
   ...["POSTBACKD_TOKEN", "POSTBACKD_TOKEN_FILE", "POSTBACKD_RUN_OF", "POSTBACKD_TASK_ID"],
   "POSTBACKD_PROGRESS_FD",
 ]);
 
-/** What the environment gives. An empty variable counts as not set, as compose files leave them. */
+/** The values in the environment. An empty variable counts as not set, because compose files leave such variables. */
 export function envLayer(
   env: Readonly<Record<string, string | undefined>>,
   place: { readonly cwd: string; readonly findings: Findings },
@@ -78,8 +78,8 @@ export function envLayer(
 }
 
 /**
- * The value from the source that was chosen, or of the default; its source is recorded. A wrong one
- * becomes a problem and the default stands in, so that the checks after it still run.
+ * Takes the value from the chosen source, or the default, and records its source. A wrong value becomes a problem and
+ * the default stands in for it, so that the checks after it still run.
  */
 export function takeValue<T>(
   rule: SettingRule<T>,
@@ -105,15 +105,15 @@ export function takeValue<T>(
 }
 
 /**
- * A value as an operator may see it: as written, but a path is absolute, and of a table (a type's `env`,
- * its `headers`) only the names are kept: its values may be secrets.
+ * A value as an operator may see it: as written, but a path is absolute, and of a table (a type's `env`, its `headers`)
+ * only the names are kept, because its values may be secrets.
  */
 function shownValue(raw: unknown, value: unknown): unknown {
   if (typeof value === "string") return value;
   return typeof raw === "object" && raw !== null && !Array.isArray(raw) ? Object.keys(raw) : raw;
 }
 
-/** Lists take one value or several; of anything else the last one given counts. */
+/** Lists take one value or several; of anything else the last value counts. */
 function flagRaw(setting: Setting, value: unknown): unknown {
   if (setting.rule.form === "list") return Array.isArray(value) ? value : [value];
   const one: unknown = Array.isArray(value) ? value.at(-1) : value;

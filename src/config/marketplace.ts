@@ -3,7 +3,7 @@ import { isTable } from "./file.ts";
 import type { FileTable } from "./file.ts";
 import type { Findings, Given } from "./layer.ts";
 
-/** What TOML and JSON can both hold. */
+/** A value that both TOML and JSON can hold. */
 export type JsonValue = string | number | boolean | readonly JsonValue[] | JsonObject;
 
 /** A JSON object. */
@@ -15,14 +15,14 @@ export interface JsonObject {
 export interface Marketplace {
   readonly code: string;
   readonly name: string;
-  /** The other keys of its table, shown to clients as they are; dates as text. */
+  /** The other keys of its table, shown to clients as they are; dates become text. */
   readonly details: JsonObject;
 }
 
 /** Deeper details are a mistake, and the conversion is recursive. */
 const DETAILS_DEPTH_MAX = 16;
 
-/** The `[[marketplaces]]` in the order of the file; none where there are none. */
+/** The `[[marketplaces]]` in the order of the file; empty when there are none. */
 export function parseMarketplaces(
   given: Given | undefined,
   findings: Findings,
@@ -64,7 +64,7 @@ function isLabel(value: unknown, lengthMax: number): value is string {
   );
 }
 
-/** A table as a JSON object; null where JSON cannot hold it. */
+/** A table as a JSON object; null when JSON cannot hold it. */
 function parseDetails(table: FileTable, depthLeft: number): JsonObject | null {
   if (depthLeft === 0) return null;
   const entries: [string, JsonValue][] = [];

@@ -1,9 +1,9 @@
 /**
- * The known name that is closest to `word`, to name it beside a misspelt one; null only when nothing
- * is known. A section may be left out: `timeout` is close to `webhooks.timeout`.
+ * The known name that is closest to `word`, to suggest it for a misspelt one; null only when nothing is known. A
+ * section may be left out: `timeout` is close to `webhooks.timeout`.
  */
 export function nearestName(word: string, known: readonly string[]): string | null {
-  // Cut, because the distance costs the product of the lengths; no known name is that long.
+  // Shortened, because the distance costs the product of the lengths; no known name is that long.
   const typed = word.slice(0, 64).toLowerCase();
   let nearest: string | null = null;
   let least = Infinity;
@@ -19,14 +19,14 @@ export function nearestName(word: string, known: readonly string[]): string | nu
   return nearest;
 }
 
-/** Edits between two names; one that begins with the other, such as `retry`, is close at any length. */
+/** Counts the edits between two names; a name that begins with the other, such as `retry`, is close at any length. */
 function nameDistance(a: string, b: string): number {
   const isPrefix = Math.min(a.length, b.length) >= 3 && (a.startsWith(b) || b.startsWith(a));
   const prefixDistance = isPrefix ? 1 + Math.abs(a.length - b.length) / 10 : Infinity;
   return Math.min(prefixDistance, editDistance(a, b));
 }
 
-/** Levenshtein distance, two rows at a time. */
+/** The Levenshtein distance, with two rows at a time. */
 function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_unused, index) => index);
   for (let i = 1; i <= a.length; i++) {

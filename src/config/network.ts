@@ -10,8 +10,9 @@ import { quote, textRule } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 
 /**
- * An address or a name to listen on, without a port; IPv6 with or without brackets. What is a host anywhere is one
- * here, and so is an address with a zone; an address stays as it was written, which the ready line repeats.
+ * An address or a name to listen on, without a port; IPv6 with or without brackets. Every host that is valid elsewhere
+ * is valid here, and so is an address with a zone. An address stays as it was written, because the ready line repeats
+ * it.
  */
 export const LISTEN_HOST: Rule<string> = textRule({
   ...HOST,
@@ -21,7 +22,7 @@ export const LISTEN_HOST: Rule<string> = textRule({
   },
 });
 
-/** An http or https URL of nothing but scheme, host and port. */
+/** An http or https URL with only scheme, host and port. */
 export const ORIGIN: Rule<string> = textRule({
   takes: 'a URL without path, such as "https://postbackd.example.com"',
   hint: "URL",
@@ -32,7 +33,7 @@ export const ORIGIN: Rule<string> = textRule({
   },
 });
 
-/** The address of a name server, with a port where it is not 53; IPv6 then in brackets. */
+/** The address of a name server, with a port unless it is 53; IPv6 is then in brackets. */
 export const NAME_SERVER: Rule<string> = textRule({
   takes: 'an address, with a port where it is not 53, such as "192.0.2.53" or "[::1]:5353"',
   hint: "ADDRESS",
@@ -54,7 +55,7 @@ export const NETWORK: Rule<string> = textRule({
     const block = parseBlock(text);
     return block === null || hasHostBits(block) ? null : text;
   },
-  // 10.1.2.3/8 may mean one machine or all of 10.0.0.0/8; a trust this wide is not to be guessed.
+  // 10.1.2.3/8 may mean one machine or all of 10.0.0.0/8, and so wide a trust must not be guessed.
   mistake(raw) {
     const block = typeof raw === "string" ? parseBlock(raw) : null;
     if (block === null) return null;
@@ -64,7 +65,7 @@ export const NETWORK: Rule<string> = textRule({
 
 const LOOPBACK_BLOCKS = ["127.0.0.0/8", "::1/128"].flatMap((text) => parseBlock(text) ?? []);
 
-/** True for localhost and loopback addresses: what other machines cannot reach. */
+/** True for localhost and loopback addresses, which other machines cannot reach. */
 export function isLoopbackHost(host: string): boolean {
   const address = parseAddress(host);
   if (address === null) return host.toLowerCase() === "localhost";

@@ -2,12 +2,12 @@ import { sectionOf, SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 import type { Setting } from "./setting.ts";
 
 /**
- * The text of a postbackd.toml to begin with: every setting with its default, commented out, so that it
- * changes nothing until a line is uncommented; then examples of task types and marketplaces.
+ * The text of a first postbackd.toml: every setting with its default, commented out, so that it changes nothing until a
+ * line is uncommented; then examples of task types and marketplaces.
  */
 export function sampleFile(): string {
   const settings = SETTING_LIST.filter(({ inFile }) => inFile);
-  // TOML has the keys without a section before the first section, or they would belong to it.
+  // In TOML, keys without a section must come before the first section, or they would belong to it.
   const plain = settings.filter((setting) => sectionOf(setting) === "");
   const sections = SETTING_SECTIONS.map((section) => {
     const own = settings.filter((setting) => sectionOf(setting) === section);
@@ -19,11 +19,11 @@ export function sampleFile(): string {
 /** A value as TOML writes it. */
 export function tomlText(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(tomlText).join(", ")}]`;
-  // What TOML escapes in a text, JSON escapes in the same way; numbers and truth values are alike.
+  // TOML and JSON escape the same characters of a text in the same way; numbers and truth values are alike.
   return JSON.stringify(value);
 }
 
-/** Where {@link sampleFile} leaves the settings. */
+/** Where {@link sampleFile} ends the settings. */
 export const EXAMPLES_TITLE = "# Task types";
 
 const HEAD = `\

@@ -7,8 +7,8 @@ import type { Setting } from "./setting.ts";
 type Spelling = "key" | "flag" | "variable";
 
 /**
- * Says what is wrong with a name that no setting has, and names the nearest one that exists; `others`
- * are names that exist beside the settings. Who writes `db` in the file is told of `database`.
+ * Tells what is wrong with an unknown name of a setting, and names the nearest one that exists; `others` are names that
+ * exist beside the settings. For `db` in the file it suggests `database`.
  */
 export function unknownNameMessage(
   name: string,

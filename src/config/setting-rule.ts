@@ -4,10 +4,10 @@ import { fault, quote } from "../domain/rule.ts";
 import type { Parsed, Rule } from "../domain/rule.ts";
 import { hasControl } from "../domain/text.ts";
 
-/** A rule of the configuration: it may also depend on the folder that relative paths are relative to. */
+/** A rule of the configuration, which may also depend on the folder that relative paths are relative to. */
 export interface SettingRule<T> extends Omit<Rule<T>, "parse"> {
   parse(raw: unknown, folder: string): Parsed<T>;
-  /** The value as an operator may see it, where it can hold a secret. */
+  /** The value as an operator may see it, if it can hold a secret. */
   shown?(value: T): unknown;
 }
 
@@ -21,7 +21,7 @@ export const PATH: SettingRule<string> = {
     if (typeof raw !== "string" || raw === "" || hasControl(raw)) {
       return fault(`must be a path, not ${quote(raw)}`);
     }
-    // SQLite gives both spellings a meaning of its own; here they would become oddly named files.
+    // SQLite gives both spellings a special meaning; here they would become oddly named files.
     if (raw === ":memory:" || raw.startsWith("file:")) {
       return fault(`must be the path of a file on disk, not ${quote(raw)}`);
     }

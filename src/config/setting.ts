@@ -15,18 +15,18 @@ import type { SettingRule } from "./setting-rule.ts";
 export interface Setting<T = unknown> {
   /** Key in `postbackd.toml`, section first: `webhooks.timeout`. */
   readonly key: string;
-  /** Flag without dashes, or null. A list's flag is repeated. */
+  /** Flag without dashes, or null. The flag of a list is repeated. */
   readonly flag: string | null;
-  /** The flag switches off what is on: given, it means false. */
+  /** True when the flag switches off a setting that is on: given, it means false. */
   readonly isOffFlag: boolean;
-  /** What a help text says of the flag. */
+  /** The flag's description in a help text. */
   readonly flagDescription: string;
-  /** Name of the environment variable: every setting has one. A list is separated by commas. */
+  /** Name of the environment variable, which every setting has. A list is separated by commas. */
   readonly env: string;
-  /** False for what says where the file is. */
+  /** False for the setting that tells where the file is. */
   readonly inFile: boolean;
   readonly rule: SettingRule<T>;
-  /** As it would stand in the file; null: none. */
+  /** As in the file; null for no default. */
   readonly default: SettingDefault;
   /** One line for help texts, without a full stop. */
   readonly description: string;
@@ -35,7 +35,7 @@ export interface Setting<T = unknown> {
 /** A default, written as in the file. */
 export type SettingDefault = string | number | boolean | readonly string[] | null;
 
-/** Where the file is. */
+/** The place of the file. */
 export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
   flag: "config",
   inFile: false,
@@ -44,7 +44,7 @@ export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
 });
 
 /**
- * Every other setting, where its value stands in {@link SettingValues}: units last. The one source of keys, flags,
+ * Every other setting, in the place of its value in {@link SettingValues}: units last. The only source of keys, flags,
  * variables, defaults and help lines; `[types.NAME]` and `[[marketplaces]]` are tables of their own, in the file only.
  */
 export const SETTINGS = {
@@ -153,7 +153,7 @@ export const SETTINGS = {
       default: 10_000,
       description: "Writes that may wait for the disk; beyond it new tasks are answered 50300",
     }),
-    /** Of each account that has none of its own. */
+    /** For each account without limits of its own. */
     account: {
       requestsPerMinute: setting("limits.requests_per_minute", integerBetween(0, 1_000_000), {
         default: 0,
@@ -234,12 +234,12 @@ type ValuesOf<Table> = {
   readonly [Name in keyof Table]: Table[Name] extends Setting<infer T> ? T : ValuesOf<Table[Name]>;
 };
 
-/** The values of all settings, as their rules make them. */
+/** The values of all settings, as their rules give them. */
 export type SettingValues = ValuesOf<typeof SETTINGS>;
 
 /** Takes the value of every setting. */
 export function readSettings(read: (setting: Setting) => unknown): SettingValues {
-  // Each name has been given what its own setting's rule made.
+  // Each name holds the value that its own setting's rule gave.
   return readTable(SETTINGS, read) as SettingValues;
 }
 
@@ -263,7 +263,7 @@ function settingsOf(table: SettingTable): readonly Setting[] {
   return Object.values(table).flatMap((entry) => (isSetting(entry) ? entry : settingsOf(entry)));
 }
 
-/** All of them in the order of their rows, for help texts, checks and documents. */
+/** All settings in the order of their rows, for help texts, checks and documents. */
 export const SETTING_LIST: readonly Setting[] = Object.freeze([
   CONFIG_FILE,
   ...settingsOf(SETTINGS),
@@ -274,14 +274,14 @@ export const SETTING_SECTIONS: readonly string[] = Object.freeze([
   ...new Set(SETTING_LIST.map(sectionOf).filter((section) => section !== "")),
 ]);
 
-/** The section of the file that a setting stands in; empty for those above the first section. */
+/** The section of the file that holds a setting; empty for those above the first section. */
 export function sectionOf({ key }: Pick<Setting, "key">): string {
   return key.slice(0, Math.max(0, key.lastIndexOf(".")));
 }
 
 interface SettingRow {
   readonly flag?: string;
-  /** In the place of a flag, for what is on unless it is switched off. */
+  /** In the place of a flag, for a setting that is on unless it is switched off. */
   readonly offFlag?: { readonly name: string; readonly description: string };
   readonly inFile?: boolean;
   readonly default: SettingDefault;

@@ -3,15 +3,15 @@ import type { Marketplace } from "./marketplace.ts";
 import { SETTING_LIST } from "./setting.ts";
 import type { TypeConfig } from "./type.ts";
 
-/** A value as it counts; `source` is `flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`. */
+/** An effective value; `source` is `flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`. */
 export interface ShownSetting {
   readonly key: string;
-  /** As it was written, without secrets; null where there is none. */
+  /** As it was written, without secrets; null when there is none. */
   readonly value: unknown;
   readonly source: string;
 }
 
-/** What of the configuration is shown. */
+/** The part of the configuration that is shown. */
 export interface ShownConfig {
   readonly file: string | null;
   readonly values: ReadonlyMap<string, unknown>;
@@ -24,7 +24,7 @@ export interface ShownConfig {
 export function shownRows(config: ShownConfig): readonly ShownSetting[] {
   const settings = SETTING_LIST.map(({ key }) => {
     const row = shownSetting(config, key);
-    // The file that was read, also where it was not named but found in its standard place.
+    // The file that was read, even when it was not named but found in its standard place.
     return key === "config" ? { ...row, value: config.file } : row;
   });
   const types = [...config.types.values()].flatMap((type) => typeRows(config, type));
@@ -56,7 +56,7 @@ export function typeKey(name: string, key: string): string {
 function typeRows(config: ShownConfig, type: TypeConfig): readonly ShownSetting[] {
   const settings = shownTypeSettings(config, type);
   const key = `types.${keyPart(type.name)}`;
-  // All keys of a type are in one table: where one of them comes from, the type does.
+  // All keys of a type are in one table, so they have one source.
   const given = settings.find(({ source }) => source !== "default");
   return [{ key, value: type.kind, source: given?.source ?? "default" }, ...settings];
 }

@@ -7,7 +7,7 @@ import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";
 import type { SettingRule } from "./setting-rule.ts";
 
-/** What the keys of a type may hold that no other setting has. */
+/** The rules for keys of a type that no other setting has. */
 
 /** Program and arguments; one of them may be a secret. */
 export const COMMAND_LINE: Rule<CommandLine> = rule({
@@ -24,7 +24,7 @@ export const COMMAND_LINE: Rule<CommandLine> = rule({
   },
 });
 
-/** A NUL would end an argument early in the system call, so spawn throws. */
+/** A NUL would end an argument early in the system call, so spawn throws on it. */
 function isArgument(part: unknown): part is string {
   return typeof part === "string" && !part.includes("\0");
 }
@@ -75,11 +75,11 @@ export const SERVICE_URL: SettingRule<string> = {
   shown: (url) => url.replace(/\?.*$/, "?…"),
 };
 
-// RFC 9110 §5.6.2 and §5.5, without obs-text: what every server reads alike.
+// RFC 9110 §5.6.2 and §5.5, without obs-text, which all servers read alike.
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 
-/** Those that the runner itself sets or leaves out, for the request to be one and its answer to be read. */
+/** The headers that the runner itself sets or leaves out, so that the request is valid and its answer can be read. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...["accept-encoding", "connection", "content-encoding", "content-length", "content-type"],
   ...["expect", "host", "idempotency-key", "keep-alive", "proxy-connection", "te", "trailer"],
@@ -116,12 +116,15 @@ export const TASK_FUNCTION: Rule<TaskFunction> = rule({
   read: (raw) => (isFunction(raw) ? raw : null),
 });
 
-// What a function takes and gives cannot be told from outside: its runner takes whatever comes.
+// Nobody can tell from outside what a function takes and returns: its runner accepts whatever comes.
 function isFunction(value: unknown): value is TaskFunction {
   return typeof value === "function";
 }
 
-/** How long a lease holds: shorter ones run out between two heartbeats, longer ones keep a dead worker's tasks. */
+/**
+ * How long a lease holds: shorter ones would run out between two heartbeats, longer ones would keep a dead worker's
+ * tasks.
+ */
 export const LEASE_DURATION: Rule<number> = rule({
   ...DURATION,
   takes: "a time from 1s to 1h",

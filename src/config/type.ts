@@ -26,12 +26,12 @@ export type TypeConfig =
   | WorkerTypeConfig
   | FunctionTypeConfig;
 
-/** What a type of any kind has. */
+/** The limits of every kind of type. */
 export interface TypeLimits {
   readonly name: string;
   /** From the start of a run to its end. */
   readonly timeoutMs: number;
-  /** Runs at once. */
+  /** The most runs at once. */
   readonly concurrency: number;
   /** Further runs after a failed one; 0 is none. */
   readonly retries: number;
@@ -42,27 +42,27 @@ export interface EchoTypeConfig extends TypeLimits {
   readonly kind: "echo";
 }
 
-/** `command = […]`: one process per task. */
+/** `command = […]`: one process for each task. */
 export interface CommandTypeConfig extends TypeLimits {
   readonly kind: "command";
-  /** Program and arguments; no shell reads them. */
+  /** Program and arguments, without a shell. */
   readonly command: CommandLine;
   /** The operator's own variables for the process. They may be secrets: never log them. */
   readonly env: Readonly<Record<string, string>>;
-  /** Absolute. The folder of the configuration file unless the type says otherwise. */
+  /** Absolute. The folder of the configuration file unless the type names another. */
   readonly cwd: string;
 }
 
-/** `url = "…"`: a POST to the operator's own service per task. */
+/** `url = "…"`: a POST to the operator's own service for each task. */
 export interface HttpTypeConfig extends TypeLimits {
   readonly kind: "http";
-  /** http or https. May hold a secret in its query: never log that. */
+  /** http or https. It may hold a secret in its query: never log that. */
   readonly url: string;
   /** Headers on top of the runner's own, by lower-case name. They may be secrets: never log them. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** `runner = "worker"`: external processes claim the tasks (contract §7). `concurrency` bounds the leases at once. */
+/** `runner = "worker"`: external processes claim the tasks (contract §7). `concurrency` limits the leases at once. */
 export interface WorkerTypeConfig extends TypeLimits {
   readonly kind: "worker";
   /** How long a lease holds without a heartbeat. */
@@ -80,7 +80,7 @@ type TypeKind = TypeConfig["kind"];
 
 const KIND_KEYS = ["runner", "command", "url", "run"] as const;
 
-/** Kinds each key is for. */
+/** The kinds that each key is for. */
 const TYPE_KEYS: ReadonlyMap<string, readonly TypeKind[]> = new Map([
   ["runner", ["echo", "worker"]],
   ["command", ["command"]],
@@ -95,19 +95,19 @@ const TYPE_KEYS: ReadonlyMap<string, readonly TypeKind[]> = new Map([
   ["lease", ["worker"]],
 ]);
 
-/** An echo takes no time of its own; this only sets how many tasks are claimed at once. */
+/** An echo takes no time; this only decides how many tasks are claimed at once. */
 const ECHO_CONCURRENCY = 256;
 
-/** Each run is a process: more at once than a small machine has cores would slow them all. */
+/** Each run is a process: more at once than a small machine has cores would slow down all of them. */
 const COMMAND_CONCURRENCY = 4;
 
-/** Each run is a request that waits: what it costs is the service's to bear. */
+/** Each run is a request that waits: the service bears the cost. */
 const HTTP_CONCURRENCY = 16;
 
-/** As many as there can be: each worker takes what it can run. */
+/** No limit in practice: each worker takes as much as it can run. */
 const WORKER_CONCURRENCY = 10_000;
 
-/** They share the daemon's thread: more at once helps those only that wait for something else. */
+/** Functions share the daemon's thread: more at once helps only those that wait for something else. */
 const FUNCTION_CONCURRENCY = 16;
 
 const CONCURRENCY: Readonly<Record<TypeKind, number>> = {
@@ -118,7 +118,7 @@ const CONCURRENCY: Readonly<Record<TypeKind, number>> = {
   function: FUNCTION_CONCURRENCY,
 };
 
-/** A type as it stands in the file, and what is needed to judge it. */
+/** A type as it is in the file, with everything that is needed to judge it. */
 interface TypeEntry {
   readonly name: string;
   /** `types.NAME`. */
@@ -129,7 +129,7 @@ interface TypeEntry {
   readonly findings: Findings;
 }
 
-/** The configured task types by name; where none is defined, one `echo`. */
+/** The configured task types by name; a single `echo` when none is configured. */
 export function parseTypes(
   given: Given | undefined,
   findings: Findings,
@@ -151,7 +151,7 @@ export function parseTypes(
   return parseTypes({ raw: { echo: { runner: "echo" } }, source: "default", folder }, findings);
 }
 
-/** Null where the type has no usable kind; every fault is reported either way. */
+/** Null when the type has no usable kind; every fault is reported either way. */
 function parseType(entry: TypeEntry): TypeConfig | null {
   if (TYPE_NAME.parse(entry.name).kind === "fault") {
     report(entry, `must have a name of ${TYPE_NAME.takes}`);
@@ -170,7 +170,7 @@ function parseType(entry: TypeEntry): TypeConfig | null {
       return Object.freeze({
         kind,
         ...limits,
-        // Without one it is no http type; what stands in for a faulty one is never asked.
+        // Without a URL it is no http type; the stand-in for a faulty one is never requested.
         url: takeField(entry, { key: "url", rule: SERVICE_URL, default: "http://localhost/" }),
         headers: takeField(entry, { key: "headers", rule: REQUEST_HEADERS, default: {} }),
       });
@@ -184,7 +184,7 @@ function parseType(entry: TypeEntry): TypeConfig | null {
       return Object.freeze({
         kind,
         ...limits,
-        // Without one it is no function type; what stands in for a faulty one is never called.
+        // Without a function it is no function type; the stand-in for a faulty one is never called.
         run: takeField(entry, { key: "run", rule: TASK_FUNCTION, default: () => null }),
       });
   }
@@ -192,14 +192,14 @@ function parseType(entry: TypeEntry): TypeConfig | null {
 
 function takeCommand(entry: TypeEntry): Pick<CommandTypeConfig, "command" | "env" | "cwd"> {
   return {
-    // No type runs by this default: without a command it is no command type. It stands in for a fault.
+    // Without a command it is no command type; no type runs by this stand-in for a faulty one.
     command: takeField(entry, { key: "command", rule: COMMAND_LINE, default: ["false"] }),
     env: takeField(entry, { key: "env", rule: ENVIRONMENT, default: {} }),
     cwd: takeField(entry, { key: "cwd", rule: PATH, default: "." }),
   };
 }
 
-/** A function alone stands for a type that has nothing else: only a program that embeds the daemon can give one. */
+/** A function alone stands for a type without other settings: only a program that embeds the daemon can give one. */
 function isTypeTable(value: unknown, source: string): value is FileTable | TaskFunction {
   return isTable(value) || (source === EMBEDDING_SOURCE && typeof value === "function");
 }
@@ -208,12 +208,12 @@ function toTypeTable(table: FileTable | TaskFunction): FileTable {
   return typeof table === "function" ? { run: table } : table;
 }
 
-/** A key that no file can give is to a file a key that does not exist. */
+/** A file that uses a key which no file can hold uses an unknown key. */
 function isKnown(name: string, { source }: TypeEntry): boolean {
   return TYPE_KEYS.has(name) && (name !== "run" || source === EMBEDDING_SOURCE);
 }
 
-/** The type's kind; null, and reported, where it has none or several. */
+/** The type's kind; null, and reported, when it has none or several. */
 function parseKind(entry: TypeEntry): TypeKind | null {
   const given = KIND_KEYS.filter((key) => Object.hasOwn(entry.table, key) && isKnown(key, entry));
   const [only] = given;
@@ -235,7 +235,7 @@ function parseKind(entry: TypeEntry): TypeKind | null {
   return report(at, `must be "echo" or "worker", not ${quote(runner)}`);
 }
 
-/** Reports keys that no type has and, where the kind is known, keys of other kinds. */
+/** Reports keys that no type has and, when the kind is known, keys of other kinds. */
 function reportMisplacedKeys(entry: TypeEntry, kind: TypeKind | null): void {
   for (const name of Object.keys(entry.table)) {
     const at = { ...entry, key: `${entry.key}.${keyPart(name)}` };
@@ -277,7 +277,7 @@ function takeField<T>(
   });
 }
 
-/** Reports a fault; `reason` completes "KEY …". Null, so that a caller can return it. */
+/** Reports a fault; `reason` completes "KEY …". Answers null, so that a caller can return it. */
 function report(
   at: { readonly key: string; readonly source: string; readonly findings: Findings },
   reason: string,
