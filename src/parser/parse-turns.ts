@@ -1,7 +1,7 @@
 import type { WorkOrder } from "../domain/offload.ts";
 import { StatusError } from "../domain/status.ts";
 
-// Half a second's worth of the worst that there is, and of nearly all that is honest far less.
+// Half a second's worth of the worst input, and far more than nearly all honest input needs.
 const OWNER_BYTES_MAX = 32 * 1024 ** 2;
 const ALL_BYTES_MAX = 128 * 1024 ** 2;
 
@@ -11,19 +11,19 @@ interface Line {
 }
 
 /**
- * What is to be parsed takes turns by its owner: one of each, in the order in which they came, one at a time. However much
- * somebody sends at once, nobody else waits for more than one of it.
+ * Owners take turns at parsing: one piece of each, in the order in which they came, one at a time. However much one
+ * owner sends at once, nobody else waits for more than one piece of it.
  */
 export class ParseTurns {
-  /** Who waits, in the order of their turns. */
+  /** The waiting owners, in the order of their turns. */
   readonly #lines = new Map<string, Line>();
   #bytes = 0;
   #isBusy = false;
   #isClosed = false;
 
   /**
-   * Begins a parse when it is its owner's turn. Rejects with 42900 where too many bytes of this owner wait, with 50300
-   * where too many of all wait and some are this owner's.
+   * Begins a parse when it is its owner's turn. Rejects with 42900 when too many bytes of this owner wait, and with
+   * 50300 when too many of all owners wait and some are this owner's.
    */
   async take<Value>(by: WorkOrder, parse: () => Promise<Value>): Promise<Value> {
     if (this.#isClosed) throw closed();
@@ -32,12 +32,12 @@ export class ParseTurns {
     try {
       return await parse();
     } finally {
-      // The event loop goes round between two: what comes of a parse costs the main thread as well.
+      // The event loop goes round between two, because the result of a parse costs the main thread time as well.
       setImmediate(() => this.#next());
     }
   }
 
-  /** Refuses what waits, and all that comes. */
+  /** Refuses everything that waits, and everything that comes. */
   close(): void {
     this.#isClosed = true;
     for (const { begins } of this.#lines.values()) for (const begin of begins) begin(closed());
@@ -73,7 +73,7 @@ export class ParseTurns {
   }
 }
 
-// The first of an owner is taken whatever there is: nobody is refused for what others send.
+// The first piece of an owner is accepted in any case: nobody is refused for what others send.
 function refuseOver(
   bytes: number,
   { line, all }: { readonly line: Line; readonly all: number },

@@ -3,15 +3,15 @@ import { parentPort } from "node:worker_threads";
 import { StatusError } from "../domain/status.ts";
 import { PARSES, type ParseName } from "./parses.ts";
 
-/** Entry of the parser's thread: what may take long to parse is parsed here, and never holds up a request. */
+/** The entry of the parser's thread: what may take long to parse is parsed here, and never holds up a request. */
 
-/** What the thread is told: one thing after the other, each once the one before is answered. */
+/** Orders to the thread: one after the other, each once the one before is answered. */
 export interface ParseOrder {
   readonly name: ParseName;
   readonly args: unknown;
 }
 
-/** What the thread says. `refused` is a StatusError, by what it is made of. */
+/** The thread's answers. `refused` holds the parts of a StatusError. */
 export type ParseOutcome =
   | { readonly kind: "done"; readonly value: unknown }
   | ({ readonly kind: "refused" } & Pick<StatusError, "code" | "message" | "details" | "headers">)
@@ -25,7 +25,7 @@ port.on("message", (order: ParseOrder) => {
 });
 
 function run({ name, args }: ParseOrder): ParseOutcome {
-  // Arguments were checked where this was asked for: Offload.run ties each name to its own.
+  // Offload.run ties each name to its own arguments, so they were checked where this was asked for.
   const parse = PARSES[name] as (args: unknown) => unknown;
   try {
     return { kind: "done", value: parse(args) };

@@ -13,25 +13,25 @@ import type { ParseOrder, ParseOutcome } from "./parser-thread.ts";
 export interface Parser {
   readonly bodies: BodyParser;
   readonly results: ResultParser;
-  /** Ends the thread: what it was asked and has not answered is refused with 50300. */
+  /** Ends the thread: orders without an answer are refused with 50300. */
   close(): Promise<void>;
 }
 
-// Its memory is given back then: of a body of 16 MiB it may have taken hundreds.
+// Then its memory is given back: for a body of 16 MiB it may have taken hundreds.
 const IDLE_MS = 10_000;
 
 /**
- * One thing is parsed at a time, owner by owner in turn. The thread is started by the first, and ends when it was idle for
- * a while. When it is lost, so is what it was asked; the next starts another.
+ * Parses one thing at a time, owner by owner in turn. The first starts the thread, which ends when it has been idle for
+ * a while. When the thread is lost, so are its orders; the next starts another.
  */
 export function newParser(clock: Clock): Parser {
   const turns = new ParseTurns();
   const threads = new ThreadKeeper(clock);
   const run = (name: string, args: unknown, by: WorkOrder): Promise<unknown> =>
-    // Whoever asks is tied to the names that there are, and to what each of them takes.
+    // The caller can use only existing names, each with its own arguments.
     turns.take(by, () => threads.ask({ name, args } as ParseOrder));
   return {
-    // What is given and gives is by name; the compiler sees that something does.
+    // Arguments and results are tied to the name; the compiler sees only that some value is.
     bodies: { run: run as BodyParser["run"] },
     results: { run: run as ResultParser["run"] },
     close() {
