@@ -1,11 +1,6 @@
 import type { Key as KeyShown, NewKey } from "../api/account.ts";
-import {
-  ACTIVE_KEYS_MAX,
-  KEY_LABEL,
-  KEY_LABEL_MAX,
-  KEY_PREFIX,
-  mintKey,
-} from "../domain/account/key.ts";
+import { KEY_LABEL, KEY_LABEL_MAX } from "../domain/account/key-label.ts";
+import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey } from "../domain/account/key.ts";
 import type { CreatedKey } from "../domain/account/key.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";

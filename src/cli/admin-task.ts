@@ -1,8 +1,8 @@
 import { LOGIN } from "../domain/account/login.ts";
 import { isId } from "../domain/id.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
-import { TAG } from "../domain/task/task.ts";
-import { cancelStep, OPEN_STATES, type OpenTaskPlace } from "../store/store.ts";
+import { OPEN_STATES, TAG } from "../domain/task/task.ts";
+import { cancelStep, type OpenTaskPlace } from "../store/store.ts";
 import { defineAdminCommand, noAccount } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";

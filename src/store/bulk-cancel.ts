@@ -1,15 +1,9 @@
 import type { RetentionEnd } from "../domain/clock/retention.ts";
 import type { TaskSearch } from "../domain/task/task-search.ts";
+import type { OpenState } from "../domain/task/task.ts";
 import type { TaskPlace, TaskStore } from "./task.ts";
 
 /** The cancelling of many tasks of an account, for clients and the operator alike; re-exported by store.ts. */
-
-/**
- * The states that can be cancelled, in the order in which they are walked: a task that is started meanwhile is met as
- * running.
- */
-export const OPEN_STATES = ["queued", "running"] as const;
-export type OpenState = (typeof OPEN_STATES)[number];
 
 export interface TaskCancels extends RetentionEnd {
   readonly accountId: number;

@@ -2,8 +2,15 @@ import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
 import type { RetentionEnd } from "../domain/clock/retention.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { TaskSearch } from "../domain/task/task-search.ts";
-import type { NewTask, RefusedTask, Task, TaskKey, TaskSummary } from "../domain/task/task.ts";
-import type { OpenState, TaskCancels } from "./bulk-cancel.ts";
+import type {
+  NewTask,
+  OpenState,
+  RefusedTask,
+  Task,
+  TaskKey,
+  TaskSummary,
+} from "../domain/task/task.ts";
+import type { TaskCancels } from "./bulk-cancel.ts";
 import type { Scope } from "./traffic.ts";
 
 /** The store's part for tasks, for clients; re-exported by store.ts. */

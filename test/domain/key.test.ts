@@ -5,11 +5,11 @@ import { crc32 as zlibCrc32 } from "node:zlib";
 
 import fc from "fast-check";
 
+import { KEY_LABEL } from "../../src/domain/account/key-label.ts";
 import {
   ACTIVE_KEYS_MAX,
   crc32,
   hashKey,
-  KEY_LABEL,
   isWellFormedKey,
   KEY_PREFIX,
   newKey,

@@ -1,7 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
 
 import type { IdGenerator } from "../id.ts";
-import { plainText } from "../rule.ts";
 
 /** The beginning of every API key; listings show it with the last four characters. */
 export const KEY_PREFIX = "pbd_live_";
@@ -11,12 +10,6 @@ export const WORKER_TOKEN_PREFIX = "pbd_work_";
 
 /** The most keys of an account that may be active at once (contract §2). */
 export const ACTIVE_KEYS_MAX = 20;
-
-/** The most code points of a label. */
-export const KEY_LABEL_MAX = 100;
-
-/** The label of a key. */
-export const KEY_LABEL = plainText(KEY_LABEL_MAX);
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 34;

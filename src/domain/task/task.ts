@@ -17,6 +17,13 @@ export type TaskState = (typeof TASK_STATES)[number];
 /** Every state, in the order of a task's life. */
 export const TASK_STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
 
+/**
+ * The states that can be cancelled, in the order in which they are walked: a task that is started meanwhile is met as
+ * running.
+ */
+export const OPEN_STATES = ["queued", "running"] as const satisfies readonly TaskState[];
+export type OpenState = (typeof OPEN_STATES)[number];
+
 /** A task's state as a store keeps it: a `delayed` task may not start yet, and clients see it as queued. */
 export type StoredState = TaskState | "delayed";
 

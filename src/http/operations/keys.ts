@@ -1,6 +1,7 @@
 import { KeyId, type Key as KeyShown } from "../../api/account.ts";
 import { optional } from "../../api/input.ts";
-import { ACTIVE_KEYS_MAX, KEY_LABEL, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
+import { KEY_LABEL } from "../../domain/account/key-label.ts";
+import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";

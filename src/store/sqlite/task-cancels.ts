@@ -1,6 +1,6 @@
 import { openStateOf } from "../../domain/task/task-transition.ts";
-import type { StoredState } from "../../domain/task/task.ts";
-import type { OpenState, TaskCancels } from "../store.ts";
+import type { OpenState, StoredState } from "../../domain/task/task.ts";
+import type { TaskCancels } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import { FIND_STATE, taskCanceller } from "./tasks.ts";
