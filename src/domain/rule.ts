@@ -5,12 +5,14 @@ export type Parsed<T> =
   | { readonly kind: "value"; readonly value: T }
   | { readonly kind: "fault"; readonly reason: string };
 
+declare const WRITTEN: unique symbol;
+
 /**
  * The values that are allowed, wherever they are written: in the file, in a variable, a flag, a query, a body or a
  * search. Each of these converts the value to the form that TOML and JSON give, and words the fault in its own way; it
- * decides nothing else.
+ * decides nothing else. `Written` is the type that a client writes for it.
  */
-export interface Rule<T> {
+export interface Rule<T, Written = unknown> {
   /** Completes "It takes …" and "It must be …". */
   readonly takes: string;
   /** Stands for the value in help texts, such as `DURATION`. */
@@ -19,6 +21,8 @@ export interface Rule<T> {
   readonly form: "text" | "integer" | "number" | "boolean" | "list";
   /** In JSON Schema 2020-12. */
   readonly schema: Readonly<Record<string, unknown>>;
+  /** Never there: it carries the type. */
+  readonly [WRITTEN]?: Written;
   /** Reads a value in the form that TOML and JSON give. */
   parse(raw: unknown): Parsed<T>;
 }
@@ -37,7 +41,12 @@ interface RuleParts<T> extends Pick<Rule<T>, "takes" | "hint"> {
 }
 
 /** Makes a rule. Its fault tells what the rule takes, and what it was given. */
-export function rule<T>({ read, mistake, isSecret = false, ...parts }: RuleParts<T>): Rule<T> {
+export function rule<T, Written = unknown>({
+  read,
+  mistake,
+  isSecret = false,
+  ...parts
+}: RuleParts<T>): Rule<T, Written> {
   return {
     form: "text",
     ...parts,
@@ -54,7 +63,7 @@ export function rule<T>({ read, mistake, isSecret = false, ...parts }: RuleParts
 export function textRule<T>({
   read,
   ...parts
-}: Omit<RuleParts<T>, "read"> & { readonly read: (text: string) => T | null }): Rule<T> {
+}: Omit<RuleParts<T>, "read"> & { readonly read: (text: string) => T | null }): Rule<T, string> {
   return rule({ ...parts, read: (raw) => (typeof raw === "string" ? read(raw) : null) });
 }
 
@@ -73,7 +82,7 @@ export function rawOf({ form }: Pick<Rule<unknown>, "form">, text: string): unkn
 }
 
 /** A whole number within both bounds. */
-export function integerBetween(min: number, max: number): Rule<number> {
+export function integerBetween(min: number, max: number): Rule<number, number> {
   return rule({
     takes: `a whole number from ${min} to ${max}`,
     hint: "N",
@@ -85,7 +94,7 @@ export function integerBetween(min: number, max: number): Rule<number> {
 }
 
 /** A number within both bounds, whole or not. */
-export function numberBetween(min: number, max: number): Rule<number> {
+export function numberBetween(min: number, max: number): Rule<number, number> {
   return rule({
     takes: `a number from ${min} to ${max}`,
     hint: "N",
@@ -96,7 +105,7 @@ export function numberBetween(min: number, max: number): Rule<number> {
 }
 
 /** `true` or `false`. */
-export const TRUTH: Rule<boolean> = rule({
+export const TRUTH: Rule<boolean, boolean> = rule({
   takes: "true or false",
   hint: "true|false",
   form: "boolean",
@@ -113,7 +122,7 @@ export const PLAIN_TEXT: Rule<string> = textRule({
 });
 
 /** Text of at most `lengthMax` code points that is shown as it is: {@link isPlainText} accepts the same. */
-export function plainText(lengthMax: number): Rule<string> {
+export function plainText(lengthMax: number): Rule<string, string> {
   return textRule({
     takes: `a string of at most ${lengthMax} characters, without control characters or lone surrogates`,
     hint: "TEXT",
@@ -125,7 +134,7 @@ export function plainText(lengthMax: number): Rule<string> {
 const NO_CONTROL = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 
 /** The same with several lines: line breaks and tabs are allowed. */
-export function plainLines(lengthMax: number): Rule<string> {
+export function plainLines(lengthMax: number): Rule<string, string> {
   const isPlain = (text: string): boolean =>
     isPlainText(text.replaceAll(/[\t\n\r]/g, " "), lengthMax);
   return textRule({
@@ -136,7 +145,7 @@ export function plainLines(lengthMax: number): Rule<string> {
 }
 
 /** One of a few words. */
-export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
+export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word, Word> {
   return rule({
     takes: `one of ${words.join(", ")}`,
     hint: words.join("|"),
@@ -146,7 +155,9 @@ export function oneOf<const Word extends string>(words: readonly Word[]): Rule<W
 }
 
 /** Some of a few words, at least one; each counts once, in the order given here. */
-export function someOf<const Word extends string>(words: readonly Word[]): Rule<readonly Word[]> {
+export function someOf<const Word extends string>(
+  words: readonly Word[],
+): Rule<readonly Word[], readonly Word[]> {
   return rule({
     takes: `an array of some of: ${words.join(", ")}`,
     hint: words.join("|"),

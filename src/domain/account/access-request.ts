@@ -61,7 +61,7 @@ export function isEmail(text: string): boolean {
 }
 
 /** An e-mail address, by {@link isEmail}. */
-export const EMAIL: Rule<string> = textRule({
+export const EMAIL: Rule<string, string> = textRule({
   takes: `an e-mail address of at most ${EMAIL_LENGTH_MAX} characters, such as ada@example.com`,
   hint: "EMAIL",
   schema: { type: "string", maxLength: EMAIL_LENGTH_MAX, format: "email" },

@@ -2,7 +2,7 @@ import { textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 
 /** The login of an account (contract §2), wherever it is written. Logins are compared exactly. */
-export const LOGIN: Rule<string> = textRule({
+export const LOGIN: Rule<string, string> = textRule({
   takes: "1 to 64 characters of A-Z a-z 0-9 . _ @ + -",
   hint: "LOGIN",
   schema: { type: "string", pattern: "^[A-Za-z0-9._@+-]{1,64}$" },
@@ -10,7 +10,7 @@ export const LOGIN: Rule<string> = textRule({
 });
 
 /** The login of an account to make. No path of a URL can name `.` or `..`, which are steps in it. */
-export const NEW_LOGIN: Rule<string> = textRule({
+export const NEW_LOGIN: Rule<string, string> = textRule({
   ...LOGIN,
   takes: `${LOGIN.takes}, and not a dot or two`,
   read: (text) =>

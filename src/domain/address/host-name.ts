@@ -30,7 +30,7 @@ export function parseHost(text: string): string | null {
 }
 
 /** A host, as {@link parseHost} reads it, wherever it is written. */
-export const HOST: Rule<string> = textRule({
+export const HOST: Rule<string, string> = textRule({
   takes: "a host name or an address, without scheme, port or path",
   hint: "HOST",
   schema: { type: "string", maxLength: HOST_TEXT_LENGTH_MAX },

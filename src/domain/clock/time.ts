@@ -41,7 +41,7 @@ export function parseTime(value: unknown): number | null {
 }
 
 /** A time in RFC 3339; milliseconds since the epoch. */
-export const INSTANT: Rule<number> = textRule({
+export const INSTANT: Rule<number, string> = textRule({
   takes: "an RFC 3339 time, such as 2030-01-31T09:00:00.000Z",
   hint: "TIME",
   schema: { type: "string", format: "date-time" },

@@ -13,6 +13,12 @@ export interface TaskProgress {
   readonly note: string | null;
 }
 
+/** The same as it is written in JSON. */
+interface WrittenProgress {
+  readonly progress: number;
+  readonly note?: string | null;
+}
+
 /** The most code points of a note. */
 export const PROGRESS_NOTE_MAX = 255;
 
@@ -30,7 +36,7 @@ export function parseProgress(value: unknown): TaskProgress | null {
 }
 
 /** A progress report, by {@link parseProgress}. */
-export const PROGRESS: Rule<TaskProgress> = rule({
+export const PROGRESS: Rule<TaskProgress, WrittenProgress> = rule({
   takes:
     `an object with progress, a number from 0 to 1, and optionally note, text of at most ${PROGRESS_NOTE_MAX} ` +
     "characters without control characters",

@@ -116,7 +116,7 @@ export interface Task {
 export type TaskSummary = Omit<Task, "inputText" | "resultText" | "errorText">;
 
 /** A tag, wherever it is written (contract §3). */
-export const TAG: Rule<string> = { ...plainText(255), hint: "TAG" };
+export const TAG: Rule<string, string> = { ...plainText(255), hint: "TAG" };
 
 /** The id of a task, wherever it is written: any UUID in any case, since other ids name no task. */
 export const TASK_ID: Rule<string> = textRule({
