@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
 
 import { requirePinnedNode } from "./manifest.ts";
-import { PURE_FOLDERS } from "./pure-tests.ts";
+import { isPureTest } from "./pure-tests.ts";
 
 /**
  * Runs the named steps in order, without arguments those of `npm run check`, and ends with the first
@@ -161,7 +161,7 @@ function program(name: string): string {
 function testCommand(isWanted: (file: string) => boolean): Command {
   const files = ["test", "examples"]
     .flatMap((folder) => filesBelow(folder))
-    .filter((file) => file.endsWith(".test.ts") && !isInPure(file) && isWanted(file));
+    .filter((file) => file.endsWith(".test.ts") && !isPureTest(file) && isWanted(file));
   const timeout = `--test-timeout=${TEST_TIMEOUT_MS}`;
   return [
     "--import",
@@ -178,11 +178,6 @@ function filesBelow(folder: string): readonly string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
     .toSorted()
     .map((file) => join(folder, file));
-}
-
-/** One of those that `test/pure.test.ts` runs. */
-function isInPure(file: string): boolean {
-  return PURE_FOLDERS.some((folder) => file.startsWith(join("test", folder, sep)));
 }
 
 function isQuickTest(file: string): boolean {

@@ -1,10 +1,10 @@
 import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
-import { PURE_FOLDERS } from "../scripts/pure-tests.ts";
+import { isPureTest } from "../scripts/pure-tests.ts";
 
-for (const folder of PURE_FOLDERS) {
-  const path = join(import.meta.dirname, folder);
-  const files = readdirSync(path).filter((name) => name.endsWith(".test.ts"));
-  for (const name of files) await import(join(path, name));
-}
+const files = readdirSync(import.meta.dirname, { recursive: true, encoding: "utf8" })
+  .map((file) => join("test", file))
+  .filter((file) => file.endsWith(".test.ts") && isPureTest(file));
+
+for (const file of files) await import(join(dirname(import.meta.dirname), file));
