@@ -1,5 +1,8 @@
+import { EMAIL, REQUEST_MESSAGE, REQUEST_NAME } from "../domain/account/access-request.ts";
+import { KEY_LABEL } from "../domain/account/key-label.ts";
 import type { TaskState } from "../domain/task/task.ts";
 import { envelope, type OwnFields } from "./envelope.ts";
+import { optional, required, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { Id, Login, Time } from "./value.ts";
 
@@ -113,3 +116,19 @@ export const ACCOUNT_ANSWERS = {
   "DELETE /v1/appendix/keys/:key_id": envelope({ key: Key }),
   "POST /v1/access_requests": envelope({ request_id: Id }),
 };
+
+export const ACCOUNT_INPUTS = {
+  "POST /v1/appendix/keys": {
+    body: { label: optional(KEY_LABEL, "What the key is for.", { examples: ["ci"] }) },
+    isBodyOptional: true,
+  },
+  "POST /v1/access_requests": {
+    body: {
+      email: required(EMAIL, "", { examples: ["ada@example.com"] }),
+      name: optional(REQUEST_NAME),
+      company: optional(REQUEST_NAME),
+      message: optional(REQUEST_MESSAGE),
+    },
+    holds: "message",
+  },
+} satisfies InputsFor<typeof ACCOUNT_ANSWERS>;

@@ -1,5 +1,12 @@
-import { ATTEMPT_OUTCOMES, DELIVERY_KINDS, DELIVERY_STATES } from "../domain/webhook/delivery.ts";
+import { oneOf } from "../domain/rule.ts";
+import {
+  ATTEMPT_OUTCOMES,
+  DELIVERY_KINDS,
+  DELIVERY_STATES,
+  ENDED_STATES,
+} from "../domain/webhook/delivery.ts";
 import { envelope } from "./envelope.ts";
+import { optional, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { Time } from "./value.ts";
 
@@ -50,3 +57,16 @@ export const DELIVERY_ANSWERS = {
   "GET /v1/tasks/deliveries/:id": Deliveries,
   "POST /v1/tasks/redeliver/:id": Deliveries,
 };
+
+export const DELIVERY_INPUTS = {
+  "POST /v1/tasks/redeliver/:id": {
+    body: {
+      kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else every webhook of the task."),
+      states: optional(
+        ENDED_STATES,
+        "Only what has ended so; what is scheduled then stays as it is. Else whatever has ended, also what arrived.",
+      ),
+    },
+    isBodyOptional: true,
+  },
+} satisfies InputsFor<typeof DELIVERY_ANSWERS>;

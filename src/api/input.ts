@@ -1,15 +1,22 @@
-import type { Rule } from "../domain/rule.ts";
-import { closed, nullable, type JsonSchema } from "./schema.ts";
+import { INSTANT } from "../domain/clock/time.ts";
+import { integerBetween, textRule, type Rule } from "../domain/rule.ts";
+import { isAtMostCodePoints } from "../domain/text.ts";
+import { closed, nullable, type JsonSchema, type Schema } from "./schema.ts";
 
 /** What a query or the fields of a body may hold, by name. */
 export type Inputs = Readonly<Record<string, Input<unknown>>>;
 
 /** A value of a query or a field of a body: its rule, what counts where it is absent, and what it is for. */
-export interface Input<Value> extends Rule<Value> {
+export interface Input<Value, Written = unknown> extends Rule<Value, Written> {
   /** What counts where there is none, or null in a body. Null where it must be given. */
   readonly absent: { readonly value: Value } | null;
   /** Empty where the name says it all. */
   readonly description: string;
+}
+
+/** An input that may be absent. */
+interface OptionalInput<Value, Written> extends Input<Value, Written> {
+  readonly absent: { readonly value: Value };
 }
 
 /** The values of a query or a body, by name. */
@@ -17,29 +24,110 @@ export type InputValues<Of extends Inputs> = {
   readonly [Name in keyof Of]: Of[Name] extends Input<infer Value> ? Value : never;
 };
 
+/** What a client writes of these, by name. Of what may be absent undefined and `Nothing` say that it is. */
+export type WrittenInputs<Of extends Inputs, Nothing = never> = {
+  readonly [Name in RequiredName<Of>]: WrittenOf<Of[Name]>;
+} & {
+  readonly [Name in Exclude<keyof Of, RequiredName<Of>>]?:
+    | WrittenOf<Of[Name]>
+    | Nothing
+    | undefined;
+};
+
+type RequiredName<Of extends Inputs> = {
+  [Name in keyof Of]: Of[Name]["absent"] extends object ? never : Name;
+}[keyof Of];
+
+type WrittenOf<One> = One extends Input<unknown, infer Written> ? Written : never;
+
+/** What an operation takes beside the parts of its path. */
+export interface OperationInputs {
+  readonly query?: Inputs;
+  /** The fields of its body. */
+  readonly body?: Inputs;
+  /** No body is the same as `{}`. */
+  readonly isBodyOptional?: true;
+  /**
+   * What makes the body large, see http/body.ts; without it a few KiB are all. Bodies of leases and results the operation
+   * parses itself: those may take long, see http/long-parses.ts.
+   */
+  readonly holds?: "message" | "leases" | "results";
+  /** Any JSON that the operation parses itself, by how many tasks there may be: instead of fields. */
+  readonly json?: (tasksMax: number) => Schema<unknown>;
+}
+
+/** What the operations take whose answers are these; those that are left out take nothing. */
+export type InputsFor<Answers> = { readonly [Key in keyof Answers]?: OperationInputs };
+
 /** What must be given. `schema` is what its schema says beside the rule's, as with the others. */
-export function required<T>(rule: Rule<T>, description = "", schema: JsonSchema = {}): Input<T> {
+export function required<T, Written>(
+  rule: Rule<T, Written>,
+  description = "",
+  schema: JsonSchema = {},
+): Input<T, Written> {
   return { ...rule, schema: { ...rule.schema, ...schema }, absent: null, description };
 }
 
 /** What may be absent; it is null then. */
-export function optional<T>(
-  rule: Rule<T>,
+export function optional<T, Written>(
+  rule: Rule<T, Written>,
   description = "",
   schema: JsonSchema = {},
-): Input<T | null> {
-  return { ...required<T | null>(rule, description, schema), absent: { value: null } };
+): OptionalInput<T | null, Written> {
+  const input = required<T | null, Written>(rule, description, schema);
+  return { ...input, absent: { value: null } };
 }
 
 /** What may be absent; it is `standard` then. */
-export function withDefault<T extends string | number | boolean>(
-  rule: Rule<T>,
+export function withDefault<T extends string | number | boolean, Written>(
+  rule: Rule<T, Written>,
   standard: T,
   description = "",
-): Input<T> {
+): OptionalInput<T, Written> {
   const input = required(rule, description, { default: standard });
   return { ...input, absent: { value: standard } };
 }
+
+/** A whole number from `min` to `max`, in plain digits. */
+export function wholeNumber(
+  { min, max, standard }: { readonly min: number; readonly max: number; readonly standard: number },
+  description: string,
+) {
+  return withDefault(integerBetween(min, max), standard, description);
+}
+
+/** Text of at most `lengthMax` code points. */
+export function textUpTo(lengthMax: number, description: string) {
+  const rule = textRule({
+    takes: `at most ${lengthMax} characters`,
+    hint: "TEXT",
+    schema: { type: "string", maxLength: lengthMax },
+    read: (text) => (isAtMostCodePoints(text, lengthMax) ? text : null),
+  });
+  return optional(rule, description);
+}
+
+/** A time in RFC 3339, in a query: milliseconds since the epoch. */
+export function pointInTime(description: string, { example = "2030-01-31T09:00:00.000Z" } = {}) {
+  const rule = { ...INSTANT, takes: `${INSTANT.takes}, where + is %2B` };
+  const text = `${description} RFC 3339; the + of an offset is written %2B.`;
+  return optional(rule, text, { examples: [example] });
+}
+
+/** The place where a page begins, as the page before has named it. What it stands for the operation reads. */
+export const CURSOR_RULE = textRule({
+  takes: "the next_cursor of an earlier page of this list",
+  hint: "CURSOR",
+  // Without an example: a cursor is good for whom it was given to, and for nobody else.
+  schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$" },
+  read: (text) => text,
+});
+
+/** A list's `cursor`. */
+export const CURSOR = optional(
+  CURSOR_RULE,
+  "`next_cursor` of the page before, with the same filters.",
+);
 
 /** The schema of a body of such fields: those that may be absent may be null as well. */
 export function bodySchema(inputs: Inputs): JsonSchema {

@@ -1,5 +1,8 @@
-import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
+import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX, LEASE_OUTCOMES } from "../domain/lease/lease.ts";
+import { integerBetween, numberBetween, rule, type Rule } from "../domain/rule.ts";
+import { PROGRESS } from "../domain/task/progress.ts";
 import { tasksEnvelope } from "./envelope.ts";
+import { optional, required, withDefault, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { ProgressNote } from "./task.ts";
 import { Id, Share, Time } from "./value.ts";
@@ -120,3 +123,101 @@ export const LeaseFailureItem = s.named(
   ),
 );
 export type LeaseFailureItem = s.Static<typeof LeaseFailureItem>;
+
+const TYPES_MAX = 100;
+
+/** Which of them there are only the operation can tell. */
+const TYPES: Rule<readonly string[], readonly string[]> = rule({
+  takes: `a list of 1 to ${TYPES_MAX} names of types, each once`,
+  hint: "TYPE",
+  form: "list",
+  schema: {
+    type: "array",
+    items: { type: "string" },
+    minItems: 1,
+    maxItems: TYPES_MAX,
+    uniqueItems: true,
+  },
+  read(raw) {
+    const given: readonly unknown[] = Array.isArray(raw) ? raw : [];
+    const names = given.filter((each) => typeof each === "string");
+    const isFine = names.length >= 1 && names.length <= TYPES_MAX && names.length === given.length;
+    return isFine && new Set(names).size === names.length ? names : null;
+  },
+});
+
+/** A list of leases, `lengthMin` to `lengthMax` of them; what stands in it is judged one by one. */
+function leaseList<Item>(
+  item: s.Schema<Item>,
+  { lengthMin, lengthMax }: { readonly lengthMin: number; readonly lengthMax: number },
+): Rule<readonly unknown[], readonly Item[]> {
+  return rule({
+    takes: `a list of ${lengthMin} to ${lengthMax} leases`,
+    hint: "LEASE",
+    form: "list",
+    schema: { type: "array", minItems: lengthMin, maxItems: lengthMax, items: item },
+    read(raw) {
+      const given: readonly unknown[] | null = Array.isArray(raw) ? raw : null;
+      const isFine = given !== null && given.length >= lengthMin && given.length <= lengthMax;
+      return isFine ? given : null;
+    },
+  });
+}
+
+const RESULTS_BOUNDS = { lengthMin: 1, lengthMax: LEASE_BATCH_MAX };
+const LEASES_MAX = 1000;
+
+export const LEASE_INPUTS = {
+  "POST /v1/worker/claim": {
+    body: {
+      types: required(TYPES, "Types that the token is for and whose `runner` is `worker`."),
+      max: withDefault(
+        integerBetween(1, LEASE_BATCH_MAX),
+        1,
+        "Most tasks that the worker takes on.",
+      ),
+      wait_seconds: withDefault(
+        numberBetween(0, CLAIM_WAIT_SECONDS_MAX),
+        0,
+        "How long the answer may be held while there is no task; fractions count to the millisecond.",
+      ),
+    },
+  },
+  "POST /v1/worker/heartbeat": {
+    body: {
+      leases: required(
+        leaseList(LeaseBeatItem, { lengthMin: 0, lengthMax: LEASES_MAX }),
+        "The leases that the worker holds; none only asks `drain`.",
+      ),
+      progress: optional({ ...PROGRESS, schema: ReportedProgress }),
+    },
+    holds: "leases",
+  },
+  "POST /v1/worker/complete": {
+    body: {
+      tasks: required(
+        leaseList(LeaseCompletionItem, RESULTS_BOUNDS),
+        "The runs that have come to their result.",
+      ),
+    },
+    holds: "results",
+  },
+  "POST /v1/worker/fail": {
+    body: {
+      tasks: required(
+        leaseList(LeaseFailureItem, RESULTS_BOUNDS),
+        "The runs that came to nothing.",
+      ),
+    },
+    holds: "results",
+  },
+  "POST /v1/worker/release": {
+    body: {
+      tasks: required(
+        leaseList(LeaseRefItem, { lengthMin: 1, lengthMax: LEASES_MAX }),
+        "The leases to give back.",
+      ),
+    },
+    holds: "leases",
+  },
+} satisfies InputsFor<typeof LEASE_ANSWERS>;

@@ -1,6 +1,17 @@
+import { NEW_LOGIN } from "../domain/account/login.ts";
 import { LOG_LINE_LEVELS } from "../domain/log.ts";
+import { oneOf } from "../domain/rule.ts";
 import { LIMITS, Usage, WebhookSecret, WholeKey } from "./account.ts";
 import { envelope, NextCursor, type OwnFields } from "./envelope.ts";
+import {
+  CURSOR_RULE,
+  optional,
+  required,
+  textUpTo,
+  wholeNumber,
+  withDefault,
+  type InputsFor,
+} from "./input.ts";
 import * as s from "./schema.ts";
 import { Success, WorkCounts } from "./stats.ts";
 import { SERVICE_STATUS } from "./status.ts";
@@ -142,3 +153,31 @@ export const OPERATOR_ANSWERS = {
   }),
   "GET /v1/operator/system": System,
 };
+
+/** Of an account to make. */
+const LOGIN_BODY = { login: required(NEW_LOGIN, "", { examples: ["alice"] }) };
+
+const LIST_LIMIT = { min: 1, max: 200, standard: 50 };
+
+export const OPERATOR_INPUTS = {
+  "GET /v1/operator/accounts": {
+    query: {
+      q: textUpTo(64, "Part of a login."),
+      cursor: optional(CURSOR_RULE, "`next_cursor` of the page before, with the same `q`.", {
+        examples: ["YWNjb3VudHMtYWxpY2U"],
+      }),
+      limit: wholeNumber(LIST_LIMIT, "How many accounts to list."),
+    },
+  },
+  "POST /v1/operator/accounts": { body: LOGIN_BODY },
+  "GET /v1/operator/access_requests": {
+    query: {
+      which: withDefault(
+        oneOf(["pending", "all"]),
+        "pending",
+        "Those that wait for a decision, or all; `pending` unless given.",
+      ),
+    },
+  },
+  "POST /v1/operator/access_requests/approve/:request_id": { body: LOGIN_BODY },
+} satisfies InputsFor<typeof OPERATOR_ANSWERS>;

@@ -42,3 +42,8 @@ const FIELDS = {
  */
 export const PostedTask = s.named("PostedTask", s.closed(s.object({}, { optional: FIELDS })));
 export type PostedTask = s.Static<typeof PostedTask>;
+
+/** The body of task_post: one task, or several. */
+export function postedTasks(tasksMax: number): s.Schema<PostedTask | readonly PostedTask[]> {
+  return s.either(s.list(PostedTask, { minItems: 1, maxItems: tasksMax }), PostedTask);
+}

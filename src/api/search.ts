@@ -2,6 +2,7 @@ import { TASK_STATES } from "../domain/task/task.ts";
 import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../domain/webhook/delivery.ts";
 import { DeliveryKind } from "./delivery.ts";
 import { envelope, NextCursor } from "./envelope.ts";
+import { CURSOR, textUpTo, wholeNumber, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { Progress } from "./task.ts";
 import { Id, Time } from "./value.ts";
@@ -58,3 +59,24 @@ export const SEARCH_ANSWERS = {
     examined_until: ExaminedUntil,
   }),
 };
+
+const LIMIT = { min: 1, max: 200, standard: 50 };
+const SEARCH_LENGTH_MAX = 1000;
+
+const Q_DESCRIPTION =
+  "Words with spaces between, all of which must hold: `state:queued|running|completed|failed|cancelled|ready|waiting|delayed` " +
+  "(`waiting` and `delayed` are the queued tasks that may run now and those that start later), " +
+  "`delivery:waiting|scheduled|in_flight|retrying|delivered|given_up|refused` (several of them with commas between), " +
+  '`type:T`, `tag:T` (`tag:"a b"`), `host:H`, `account:LOGIN`, `code:50010`, `after:TIME`, `before:TIME` (RFC 3339, a ' +
+  "day of UTC, or 30m, 2h, 7d for how long ago), `id:UUID`. A bare UUID is an id, any other bare word a tag. With a host, " +
+  "`delivery` is about the webhooks that go there. All tasks where it is empty.";
+
+export const SEARCH_INPUTS = {
+  "GET /v1/tasks/search": {
+    query: {
+      q: textUpTo(SEARCH_LENGTH_MAX, Q_DESCRIPTION),
+      cursor: CURSOR,
+      limit: wholeNumber(LIMIT, "Most tasks on a page."),
+    },
+  },
+} satisfies InputsFor<typeof SEARCH_ANSWERS>;

@@ -1,5 +1,7 @@
 import { SESSION_IDLE_MS } from "../domain/account/session.ts";
+import { plainText } from "../domain/rule.ts";
 import { envelope } from "./envelope.ts";
+import { required, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { Time } from "./value.ts";
 
@@ -28,3 +30,18 @@ export const SESSION_ANSWERS = {
   "GET /v1/session": envelope({ session: s.nullable(Session) }),
   "DELETE /v1/session": envelope({ session: None }),
 };
+
+// Whatever is shown that can be no credential is refused as one that is not known.
+const CREDENTIAL = plainText(200);
+
+export const SESSION_INPUTS = {
+  "POST /v1/session": {
+    body: {
+      login: required(CREDENTIAL, "", { examples: ["alice"] }),
+      key: required(CREDENTIAL, "A key of this account."),
+    },
+  },
+  "POST /v1/session/link": {
+    body: { token: required(CREDENTIAL, "What stands behind `#link=` in the link.") },
+  },
+} satisfies InputsFor<typeof SESSION_ANSWERS>;

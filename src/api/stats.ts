@@ -1,4 +1,5 @@
 import { envelope, type OwnFields } from "./envelope.ts";
+import { pointInTime, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { Id, Share, Time } from "./value.ts";
 
@@ -147,3 +148,19 @@ export const STATS_ANSWERS = {
     }),
   }),
 };
+
+const EXAMPLE = { example: "2026-01-31T08:00:00.000Z" };
+
+export const STATS_INPUTS = {
+  "GET /v1/stats/series": {
+    query: {
+      from: pointInTime("From this time on; an hour before `to` unless given.", EXAMPLE),
+      to: pointInTime("Up to this time; now unless given.", EXAMPLE),
+    },
+  },
+  "GET /v1/stats/hosts": {
+    query: {
+      since: pointInTime("Since this time, to the hour; 24 hours ago unless given.", EXAMPLE),
+    },
+  },
+} satisfies InputsFor<typeof STATS_ANSWERS>;

@@ -1,7 +1,19 @@
+import { INSTANT } from "../domain/clock/time.ts";
+import { oneOf, plainText, TRUTH } from "../domain/rule.ts";
 import { PROGRESS_NOTE_MAX } from "../domain/task/progress.ts";
 import type { TaskField } from "../domain/task/task-post.ts";
-import { TASK_STATES } from "../domain/task/task.ts";
+import { OPEN_STATES, TAG, TASK_STATES } from "../domain/task/task.ts";
 import { envelope, NextCursor, tasksEnvelope } from "./envelope.ts";
+import {
+  CURSOR,
+  optional,
+  pointInTime,
+  textUpTo,
+  wholeNumber,
+  withDefault,
+  type InputsFor,
+} from "./input.ts";
+import { postedTasks } from "./posted-task.ts";
 import * as s from "./schema.ts";
 import { TASK_CODE_TABLE, TASK_CODES } from "./status-doc.ts";
 import { Id, Share, Time } from "./value.ts";
@@ -99,3 +111,47 @@ export const TASK_ANSWERS = {
   "POST /v1/tasks/task_cancel/:id": TaskEnvelope,
   "POST /v1/tasks/cancel": TasksCancelled,
 };
+
+const LIMIT = { min: 1, max: 1000, standard: 100 };
+// So long is the type of a refused task at most that is kept as it was posted.
+const TYPE_LENGTH_MAX = 64;
+
+/** What every list of tasks can be asked for, beside its cursor: parts of a search, and how much of what passes. */
+const LIST_QUERY = {
+  limit: wholeNumber(
+    LIMIT,
+    "Most tasks on a page. A page of large tasks ends sooner, and one with several filters that few tasks pass may be " +
+      "empty: go on while `next_cursor` is not null.",
+  ),
+  tag: optional(TAG, "Only tasks with exactly this tag."),
+  type: textUpTo(TYPE_LENGTH_MAX, "Only tasks of this type."),
+};
+
+export const TASK_INPUTS = {
+  "POST /v1/tasks/task_post": { json: postedTasks },
+  "GET /v1/tasks/task_get/:id": {
+    query: { collect: withDefault(TRUTH, true, "False leaves a finished task in tasks_ready.") },
+  },
+  "GET /v1/tasks/tasks_ready": { query: { ...LIST_QUERY, cursor: CURSOR } },
+  "GET /v1/tasks": {
+    query: {
+      state: optional(oneOf(TASK_STATES), "Only tasks in this state."),
+      ...LIST_QUERY,
+      cursor: CURSOR,
+      created_after: pointInTime("Only tasks made at this time or later."),
+      created_before: pointInTime("Only tasks made before this time."),
+    },
+  },
+  "POST /v1/tasks/task_cancel/:id": { body: {}, isBodyOptional: true },
+  "POST /v1/tasks/cancel": {
+    body: {
+      state: optional(oneOf(OPEN_STATES), "Only tasks in this state; else both."),
+      type: optional(plainText(TYPE_LENGTH_MAX), "Only tasks of this type."),
+      tag: optional(TAG, "Only tasks with exactly this tag."),
+      created_after: optional(INSTANT, "Only tasks made at this time or later. RFC 3339."),
+      created_before: optional(INSTANT, "Only tasks made before this time. RFC 3339."),
+      dry_run: withDefault(TRUTH, false, "True to count them and to cancel none."),
+      cursor: CURSOR,
+    },
+  },
+} satisfies InputsFor<typeof TASK_ANSWERS>;

@@ -1,5 +1,8 @@
+import { zonedMoments } from "../domain/clock/time.ts";
+import { textRule } from "../domain/rule.ts";
 import { ATTEMPT, DeliveryId, DeliveryKind, DeliveryState } from "./delivery.ts";
 import { envelope, type OwnFields } from "./envelope.ts";
+import { optional, type InputsFor } from "./input.ts";
 import { RunnerKind } from "./runner.ts";
 import * as s from "./schema.ts";
 import { TASK_SUMMARY, TaskError } from "./task.ts";
@@ -109,3 +112,25 @@ const Timeline = envelope({
 export type Timeline = OwnFields<typeof Timeline>;
 
 export const TIMELINE_ANSWERS = { "GET /v1/tasks/timeline/:id": Timeline };
+
+const ZONE_LENGTH_MAX = 64;
+
+/** The time zone of who reads: how times are written in it. */
+const TIME_ZONE = optional(
+  textRule({
+    takes: "the name of a time zone of the IANA database, such as Europe/Berlin",
+    hint: "ZONE",
+    schema: {
+      type: "string",
+      pattern: "^[A-Za-z0-9+:_/-]+$",
+      maxLength: ZONE_LENGTH_MAX,
+      examples: ["Europe/Berlin"],
+    },
+    read: (text) => (text.length <= ZONE_LENGTH_MAX ? zonedMoments(text) : null),
+  }),
+  "The time zone of the times in `story` and `explanation`, by its name in the IANA database; UTC unless given.",
+);
+
+export const TIMELINE_INPUTS = {
+  "GET /v1/tasks/timeline/:id": { query: { time_zone: TIME_ZONE } },
+} satisfies InputsFor<typeof TIMELINE_ANSWERS>;

@@ -1,20 +1,18 @@
-import { optional, required } from "../api/input.ts";
 import {
+  LEASE_INPUTS,
   LeaseBeatItem,
   LeaseCompletionItem,
   LeaseFailureItem,
   LeaseRefItem,
-  ReportedProgress,
   WORKER_MESSAGE_LENGTH_MAX,
 } from "../api/lease.ts";
 import { isDeeperThan } from "../domain/json/json-build.ts";
 import { JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json/json.ts";
-import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease/lease.ts";
 import { parseProgress, PROGRESS, type TaskProgress } from "../domain/task/progress.ts";
 import { parseBody, PLAIN_READING, RESULTS_READING } from "./body.ts";
 import { parseFields } from "./fields.ts";
-import { leaseList, readItems, type ItemReader, type ReadItem } from "./lease-items.ts";
+import { readItems, type ItemReader, type ReadItem } from "./lease-items.ts";
 
 /** What workers tell of the leases that they hold: bodies in, plain data out, in whichever thread. */
 
@@ -23,7 +21,10 @@ export function parseCompletions({
   bytes,
   resultBytesMax,
 }: ResultsBody): readonly ReadItem<Ending>[] {
-  const { tasks } = parseFields(parseBody(bytes, RESULTS_READING), COMPLETION_FIELDS);
+  const { tasks } = parseFields(
+    parseBody(bytes, RESULTS_READING),
+    LEASE_INPUTS["POST /v1/worker/complete"].body,
+  );
   return readItems(tasks, completionReader(resultBytesMax));
 }
 
@@ -32,19 +33,28 @@ export function parseFailures({
   bytes,
   resultBytesMax,
 }: ResultsBody): readonly ReadItem<LeaseFailure>[] {
-  const { tasks } = parseFields(parseBody(bytes, RESULTS_READING), FAILURE_FIELDS);
+  const { tasks } = parseFields(
+    parseBody(bytes, RESULTS_READING),
+    LEASE_INPUTS["POST /v1/worker/fail"].body,
+  );
   return readItems(tasks, failureReader(resultBytesMax));
 }
 
 /** Reads a heartbeat, as {@link parseCompletions}. */
 export function parseBeats({ bytes }: LeasesBody): readonly ReadItem<LeaseBeat>[] {
-  const { leases, progress } = parseFields(parseBody(bytes, PLAIN_READING), BEAT_FIELDS);
+  const { leases, progress } = parseFields(
+    parseBody(bytes, PLAIN_READING),
+    LEASE_INPUTS["POST /v1/worker/heartbeat"].body,
+  );
   return readItems(leases, beatReader(progress));
 }
 
 /** Reads what is given back, as {@link parseCompletions}. */
 export function parseReleases({ bytes }: LeasesBody): readonly ReadItem<LeaseRef>[] {
-  const { tasks } = parseFields(parseBody(bytes, PLAIN_READING), RELEASE_FIELDS);
+  const { tasks } = parseFields(
+    parseBody(bytes, PLAIN_READING),
+    LEASE_INPUTS["POST /v1/worker/release"].body,
+  );
   return readItems(tasks, REF_READER);
 }
 
@@ -57,39 +67,6 @@ export interface LeasesBody {
 export interface ResultsBody extends LeasesBody {
   readonly resultBytesMax: number;
 }
-
-const RESULTS_BOUNDS = { lengthMin: 1, lengthMax: LEASE_BATCH_MAX };
-const LEASES_MAX = 1000;
-
-/** What a completion holds. */
-export const COMPLETION_FIELDS = {
-  tasks: required(
-    leaseList(LeaseCompletionItem, RESULTS_BOUNDS),
-    "The runs that have come to their result.",
-  ),
-} as const;
-
-/** What a failure holds. */
-export const FAILURE_FIELDS = {
-  tasks: required(leaseList(LeaseFailureItem, RESULTS_BOUNDS), "The runs that came to nothing."),
-} as const;
-
-/** What a heartbeat holds. */
-export const BEAT_FIELDS = {
-  leases: required(
-    leaseList(LeaseBeatItem, { lengthMin: 0, lengthMax: LEASES_MAX }),
-    "The leases that the worker holds; none only asks `drain`.",
-  ),
-  progress: optional({ ...PROGRESS, schema: ReportedProgress }),
-} as const;
-
-/** What is given back. */
-export const RELEASE_FIELDS = {
-  tasks: required(
-    leaseList(LeaseRefItem, { lengthMin: 1, lengthMax: LEASES_MAX }),
-    "The leases to give back.",
-  ),
-} as const;
 
 /** How a worker's completion is taken: a result that cannot be kept is a failure. */
 export type Ending =

@@ -3,8 +3,6 @@ import { memberNames, type JsonSchema } from "../api/schema.ts";
 import { isId } from "../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../domain/json/json.ts";
 import type { LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
-import { rule } from "../domain/rule.ts";
-import type { Rule } from "../domain/rule.ts";
 import { tasksEnvelope } from "../domain/task/envelope.ts";
 import type { Answer } from "./operation.ts";
 
@@ -19,24 +17,6 @@ export interface ItemReader<Asked> {
     item: JsonObject,
     to: { readonly ref: LeaseRef; readonly note: (sentence: string) => void },
   ) => Asked;
-}
-
-/** A list of leases, `lengthMin` to `lengthMax` of them; what stands in it is judged one by one. */
-export function leaseList(
-  item: JsonSchema,
-  { lengthMin, lengthMax }: { readonly lengthMin: number; readonly lengthMax: number },
-): Rule<readonly unknown[]> {
-  return rule({
-    takes: `a list of ${lengthMin} to ${lengthMax} leases`,
-    hint: "LEASE",
-    form: "list",
-    schema: { type: "array", minItems: lengthMin, maxItems: lengthMax, items: item },
-    read(raw) {
-      const given: readonly unknown[] | null = Array.isArray(raw) ? raw : null;
-      const isFine = given !== null && given.length >= lengthMin && given.length <= lengthMax;
-      return isFine ? given : null;
-    },
-  });
 }
 
 /** Reads a list of leases item by item. */

@@ -1,7 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
-import { optional } from "../api/input.ts";
-import { textRule } from "../domain/rule.ts";
+import { CURSOR_RULE } from "../api/input.ts";
 import type { Scope } from "../store/store.ts";
 import { invalidField } from "./fields.ts";
 import { refusedValue } from "./query.ts";
@@ -85,18 +84,6 @@ export function listCursors(keyText: string): ListCursors {
 function viewBytes({ list, scope }: ListView): Buffer {
   return Buffer.from(`${list} ${scope ?? "all"}`);
 }
-
-/** A list's `cursor`; {@link openCursor} then reads that of a query, {@link openCursorField} that of a body. */
-export const CURSOR_RULE = optional(
-  textRule({
-    takes: "the next_cursor of an earlier page of this list",
-    hint: "CURSOR",
-    // Without an example: a cursor is good for whom it was given to, and for nobody else.
-    schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$" },
-    read: (text) => text,
-  }),
-  "`next_cursor` of the page before, with the same filters.",
-);
 
 /** The place that a query's `cursor` stands for; null where there is none. Throws 40000 for one that is not this view's. */
 export function openCursor(

@@ -1,5 +1,6 @@
 import type { FieldsOf, OperationKey } from "../api/answers.ts";
-import type { Inputs, InputValues } from "../api/input.ts";
+import type { Inputs, InputValues, OperationInputs } from "../api/input.ts";
+import { INPUTS, type InputsOf } from "../api/inputs.ts";
 import type { JsonSchema } from "../api/schema.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
@@ -38,29 +39,18 @@ export type BodyRule =
   | FieldsRule;
 
 /** An object of these fields, of none of which a number is given back but in results. */
-export interface FieldsRule {
+interface FieldsRule extends Pick<OperationInputs, "holds"> {
   readonly kind: "fields";
   readonly fields: Inputs;
   /** No body is the same as `{}`. */
   readonly isOptional: boolean;
-  /**
-   * What makes it large, see body.ts; without it a few KiB are all. Bodies of leases and results the operation parses
-   * itself: those may take long, see long-parses.ts.
-   */
-  readonly holds?: "message" | "leases" | "results";
 }
-
-/** What is handed to the operation as it came. */
-type OwnParserRule = { readonly kind: "json" } | { readonly holds: "leases" | "results" };
 
 /** True where the operation parses the body itself. */
 export function isParsedByOperation(rule: BodyRule): boolean {
   if (rule.kind !== "fields") return rule.kind === "json";
   return rule.holds === "leases" || rule.holds === "results";
 }
-
-/** For operations that take no body. */
-export const NO_BODY = { kind: "none" } as const satisfies BodyRule;
 
 /** What every operation is told about the request that calls it. */
 export interface Call {
@@ -115,20 +105,34 @@ type Nothing = Readonly<Record<string, never>>;
 /** What some operation is told of who calls it. */
 export type Caller = CallerOf[keyof CallerOf] | Nothing;
 
-/** What an operation with this access and these rules is told. */
-export type CallOf<Who extends Access, Query extends Inputs, Body extends BodyRule> = Call & {
-  readonly query: InputValues<Query>;
-} & (Who extends keyof CallerOf ? CallerOf[Who] : unknown) &
-  BodyOf<Body>;
+/** What an operation with this access that takes this is told. */
+type CallOf<Who extends Access, Taken> = Call &
+  QueryGiven<Taken> &
+  (Who extends keyof CallerOf ? CallerOf[Who] : unknown) &
+  BodyGiven<Taken>;
+
+type QueryGiven<Taken> = Taken extends { readonly query: infer Query extends Inputs }
+  ? { readonly query: InputValues<Query> }
+  : unknown;
 
 /** What operations are given of a body: its bytes, its fields, or nothing where they take none. */
-export type GivenBody = BodyOf<Extract<BodyRule, OwnParserRule>> | BodyOf<FieldsRule> | Nothing;
+export type GivenBody = BytesGiven | { readonly body: InputValues<Inputs> } | Nothing;
 
-type BodyOf<Body extends BodyRule> = Body extends OwnParserRule
-  ? { readonly bodyBytes: Uint8Array }
-  : Body extends { kind: "fields"; fields: infer Fields extends Inputs }
+interface BytesGiven {
+  readonly bodyBytes: Uint8Array;
+}
+
+/** What is handed to the operation as it came. */
+type ParsedByOperation = { readonly json: unknown } | { readonly holds: "leases" | "results" };
+
+type BodyGiven<Taken> = Taken extends ParsedByOperation
+  ? BytesGiven
+  : Taken extends { readonly body: infer Fields extends Inputs }
     ? { readonly body: InputValues<Fields> }
     : unknown;
+
+/** What any operation is told. */
+type AnyCall = Call & { readonly query: InputValues<Inputs> };
 
 /** What a client is answered; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
 export interface Answer {
@@ -211,20 +215,12 @@ export interface OperationDoc {
   readonly callbacks?: JsonSchema;
 }
 
-/** One method of one path: who may call it, what it takes, what it does, and what is said of it. */
-export interface Operation<
-  Who extends Access = Access,
-  Query extends Inputs = Inputs,
-  Body extends BodyRule = BodyRule,
-  Verb extends Method = Method,
-  Path extends string = string,
-> {
+/** One method of one path: who may call it, what it does, and what is said of it. */
+interface Declaration<Who extends Access, Verb extends Method, Path extends string> {
   readonly method: Verb;
   /** As h3 routes it; `:name` stands for a part of the path. */
   readonly path: Path;
   readonly access: Who;
-  readonly query: Query;
-  readonly body: Body;
   /** It is there while the dashboard is served only; what is for operators is so without saying. */
   readonly isDashboard?: true;
   /** Machines ask it to know whether the daemon is well: it is answered when there is room for nothing else. */
@@ -232,8 +228,13 @@ export interface Operation<
   /** It is about the session itself, so all that browsers are refused with a cookie they are refused here without one. */
   readonly isSignIn?: true;
   readonly doc: OperationDoc;
-  // A method, not a property: the table holds operations whose calls are told more than any other's.
-  handle(call: CallOf<Who, Query, Body>): MaybePromise<Answer | FieldsAnswer<FieldsAt<Verb, Path>>>;
+}
+
+/** An operation, and what it takes. */
+export interface Operation extends Declaration<Access, Method, string> {
+  readonly query: Inputs;
+  readonly body: BodyRule;
+  handle(call: AnyCall): MaybePromise<Answer | FieldsAnswer<AnyFields>>;
 }
 
 type Method = "GET" | "POST" | "DELETE";
@@ -246,13 +247,8 @@ type PathOf<Verb extends Method> = OperationKey extends infer Key
     : never
   : never;
 
-/** The own fields of an operation's answer; some operation's where it is not known which it is. */
-type FieldsAt<Verb extends Method, Path extends string> = FieldsOf<
-  `${Verb} ${Path}` extends OperationKey ? `${Verb} ${Path}` : OperationKey
->;
-
 /** The own fields of some operation's answer. */
-export type AnyFields = FieldsAt<Method, string>;
+export type AnyFields = FieldsOf<OperationKey>;
 
 /** True for what is answered to credentials: it holds data of accounts, so no cache may keep it. */
 export function isKeptByNobody({
@@ -262,14 +258,40 @@ export function isKeptByNobody({
   return access !== "public" || isSignIn === true;
 }
 
-/** Takes an operation in with the types that its rules give its call, and the api ring its answer. */
+type KeyAt<Verb extends Method, Path extends string> = Extract<`${Verb} ${Path}`, OperationKey>;
+
+/** An operation without what it takes: the api ring has that, and its answer, by its method and path. */
+interface Defined<Who extends Access, Verb extends Method, Path extends string> extends Declaration<
+  Who,
+  Verb,
+  Path
+> {
+  /** How many tasks its body may hold, where that is a number of tasks. */
+  readonly tasksMax?: number;
+  handle(
+    call: CallOf<Who, InputsOf<KeyAt<Verb, Path>>>,
+  ): MaybePromise<Answer | FieldsAnswer<FieldsOf<KeyAt<Verb, Path>>>>;
+}
+
+/** Takes an operation in with what the api ring says that it takes and answers. */
 export function defineOperation<
   const Who extends Access,
-  const Query extends Inputs,
-  const Body extends BodyRule,
   const Verb extends Method,
   const Path extends PathOf<Verb>,
->(operation: Operation<Who, Query, Body, Verb, Path>): Operation {
+>({ tasksMax = 0, ...defined }: Defined<Who, Verb, Path>): Operation {
+  const table: Readonly<Record<string, OperationInputs>> = INPUTS;
+  const taken = table[`${defined.method} ${defined.path}`] ?? {};
+  const operation = { ...defined, query: taken.query ?? {}, body: bodyRule(taken, tasksMax) };
   // app.ts makes each call by these very rules, so the call has what `handle` was promised.
   return operation as unknown as Operation;
+}
+
+function bodyRule(
+  { body, isBodyOptional, holds, json }: OperationInputs,
+  tasksMax: number,
+): BodyRule {
+  if (json !== undefined) return { kind: "json", schema: json(tasksMax) };
+  if (body === undefined) return { kind: "none" };
+  const rule = { kind: "fields", fields: body, isOptional: isBodyOptional === true } as const;
+  return holds === undefined ? rule : { ...rule, holds };
 }

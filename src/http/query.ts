@@ -1,12 +1,7 @@
-import { optional, withDefault, type Input, type Inputs, type InputValues } from "../api/input.ts";
-import { INSTANT } from "../domain/clock/time.ts";
-import { integerBetween, parseText, textRule } from "../domain/rule.ts";
+import type { Inputs, InputValues } from "../api/input.ts";
+import { parseText } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { StatusError } from "../domain/status.ts";
-import { isAtMostCodePoints } from "../domain/text.ts";
-
-/** For operations that take no query parameter. */
-export const NO_QUERY = {} as const satisfies Inputs;
 
 /**
  * Reads a query. What is unknown, repeated, malformed or out of range is 40000 and never clamped or
@@ -57,33 +52,4 @@ function malformed(name: string, what: string): StatusError {
 
 function badRequest(detail: string): StatusError {
   return new StatusError(40000, { detail });
-}
-
-/** A whole number from `min` to `max`, in plain digits. */
-export function wholeNumber(
-  { min, max, standard }: { readonly min: number; readonly max: number; readonly standard: number },
-  description: string,
-): Input<number> {
-  return withDefault(integerBetween(min, max), standard, description);
-}
-
-/** Text of at most `lengthMax` code points. */
-export function textUpTo(lengthMax: number, description: string): Input<string | null> {
-  const rule = textRule({
-    takes: `at most ${lengthMax} characters`,
-    hint: "TEXT",
-    schema: { type: "string", maxLength: lengthMax },
-    read: (text) => (isAtMostCodePoints(text, lengthMax) ? text : null),
-  });
-  return optional(rule, description);
-}
-
-/** A time in RFC 3339: milliseconds since the epoch. */
-export function pointInTime(
-  description: string,
-  { example = "2030-01-31T09:00:00.000Z" } = {},
-): Input<number | null> {
-  const rule = { ...INSTANT, takes: `${INSTANT.takes}, where + is %2B` };
-  const text = `${description} RFC 3339; the + of an offset is written %2B.`;
-  return optional(rule, text, { examples: [example] });
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { AskedFilter } from "../../api/redelivery.ts";
+import type { WrittenFilter } from "../../api/redelivery.ts";
 import { useSubmission } from "../shell/submission.ts";
 import { type Counted, countRedelivery, NOTHING_COUNTED } from "./redelivery.ts";
 
@@ -10,7 +10,7 @@ export interface RedeliveryCounting {
   readonly counted: Counted | null;
   readonly isBusy: boolean;
   readonly problem: string | null;
-  readonly start: (filter: AskedFilter) => void;
+  readonly start: (filter: WrittenFilter) => void;
   /** Stops; the count so far stands. */
   readonly stop: () => void;
   readonly clear: () => void;
@@ -26,7 +26,7 @@ export function useRedeliveryCount(): RedeliveryCounting {
     counted,
     isBusy: submission.isBusy,
     problem: submission.problem,
-    start(filter: AskedFilter): void {
+    start(filter: WrittenFilter): void {
       stop.current = new AbortController();
       const { signal } = stop.current;
       setCounted(NOTHING_COUNTED);

@@ -1,4 +1,4 @@
-import type { AskedFilter } from "../../api/redelivery.ts";
+import type { WrittenFilter } from "../../api/redelivery.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { Button } from "../part/button.tsx";
 import { isOperator } from "../shell/session.ts";
@@ -33,14 +33,14 @@ export function newChoice(host: string, now: number): RedeliveryChoice {
 }
 
 /** The choice in the API's form; null while it is incomplete. */
-export function filterOf({ since, host, kind, states }: RedeliveryChoice): AskedFilter | null {
+export function filterOf({ since, host, kind, states }: RedeliveryChoice): WrittenFilter | null {
   const at = new Date(since);
   if (Number.isNaN(at.getTime()) || states.length === 0) return null;
   return {
     since: at.toISOString(),
     states,
-    ...(host.trim() === "" ? {} : { host: host.trim() }),
-    ...(kind === "" ? {} : { kind }),
+    host: host.trim() || undefined,
+    kind: kind || undefined,
   };
 }
 

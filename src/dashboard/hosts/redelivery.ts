@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 
 import type { AnswerOf } from "../../api/answers.ts";
-import type { AskedFilter } from "../../api/redelivery.ts";
+import type { WrittenFilter } from "../../api/redelivery.ts";
 import { call } from "../shell/api.ts";
 
 /** The deliveries that an order would send again, as far as they are counted. */
@@ -23,17 +23,16 @@ const HOSTS_SHOWN_MAX = 10;
  * aborts; the last report stands. Throws an ApiError.
  */
 export async function countRedelivery(
-  filter: AskedFilter,
+  filter: WrittenFilter,
   { stop, report }: { readonly stop: AbortSignal; readonly report: (counted: Counted) => void },
 ): Promise<void> {
   const byHost = new Map<string, number>();
   let deliveries = 0;
   let cursor: string | null = null;
   do {
-    const body: object = cursor === null ? filter : { ...filter, cursor };
     const page: AnswerOf<"POST /v1/redeliveries/preview"> = await call(
       "POST /v1/redeliveries/preview",
-      { body, signal: stop },
+      { body: { ...filter, cursor: cursor ?? undefined }, signal: stop },
     );
     deliveries += page.deliveries;
     for (const { host, deliveries: more } of page.hosts) {
@@ -59,7 +58,7 @@ export const ordersGiven = signal(0);
 
 /** Gives the order. Throws an ApiError. */
 export async function orderRedelivery(
-  filter: AskedFilter,
+  filter: WrittenFilter,
   { perSecond, counted }: { readonly perSecond: number; readonly counted: Counted },
 ): Promise<void> {
   const { redelivery } = await call("POST /v1/redeliveries", {

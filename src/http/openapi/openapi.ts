@@ -1,7 +1,6 @@
 import { version } from "../../assets.ts";
 import { CACHED_HEADERS, constantAnswer } from "../conditional.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import { openApiDocument } from "./openapi-document.ts";
 
 const HEADERS = { "cache-control": "public, max-age=300" };
@@ -14,8 +13,6 @@ export function openApi(others: readonly Operation[]): Operation {
     method: "GET",
     path: "/openapi.json",
     access: "public",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: DOC,
     handle: constantAnswer(text, HEADERS),
   });

@@ -1,17 +1,10 @@
-import { optional, required } from "../../api/input.ts";
-import {
-  EMAIL,
-  PENDING_REQUESTS_MAX,
-  REQUEST_MESSAGE,
-  REQUEST_NAME,
-} from "../../domain/account/access-request.ts";
+import { PENDING_REQUESTS_MAX } from "../../domain/account/access-request.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
 import { tooManyRequests } from "../guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
 
 export interface AccessRequestDeps {
   readonly store: Pick<Store, "insertAccessRequest">;
@@ -21,13 +14,6 @@ export interface AccessRequestDeps {
   /** False while the disk or the database is as full as the operator lets it become. */
   readonly hasRoom: () => Promise<boolean>;
 }
-
-const FIELDS = {
-  email: required(EMAIL, "", { examples: ["ada@example.com"] }),
-  name: optional(REQUEST_NAME),
-  company: optional(REQUEST_NAME),
-  message: optional(REQUEST_MESSAGE),
-} as const;
 
 // A decision takes an operator hours or days, so there is no use in coming back sooner.
 const FULL_RETRY_SECONDS = 3600;
@@ -41,8 +27,6 @@ export function accessRequest(deps: AccessRequestDeps): Operation {
     method: "POST",
     path: "/v1/access_requests",
     access: "public",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: FIELDS, isOptional: false, holds: "message" },
     doc: DOC,
     async handle({ body, clientKey, now }) {
       const { store, ids, accessRequests } = deps;

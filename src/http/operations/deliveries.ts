@@ -1,23 +1,15 @@
 import type { Delivery as DeliveryShown } from "../../api/delivery.ts";
-import { optional } from "../../api/input.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
-import { oneOf } from "../../domain/rule.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task/task.ts";
 import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
-import {
-  DELIVERY_KINDS,
-  ENDED_STATES,
-  UNDELIVERED_STATES,
-  type DeliveryKind,
-} from "../../domain/webhook/delivery.ts";
+import { UNDELIVERED_STATES, type DeliveryKind } from "../../domain/webhook/delivery.ts";
 import type { Delivery, LaneRef, Store } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
 import { tooManyRequests } from "../guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface DeliveriesDeps {
@@ -35,8 +27,6 @@ export function deliveryList(deps: DeliveriesDeps): Operation {
     method: "GET",
     path: "/v1/tasks/deliveries/:id",
     access: "account",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "listDeliveries",
       group: "Tasks",
@@ -63,18 +53,6 @@ export function redeliver(deps: DeliveriesDeps): Operation {
     method: "POST",
     path: "/v1/tasks/redeliver/:id",
     access: "account",
-    query: NO_QUERY,
-    body: {
-      kind: "fields",
-      fields: {
-        kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else every webhook of the task."),
-        states: optional(
-          ENDED_STATES,
-          "Only what has ended so; what is scheduled then stays as it is. Else whatever has ended, also what arrived.",
-        ),
-      },
-      isOptional: true,
-    },
     doc: {
       id: "redeliver",
       group: "Tasks",

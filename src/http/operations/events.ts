@@ -1,8 +1,7 @@
 import { StatusError } from "../../domain/status.ts";
 import type { LiveFeed } from "../live/live-feed.ts";
 import type { AnswerHeaderDoc } from "../operation.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 
 export interface EventsDeps {
   readonly liveFeed: Pick<LiveFeed, "open">;
@@ -35,8 +34,6 @@ export function events({ liveFeed }: EventsDeps): Operation {
     path: "/v1/events",
     access: "viewer",
     isDashboard: true,
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "streamEvents",
       group: "Dashboard",

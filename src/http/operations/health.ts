@@ -1,6 +1,5 @@
 import { constant, object, text } from "../../api/schema.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 
 const UNAVAILABLE = object({
   status: constant("unavailable"),
@@ -10,8 +9,6 @@ const UNAVAILABLE = object({
 const PROBE = {
   method: "GET",
   access: "public",
-  query: NO_QUERY,
-  body: NO_BODY,
   isHealthCheck: true,
 } as const;
 

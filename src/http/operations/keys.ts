@@ -1,13 +1,10 @@
 import { KeyId, type Key as KeyShown } from "../../api/account.ts";
-import { optional } from "../../api/input.ts";
-import { KEY_LABEL } from "../../domain/account/key-label.ts";
 import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Key, Store } from "../../store/store.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import type { LastUses, UsageNotes } from "../usage-notes.ts";
 
 export interface KeysDeps {
@@ -16,16 +13,12 @@ export interface KeysDeps {
   readonly keyUsage: UsageNotes<string>;
 }
 
-const LABEL = optional(KEY_LABEL, "What the key is for.", { examples: ["ci"] });
-
 /** POST /v1/appendix/keys: makes another key and shows it whole, this once. */
 export function keyCreate({ store, ids }: KeysDeps): Operation {
   return defineOperation({
     method: "POST",
     path: "/v1/appendix/keys",
     access: "account",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: { label: LABEL }, isOptional: true },
     doc: {
       id: "createKey",
       group: "Account",
@@ -69,8 +62,6 @@ export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
     method: "DELETE",
     path: "/v1/appendix/keys/:key_id",
     access: "account",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "revokeKey",
       group: "Account",

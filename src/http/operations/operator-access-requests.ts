@@ -1,15 +1,12 @@
-import { withDefault } from "../../api/input.ts";
 import type { AccessRequest as AccessRequestShown } from "../../api/operator.ts";
 import { lettersOf, type AccessRequest } from "../../domain/account/access-request.ts";
 import { mintAccount } from "../../domain/account/account.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
-import { oneOf } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store, Undecidable } from "../../store/store.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
-import { LOGIN_FIELD, loginTaken, newAccount } from "./operator-accounts.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+import { loginTaken, newAccount } from "./operator-accounts.ts";
 
 export interface OperatorAccessRequestsDeps {
   readonly store: Pick<Store, "listAccessRequests" | "approveAccessRequest" | "denyAccessRequest">;
@@ -20,22 +17,12 @@ const LISTED_MAX = 500;
 // Each may hold 4,000 characters from anybody: 500 such took the main thread 33 ms (measured).
 const LETTERS_MAX = 256 * 1024;
 
-const LIST_QUERY = {
-  which: withDefault(
-    oneOf(["pending", "all"]),
-    "pending",
-    "Those that wait for a decision, or all; `pending` unless given.",
-  ),
-} as const;
-
 /** GET /v1/operator/access_requests: who asked for an account, oldest first. */
 export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/operator/access_requests",
     access: "operator",
-    query: LIST_QUERY,
-    body: NO_BODY,
     doc: {
       id: "listAccessRequests",
       group: "Operator",
@@ -69,8 +56,6 @@ export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps)
     method: "POST",
     path: "/v1/operator/access_requests/approve/:request_id",
     access: "operator",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: { login: LOGIN_FIELD }, isOptional: false },
     doc: {
       id: "approveAccessRequest",
       group: "Operator",
@@ -100,8 +85,6 @@ export function accessRequestDeny({ store }: OperatorAccessRequestsDeps): Operat
     method: "POST",
     path: "/v1/operator/access_requests/deny/:request_id",
     access: "operator",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "denyAccessRequest",
       group: "Operator",

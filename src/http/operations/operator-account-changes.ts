@@ -3,8 +3,7 @@ import { newWebhookSecret } from "../../domain/account/account.ts";
 import { timeOrNull } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
-import { defineOperation, NO_BODY, type Operation, type OperationDoc } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation, type OperationDoc } from "../operation.ts";
 
 export interface OperatorAccountChangesDeps {
   readonly store: Pick<
@@ -35,8 +34,6 @@ export function accountChanges(deps: OperatorAccountChangesDeps): readonly Opera
       method: "POST",
       path: `/v1/operator/accounts/${name}/:login`,
       access: "operator",
-      query: NO_QUERY,
-      body: NO_BODY,
       doc: {
         ...doc,
         group: "Operator",

@@ -1,18 +1,16 @@
-import { optional, required, type Input } from "../../api/input.ts";
+import { CURSOR_RULE } from "../../api/input.ts";
 import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
 import { mintAccount, type MintedAccount } from "../../domain/account/account.ts";
-import { LOGIN, NEW_LOGIN } from "../../domain/account/login.ts";
+import { LOGIN } from "../../domain/account/login.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { IdGenerator } from "../../domain/id.ts";
-import { textRule } from "../../domain/rule.ts";
 import type { AccountOverview, Store } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
-import { CURSOR_RULE } from "../list-cursor.ts";
 import { limitsDocument, usageDocument } from "../openapi/quota-document.ts";
 import { workDocument } from "../openapi/work-document.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY, textUpTo, wholeNumber } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+import { refusedValue } from "../query.ts";
 
 export interface OperatorAccountsDeps {
   readonly store: Pick<Store, "listAccountOverviews" | "createAccount">;
@@ -22,9 +20,6 @@ export interface OperatorAccountsDeps {
     readonly account: AccountLimits;
   };
 }
-
-/** The login of an account to make, in a body. */
-export const LOGIN_FIELD = required(NEW_LOGIN, "", { examples: ["alice"] });
 
 /** Shows a new account with both its secrets, this once. */
 export function newAccount({ account, first }: MintedAccount): NewAccount {
@@ -37,22 +32,12 @@ export function loginTaken() {
   return invalidField("login", "Another account has this login: choose another one.");
 }
 
-const LIST_LIMIT = { min: 1, max: 200, standard: 50 } as const;
-
-const LIST_QUERY = {
-  q: textUpTo(64, "Part of a login."),
-  cursor: loginCursor(),
-  limit: wholeNumber(LIST_LIMIT, "How many accounts to list."),
-} as const;
-
 /** GET /v1/operator/accounts: all accounts by login, with what they do. */
 export function accountList({ store, limits }: OperatorAccountsDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/operator/accounts",
     access: "operator",
-    query: LIST_QUERY,
-    body: NO_BODY,
     doc: {
       id: "listAccounts",
       group: "Operator",
@@ -63,7 +48,7 @@ export function accountList({ store, limits }: OperatorAccountsDeps): Operation 
     async handle({ query: { q, cursor, limit: max }, now }) {
       const { accounts, next } = await store.listAccountOverviews({
         part: q === "" ? null : q,
-        after: cursor,
+        after: cursor === null ? null : fromCursor(cursor),
         now,
         limit: max,
       });
@@ -80,8 +65,6 @@ export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
     method: "POST",
     path: "/v1/operator/accounts",
     access: "operator",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: { login: LOGIN_FIELD }, isOptional: false },
     doc: {
       id: "createAccount",
       group: "Operator",
@@ -126,18 +109,11 @@ function toCursor(login: string): string {
   return Buffer.from(`accounts-${login}`).toString("base64url");
 }
 
-function loginCursor(): Input<string | null> {
-  const rule = textRule({
-    ...CURSOR_RULE,
-    read(text) {
-      const login = Buffer.from(text, "base64url")
-        .toString("latin1")
-        .replace(/^accounts-/, "");
-      const isLogin = LOGIN.parse(login).kind === "value";
-      return isLogin && toCursor(login) === text ? login : null;
-    },
-  });
-  return optional(rule, "`next_cursor` of the page before, with the same `q`.", {
-    examples: [toCursor("alice")],
-  });
+function fromCursor(cursor: string): string {
+  const login = Buffer.from(cursor, "base64url")
+    .toString("latin1")
+    .replace(/^accounts-/, "");
+  const isLogin = LOGIN.parse(login).kind === "value";
+  if (isLogin && toCursor(login) === cursor) return login;
+  throw refusedValue("cursor", CURSOR_RULE);
 }

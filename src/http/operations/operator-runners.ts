@@ -5,8 +5,7 @@ import type {
 } from "../../api/runner.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import type { Store, TypeWork, Worker } from "../../store/store.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 
 /** A configured type, as the operator is shown it. */
@@ -42,8 +41,6 @@ export function runnerList(deps: OperatorRunnersDeps): Operation {
     method: "GET",
     path: "/v1/operator/runners",
     access: "operator",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "listRunners",
       group: "Operator",

@@ -2,8 +2,7 @@ import type { System } from "../../api/operator.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import type { LogLine } from "../../domain/log.ts";
 import type { ServiceStatus } from "../../domain/stats/service-status.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 
 /** The process, its machine and its configuration. Nothing of it is a secret. */
 export interface SystemFacts {
@@ -51,8 +50,6 @@ export function systemShow({ systemFacts, serviceStatus }: OperatorSystemDeps): 
     method: "GET",
     path: "/v1/operator/system",
     access: "operator",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "getSystem",
       group: "Operator",

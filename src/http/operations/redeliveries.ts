@@ -1,25 +1,20 @@
-import { optional, required, withDefault, type InputValues } from "../../api/input.ts";
-import { PREVIEW_HOSTS_MAX, type RedeliveryOrder as OrderShown } from "../../api/redelivery.ts";
-import { Id } from "../../api/value.ts";
-import { LOGIN } from "../../domain/account/login.ts";
-import { HOST } from "../../domain/address/host-name.ts";
-import { INSTANT, timeOrNull, timeText } from "../../domain/clock/time.ts";
-import { isId, type IdGenerator } from "../../domain/id.ts";
-import { integerBetween, oneOf } from "../../domain/rule.ts";
-import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import {
-  DELIVERY_KINDS,
-  ENDED_STATES,
-  UNDELIVERED_STATES,
-  type DeliveryFilter,
-} from "../../domain/webhook/delivery.ts";
+  PREVIEW_HOSTS_MAX,
+  RATE_OF_ACCOUNT_MAX,
+  type GivenFilter,
+  type RedeliveryOrder as OrderShown,
+} from "../../api/redelivery.ts";
+import { Id } from "../../api/value.ts";
+import { timeOrNull, timeText } from "../../domain/clock/time.ts";
+import { isId, type IdGenerator } from "../../domain/id.ts";
+import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
+import { UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import type { RedeliveryOrder, Store } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
 import { tooManyRequests } from "../guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
-import { CURSOR_RULE, openCursorField, type ListCursors } from "../list-cursor.ts";
-import { defineOperation, NO_BODY, type AccountRef, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { openCursorField, type ListCursors } from "../list-cursor.ts";
+import { defineOperation, type AccountRef, type Operation } from "../operation.ts";
 
 export interface RedeliveriesDeps {
   readonly store: Pick<
@@ -36,22 +31,7 @@ export interface RedeliveriesDeps {
   readonly redeliveries: RateLimiter;
 }
 
-const RATE = integerBetween(1, 1000);
-const RATE_STANDARD = 20;
-const RATE_OF_ACCOUNT_MAX = 50;
 const ORDERS_LISTED_MAX = 50;
-
-const FILTER_FIELDS = {
-  since: required(INSTANT, "Only what ended at this time or later. RFC 3339."),
-  until: optional(INSTANT, "Only what ended before this time. RFC 3339."),
-  host: optional(HOST, "Only what goes to this host: a name or an address, without port."),
-  kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else both."),
-  states: optional(ENDED_STATES, "How it ended; what was given up or refused unless given."),
-  login: optional(
-    LOGIN,
-    "Only of this account. For the operator: an account's is its own, always.",
-  ),
-} as const;
 
 const ORDER_ID_PARAM = {
   description: "Id of the order.",
@@ -72,8 +52,6 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
     method: "POST",
     path: "/v1/redeliveries/preview",
     access: "viewer",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: { ...FILTER_FIELDS, cursor: CURSOR_RULE }, isOptional: false },
     doc: {
       id: "previewRedelivery",
       group: "Dashboard",
@@ -109,19 +87,6 @@ function order({ store, ids, redeliveries: limiter }: RedeliveriesDeps): Operati
     method: "POST",
     path: "/v1/redeliveries",
     access: "viewer",
-    query: NO_QUERY,
-    body: {
-      kind: "fields",
-      fields: {
-        ...FILTER_FIELDS,
-        per_second: withDefault(
-          RATE,
-          RATE_STANDARD,
-          `How many a second; an account at most ${RATE_OF_ACCOUNT_MAX}.`,
-        ),
-      },
-      isOptional: false,
-    },
     doc: {
       id: "orderRedelivery",
       group: "Dashboard",
@@ -153,8 +118,6 @@ function list({ store }: RedeliveriesDeps): Operation {
     method: "GET",
     path: "/v1/redeliveries",
     access: "viewer",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "listRedeliveries",
       group: "Dashboard",
@@ -178,8 +141,6 @@ function cancel({ store }: RedeliveriesDeps): Operation {
     method: "DELETE",
     path: "/v1/redeliveries/:order_id",
     access: "viewer",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "cancelRedelivery",
       group: "Dashboard",
@@ -215,7 +176,7 @@ function countOrder({ accountId }: AccountRef, limiter: RateLimiter): ResponseHe
 }
 
 async function toFilter(
-  body: InputValues<typeof FILTER_FIELDS>,
+  body: GivenFilter,
   {
     scope,
     store,

@@ -2,14 +2,13 @@ import type { FieldsOf } from "../../api/answers.ts";
 import type { ServiceStatus } from "../../domain/stats/service-status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
 
 /** A marketplace as the operator configured it: code, name and whatever else it has. */
 export type MarketplaceDocument = Readonly<Record<string, unknown>>;
 
-const REFERENCE = { method: "GET", access: "public", query: NO_QUERY, body: NO_BODY } as const;
+const REFERENCE = { method: "GET", access: "public" } as const;
 
 /** GET /v1/appendix/marketplaces: what a task's `marketplace` may be. */
 export function marketplaces(configured: readonly MarketplaceDocument[]): Operation {

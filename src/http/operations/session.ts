@@ -1,4 +1,3 @@
-import { required } from "../../api/input.ts";
 import type { Session as SessionShown } from "../../api/session.ts";
 import { version } from "../../assets.ts";
 import {
@@ -9,7 +8,6 @@ import {
 import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/session.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
-import { plainText } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Session, Store } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
@@ -23,8 +21,7 @@ import {
   takenCookie,
 } from "../guard/session-cookie.ts";
 import { findLiveSession, isAutomatic } from "../guard/session-lookup.ts";
-import { defineOperation, NO_BODY, type Call, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Call, type Operation } from "../operation.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 
 export interface SessionDeps {
@@ -40,15 +37,12 @@ export interface SessionDeps {
 }
 
 const PATH = "/v1/session";
-// Whatever is shown that can be no credential is refused as one that is not known.
-const CREDENTIAL = plainText(200);
 
 // Whoever sends anything to these may be a browser that was talked into it.
 const RULES = {
   access: "public",
   isDashboard: true,
   isSignIn: true,
-  query: NO_QUERY,
 } as const;
 
 /** POST /v1/session: signs an account in with its login and a key. */
@@ -57,14 +51,6 @@ export function signIn(deps: SessionDeps): Operation {
     ...RULES,
     method: "POST",
     path: PATH,
-    body: {
-      kind: "fields",
-      fields: {
-        login: required(CREDENTIAL, "", { examples: ["alice"] }),
-        key: required(CREDENTIAL, "A key of this account."),
-      },
-      isOptional: false,
-    },
     doc: {
       id: "signIn",
       group: "Dashboard",
@@ -96,13 +82,6 @@ export function signIn(deps: SessionDeps): Operation {
 export function signInByLink(deps: SessionDeps): Operation {
   return defineOperation({
     ...{ ...RULES, method: "POST", path: `${PATH}/link` },
-    body: {
-      kind: "fields",
-      fields: {
-        token: required(CREDENTIAL, "What stands behind `#link=` in the link."),
-      },
-      isOptional: false,
-    },
     doc: {
       id: "signInByLink",
       group: "Dashboard",
@@ -133,7 +112,6 @@ export function sessionGet(deps: SessionDeps): Operation {
     ...RULES,
     method: "GET",
     path: PATH,
-    body: NO_BODY,
     doc: {
       id: "getSession",
       group: "Dashboard",
@@ -158,7 +136,6 @@ export function signOut({ store }: SessionDeps): Operation {
     ...RULES,
     method: "DELETE",
     path: PATH,
-    body: NO_BODY,
     doc: {
       id: "signOut",
       group: "Dashboard",

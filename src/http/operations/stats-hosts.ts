@@ -3,8 +3,7 @@ import { timeText } from "../../domain/clock/time.ts";
 import { percentile } from "../../domain/stats/duration-histogram.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { HostFailure, HostTraffic, Store } from "../../store/store.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { pointInTime } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 
 export interface StatsHostsDeps {
   readonly store: Pick<Store, "listHostTraffic">;
@@ -22,12 +21,6 @@ export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps
     method: "GET",
     path: "/v1/stats/hosts",
     access: "viewer",
-    query: {
-      since: pointInTime("Since this time, to the hour; 24 hours ago unless given.", {
-        example: "2026-01-31T08:00:00.000Z",
-      }),
-    },
-    body: NO_BODY,
     doc: {
       id: "listHosts",
       group: "Dashboard",

@@ -9,8 +9,7 @@ import type { FirstSteps, Scope, Store, WorkCounts } from "../../store/store.ts"
 import { RecentValues } from "../guard/recent-values.ts";
 import type { LiveFeed } from "../live/live-feed.ts";
 import { workDocument } from "../openapi/work-document.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import {
   typesWithoutWorker,
   type OperatorRunnersDeps,
@@ -50,8 +49,6 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
     method: "GET",
     path: "/v1/stats/overview",
     access: "viewer",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: {
       id: "getOverview",
       group: "Dashboard",

@@ -9,8 +9,7 @@ import {
 } from "../../domain/stats/time-series.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { pointInTime } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 
 export interface StatsSeriesDeps {
   readonly store: Pick<Store, "findTraffic">;
@@ -19,7 +18,6 @@ export interface StatsSeriesDeps {
 }
 
 const HOUR_MS = 3_600_000;
-const EXAMPLE = { example: "2026-01-31T08:00:00.000Z" } as const;
 
 /** GET /v1/stats/series: what happened, step by step. */
 export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Operation {
@@ -27,11 +25,6 @@ export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Opera
     method: "GET",
     path: "/v1/stats/series",
     access: "viewer",
-    query: {
-      from: pointInTime("From this time on; an hour before `to` unless given.", EXAMPLE),
-      to: pointInTime("Up to this time; now unless given.", EXAMPLE),
-    },
-    body: NO_BODY,
     doc: {
       id: "getSeries",
       group: "Dashboard",

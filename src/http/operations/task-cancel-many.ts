@@ -1,18 +1,15 @@
-import { optional, withDefault, type InputValues } from "../../api/input.ts";
+import type { InputValues } from "../../api/input.ts";
+import type { TASK_INPUTS } from "../../api/task.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { retentionEnd } from "../../domain/clock/retention.ts";
-import { INSTANT } from "../../domain/clock/time.ts";
-import { oneOf, plainText, TRUTH } from "../../domain/rule.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
-import { OPEN_STATES, TAG, type OpenState } from "../../domain/task/task.ts";
+import { OPEN_STATES, type OpenState } from "../../domain/task/task.ts";
 import { cancelStep } from "../../store/store.ts";
 import type { BulkFilter, OpenTaskPlace, Store } from "../../store/store.ts";
-import { CURSOR_RULE, openCursorField, type ListCursors } from "../list-cursor.ts";
+import { openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
 import { AccountTurns } from "../server/account-turns.ts";
 import type { TaskCancelDeps } from "./task-cancel.ts";
-import { TYPE_LENGTH_MAX } from "./tasks-ready.ts";
 
 export interface TaskCancelManyDeps extends Omit<TaskCancelDeps, "store"> {
   readonly clock: Pick<SteadyClock, "now" | "steady">;
@@ -20,15 +17,7 @@ export interface TaskCancelManyDeps extends Omit<TaskCancelDeps, "store"> {
   readonly cursors: ListCursors;
 }
 
-const FIELDS = {
-  state: optional(oneOf(OPEN_STATES), "Only tasks in this state; else both."),
-  type: optional(plainText(TYPE_LENGTH_MAX), "Only tasks of this type."),
-  tag: optional(TAG, "Only tasks with exactly this tag."),
-  created_after: optional(INSTANT, "Only tasks made at this time or later. RFC 3339."),
-  created_before: optional(INSTANT, "Only tasks made before this time. RFC 3339."),
-  dry_run: withDefault(TRUTH, false, "True to count them and to cancel none."),
-  cursor: CURSOR_RULE,
-} as const;
+type Fields = InputValues<(typeof TASK_INPUTS)["POST /v1/tasks/cancel"]["body"]>;
 
 // Of one request. Each cancels some at a time, and the writes and reads of others come in between.
 const STEPS_MAX = 10;
@@ -43,8 +32,6 @@ export function taskCancelMany(deps: TaskCancelManyDeps): Operation {
     method: "POST",
     path: "/v1/tasks/cancel",
     access: "account",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: FIELDS, isOptional: false },
     doc: DOC,
     async handle({ holder: { accountId }, body, gone }) {
       const filter = toFilter(body, accountId);
@@ -84,7 +71,7 @@ async function cancelMany(
   return { ...total, next };
 }
 
-function toFilter(body: InputValues<typeof FIELDS>, accountId: number): BulkFilter {
+function toFilter(body: Fields, accountId: number): BulkFilter {
   const { state, dry_run: _dry, cursor: _cursor, created_after, created_before, ...asked } = body;
   const times = { createdAfter: created_after, createdBefore: created_before };
   const states = state === null ? OPEN_STATES : [state];
@@ -93,7 +80,7 @@ function toFilter(body: InputValues<typeof FIELDS>, accountId: number): BulkFilt
 
 // What state the walk has come to is part of what the cursor was sealed for.
 function openPlace(
-  { state, cursor }: InputValues<typeof FIELDS>,
+  { state, cursor }: Fields,
   { accountId, cursors }: { readonly accountId: number; readonly cursors: ListCursors },
 ): OpenTaskPlace | null {
   if (cursor === null) return null;

@@ -5,7 +5,6 @@ import { StatusError } from "../../domain/status.ts";
 import type { Store } from "../../store/store.ts";
 import { CANCEL_EXAMPLES } from "../openapi/task-example.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
 import { envelopeAnswer, TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export interface TaskCancelDeps {
@@ -25,8 +24,6 @@ export function taskCancel(deps: TaskCancelDeps): Operation {
     method: "POST",
     path: "/v1/tasks/task_cancel/:id",
     access: "account",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: {}, isOptional: true },
     doc: DOC,
     async handle({ holder, params, now }) {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };

@@ -1,8 +1,6 @@
-import { withDefault } from "../../api/input.ts";
 import { Id } from "../../api/value.ts";
 import { isExpiredId } from "../../domain/clock/retention.ts";
 import { isId } from "../../domain/id.ts";
-import { TRUTH } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
@@ -11,7 +9,7 @@ import { StoreError, type FoundTask, type Store } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
 import { GET_EXAMPLES } from "../openapi/task-example.ts";
-import { defineOperation, NO_BODY, type Answer, type Call, type Operation } from "../operation.ts";
+import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
 import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
 import type { TaskWaiters } from "../task-waiters.ts";
 
@@ -32,10 +30,6 @@ export function taskGet(deps: TaskGetDeps): Operation {
     method: "GET",
     path: "/v1/tasks/task_get/:id",
     access: "account",
-    query: {
-      collect: withDefault(TRUTH, true, "False leaves a finished task in tasks_ready."),
-    },
-    body: NO_BODY,
     doc: DOC,
     async handle(call) {
       const key = { accountId: call.holder.accountId, id: call.params["id"] ?? "" };

@@ -1,21 +1,9 @@
-import { optional } from "../../api/input.ts";
-import { oneOf } from "../../domain/rule.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
-import { TASK_STATES } from "../../domain/task/task.ts";
 import type { Store } from "../../store/store.ts";
-import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { pointInTime } from "../query.ts";
+import { openCursor, type ListCursors } from "../list-cursor.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import type { TaskGetDeps } from "./task-get.ts";
-import { LIST_QUERY, listAnswer } from "./tasks-ready.ts";
-
-const QUERY = {
-  state: optional(oneOf(TASK_STATES), "Only tasks in this state."),
-  ...LIST_QUERY,
-  cursor: CURSOR_RULE,
-  created_after: pointInTime("Only tasks made at this time or later."),
-  created_before: pointInTime("Only tasks made before this time."),
-} as const;
+import { listAnswer } from "./tasks-ready.ts";
 
 export interface TaskListDeps extends Pick<TaskGetDeps, "progressOf"> {
   readonly store: Pick<Store, "listTasks">;
@@ -28,8 +16,6 @@ export function taskList({ store, cursors, progressOf }: TaskListDeps): Operatio
     method: "GET",
     path: "/v1/tasks",
     access: "account",
-    query: QUERY,
-    body: NO_BODY,
     doc: {
       id: "listTasks",
       group: "Tasks",

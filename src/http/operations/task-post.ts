@@ -1,7 +1,5 @@
 import { hash } from "node:crypto";
 
-import { PostedTask } from "../../api/posted-task.ts";
-import { either, list } from "../../api/schema.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/clock/retention.ts";
 import type { IdGenerator } from "../../domain/id.ts";
@@ -17,7 +15,6 @@ import { POST_EXAMPLES } from "../openapi/task-example.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
 import { countPosted, overQuota, quotaOf, type PostQuotaDeps } from "../post-quota.ts";
 import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
-import { NO_QUERY } from "../query.ts";
 
 export interface TaskPostDeps extends PostQuotaDeps {
   readonly store: Pick<Store, "insertTasks" | "findKeptAnswer">;
@@ -42,8 +39,7 @@ export function taskPost(deps: TaskPostDeps): Operation {
     method: "POST",
     path: "/v1/tasks/task_post",
     access: "account",
-    query: NO_QUERY,
-    body: { kind: "json", schema: bodySchema(deps.tasksMax) },
+    tasksMax: deps.tasksMax,
     doc: { ...DOC, callbacks: webhookCallbacks(deps.webhooks) },
     async handle(call) {
       const { holder, bodyBytes, now } = call;
@@ -68,10 +64,6 @@ export function taskPost(deps: TaskPostDeps): Operation {
       return { status: 200, text: answerText, headers };
     },
   });
-}
-
-function bodySchema(tasksMax: number) {
-  return either(list(PostedTask, { minItems: 1, maxItems: tasksMax }), PostedTask);
 }
 
 const DOC: Operation["doc"] = {

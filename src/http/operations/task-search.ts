@@ -5,9 +5,8 @@ import type { TaskProgress } from "../../domain/task/progress.ts";
 import { parseTaskSearch, type TaskSearch } from "../../domain/task/task-search.ts";
 import { TASKS_EXAMINED_MAX } from "../../store/store.ts";
 import type { FoundDelivery, FoundTaskRow, Store } from "../../store/store.ts";
-import { CURSOR_RULE, openCursor, type ListCursors } from "../list-cursor.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { textUpTo, wholeNumber } from "../query.ts";
+import { openCursor, type ListCursors } from "../list-cursor.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 
 export interface TaskSearchDeps {
   readonly store: Pick<Store, "searchTasks">;
@@ -15,21 +14,12 @@ export interface TaskSearchDeps {
   readonly progressOf: (id: string) => TaskProgress | null;
 }
 
-const LIMIT = { min: 1, max: 200, standard: 50 };
-const SEARCH_LENGTH_MAX = 1000;
-
 /** GET /v1/tasks/search: tasks by what is known of them and of their webhooks, newest first. */
 export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/tasks/search",
     access: "viewer",
-    query: {
-      q: textUpTo(SEARCH_LENGTH_MAX, Q_DESCRIPTION),
-      cursor: CURSOR_RULE,
-      limit: wholeNumber(LIMIT, "Most tasks on a page."),
-    },
-    body: NO_BODY,
     doc: {
       id: "searchTasks",
       group: "Dashboard",
@@ -59,14 +49,6 @@ export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Oper
     },
   });
 }
-
-const Q_DESCRIPTION =
-  "Words with spaces between, all of which must hold: `state:queued|running|completed|failed|cancelled|ready|waiting|delayed` " +
-  "(`waiting` and `delayed` are the queued tasks that may run now and those that start later), " +
-  "`delivery:waiting|scheduled|in_flight|retrying|delivered|given_up|refused` (several of them with commas between), " +
-  '`type:T`, `tag:T` (`tag:"a b"`), `host:H`, `account:LOGIN`, `code:50010`, `after:TIME`, `before:TIME` (RFC 3339, a ' +
-  "day of UTC, or 30m, 2h, 7d for how long ago), `id:UUID`. A bare UUID is an id, any other bare word a tag. With a host, " +
-  "`delivery` is about the webhooks that go there. All tasks where it is empty.";
 
 function toSearch(q: string, now: number): TaskSearch {
   const parsed = parseTaskSearch(q, now);

@@ -1,4 +1,3 @@
-import { optional } from "../../api/input.ts";
 import type { RunnerKind } from "../../api/runner.ts";
 import type {
   HeaderLine,
@@ -7,9 +6,8 @@ import type {
   TimelineRequest,
   TimelineRun,
 } from "../../api/timeline.ts";
-import { momentText, timeText, zonedMoments } from "../../domain/clock/time.ts";
+import { momentText, timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
-import { textRule } from "../../domain/rule.ts";
 import { summaryJson } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
@@ -29,7 +27,7 @@ import {
   type WebhookRequest,
 } from "../../domain/webhook/webhook-request.ts";
 import type { Store, TaskTimeline } from "../../store/store.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
@@ -47,32 +45,12 @@ export interface TimelineDeps {
   readonly runnerOf: (type: string) => ShownRunner | null;
 }
 
-const ZONE_LENGTH_MAX = 64;
-
-/** The time zone of who reads: how times are written in it. */
-const TIME_ZONE = optional<StoryReader["writeTime"]>(
-  textRule({
-    takes: "the name of a time zone of the IANA database, such as Europe/Berlin",
-    hint: "ZONE",
-    schema: {
-      type: "string",
-      pattern: "^[A-Za-z0-9+:_/-]+$",
-      maxLength: ZONE_LENGTH_MAX,
-      examples: ["Europe/Berlin"],
-    },
-    read: (text) => (text.length <= ZONE_LENGTH_MAX ? zonedMoments(text) : null),
-  }),
-  "The time zone of the times in `story` and `explanation`, by its name in the IANA database; UTC unless given.",
-);
-
 /** GET /v1/tasks/timeline/{id}: all that happened to a task and its webhooks, and why. */
 export function timeline(deps: TimelineDeps): Operation {
   return defineOperation({
     method: "GET",
     path: "/v1/tasks/timeline/:id",
     access: "viewer",
-    query: { time_zone: TIME_ZONE },
-    body: NO_BODY,
     doc: {
       id: "getTimeline",
       group: "Dashboard",

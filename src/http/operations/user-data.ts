@@ -2,8 +2,7 @@ import type { UserData } from "../../api/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import type { Store } from "../../store/store.ts";
 import { limitsDocument, usageDocument } from "../openapi/quota-document.ts";
-import { defineOperation, NO_BODY, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
+import { defineOperation, type Operation } from "../operation.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 
@@ -33,8 +32,6 @@ export function userData(deps: UserDataDeps): Operation {
     method: "GET",
     path: "/v1/appendix/user_data",
     access: "account",
-    query: NO_QUERY,
-    body: NO_BODY,
     doc: DOC,
     async handle({ holder: { accountId, limits: ofAccount } }) {
       const lastUses = keyUsage.lastUses();

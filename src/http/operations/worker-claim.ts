@@ -1,7 +1,3 @@
-import { required, withDefault } from "../../api/input.ts";
-import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../../domain/lease/lease.ts";
-import { integerBetween, numberBetween, rule } from "../../domain/rule.ts";
-import type { Rule } from "../../domain/rule.ts";
 import { StatusError } from "../../domain/status.ts";
 import { leasedTaskJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
@@ -9,7 +5,6 @@ import { ClientGoneError } from "../body.ts";
 import { invalidField } from "../fields.ts";
 import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../openapi/worker-example.ts";
 import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
 
 export interface WorkerClaimDeps {
@@ -22,46 +17,12 @@ export interface WorkerClaimDeps {
 
 type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
 
-const TYPES_MAX = 100;
-
-/** Which of them there are only the operation can tell. */
-const TYPES: Rule<readonly string[]> = rule({
-  takes: `a list of 1 to ${TYPES_MAX} names of types, each once`,
-  hint: "TYPE",
-  form: "list",
-  schema: {
-    type: "array",
-    items: { type: "string" },
-    minItems: 1,
-    maxItems: TYPES_MAX,
-    uniqueItems: true,
-  },
-  read(raw) {
-    const given: readonly unknown[] = Array.isArray(raw) ? raw : [];
-    const names = given.filter((each) => typeof each === "string");
-    const isFine = names.length >= 1 && names.length <= TYPES_MAX && names.length === given.length;
-    return isFine && new Set(names).size === names.length ? names : null;
-  },
-});
-
-const FIELDS = {
-  types: required(TYPES, "Types that the token is for and whose `runner` is `worker`."),
-  max: withDefault(integerBetween(1, LEASE_BATCH_MAX), 1, "Most tasks that the worker takes on."),
-  wait_seconds: withDefault(
-    numberBetween(0, CLAIM_WAIT_SECONDS_MAX),
-    0,
-    "How long the answer may be held while there is no task; fractions count to the millisecond.",
-  ),
-} as const;
-
 /** POST /v1/worker/claim: starts queued tasks for the worker that asks; waits for them where it may. */
 export function workerClaim(deps: WorkerClaimDeps): Operation {
   return defineOperation({
     method: "POST",
     path: "/v1/worker/claim",
     access: "worker",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: FIELDS, isOptional: false },
     doc: DOC,
     async handle(call) {
       const { worker, body } = call;

@@ -1,9 +1,7 @@
-import { BEAT_FIELDS, RELEASE_FIELDS } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
 import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
 import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
 
 export interface WorkerLeasesDeps {
@@ -17,8 +15,6 @@ export function workerHeartbeat({ desk, parser }: WorkerLeasesDeps): Operation {
     method: "POST",
     path: "/v1/worker/heartbeat",
     access: "worker",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: BEAT_FIELDS, isOptional: false, holds: "leases" },
     doc: {
       id: "heartbeatLeases",
       group: "Workers",
@@ -51,8 +47,6 @@ export function workerRelease({ desk, parser }: WorkerLeasesDeps): Operation {
     method: "POST",
     path: "/v1/worker/release",
     access: "worker",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: RELEASE_FIELDS, isOptional: false, holds: "leases" },
     doc: {
       id: "releaseLeases",
       group: "Workers",

@@ -1,11 +1,10 @@
 import { JSON_DEPTH_MAX } from "../../domain/json/json.ts";
 import type { LeaseOutcome } from "../../domain/lease/lease.ts";
-import { COMPLETION_FIELDS, FAILURE_FIELDS, type Ending } from "../lease-bodies.ts";
+import type { Ending } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
 import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
 import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import { NO_QUERY } from "../query.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
 
 export interface WorkerResultsDeps {
@@ -20,8 +19,6 @@ export function workerComplete({ desk, limits, parser }: WorkerResultsDeps): Ope
     method: "POST",
     path: "/v1/worker/complete",
     access: "worker",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: COMPLETION_FIELDS, isOptional: false, holds: "results" },
     doc: {
       id: "completeTasks",
       group: "Workers",
@@ -47,8 +44,6 @@ export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operati
     method: "POST",
     path: "/v1/worker/fail",
     access: "worker",
-    query: NO_QUERY,
-    body: { kind: "fields", fields: FAILURE_FIELDS, isOptional: false, holds: "results" },
     doc: {
       id: "failTasks",
       group: "Workers",

@@ -1,0 +1,50 @@
+import { ACCOUNT_INPUTS } from "./account.ts";
+import type { OperationKey } from "./answers.ts";
+import { DELIVERY_INPUTS } from "./delivery.ts";
+import type { Inputs, WrittenInputs } from "./input.ts";
+import { LEASE_INPUTS } from "./lease.ts";
+import { OPERATOR_INPUTS } from "./operator.ts";
+import { REDELIVERY_INPUTS } from "./redelivery.ts";
+import type { Schema } from "./schema.ts";
+import { SEARCH_INPUTS } from "./search.ts";
+import { SESSION_INPUTS } from "./session.ts";
+import { STATS_INPUTS } from "./stats.ts";
+import { TASK_INPUTS } from "./task.ts";
+import { TIMELINE_INPUTS } from "./timeline.ts";
+
+/** What each operation takes beside the parts of its path, by its method and path; what is not here takes nothing. */
+export const INPUTS = {
+  ...TASK_INPUTS,
+  ...DELIVERY_INPUTS,
+  ...ACCOUNT_INPUTS,
+  ...LEASE_INPUTS,
+  ...STATS_INPUTS,
+  ...SEARCH_INPUTS,
+  ...TIMELINE_INPUTS,
+  ...REDELIVERY_INPUTS,
+  ...OPERATOR_INPUTS,
+  ...SESSION_INPUTS,
+};
+
+/** What an operation takes; `{}` where that is nothing. */
+export type InputsOf<Key extends OperationKey> = Key extends keyof typeof INPUTS
+  ? (typeof INPUTS)[Key]
+  : {};
+
+/** The parameters of an operation's query, as a client gives them. */
+export type QueryOf<Key extends OperationKey> = WrittenQuery<InputsOf<Key>>;
+
+type WrittenQuery<Of> = Of extends { readonly query: infer Query extends Inputs }
+  ? WrittenInputs<Query>
+  : {};
+
+/** The body of a request, as a client writes it; undefined where it may, or must, have none. */
+export type BodyOf<Key extends OperationKey> = WrittenBody<InputsOf<Key>>;
+
+type WrittenBody<Of> = Of extends { readonly json: (tasksMax: number) => Schema<infer Value> }
+  ? Value
+  : Of extends { readonly body: infer Fields extends Inputs }
+    ?
+        | WrittenInputs<Fields, null>
+        | (Of extends { readonly isBodyOptional: true } ? undefined : never)
+    : undefined;
