@@ -34,14 +34,10 @@ const REFRESH_MS = 5000;
 /** All accounts, for the operator: their figures, and the actions on them. */
 export function AccountsScreen() {
   const { query } = route.value;
-  const params = new URLSearchParams();
-  for (const name of ["q", "cursor"]) {
-    const value = query.get(name);
-    if (value !== null) params.set(name, value);
-  }
+  const page = { q: query.get("q") ?? undefined, cursor: query.get("cursor") ?? undefined };
   const accounts = useResource(
-    params.toString(),
-    (load) => call("GET /v1/operator/accounts", { ...load, query: params }),
+    JSON.stringify(page),
+    (load) => call("GET /v1/operator/accounts", { ...load, query: page }),
     { everyMs: REFRESH_MS },
   );
   const [isCreating, setCreating] = useState(false);

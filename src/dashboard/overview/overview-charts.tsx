@@ -71,7 +71,7 @@ function useSeries(range: TimeRange) {
   const { data, problem, reload } = useResource(
     `series ${name} ${zoom?.from ?? ""} ${zoom?.to ?? ""}`,
     async ({ signal, isAutomatic }): Promise<SeriesShown> => {
-      const query = new URLSearchParams(seriesQuery(range, now.peek()));
+      const query = seriesQuery(range, now.peek());
       const series = await call("GET /v1/stats/series", { query, signal, isAutomatic });
       return { series, readAt: now.peek(), when: rangeText(range) };
     },

@@ -210,7 +210,7 @@ function CollectResult() {
 
 /** The id of the newest task of a search; null while there is none. */
 function useNewestTask(search: string): string | null {
-  const query = { limit: "1", q: search };
+  const query = { limit: 1, q: search };
   const { data } = useResource(search, (load: Load) =>
     call("GET /v1/tasks/search", { ...load, query }),
   );

@@ -1,3 +1,4 @@
+import type { QueryOf } from "../../api/inputs.ts";
 import { setQuery } from "../shell/route.ts";
 import { spanText } from "./span.ts";
 
@@ -56,11 +57,12 @@ export function resetZoom(): void {
 }
 
 /** The query of GET /v1/stats/series. */
-export function seriesQuery({ name, zoom }: TimeRange, now: number): string {
-  const from = zoom?.from ?? now - LENGTHS[name];
-  const query = new URLSearchParams({ from: new Date(from).toISOString() });
-  if (zoom !== null) query.set("to", new Date(zoom.to).toISOString());
-  return query.toString();
+export function seriesQuery(
+  { name, zoom }: TimeRange,
+  now: number,
+): QueryOf<"GET /v1/stats/series"> {
+  const from = new Date(zoom?.from ?? now - LENGTHS[name]).toISOString();
+  return { from, to: zoom === null ? undefined : new Date(zoom.to).toISOString() };
 }
 
 /** The search for tasks posted in this time. */

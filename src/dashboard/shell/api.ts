@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
 
 import type { AnswerOf, OperationKey } from "../../api/answers.ts";
+import type { BodyOf, QueryOf } from "../../api/inputs.ts";
 import { actsFor } from "./route.ts";
 
 /** A refusal of the API, or a request that did not reach it. */
@@ -23,11 +24,9 @@ export class ApiError extends Error {
   }
 }
 
-export interface CallOptions {
+interface CommonOptions {
   /** The values of the path parameters that its operation names. */
   readonly params?: Readonly<Record<string, string>>;
-  readonly query?: URLSearchParams | Readonly<Record<string, string>>;
-  readonly body?: unknown;
   readonly signal?: AbortSignal;
   /** The page asks without the reader: such a request keeps nobody signed in. */
   readonly isAutomatic?: boolean;
@@ -35,11 +34,24 @@ export interface CallOptions {
   readonly account?: string | null;
 }
 
+/** What goes with the call of an operation. */
+export type CallOptions<Key extends OperationKey> = CommonOptions & {
+  readonly query?: QueryOf<Key>;
+} & (undefined extends BodyOf<Key>
+    ? { readonly body?: BodyOf<Key> }
+    : { readonly body: BodyOf<Key> });
+
+/** What goes with the call of any operation. */
+interface AnyOptions extends CommonOptions {
+  readonly query?: object;
+  readonly body?: unknown;
+}
+
 /** Grows when a request is refused because the session is over. */
 export const signedOut = signal(0);
 
 /** The headers of every request. */
-export function headersFor({ body, isAutomatic, account }: CallOptions = {}): Headers {
+export function headersFor({ body, isAutomatic, account }: AnyOptions = {}): Headers {
   const headers = new Headers({ "X-Requested-With": "postbackd" });
   if (body !== undefined) headers.set("Content-Type", "application/json");
   if (isAutomatic === true) headers.set("X-Refresh", "automatic");
@@ -57,7 +69,7 @@ function accountHeader(login: string): string {
 /** Calls an operation and returns its answer. Throws an {@link ApiError}; passes an abort on as it is. */
 export async function call<const Key extends OperationKey>(
   operation: Key,
-  options: CallOptions = {},
+  options: CallOptions<Key>,
 ): Promise<AnswerOf<Key>> {
   // The page comes from the daemon that answers: one table defines both.
   const answer: AnswerOf<Key> = JSON.parse(await callText(operation, options));
@@ -65,9 +77,9 @@ export async function call<const Key extends OperationKey>(
 }
 
 /** The text of an answer, as it came. */
-export async function callText(
-  operation: OperationKey,
-  options: CallOptions = {},
+export async function callText<const Key extends OperationKey>(
+  operation: Key,
+  options: CallOptions<Key>,
 ): Promise<string> {
   const response = await send(operation, options);
   const text = await response.text();
@@ -76,7 +88,7 @@ export async function callText(
   throw toError(parse(text, response.status), response.status);
 }
 
-async function send(operation: OperationKey, options: CallOptions): Promise<Response> {
+async function send(operation: OperationKey, options: AnyOptions): Promise<Response> {
   const { body, signal: abort } = options;
   const [method = "", path = ""] = operation.split(" ");
   try {
@@ -93,11 +105,14 @@ async function send(operation: OperationKey, options: CallOptions): Promise<Resp
   }
 }
 
-function urlOf(path: string, { params = {}, query = {} }: CallOptions): string {
+function urlOf(path: string, { params = {}, query = {} }: AnyOptions): string {
   const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
     encodeURIComponent(params[name] ?? ""),
   );
-  const search = new URLSearchParams(query).toString();
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const search = new URLSearchParams(
+    given.map(([name, value]) => [name, String(value)]),
+  ).toString();
   return search === "" ? filled : `${filled}?${search}`;
 }
 

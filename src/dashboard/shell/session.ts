@@ -1,5 +1,7 @@
 import { computed, effect, signal } from "@preact/signals";
 
+import type { AnswerOf } from "../../api/answers.ts";
+import type { BodyOf } from "../../api/inputs.ts";
 import type { Session } from "../../api/session.ts";
 import { call, errorText, signedOut } from "./api.ts";
 import { actsFor } from "./route.ts";
@@ -41,7 +43,7 @@ export async function restoreSession(): Promise<void> {
 
 async function signInByLink(token: string): Promise<void> {
   try {
-    await signInWith("POST /v1/session/link", { token });
+    await open(call("POST /v1/session/link", { body: { token }, account: null }));
   } catch (error) {
     const hint = "Make a new one with: postbackd admin link";
     sessionNote.value = `This sign-in link does not work: ${errorText(error)} ${hint}`;
@@ -49,15 +51,12 @@ async function signInByLink(token: string): Promise<void> {
 }
 
 /** Signs an account in. Throws an ApiError. */
-export async function signIn(credentials: { login: string; key: string }): Promise<void> {
-  await signInWith("POST /v1/session", credentials);
+export async function signIn(credentials: BodyOf<"POST /v1/session">): Promise<void> {
+  await open(call("POST /v1/session", { body: credentials, account: null }));
 }
 
-async function signInWith(
-  operation: "POST /v1/session" | "POST /v1/session/link",
-  body: unknown,
-): Promise<void> {
-  const envelope = await call(operation, { body, account: null });
+async function open(opened: Promise<AnswerOf<"POST /v1/session">>): Promise<void> {
+  const envelope = await opened;
   sessionNote.value = null;
   session.value = envelope.session;
 }
@@ -65,7 +64,7 @@ async function signInWith(
 /** Signs out, here and at the daemon. */
 export async function signOut(): Promise<void> {
   try {
-    await call("DELETE /v1/session", { body: {}, account: null });
+    await call("DELETE /v1/session", { account: null });
   } finally {
     endSession(null);
   }

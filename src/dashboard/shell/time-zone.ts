@@ -1,21 +1,19 @@
-import type { AnswerOf, OperationKey } from "../../api/answers.ts";
 import { ApiError, call, type CallOptions } from "./api.ts";
+
+const TIMELINE = "GET /v1/tasks/timeline/:id";
 
 /** The reader's time zone, by its name in the IANA database. */
 export function timeZone(): string {
   return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** Calls an operation that writes times into sentences, so that they are in the reader's time zone. */
-export async function callInZone<const Key extends OperationKey>(
-  operation: Key,
-  options: CallOptions,
-): Promise<AnswerOf<Key>> {
+/** Reads the timeline of a task, with the times in its sentences in the reader's time zone. */
+export async function timelineInZone(options: CallOptions<typeof TIMELINE>) {
   try {
-    return await call(operation, { ...options, query: { time_zone: timeZone() } });
+    return await call(TIMELINE, { ...options, query: { time_zone: timeZone() } });
   } catch (error) {
     // A browser may know a zone that is newer than the daemon: then the times are in UTC, and say so.
     if (!(error instanceof ApiError) || error.code !== 40000) throw error;
-    return call(operation, options);
+    return call(TIMELINE, options);
   }
 }

@@ -9,6 +9,6 @@ export function readTaskText(
   load?: Load,
 ): Promise<string> {
   const account = isOperator.value ? { account: login } : {};
-  const query = { collect: "false" };
+  const query = { collect: false };
   return callText("GET /v1/tasks/task_get/:id", { ...load, ...account, params: { id }, query });
 }

@@ -10,7 +10,7 @@ import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { go, hrefOf } from "../shell/route.ts";
-import { callInZone } from "../shell/time-zone.ts";
+import { timelineInZone } from "../shell/time-zone.ts";
 import { listPath } from "../tasks/list-path.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
 import { isRefused, runVerdict } from "./run-verdict.ts";
@@ -71,7 +71,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
 /** The task with everything that happened to it; a sentence where there is no such task. */
 async function readTimeline(id: string, load: Load): Promise<Timeline | string> {
   try {
-    return await callInZone("GET /v1/tasks/timeline/:id", { ...load, params: { id } });
+    return await timelineInZone({ ...load, params: { id } });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.code === 40401) return "There is no task with this id.";

@@ -1,3 +1,4 @@
+import type { BodyOf } from "../../api/inputs.ts";
 import type { FoundTask } from "../../api/search.ts";
 import { UNDELIVERED_STATES } from "../../domain/webhook/delivery.ts";
 import { call, errorText } from "../shell/api.ts";
@@ -6,6 +7,9 @@ import { isOperator } from "../shell/session.ts";
 /** The actions on several tasks at once. */
 
 export type TaskAction = "redeliver" | "cancel";
+
+/** Which webhooks of a task are sent again; to cancel one takes none of it. */
+type RedeliverBody = BodyOf<"POST /v1/tasks/redeliver/:id">;
 
 /** How many requests are under way at a time. */
 const WIDTH = 4;
@@ -40,7 +44,7 @@ export function tasksFor(action: TaskAction, rows: readonly FoundTask[]): readon
 export async function doToTask(
   action: TaskAction,
   { id, login }: Pick<FoundTask, "id" | "login">,
-  body: object = {},
+  body: RedeliverBody = {},
 ): Promise<void> {
   const verb = action === "redeliver" ? "redeliver" : "task_cancel";
   const account = isOperator.value ? { account: login } : {};
@@ -58,7 +62,7 @@ export const ONLY_UNDELIVERED = { states: UNDELIVERED_STATES };
 interface BulkOrder {
   readonly action: TaskAction;
   /** The body of each request. */
-  readonly body: object;
+  readonly body: RedeliverBody;
   readonly report: (done: number) => void;
   readonly stop: AbortSignal;
 }

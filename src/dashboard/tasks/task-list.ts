@@ -41,9 +41,11 @@ async function readPage(
   }: { readonly q: string; readonly cursor: string | null; readonly limit: number },
   load: Load,
 ): Promise<TaskPage> {
-  const query = new URLSearchParams({ limit: String(limit) });
-  if (q !== "") query.set("q", withExactDays(q));
-  if (cursor !== null) query.set("cursor", cursor);
+  const query = {
+    limit,
+    q: q === "" ? undefined : withExactDays(q),
+    cursor: cursor ?? undefined,
+  };
   const envelope = await call("GET /v1/tasks/search", { ...load, query });
   const { tasks, next_cursor: next, examined_until: examinedUntil } = envelope;
   return { rows: tasks, next, examinedUntil };
