@@ -78,7 +78,7 @@ export class Claimer {
     const waitSeconds = this.#isReady ? CLAIM_WAIT_SECONDS_MAX : 0;
     const reply = await link.ask({
       operation: "claim",
-      body: claimBody({ types, max, waitSeconds }),
+      body: claimBody({ types, max, wait_seconds: waitSeconds }),
       read: parseClaim,
       timeoutMs: waitSeconds * 1000 + ANSWER_MS_MAX,
       signal: this.#end.signal,

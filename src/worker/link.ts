@@ -1,3 +1,4 @@
+import type { OperationKey } from "../api/answers.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { withDeadline } from "../domain/clock/wait.ts";
 import type { JsonObject } from "../domain/json/json.ts";
@@ -7,10 +8,15 @@ import { backoffMs } from "../net/service-retry.ts";
 import { toReply } from "./reply.ts";
 import type { Reply } from "./reply.ts";
 
+type WorkerOperation =
+  Extract<OperationKey, `POST /v1/worker/${string}`> extends `POST /v1/worker/${infer Name}`
+    ? Name
+    : never;
+
 /** One request to the daemon. */
 export interface WorkerRequest<Read> {
   /** The last part of the path: `claim`. */
-  readonly operation: "claim" | "heartbeat" | "complete" | "fail" | "release";
+  readonly operation: WorkerOperation;
   /** JSON text. */
   readonly body: string;
   /** Reads the answer; null where it does not answer this request. */

@@ -1,3 +1,4 @@
+import type { BodyOf } from "../api/inputs.ts";
 import type { LeaseBeatItem, LeasedTask, LeaseFailureItem, LeaseRefItem } from "../api/lease.ts";
 import { isJsonObject, toJsonText } from "../domain/json/json.ts";
 import type { JsonObject } from "../domain/json/json.ts";
@@ -25,12 +26,8 @@ export type Ending =
   | (LeaseRef & { readonly kind: "release" });
 
 /** The body of a claim. */
-export function claimBody(order: {
-  readonly types: readonly string[];
-  readonly max: number;
-  readonly waitSeconds: number;
-}): string {
-  return JSON.stringify({ types: order.types, max: order.max, wait_seconds: order.waitSeconds });
+export function claimBody(order: BodyOf<"POST /v1/worker/claim">): string {
+  return JSON.stringify(order);
 }
 
 /** The body of a heartbeat. */
@@ -40,7 +37,8 @@ export function heartbeatBody(beats: readonly LeaseBeat[]): string {
     lease_id: leaseId,
     ...(progress === null ? {} : { progress }),
   }));
-  return JSON.stringify({ leases });
+  const body: BodyOf<"POST /v1/worker/heartbeat"> = { leases };
+  return JSON.stringify(body);
 }
 
 /**
