@@ -6,11 +6,11 @@ import { optional, required, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { Id, Login, Time } from "./value.ts";
 
-/** The account that calls, and its keys. */
+/** The calling account, and its keys. */
 
 const Limit = s.count({ description: "0 is no limit." });
 
-/** What an account may take up. */
+/** The limits of an account. */
 export const LIMITS = {
   bytes: s.count({
     description: "Of tasks in the store, from which posts are 50700; 0 is no limit.",
@@ -38,7 +38,7 @@ const Limits = s.named(
   }),
 );
 
-/** What an account has. */
+/** The usage of an account. */
 export const Usage = s.named(
   "Usage",
   s.object({

@@ -15,7 +15,7 @@ import { TIMELINE_ANSWERS } from "./timeline.ts";
 
 const Ok = object({ status: constant("ok") });
 
-/** What each operation answers, by its method and path: the body of a 200. */
+/** The body of each operation's 200, by its method and path. */
 export const ANSWERS = {
   ...TASK_ANSWERS,
   ...DELIVERY_ANSWERS,
@@ -41,8 +41,8 @@ export const ANSWERS = {
 /** An operation, by its method and path. */
 export type OperationKey = keyof typeof ANSWERS;
 
-/** What an operation answers. */
+/** The answer of an operation. */
 export type AnswerOf<Key extends OperationKey> = Static<(typeof ANSWERS)[Key]>;
 
-/** What it answers beside the envelope's head; never where its answer is no envelope. */
+/** The answer's own fields beside the head of the envelope; never for an answer without an envelope. */
 export type FieldsOf<Key extends OperationKey> = OwnFields<(typeof ANSWERS)[Key]>;

@@ -14,7 +14,7 @@ const Phase = s.nullable(
   s.number({ minimum: 0, description: "Milliseconds; null for a phase that did not happen." }),
 );
 
-/** What is shown of an attempt everywhere. */
+/** The fields of an attempt that are shown everywhere. */
 export const ATTEMPT = {
   number: s.integer({ minimum: 1, description: "Within its series, from 1." }),
   due_at: Time,

@@ -13,7 +13,7 @@ import {
 
 declare const OWN: unique symbol;
 
-/** What stands in front of every answer's own fields. */
+/** The head of every answer, before its own fields. */
 export interface Head {
   readonly status_code: 20000;
   readonly status_message: string;
@@ -24,7 +24,7 @@ export interface Enveloped<Own> extends Schema<Head & Own> {
   readonly [OWN]?: Own;
 }
 
-/** The own fields of an answer; never where it is no envelope. */
+/** The own fields of an answer; never for an answer without an envelope. */
 export type OwnFields<Of> = Of extends Enveloped<infer Own> ? Own : never;
 
 const HEAD = { status_code: constant(20000), status_message: constant(statusMessage(20000)) };
@@ -34,12 +34,12 @@ export function envelope<Own extends Fields>(fields: Own): Enveloped<ValuesOf<Ow
   return object({ ...HEAD, ...fields });
 }
 
-/** The envelope around tasks, with what an operation adds. */
+/** The envelope around tasks, with the fields that an operation adds. */
 export function tasksEnvelope<Item, Added extends Fields = {}>(item: Schema<Item>, added?: Added) {
   return envelope({ tasks_count: count(), tasks_error: count(), ...added, tasks: list(item) });
 }
 
-/** Where a list goes on; null on its last page. */
+/** Where a list continues; null on its last page. */
 export const NextCursor = nullable(
   text({ description: "To be given as `cursor` for the next page; null on the last one." }),
 );

@@ -6,9 +6,9 @@ import { closed, nullable, type JsonSchema, type Schema } from "./schema.ts";
 /** What a query or the fields of a body may hold, by name. */
 export type Inputs = Readonly<Record<string, Input<unknown>>>;
 
-/** A value of a query or a field of a body: its rule, what counts where it is absent, and what it is for. */
+/** A value of a query or a field of a body: its rule, its value when it is absent, and its purpose. */
 export interface Input<Value, Written = unknown> extends Rule<Value, Written> {
-  /** What counts where there is none, or null in a body. Null where it must be given. */
+  /** The value that counts when it is absent, or null in a body. Null when it is required. */
   readonly absent: { readonly value: Value } | null;
   /** Empty where the name says it all. */
   readonly description: string;
@@ -24,7 +24,7 @@ export type InputValues<Of extends Inputs> = {
   readonly [Name in keyof Of]: Of[Name] extends Input<infer Value> ? Value : never;
 };
 
-/** What a client writes of these, by name. Of what may be absent undefined and `Nothing` say that it is. */
+/** The values as a client writes them, by name. An optional one may be undefined or `Nothing`. */
 export type WrittenInputs<Of extends Inputs, Nothing = never> = {
   readonly [Name in RequiredName<Of>]: WrittenOf<Of[Name]>;
 } & {
@@ -40,7 +40,7 @@ type RequiredName<Of extends Inputs> = {
 
 type WrittenOf<One> = One extends Input<unknown, infer Written> ? Written : never;
 
-/** What an operation takes beside the parts of its path. */
+/** The inputs of an operation beside the parts of its path. */
 export interface OperationInputs {
   readonly query?: Inputs;
   /** The fields of its body. */
@@ -56,10 +56,10 @@ export interface OperationInputs {
   readonly json?: (tasksMax: number) => Schema<unknown>;
 }
 
-/** What the operations take whose answers are these; those that are left out take nothing. */
+/** The inputs of the operations with these answers; one that is left out takes nothing. */
 export type InputsFor<Answers> = { readonly [Key in keyof Answers]?: OperationInputs };
 
-/** What must be given. `schema` is what its schema says beside the rule's, as with the others. */
+/** A required value. `schema` adds to the schema of the rule, here as below. */
 export function required<T, Written>(
   rule: Rule<T, Written>,
   description = "",
@@ -68,7 +68,7 @@ export function required<T, Written>(
   return { ...rule, schema: { ...rule.schema, ...schema }, absent: null, description };
 }
 
-/** What may be absent; it is null then. */
+/** An optional value, which is null when absent. */
 export function optional<T, Written>(
   rule: Rule<T, Written>,
   description = "",
@@ -78,7 +78,7 @@ export function optional<T, Written>(
   return { ...input, absent: { value: null } };
 }
 
-/** What may be absent; it is `standard` then. */
+/** An optional value, which is `standard` when absent. */
 export function withDefault<T extends string | number | boolean, Written>(
   rule: Rule<T, Written>,
   standard: T,
@@ -129,7 +129,7 @@ export const CURSOR = optional(
   "`next_cursor` of the page before, with the same filters.",
 );
 
-/** The schema of a body of such fields: those that may be absent may be null as well. */
+/** The schema of a body of such fields: those that may be absent may also be null. */
 export function bodySchema(inputs: Inputs): JsonSchema {
   const entries = Object.entries(inputs);
   const names = entries.flatMap(([name, { absent }]) => (absent === null ? [name] : []));

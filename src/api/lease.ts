@@ -7,7 +7,7 @@ import * as s from "./schema.ts";
 import { ProgressNote } from "./task.ts";
 import { Id, Share, Time } from "./value.ts";
 
-/** What the worker protocol takes and answers (contract §7). */
+/** The requests and answers of the worker protocol (contract §7). */
 
 const LeaseId = s.text({
   description: "Opaque; new at every claim. Only the newest lease of a task can end its run.",
@@ -68,13 +68,13 @@ export const LEASE_ANSWERS = {
   "POST /v1/worker/release": Outcomes,
 };
 
-/** How far a run has come, as its worker tells it. */
+/** The progress of a run, as its worker reports it. */
 export const ReportedProgress = s.named(
   "ReportedProgress",
   s.closed(s.object({ progress: Share }, { optional: { note: ProgressNote } })),
 );
 
-/** How many characters of the message of a failed run are kept. */
+/** The most characters of a failed run's message that are kept. */
 export const WORKER_MESSAGE_LENGTH_MAX = 1000;
 
 const REF = { id: Id, lease_id: LeaseId };

@@ -17,7 +17,7 @@ import { Success, WorkCounts } from "./stats.ts";
 import { SERVICE_STATUS } from "./status.ts";
 import { Id, Login, Time } from "./value.ts";
 
-/** What the operator alone is shown. */
+/** The answers that only the operator gets. */
 
 const HeldWork = s.nullable(
   s.object({ queued: s.count(), running: s.count(), webhooks: s.count() }),

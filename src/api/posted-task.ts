@@ -37,8 +37,8 @@ const FIELDS = {
 } satisfies Record<TaskField, s.Schema<unknown>>;
 
 /**
- * A task in the body of task_post. domain/task/task-post.ts reads it, by hand because it reads thousands a second; a test
- * holds both together.
+ * A task in the body of task_post. domain/task/task-post.ts reads it, by hand because it reads thousands a second; a
+ * test keeps the two in step.
  */
 export const PostedTask = s.named("PostedTask", s.closed(s.object({}, { optional: FIELDS })));
 export type PostedTask = s.Static<typeof PostedTask>;

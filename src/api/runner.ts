@@ -2,7 +2,7 @@ import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { Time } from "./value.ts";
 
-/** What runs tasks. */
+/** The runners of tasks. */
 
 export const RunnerKind = s.word(["echo", "command", "http", "worker", "function"]);
 export type RunnerKind = s.Static<typeof RunnerKind>;

@@ -1,7 +1,7 @@
 /** A schema in JSON Schema 2020-12, the dialect of OpenAPI 3.1, as plain JSON. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
-  /** Of a reference: the schema that it stands for. A symbol, so that no JSON shows it. */
+  /** Of a reference: the schema that it stands for. It is a symbol, so that no JSON shows it. */
   readonly [DEFINITION]?: JsonSchema;
 }
 
@@ -9,7 +9,7 @@ const DEFINITION = Symbol("definition");
 const COMPONENT = "#/components/schemas/";
 declare const VALUE: unique symbol;
 
-/** A schema, with the type of the values that fit it. The type is all there is to it: nothing checks a value. */
+/** A schema, with the type of the values that fit it. It is only a type: nothing checks a value. */
 export interface Schema<Value> extends JsonSchema {
   readonly [VALUE]?: Value;
 }
@@ -74,7 +74,9 @@ export function list<Item>(items: Schema<Item>, more: JsonSchema = {}): Schema<r
   return { type: "array", items, ...more };
 }
 
-/** An object of an answer: all of `fields` are there, those that are `optional` may be, and later versions may add some. */
+/**
+ * An object of an answer: all of `fields` are there, those that are `optional` may be, and later versions may add some.
+ */
 export function object<Own extends Fields, Optional extends Fields = {}>(
   fields: Own,
   { optional, ...more }: JsonSchema & { readonly optional?: Optional } = {},
@@ -89,7 +91,7 @@ export function object<Own extends Fields, Optional extends Fields = {}>(
   };
 }
 
-/** An object of a body: what has another name is refused. */
+/** An object of a body: members with other names are refused. */
 export function closed<Value>(schema: Schema<Value>): Schema<Value> {
   return { ...schema, additionalProperties: false };
 }
@@ -114,12 +116,12 @@ export function nullable<Value>(
   return { ...schema, type: [type, "null"], ...orNull, ...more };
 }
 
-/** A schema that the document shows once, by this name, and refers to wherever else it stands. */
+/** A schema that the document shows once, by this name, and refers to everywhere else. */
 export function named<Value>(name: string, schema: Schema<Value>): Schema<Value> {
   return { $ref: `${COMPONENT}${name}`, [DEFINITION]: schema };
 }
 
-/** The names of an object's members, of a named one too, in their order. */
+/** The names of an object's members, also of a named object, in their order. */
 export function memberNames(schema: JsonSchema): readonly string[] {
   return Object.keys(Object((schema[DEFINITION] ?? schema)["properties"]));
 }

@@ -7,7 +7,7 @@ import * as s from "./schema.ts";
 import { Progress } from "./task.ts";
 import { Id, Time } from "./value.ts";
 
-/** Where a search or a count goes on, beside what it has found. */
+/** Where a search or a count continues, beside what it has found. */
 export const ExaminedUntil = s.nullable(Time, {
   description: "How far back it has looked; null where nothing was looked at.",
 });

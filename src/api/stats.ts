@@ -19,7 +19,7 @@ const OUTCOMES = {
   refused: s.count(),
 };
 
-/** The part of a day's deliveries that arrived. */
+/** The share of a day's deliveries that arrived. */
 export const Success = s.nullable(Share, {
   description: "Delivered ones among all that ended; null where none did.",
 });
@@ -40,7 +40,7 @@ export const WorkCounts = s.named(
 );
 export type WorkCounts = s.Static<typeof WorkCounts>;
 
-/** The data of an event that tells of a change. */
+/** The data of an event that reports a change. */
 export interface ChangeData {
   readonly tasks: WorkCounts;
   readonly time: string;

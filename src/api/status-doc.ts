@@ -1,7 +1,7 @@
 import { STATUS_TABLE, type RequestStatusCode, type StatusCode } from "../domain/status.ts";
 import type { TaskState } from "../domain/task/task.ts";
 
-/** When a client meets each code, as the API's document says it. */
+/** When a client meets each code, in the words of the API's document. */
 export const STATUS_REASONS = {
   20000: "The request was served; on a task: it has completed.",
   20100: "On a task in the answer to task_post: it is accepted and on disk.",
@@ -45,10 +45,10 @@ export const STATUS_REASONS = {
     "system. Nothing was done.",
 } as const satisfies Record<StatusCode, string>;
 
-// Beside those without an HTTP status three stand on tasks too.
+// Three codes with an HTTP status are codes of tasks too, beside those without one.
 type TaskStatusCode = 20000 | 20100 | 40501 | Exclude<StatusCode, RequestStatusCode>;
 
-/** The codes that stand on tasks, with the state that goes with each. */
+/** The codes of tasks, with the state that goes with each. */
 const STATE_OF = {
   20000: "completed",
   20100: "queued",
@@ -67,7 +67,7 @@ interface StatusDoc {
   readonly message: string;
   readonly http: number | null;
   readonly reason: string;
-  /** The state of a task that has this code; null where none has. */
+  /** The state of a task with this code; null when no task has it. */
   readonly state: string | null;
 }
 
@@ -91,7 +91,7 @@ export const ERROR_CODES: readonly number[] = DOCS.flatMap(({ code, http }) =>
   http !== null && http >= 400 ? [code] : [],
 );
 
-/** The codes that stand on tasks. */
+/** The codes of tasks. */
 export const TASK_CODES: readonly number[] = TASK_DOCS.map(({ code }) => code);
 
 /** Every code with its message, HTTP status and reason, as a Markdown table. */
@@ -105,7 +105,7 @@ export const CODE_TABLE: string = markdownTable([
   ]),
 ]);
 
-/** The codes that stand on tasks with their states, as a Markdown table. */
+/** The codes of tasks with their states, as a Markdown table. */
 export const TASK_CODE_TABLE: string = markdownTable([
   ["code", "message", "state"],
   ...TASK_DOCS.map(({ code, message, state }) => [String(code), message, state ?? ""]),

@@ -3,7 +3,7 @@ import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { CODE_TABLE, CODES, ERROR_CODES } from "./status-doc.ts";
 
-/** What every refused request is answered. */
+/** The answer to every refused request. */
 export const Refusal = s.named(
   "Error",
   s.object(
@@ -43,10 +43,10 @@ const StatusComponents = s.named(
   s.object({ api: StatusWord, runners: StatusWord, webhooks: StatusWord }),
 );
 
-/** How the service is, in words. */
+/** The state of the service, in words. */
 export const SERVICE_STATUS = { status: StatusWord, components: StatusComponents };
 
-// What else the operator has configured of it is shown too.
+// Everything else that the operator has configured of it is shown too.
 const Marketplace = s.named(
   "Marketplace",
   s.object({ code: s.text(), name: s.text() }, { additionalProperties: true }),

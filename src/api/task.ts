@@ -52,7 +52,7 @@ const AnyData: s.Schema<Readonly<Record<string, unknown>>> = {
   description: "Of a refused task: whatever was posted.",
 };
 
-/** What is shown of a task everywhere. */
+/** The fields of a task that are shown everywhere. */
 export const TASK_SUMMARY = {
   id: Id,
   status_code: s.integer({ enum: TASK_CODES, description: TASK_CODE_TABLE }),
@@ -95,7 +95,7 @@ export const TaskEnvelope = s.named("TaskEnvelope", {
 
 const TaskPage = tasksEnvelope(TaskSummary, { next_cursor: NextCursor });
 
-/** What a step of a cancelling in bulk did. */
+/** The result of one step of a bulk cancellation. */
 const TasksCancelled = envelope({
   queued: s.count({ description: "How many that waited were cancelled." }),
   running: s.count({ description: "How many that ran; they are told to stop." }),

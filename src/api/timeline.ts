@@ -8,7 +8,7 @@ import * as s from "./schema.ts";
 import { TASK_SUMMARY, TaskError } from "./task.ts";
 import { Time } from "./value.ts";
 
-/** All that happened to a task and its webhooks, and why. */
+/** Everything that happened to a task and its webhooks, and why. */
 
 const HeaderLine: s.Schema<readonly [name: string, value: string]> = {
   type: "array",
