@@ -15,10 +15,10 @@ import { cellText, shortText, tableLines } from "./print.ts";
 
 const NAME = "postbackd admin access";
 
-/** Twice what may wait at once; beyond it the list says that it ends too early. */
+/** Twice the number that may wait at once; beyond it the list tells that it ends too early. */
 const LISTED_MAX = 2 * PENDING_REQUESTS_MAX;
 
-/** Cells of the table are cut behind this many characters; `--json` shows all. */
+/** Cells of the table are cut after so many characters; `--json` shows everything. */
 const CELL_LENGTHS_MAX = { name: 20, message: 40 } as const;
 
 const REQUEST_ARG = {
@@ -114,7 +114,7 @@ function denyRequest(id: string): AdminStep {
   };
 }
 
-// What was given is not repeated: unless it is known, it may be anything.
+// The given text is not repeated: unless it is known, it may be anything.
 function undecidable(reason: Undecidable): CommandFailure {
   return new CommandFailure(
     reason === "unknown"
@@ -157,7 +157,7 @@ function requestLines(
   const head = ["REQUEST_ID", "EMAIL", "NAME", "COMPANY", "CREATED", "DECISION", "MESSAGE"];
   const rows = requests.map((request) => [
     request.id,
-    // Whole: it is where the answer goes.
+    // In full, because the answer goes there.
     request.email,
     shortCell(request.name, CELL_LENGTHS_MAX.name),
     shortCell(request.company, CELL_LENGTHS_MAX.name),

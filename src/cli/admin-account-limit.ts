@@ -17,7 +17,7 @@ const NAME = "postbackd admin account limit";
 interface LimitRow {
   readonly name: keyof AccountLimits;
   readonly flag: string;
-  /** What counts for accounts without a limit of their own, and what a limit may be. */
+  /** The setting for accounts without a limit of their own, which also tells what a limit may be. */
   readonly setting: Setting<number>;
 }
 
@@ -31,7 +31,7 @@ const ROWS: readonly LimitRow[] = (
 
 const DEFAULT = "default";
 
-/** A limit of an account's own, or the word that takes it back. */
+/** An account's own limit, or the word that removes it. */
 function ownLimit({ rule }: Setting<number>): Rule<number | typeof DEFAULT> {
   return {
     ...rule,

@@ -69,7 +69,7 @@ export const accountCommand: Command = {
   },
 };
 
-/** An account to make now. */
+/** Makes up an account now. */
 export function mintAccountNow(login: string): MintedAccount {
   return mintAccount(login, { createdAt: systemClock.now(), ids: new IdGenerator() });
 }
@@ -119,7 +119,7 @@ const listAccounts: AdminStep = async (store) => {
 };
 
 interface ListedAccount extends Account {
-  /** Null where it is not disabled. */
+  /** Null when the account is enabled. */
   readonly held: HeldWork | null;
 }
 

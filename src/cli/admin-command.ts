@@ -11,10 +11,10 @@ import { JSON_ARG, printAnswer } from "./print.ts";
 import type { Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
-/** What a command does with the store, once its arguments are known to be right. The configuration is the one at hand. */
+/** The command's work with the store, once its arguments are known to be right. It gets the present configuration. */
 export type AdminStep = (store: Store, config: Config) => Promise<Answer>;
 
-/** A command that does one thing to the database and says what came of it. */
+/** A command that does one thing to the database and reports the result. */
 export interface AdminCommand<Args extends ArgumentTable> extends Omit<
   Command<Args>,
   "args" | "subCommands" | "run"
@@ -22,9 +22,9 @@ export interface AdminCommand<Args extends ArgumentTable> extends Omit<
   readonly args: Args;
   /** Flags of settings that it takes beside `--db` and `--config`. */
   readonly settings?: readonly string[];
-  /** Makes the database file where there is none; all other commands refuse then. */
+  /** Makes the database file if there is none; all other commands refuse then. */
   readonly mayCreate?: true;
-  /** Checks what is given further, before any file is looked at; throws a {@link UsageError}. */
+  /** Checks the other arguments before any file is looked at; throws a {@link UsageError}. */
   readonly plan: (given: Given<Args>, output: Given<typeof JSON_ARG>) => AdminStep;
 }
 
@@ -47,10 +47,10 @@ export function defineAdminCommand<const Args extends ArgumentTable>(
   });
 }
 
-/** What is given for these arguments, and nothing else. */
+/** Picks the values of these arguments. */
 function pick<Args extends ArgumentTable>(given: Given<ArgumentTable>, args: Args): Given<Args> {
   const values = Object.keys(args).map((name) => [name, given[name]]);
-  // Each of them has read the value that is given for its name.
+  // Each value was read by the argument of its name.
   return Object.fromEntries(values) as Given<Args>;
 }
 
@@ -83,7 +83,7 @@ async function doWithStore(
   }
 }
 
-// Whoever meant another file, or wrote its name wrong, sees it here.
+// The operator may have meant another file, or misspelt its name: this shows it.
 function withNewFile({ document, lines, ...answer }: Answer, { database }: Config): Answer {
   return {
     ...answer,

@@ -30,7 +30,7 @@ const NAME = "postbackd admin delivery show";
 
 const reader = COMMAND_LINE_READER;
 
-/** A message is cut behind this many characters; `--message` and `--json` give all of it. */
+/** A message is cut after so many characters; `--message` and `--json` show all of it. */
 const MESSAGE_LENGTH_MAX = 16_384;
 
 /** `postbackd admin delivery show`. */
@@ -60,12 +60,12 @@ interface Asked {
   readonly kind: DeliveryKind | null;
 }
 
-/** One delivery with all that is shown of it. */
+/** One delivery with everything that is shown of it. */
 interface Shown {
   readonly delivery: Delivery;
   readonly story: string;
   readonly steps: readonly UrlStep[];
-  /** What every attempt's X-Signature signs. */
+  /** The message that every attempt's X-Signature signs. */
   readonly message: string;
   readonly attempts: readonly ShownAttempt[];
 }
@@ -73,7 +73,7 @@ interface Shown {
 interface ShownAttempt {
   readonly attempt: Attempt;
   readonly story: string;
-  /** Null where nothing went out. */
+  /** Null when nothing was sent. */
   readonly request: WebhookRequest | null;
 }
 
@@ -148,10 +148,10 @@ function stepsOf({ kind, url }: Delivery, { task }: TaskDeliveries): readonly Ur
   const posted = kind === "postback" ? postback : pingback;
   const values = kind === "pingback" ? { id: task.id, tag } : null;
   const [first, ...rest] = posted === null ? [] : urlSteps(posted, values);
-  // What the client wrote is not kept: a task holds its URLs in encoded form.
+  // The client's own text is not kept: a task holds its URLs in encoded form.
   const steps =
     first === undefined ? [] : [{ ...first, step: "as posted, in encoded form" }, ...rest];
-  // What is requested is what is stored, whatever the rules of now would make of what was posted.
+  // The stored URL is requested, whatever the present rules would make of the posted one.
   return steps.at(-1)?.url === url ? steps : [...steps, { step: "as stored", url }];
 }
 

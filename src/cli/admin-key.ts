@@ -52,7 +52,7 @@ export const keyCommand: Command = {
   subCommands: { create, list, revoke },
 };
 
-/** A new key as JSON shows it, whole. */
+/** A new key as JSON shows it, in full. */
 export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey {
   return {
     key_id: toStore.keyId,
@@ -117,7 +117,7 @@ function revokeKey(keyId: string): AdminStep {
   };
 }
 
-// What was given is not repeated: it may be the key itself, and messages end up in logs.
+// The given text is not repeated: it may be the key itself, and messages end up in logs.
 function noKey(keyId: string): CommandFailure {
   const isKey = keyId.startsWith(KEY_PREFIX);
   const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";

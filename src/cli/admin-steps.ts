@@ -5,14 +5,14 @@ import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
 import type { Store } from "../store/store.ts";
 import { printError } from "./print.ts";
 
-/** What commands share that write in many small steps beside a daemon. */
+/** Helpers for commands that write in many small steps beside a daemon. */
 
 const PAUSE_MS_MIN = 5;
 const TOLD_EVERY_MS = 2000;
 
 /**
- * Does steps until one answers false. Between two of them it waits as long as the last one took: a daemon that serves the
- * same file has its turn. Says on stderr how far it is, where it takes its time.
+ * Does steps until one answers false. Between two of them it waits as long as the last one took, so that a daemon that
+ * serves the same file has its turn. Reports its progress on stderr when it takes long.
  */
 export async function bySteps(
   step: () => Promise<boolean>,
@@ -37,8 +37,8 @@ function pause(ms: number): void {
 }
 
 /**
- * Gives the room of what was erased back to the file system, and leaves none of it in the `-wal`. False where that could
- * not be emptied, because somebody reads from it.
+ * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. False when that
+ * could not be emptied, because somebody reads from it.
  */
 export async function giveRoomBack(store: Store, { database }: Config): Promise<boolean> {
   await bySteps(
@@ -49,11 +49,11 @@ export async function giveRoomBack(store: Store, { database }: Config): Promise<
   return clearWal(database);
 }
 
-/** What is to be said where {@link giveRoomBack} could not empty the `-wal`. */
+/** The message when {@link giveRoomBack} could not empty the `-wal`. */
 export const WAL_HOLDS =
   "The -wal beside the database still holds parts of it, because somebody reads from it: they go with later writes.";
 
-/** How long what ends now is kept: by the steady clock of the daemon, as far as its last reading says it. */
+/** How long a task that ends now is kept: by the steady clock of the daemon, as far as its last reading tells it. */
 export async function endNow(
   store: Store,
   { retentionMs }: Config,

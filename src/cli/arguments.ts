@@ -6,25 +6,25 @@ import { parseText, quote, textRule } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { UsageError } from "./failure.ts";
 
-/** An argument of a command: how what is given for it is read, and what help and completion say of it. */
+/** An argument of a command: how its value is read, and how help and completion describe it. */
 export interface Argument<Value> {
-  /** A flag has a value, a switch none; a word stands in its place, the rest is all the words that are left. */
+  /** A flag has a value, a switch has none; a word has its place, and the rest takes all remaining words. */
   readonly kind: "flag" | "switch" | "word" | "rest";
   readonly description: string;
-  /** Stands for the value; words with `|` between are all that there are. Empty where the name says it. */
+  /** Stands for the value; words separated by `|` are the only valid values. Empty when the name says it. */
   readonly hint: string;
-  /** It must be given. */
+  /** True when it must be given. */
   readonly isRequired: boolean;
-  /** What counts where it is not given, for the help. */
+  /** The value when it is not given, for the help. */
   readonly standard: string | null;
-  /** Reads every value that was given, in order, none where it was not. `shown` is what the user calls it. */
+  /** Reads all given values in order; an empty list when there are none. `shown` is the user's name for it. */
   readonly read: (texts: readonly string[], shown: string) => Value;
 }
 
-/** The arguments of a command by name: words in their order. */
+/** The arguments of a command by name; words in their order. */
 export type ArgumentTable = Readonly<Record<string, Argument<unknown>>>;
 
-/** What a command line gives, by the names of the arguments. */
+/** The values on a command line, by the names of the arguments. */
 export type Given<Args extends ArgumentTable> = {
   readonly [Name in keyof Args]: Args[Name] extends Argument<infer Value> ? Value : never;
 };
@@ -37,12 +37,12 @@ export const TEXT: Rule<string> = textRule({
   read: (text) => text,
 });
 
-/** Any text, with a name of its own in help texts. */
+/** Any text, with its own name in help texts. */
 export function textOf(hint: string): Rule<string> {
   return { ...TEXT, hint };
 }
 
-/** A flag with a value; null where it is not given. The last one counts. */
+/** A flag with a value; null when it is not given. The last one counts. */
 export function flag<T>(
   rule: Rule<T>,
   description: string,
@@ -53,7 +53,7 @@ export function flag<T>(
   return { kind: "flag", hint: rule.hint, isRequired: false, standard, description, read };
 }
 
-/** A flag that may be repeated; null where it is not given. */
+/** A flag that may be repeated; null when it is not given. */
 export function flags<T>(rule: Rule<T>, description: string): Argument<readonly T[] | null> {
   return {
     ...flag(rule, description),
@@ -61,7 +61,7 @@ export function flags<T>(rule: Rule<T>, description: string): Argument<readonly 
   };
 }
 
-/** A flag without a value: true where it is given, and not as `=false`. */
+/** A flag without a value: true when it is given, except as `=false`. */
 export function toggle(description: string): Argument<boolean> {
   return {
     ...flag(TEXT, description),
@@ -83,12 +83,12 @@ export function word<T>(rule: Rule<T>, description: string): Argument<T> {
   };
 }
 
-/** A word that may be left out; null then. */
+/** A word that may be left out, and is null then. */
 export function optionalWord<T>(rule: Rule<T>, description: string): Argument<T | null> {
   return { ...flag(rule, description), kind: "word", hint: "" };
 }
 
-/** All the words that are left, of which there must be one. */
+/** All remaining words, of which there must be at least one. */
 export function rest(description: string): Argument<readonly string[]> {
   return {
     ...flag(textOf("WORD..."), description),
@@ -109,9 +109,8 @@ function readAll<T>(
 }
 
 /**
- * Reads a command's arguments strictly: citty itself drops unknown flags, takes a missing value for an
- * empty one and ignores surplus arguments. Throws a {@link UsageError} for all of these, and for what its
- * own rule refuses.
+ * Reads a command's arguments strictly: citty itself drops unknown flags, takes a missing value for an empty one and
+ * ignores surplus arguments. Throws a {@link UsageError} for all of these, and for values that their rules refuse.
  */
 export function readArguments<const Args extends ArgumentTable>(
   rawArgs: readonly string[],
@@ -123,7 +122,7 @@ export function readArguments<const Args extends ArgumentTable>(
     const shown = isFlag ? `--${name}` : name.toUpperCase();
     return [name, argument.read(texts.get(name) ?? [], shown)];
   });
-  // Every name of the table has been given what its own argument read.
+  // Every name of the table has the value that its own argument read.
   return Object.fromEntries(values) as Given<Args>;
 }
 
@@ -178,7 +177,7 @@ function flagValue(token: FlagToken, kinds: Flags): string {
   if (kind === undefined) return refuse(unknownFlagMessage(rawName, kinds));
   if (kind === "switch") return switchValue(token);
   if (value === undefined) return refuse(`${rawName} needs a value`);
-  // Else `--db --json` would open a file named --json. A dash alone is standard input.
+  // Otherwise `--db --json` would open a file named --json. A dash alone is standard input.
   if (inlineValue !== true && value.startsWith("-") && value !== "-") {
     const text = quote(value);
     return refuse(
@@ -196,7 +195,7 @@ function switchValue({ rawName, value }: FlagToken): string {
 
 function unknownFlagMessage(given: string, kinds: Flags): string {
   const known = ["--help", ...[...kinds.keys()].map((name) => `--${name}`)];
-  // Only `start` takes them all; there the table can say more, such as what a later release will know.
+  // Only `start` takes them all; its table can tell more, such as the settings of a later release.
   const takesAllSettings = SETTING_LIST.every(({ flag: name }) => name === null || kinds.has(name));
   if (takesAllSettings) return unknownNameMessage(given, { what: "flag", others: known });
   return `unknown flag ${quote(given)}; the nearest known one is ${nearestName(given, known)}`;

@@ -2,9 +2,9 @@ import type { Argument } from "./arguments.ts";
 import { subCommandsOf } from "./command.ts";
 import type { Command } from "./command.ts";
 
-/** A command with all that stands below it. */
+/** A command with everything below it. */
 export interface CommandNode {
-  /** The words behind the program's name; none for the program itself. */
+  /** The words after the program's name; none for the program itself. */
   readonly words: readonly string[];
   readonly description: string;
   readonly flags: readonly FlagNode[];
@@ -12,12 +12,12 @@ export interface CommandNode {
   readonly commands: readonly CommandNode[];
 }
 
-/** What may stand where a value is asked for. */
+/** A value that is expected. */
 export interface ValueNode {
   /** Without dashes. */
   readonly name: string;
   readonly description: string;
-  /** The only values there are; none where any text will do. */
+  /** The only valid values; none when any text will do. */
   readonly choices: readonly string[];
   readonly isPath: boolean;
 }
@@ -47,7 +47,7 @@ export async function readCommandTree(
   };
 }
 
-/** The command and all below it, itself first. */
+/** The command and everything below it, itself first. */
 export function allCommands(node: CommandNode): readonly CommandNode[] {
   return [node, ...node.commands.flatMap(allCommands)];
 }

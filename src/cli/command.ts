@@ -7,29 +7,29 @@ import type { ArgumentTable, Given } from "./arguments.ts";
 
 /** A command of the program, or a group of them. */
 export interface Command<Args extends ArgumentTable = ArgumentTable> {
-  /** The whole name, program first: citty would show the last two words only. */
+  /** The full name, program first: citty would show only the last two words. */
   readonly name: string;
-  /** Of the program alone. */
+  /** For the program alone. */
   readonly version?: string;
   readonly description: string;
   /** A command line that works. */
   readonly example: string;
-  /** What else must be known to use it. */
+  /** Other things that a user must know. */
   readonly notes?: string;
   readonly args?: Args;
-  /** By name. A function loads the command when it is asked for. */
+  /** By name. A function loads the command when it is needed. */
   readonly subCommands?: Readonly<Record<string, Command | (() => Promise<Command>)>>;
-  /** Runs with what is given for `args`. A command that answers a question with no returns its exit code. */
+  /** Runs with the values for `args`. A command that answers a question with no returns its exit code. */
   // A method, not a property: commands stand beside others that are given something else.
   run?(given: Given<Args>): Promise<number | void> | number | void;
 }
 
-/** Takes a command in with the types that its arguments give its run. */
+/** Checks a command's types: its run gets what its arguments read. */
 export function defineCommand<const Args extends ArgumentTable>(command: Command<Args>): Command {
   return command;
 }
 
-/** The command of this name; undefined where there is none. */
+/** The command of this name; undefined when there is none. */
 export async function subCommandOf(
   { subCommands = {} }: Command,
   name: string,
@@ -38,7 +38,7 @@ export async function subCommandOf(
   return typeof found === "function" ? found() : found;
 }
 
-/** What stands below a command, by name. */
+/** The commands below a command, by name. */
 export async function subCommandsOf({
   subCommands = {},
 }: Command): Promise<readonly (readonly [name: string, command: Command])[]> {
@@ -49,7 +49,7 @@ export async function subCommandsOf({
   );
 }
 
-/** A command's help text. Without colours: citty puts them into pipes and files too. */
+/** A command's help text, without colours: citty would put them into pipes and files too. */
 export async function helpText(command: Command): Promise<string> {
   const below = (await subCommandsOf(command)).map(([name, meta]) => [name, { meta }] as const);
   const { args = {}, notes, example } = command;
@@ -60,7 +60,7 @@ export async function helpText(command: Command): Promise<string> {
   return `${parts.join("\n\n")}\n`;
 }
 
-/** The arguments as citty has them: that writes the help. */
+/** The arguments in citty's form, from which it writes the help. */
 function toArgsDef(args: ArgumentTable): ArgsDef {
   const definitions: ArgsDef = {};
   for (const [name, { kind, description, hint, isRequired, standard }] of Object.entries(args)) {

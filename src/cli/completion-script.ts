@@ -1,12 +1,12 @@
 import { allCommands } from "./command-tree.ts";
 import type { CommandNode, FlagNode, ValueNode } from "./command-tree.ts";
 
-/** The shells that there is a script for. */
+/** The shells for which there is a script. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
 /**
- * A script that completes the commands and flags of a tree, and the values of those that take a path or
- * one of a few words. All of it stands in the script: completing never runs the program.
+ * A script that completes the commands and flags of a tree, and the values of those that take a path or one of a few
+ * words. Everything is in the script: completing never runs the program.
  */
 export function completionScript(root: CommandNode, shell: (typeof SHELLS)[number]): string {
   switch (shell) {
@@ -126,7 +126,7 @@ function fishScript(root: CommandNode): string {
 }
 
 function fishLines(node: CommandNode): readonly string[] {
-  // The path holds words of letters and hyphens alone, so quotes within quotes are safe.
+  // The path consists only of words of letters and hyphens, so quotes within quotes are safe.
   const here = `complete -c postbackd -n "__postbackd_at '${pathOf(node)}'"`;
   const choices = node.positionals.flatMap((positional) => positional.choices);
   return [
@@ -166,7 +166,7 @@ function nameOf({ words }: CommandNode): string {
   return words.at(-1) ?? "postbackd";
 }
 
-/** The whole name: how the scripts say which command the line has come to. */
+/** The full name, by which the scripts know which command the line has reached. */
 function pathOf({ words }: CommandNode): string {
   return ["postbackd", ...words].join(" ");
 }
@@ -175,7 +175,7 @@ function namesBelow(root: CommandNode): readonly string[] {
   return allCommands(root).slice(1).map(pathOf);
 }
 
-/** What bash and zsh do behind a flag that takes a value; a name means the same in every command. */
+/** The cases in bash and zsh for the value of a flag; a name means the same in every command. */
 function valueCases(
   root: CommandNode,
   by: { readonly path: string; readonly choice: (choices: readonly string[]) => string },

@@ -23,7 +23,7 @@ export const configPrintCommand = defineCommand({
   },
 });
 
-/** A value in the table is cut behind this many characters. */
+/** A value in the table is cut after so many characters. */
 const VALUE_LENGTH_MAX = 60;
 
 function documentOf(config: Config) {

@@ -15,13 +15,13 @@ import { flag, flags } from "./arguments.ts";
 import type { Given } from "./arguments.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 
-// A process runs one command, so it is loaded when that begins.
+// A process runs one command, and loads this when the command begins.
 const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
 
 /** The flag that picks one of a task's two webhooks. */
 export const KIND_ARG = { kind: flag(oneOf(DELIVERY_KINDS), "Only this one") };
 
-/** The flags that say which deliveries are meant. */
+/** The flags that select deliveries. */
 export const FILTER_ARGS = {
   ...KIND_ARG,
   host: flag(HOST, "Host of the webhook's URL"),
@@ -32,7 +32,7 @@ export const FILTER_ARGS = {
   account: flag(LOGIN, "Account that posted the task"),
 };
 
-/** The filter that the flags of {@link FILTER_ARGS} make; of any task. Throws a {@link UsageError}. */
+/** The filter from the flags in {@link FILTER_ARGS}, for any task. Throws a {@link UsageError}. */
 export function filterOf(given: Given<typeof FILTER_ARGS>): DeliveryFilter {
   const { account: login, kind, host, state: states, outcome, since, until } = given;
   if (since !== null && until !== null && since >= until) {
@@ -44,19 +44,19 @@ export function filterOf(given: Given<typeof FILTER_ARGS>): DeliveryFilter {
   return { login, taskId: null, kind, host, states: each, outcome, since, until };
 }
 
-/** Fails where a filter names an account that there is not. */
+/** Fails when a filter names an account that does not exist. */
 export async function checkAccount(store: Store, { login }: DeliveryFilter): Promise<void> {
   if (login !== null && (await store.findSecrets(login)) === null) throw noAccount(login);
 }
 
-/** For a task id that is unknown, or none at all: what was given is not repeated, for it may be anything. */
+/** For a task id that is unknown or malformed: the given text is not repeated, because it may be anything. */
 export function noTask(): CommandFailure {
   return new CommandFailure(
     "there is no task with this id; tasks are erased when they ended retention_days ago",
   );
 }
 
-/** A filter as the flags that would make it; empty for all there is. */
+/** A filter as the flags that would make it; empty for a filter that selects everything. */
 export function filterText(filter: DeliveryFilter): string {
   const { login, taskId, kind, host, states, outcome, since, until } = filter;
   const flags: readonly (readonly [flag: string, value: string | null])[] = [

@@ -81,7 +81,7 @@ function factLines(
   ];
 }
 
-// A URL that was posted in normal form took no step.
+// A URL that was posted in normal form took no steps.
 function stepLines(steps: readonly UrlStep[]): readonly string[] {
   if (steps.length < 2) return [];
   return steps.flatMap(({ step, url }) => [`step         ${step}`, `             ${url}`]);

@@ -1,19 +1,19 @@
 import { toggle } from "./arguments.ts";
 
-/** What a command has to say, in both forms. */
+/** The answer of a command, in both forms. */
 export interface Answer {
-  /** With `--json`: the one document on stdout. */
+  /** With `--json`: the only document on stdout. */
   readonly document: Readonly<Record<string, unknown>>;
-  /** Else: lines for a person. */
+  /** Otherwise: lines for a person. */
   readonly lines: readonly string[];
-  /** In the place of both: characters for another program, printed as they are and without a line end. */
+  /** Instead of both: characters for another program, printed as they are and without a line end. */
   readonly exact?: string;
 }
 
-/** The flag that {@link printAnswer} asks for, for a command's definition. */
+/** The flag that {@link printAnswer} needs, for a command's definition. */
 export const JSON_ARG = { json: toggle("Print one JSON document") };
 
-/** Prints a command's answer to stdout, as the command line asks for it. */
+/** Prints a command's answer to stdout, in the form that the command line asks for. */
 export function printAnswer(
   { json: isJson }: { readonly json: boolean },
   { document, lines, exact }: Answer,
@@ -22,12 +22,12 @@ export function printAnswer(
   process.stdout.write(exact ?? `${text}\n`);
 }
 
-/** Prints a sentence to stderr: with `--json` too, so that stdout holds one document or nothing. */
+/** Prints a sentence to stderr: also with `--json`, so that stdout holds one document or nothing. */
 export function printError(message: string): void {
   process.stderr.write(`postbackd: ${message}\n`);
 }
 
-/** Rows in aligned columns, the head first. */
+/** Rows in aligned columns, with the head first. */
 export function tableLines(
   head: readonly string[],
   rows: readonly (readonly string[])[],
@@ -42,12 +42,12 @@ export function tableLines(
   );
 }
 
-/** A value for a table's cell; a dash where there is none. */
+/** A value for a table's cell; a dash when there is none. */
 export function cellText(value: string | null): string {
   return value === null || value === "" ? "-" : value;
 }
 
-/** Text for a table's cell: on one line, and cut where it is longer than `lengthMax` code points. */
+/** Text for a table's cell: on one line, and cut when it is longer than `lengthMax` code points. */
 export function shortText(text: string, lengthMax: number): string {
   const points = [...text.replace(/\s+/gu, " ").trim()];
   return points.length <= lengthMax ? points.join("") : `${points.slice(0, lengthMax).join("")}…`;
@@ -57,8 +57,8 @@ function widthOf(cell: string | undefined): number {
   return [...(cell ?? "")].length;
 }
 
-// Labels come from clients, and requests for access from anybody: they must not move a terminal's cursor or
-// reverse its text.
+// Labels come from clients, and requests for access from anybody: they must not move a terminal's cursor or reverse its
+// text.
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 
 /** Text without the characters that a terminal would act on. */
@@ -66,12 +66,12 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, "\ufffd");
 }
 
-/** Text in quotes, on one line, with escapes for what is not visible: nothing of it is lost. */
+/** Text in quotes, on one line, with escapes for invisible characters: nothing of it is lost. */
 export function quotedText(text: string): string {
   return JSON.stringify(text).replace(UNPRINTABLE, escaped);
 }
 
-// The same value, spelt without what a terminal would act on: JSON itself escapes C0 only.
+// The same value, without characters that a terminal would act on: JSON itself escapes only C0.
 function jsonText(document: Answer["document"]): string {
   return JSON.stringify(document).replace(UNPRINTABLE, escaped);
 }

@@ -12,7 +12,7 @@ export const program: Command = {
   version,
   description: "Runs tasks for accounts and reports finished tasks by signed webhooks",
   example: "postbackd start",
-  // Loaded when they are asked for: --version should not wait for the rest.
+  // Loaded when needed: --version should not wait for the rest.
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
     admin: async () => (await import("./admin.ts")).adminCommand,
@@ -21,12 +21,12 @@ export const program: Command = {
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,
     verify: async () => (await import("./verify.ts")).verifyCommand,
     health: async () => (await import("./health.ts")).healthCommand,
-    // It is about the whole tree, which it must not import back.
+    // It describes the whole tree, so it must not import it.
     completion: async () => (await import("./completion.ts")).completionCommandFor(program),
   },
 };
 
-/** Runs a command line, without the program's name. Answers the exit code; prints what went wrong. */
+/** Runs a command line, without the program's name. Answers the exit code; prints errors. */
 export async function runProgram(argv: readonly string[]): Promise<number> {
   if (argv.length === 1 && isOneOf(argv[0], ["--version", "-v"])) return print(`${version}\n`);
   const found = await findCommand(argv);
@@ -40,7 +40,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
 
 interface FoundCommand {
   readonly command: Command;
-  /** What stands behind its name. */
+  /** The words after its name. */
   readonly rest: readonly string[];
 }
 
@@ -68,7 +68,7 @@ function asksForHelp(rest: readonly string[]): boolean {
   return words.some((word) => isOneOf(word, ["--help", "-h"]));
 }
 
-/** Says why a group of commands cannot be run as it was called. */
+/** Tells why a group of commands cannot be run as it was called. */
 async function noCommand({ command, rest }: FoundCommand): Promise<UsageError> {
   const names = Object.keys(command.subCommands ?? {});
   const [word] = rest;
@@ -94,7 +94,7 @@ function reportFailure(error: unknown, command: Command): number {
     for (const line of error.lines) printError(line);
     return EXIT.configuration;
   }
-  // What is not expected is a bug, and its stack is what helps to find it.
+  // Any other error is a bug, and its stack helps to find it.
   printError(error instanceof CommandFailure ? error.message : inspect(error));
   return EXIT.failed;
 }

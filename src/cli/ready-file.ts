@@ -3,13 +3,13 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { CommandFailure } from "./failure.ts";
 
 /**
- * Writes the ready line to a file that whoever waits sees whole or not at all, readable by its owner only.
+ * Writes the ready line to a file, readable by its owner only; a process that waits for it sees all of it or nothing.
  * Throws a {@link CommandFailure} when it cannot.
  */
 export function writeReadyFile(file: string, line: string): void {
   const unfinished = `${file}.${process.pid}.tmp`;
   try {
-    // What an earlier process of the same number left; `wx` follows no link that somebody put there.
+    // An earlier process with the same number left it; `wx` follows no link that somebody put there.
     rmSync(unfinished, { force: true });
     writeFileSync(unfinished, line, { flag: "wx", mode: 0o600 });
     renameSync(unfinished, file);
@@ -21,7 +21,7 @@ export function writeReadyFile(file: string, line: string): void {
   }
 }
 
-/** Takes the file away when the daemon stops: whoever waits for the next one must not find this one's. */
+/** Removes the file when the daemon stops: a process that waits for the next daemon must not find this one's. */
 export function removeReadyFile(file: string): void {
   rmSync(file, { force: true });
 }

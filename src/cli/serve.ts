@@ -21,15 +21,15 @@ import { removeReadyFile, writeReadyFile } from "./ready-file.ts";
 import { watchSignals } from "./stop-signal.ts";
 
 /**
- * Serves until a signal asks to stop, then ends the process with 0. Throws a {@link CommandFailure} when
- * it cannot start, and a {@link ConfigurationError} where its certificate cannot be served.
+ * Serves until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when it cannot
+ * start, and a {@link ConfigurationError} when its certificate cannot be served.
  */
 export async function serve(config: Config): Promise<void> {
   const log = createLogger(config.log);
   endOnFault(log);
   const exit = (code: number): void => process.exit(code);
   const started = Promise.withResolvers<Daemon>();
-  // While the daemon starts it may have read the old files already: it reloads as soon as it runs.
+  // A starting daemon may have read the old files already: it reloads as soon as it runs.
   const reload = (): void => void started.promise.then((daemon) => daemon.reload());
   // Before anything else: as the first process of a container it would not even be ended by a signal.
   const stop = watchSignals({
@@ -51,7 +51,7 @@ export async function serve(config: Config): Promise<void> {
     await daemon.stop();
   }
   log.info({}, "stopped");
-  // All is written and closed; a connection that a peer keeps open must not hold up the end.
+  // Everything is written and closed; a connection that a peer keeps open must not hold up the end.
   process.exit(EXIT.done);
 }
 
@@ -62,7 +62,7 @@ async function start(config: Config, log: RecentLogger): Promise<Daemon> {
   try {
     const parts = { config, clock: systemClock, log, recentLog, loopDelay, commandHost };
     const daemon = await startDaemon(parts);
-    // What a start takes is nobody's delay.
+    // The time of the start is nobody's delay.
     watch.start();
     return daemon;
   } catch (error) {
@@ -93,8 +93,8 @@ function announce(
 }
 
 /**
- * Shows whoever starts the daemon for the first time, at a terminal, how to sign in. Not by the log, which others may read
- * and which is kept.
+ * Shows an operator who starts the daemon for the first time, at a terminal, how to sign in. It is not logged, because
+ * others may read the log, and it is kept.
  */
 async function greetOperator(
   { hadAccounts, store, url: servedAt }: Daemon,
@@ -116,7 +116,7 @@ async function greetOperator(
   }
 }
 
-/** After a fault that nobody handled no state is certain but the file's, which a restart goes on from. */
+/** After an error that nobody handled, only the file's state is certain, and a restart continues from it. */
 function endOnFault(log: RecentLogger): void {
   process.on("uncaughtException", (error: unknown) => {
     log.error({ err: error }, "a fault that nothing handles; the process ends, a restart is safe");

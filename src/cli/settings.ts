@@ -4,10 +4,10 @@ import { flags as repeated, textOf, toggle } from "./arguments.ts";
 import type { Argument } from "./arguments.ts";
 import { ConfigurationError } from "./failure.ts";
 
-/** What is given for the flags of settings: every value as it was written. What is wrong with one, the configuration says. */
+/** The values of settings' flags, as they were written. The configuration reports what is wrong with them. */
 export type GivenSettings = Readonly<Record<string, unknown>>;
 
-/** The flags of settings, for a command's definition: those that are named, or all there are. */
+/** The flags of settings, for a command's definition: those that are named, or all of them. */
 export function settingArgs(flags?: readonly string[]): Readonly<Record<string, Argument<Texts>>> {
   const args: Record<string, Argument<Texts>> = {};
   for (const setting of SETTING_LIST) {
@@ -21,21 +21,21 @@ export function settingArgs(flags?: readonly string[]): Readonly<Record<string, 
 type Texts = readonly string[] | null;
 
 /**
- * The configuration, from a command's flags, the environment and the file. Throws a
- * {@link ConfigurationError} with all that is wrong.
+ * The configuration, from a command's flags, the environment and the file. Throws a {@link ConfigurationError} with
+ * everything that is wrong.
  */
 export function loadCommandConfig(given: GivenSettings): Config {
   return configOf(judgeCommandConfig(given));
 }
 
-/** The same as it stands, problems and all, for a command that is about them. */
+/** The same with its problems, for a command that is about them. */
 export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
   return judge(givenFlags(given));
 }
 
 /**
- * The same for a command that opens no port. The rule about plain HTTP is for `start` alone, which may
- * have been given `--insecure-http` where this command was not.
+ * The same for a command that opens no port. The rule about plain HTTP is for `start` alone, which may have been given
+ * `--insecure-http` when this command was not.
  */
 export function loadOfflineConfig(given: GivenSettings): Config {
   return configOf(judge({ ...givenFlags(given), "insecure-http": true }));

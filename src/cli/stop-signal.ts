@@ -4,7 +4,7 @@ import { constants } from "node:os";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 
-/** What the process is to itself, replaced in tests. */
+/** The process's own parts, which tests replace. */
 export interface SignalParts {
   /** Emits signals by their names, as `process` does. */
   readonly source: EventEmitter;
@@ -12,28 +12,28 @@ export interface SignalParts {
   readonly log: Logger;
   /** Ends the process at once. */
   readonly exit: (code: number) => void;
-  /** What SIGHUP does; null: nothing can be reloaded. */
+  /** The action at SIGHUP; null when nothing can be reloaded. */
   readonly reload: (() => void) | null;
   /** How long a stop may take; 24.5 s unless given. */
   readonly stopMsMax?: number;
 }
 
-/** A wish to stop that may have come. */
+/** A request to stop that may have come. */
 export interface StopSignal {
   readonly isAsked: boolean;
   /** Settles at the first SIGTERM or SIGINT. */
   readonly asked: Promise<void>;
 }
 
-// The contract's 25 s (§8), less what ending the process takes.
+// The contract's 25 s (§8), minus the time to end the process.
 const STOP_MS_MAX = 24_500;
 // Ctrl-C under npm arrives twice: the terminal sends it to the whole group, and npm passes it on as well.
 const SAME_SIGNAL_MS = 500;
 
 /**
- * Watches for signals. The first SIGTERM or SIGINT asks for a stop, which has 24.5 s or what is given: then the process
- * ends with 1. A second one ends it at once with 128 + the signal's number; nothing acknowledged is lost
- * either way. SIGHUP reloads, or is logged and does nothing: it must not end a daemon whose terminal was closed.
+ * Watches for signals. The first SIGTERM or SIGINT asks for a stop, which has 24.5 s or the given time: after that the
+ * process ends with 1. A second one ends it at once with 128 + the signal's number; nothing acknowledged is lost either
+ * way. SIGHUP reloads, or is logged and does nothing: it must not end a daemon whose terminal was closed.
  */
 export function watchSignals(parts: SignalParts): StopSignal {
   const { source, clock, log, exit, reload, stopMsMax = STOP_MS_MAX } = parts;

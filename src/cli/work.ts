@@ -7,16 +7,16 @@ import type { CommandWorkerPlan } from "../worker/command-worker.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { watchSignals } from "./stop-signal.ts";
 
-/** What `postbackd worker` is to do. */
+/** The work of `postbackd worker`. */
 export type WorkerPlan = Omit<CommandWorkerPlan, "cwd" | "resultBytesMax">;
 
 const GRACE_MS = 25_000;
-// The grace, then from SIGTERM to SIGKILL for the commands, then the last words to the daemon.
+// The grace, then the time from SIGTERM to SIGKILL for the commands, then the last messages to the daemon.
 const STOP_MS_MAX = GRACE_MS + 11_000;
 
 /**
- * Works until a signal asks to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
- * refuses the worker or the command is not there.
+ * Works until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
+ * refuses the worker or the command does not exist.
  */
 export async function work(plan: WorkerPlan): Promise<void> {
   const log = createLogger({ level: "info", format: process.stderr.isTTY ? "text" : "json" });

@@ -3,7 +3,7 @@ import { flags } from "./arguments.ts";
 import type { Argument } from "./arguments.ts";
 import { UsageError } from "./failure.ts";
 
-/** The flag `--type`, by which a worker names each type once; refuses where there is none. */
+/** The flag `--type`, by which a worker names each type once; refuses when there is none. */
 export function typeFlag(description: string): Argument<readonly string[]> {
   const types = flags(TYPE_NAME, `${description}; at least one, may be repeated`);
   return {

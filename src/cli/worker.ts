@@ -43,7 +43,7 @@ export const workerCommand = defineCommand({
   },
 });
 
-/** What the command line and the environment ask for, checked. No file but that of the token is looked at. */
+/** The plan from the command line and the environment, checked. It reads no file but that of the token. */
 function readPlan(given: Given<typeof args>, env: NodeJS.ProcessEnv): WorkerPlan {
   const [program, ...words] = given.command;
   if (program === undefined || program === "") throw new UsageError("COMMAND is missing");
@@ -51,7 +51,7 @@ function readPlan(given: Given<typeof args>, env: NodeJS.ProcessEnv): WorkerPlan
     url: urlOf(given),
     types: given.type,
     concurrency: given.concurrency ?? 1,
-    // Without one the type's timeout, which the daemon keeps, is the only one.
+    // Without it, the only timeout is the type's, which the daemon enforces.
     timeoutMs: given.timeout ?? Infinity,
     token: tokenOf(given.token, env),
     command: [program, ...words],
@@ -76,7 +76,7 @@ function urlOf({ url: text, "insecure-http": isFine }: Given<typeof args>): URL 
   ]);
 }
 
-// Nothing of what was given is repeated: it is a secret, or another one.
+// The given text is not repeated: it is a secret, or another secret.
 function tokenOf(flagged: string | null, env: NodeJS.ProcessEnv): string {
   const [token, source] = findToken(flagged, env);
   if (isWellFormedWorkerToken(token)) return token;
