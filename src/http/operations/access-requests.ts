@@ -11,16 +11,16 @@ export interface AccessRequestDeps {
   readonly ids: IdGenerator;
   /** By client address. */
   readonly accessRequests: RateLimiter;
-  /** False while the disk or the database is as full as the operator lets it become. */
+  /** False while the disk or the database is as full as the operator allows. */
   readonly hasRoom: () => Promise<boolean>;
 }
 
-// A decision takes an operator hours or days, so there is no use in coming back sooner.
+// An operator's decision takes hours or days, so there is no use in coming back sooner.
 const FULL_RETRY_SECONDS = 3600;
 
 /**
- * POST /v1/access_requests: asks the operator for an account. The answer is the same whoever asks, so that
- * nobody learns who has an account or asked before.
+ * POST /v1/access_requests: asks the operator for an account. The answer is the same for everybody, so that nobody
+ * learns who has an account or asked before.
  */
 export function accessRequest(deps: AccessRequestDeps): Operation {
   return defineOperation({

@@ -21,7 +21,7 @@ export interface DeliveriesDeps {
   readonly wakeDeliveries: (lanes: readonly LaneRef[]) => void;
 }
 
-/** GET /v1/tasks/deliveries/{id}: what became of a task's webhooks, attempt by attempt. */
+/** GET /v1/tasks/deliveries/{id}: what happened to a task's webhooks, attempt by attempt. */
 export function deliveryList(deps: DeliveriesDeps): Operation {
   return defineOperation({
     method: "GET",
@@ -45,8 +45,9 @@ export function deliveryList(deps: DeliveriesDeps): Operation {
 }
 
 /**
- * POST /v1/tasks/redeliver/{id}: a fresh series of attempts for what was delivered, given up or refused; what is
- * scheduled is made due now, what is in flight stays. With states, only what has ended so is sent.
+ * POST /v1/tasks/redeliver/{id}: a fresh series of attempts for deliveries that were delivered, given up or refused. A
+ * scheduled one is made due now, and one in flight stays. With `states`, only deliveries that ended in these states are
+ * sent.
  */
 export function redeliver(deps: DeliveriesDeps): Operation {
   return defineOperation({

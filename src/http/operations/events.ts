@@ -27,7 +27,7 @@ const EXAMPLE = [
   'data: {"tasks":{"waiting":2,"running":1,"ready":0,"retrying":1,"undelivered":0},"time":"2026-01-01T12:00:00.000Z"}\n\n',
 ].join("\n");
 
-/** GET /v1/events: a stream that says when something has changed. */
+/** GET /v1/events: a stream that tells when something has changed. */
 export function events({ liveFeed }: EventsDeps): Operation {
   return defineOperation({
     method: "GET",

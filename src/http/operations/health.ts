@@ -12,7 +12,7 @@ const PROBE = {
   isHealthCheck: true,
 } as const;
 
-/** GET /livez: the process serves requests. Restarting it would not help when this answers. */
+/** GET /livez: the process serves requests. If this answers, a restart would not help. */
 export function livez(): Operation {
   return defineOperation({
     ...PROBE,

@@ -13,7 +13,7 @@ export interface KeysDeps {
   readonly keyUsage: UsageNotes<string>;
 }
 
-/** POST /v1/appendix/keys: makes another key and shows it whole, this once. */
+/** POST /v1/appendix/keys: makes another key and shows it in full, only this once. */
 export function keyCreate({ store, ids }: KeysDeps): Operation {
   return defineOperation({
     method: "POST",
@@ -50,13 +50,13 @@ export function keyCreate({ store, ids }: KeysDeps): Operation {
   });
 }
 
-// An account is never erased, so whoever has authenticated has one.
+// The caller has just authenticated, so the account exists: only disabled accounts are erased.
 function limitReached(): StatusError {
   const detail = `This account has ${ACTIVE_KEYS_MAX} active keys: revoke one first.`;
   return new StatusError(40910, { detail });
 }
 
-/** DELETE /v1/appendix/keys/{key_id}: the key is refused from the next request on; again answers the same. */
+/** DELETE /v1/appendix/keys/{key_id}: the key is refused from the next request on; another call answers the same. */
 export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
   return defineOperation({
     method: "DELETE",
@@ -88,7 +88,7 @@ export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
   });
 }
 
-/** A key as listings show it. */
+/** A key as lists show it. */
 export function keyDocument(key: Key, lastUses: LastUses<string>): KeyShown {
   const { keyId, lastFour, label, createdAt, revokedAt } = key;
   return {

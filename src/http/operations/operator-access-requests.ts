@@ -14,10 +14,10 @@ export interface OperatorAccessRequestsDeps {
 }
 
 const LISTED_MAX = 500;
-// Each may hold 4,000 characters from anybody: 500 such took the main thread 33 ms (measured).
+// Each may hold 4,000 characters from anybody: 500 of them took the main thread 33 ms (measured).
 const LETTERS_MAX = 256 * 1024;
 
-/** GET /v1/operator/access_requests: who asked for an account, oldest first. */
+/** GET /v1/operator/access_requests: requests for an account, oldest first. */
 export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operation {
   return defineOperation({
     method: "GET",
@@ -34,7 +34,7 @@ export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operat
       const bounds = { limit: LISTED_MAX + 1, lettersMax: LETTERS_MAX };
       const found = await store.listAccessRequests({ which, ...bounds });
       const letters = found.reduce((sum, request) => sum + lettersOf(request), 0);
-      // What is one too many tells that there are others.
+      // One too many tells that there are others.
       const more = found.length > LISTED_MAX || letters > LETTERS_MAX;
       const requests = (more ? found.slice(0, -1) : found).map(requestDocument);
       return { fields: { requests, more } };

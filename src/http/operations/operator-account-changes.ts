@@ -16,13 +16,13 @@ export interface OperatorAccountChangesDeps {
 
 type ChangeStore = OperatorAccountChangesDeps["store"];
 
-/** What the operator does to one account; answers how it stands then. */
+/** A change that the operator makes to one account; answers the account's new state. */
 interface Change {
   readonly name: "disable" | "enable" | "rotate" | "finish";
   readonly doc: Pick<OperationDoc, "id" | "summary" | "description">;
-  /** True where what the account has to do is held by it, or goes on. */
+  /** True when the account's work is held by it, or goes on. */
   readonly isOfHold?: true;
-  /** Throws a StatusError where it cannot be done. */
+  /** Throws a StatusError when it cannot be done. */
   readonly make: (store: ChangeStore, change: { login: string; now: number }) => Promise<unknown>;
 }
 
@@ -48,7 +48,7 @@ export function accountChanges(deps: OperatorAccountChangesDeps): readonly Opera
         const account = await store.findAccount(login);
         if (account === null) throw new StatusError(40400);
         const { accountId, disabledAt, isRotating } = account;
-        // Counted before what runs is told to stop: then it is queued.
+        // Counted before runs are told to stop: after that they are queued.
         const held = disabledAt === null ? null : await store.findHeldWork({ accountId });
         if (isOfHold === true) accountsChanged();
         const state = { disabled_at: timeOrNull(disabledAt), is_rotating: isRotating };

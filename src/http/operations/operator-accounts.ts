@@ -16,12 +16,12 @@ export interface OperatorAccountsDeps {
   readonly store: Pick<Store, "listAccountOverviews" | "createAccount">;
   readonly ids: IdGenerator;
   readonly limits: {
-    /** Of each account that has none of its own. */
+    /** For each account without limits of its own. */
     readonly account: AccountLimits;
   };
 }
 
-/** Shows a new account with both its secrets, this once. */
+/** Shows a new account with both its secrets, only this once. */
 export function newAccount({ account, first }: MintedAccount): NewAccount {
   const { login, webhookSecret } = account;
   return { login, key: first.key, webhook_secret: webhookSecret };
@@ -32,7 +32,7 @@ export function loginTaken() {
   return invalidField("login", "Another account has this login: choose another one.");
 }
 
-/** GET /v1/operator/accounts: all accounts by login, with what they do. */
+/** GET /v1/operator/accounts: all accounts by login, with their activity. */
 export function accountList({ store, limits }: OperatorAccountsDeps): Operation {
   return defineOperation({
     method: "GET",

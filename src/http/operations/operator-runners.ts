@@ -12,11 +12,11 @@ import type { UsageNotes } from "../usage-notes.ts";
 export interface RunnerType {
   readonly name: string;
   readonly kind: RunnerKind;
-  /** What runs it, without anything that may be a secret; null where there is nothing to name. */
+  /** What runs it, without anything that may be a secret; null when there is nothing to name. */
   readonly runs: string | null;
   readonly concurrency: number;
   readonly timeoutMs: number;
-  /** Of a worker type. */
+  /** For a worker type. */
   readonly leaseMs: number | null;
   readonly retries: number;
 }
@@ -32,10 +32,10 @@ export interface OperatorRunnersDeps {
 /** Of each type. An index entry each: some milliseconds, in a thread of its own. */
 export const WAITING_COUNTED_MAX = 10_000;
 
-// Twice what a worker may wait for a task before it asks again.
+// Twice the time that a worker may wait for a task before it asks again.
 const UNHEARD_MS_MAX = 60_000;
 
-/** GET /v1/operator/runners: what runs each type, what waits for it, and who the workers are. */
+/** GET /v1/operator/runners: what runs each type, what waits for it, and the workers. */
 export function runnerList(deps: OperatorRunnersDeps): Operation {
   return defineOperation({
     method: "GET",
@@ -99,7 +99,7 @@ function typeDocument(
   deps: OperatorRunnersDeps,
 ): RunnerTypeShown {
   const workersWaiting = type.kind === "worker" ? deps.workersWaiting(type.name) : null;
-  // Those that wait at the desk are among them: nobody waits for so long.
+  // These include workers that wait at the desk: nobody waits for so long.
   const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));
   return {
     name: type.name,

@@ -4,7 +4,7 @@ import type { LogLine } from "../../domain/log.ts";
 import type { ServiceStatus } from "../../domain/stats/service-status.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 
-/** The process, its machine and its configuration. Nothing of it is a secret. */
+/** The process, its machine and its configuration. Nothing of it is secret. */
 export interface SystemFacts {
   readonly version: string;
   readonly node: string;
@@ -20,10 +20,10 @@ export interface SystemFacts {
     readonly walBytes: number;
     readonly dataBytes: number;
   };
-  /** Null where the file system does not say. */
+  /** Null when the file system does not tell. */
   readonly disk: { readonly freeBytes: number | null; readonly totalBytes: number | null };
   readonly memory: { readonly rssBytes: number; readonly heapBytes: number };
-  /** How late it was in the last minute; null where it is not watched. */
+  /** How late it was in the last minute; null when it is not watched. */
   readonly eventLoop: { readonly p99Ms: number; readonly worstMs: number } | null;
   readonly settings: readonly SystemSetting[];
   /** Newest last. */
@@ -33,7 +33,7 @@ export interface SystemFacts {
 /** A value of the configuration. */
 export interface SystemSetting {
   readonly key: string;
-  /** As TOML writes it; null where there is none. */
+  /** As TOML writes it; null when there is none. */
   readonly value: string | null;
   readonly source: string;
   readonly isDefault: boolean;

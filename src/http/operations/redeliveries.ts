@@ -27,7 +27,7 @@ export interface RedeliveriesDeps {
   >;
   readonly cursors: ListCursors;
   readonly ids: IdGenerator;
-  /** Of orders by account, among other things: each stays in the file for a while. */
+  /** The limit of orders by account, among other things: each order stays in the file for a while. */
   readonly redeliveries: RateLimiter;
 }
 
@@ -46,7 +46,7 @@ export function redeliveries(deps: RedeliveriesDeps): readonly Operation[] {
   return [preview(deps), order(deps), list(deps), cancel(deps)];
 }
 
-/** POST /v1/redeliveries/preview: how many deliveries a filter means, some at a time. */
+/** POST /v1/redeliveries/preview: counts the deliveries that a filter selects, some at a time. */
 function preview({ store, cursors }: RedeliveriesDeps): Operation {
   return defineOperation({
     method: "POST",
@@ -68,7 +68,7 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
       const before = openCursorField(body.cursor, { cursors, ...view })?.seq ?? null;
       const page = await store.countEndedDeliveriesStep({ filter, before });
       const { deliveries, hosts, next, examinedUntil: until } = page;
-      // The log holds the attempts of all: how far so many of them reach back tells how many there are.
+      // The log holds the attempts of all accounts: how far back so many of them reach would tell how many there are.
       const shown = scope === null ? until : null;
       const fields = {
         deliveries,
@@ -81,7 +81,7 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
   });
 }
 
-/** POST /v1/redeliveries: sends again what passes a filter by now, so many a second. */
+/** POST /v1/redeliveries: sends again what passes a filter by now, at a rate per second. */
 function order({ store, ids, redeliveries: limiter }: RedeliveriesDeps): Operation {
   return defineOperation({
     method: "POST",

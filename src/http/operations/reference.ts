@@ -5,12 +5,12 @@ import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts
 import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
 
-/** A marketplace as the operator configured it: code, name and whatever else it has. */
+/** A marketplace as the operator configured it: its code, its name and everything else it has. */
 export type MarketplaceDocument = Readonly<Record<string, unknown>>;
 
 const REFERENCE = { method: "GET", access: "public" } as const;
 
-/** GET /v1/appendix/marketplaces: what a task's `marketplace` may be. */
+/** GET /v1/appendix/marketplaces: the valid values of a task's `marketplace`. */
 export function marketplaces(configured: readonly MarketplaceDocument[]): Operation {
   const text = (): string => envelope({ marketplaces: configured });
   return defineOperation({
@@ -28,7 +28,7 @@ export function marketplaces(configured: readonly MarketplaceDocument[]): Operat
   });
 }
 
-/** GET /v1/appendix/status_codes: every code there is. */
+/** GET /v1/appendix/status_codes: all codes. */
 export function statusCodes(): Operation {
   const table = Object.entries(STATUS_TABLE).map(([code, { message, http }]) => {
     return { code: Number(code), message, http };
@@ -50,7 +50,7 @@ export function statusCodes(): Operation {
   });
 }
 
-/** GET /v1/appendix/status: how the service is, in words. */
+/** GET /v1/appendix/status: the state of the service, in words. */
 export function serviceStatus(current: () => Promise<ServiceStatus>): Operation {
   return defineOperation({
     ...REFERENCE,

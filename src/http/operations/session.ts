@@ -32,13 +32,13 @@ export interface SessionDeps {
   readonly keyUsage: UsageNotes<string>;
   readonly sessionUsage: UsageNotes<number>;
   readonly clock: Pick<SteadyClock, "steady">;
-  /** By client address: the same that counts refused keys. */
+  /** By client address: the same limiter that counts refused keys. */
   readonly failedAuthentications: RateLimiter;
 }
 
 const PATH = "/v1/session";
 
-// Whoever sends anything to these may be a browser that was talked into it.
+// Anything that sends a request here may be a browser that was talked into it.
 const RULES = {
   access: "public",
   isDashboard: true,
@@ -78,7 +78,7 @@ export function signIn(deps: SessionDeps): Operation {
   });
 }
 
-/** POST /v1/session/link: signs the operator in with a link's token, which is used up by it. */
+/** POST /v1/session/link: signs the operator in with a link's token, and uses the token up. */
 export function signInByLink(deps: SessionDeps): Operation {
   return defineOperation({
     ...{ ...RULES, method: "POST", path: `${PATH}/link` },
@@ -106,7 +106,7 @@ export function signInByLink(deps: SessionDeps): Operation {
   });
 }
 
-/** GET /v1/session: whose session this is; null where there is none. */
+/** GET /v1/session: the holder of this session; null when there is none. */
 export function sessionGet(deps: SessionDeps): Operation {
   return defineOperation({
     ...RULES,
@@ -130,7 +130,7 @@ export function sessionGet(deps: SessionDeps): Operation {
   });
 }
 
-/** DELETE /v1/session: ends the session and takes the cookie away; again answers the same. */
+/** DELETE /v1/session: ends the session and takes the cookie away; another call answers the same. */
 export function signOut({ store }: SessionDeps): Operation {
   return defineOperation({
     ...RULES,
@@ -155,13 +155,13 @@ export function signOut({ store }: SessionDeps): Operation {
 interface Opening {
   readonly call: Call;
   readonly deps: SessionDeps;
-  /** Null is the operator. */
+  /** Null for the operator. */
   readonly login: string | null;
   /** By the steady clock. */
   readonly createdAt: number;
 }
 
-// The cookie's value is new at each sign-in: one that somebody else had set signs nobody in.
+// The cookie's value is new at each sign-in, so one that somebody else had set signs nobody in.
 async function opened(secret: string, opening: Opening) {
   const { call, deps, login, createdAt } = opening;
   await endEarlier(call, deps.store);
@@ -171,7 +171,7 @@ async function opened(secret: string, opening: Opening) {
   return { fields: { session }, headers: { "set-cookie": cookie } };
 }
 
-// Where somebody else has set a cookie of this name too, the browser sends both.
+// If somebody else has set a cookie of this name too, the browser sends both.
 const ENDED_MAX = 4;
 
 async function endEarlier(call: Call, store: Pick<Store, "endSession">): Promise<void> {

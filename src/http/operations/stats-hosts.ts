@@ -15,7 +15,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const HOSTS_MAX = 200;
 
-/** GET /v1/stats/hosts: how the receivers do, the worst first. */
+/** GET /v1/stats/hosts: the state of the receivers, the worst first. */
 export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps): Operation {
   return defineOperation({
     method: "GET",
@@ -32,7 +32,7 @@ export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps
     },
     async handle({ scope, query, now }) {
       const since = query.since ?? now - Math.min(DAY_MS, retentionMs);
-      // An hour's grace: who asks for all there is asks by a clock of their own.
+      // An hour's grace: a client that asks for everything uses a clock of its own.
       if (since < now - retentionMs - HOUR_MS) throw tooEarly(retentionDays);
       const page = await store.listHostTraffic({
         scope: scope?.accountId ?? null,

@@ -25,7 +25,7 @@ export interface StatsOverviewDeps extends Omit<OperatorRunnersDeps, "store"> {
     >;
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly liveFeed: Pick<LiveFeed, "sentChanges">;
-  /** What is short, in words for the operator; null while there is room. */
+  /** What there is too little of, in words for the operator; null while there is room. */
   readonly shortage: () => Promise<string | null>;
 }
 
@@ -36,10 +36,10 @@ const HOSTS_READ_MAX = 200;
 // More than anybody decides one by one.
 const ACCESS_REQUESTS_COUNTED_MAX = 1000;
 
-/** GET /v1/stats/overview: how things are now, and what needs attention. */
+/** GET /v1/stats/overview: the present state, and what needs attention. */
 export function statsOverview(deps: StatsOverviewDeps): Operation {
   const { clock, liveFeed } = deps;
-  // Every open page asks at the same change, and each of them is to see it.
+  // Every open page asks at the same change, and each must see that change.
   const recent = new RecentValues<Scope, OverviewFacts>({
     clock,
     ageMsMax: AGE_MS_MAX,
@@ -66,7 +66,7 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
   });
 }
 
-/** What an overview says, whoever reads it. */
+/** The content of an overview, for any reader. */
 interface OverviewFacts {
   readonly now: number;
   readonly counts: WorkCounts;
@@ -92,7 +92,7 @@ async function gather(scope: Scope, deps: StatsOverviewDeps): Promise<OverviewFa
   return { now, counts, day, first, hasAccount, types: postedTypes(deps), attention };
 }
 
-/** The types that a task may name. Those that give back their input come first: any input will do for them. */
+/** The types that a task may name. Types that return their input come first: any input will do for them. */
 function postedTypes({ runnerTypes }: StatsOverviewDeps): readonly string[] {
   const isEcho = ({ kind }: RunnerType): boolean => kind === "echo";
   const ordered = [...runnerTypes.filter(isEcho), ...runnerTypes.filter((type) => !isEcho(type))];
@@ -117,12 +117,12 @@ interface At {
 }
 
 async function lastDay(scope: Scope, { deps, now }: At): Promise<SeriesCounts> {
-  // What happens while this is read counts too.
+  // Changes during the read count too.
   const { steps } = await deps.store.findTraffic({ scope, from: now - DAY_MS, to: now + DAY_MS });
   return sumSteps(steps);
 }
 
-// The operator's dashboard is there before the first account is.
+// The operator's dashboard exists before the first account does.
 async function hasAnyAccount(scope: Scope, { deps, now }: At): Promise<boolean> {
   if (scope !== null) return true;
   const page = await deps.store.listAccountOverviews({ part: null, after: null, limit: 1, now });

@@ -13,7 +13,7 @@ import { defineOperation, type Operation } from "../operation.ts";
 
 export interface StatsSeriesDeps {
   readonly store: Pick<Store, "findTraffic">;
-  /** After which an attempt is broken off. */
+  /** After this time an attempt is broken off. */
   readonly webhookTimeoutMs: number;
 }
 
@@ -74,7 +74,7 @@ function chooseRange(
 
 const OUT_OF_TIME = "The steps from 'from' to 'to' must lie in the years 0000 to 9999.";
 
-// What is moved outwards may leave the years that RFC 3339 can write.
+// A time that is moved outwards may leave the years that RFC 3339 can write.
 function isWritten(timeMs: number): boolean {
   return parseTime(timeText(timeMs)) !== null;
 }

@@ -19,12 +19,12 @@ export interface TaskCancelManyDeps extends Omit<TaskCancelDeps, "store"> {
 
 type Fields = InputValues<(typeof TASK_INPUTS)["POST /v1/tasks/cancel"]["body"]>;
 
-// Of one request. Each cancels some at a time, and the writes and reads of others come in between.
+// For one request. Each step cancels some tasks, and the writes and reads of others come in between.
 const STEPS_MAX = 10;
 
 /**
  * POST /v1/tasks/cancel: cancels the account's open tasks that pass a filter, some at a time. One request of an account
- * is worked on at a time, so that however many it sends, others wait for one portion of one of them.
+ * is worked on at a time, so however many it sends, others wait for one portion of one of them.
  */
 export function taskCancelMany(deps: TaskCancelManyDeps): Operation {
   const turns = new AccountTurns();
@@ -78,7 +78,7 @@ function toFilter(body: Fields, accountId: number): BulkFilter {
   return { accountId, states, search: { ...ANY_TASK, ...asked, ...times } };
 }
 
-// What state the walk has come to is part of what the cursor was sealed for.
+// The state that the walk has reached is part of what the cursor was sealed for.
 function openPlace(
   { state, cursor }: Fields,
   { accountId, cursors }: { readonly accountId: number; readonly cursors: ListCursors },

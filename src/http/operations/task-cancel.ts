@@ -11,13 +11,13 @@ export interface TaskCancelDeps {
   readonly store: Pick<Store, "cancelTask" | "findTask">;
   readonly clock: Pick<SteadyClock, "steady">;
   readonly retentionMs: number;
-  /** Tells the engine and whoever waits that the task was cancelled. */
+  /** Tells the engine and everybody who waits that the task was cancelled. */
   readonly cancelled: (id: string) => void;
 }
 
 /**
- * POST /v1/tasks/task_cancel/{id}: a queued task never runs, a running one is told to stop; neither is ever ready
- * nor sends anything. Again answers the same; one that has completed or failed is 40902.
+ * POST /v1/tasks/task_cancel/{id}: a queued task never runs, a running one is told to stop; neither is ever ready nor
+ * sends anything. Another call answers the same; a task that has completed or failed is 40902.
  */
 export function taskCancel(deps: TaskCancelDeps): Operation {
   return defineOperation({

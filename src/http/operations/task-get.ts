@@ -17,13 +17,13 @@ export interface TaskGetDeps {
   readonly store: Pick<Store, "findTask" | "collectTask">;
   readonly retentionMs: number;
   readonly waiters: TaskWaiters;
-  /** How far the run of a task has come; null where nothing is known of it. */
+  /** The progress of the task's run; null when nothing is known of it. */
   readonly progressOf: (id: string) => TaskProgress | null;
 }
 
 /**
- * GET /v1/tasks/task_get/{id}: the envelope with one task. The first answer for a finished task takes it
- * out of tasks_ready, unless it is a HEAD, a 304 or says `collect=false`.
+ * GET /v1/tasks/task_get/{id}: the envelope with one task. The first answer for a finished task takes it out of
+ * tasks_ready, unless it is a HEAD, a 304 or has `collect=false`.
  */
 export function taskGet(deps: TaskGetDeps): Operation {
   return defineOperation({
@@ -113,13 +113,13 @@ async function findOrWait(
   if (waitMs === 0) return find();
   const stopped = new AbortController();
   const gone = AbortSignal.any([call.gone(), stopped.signal]);
-  // Asked for before the look, so that an end in between is not missed.
+  // Called before the look, so that an end in between is not missed.
   const ended = deps.waiters.wait(key, { ms: waitMs, gone });
   try {
     const found = await find();
     if (found === null || isFinished(found.task.state)) return found;
     await call.room.whileWaiting(() => ended);
-    // Whoever hung up gets no 200: a task that ends at this moment must not be collected for nobody.
+    // A client that has disconnected gets no 200: a task that ends at this moment must not be collected for nobody.
     if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
     await call.admitAgain();
     await call.room.forAnswer();
@@ -129,8 +129,8 @@ async function findOrWait(
   }
 }
 
-// A result that has been read is given out even when the disk is full or locked: the task then stays ready, and
-// the next answer collects it.
+// A result that has been read is given out even when the disk is full or locked: the task then stays ready, and the
+// next answer collects it.
 async function collectIfPossible(store: TaskGetDeps["store"], key: TaskKey): Promise<void> {
   try {
     await store.collectTask(key);

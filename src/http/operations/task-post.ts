@@ -25,15 +25,15 @@ export interface TaskPostDeps extends PostQuotaDeps {
   readonly tasksMax: number;
   readonly retentionMs: number;
   readonly webhooks: WebhookSchedule;
-  /** False while the daemon stops: what it took in now it could not run. */
+  /** False while the daemon stops: it could not run what it accepted now. */
   readonly isAccepting: () => boolean;
-  /** False while the disk or the database is as full as the operator lets it become. */
+  /** False while the disk or the database is as full as the operator allows. */
   readonly hasRoom: () => Promise<boolean>;
   /** Tells the engine that tasks of these types are queued. */
   readonly wake: (types: ReadonlySet<string>) => void;
 }
 
-/** POST /v1/tasks/task_post: takes in 1–100 tasks and answers once all of them are on disk. */
+/** POST /v1/tasks/task_post: accepts 1–100 tasks and answers once all of them are on disk. */
 export function taskPost(deps: TaskPostDeps): Operation {
   return defineOperation({
     method: "POST",
@@ -103,7 +103,7 @@ const DOC: Operation["doc"] = {
   },
 };
 
-/** What an idempotency key promises about this request. */
+/** The promise that an idempotency key makes about this request. */
 type Promised = Omit<Idempotency, "answerText">;
 
 function promiseOf(

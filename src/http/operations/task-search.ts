@@ -14,7 +14,7 @@ export interface TaskSearchDeps {
   readonly progressOf: (id: string) => TaskProgress | null;
 }
 
-/** GET /v1/tasks/search: tasks by what is known of them and of their webhooks, newest first. */
+/** GET /v1/tasks/search: finds tasks by their own facts and those of their webhooks, newest first. */
 export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Operation {
   return defineOperation({
     method: "GET",

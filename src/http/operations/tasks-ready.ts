@@ -42,7 +42,7 @@ export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
 interface ListPage {
   readonly tasks: readonly TaskSummary[];
   readonly nextCursor: string | null;
-  /** For a list with tasks that run. */
+  /** For a list that includes running tasks. */
   readonly progressOf?: (id: string) => TaskProgress | null;
 }
 

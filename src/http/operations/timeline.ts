@@ -31,7 +31,7 @@ import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
-/** What runs tasks of a type, as far as it may be shown: never a command's arguments or a service's path. */
+/** The runner of a type's tasks, as far as it may be shown: never a command's arguments or a service's path. */
 export interface ShownRunner {
   readonly kind: RunnerKind;
   readonly name: string | null;
@@ -45,7 +45,7 @@ export interface TimelineDeps {
   readonly runnerOf: (type: string) => ShownRunner | null;
 }
 
-/** GET /v1/tasks/timeline/{id}: all that happened to a task and its webhooks, and why. */
+/** GET /v1/tasks/timeline/{id}: everything that happened to a task and its webhooks, and why. */
 export function timeline(deps: TimelineDeps): Operation {
   return defineOperation({
     method: "GET",
@@ -124,7 +124,7 @@ function deliveryDocument(
   const form = parseUrlForm(url);
   const newest = attempts.findLast(hasGoneOut);
   const sent = newest === undefined ? null : sentRequest(newest, facts);
-  // Where nothing went out yet: what every attempt would send alike.
+  // When nothing was sent yet: the parts that every attempt would send alike.
   const request = sent ?? webhookRequest({ ...facts, number: 1, startedAt: now });
   const headers = attemptHeaders(attempts, { facts, newest: request });
   return {
@@ -171,8 +171,8 @@ function bytesOf({ body }: WebhookRequest): number {
   return body === null ? 0 : Buffer.byteLength(body);
 }
 
-// Each attempt has signed the whole body with its own time: 100 attempts of 4 MiB would take a second. Older ones beyond
-// this many bytes are shown without it.
+// Each attempt has signed the whole body with its own time: 100 attempts of 4 MiB would take a second. Attempts beyond
+// so many bytes, which are older, are shown without a signature.
 const SIGNED_BYTES_MAX = 4 * 1024 * 1024;
 
 function attemptHeaders(
@@ -184,7 +184,7 @@ function attemptHeaders(
   const newestFirst = attempts.toReversed().map((attempt) => {
     if (!hasGoneOut(attempt)) return [];
     signed++;
-    // To sign a large body takes its time: the newest has been.
+    // Signing a large body takes its time: the newest attempt is signed already.
     if (signed === 1) return signedHeaders(newest);
     return signed > signedMax
       ? unsignedHeaders(attempt)

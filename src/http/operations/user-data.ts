@@ -6,12 +6,12 @@ import { defineOperation, type Operation } from "../operation.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import { keyDocument } from "./keys.ts";
 
-/** What every account may send and get at once, as user_data shows it. */
+/** The most that every account may send and get at once, as user_data shows it. */
 export interface ShownLimits {
   readonly bodyBytes: number;
   readonly tasksPerPost: number;
   readonly resultBytes: number;
-  /** Days that a task may wait to be started. */
+  /** The days that a task may wait to be started. */
   readonly queueDays: number;
 }
 

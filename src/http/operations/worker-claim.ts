@@ -17,7 +17,7 @@ export interface WorkerClaimDeps {
 
 type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
 
-/** POST /v1/worker/claim: starts queued tasks for the worker that asks; waits for them where it may. */
+/** POST /v1/worker/claim: starts queued tasks for the calling worker; waits for them if it may. */
 export function workerClaim(deps: WorkerClaimDeps): Operation {
   return defineOperation({
     method: "POST",
@@ -28,7 +28,7 @@ export function workerClaim(deps: WorkerClaimDeps): Operation {
       const { worker, body } = call;
       checkTypes(body.types, { worker, workerTypes: deps.workerTypes });
       if (deps.desk.isDraining) return claimAnswer([]);
-      // Not an empty answer: who asks again at once would do so without end.
+      // Not an empty answer: a worker that asks again at once would do so without end.
       if (!deps.isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
       await call.room.forAnswer();
       const order = { workerId: worker.workerId, types: body.types, max: body.max };
@@ -57,7 +57,7 @@ const DOC: Operation["doc"] = {
   },
 };
 
-/** Where there is no place to wait in, the worker gets what is there now, or 42900. */
+/** Without a place to wait in, the worker gets the tasks that are there now, or 42900. */
 async function claim(
   call: Call,
   { deps, order }: { readonly deps: WorkerClaimDeps; readonly order: ClaimOrder },
@@ -66,7 +66,7 @@ async function claim(
   const refusal = call.room.waitRefusal();
   if (refusal === null) return call.room.whileWaiting(() => deps.desk.claim(order));
   const tasks = await deps.desk.claim({ ...order, waitMs: 0 });
-  // Not an empty answer: who asks again at once would do so without end.
+  // Not an empty answer: a worker that asks again at once would do so without end.
   if (tasks.length === 0) throw refusal;
   return tasks;
 }

@@ -9,7 +9,7 @@ export interface WorkerLeasesDeps {
   readonly parser: BodyParser;
 }
 
-/** POST /v1/worker/heartbeat: extends leases, takes in progress, and tells what was lost or cancelled. */
+/** POST /v1/worker/heartbeat: extends leases, takes progress, and tells which were lost or cancelled. */
 export function workerHeartbeat({ desk, parser }: WorkerLeasesDeps): Operation {
   return defineOperation({
     method: "POST",

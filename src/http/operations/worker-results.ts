@@ -38,7 +38,7 @@ export function workerComplete({ desk, limits, parser }: WorkerResultsDeps): Ope
   });
 }
 
-/** POST /v1/worker/fail: ends runs that came to nothing. */
+/** POST /v1/worker/fail: ends runs that failed. */
 export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operation {
   return defineOperation({
     method: "POST",
@@ -68,7 +68,7 @@ export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operati
   });
 }
 
-/** In the order asked, though completions and failures go to the desk apart: a task may stand here twice. */
+/** In the order of the request, though completions and failures go to the desk apart: a task may occur twice. */
 async function endRuns(
   endings: readonly Ending[],
   { desk, workerId }: Pick<WorkerResultsDeps, "desk"> & { readonly workerId: number },
@@ -85,7 +85,7 @@ async function endRuns(
   return outcomes;
 }
 
-/** What is made of the first ones, up to the first of which nothing is made. */
+/** The values made of the first items, up to the first item of which none is made. */
 function leading<From, To extends object>(
   all: readonly From[],
   make: (each: From) => To | false,
