@@ -5,7 +5,7 @@ import { Refusal } from "../../api/status.ts";
 import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../../domain/status.ts";
 import { isKeptByNobody, type Access, type BodyRule, type Operation } from "../operation.ts";
 
-/** Headers that several operations answer with: the document's components. */
+/** Headers in the answers of several operations: the document's components. */
 export const ANSWER_HEADERS = {
   "X-Request-Id": {
     required: true,
@@ -45,7 +45,7 @@ export function isConditional({ doc }: Pick<Operation, "doc">): boolean {
   return doc.answerHeaders?.["ETag"] !== undefined;
 }
 
-/** Everything an operation answers, by HTTP status. */
+/** All answers of an operation, by HTTP status. */
 export function answers(operation: Operation): Readonly<Record<string, JsonSchema>> {
   const all: Record<string, JsonSchema> = { 200: okAnswer(operation) };
   if (isConditional(operation)) all[304] = notModified(operation);
@@ -62,12 +62,12 @@ export function answers(operation: Operation): Readonly<Record<string, JsonSchem
 }
 
 /**
- * The codes with which a request may be refused: the operation's own, and those that follow from its rules. 40500
- * and the 40400 of an unknown path are no operation's.
+ * The codes with which a request may be refused: the operation's own, and those that follow from its rules. 40500 and
+ * the 40400 of an unknown path belong to no operation.
  */
 export function errorCodes({ path, access, body, doc }: Operation): readonly RequestStatusCode[] {
   const codes: readonly RequestStatusCode[] = [
-    // Every query has names that are not in it.
+    // Every query can have unknown names.
     40000,
     ...(path.startsWith("/v1/") ? ([40300] as const) : []),
     ...ACCESS_CODES[access],
@@ -186,7 +186,7 @@ function codeText(code: RequestStatusCode): string {
 
 const RATE_LIMIT = ["RateLimit", "RateLimit-Policy"] as const satisfies readonly HeaderName[];
 
-// Limits are counted once credentials are fine.
+// Limits are counted once credentials are right.
 const BEFORE_ADMISSION: readonly number[] = [401, 403];
 
 const NOT_KEPT = ["Cache-Control"] as const satisfies readonly HeaderName[];

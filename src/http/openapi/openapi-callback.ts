@@ -73,7 +73,7 @@ const UNITS = [
   ["second", 1000],
 ] as const;
 
-/** In the largest unit that gives a whole number, for a reader may set a clock by it. */
+/** In the largest unit that gives a whole number, because a reader may set a clock by it. */
 function lengthText(ms: number): string {
   const [name, unitMs] = UNITS.find((unit) => ms % unit[1] === 0) ?? ["millisecond", 1];
   const count = ms / unitMs;

@@ -7,7 +7,7 @@ const HEADERS = { "cache-control": "public, max-age=300" };
 
 /** GET /openapi.json: the document of all these operations and of itself. */
 export function openApi(others: readonly Operation[]): Operation {
-  // Made at the first request: most starts are never asked for it.
+  // Made at the first request: most daemons never serve it.
   const text = (): string => JSON.stringify(openApiDocument([...others, self], version));
   const self = defineOperation({
     method: "GET",

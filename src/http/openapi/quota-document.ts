@@ -1,9 +1,9 @@
 import type { AccountLimits as AccountLimitsShown, Usage } from "../../api/account.ts";
 import type { AccountLimits, AccountUsage } from "../../domain/account/quota.ts";
 
-/** What an account may take up and what it has, as answers show them. */
+/** An account's limits and usage, as answers show them. */
 
-/** The limits that count for an account. */
+/** The limits that apply to an account. */
 export function limitsDocument(limits: AccountLimits): AccountLimitsShown {
   return {
     bytes: limits.bytes,
@@ -13,7 +13,7 @@ export function limitsDocument(limits: AccountLimits): AccountLimitsShown {
   };
 }
 
-/** What an account has. */
+/** The usage of an account. */
 export function usageDocument({ bytes, openTasks }: AccountUsage): Usage {
   return { bytes, open_tasks: openTasks };
 }

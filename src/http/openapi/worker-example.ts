@@ -16,7 +16,7 @@ const TASK: LeasedTaskShown = {
   runs: 1,
 };
 
-/** What names its lease. */
+/** The names of its lease. */
 export const EXAMPLE_LEASE = { id: TASK.id, lease_id: TASK.leaseId } as const;
 
 /** Answers to a claim. */
