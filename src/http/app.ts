@@ -60,18 +60,18 @@ export interface AppDeps {
   readonly ids: IdGenerator;
   readonly log: Logger;
   readonly limits: BodyLimits & { readonly connections: number };
-  /** The dashboard's files; null where it is not served. */
+  /** The dashboard's files; null when it is not served. */
   readonly pages?: PageFiles | null;
   readonly observer?: Observer | undefined;
 }
 
 /**
- * The h3 application. Checks come in the contract's order (§1): path, method, credentials, media type, size,
- * JSON, fields; whatever goes wrong is answered in the contract's shape, with a request id.
+ * The h3 application. Checks come in the contract's order (§1): path, method, credentials, media type, size, JSON,
+ * fields; every error is answered in the contract's shape, with a request id.
  */
 export function createApp(given: AppDeps): H3 {
   const deps = { ...given, shared: sharedRoom(given) };
-  // Silent, because h3 prints a stack for every client that hangs up; `onError` logs what is worth it.
+  // Silent, because h3 prints a stack for every client that disconnects; `onError` logs what is worth it.
   const app = new H3({
     ...requestHooks(deps),
     silent: true,
@@ -84,12 +84,12 @@ export function createApp(given: AppDeps): H3 {
   return app;
 }
 
-/** What {@link createApp} was given, and what it keeps of its own. */
+/** The arguments of {@link createApp}, with its own state. */
 interface ServingDeps extends AppDeps {
   readonly shared: SharedRoom;
 }
 
-// Of bodies that are not finished and answers that are not read, in all; room for some of the largest in any case.
+// The bytes of unfinished bodies and unread answers, in all; room for some of the largest in any case.
 const BYTES_MIN = 64 * 1024 ** 2;
 const LARGEST_AT_ONCE = 4;
 
@@ -101,7 +101,9 @@ function sharedRoom({ limits, clock }: AppDeps): SharedRoom {
   };
 }
 
-/** What goes with a response whatever it says: its id, and what its headers say about HTTPS, caches and limits. */
+/**
+ * The parts of a response that do not depend on its content: its id, and its headers about HTTPS, caches and limits.
+ */
 interface Reply {
   readonly requestId: string;
   readonly isHead: boolean;
@@ -146,13 +148,13 @@ interface Serving {
   readonly reply: Reply;
 }
 
-// The order of these checks is the contract's (§1).
+// The contract prescribes the order of these checks (§1).
 async function callOperation(
   operation: Operation,
   { event, deps, reply }: Serving,
 ): Promise<Answer> {
   const request = nodeRequest(event);
-  // Whatever comes of it.
+  // Set first, so that refusals carry it too.
   if (isKeptByNobody(operation)) reply.headers = { ...reply.headers, ...NO_STORE };
   checkHost(request);
   const { gate, clock } = deps;
@@ -169,12 +171,12 @@ async function callOperation(
   const query = parseQuery(queryOf(event), operation.query);
   const room = openRoom(event, { request, holder, deps });
   const body = await readBody(request, { rule: operation.body, limits: deps.limits, room });
-  // Else a key that is revoked would count for as long as its client draws out a body.
+  // Otherwise a revoked key would count for as long as its client draws out a body.
   if (clock.monotonic() - came > UNCHECKED_MS_MAX) await admitAgain();
   if (operation.method === "GET" && operation.isHealthCheck !== true) await room.forAnswer();
   const call: Call = {
     params: event.context.params ?? NOTHING,
-    // After the body, which may take its time: a task is as old as its acceptance.
+    // Taken after the body, which may take its time: a task is as old as its acceptance.
     now: clock.now(),
     isHead: reply.isHead,
     headers: (name) => headerValues(request, name),
@@ -229,9 +231,9 @@ function servePages(app: H3, deps: AppDeps): void {
 }
 
 interface Admitted extends Pick<Call, "admitAgain"> {
-  /** What an operation is told of who calls it. */
+  /** The caller, as the operation learns of it. */
   readonly who: Caller;
-  /** By whom what the request takes up is counted. */
+  /** The holder by whom the room of the request is counted. */
   readonly holder: string;
   readonly isOperator: boolean;
 }
@@ -284,7 +286,7 @@ function queryOf({ url }: H3Event): URLSearchParams {
   return url.searchParams;
 }
 
-// One for a connection, however many requests come over it: a listener for each would stay as long as it does.
+// One for a connection, however many requests come over it: listeners for each would stay as long as it does.
 const closeSignals = new WeakMap<IncomingMessage["socket"], AbortSignal>();
 
 function closeSignal({ socket }: IncomingMessage): AbortSignal {
@@ -315,8 +317,8 @@ async function readBody(
   return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), rule.fields) };
 }
 
-// RFC 9112 §3.2. Nothing here reads the host, but whatever stands in front may route by it, and by
-// another one than was meant when there are two.
+// RFC 9112 §3.2. Nothing here reads the host, but a proxy in front may route by it, and by the wrong one when there are
+// two.
 function checkHost(request: IncomingMessage): void {
   const { length } = headerValues(request, "host");
   if (length === 1 || (length === 0 && request.httpVersion === "1.0")) return;
@@ -340,14 +342,14 @@ function answerError(error: unknown, { deps, event, ...reply }: ErrorContext): R
   if (error instanceof ClientGoneError) return toResponse({ status: 400, text: "" }, reply);
   const known = toStatusError(error) ?? toRoutingError(error);
   if (known !== null) return toResponse(toErrorAnswer(known), reply);
-  // The pathname only: the query may hold anything.
+  // Only the pathname: the query may hold anything.
   const { requestId } = reply;
   const facts = { err: error, requestId, method: event.req.method, path: event.url.pathname };
   deps.log.error(facts, "a request ended in an unexpected error");
   return toResponse(toErrorAnswer(new StatusError(50000)), reply);
 }
 
-// What h3 itself refuses before any of our code runs: an unknown path, or one that cannot be decoded.
+// The refusals of h3 itself, before any of our code runs: an unknown path, or one that cannot be decoded.
 function toRoutingError(error: unknown): StatusError | null {
   if (!HTTPError.isError(error) || error.unhandled === true) return null;
   if (error.status === 404) return new StatusError(40400);

@@ -14,18 +14,18 @@ export interface BodyLimits {
   readonly resultBytes: number;
 }
 
-/** What of a body is read. */
+/** How much of a body is read. */
 export interface BodyBounds {
   readonly bytesMax: number;
 }
 
-/** Where the bytes of a body are counted; see byte-budget.ts. */
+/** Counts the bytes of a body; see byte-budget.ts. */
 export interface BodyRoom {
-  /** Takes so many more if there is room now; else false. */
+  /** Takes so many more bytes if there is room now; else false. */
   takeNow(bytes: number): boolean;
-  /** Takes so many more when there is room. Throws where there is none in time, or the client goes. */
+  /** Takes so many more bytes when there is room. Throws when there is none in time, or when the client disconnects. */
   take(bytes: number): Promise<void>;
-  /** Holds exactly so many from now on. */
+  /** Holds exactly so many bytes from now on. */
   set(bytes: number): void;
 }
 
@@ -35,29 +35,28 @@ export interface BodyReading extends BodyBounds {
   readonly room: BodyRoom;
 }
 
-// Around an input stand its task and the array of tasks.
+// An input is inside its task and the array of tasks.
 const BODY_DEPTH_MAX = JSON_DEPTH_MAX + 2;
-// Escaped to ASCII, as some JSON writers do unasked, text takes up to three times its bytes in UTF-8.
+// Text that is escaped to ASCII, as some JSON writers do unasked, takes up to three times its bytes in UTF-8.
 const BYTES_PER_RESULT_BYTE = 4;
-// A result that is too deep is to fail its own run only, so its neighbours have to be read too.
+// A result that is too deep must fail only its own run, so its neighbours have to be read too.
 const RESULT_BODY_DEPTH_MAX = 1000;
 
-// Ten times what the fields of such a body need, as they are written. What anybody may send without a key is
-// among it, so it must cost nearly nothing.
+// Ten times the size of the fields in such a body. Anybody may send one without a key, so it must cost nearly nothing.
 const SMALL_BODY_BYTES = 8 * 1024;
 // The longest message of an access request in any script, escaped to ASCII.
 const MESSAGE_BODY_BYTES = 32 * 1024;
 
-/** How the bodies are parsed that hold tasks to be posted; what is in their fields is no more than given back. */
+/** How bodies with tasks are parsed; the content of their fields is only given back. */
 export const TASKS_READING = { depthMax: BODY_DEPTH_MAX, opens: 1 } as const;
-/** How those are parsed of which no number is given back. */
+/** How bodies are parsed of which no number is given back. */
 export const PLAIN_READING = { depthMax: BODY_DEPTH_MAX, keepsDigits: false } as const;
-/** How those are parsed that hold results, each in an item of a list. */
+/** How bodies with results are parsed, each in an item of a list. */
 export const RESULTS_READING = { depthMax: RESULT_BODY_DEPTH_MAX, opens: 2 } as const;
 
 /**
- * How much of a body is read that follows this rule: of one with results as much as the largest that there may be takes
- * in any spelling, of no other more than the operator's limit.
+ * How much is read of a body with this rule: of one with results, the size of the largest possible result in any
+ * spelling; of any other, no more than the operator's limit.
  */
 export function bodyBounds(
   rule: Exclude<BodyRule, { kind: "none" }>,
@@ -81,7 +80,7 @@ export function largestBody({ bodyBytes, resultBytes }: BodyLimits): number {
 
 const TASKS = { holds: "tasks" } as const;
 
-/** The client went away while its body was read or its task waited for: there is nobody left to answer. */
+/** The client disconnected while its body was read or its task was waited for: nobody is left to answer. */
 export class ClientGoneError extends Error {
   override readonly name = "ClientGoneError" as const;
 }
@@ -89,9 +88,9 @@ export class ClientGoneError extends Error {
 const UTF_8 = /^(charset=("utf-8"|utf-8))?$/;
 
 /**
- * Reads the bytes of a JSON body: media type first, then size while reading (never more than the limit is held).
- * Throws a StatusError with the contract's code (§1). Null where it is optional and there is none: that needs no media
- * type.
+ * Reads the bytes of a JSON body: media type first, then size while reading (it never holds more than the limit).
+ * Throws a StatusError with the contract's code (§1). Null when the body is optional and absent: then no media type is
+ * needed.
  */
 export async function readBodyBytes(
   request: IncomingMessage,
@@ -101,19 +100,19 @@ export async function readBodyBytes(
   checkMediaType(request);
   const bytes = await readBounded(request, reading);
   if (bytes.length > 0) return bytes;
-  // What comes in chunks shows only now that it was nothing.
+  // Only now is it known that a body in chunks was empty.
   if (isOptional) return null;
   throw new StatusError(40502);
 }
 
-/** The value of a body that has come. Throws 40503 for what is no UTF-8, no JSON, or too deep. */
+/** The value of a body that has arrived. Throws 40503 for bytes that are not UTF-8, not JSON, or too deep. */
 export function parseBody(bytes: Uint8Array, reading: JsonReading): unknown {
   const parsed = parseJsonBytes(bytes, reading);
   if (parsed.kind === "json") return parsed.value;
   throw new StatusError(40503, { detail: `The body is ${parsed.reason}.` });
 }
 
-/** True when the request says that it has no body. */
+/** True when the request declares that it has no body. */
 function hasNoBody({ headers }: IncomingMessage): boolean {
   if (headers["transfer-encoding"] !== undefined) return false;
   return Number(headers["content-length"] ?? 0) === 0;
@@ -133,7 +132,7 @@ function checkMediaType(request: IncomingMessage): void {
   }
 }
 
-// Taken apart, because one expression for all of it backtracks: 170 ms for 15,000 spaces (2026-11).
+// In several steps, because one expression for all of it backtracks: 170 ms for 15,000 spaces (2026-11).
 function isUtf8Json(mediaType: string): boolean {
   if (mediaType === "application/json") return true;
   const [type, ...parameters] = mediaType.split(";").map((part) => part.trim().toLowerCase());
@@ -159,17 +158,17 @@ function tooFine(): StatusError {
   return new StatusError(40000, { detail, headers: { connection: "close" } });
 }
 
-// So much of a body that nobody reads Node keeps for its connection in any case: it is taken without asking for room.
+// Node keeps so much of an unread body for its connection in any case: it is taken without asking for room.
 const UNASKED_BYTES = 64 * 1024;
 
 async function readBounded(
   request: IncomingMessage,
   { bytesMax, room }: Omit<BodyReading, "isOptional">,
 ): Promise<Uint8Array> {
-  // What comes in chunks does not say how long it is.
+  // A body in chunks does not declare its length.
   const declared = Number(request.headers["content-length"] ?? 0);
   if (declared > bytesMax) throw tooLarge(bytesMax);
-  // Before anything is read: who has room for a part might wait for the rest for ever, and others for his part.
+  // Before anything is read: a client with room for a part might wait for the rest for ever, and others for its part.
   if (declared <= UNASKED_BYTES) room.set(declared === 0 ? UNASKED_BYTES : declared);
   else if (!room.takeNow(declared)) await orClosing(room.take(declared));
   const reserved = Math.max(declared, UNASKED_BYTES);
@@ -212,19 +211,19 @@ function collect(
       bytes.add(chunk);
       if (bytes.isTooFine || isTooFine(request)) {
         settle(tooFine());
-        // What has come already is dropped: kept, it would be too much as well.
+        // The bytes that have already come are dropped: keeping them would be too much as well.
         request.resume();
       } else if (size > roomBytes) takeAll();
     };
     const onEnd = (): void => settle(isTooFine(request) ? tooFine() : null);
     const onGone = (): void => settle(new ClientGoneError("the client closed the connection"));
     request.on("data", onData).on("end", onEnd).on("close", onGone).on("error", onGone);
-    // A request that ended before anybody listened tells no event any more.
+    // A request that ended before anybody listened emits no more events.
     if (request.destroyed) onGone();
   });
 }
 
-/** What is refused for want of room is not read any further. */
+/** A body that is refused for lack of room is not read any further. */
 async function orClosing(taking: Promise<void>): Promise<void> {
   try {
     await taking;

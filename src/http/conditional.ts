@@ -16,7 +16,7 @@ export function isKnownToClient(call: Pick<Call, "headers">, tag: string): boole
     .some((each) => each === tag || each === "*");
 }
 
-/** The answer with its tag; 304 and no body for a client that has it already. */
+/** The answer with its tag; 304 and no body for a client that already has it. */
 export function withEntityTag(
   call: Pick<Call, "headers">,
   answer: Answer,

@@ -3,8 +3,8 @@ import { isJsonObject } from "../domain/json/json.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
 
 /**
- * Reads a body that must be an object of these fields. Throws 40503 where it is no object, else 40501 for the
- * first field that is unknown or breaks its rule, with all such fields among the details.
+ * Reads a body that must be an object of these fields. Throws 40503 when it is not an object, else 40501 for the first
+ * field that is unknown or breaks its rule, with all such fields among the details.
  */
 export function parseFields<Fields extends Inputs>(
   body: unknown,
@@ -23,7 +23,7 @@ export function parseFields<Fields extends Inputs>(
     else values[name] = parsed.value;
   }
   if (faults.length > 0) throw invalidFields(faults);
-  // Every name of the fields has been given what its own rule made.
+  // Every name of the fields has the value that its own rule made.
   return values as InputValues<Fields>;
 }
 

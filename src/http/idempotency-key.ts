@@ -5,7 +5,7 @@ const LENGTH_MAX = 255;
 
 const KEY = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
 
-/** How the document shows what {@link idempotencyKey} takes. */
+/** How the document shows the key that {@link idempotencyKey} accepts. */
 export const IDEMPOTENCY_KEY_SCHEMA = {
   type: "string",
   maxLength: LENGTH_MAX,
@@ -14,8 +14,8 @@ export const IDEMPOTENCY_KEY_SCHEMA = {
 } as const;
 
 /**
- * The request's `Idempotency-Key`, or null. It is compared character for character, quotes included. Throws
- * 40000 for two of them, for an empty one and for one that is no printable ASCII.
+ * The request's `Idempotency-Key`, or null. It is compared character for character, including quotes. Throws 40000 for
+ * two of them, for an empty one and for one that is not printable ASCII.
  */
 export function idempotencyKey(call: Pick<Call, "headers">): string | null {
   const [key, ...others] = call.headers("idempotency-key");

@@ -14,9 +14,9 @@ import { parseBody, PLAIN_READING, RESULTS_READING } from "./body.ts";
 import { parseFields } from "./fields.ts";
 import { readItems, type ItemReader, type ReadItem } from "./lease-items.ts";
 
-/** What workers tell of the leases that they hold: bodies in, plain data out, in whichever thread. */
+/** Reads what workers report about the leases that they hold: bodies in, plain data out, in any thread. */
 
-/** Reads what has come to its result. Throws 40501 or 40503 for a body of which nothing can be used. */
+/** Reads completed runs. Throws 40501 or 40503 for a body of which nothing can be used. */
 export function parseCompletions({
   bytes,
   resultBytesMax,
@@ -28,7 +28,7 @@ export function parseCompletions({
   return readItems(tasks, completionReader(resultBytesMax));
 }
 
-/** Reads what came to nothing, as {@link parseCompletions}. */
+/** Reads failed runs, as {@link parseCompletions}. */
 export function parseFailures({
   bytes,
   resultBytesMax,
@@ -49,7 +49,7 @@ export function parseBeats({ bytes }: LeasesBody): readonly ReadItem<LeaseBeat>[
   return readItems(leases, beatReader(progress));
 }
 
-/** Reads what is given back, as {@link parseCompletions}. */
+/** Reads released leases, as {@link parseCompletions}. */
 export function parseReleases({ bytes }: LeasesBody): readonly ReadItem<LeaseRef>[] {
   const { tasks } = parseFields(
     parseBody(bytes, PLAIN_READING),
@@ -122,7 +122,7 @@ function toKeptJson(value: unknown, bytesMax: number): KeptJson {
 }
 
 const NO_MESSAGE = "The worker gave no reason.";
-// All control characters but tab and line feed, which messages of several lines have.
+// All control characters except tab and line feed, which occur in messages of several lines.
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]+/g;
 
 function toMessage(value: unknown, note: (sentence: string) => void): string {

@@ -6,13 +6,13 @@ import type { LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import { tasksEnvelope } from "../domain/task/envelope.ts";
 import type { Answer } from "./operation.ts";
 
-/** Lists of leases in the bodies of the worker protocol, of which one bad item never spoils the others (contract §7). */
+/** Lists of leases in the bodies of the worker protocol; one bad item never spoils the others (contract §7). */
 
-/** How an item of a list becomes what the desk is asked. */
+/** How an item of a list is converted for the desk. */
 export interface ItemReader<Asked> {
-  /** What the item may hold. */
+  /** The schema of an item. */
   readonly item: JsonSchema;
-  /** Never refuses: what cannot be used is left out, and `note` takes the sentence that says so. */
+  /** Never refuses: unusable parts are left out, and `note` takes a sentence about them. */
   readonly read: (
     item: JsonObject,
     to: { readonly ref: LeaseRef; readonly note: (sentence: string) => void },
@@ -27,7 +27,7 @@ export function readItems<Asked>(
   return items.map((item) => readItem(item, reader));
 }
 
-/** Asks the desk about what in a list can be a lease, and answers each item in its place. */
+/** Passes the items of a list that can be leases to the desk, and answers each item in its place. */
 export async function answerItems<Asked>(
   read: readonly ReadItem<Asked>[],
   {
@@ -35,7 +35,7 @@ export async function answerItems<Asked>(
     fieldsText,
   }: {
     readonly ask: (asked: readonly Asked[]) => Promise<readonly LeaseOutcome[]>;
-    /** What the operation adds to the envelope, once it has asked. */
+    /** What the operation adds to the envelope, after the desk has answered. */
     readonly fieldsText?: () => string;
   },
 ): Promise<Answer> {
@@ -53,9 +53,9 @@ export async function answerItems<Asked>(
 
 /** An item of a list, as plain data. */
 export type ReadItem<Asked> = {
-  /** As it was given, where it was text. */
+  /** As it was given, if it was text. */
   readonly id: string | null;
-  /** What there is to say beside the outcome. */
+  /** Anything to add to the outcome. */
   readonly detail?: string;
 } & ({ readonly kind: "lease"; readonly asked: Asked } | { readonly kind: "none" });
 
@@ -82,7 +82,7 @@ function isLeaseId(value: unknown): value is string {
   return typeof value === "string" && value !== "" && value.length <= LEASE_ID_LENGTH_MAX;
 }
 
-// A `result` that is misspelled would be lost without a word.
+// A misspelt `result` would be lost without a word.
 function unknownMembers(item: JsonObject, known: readonly string[]): string[] {
   const isFine = Object.keys(item).every((name) => known.includes(name));
   return isFine ? [] : [`Only these members are known here: ${known.join(", ")}.`];

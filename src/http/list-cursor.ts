@@ -5,7 +5,7 @@ import type { Scope } from "../store/store.ts";
 import { invalidField } from "./fields.ts";
 import { refusedValue } from "./query.ts";
 
-/** What is paged. A place in one is none in another: they are ordered by different times, or by none. */
+/** The lists with pages. A place in one is not valid in another: they are ordered by different times, or by none. */
 export type ListName = "ready" | "tasks" | "search" | "attempts" | "queued" | "running";
 
 /** The last row of a page: a time and a row number. */
@@ -14,21 +14,21 @@ export interface ListPlace {
   readonly seq: number;
 }
 
-/** A list as one account sees it, or the operator all of it (null). */
+/** A list as one account sees it; for the operator (null) the list of all. */
 export interface ListView {
   readonly list: ListName;
   readonly scope: Scope;
 }
 
 /**
- * Places in lists as clients know them. Rows are numbered over all accounts, so a place that could be read would tell
- * each account how much the others do: it is encrypted. It is also signed, together with its list and its account, so
- * nobody can make one or use another's.
+ * Places in lists as clients know them. Rows are numbered over all accounts, so a readable place would tell each
+ * account how much the others do: it is encrypted. It is also signed, together with its list and its account, so nobody
+ * can make one or use another's.
  */
 export interface ListCursors {
   /** Opaque, safe in a URL, always of one length and never twice the same. */
   seal(place: ListPlace, view: ListView): string;
-  /** Null for anything but what was sealed for this view. */
+  /** Null for anything that was not sealed for this view. */
   open(cursor: string, view: ListView): ListPlace | null;
 }
 
@@ -38,18 +38,18 @@ const NONCE_BYTES = 12;
 const PLACE_BYTES = 16;
 const TAG_BYTES = 16;
 
-/** Mints the key that cursors are sealed with, as text. */
+/** Mints the key that seals cursors, as text. */
 export function newCursorKey(): string {
   return randomBytes(KEY_BYTES).toString("base64url");
 }
 
-/** Seals with a key of {@link newCursorKey}; every daemon that has it opens what another one sealed. */
+/** Seals with a key of {@link newCursorKey}; every daemon that has the key opens the cursors of others. */
 export function listCursors(keyText: string): ListCursors {
   const key = Buffer.from(keyText, "base64url");
   return {
     seal({ timeMs, seq }, view) {
-      // Random nonces serve 2^32 cursors (NIST SP 800-38D, section 8.3): a thousand a second for fifty days. Two that are
-      // the same would tell how far two places lie apart, and no more.
+      // Random nonces serve 2^32 cursors (NIST SP 800-38D, section 8.3): a thousand a second for fifty days. Two equal
+      // nonces would tell only how far apart two places are.
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
       cipher.setAAD(viewBytes(view));
@@ -73,7 +73,7 @@ export function listCursors(keyText: string): ListCursors {
       try {
         decipher.final();
       } catch {
-        // What the tag does not fit was sealed for another view, with another key, or by nobody.
+        // A cursor whose tag does not fit was sealed for another view, with another key, or by nobody.
         return null;
       }
       return { timeMs: place.readDoubleBE(0), seq: place.readDoubleBE(8) };
@@ -96,7 +96,9 @@ export function openCursor(
   return place;
 }
 
-/** The place that a body's `cursor` stands for; null where there is none. Throws 40501 for one that is not this view's. */
+/**
+ * The place that a body's `cursor` stands for; null when there is none. Throws 40501 for one that is not this view's.
+ */
 export function openCursorField(
   cursor: string | null,
   { cursors, ...view }: ListView & { readonly cursors: ListCursors },

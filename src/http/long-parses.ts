@@ -2,7 +2,7 @@ import type { Offload } from "../domain/offload.ts";
 import { parseBeats, parseCompletions, parseFailures, parseReleases } from "./lease-bodies.ts";
 import { parsePostedTasks, type PostedBody } from "./posted-tasks.ts";
 
-/** Bodies that may take long to parse, by what they hold: bytes in, plain data out. */
+/** Bodies that may take long to parse, by their content: bytes in, plain data out. */
 export const BODY_PARSES = {
   postedTasks({ ids, ...body }: PostedBody & { readonly ids: readonly string[] }) {
     const left = ids.values();
@@ -20,10 +20,10 @@ export const BODY_PARSES = {
 
 export type BodyParses = typeof BODY_PARSES;
 
-/** Where bodies are parsed that may take long. */
+/** Parses bodies that may take long, elsewhere. */
 export type BodyParser = Offload<BodyParses>;
 
-// The worst of so many bytes, names that are all different, take some 4 ms (2026-11).
+// The worst of so many bytes, names that are all different, takes some 4 ms (2026-11).
 const SHORT_BYTES_MAX = 64 * 1024;
 
 /** True for a body that would hold up the event loop. */
@@ -39,17 +39,17 @@ export async function parseLong<Name extends keyof BodyParses>(
 ): Promise<ReturnType<BodyParses[Name]>> {
   const { bytes } = args;
   if (isLong(bytes)) return parser.run(name, args, { owner, bytes: bytes.length });
-  // The compiler sees only that some parse takes some arguments and gives something.
+  // The compiler sees only that some parse takes some arguments and returns something.
   const parse = BODY_PARSES[name] as (given: unknown) => unknown;
   return parse(args) as ReturnType<BodyParses[Name]>;
 }
 
-/** Whose turn it is where an account's bodies are parsed. */
+/** The owner whose turn an account's bodies take. */
 export function accountOwner(accountId: number): string {
   return `account ${accountId}`;
 }
 
-/** Whose turn it is where a worker's bodies are parsed. */
+/** The owner whose turn a worker's bodies take. */
 export function workerOwner(workerId: number): string {
   return `worker ${workerId}`;
 }

@@ -7,12 +7,12 @@ import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/
 import type { WorkerHolder } from "../store/store.ts";
 
 /**
- * Who may call:
+ * The callers of an operation:
  * - `public`: everybody;
- * - `account`: who holds a key of an account or a session of it, and the operator in the name of one (`X-Account`);
+ * - `account`: a holder of an account's key or session, and the operator in the name of an account (`X-Account`);
  * - `viewer`: the same, and the operator without naming an account, who then sees all of them;
- * - `operator`: who holds a session of the operator;
- * - `worker`: who holds a worker's token.
+ * - `operator`: a holder of the operator's session;
+ * - `worker`: a holder of a worker's token.
  */
 export type Access = "public" | "account" | "viewer" | "operator" | "worker";
 
@@ -25,13 +25,13 @@ export interface AccountRef {
 
 /** How a request came to this daemon. */
 export interface Arrival {
-  /** For certain: over TLS of its own, or a trusted proxy says so. */
+  /** For certain: over this server's own TLS, or because a trusted proxy says so. */
   readonly isHttps: boolean;
-  /** Of this machine. */
+  /** The port on this machine. */
   readonly port: number;
 }
 
-/** What body an operation takes. */
+/** The body that an operation takes. */
 export type BodyRule =
   | { readonly kind: "none" }
   /** Any JSON within the limits, which the operation parses itself. */
@@ -54,7 +54,7 @@ export function isParsedByOperation(rule: BodyRule): boolean {
 
 /** What every operation is told about the request that calls it. */
 export interface Call {
-  /** The parts of the path that the operation's path names, decoded. */
+  /** The decoded parts of the path that the operation's path names. */
   readonly params: Readonly<Record<string, string>>;
   /** The time at which the request is judged. */
   readonly now: number;
@@ -62,38 +62,40 @@ export interface Call {
   readonly isHead: boolean;
   /** Every value of a header, by its name in lower case. */
   readonly headers: (name: string) => readonly string[];
-  /** The client's address, from behind the trusted proxies; what limits count by. */
+  /** The client's address, from behind the trusted proxies, by which limits count. */
   readonly clientKey: () => string;
-  /** Over what it came, and to which port. */
+  /** How the request came, and to which port. */
   readonly arrival: () => Arrival;
-  /** Aborted when the client hangs up. */
+  /** Aborted when the client disconnects. */
   readonly gone: () => AbortSignal;
   readonly room: CallRoom;
-  /** To be asked before an answer that was held: throws what the same credentials are refused with by now. */
+  /** To be called before an answer that was held: throws the refusal that the same credentials would get by now. */
   readonly admitAgain: () => Promise<void>;
 }
 
-/** The room that a request takes up; see request-room.ts. */
+/** The room that a request occupies; see request-room.ts. */
 export interface CallRoom {
-  /** To be awaited before what may be large is read for an answer that has waited, or is no GET's: 42900 or 50300. */
+  /**
+   * To be awaited before anything large is read for an answer that has waited, or is no GET's: throws 42900 or 50300.
+   */
   forAnswer(): Promise<void>;
-  /** What a request that wants to wait is to be refused with: 42900. Null where it may. */
+  /** The refusal of a request that wants to wait: 42900. Null when it may wait. */
   waitRefusal(): StatusError | null;
-  /** Takes a place among those that wait while this does. Throws {@link CallRoom.waitRefusal}. */
+  /** Holds a waiting place while this waits. Throws {@link CallRoom.waitRefusal}. */
   whileWaiting<T>(begin: () => Promise<T>): Promise<T>;
 }
 
-/** Who looks on, for as long as the answer takes. */
+/** A person who looks on, for as long as the answer takes. */
 export interface Viewer {
-  /** Whose things are shown; null: those of all accounts. */
+  /** The account whose things are shown; null for those of all accounts. */
   readonly scope: AccountRef | null;
   /** The operator may look at one account's things too. */
   readonly isOperator: boolean;
-  /** The key or the session that was shown, by a name that is no secret: what streams are counted by. */
+  /** The key or session that was used, by a name that is no secret: streams are counted by it. */
   readonly credential: string;
 }
 
-/** What an operation is told of who calls it, by its access; those with another are told nothing. */
+/** What an operation learns about its caller, by its access; others learn nothing. */
 interface CallerOf {
   readonly account: { readonly holder: AccountRef };
   readonly viewer: Viewer;
@@ -102,7 +104,7 @@ interface CallerOf {
 
 type Nothing = Readonly<Record<string, never>>;
 
-/** What some operation is told of who calls it. */
+/** What any operation learns about its caller. */
 export type Caller = CallerOf[keyof CallerOf] | Nothing;
 
 /** What an operation with this access that takes this is told. */
@@ -138,10 +140,10 @@ type AnyCall = Call & { readonly query: InputValues<Inputs> };
 export interface Answer {
   readonly status: number;
   readonly text: string;
-  /** Sent instead of the text and never copied: for what is large, or the same in many answers. */
+  /** Sent instead of the text and never copied: for large content, or content of many answers. */
   readonly bytes?: Uint8Array;
   readonly headers?: ResponseHeaders;
-  /** What is sent instead of the text. */
+  /** Sent instead of the text. */
   readonly stream?: AnswerStream;
 }
 
@@ -154,31 +156,31 @@ export interface FieldsAnswer<Fields> {
 /** An answer that goes on until it is closed, or until its client hangs up. */
 export interface AnswerStream {
   readonly contentType: string;
-  /** Called once, and never for a HEAD; may throw a StatusError. Cancelled when the client hangs up. */
+  /** Called once, and never for a HEAD; may throw a StatusError. Cancelled when the client disconnects. */
   open(): ReadableStream<Uint8Array>;
 }
 
-/** What the document says of a header. */
+/** The document's description of a header. */
 export interface HeaderDoc {
   readonly description: string;
-  /** Any text unless it says more. */
+  /** Any text unless given. */
   readonly schema?: JsonSchema;
 }
 
-/** What the document says of a header of an answer. */
+/** The document's description of a header of an answer. */
 export interface AnswerHeaderDoc extends HeaderDoc {
-  /** It is there with every 200; without this it may be missing. */
+  /** True when every 200 has it; otherwise it may be missing. */
   readonly isAlways?: boolean;
 }
 
-/** What the document says of a named part of a path. */
+/** The document's description of a named part of a path. */
 export interface ParamDoc {
   readonly description: string;
   readonly schema: JsonSchema;
   readonly example: string;
 }
 
-/** What the API's document says of an operation, beyond its path and rules. */
+/** The document's description of an operation, beyond its path and rules. */
 export interface OperationDoc {
   /** Unique; a verb and a noun in camel case. */
   readonly id: string;
@@ -195,13 +197,13 @@ export interface OperationDoc {
   readonly description: string;
   /** The named parts of the path. */
   readonly params?: Readonly<Record<string, ParamDoc>>;
-  /** Request headers that it reads; where its answers have an ETag, `If-None-Match` goes without saying. */
+  /** Request headers that it reads; if its answers have an ETag, `If-None-Match` is implied. */
   readonly headers?: Readonly<Record<string, HeaderDoc>>;
-  /** What the body of a 200 is; JSON unless it says more. */
+  /** The media type of a 200; JSON unless given. */
   readonly answerType?: string;
   /** Headers of a 200. With an `ETag` among them, `If-None-Match` may be answered with 304. */
   readonly answerHeaders?: Readonly<Record<string, AnswerHeaderDoc>>;
-  /** Bodies of a 200, by a name each. */
+  /** Named bodies of a 200. */
   readonly answerExamples?: Readonly<Record<string, unknown>>;
   /** Codes of refused requests beyond those that follow from the rules. */
   readonly codes: readonly RequestStatusCode[];
@@ -209,7 +211,7 @@ export interface OperationDoc {
   readonly otherAnswers?: Readonly<
     Record<number, { readonly description: string; readonly schema: JsonSchema }>
   >;
-  /** Bodies that work, by a name each. */
+  /** Named bodies that work. */
   readonly examples?: Readonly<Record<string, unknown>>;
   /** Requests that the daemon sends in return, as OpenAPI has them. */
   readonly callbacks?: JsonSchema;
@@ -223,9 +225,12 @@ interface Declaration<Who extends Access, Verb extends Method, Path extends stri
   readonly access: Who;
   /** It is there while the dashboard is served only; what is for operators is so without saying. */
   readonly isDashboard?: true;
-  /** Machines ask it to know whether the daemon is well: it is answered when there is room for nothing else. */
+  /** Machines call it to know whether the daemon is well: it is answered even when there is room for nothing else. */
   readonly isHealthCheck?: true;
-  /** It is about the session itself, so all that browsers are refused with a cookie they are refused here without one. */
+  /**
+   * It is about the session itself: a browser without a cookie is refused here for the same reasons as one with a
+   * cookie elsewhere.
+   */
   readonly isSignIn?: true;
   readonly doc: OperationDoc;
 }
@@ -250,7 +255,7 @@ type PathOf<Verb extends Method> = OperationKey extends infer Key
 /** The own fields of some operation's answer. */
 export type AnyFields = FieldsOf<OperationKey>;
 
-/** True for what is answered to credentials: it holds data of accounts, so no cache may keep it. */
+/** True for answers to credentials: they hold data of accounts, so no cache may keep them. */
 export function isKeptByNobody({
   access,
   isSignIn,

@@ -78,21 +78,21 @@ export type OperationsDeps = TaskPostDeps &
   RedeliveriesDeps &
   EventsDeps &
   OperatorDeps & {
-    /** Without it there are no sessions, and nothing that needs one. */
+    /** Without the dashboard there are no sessions, and nothing that needs one. */
     readonly servesDashboard: boolean;
     readonly marketplaces: readonly MarketplaceDocument[];
     readonly serviceStatus: Parameters<typeof serviceStatus>[0];
     readonly notReadyReason: () => Promise<string | null>;
   };
 
-/** What the operator's operations use. */
+/** The dependencies of the operator's operations. */
 export type OperatorDeps = OperatorAccountsDeps &
   OperatorAccountChangesDeps &
   OperatorAccessRequestsDeps &
   OperatorRunnersDeps &
   OperatorSystemDeps;
 
-/** The API on one screen: every operation there is. */
+/** The API on one screen: all operations. */
 export function operations(deps: OperationsDeps): readonly Operation[] {
   const all = [
     taskPost(deps),
@@ -138,7 +138,7 @@ function isWithoutDashboard({ access, isDashboard }: Operation): boolean {
   return access !== "operator" && isDashboard !== true;
 }
 
-/** What the operator's sessions alone may call. */
+/** The operations that only the operator's sessions may call. */
 function operatorOperations(deps: OperatorDeps): readonly Operation[] {
   return [
     accountList(deps),

@@ -4,16 +4,18 @@ import { tooManyRequests } from "./guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "./guard/rate-limiter.ts";
 import type { AccountRef } from "./operation.ts";
 
-/** What a post may not go beyond. */
+/** The limits that a post may not exceed. */
 export interface PostQuotaDeps {
   /** By account. */
   readonly postedTasks: RateLimiter;
-  /** The part of the room for everybody's data that one account may take, in bytes; 0 is no limit. */
+  /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */
   readonly shareBytes: () => number;
   readonly retentionDays: number;
 }
 
-/** Counts the tasks of a post; throws 42900 where they are too many for this minute. Answers what to say of the limit. */
+/**
+ * Counts the tasks of a post; throws 42900 when they are too many for this minute. Answers the headers about the limit.
+ */
 export function countPosted(
   { accountId, limits }: AccountRef,
   { postedTasks, tasks }: Pick<PostQuotaDeps, "postedTasks"> & { readonly tasks: number },
@@ -29,7 +31,7 @@ export function countPosted(
   throw tooManyRequests(verdict.resetSeconds, { detail, headers });
 }
 
-/** What the store must not let a post of this account go beyond. */
+/** The limits within which the store must keep this account's posts. */
 export function quotaOf(
   { limits }: AccountRef,
   { shareBytes }: Pick<PostQuotaDeps, "shareBytes">,
@@ -37,12 +39,12 @@ export function quotaOf(
   return { bytes: limits.bytes, openTasks: limits.openTasks, shareBytes: shareBytes() };
 }
 
-// Tasks are erased days after they have finished, so nothing is won by asking more often.
+// Tasks are erased days after they have finished, so asking more often gains nothing.
 const BYTES_RETRY_SECONDS = "3600";
 // Tasks finish all the time.
 const OPEN_TASKS_RETRY_SECONDS = "10";
 
-/** 42900 or 50700, for the account that would have had more than it may. */
+/** 42900 or 50700, for the account that would have exceeded its quota. */
 export function overQuota(
   excess: QuotaExcess,
   {

@@ -3,7 +3,7 @@ import type { StatusDetail } from "../domain/status.ts";
 import { parseTask, type ParsedTask, type TaskRules } from "../domain/task/task-post.ts";
 import { parseBody, TASKS_READING } from "./body.ts";
 
-/** A body of tasks as it came, and what is needed to judge them. */
+/** A body of tasks as it came, with everything that is needed to judge them. */
 export interface PostedBody {
   readonly bytes: Uint8Array;
   readonly rules: TaskRules;
@@ -12,7 +12,7 @@ export interface PostedBody {
   readonly tasksMax: number;
 }
 
-/** What a body of tasks holds; `refused` is told only after what else may be wrong with the request. */
+/** The content of a body of tasks; `refused` is reported only after any other fault of the request. */
 export type PostedTasks =
   | { readonly kind: "tasks"; readonly tasks: readonly ParsedTask[] }
   | {
@@ -21,7 +21,7 @@ export type PostedTasks =
       readonly more: { readonly detail?: string; readonly details?: readonly StatusDetail[] };
     };
 
-/** Parses all tasks of a body, each with an id of its own. Throws 40503 for what is no JSON. */
+/** Parses all tasks of a body, each with its own id. Throws 40503 for bytes that are not JSON. */
 export function parsePostedTasks(
   { bytes, rules, now, tasksMax }: PostedBody,
   nextId: () => string,

@@ -1,13 +1,13 @@
 import { StatusError } from "../domain/status.ts";
 import type { Call } from "./operation.ts";
 
-/** The longest that an answer may be held. */
+/** The longest time that an answer may be held. */
 export const WAIT_SECONDS_MAX = 60;
 
 /**
- * How long the client prefers to wait for a finished task: `Prefer: wait=N` (RFC 7240), N in seconds. Null
- * when it does not say. Other preferences are passed over, as they should be; an N that is out of range is
- * 40000, because an answer that comes too early looks like one that came late.
+ * How long the client prefers to wait for a finished task: `Prefer: wait=N` (RFC 7240), N in seconds. Null when it does
+ * not say. Other preferences are ignored, as they should be; an N that is out of range is 40000, because an answer that
+ * comes too early looks like one that came late.
  */
 export function preferredWaitSeconds(call: Pick<Call, "headers">): number | null {
   const [wait] = call.headers("prefer").flatMap(waitsOf);
@@ -20,7 +20,7 @@ export function preferredWaitSeconds(call: Pick<Call, "headers">): number | null
 
 /** The values of `wait` in a line of preferences, each of which may have parameters: `name=value; parameter`. */
 function waitsOf(line: string): readonly string[] {
-  // What other preferences quote may look like one of its own.
+  // Quoted text of other preferences may look like a preference of its own.
   const unquoted = line.replaceAll(/"([^"]*)"/g, (_all, text: string) =>
     text.replaceAll(/[,;=]/g, "_"),
   );

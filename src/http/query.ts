@@ -4,8 +4,8 @@ import type { Rule } from "../domain/rule.ts";
 import { StatusError } from "../domain/status.ts";
 
 /**
- * Reads a query. What is unknown, repeated, malformed or out of range is 40000 and never clamped or
- * ignored (contract §1): a client that mistypes a filter must not get everything.
+ * Reads a query. A parameter that is unknown, repeated, malformed or out of range is 40000 and never clamped or ignored
+ * (contract §1): a client that mistypes a filter must not get everything.
  */
 export function parseQuery<Query extends Inputs>(
   query: URLSearchParams,
@@ -23,24 +23,24 @@ export function parseQuery<Query extends Inputs>(
   for (const [name, { absent }] of Object.entries(inputs)) {
     if (!Object.hasOwn(values, name)) values[name] = absent?.value ?? null;
   }
-  // Every name of the inputs has been given what its own rule made, or what counts without it.
+  // Every name of the inputs has the value that its own rule made, or its default.
   return values as InputValues<Query>;
 }
 
 /**
- * Throws 40000 for an escape that is none, or that is no UTF-8. URLSearchParams takes `%zz` for itself and `%ff`
- * for U+FFFD, so that a filter would ask for what nobody meant.
+ * Throws 40000 for an invalid escape, or one that is not UTF-8. URLSearchParams takes `%zz` literally and `%ff` for
+ * U+FFFD, so a filter would ask for what nobody meant.
  */
 export function checkEscapes(search: string): void {
   try {
     decodeURIComponent(search);
   } catch {
-    // The one thing it throws for.
+    // This is the only error that it throws.
     throw badRequest("A percent escape in the query is malformed, or not UTF-8.");
   }
 }
 
-/** 40000 for a value that a rule does not take, also where only the operation can tell. */
+/** 40000 for a value that a rule refuses, or that only the operation can refuse. */
 export function refusedValue(name: string, { takes }: Pick<Rule<unknown>, "takes">): StatusError {
   return malformed(name, `It takes ${takes}`);
 }

@@ -6,12 +6,12 @@ import type { Answer } from "./operation.ts";
 
 const RETRY_AFTER_SECONDS = "1";
 
-/** What goes with a response whatever it says. */
+/** The parts of a response that do not depend on its content. */
 export interface ReplyHeaders {
   readonly requestId: string;
   /** The request was a HEAD: only the headers of the answer are sent. */
   readonly isHead?: boolean;
-  /** Beside those of the answer, which come last. */
+  /** In addition to those of the answer, which come last. */
   readonly headers?: ResponseHeaders;
 }
 
@@ -22,9 +22,9 @@ export function toResponse(answer: Answer, reply: ReplyHeaders): Response {
   if (reply.isHead) return headOnly(answer, headers);
   if (answer.stream !== undefined)
     return new FastResponse(answer.stream.open(), { status, headers });
-  // The constructor refuses 304 with any body, an empty one too.
+  // The constructor refuses 304 with any body, even an empty one.
   if (status === 304) return new FastResponse(null, { status, headers });
-  // A copy of the bytes would be made of anything else than a view of its own.
+  // Anything but a view of its own bytes would be copied.
   const body = (answer.bytes ?? answer.text) as Uint8Array<ArrayBuffer> | string;
   return new FastResponse(body, { status, headers });
 }
@@ -58,7 +58,7 @@ export function addLines(lines: [string, string][], headers: ResponseHeaders): v
   }
 }
 
-/** For answers that hold what is an account's: no cache keeps them. */
+/** For answers that hold an account's data: no cache keeps them. */
 export const NO_STORE = { "cache-control": "no-store" } as const;
 
 /** The envelope of an operation that is not about tasks: the status, then its own fields. */
@@ -67,7 +67,7 @@ export function envelope(fields: object): string {
   return JSON.stringify({ status_code: 20000, status_message: message, ...fields });
 }
 
-/** The answer to a request that ended in an error the caller may see (contract §1). */
+/** The answer to a request that ended in an error that the caller may see (contract §1). */
 export function toErrorAnswer(error: StatusError): Answer {
   const body = {
     status_code: error.code,
@@ -81,7 +81,7 @@ const FATE_UNKNOWN =
   "It is not known whether this was done. A task_post with an Idempotency-Key can be sent again with the same key and " +
   "body: it is never done twice. Of anything else, look first what is there.";
 
-/** The status of any error; null for one that is a bug and must leak nothing. */
+/** The status of any error; null for a bug, which must leak nothing. */
 export function toStatusError(error: unknown): StatusError | null {
   if (error instanceof StatusError) return error;
   if (!(error instanceof StoreError)) return null;
@@ -91,7 +91,7 @@ export function toStatusError(error: unknown): StatusError | null {
   return new StatusError(50300, { headers });
 }
 
-/** The bytes of a response to what never became a request, for a socket that Node hands over raw. */
+/** The bytes of a response to input that never became a request, for a socket that Node hands over raw. */
 export function toRawResponse(error: StatusError, requestId: string): string {
   const answer = toErrorAnswer(error);
   const reason = STATUS_TABLE[error.code].message.replace(".", "");

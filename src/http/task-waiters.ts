@@ -2,13 +2,13 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { TaskKey } from "../domain/task/task.ts";
 
 /**
- * Requests that wait for a task to end. Whoever ends one tells; nothing is polled, and a waiter costs a timer
+ * Requests that wait for a task to end. The one who ends it tells them; nothing is polled, and a waiter costs a timer
  * and an entry.
  */
 export class TaskWaiters {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** The same, by the account that asks. */
+  /** The same, by the calling account. */
   readonly #byAccount = new Map<number, Set<() => void>>();
   #isReleased = false;
 
@@ -17,8 +17,8 @@ export class TaskWaiters {
   }
 
   /**
-   * Settles when the task has ended, when its account is disabled, when `ms` are over, when `gone` is aborted or when all
-   * are released, whichever comes first. To be called before the task is looked at, so that no end is missed.
+   * Settles when the task has ended, when its account is disabled, when `ms` are over, when `gone` is aborted or when
+   * all are released, whichever comes first. To be called before the task is looked at, so that no end is missed.
    */
   wait(
     { id, accountId }: TaskKey,
@@ -45,14 +45,14 @@ export class TaskWaiters {
     for (const end of this.#waiting.get(id) ?? []) end();
   }
 
-  /** Tells that accounts are disabled: whoever waits for their tasks has to be let in again. */
+  /** Tells that accounts are disabled: requests that wait for their tasks have to be admitted again. */
   tellAccounts(accountIds: ReadonlySet<number>): void {
     for (const accountId of accountIds) {
       for (const end of this.#byAccount.get(accountId) ?? []) end();
     }
   }
 
-  /** Lets go of all that wait, now and later: the daemon stops. */
+  /** Ends all waits, now and later: the daemon stops. */
   release(): void {
     this.#isReleased = true;
     for (const id of [...this.#waiting.keys()]) this.tell(id);

@@ -5,30 +5,30 @@ import { StoreError, type Store } from "../store/store.ts";
 export interface UsageNotesDeps<Id> {
   /** Whose uses these are, in the plural, for the log. */
   readonly whose: string;
-  /** Writes the last use of each; rejects with a StoreError where it cannot. */
+  /** Writes the last use of each; rejects with a StoreError when it cannot. */
   readonly write: (uses: readonly (readonly [id: Id, usedAt: number])[]) => Promise<void>;
   readonly writeEveryMs: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** The later of what is stored and what was noted since; null when it was never used. */
+/** The later of the stored and the noted use; null when there was none. */
 export type LastUses<Id> = (id: Id, stored: number | null) => number | null;
 
 const KEYS_WRITTEN_EVERY_MS = 60_000;
 const SESSIONS_WRITTEN_EVERY_MS = 60_000;
-// There are few, and who looks for one that is missing wants to know now.
+// There are few workers, and an operator who misses one wants to know now.
 const WORKERS_WRITTEN_EVERY_MS = 5000;
 
 /**
  * When keys, sessions or workers were last used, gathered here and written now and then: a write per request would cost
- * more than the request. A crash loses at most what was noted since.
+ * more than the request. A crash loses at most the latest notes.
  */
 export class UsageNotes<Id> {
   readonly #deps: UsageNotesDeps<Id>;
   readonly #unwritten = new Map<Id, number>();
   #timer: Timer | null = null;
-  /** True when the last try to write could not be done: that is said once. */
+  /** True when the last write failed: that is logged once. */
   #isHeldUp = false;
 
   constructor(deps: UsageNotesDeps<Id>) {
@@ -42,8 +42,8 @@ export class UsageNotes<Id> {
   }
 
   /**
-   * What is noted at this moment, to be laid over what the store says. Take it before the store is asked: a use that is
-   * written while the store answers would else be in neither, since a note goes once it is written.
+   * The notes of this moment, to be combined with the store's answer. They must be taken before the store is asked: a
+   * use that is written while the store answers would otherwise be in neither, since a note goes once it is written.
    */
   lastUses(): LastUses<Id> {
     const noted = new Map(this.#unwritten);
@@ -53,7 +53,7 @@ export class UsageNotes<Id> {
     };
   }
 
-  /** Writes what was noted; what cannot be written is kept for the next time. */
+  /** Writes the notes; those that cannot be written are kept for the next time. */
   async write(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = null;
@@ -70,7 +70,7 @@ export class UsageNotes<Id> {
       return;
     }
     this.#isHeldUp = false;
-    // Until here they were shown from memory; what was noted meanwhile stays for the next time.
+    // Until here they were shown from memory; later notes stay for the next time.
     for (const [id, usedAt] of uses) {
       if (this.#unwritten.get(id) === usedAt) this.#unwritten.delete(id);
     }
@@ -85,7 +85,7 @@ export class UsageNotes<Id> {
     const { whose, log } = this.#deps;
     try {
       await this.write();
-      // What could not be written must not wait for another use.
+      // Notes that could not be written must not wait for another use.
       if (this.#unwritten.size > 0) this.#writeLater();
     } catch (error) {
       log.error({ err: error }, `the last use of ${whose} cannot be written`);

@@ -1,6 +1,6 @@
 import { StatusError } from "../domain/status.ts";
 
-// Of the connections that there may be: whoever waits holds one.
+// Of all connections: each waiting request holds one.
 const SHARE_OF_ONE = 1 / 4;
 const SHARE_OF_ALL = 1 / 2;
 const RETRY_AFTER_SECONDS = "5";
@@ -20,12 +20,12 @@ export class WaitPlaces {
     this.ofAllMax = Math.max(1, Math.floor(connections * SHARE_OF_ALL));
   }
 
-  /** How many are taken now, in all. */
+  /** The number of places that are taken now. */
   get taken(): number {
     return this.#all;
   }
 
-  /** What a holder is to be refused with now; null where there is a place for him. */
+  /** The present refusal of a holder; null when there is a place for it. */
   refusal(holder: string): StatusError | null {
     const isOwn = this.#takenBy(holder) >= this.ofOneMax;
     if (!isOwn && this.#all < this.ofAllMax) return null;
@@ -38,7 +38,7 @@ export class WaitPlaces {
     return new StatusError(42900, { detail, headers });
   }
 
-  /** Takes a place, and gives back what lets go of it. Throws {@link refusal}. */
+  /** Takes a place, and returns the function that frees it. Throws {@link refusal}. */
   take(holder: string): () => void {
     const refused = this.refusal(holder);
     if (refused !== null) throw refused;

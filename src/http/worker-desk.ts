@@ -8,14 +8,17 @@ import type {
 import type { LeasedTask } from "../store/store.ts";
 
 /**
- * What the worker protocol (contract §7) asks of the engine; the composition root gives it. What it answers is on disk.
- * Outcomes come in the order asked; a lease that another worker was given is lost to this one.
+ * The engine's services for the worker protocol (contract §7); the composition root gives them. What it answers is on
+ * disk. Outcomes come in the order of the request; a lease that was given to another worker is lost to this one.
  */
 export interface WorkerDesk {
-  /** Claims for a worker; where nothing is queued it waits for `waitMs` at most, and not for a client that is gone. */
+  /**
+   * Claims for a worker. When nothing is queued it waits, for `waitMs` at most, and not for a client that has
+   * disconnected.
+   */
   claim(order: {
     readonly workerId: number;
-    /** Of the configured worker types, without repetition. */
+    /** Configured worker types, without duplicates. */
     readonly types: readonly string[];
     readonly max: number;
     readonly waitMs: number;
