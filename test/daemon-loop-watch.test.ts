@@ -39,7 +39,7 @@ test("a minute with delays of more than 200 ms is logged once, with the longest 
   assert.deepEqual(lines, []);
   after(100, 1200);
   assert.deepEqual(lines, [
-    [{ longest_ms: 2000, times: 2 }, "everything stood still for more than 200 ms"],
+    [{ longest_ms: 2000, times: 2 }, "the event loop was blocked for more than 200 ms"],
   ]);
 });
 

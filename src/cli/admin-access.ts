@@ -29,14 +29,14 @@ const list = defineAdminCommand({
   name: `${NAME} list`,
   description: "List the access requests that wait for a decision, oldest first",
   example: `${NAME} list --all`,
-  notes: "Long texts are cut in the table; --json shows them whole.",
-  args: { all: toggle("List those that were decided too") },
+  notes: "The table cuts long texts; --json shows them in full.",
+  args: { all: toggle("Also list the requests that were decided") },
   plan: ({ all }) => listRequests(all ? "all" : "pending"),
 });
 
 const approve = defineAdminCommand({
   name: `${NAME} approve`,
-  description: "Make an account for who asked, with its first API key and its webhook secret",
+  description: "Make the requested account, with its first API key and its webhook secret",
   example: `${NAME} approve 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6 --login alice`,
   notes: "Nothing is sent: hand over the key and the secret yourself.",
   args: {
@@ -53,7 +53,7 @@ const deny = defineAdminCommand({
   name: `${NAME} deny`,
   description: "Decide that no account is made",
   example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  notes: "Nothing is sent to who asked.",
+  notes: "Nothing is sent to the person who asked.",
   args: REQUEST_ARG,
   plan: ({ request_id: id }) => denyRequest(id),
 });

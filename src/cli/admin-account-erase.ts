@@ -9,7 +9,7 @@ const NAME = "postbackd admin account";
 /** `postbackd admin account erase`. */
 export const eraseCommand = defineAdminCommand({
   name: `${NAME} erase`,
-  description: "Erase a disabled account with all that is its own, for good",
+  description: "Erase a disabled account and everything that belongs to it, for good",
   example: `${NAME} erase alice --yes`,
   notes:
     "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and the request that it\n" +
@@ -17,7 +17,7 @@ export const eraseCommand = defineAdminCommand({
     "interrupted. Copies of the database are not touched.",
   args: {
     ...LOGIN_ARG,
-    yes: toggle("Do it; without, say how much there is"),
+    yes: toggle("Erase it; otherwise only tell how much there is"),
   },
   plan: ({ login, yes }) => eraseAccount(login, yes),
 });

@@ -56,10 +56,10 @@ const FLAGS = Object.fromEntries(
 /** `postbackd admin account limit`. */
 export const limit = defineAdminCommand({
   name: NAME,
-  description: "Show what an account may take up and has, and change it",
+  description: "Show an account's limits and usage, and change its limits",
   example: `${NAME} alice --bytes 2GiB`,
   notes:
-    "Counts from the account's next request on. 'default' takes one back: then what the configuration says counts.",
+    "A change counts from the account's next request on. 'default' removes a limit: then the configured one counts.",
   args: { ...LOGIN_ARG, ...FLAGS },
   plan: ({ login, ...limits }) => limitAccount(login, changesOf(limits)),
 });

@@ -41,14 +41,14 @@ const disable = defineAdminCommand({
   description: "Refuse an account's requests, and hold its tasks and webhooks, from now on",
   example: `${NAME} disable alice`,
   notes:
-    "What runs is told to stop and waits as if it had not been started. A second time changes nothing.",
+    "Running tasks are told to stop, and wait as if they had not been started. A second time changes nothing.",
   args: LOGIN_ARG,
   plan: ({ login }) => disableAccount(login, systemClock.now()),
 });
 
 const enable = defineAdminCommand({
   name: `${NAME} enable`,
-  description: "Accept an account's requests again, and go on with what was held",
+  description: "Accept an account's requests again, and resume its held work",
   example: `${NAME} enable alice`,
   args: LOGIN_ARG,
   plan: ({ login }) => enableAccount(login),

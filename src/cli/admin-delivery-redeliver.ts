@@ -41,10 +41,10 @@ export const redeliverCommand = defineAdminCommand({
   description: "Send webhooks again: those of a task, or all that pass a filter",
   example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
   notes:
-    "A filter without --state and --outcome means what was given up or refused, not what was delivered;\n" +
-    "for that, say --state delivered. A task that is named is sent again however it ended. What is\n" +
-    "scheduled or in flight goes out anyway. Each delivery begins a fresh series of attempts; receivers\n" +
-    "tell what they had before by webhook-id.",
+    "A filter without --state and --outcome selects deliveries that were given up or refused, not delivered\n" +
+    "ones; for those, add --state delivered. A named task's webhooks are sent again however they ended.\n" +
+    "Scheduled ones and those in flight are sent anyway. Each delivery begins a fresh series of attempts;\n" +
+    "receivers recognise repeats by webhook-id.",
   args: {
     task_id: optionalWord(TEXT, "Id of a task; else give a filter"),
     ...FILTER_ARGS,
@@ -65,7 +65,7 @@ export const redeliverCommand = defineAdminCommand({
 /** `postbackd admin delivery orders`. */
 export const ordersCommand = defineAdminCommand({
   name: `${NAME} orders`,
-  description: "List the orders to send webhooks again, newest first, and how far they are",
+  description: "List the orders to send webhooks again, newest first, with their progress",
   example: `${NAME} orders --json`,
   notes: "Orders are worked off side by side, each at its own rate, while the daemon runs.",
   args: {},
@@ -77,7 +77,7 @@ export const cancelCommand = defineAdminCommand({
   name: `${NAME} cancel`,
   description: "End an order to send webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  notes: "What it has begun goes on.",
+  notes: "Deliveries that it has begun go on.",
   args: { order_id: word(TEXT, "Id of the order, from 'delivery orders'") },
   plan: ({ order_id: id }) => cancelOrder(id),
 });

@@ -36,11 +36,11 @@ const MESSAGE_LENGTH_MAX = 16_384;
 /** `postbackd admin delivery show`. */
 export const showCommand = defineAdminCommand({
   name: NAME,
-  description: "Say why a task's callback did not arrive, and what was sent and signed",
+  description: "Tell why a task's callback did not arrive, and what was sent and signed",
   example: `${NAME} 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
-    "Signatures are computed with the account's secrets of now: attempts from before 'secret rotate' or\n" +
-    `'secret finish' went out with those of then. With the secret in $SECRET, '${NAME} ID\n` +
+    "Signatures are computed with the account's present secrets: attempts from before 'secret rotate' or\n" +
+    `'secret finish' were signed with earlier ones. With the secret in $SECRET, '${NAME} ID\n` +
     '--kind postback --message | openssl dgst -sha256 -hmac "$SECRET"\' gives X-Signature.',
   args: {
     task_id: word(TEXT, "Id of the task"),

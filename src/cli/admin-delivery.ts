@@ -21,7 +21,7 @@ const list = defineAdminCommand({
   description: "List the webhooks of finished tasks, those tried last first",
   example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
   notes:
-    "Shows no paths and queries of URLs; 'delivery show TASK_ID' does, and says what happened.",
+    "It shows no paths and queries of URLs; 'delivery show TASK_ID' shows them, and tells what happened.",
   args: {
     ...FILTER_ARGS,
     task: flag(TASK_ID, "Task that it belongs to"),
@@ -43,7 +43,7 @@ const list = defineAdminCommand({
 /** `postbackd admin delivery …`. */
 export const deliveryCommand: Command = {
   name: NAME,
-  description: "Say what became of webhooks, and send them again",
+  description: "Tell what happened to webhooks, and send them again",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
     list,

@@ -12,7 +12,7 @@ const NAME = "postbackd admin secret";
 
 const show = defineAdminCommand({
   name: `${NAME} show`,
-  description: "Show what an account's webhooks are signed with",
+  description: "Show the secrets that sign an account's webhooks",
   example: `${NAME} show alice`,
   args: LOGIN_ARG,
   plan: ({ login }) => showSecrets(login),
@@ -33,7 +33,7 @@ const finish = defineAdminCommand({
   name: `${NAME} finish`,
   description: "Sign with an account's next webhook secret only",
   example: `${NAME} finish alice`,
-  notes: "The secret before it is forgotten. Do this once every receiver knows the next one.",
+  notes: "The old secret is forgotten. Do this once every receiver knows the next one.",
   args: LOGIN_ARG,
   plan: ({ login }) => finishRotation(login),
 });

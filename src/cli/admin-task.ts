@@ -24,11 +24,11 @@ const BULK_ARGS = {
 
 const cancel = defineAdminCommand({
   name: `${NAME} cancel`,
-  description: "Cancel a task, or all of an account that wait and pass a filter",
+  description: "Cancel a task, or all tasks of an account that wait and pass a filter",
   example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
   notes:
     "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
-    "what the daemon itself runs is stopped within a second.",
+    "tasks that the daemon itself runs stop within a second.",
   args: { task_id: optionalWord(TEXT, "Id of a task; else give --account"), ...BULK_ARGS },
   plan({ task_id: id, ...bulk }) {
     if (id === null) return cancelMany(bulkOf(bulk));
@@ -45,11 +45,11 @@ const erase = defineAdminCommand({
   description: "Erase a task with its input, result and webhooks, for good",
   example: `${NAME} erase 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
-    "A task that runs is to be cancelled first. A webhook that is still to be sent is lost with --with-webhooks\n" +
-    "only; one that is under way may still arrive.",
+    "Cancel a running task first. A webhook that is still to be sent is lost only with --with-webhooks; one that\n" +
+    "is under way may still arrive.",
   args: {
     task_id: word(TEXT, "Id of the task"),
-    "with-webhooks": toggle("Also while a webhook of it is still to be sent"),
+    "with-webhooks": toggle("Erase it even while a webhook of it is still to be sent"),
   },
   plan: ({ task_id: id, "with-webhooks": hasWebhooks }) => eraseTask(id, hasWebhooks),
 });

@@ -24,8 +24,8 @@ const create = defineAdminCommand({
   description: "Make a worker's token, for the tasks of some types",
   example: `${NAME} create resizer-1 --type resize`,
   notes:
-    "Processes that share a token share the worker. With its token a worker reads the tasks of all accounts,\n" +
-    "of its types alone.",
+    "Processes that share a token share the worker. With its token a worker reads the tasks of all accounts, but\n" +
+    "only of its types.",
   args: {
     ...NAME_ARG,
     type: typeFlag("Type whose tasks it may claim"),

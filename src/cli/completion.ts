@@ -16,7 +16,7 @@ export function completionCommandFor(program: Command): Command {
     example: "postbackd completion bash > /etc/bash_completion.d/postbackd",
     notes:
       "For zsh, put it into a folder of $fpath as _postbackd; for fish, into\n" +
-      "~/.config/fish/completions/postbackd.fish. The script is of this version of the program.",
+      "~/.config/fish/completions/postbackd.fish. The script fits this version of the program.",
     args: { shell: SHELL },
     async run({ shell: given }) {
       const shell = SHELLS.find((known) => known === given);

@@ -10,11 +10,11 @@ import { judgeCommandConfig, settingArgs } from "./settings.ts";
 /** `postbackd config check`. */
 export const configCheckCommand = defineCommand({
   name: "postbackd config check",
-  description: "Look for everything that is wrong with the configuration",
+  description: "Find everything that is wrong with the configuration",
   example: "postbackd config check --config /etc/postbackd.toml",
   notes:
     "It takes the flags of 'start' and reads the same variables and the same file. It exits with 0 when\n" +
-    "'start' would take them and with 78, naming every problem, when not. A command that is not there is\n" +
+    "'start' would take them and with 78, naming every problem, when not. A missing command is\n" +
     "a warning: the tasks of its type would fail.",
   args: { ...settingArgs(), ...JSON_ARG },
   async run(given) {

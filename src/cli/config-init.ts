@@ -17,7 +17,7 @@ export const configInitCommand = defineCommand({
   description: "Make a configuration file that explains every setting",
   example: "postbackd config init",
   notes:
-    "Every setting is in it with its default, commented out. A file that exists is left as it is.",
+    "Every setting is in it with its default, commented out. An existing file is left as it is.",
   args: { file: { ...FILE, hint: "PATH" }, ...JSON_ARG },
   run(given) {
     const file = given.file ?? STANDARD_FILE;

@@ -13,9 +13,9 @@ export const configPrintCommand = defineCommand({
   description: "Show every value of the configuration and where it comes from",
   example: "postbackd config print --json",
   notes:
-    "It takes the flags of 'start' and reads the same variables and the same file. Of a type's env and\n" +
-    "headers only the names are shown, and of its url no query; the arguments of its command are shown as\n" +
-    "they are. Long values are cut in the table; --json shows them whole.",
+    "It takes the flags of 'start' and reads the same variables and the same file. It shows only the names in a\n" +
+    "type's env and headers, its url without the query, and the arguments of its command as they are. The\n" +
+    "table cuts long values; --json shows them in full.",
   args: { ...settingArgs(), ...JSON_ARG },
   run(given) {
     const config = loadCommandConfig(given);

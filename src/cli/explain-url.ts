@@ -14,15 +14,15 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 /** `postbackd explain-url`. */
 export const explainUrlCommand = defineCommand({
   name: "postbackd explain-url",
-  description: "Say whether a webhook to a URL would be sent, and why not",
+  description: "Tell whether a webhook to a URL would be sent, and why not",
   example: "postbackd explain-url 'https://example.com/done?id=$id'",
   notes:
     "The name is resolved as for a delivery, now and from this machine; nothing is sent to the URL. It\n" +
     "exits with 0 when a webhook would go out and with 1 when not. A URL with $id or $tag is judged as a\n" +
     "pingback, with an example id; quote it, or the shell replaces them.",
   args: {
-    url: word(TEXT, "Webhook URL, as it stands in a task"),
-    tag: flag(TAG, "What $tag stands for; nothing unless given"),
+    url: word(TEXT, "Webhook URL, as written in a task"),
+    tag: flag(TAG, "Value of $tag; empty unless given"),
     ...settingArgs(["db", "config", "allow-target"]),
     ...JSON_ARG,
   },

@@ -13,11 +13,11 @@ const TIMEOUT_MS = 30_000;
 /** `postbackd health`. */
 export const healthCommand = defineCommand({
   name: "postbackd health",
-  description: "Say whether the daemon takes in tasks",
+  description: "Tell whether the daemon accepts tasks",
   example: "postbackd health --wait --timeout 30s",
   notes:
     "It finds the daemon by the lock file beside the database and asks /readyz. It exits with 0 when the\n" +
-    "daemon is ready and with 1 when not. With https, the certificate is checked for --url alone.",
+    "daemon is ready and with 1 when not. With https, the certificate is checked only for --url.",
   args: {
     wait: toggle("Ask again until it is ready or the time is up"),
     timeout: flag(DURATION, "Time for all of it", { standard: "30s" }),

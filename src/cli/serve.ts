@@ -119,7 +119,7 @@ async function greetOperator(
 /** After an error that nobody handled, only the file's state is certain, and a restart continues from it. */
 function endOnFault(log: RecentLogger): void {
   process.on("uncaughtException", (error: unknown) => {
-    log.error({ err: error }, "a fault that nothing handles; the process ends, a restart is safe");
+    log.error({ err: error }, "an unhandled error; the process ends, and a restart is safe");
     process.exit(EXIT.failed);
   });
 }

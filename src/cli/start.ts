@@ -4,11 +4,11 @@ import { loadCommandConfig, settingArgs } from "./settings.ts";
 /** `postbackd start`. */
 export const startCommand = defineCommand({
   name: "postbackd start",
-  description: "Serve: take in tasks, run them, send their webhooks",
+  description: "Serve: accept tasks, run them, send their webhooks",
   example: "postbackd start --db /var/lib/postbackd/postbackd.db --port 8787",
   notes:
     "When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it\n" +
-    "after what is under way, within 25 seconds; a second one at once. Every flag is also a variable\n" +
+    "after the work under way, within 25 seconds; a second one at once. Every flag is also a variable\n" +
     "(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last.",
   args: settingArgs(),
   async run(given) {

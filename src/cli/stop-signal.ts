@@ -44,7 +44,10 @@ export function watchSignals(parts: SignalParts): StopSignal {
   const onSignal = (name: "SIGTERM" | "SIGINT"): void => {
     if (first === null) {
       first = { name, at: clock.monotonic() };
-      log.info({ signal: name }, "stopping after what is under way; a second signal stops at once");
+      log.info(
+        { signal: name },
+        "stopping after the work under way; a second signal stops at once",
+      );
       clock.setTimer(stopMsMax, () => giveUp(parts, stopMsMax));
       tellAsked();
       return;
@@ -52,7 +55,7 @@ export function watchSignals(parts: SignalParts): StopSignal {
     if (name === first.name && clock.monotonic() - first.at < SAME_SIGNAL_MS) return;
     log.warn(
       { signal: name },
-      "stopping at once; what was under way is repeated after the next start",
+      "stopping at once; the work under way is repeated after the next start",
     );
     exit(128 + constants.signals[name]);
   };
@@ -72,6 +75,9 @@ export function watchSignals(parts: SignalParts): StopSignal {
 }
 
 function giveUp({ log, exit }: SignalParts, stopMsMax: number): void {
-  log.error({}, `not stopped after ${stopMsMax} ms; what was under way is repeated after a start`);
+  log.error(
+    {},
+    `not stopped after ${stopMsMax} ms; the work under way is repeated after the next start`,
+  );
   exit(1);
 }

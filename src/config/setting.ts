@@ -98,7 +98,7 @@ export const SETTINGS = {
   publicUrl: setting("public_url", ORIGIN, {
     flag: "public-url",
     default: null,
-    description: "URL of the dashboard, where it is not the address listened on",
+    description: "URL of the dashboard, if it is not the address listened on",
   }),
   webhooks: {
     timeoutMs: setting("webhooks.timeout", DURATION, {
@@ -161,7 +161,7 @@ export const SETTINGS = {
       }),
       bytes: setting("limits.account.bytes", sizeBetween(0, 2 ** 50), {
         default: "10GiB",
-        description: "Data of one account from which its posts are refused; 0 is no limit",
+        description: "Data of one account at which its posts are refused; 0 is no limit",
       }),
       openTasks: setting("limits.account.open_tasks", integerBetween(0, 1_000_000_000), {
         default: 1_000_000,
@@ -206,12 +206,12 @@ export const SETTINGS = {
     }),
     diskFreeBytes: setting("limits.disk_free", sizeBetween(0, 2 ** 50), {
       default: "128MiB",
-      description: "Free disk space below which nothing new is taken in; 0 is no limit",
+      description: "Free disk space below which nothing new is accepted; 0 is no limit",
     }),
     databaseBytes: setting("limits.database_size", sizeBetween(0, 2 ** 50), {
       default: 0,
       description:
-        "Size of the data in the database from which nothing new is taken in; 0 is no limit",
+        "Size of the data in the database at which nothing new is accepted; 0 is no limit",
     }),
   },
   log: {

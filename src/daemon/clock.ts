@@ -28,19 +28,19 @@ export async function openClock({ machine, store, log }: ClockParts): Promise<Cl
   } catch (error) {
     // A full disk must not keep a daemon from serving what there is. But nothing may start before what waits has moved.
     if (!(error instanceof StoreError) || !error.isPassing || stepMs !== 0) throw error;
-    log.warn({ kind: error.kind }, `what the clocks show was not kept: ${error.message}`);
+    log.warn({ kind: error.kind }, `the reading of the clocks was not kept: ${error.message}`);
   }
   if (stepMs !== 0) {
     log.warn(
       { byMs: stepMs },
-      "the clock of the machine was set since the last stop; what is scheduled moves with it",
+      "the machine's clock was set since the last stop; scheduled work moves with it",
     );
   }
   if (!isElapsedKnown) {
     log.info(
       {},
-      "the machine was started anew since the last stop, and nothing proves how long it was off: " +
-        "results are kept for as much longer, and sign-ins have ended",
+      "the machine was rebooted since the last stop, and nothing proves how long it was off: " +
+        "results are kept for that much longer, and sign-ins have ended",
     );
   }
   return clock;

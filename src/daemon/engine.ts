@@ -114,7 +114,7 @@ function hostLost(log: Logger): NonNullable<CommandHostOptions["lost"]> {
   return (facts) =>
     log.warn(
       facts,
-      "the process that runs commands ended unexpectedly; what it ran is queued again, and the next command starts another",
+      "the process that runs commands ended unexpectedly; its tasks are queued again, and the next command starts another process",
     );
 }
 

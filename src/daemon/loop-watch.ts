@@ -72,6 +72,6 @@ export class LoopWatch {
     this.#late = { times: 0, longestMs: 0 };
     if (times === 0) return;
     const facts = { longest_ms: Math.round(longestMs), times };
-    this.#deps.log.warn(facts, `everything stood still for more than ${LATE_MS} ms`);
+    this.#deps.log.warn(facts, `the event loop was blocked for more than ${LATE_MS} ms`);
   }
 }

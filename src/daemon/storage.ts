@@ -88,7 +88,7 @@ export class StorageWatch {
     this.#shortage = shortage;
     const { log, clock } = this.#deps;
     if (shortage === null) {
-      if (this.#isTold) log.info({}, "there is room again: new tasks are taken in");
+      if (this.#isTold) log.info({}, "there is room again: new tasks are accepted");
       this.#isTold = false;
       return;
     }
@@ -98,7 +98,7 @@ export class StorageWatch {
     this.#toldOf = shortage;
     this.#toldAt = now;
     this.#isTold = true;
-    log.warn({}, `nothing new is taken in (50700): ${shortage}`);
+    log.warn({}, `no new tasks are accepted (50700): ${shortage}`);
   }
 
   #roomShortage({ used, free }: Room): string | null {

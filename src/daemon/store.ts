@@ -76,7 +76,7 @@ export function openDaemonStore(
     migrating: ({ from, to, copy }) =>
       log.warn(
         { from, to, copy },
-        "the database is brought to a newer version, with a copy of it as it was; large ones take minutes",
+        "migrating the database to a newer version, after copying it; a large one takes minutes",
       ),
   });
 }

@@ -89,7 +89,7 @@ export function reloadTls(
     warnOfValidity(material, { now: clock.now(), log });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    log.error({ reason }, "certificate not reloaded; the old one is served on");
+    log.error({ reason }, "certificate not reloaded; the old one stays in use");
   }
 }
 

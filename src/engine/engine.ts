@@ -134,7 +134,7 @@ export class Engine {
     const { held } = await this.desk.recover();
     if (requeued > 0 || interrupted > 0 || held > 0) {
       const facts = { requeued, interrupted, held };
-      this.#deps.log.warn(facts, "took up what was in flight at the last stop");
+      this.#deps.log.warn(facts, "resumed the work that was in flight at the last stop");
     }
     this.#scheduler.every(EVERY_SECOND, () => this.#tick());
     this.#scheduler.every(EVERY_MINUTE, () => this.#tickMinute());
@@ -261,7 +261,7 @@ export class Engine {
     this.#drain();
     this.#deps.log.error(
       { err: error },
-      "the engine stopped; what was in flight is taken up again at a restart",
+      "the engine stopped; a restart resumes the work in flight",
     );
   }
 }

@@ -33,7 +33,7 @@ export class HeldUpSteps {
     this.#isTold = true;
     log.warn(
       { kind, waiting: this.#waiting },
-      `${message}; what waits for it is tried again every second`,
+      `${message}; waiting steps are tried again every second`,
     );
   }
 
@@ -42,6 +42,7 @@ export class HeldUpSteps {
     this.#waiting--;
     if (this.#waiting > 0 || !this.#isTold) return;
     this.#isTold = false;
-    if (isDone) this.#deps.log.info({}, "the database is written again: no step waits any more");
+    if (isDone)
+      this.#deps.log.info({}, "the database can be written again: no step waits any more");
   }
 }

@@ -26,13 +26,13 @@ USAGE postbackd start|admin|worker|config|explain-url|verify|health|completion
 
 COMMANDS
 
-        start    Serve: take in tasks, run them, send their webhooks
+        start    Serve: accept tasks, run them, send their webhooks
         admin    Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving
        worker    Claim tasks from a daemon over HTTP and run a command for each
        config    Check, show and begin a configuration
-  explain-url    Say whether a webhook to a URL would be sent, and why not
+  explain-url    Tell whether a webhook to a URL would be sent, and why not
        verify    Check the signature of a webhook and say what is wrong with it
-       health    Say whether the daemon takes in tasks
+       health    Tell whether the daemon accepts tasks
    completion    Print a script that completes commands and flags in a shell
 
 Use postbackd <command> --help for more information about a command.
@@ -51,7 +51,7 @@ test("explains start with every flag of the settings", async (t) => {
   assert.equal(
     stdout,
     `\
-Serve: take in tasks, run them, send their webhooks (postbackd start)
+Serve: accept tasks, run them, send their webhooks (postbackd start)
 
 USAGE postbackd start [OPTIONS]
 
@@ -67,7 +67,7 @@ OPTIONS
        --tls-cert=<PATH>    Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP
         --tls-key=<PATH>    Private key (PEM) of the certificate
           --no-dashboard    Serve no dashboard
-      --public-url=<URL>    URL of the dashboard, where it is not the address listened on
+      --public-url=<URL>    URL of the dashboard, if it is not the address listened on
    --allow-target=<TEXT>    Webhook target that need not be public: CIDR, address or host, [:port]; may be repeated
   --dns-server=<ADDRESS>    Name server for webhook hosts; the system's unless given; may be repeated
 
@@ -168,7 +168,7 @@ OPTIONS
 
   --json    Print one JSON document
 
-Every setting is in it with its default, commented out. A file that exists is left as it is.
+Every setting is in it with its default, commented out. An existing file is left as it is.
 
 EXAMPLE
 

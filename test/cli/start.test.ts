@@ -278,5 +278,5 @@ test("logs a fault that nothing handles once and exits with 1", async (t) => {
   assert.deepEqual(await daemon.exit, { code: 1, signal: null });
   const errors = logOf(daemon).filter(({ level }) => level === "error");
   assert.equal(errors.length, 1);
-  assert.match(JSON.stringify(errors[0]), /boom.*nothing handles/);
+  assert.match(JSON.stringify(errors[0]), /boom.*an unhandled error/);
 });

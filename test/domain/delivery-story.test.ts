@@ -270,8 +270,8 @@ const NO_ERRORS = [
   "earlier life",
   "attempt failed",
   "an attempt could not be made",
-  "the clock of the machine was set; what is scheduled moves with it",
-  "what was scheduled later than any retry is sent sooner",
+  "the machine's clock was set; scheduled work moves with it",
+  "attempts that were scheduled later than any retry can be are sent sooner",
 ];
 
 test("has a sentence for every error that a sender can end an attempt with", () => {

@@ -189,7 +189,7 @@ test("the log tells when an order is taken up and when it ends, with its counts"
   }
 
   assert.deepEqual(lines, [
-    ["redelivery order taken up", { id: "a", redelivered: 0, perSecond: 10 }],
+    ["redelivery order begun or resumed", { id: "a", redelivered: 0, perSecond: 10 }],
     ["redelivery order ended", { id: "a", redelivered: 15 }],
   ]);
 });

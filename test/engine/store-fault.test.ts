@@ -90,12 +90,12 @@ test("steps that wait are told by one line when it begins, one a minute, and one
   await pass(1);
   await Promise.all(all);
 
-  const told = "no room; what waits for it is tried again every second";
+  const told = "no room; waiting steps are tried again every second";
   assert.deepEqual(lines, [
     `{"kind":"full","waiting":1} ${told}`,
     `{"kind":"full","waiting":100} ${told}`,
     `{"kind":"full","waiting":100} ${told}`,
-    "{} the database is written again: no step waits any more",
+    "{} the database can be written again: no step waits any more",
   ]);
 
   // Full again within the minute, and over again: nobody needs to be told of each.

@@ -154,7 +154,7 @@ export class DeliveryDispatcher implements Part {
    */
   clockWasSet(byMs: number): Promise<void> {
     const { log } = this.#deps;
-    log.warn({ byMs }, "the clock of the machine was set; what is scheduled moves with it");
+    log.warn({ byMs }, "the machine's clock was set; scheduled work moves with it");
     this.#lanes.shift(byMs);
     this.#setMs += byMs;
     this.#shifts++;
@@ -218,7 +218,10 @@ export class DeliveryDispatcher implements Part {
     };
     const hastened = await persist(hasten, this.#deps);
     if (hastened === 0) return;
-    log.warn({ hastened }, "what was scheduled later than any retry is sent sooner");
+    log.warn(
+      { hastened },
+      "attempts that were scheduled later than any retry can be are sent sooner",
+    );
   }
 
   async #claim(shares: readonly LaneShare[]): Promise<void> {

@@ -113,7 +113,7 @@ class OpenOrders {
     for (const { id, redelivered, perSecond } of orders) {
       if (this.#underWay.has(id)) continue;
       this.#underWay.set(id, { id, redelivered, usedInSecond: 0 });
-      this.#deps.log.info({ id, redelivered, perSecond }, "redelivery order taken up");
+      this.#deps.log.info({ id, redelivered, perSecond }, "redelivery order begun or resumed");
     }
   }
 

@@ -66,7 +66,7 @@ export class Sweeper {
       if (expired > 0) {
         this.#log.info(
           { expired },
-          "expired tasks were erased, but for those whose webhooks are still to be sent",
+          "expired tasks were erased, except those whose webhooks are still to be sent",
         );
       }
     });

@@ -237,7 +237,7 @@ export class LiveFeed {
       return true;
     } catch (error) {
       if (!(error instanceof StoreError)) {
-        this.#deps.log.error({ err: error }, "a change cannot be sent to the streams of events");
+        this.#deps.log.error({ err: error }, "a change cannot be sent to the event streams");
       }
       return false;
     }
@@ -272,7 +272,7 @@ export class LiveFeed {
       for (const channel of all) this.#plan(channel);
     } catch (error) {
       if (error instanceof StoreError) return;
-      this.#deps.log.error({ err: error }, "streams of events cannot be kept up");
+      this.#deps.log.error({ err: error }, "event streams cannot be served");
     }
   }
 }
