@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { OperationKey } from "../../src/api/answers.ts";
+import { INPUTS, type BodyOf, type QueryOf } from "../../src/api/inputs.ts";
+import { StatusError } from "../../src/domain/status.ts";
+import { parseFields } from "../../src/http/fields.ts";
+import { parseQuery } from "../../src/http/query.ts";
+
+/** What compiles as a request is what the parser takes, for both come from one declaration. The compiler judges the types. */
+
+const SINCE = "2026-01-31T09:00:00.000Z";
+const ORDER = INPUTS["POST /v1/redeliveries"].body;
+
+/** A body as it arrives: what is undefined is not there. */
+function sent(body: object): unknown {
+  return JSON.parse(JSON.stringify(body));
+}
+
+/** A query as it arrives. */
+function written(query: object): URLSearchParams {
+  return new URLSearchParams(
+    Object.entries(query).map(([name, value]): [string, string] => [name, String(value)]),
+  );
+}
+
+test("a body that misses a field, or has a wrong or an unknown one, neither compiles nor is taken", () => {
+  // @ts-expect-error `since` must be given.
+  const missing: BodyOf<"POST /v1/redeliveries"> = { host: "hooks.example.com" };
+  // @ts-expect-error A number is not written as text.
+  const wrong: BodyOf<"POST /v1/redeliveries"> = { since: SINCE, per_second: "20" };
+  // @ts-expect-error There is no such state.
+  const word: BodyOf<"POST /v1/redeliveries"> = { since: SINCE, states: ["lost"] };
+  // @ts-expect-error There is no such field.
+  const unknown: BodyOf<"POST /v1/redeliveries"> = { since: SINCE, hosts: "hooks.example.com" };
+
+  for (const body of [missing, wrong, word, unknown]) {
+    assert.throws(() => parseFields(sent(body), ORDER), StatusError);
+  }
+});
+
+test("a field that may be absent may be left out, undefined or null in a body that compiles", () => {
+  const bodies: readonly BodyOf<"POST /v1/redeliveries">[] = [
+    { since: SINCE },
+    { since: SINCE, host: undefined, per_second: undefined },
+    { since: SINCE, host: null, per_second: null },
+  ];
+
+  for (const body of bodies) {
+    const { since, host, per_second: perSecond } = parseFields(sent(body), ORDER);
+    assert.deepEqual(
+      { since, host, perSecond },
+      { since: Date.parse(SINCE), host: null, perSecond: 20 },
+    );
+  }
+});
+
+test("a body may be left out where that compiles, and nowhere else", () => {
+  const label: BodyOf<"POST /v1/appendix/keys"> = undefined;
+  const none: BodyOf<"GET /v1/tasks"> = undefined;
+  // @ts-expect-error An empty filter is written as `{}`.
+  const filter: BodyOf<"POST /v1/tasks/cancel"> = undefined;
+
+  assert.deepEqual([label, none, filter], [undefined, undefined, undefined]);
+  assert("isBodyOptional" in INPUTS["POST /v1/appendix/keys"]);
+  assert(!("isBodyOptional" in INPUTS["POST /v1/tasks/cancel"]));
+});
+
+test("a query has the words and numbers of its rules, and no other parameter", () => {
+  const requests = INPUTS["GET /v1/operator/access_requests"].query;
+  // @ts-expect-error There is no such word.
+  const word: QueryOf<"GET /v1/operator/access_requests"> = { which: "denied" };
+  // @ts-expect-error There is no such parameter.
+  const unknown: QueryOf<"GET /v1/operator/access_requests"> = { wich: "all" };
+  const fine: QueryOf<"GET /v1/tasks/search"> = { limit: 20, q: "state:queued" };
+
+  for (const query of [word, unknown]) {
+    assert.throws(() => parseQuery(written(query), requests), StatusError);
+  }
+  const { limit, q } = parseQuery(written(fine), INPUTS["GET /v1/tasks/search"].query);
+  assert.deepEqual({ limit, q }, fine);
+});
+
+type Members<Of> = Of extends object ? Of[keyof Of] : never;
+
+// The input of a task is any JSON.
+type TypedKey = Exclude<OperationKey, "POST /v1/tasks/task_post">;
+type AnyWritten = {
+  [Key in TypedKey]: Members<BodyOf<Key>> | Members<QueryOf<Key>>;
+}[TypedKey];
+
+test("no field and no parameter of any operation is of an unknown type", () => {
+  const isTyped: unknown extends AnyWritten ? false : true = true;
+
+  assert.equal(isTyped, true);
+});
