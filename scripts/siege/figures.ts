@@ -18,17 +18,16 @@ export interface OthersFigures {
   readonly livez: Figures;
 }
 
-/** The measured figures of a row. */
-export interface RowResult {
-  readonly name: string;
-  readonly who: string;
-  readonly what: string;
+/** What everybody saw before an attack, and while it lasted. */
+export interface AttackResult {
+  /** How long it lasted. */
+  readonly seconds: number;
   readonly alone: OthersFigures;
   readonly during: OthersFigures;
   /** The other's webhooks alone and meanwhile, from completion to arrival; null where they were not measured. */
   readonly webhooks: { readonly alone: WebhookLatencies; readonly during: WebhookLatencies } | null;
-  /** The attacker's answers. */
-  readonly attacker: AttackTally;
+  /** The attackers' answers, by the names of their rows. */
+  readonly attackers: Readonly<Record<string, AttackTally>>;
   readonly vitals: Vitals;
   /** The resident memory before the attack. */
   readonly rssBytesBefore: number;
@@ -38,6 +37,15 @@ export interface RowResult {
   /** The longest time that this measuring process's own event loop stood still. */
   readonly ownDelayMs: number;
   readonly notes: readonly string[];
+}
+
+/** The measured figures of a row. */
+export interface RowResult extends AttackResult {
+  readonly name: string;
+  readonly who: string;
+  readonly what: string;
+  /** The attacker's answers. */
+  readonly attacker: AttackTally;
 }
 
 export function othersFigures(samples: readonly Sample[], now: number): OthersFigures {

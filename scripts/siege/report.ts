@@ -2,7 +2,7 @@ import { spreadOf, type Spread } from "../kit/durations.ts";
 import { numberColumns, textTable } from "../kit/text-table.ts";
 import type { TogetherResult } from "./all-at-once.ts";
 import type { AttackTally } from "./attack-job.ts";
-import type { Figures, RowResult } from "./figures.ts";
+import type { Figures, OthersFigures, RowResult } from "./figures.ts";
 import type { WebhookLatencies } from "./webhooks.ts";
 
 /** The rows as a Markdown table: what the other saw alone and during the attack, and what that cost. */
@@ -53,14 +53,14 @@ export function siegeLines(results: readonly RowResult[]): string {
 
 /** The figures of everybody while all rows ran together, as a Markdown table and lines. */
 export function togetherText(result: TogetherResult): string {
-  const { honest, other, webhooks, vitals, attackers, notes } = result;
+  const { honest, webhooks, vitals, attackers, notes } = result;
   const figures = ["alone p50 / p99 / worst ms", "meanwhile p50 / p99 / worst ms"];
   const columns = [{ name: "who" }, ...numberColumns([...figures, "requests", "errors"])];
-  const both = (of: (figures: TogetherResult["other"]["alone"]) => Figures): string[] => {
-    const { count, bad } = of(other.during);
+  const both = (of: (figures: OthersFigures) => Figures): string[] => {
+    const { count, bad } = of(result.during);
     return [
-      spreadText(of(other.alone)),
-      spreadText(of(other.during)),
+      spreadText(of(result.alone)),
+      spreadText(of(result.during)),
       String(count),
       tallyText(bad),
     ];
@@ -80,9 +80,10 @@ export function togetherText(result: TogetherResult): string {
   ]);
   const settled =
     result.settledMs === null ? "never" : `${(result.settledMs / 1000).toFixed(1)} s later`;
+  const sent = webhooks === null ? "" : ` The other's ${webhookText(webhooks)}.`;
   const lines = [
     `RSS ${megabytes(vitals.rssBytesMax)} MB at most, ${megabytes(result.rssBytesAfter)} after; sockets ${megabytes(vitals.kernelBytesMax)} MB in the kernel at most.`,
-    `All as before: ${settled}. The other's ${webhookText(webhooks)}.`,
+    `All as before: ${settled}.${sent}`,
     `The generator of the honest requests took ${(during.cpuShare * 100).toFixed(0)} % of a core.`,
     ...notes.map((note) => `${note}.`),
     ...Object.entries(attackers).map(([name, tally]) => `\`${name}\`: ${tallyText(tally)}.`),
