@@ -44,7 +44,7 @@ function readListed(pid: string): readonly ListedProcess[] {
 
 /** The resources that a process uses, as Linux reports them. */
 export interface ProcessUsage {
-  /** Resident memory now. */
+  /** Resident memory now; 0 of a process that has ended and that nobody has noticed to have. */
   readonly rssBytes: number;
   /** User and system time of all its threads since it started, in steps of 10 ms. */
   readonly cpuSeconds: number;
@@ -56,7 +56,7 @@ const TICKS_PER_SECOND = 100;
 /** The usage of a process of this machine. Throws when there is no such process. */
 export function processUsage(pid: number): ProcessUsage {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  const rssKib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+  const rssKib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0);
   return { rssBytes: rssKib * 1024, cpuSeconds: cpuSecondsOf(`/proc/${pid}/stat`) };
 }
 
