@@ -81,7 +81,9 @@ export function signIn(deps: SessionDeps): Operation {
 /** POST /v1/session/link: signs the operator in with a link's token, and uses the token up. */
 export function signInByLink(deps: SessionDeps): Operation {
   return defineOperation({
-    ...{ ...RULES, method: "POST", path: `${PATH}/link` },
+    ...RULES,
+    method: "POST",
+    path: `${PATH}/link`,
     doc: {
       id: "signInByLink",
       group: "Dashboard",
