@@ -157,6 +157,7 @@ async function openParts(
   const engine = await createEngine({
     ...parts,
     taskEnded: (id) => waiters.tell(id),
+    awaited: () => waiters.ids,
     accountsDisabled: (accountIds) => waiters.tellAccounts(accountIds),
   });
   closings.unshift(

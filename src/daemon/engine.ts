@@ -32,6 +32,8 @@ export interface EngineParts {
   readonly parser: Pick<Parser, "results">;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
+  /** The ids of the tasks whose end somebody waits for. */
+  readonly awaited: () => Iterable<string>;
   /** These accounts are disabled. */
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
   readonly commandHost?: CommandLine;
@@ -40,7 +42,8 @@ export interface EngineParts {
 
 /** Makes the engine; it does nothing before its `start`. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
-  const { config, clock, log, store, urlPolicy, taskEnded, accountsDisabled } = parts;
+  const { config, clock, log, store, urlPolicy } = parts;
+  const { taskEnded, awaited, accountsDisabled, observer } = parts;
   const {
     webhooks,
     retentionMs,
@@ -65,7 +68,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     else types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
-  const told = { taskEnded, accountsDisabled, observer: parts.observer };
+  const told = { taskEnded, awaited, accountsDisabled, observer };
   const common = { store, clock, log, urlPolicy, retentionMs, queueDays, ...told };
   const resources = [resolver, ...(host === null ? [] : [host])];
   return new Engine({ ...common, types, workerTypes, sender, resources, limits, retryAfterMs });

@@ -11,8 +11,8 @@ import { HeldUpSteps } from "./held-up-steps.ts";
 import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
 import type { Loop, Part } from "./loop.ts";
 import { createDelayedTasks } from "./run/delayed-tasks.ts";
+import { createEndWatch } from "./run/end-watch.ts";
 import { ProgressBoard } from "./run/progress-board.ts";
-import { createRunWatch } from "./run/run-watch.ts";
 import { TaskDispatcher, type TaskType } from "./run/task-dispatcher.ts";
 import { Scheduler } from "./scheduler.ts";
 import { AccountWatch } from "./upkeep/account-watch.ts";
@@ -36,6 +36,8 @@ export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
   readonly queueDays: number;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
+  /** The ids of the tasks whose end somebody waits for. */
+  readonly awaited: () => Iterable<string>;
   /** These accounts are disabled: what waits for their tasks has to be let in again. */
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
 };
@@ -54,7 +56,7 @@ export class Engine {
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
   readonly #accounts: AccountWatch;
-  readonly #runs: Loop;
+  readonly #ends: Loop;
   readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
   readonly #progress = new ProgressBoard();
@@ -99,12 +101,14 @@ export class Engine {
     const atWaiters = { disabled: deps.accountsDisabled, enabled(): void {} };
     const listeners = [atOwnRuns, atDeliveries, atWaiters];
     this.#accounts = new AccountWatch({ ...deps, failed, listeners });
-    this.#runs = createRunWatch({
+    this.#ends = createEndWatch({
       ...deps,
       failed,
-      runs: () => this.#tasks.underWay(),
+      watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],
       ended: (id) => {
-        this.cancel(id);
+        // Of what workers hold this process may be about to hear that it has ended.
+        this.#tasks.cancel(id);
+        this.#progress.forget(id);
         deps.taskEnded(id);
       },
     });
@@ -114,7 +118,7 @@ export class Engine {
     this.#traffic = createTrafficKeeper({ ...deps, failed });
     this.#parts = [
       this.#accounts.loop,
-      this.#runs,
+      this.#ends,
       this.#delayed,
       this.#redeliverer,
       this.#sweeper.loop,
@@ -237,7 +241,7 @@ export class Engine {
 
   #tick(): void {
     this.#accounts.loop.wake();
-    this.#runs.wake();
+    this.#ends.wake();
     this.#delayed.wake();
     this.#redeliverer.wake();
     this.desk.tick();

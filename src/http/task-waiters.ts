@@ -40,6 +40,11 @@ export class TaskWaiters {
     });
   }
 
+  /** The ids of the tasks that somebody waits for. */
+  get ids(): Iterable<string> {
+    return this.#waiting.keys();
+  }
+
   /** Tells that a task has ended; its end must be committed. */
   tell(id: string): void {
     for (const end of this.#waiting.get(id) ?? []) end();

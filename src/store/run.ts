@@ -26,8 +26,8 @@ export interface RunStore {
   requeueTasks(which: RunRef | LeftWork): Promise<number>;
   /** Puts a running task back into the queue as if it had not been started. Does nothing to one that is not running. */
   releaseTask(which: RunRef): Promise<void>;
-  /** Finds those of these tasks, by id, that have ended or been erased. Quick: it may be asked once a second. */
-  findEndedRuns(query: EndedRunsQuery): Promise<readonly string[]>;
+  /** Finds those of these tasks that have ended or been erased. Quick: it may be asked once a second. */
+  findEndedTasks(query: EndedTasksQuery): Promise<readonly string[]>;
 }
 
 /**
@@ -79,7 +79,7 @@ export interface RunEnd extends RetentionEnd {
 /** The end of a run by the daemon's own runner. */
 export interface TaskFinish extends RunRef, RunEnd {}
 
-/** Runs that may have been ended by another process. */
-export interface EndedRunsQuery {
-  readonly runs: readonly Required<Pick<RunRef, "seq" | "id">>[];
+/** Tasks that another process may have ended. */
+export interface EndedTasksQuery {
+  readonly ids: readonly string[];
 }

@@ -32,7 +32,7 @@ function newEngine(store: Store) {
   const engine = new Engine({
     ...{ store, clock: createFakeClock({ now: T0 }), log, resources: [] },
     ...{ retentionMs: RETENTION_MS, queueDays: 30, retryAfterMs: [] },
-    ...{ taskEnded() {}, accountsDisabled() {} },
+    ...{ taskEnded() {}, awaited: () => [], accountsDisabled() {} },
     types: new Map([["own", { retries: 0, runner: { concurrency: 9, run } }]]),
     workerTypes: new Map([["echo", WORKER_TYPE]]),
     sender: {

@@ -342,7 +342,12 @@ async function startApi(t: TestContext) {
   const urlPolicy = policySource(config, { clock, log: SILENT });
   const parser = { bodies: inlineOffload(BODY_PARSES), results: inlineOffload(RESULT_PARSES) };
   const parts = { config, clock, store, log: SILENT, urlPolicy, parser };
-  const engine = await createEngine({ ...parts, taskEnded() {}, accountsDisabled() {} });
+  const engine = await createEngine({
+    ...parts,
+    taskEnded() {},
+    awaited: () => [],
+    accountsDisabled() {},
+  });
   const api = await createApi({ ...parts, engine, waiters: new TaskWaiters(clock) });
   const { limits } = config;
   const server = await openServer(api.app, { host: "127.0.0.1", port: 0, tls: null, limits });

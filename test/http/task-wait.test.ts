@@ -4,6 +4,7 @@ import { test, type TestContext } from "node:test";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
+import { retainedUntil } from "../helpers/store.ts";
 import { ask, askOn, bearer, taskGet, TASKS_READY } from "./answer.ts";
 import { atStore } from "./session-requests.ts";
 import { openHeldTasks, request, toPlainAnswer, type PlainAnswer } from "./task-requests.ts";
@@ -311,4 +312,26 @@ test("a wait ends with 40102 within a second of its account being disabled, by w
   });
   clock.advance(1000);
   assert.equal((await waiting.answer).code, 40102);
+});
+
+test("a wait ends within a second of its task being cancelled or erased before it was started, by whichever process", async (t) => {
+  const { clock, daemon, id } = await start(t);
+  const { tasks } = await daemon.post({ start_at: "2030-01-31T10:00:00Z" });
+  const other = tasks[0]?.id ?? "";
+  const cancelled = await startWaiting({ clock, daemon }, waitFor(id, "wait=60"));
+  const erased = await startWaiting({ clock, daemon }, waitFor(other, "wait=60"));
+  clock.advance(1000);
+  await daemon.daemon.idle();
+  await settle(daemon);
+  assert.deepEqual([cancelled.isAnswered(), erased.isAnswered()], [false, false]);
+
+  await atStore(daemon.file, async (store) => {
+    const end = { cancelledAt: NOW, ...retainedUntil(NOW + 86_400_000) };
+    await store.cancelTasks({ accountId: 1, ids: [id, other], states: ["queued"], ...end });
+    await store.eraseTask({ id: other, hasWebhooks: false });
+  });
+  clock.advance(1000);
+
+  assert.match((await cancelled.answer).text, /"state":"cancelled"/);
+  assert.equal((await erased.answer).code, 40401);
 });

@@ -381,7 +381,7 @@ export function exerciseCancelling(open: OpenStore): void {
     assert.equal(kept?.task.state, "queued");
   });
 
-  test("tells of runs whose task has ended or is gone, and of none that may be run again", async (t) => {
+  test("tells of tasks that have ended or are gone, and of none that may be run again", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);
     const runs: Record<string, { readonly seq: number; readonly id: string }> = {};
@@ -397,10 +397,10 @@ export function exerciseCancelling(open: OpenStore): void {
     for (const name of ["cancelled", "erased"]) await cancel(store, accountId, run(name).id);
     await store.eraseTask({ id: run("erased").id, hasWebhooks: false });
 
-    const ended = await store.findEndedRuns({ runs: Object.values(runs) });
+    const ended = await store.findEndedTasks({ ids: Object.values(runs).map(({ id }) => id) });
 
     assert.deepEqual(ended, [run("completed").id, run("cancelled").id, run("erased").id]);
-    assert.deepEqual(await store.findEndedRuns({ runs: [] }), []);
+    assert.deepEqual(await store.findEndedTasks({ ids: [] }), []);
   });
 }
 

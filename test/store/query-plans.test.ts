@@ -13,7 +13,7 @@ import * as clockReadings from "../../src/store/sqlite/clock-readings.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
-import * as endedRuns from "../../src/store/sqlite/ended-runs.ts";
+import * as endedTasks from "../../src/store/sqlite/ended-tasks.ts";
 import * as holds from "../../src/store/sqlite/holds.ts";
 import * as hostCounts from "../../src/store/sqlite/host-counts.ts";
 import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
@@ -78,7 +78,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...deliveryLog,
     ...redeliveryOrders,
   }),
-  ...statementsOf({ ...taskErasure, ...accountErasure, ...endedRuns }),
+  ...statementsOf({ ...taskErasure, ...accountErasure, ...endedTasks }),
   ...statementsOf({ ...accessRequests, ...typeWork }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
 };
@@ -318,7 +318,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   NEXT_ACCOUNT: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>?)"],
   NEXT_TYPE: ["SEARCH tasks USING COVERING INDEX tasks_queued (type>?)"],
   RETRY_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
-  FIND_RUN_STATE: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
+  FIND_TASK_STATE: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   FIND_STATE: ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"],
   CANCEL_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"],
   OLDEST_QUEUED: [

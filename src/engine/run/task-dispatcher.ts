@@ -113,9 +113,9 @@ export class TaskDispatcher implements Part {
     for (const { claims } of this.#lanes) for (const { cancelled } of claims) cancelled.add(id);
   }
 
-  /** The tasks that run now. */
-  underWay(): readonly { readonly seq: number; readonly id: string }[] {
-    return [...this.#runs.values()].map(({ task: { seq, id } }) => ({ seq, id }));
+  /** The ids of the tasks that run now. */
+  underWay(): Iterable<string> {
+    return this.#runs.keys();
   }
 
   /**

@@ -1,7 +1,7 @@
 import { accountOverviewReads } from "./account-overviews.ts";
 import { laneReads } from "./attempt-claims.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
-import { endedRunReads } from "./ended-runs.ts";
+import { endedTaskReads } from "./ended-tasks.ts";
 import { heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { largeTaskReads } from "./large-tasks.ts";
@@ -23,7 +23,7 @@ export function longReads(connection: Connection) {
     ...largeTaskReads(connection),
     ...taskListReads(connection),
     ...timelineReads(connection),
-    ...endedRunReads(connection),
+    ...endedTaskReads(connection),
     ...typeWorkReads(connection),
     ...deliveryLogReads(connection),
     ...allCountReads(connection),

@@ -107,7 +107,7 @@ export function runMethods({ reads, read, readLong, write }: FileAccess): RunSto
     retryTask: write("retryTask"),
     requeueTasks: write("requeueTasks"),
     releaseTask: write("releaseTask"),
-    findEndedRuns: readLong("findEndedRuns"),
+    findEndedTasks: readLong("findEndedTasks"),
 
     releaseDelayed: write("releaseDelayed", ({ max }) => rows(max)),
     findOldestQueued: read(reads.findOldestQueued),

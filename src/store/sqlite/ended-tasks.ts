@@ -1,0 +1,19 @@
+import { isFinished, type StoredState } from "../../domain/task/task.ts";
+import type { EndedTasksQuery } from "../store.ts";
+import type { Connection } from "./machine/connection.ts";
+
+export const FIND_TASK_STATE = `SELECT state FROM tasks WHERE id = @id`;
+
+/** The read on tasks that may have ended by another process. */
+export function endedTaskReads(connection: Connection) {
+  const findState = connection.prepare<[object], StoredState>(FIND_TASK_STATE).pluck();
+
+  return {
+    findEndedTasks({ ids }: EndedTasksQuery): readonly string[] {
+      return ids.filter((id) => {
+        const state = findState.get({ id });
+        return state === undefined || isFinished(state);
+      });
+    },
+  };
+}
