@@ -24,15 +24,18 @@ export type InputValues<Of extends Inputs> = {
   readonly [Name in keyof Of]: Of[Name] extends Input<infer Value> ? Value : never;
 };
 
-/** The values as a client writes them, by name. An optional one may be undefined or `Nothing`. */
-export type WrittenInputs<Of extends Inputs, Nothing = never> = {
-  readonly [Name in RequiredName<Of>]: WrittenOf<Of[Name]>;
-} & {
-  readonly [Name in Exclude<keyof Of, RequiredName<Of>>]?:
-    | WrittenOf<Of[Name]>
-    | Nothing
-    | undefined;
-};
+/** The values as a client writes them, by name. An optional one may be undefined or `Gap`. */
+export type WrittenInputs<Of extends Inputs, Gap = never> = keyof Of extends never
+  ? Nothing
+  : { readonly [Name in RequiredName<Of>]: WrittenOf<Of[Name]> } & {
+      readonly [Name in Exclude<keyof Of, RequiredName<Of>>]?:
+        | WrittenOf<Of[Name]>
+        | Gap
+        | undefined;
+    };
+
+/** An object without members. */
+export type Nothing = Readonly<Record<string, never>>;
 
 type RequiredName<Of extends Inputs> = {
   [Name in keyof Of]: Of[Name]["absent"] extends object ? never : Name;

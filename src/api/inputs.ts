@@ -1,7 +1,7 @@
 import { ACCOUNT_INPUTS } from "./account.ts";
 import type { OperationKey } from "./answers.ts";
 import { DELIVERY_INPUTS } from "./delivery.ts";
-import type { Inputs, WrittenInputs } from "./input.ts";
+import type { Inputs, Nothing, WrittenInputs } from "./input.ts";
 import { LEASE_INPUTS } from "./lease.ts";
 import { OPERATOR_INPUTS } from "./operator.ts";
 import { REDELIVERY_INPUTS } from "./redelivery.ts";
@@ -36,7 +36,7 @@ export type QueryOf<Key extends OperationKey> = WrittenQuery<InputsOf<Key>>;
 
 type WrittenQuery<Of> = Of extends { readonly query: infer Query extends Inputs }
   ? WrittenInputs<Query>
-  : {};
+  : Nothing;
 
 /** The body of a request, as a client writes it; undefined where it may, or must, have none. */
 export type BodyOf<Key extends OperationKey> = WrittenBody<InputsOf<Key>>;

@@ -1,5 +1,5 @@
 import type { FieldsOf, OperationKey } from "../api/answers.ts";
-import type { Inputs, InputValues, OperationInputs } from "../api/input.ts";
+import type { Inputs, InputValues, Nothing, OperationInputs } from "../api/input.ts";
 import { INPUTS, type InputsOf } from "../api/inputs.ts";
 import type { JsonSchema } from "../api/schema.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
@@ -101,8 +101,6 @@ interface CallerOf {
   readonly viewer: Viewer;
   readonly worker: { readonly worker: WorkerHolder };
 }
-
-type Nothing = Readonly<Record<string, never>>;
 
 /** What any operation learns about its caller. */
 export type Caller = CallerOf[keyof CallerOf] | Nothing;

@@ -66,6 +66,22 @@ test("a body may be left out where that compiles, and nowhere else", () => {
   assert(!("isBodyOptional" in INPUTS["POST /v1/tasks/cancel"]));
 });
 
+test("what an operation does not take does not compile", () => {
+  // @ts-expect-error It takes no body.
+  const body: BodyOf<"GET /v1/stats/overview"> = {};
+  // @ts-expect-error It takes no query.
+  const query: QueryOf<"GET /v1/stats/overview"> = { limit: 1 };
+  // @ts-expect-error It takes no fields.
+  const fields: BodyOf<"POST /v1/tasks/task_cancel/:id"> = { reason: "late" };
+
+  assert.throws(() => parseQuery(written(query), {}), StatusError);
+  assert.throws(
+    () => parseFields(fields, INPUTS["POST /v1/tasks/task_cancel/:id"].body),
+    StatusError,
+  );
+  assert(!("GET /v1/stats/overview" in INPUTS), JSON.stringify(body));
+});
+
 test("a query has the words and numbers of its rules, and no other parameter", () => {
   const requests = INPUTS["GET /v1/operator/access_requests"].query;
   // @ts-expect-error There is no such word.
