@@ -87,7 +87,7 @@ async function drainBacklog(file: DaemonFile, tasks: number): Promise<Drain> {
   const startedAt = performance.now();
   let rssBytesMax = 0;
   while (!view.isQuiet()) {
-    if (!daemon.isRunning) throw new Error(`the daemon ended by itself: ${daemon.log}`);
+    daemon.requireRunning();
     rssBytesMax = Math.max(rssBytesMax, processUsage(daemon.pid).rssBytes);
     await sleep(SAMPLE_MS);
   }

@@ -13,9 +13,9 @@ import type { HttpMessage } from "../kit/http-messages.ts";
 import { runLoad } from "../kit/load.ts";
 import { acceptedIds, servedText, taskPostRequest } from "../kit/request.ts";
 import {
+  failingAtFirst,
   openReceiver,
   webhookUrls,
-  type StatusRule,
   type WebhookUrls,
 } from "../kit/webhook-receiver.ts";
 import { CarefulClient, type CarefulCount } from "./careful-client.ts";
@@ -61,13 +61,10 @@ const POSTED = [1, 10, 100];
 const KILL_DELAY_MS_MAX = 30;
 const START_MS = 300;
 const SETTINGS = { more: '\n[webhooks]\nretry_after = ["1s", "2s", "3s"]\n' };
-const FAILING_TASK = /[01]$/;
-const FAILURES = 2;
 
 // An eighth of the tasks has receivers that fail at first: retries and crashes meet in one series. Interrupted attempts
 // count too, so that no series can run out of retries.
-const statusOf: StatusRule = ({ taskId, attempt }) =>
-  FAILING_TASK.test(taskId) && attempt <= FAILURES ? 500 : 200;
+const statusOf = failingAtFirst(/[01]$/, 2);
 
 /**
  * Kills a daemon again and again in the middle of the whole way from post to postback, always on one database

@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { figureTable, numberText, type Figure } from "../kit/figures.ts";
+import { figureTable, megabytes, numberText, type Figure } from "../kit/figures.ts";
 import { factTable } from "../kit/text-table.ts";
 import type { BacklogReport, StartCost } from "./backlog-run.ts";
 import type { CrashReport } from "./crash-run.ts";
@@ -66,7 +66,3 @@ export function backlogFaults({ empty, full }: BacklogReport): readonly string[]
 // The page caches of SQLite's connections fill by this much on any file; a hundred bytes for each queued
 // task would be 10 MB more.
 const GROWTH_BYTES_MAX = 20e6;
-
-function megabytes(bytes: number): string {
-  return (bytes / 1e6).toFixed(0);
-}

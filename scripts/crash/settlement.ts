@@ -60,7 +60,7 @@ async function allArrived(
   let last = ledger.count;
   let changedAt = performance.now();
   while (ledger.count.missing > 0) {
-    if (!daemon.isRunning) throw new Error(`the daemon ended by itself: ${daemon.log}`);
+    daemon.requireRunning();
     if (performance.now() - changedAt > stallMsMax) {
       throw new Error(`${ledger.count.missing} webhooks are missing: ${daemon.log}`);
     }

@@ -1,5 +1,5 @@
 import { median } from "../kit/durations.ts";
-import { SPREAD_FIGURES, figureTable, p99Line } from "../kit/figures.ts";
+import { SPREAD_FIGURES, figureTable, p99Line, percent } from "../kit/figures.ts";
 import { verdict } from "../kit/text-table.ts";
 import type { PaintReport } from "./paint.ts";
 import type { RequestLatency } from "./requests.ts";
@@ -37,8 +37,4 @@ export function throughputText(report: ThroughputReport): string {
     `share: ${percent(share)} (${shares.map(percent).join(", ")}): ` +
     `${verdict(share >= RATE_SHARE_MIN)} (${percent(RATE_SHARE_MIN)})`
   );
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(0)} %`;
 }

@@ -96,6 +96,11 @@ export class DaemonProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
+  /** Throws, with its log, when it has ended although nobody asked it to. */
+  requireRunning(): void {
+    if (!this.isRunning) throw new Error(`the daemon ended by itself: ${this.log}`);
+  }
+
   /** The end of its stderr: its log. */
   get log(): string {
     return this.#stderr();

@@ -59,6 +59,16 @@ export function numberText(value: number, digits = 0): string {
   return value.toLocaleString("en-US", fraction);
 }
 
+/** Bytes, in MB. */
+export function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(0);
+}
+
+/** A share of one, in percent. */
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(0)} %`;
+}
+
 /** A measurement beside that of the first leg in the same round: other work on the machine hits neighbours in time alike. */
 export interface Beside<Run> {
   readonly run: Run;

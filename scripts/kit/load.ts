@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
+import { asError } from "./as-error.ts";
 import { HttpMessages, type HttpMessage } from "./http-messages.ts";
 import { requireTaken } from "./request.ts";
 
@@ -90,7 +91,7 @@ class LoadConnection {
         try {
           this.#messages.read(chunk, onAnswer);
         } catch (error) {
-          reject(error instanceof Error ? error : new Error(String(error)));
+          reject(asError(error));
         }
       });
       // "close" follows every error and says all that matters here.

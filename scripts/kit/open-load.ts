@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { asError } from "./as-error.ts";
 import { Durations, epochMs, type Spread } from "./durations.ts";
 import type { HttpMessage } from "./http-messages.ts";
 import { KeptConnection } from "./kept-connection.ts";
@@ -103,7 +104,7 @@ class Sending {
       if (request.at >= countedFrom) this.#answers.add(epochMs() - request.at);
       require(answer);
     } catch (error) {
-      this.#fault ??= error instanceof Error ? error : new Error(String(error));
+      this.#fault ??= asError(error);
     }
     this.#underWay.delete(request);
     this.#idle.push(connection);

@@ -22,6 +22,11 @@ export interface ReceivedWebhook {
 /** The status that a webhook is answered with. */
 export type StatusRule = (webhook: ReceivedWebhook) => 200 | 500;
 
+/** Fails so many attempts of each webhook of the tasks whose id ends like this, and accepts what follows. */
+export function failingAtFirst(idEnd: RegExp, attempts: number): StatusRule {
+  return ({ taskId, attempt }) => (idEnd.test(taskId) && attempt <= attempts ? 500 : 200);
+}
+
 /** The URLs for the webhooks of a task. */
 export interface WebhookUrls {
   readonly postbackUrl: string;

@@ -11,10 +11,10 @@ import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-fi
 import type { DaemonProcess } from "../kit/daemon-process.ts";
 import type { Program } from "../kit/program.ts";
 import {
+  failingAtFirst,
   openReceiver,
   webhookUrls,
   type ReceivedWebhook,
-  type StatusRule,
 } from "../kit/webhook-receiver.ts";
 import { historyText, parseHistory, type HistoryEntry } from "./client-history.ts";
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
@@ -43,11 +43,9 @@ export interface Recording {
 }
 
 const SETTINGS = { more: '\n[webhooks]\nretry_after = ["1s", "1s", "1s"]\n' };
-const FAILING_TASK = /[01]$/;
 
 /** An eighth of the tasks has receivers that fail at first. */
-export const statusOf: StatusRule = ({ taskId, attempt }) =>
-  FAILING_TASK.test(taskId) && attempt === 1 ? 500 : 200;
+export const statusOf = failingAtFirst(/[01]$/, 1);
 
 /**
  * Records a database from its first byte on, under load, through several kills, until everything is done; and keeps the

@@ -1,4 +1,5 @@
 import { defineCommand } from "../kit/command.ts";
+import { percent } from "../kit/figures.ts";
 import { text, whole, wholes } from "../kit/flags.ts";
 import { numberColumns, textTable, verdict } from "../kit/text-table.ts";
 import { measureRuns, type RunsReport } from "./measure.ts";
@@ -57,8 +58,4 @@ function ratioOf({ tasksPerSecond, barePerSecond }: RunsReport): number {
 function leftSomething({ before, after, notCompleted }: RunsReport): boolean {
   const more = after.children > before.children || after.descriptors > before.descriptors;
   return more || after.zombies > 0 || notCompleted > 0;
-}
-
-function percent(ratio: number): string {
-  return `${(ratio * 100).toFixed(0)} %`;
 }

@@ -1,4 +1,5 @@
 import { spreadOf, type Spread } from "../kit/durations.ts";
+import { megabytes } from "../kit/figures.ts";
 import { numberColumns, textTable } from "../kit/text-table.ts";
 import type { TogetherResult } from "./all-at-once.ts";
 import type { AttackTally } from "./attack-job.ts";
@@ -120,8 +121,4 @@ export function tallyText(tally: AttackTally): string {
 
 function ms(value: number): string {
   return value < 100 ? value.toFixed(1) : Math.round(value).toString();
-}
-
-function megabytes(bytes: number): string {
-  return (bytes / 1e6).toFixed(0);
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { Ledger } from "../crash/ledger.ts";
+import { asError } from "../kit/as-error.ts";
 import { carefulCall, type CarefulAnswer, type CarefulRequest } from "../kit/careful-call.ts";
 import type { NewAccount } from "../kit/daemon-process.ts";
 import type { Random } from "../kit/random.ts";
@@ -108,7 +109,7 @@ export class SoakClient {
   async #cancelLater(id: string, booked: BookedTask): Promise<void> {
     await sleep(this.#deps.random.between(0, CANCEL_MS_MAX));
     await this.#cancel(id, booked).catch((error: unknown) => {
-      this.#failure ??= error instanceof Error ? error : new Error(String(error));
+      this.#failure ??= asError(error);
     });
   }
 

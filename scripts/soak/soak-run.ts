@@ -19,9 +19,9 @@ import { cleanAtExit } from "../kit/exit-cleanup.ts";
 import { descriptorCount, processUsage } from "../kit/processes.ts";
 import { Random } from "../kit/random.ts";
 import {
+  failingAtFirst,
   openReceiver,
   webhookUrls,
-  type StatusRule,
   type WebhookUrls,
 } from "../kit/webhook-receiver.ts";
 import { killWithChildren } from "./daemon-kill.ts";
@@ -94,11 +94,9 @@ const ALONE = 0.5;
 const SERVICE_DEATH: Span = { min: 500, max: 3000 };
 // What a daemon left behind it gives 5 s to end, and a second to be gone.
 const ORPHAN_MS_MAX = 8000;
-const FAILING_TASK = /0$/;
 
 // A sixteenth of the tasks has receivers that fail at first.
-const statusOf: StatusRule = ({ taskId, attempt }) =>
-  FAILING_TASK.test(taskId) && attempt === 1 ? 500 : 200;
+const statusOf = failingAtFirst(/0$/, 1);
 
 /**
  * Lets one database file live through everything at once: tasks of every kind of runner for several accounts, workers
@@ -236,7 +234,7 @@ class Soak {
     const watch = this.#watch(daemon);
     const { min, max } = this.#options.killAfter;
     await sleep(this.#random.between(min, max));
-    requireRunning(daemon);
+    daemon.requireRunning();
     watch.abort();
     this.#address.url = null;
     if (this.#random.chance(ALONE)) await daemon.kill();
@@ -268,7 +266,7 @@ class Soak {
       await plan.posts;
     } finally {
       // The reason why nothing is answered any more, where that is it.
-      requireRunning(daemon);
+      daemon.requireRunning();
     }
     plan.calm();
     fleet.turnHonest();
@@ -375,8 +373,4 @@ class Soak {
       faults: [...this.#faults],
     };
   }
-}
-
-function requireRunning(daemon: DaemonProcess): void {
-  if (!daemon.isRunning) throw new Error(`the daemon ended by itself: ${daemon.log}`);
 }

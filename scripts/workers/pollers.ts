@@ -1,3 +1,4 @@
+import { asError } from "../kit/as-error.ts";
 import { helperProcess } from "../kit/helper-process.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import {
@@ -31,7 +32,7 @@ class WaitingWorkers {
     const opening = Array.from({ length: connections }, () => KeptConnection.open(port));
     for (const connection of await Promise.all(opening)) {
       this.#poll(connection, polling).catch((error: unknown) => {
-        this.#failure ??= error instanceof Error ? error : new Error(String(error));
+        this.#failure ??= asError(error);
       });
     }
   }

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 
-import { figureOf, figureTable, numberText, type Figure } from "../kit/figures.ts";
+import { figureOf, figureTable, megabytes, numberText, type Figure } from "../kit/figures.ts";
 import { factTable, verdict } from "../kit/text-table.ts";
 import type { IdleReport } from "./idle.ts";
 import type { ThroughputRun } from "./throughput.ts";
@@ -61,7 +61,6 @@ function runsOf(runs: readonly ThroughputRun[], batch: number): readonly Through
 /** The cost of waiting workers, as a Markdown table. */
 export function idleTable(report: IdleReport): string {
   const { workers, seconds, hand } = report;
-  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);
   const facts = [
     [`daemon CPU over ${seconds} s, % of a core`, report.cpuPercent.toFixed(2)],
     ["the same before they came", report.cpuPercentBefore.toFixed(2)],
