@@ -1,8 +1,8 @@
 import { defineCommand } from "../kit/command.ts";
 import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
+import { fillDatabase } from "../kit/fill-tasks.ts";
+import { fillTraffic } from "../kit/fill-traffic.ts";
 import { names, whole } from "../kit/flags.ts";
-import { fillDatabase } from "../reads/fill.ts";
-import { fillTraffic } from "./fill-traffic.ts";
 import { measurePaint } from "./paint.ts";
 import { paintText, requestsText, throughputText } from "./report.ts";
 import { measureRequests } from "./requests.ts";

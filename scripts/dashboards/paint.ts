@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 
 import { chromium } from "playwright-core";
 
-import { signIn, type DashboardPlace } from "./place.ts";
+import { signIn, type DashboardPlace } from "../kit/sign-in.ts";
 
 /** How soon the overview is there, in milliseconds from the navigation, for each load. */
 export interface PaintReport {

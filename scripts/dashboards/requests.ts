@@ -1,6 +1,6 @@
 import { DatabaseView } from "../kit/database-view.ts";
 import { Durations, type Spread } from "../kit/durations.ts";
-import { pageHeaders, signIn, signInOperator, type DashboardPlace } from "./place.ts";
+import { pageHeaders, signIn, signInOperator, type DashboardPlace } from "../kit/sign-in.ts";
 
 /** How long one request of a screen took, asked again and again by one page. */
 export interface RequestLatency extends Spread {

@@ -1,6 +1,6 @@
 import { LoadGenerator } from "../kit/load-generator.ts";
 import { taskPostRequest } from "../kit/request.ts";
-import { signIn, type DashboardPlace } from "./place.ts";
+import { signIn, type DashboardPlace } from "../kit/sign-in.ts";
 import { OpenTabs } from "./tabs.ts";
 
 /** Rates of task_post in tasks a second, in the order they were measured. */

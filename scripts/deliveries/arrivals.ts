@@ -1,10 +1,11 @@
 import { Durations, type Spread } from "../kit/durations.ts";
 import {
   SignatureSample,
+  readCompletedAt,
   type ReceivedWebhook,
   type SignatureCount,
 } from "../kit/webhook-receiver.ts";
-import { readCompletedAt, readTag } from "./tag.ts";
+import { readTag } from "./tag.ts";
 
 /** The arrivals at the receiver during a measurement. */
 export interface ArrivalReport extends SignatureCount {

@@ -9,7 +9,6 @@ export type Tag =
   | { readonly kind: "retry"; readonly at: number };
 
 const TAG = /"tag":"(fresh|retry) (\d+(?:\.\d+)?)"/;
-const COMPLETED_AT = /"completed_at":"([^"]+)"/;
 
 export function tagText({ kind, at }: Tag): string {
   return `${kind} ${at}`;
@@ -20,9 +19,4 @@ export function readTag(envelope: string): Tag | null {
   const [, kind, at] = TAG.exec(envelope) ?? [];
   if (kind !== "fresh" && kind !== "retry") return null;
   return { kind, at: Number(at) };
-}
-
-/** When the task of an envelope was completed, in epoch milliseconds; NaN where it does not say. */
-export function readCompletedAt(envelope: string): number {
-  return Date.parse(COMPLETED_AT.exec(envelope)?.[1] ?? "");
 }

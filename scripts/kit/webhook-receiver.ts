@@ -33,6 +33,7 @@ export interface WebhookUrls {
   readonly pingbackUrl: string;
 }
 
+const COMPLETED_AT = /"completed_at":"([^"]+)"/;
 const WEBHOOK_ID = /^([0-9a-f-]{36})-(postback|pingback)$/;
 
 /**
@@ -91,6 +92,11 @@ export function toWebhook({ head, body }: HttpMessage): ReceivedWebhook | null {
 function requestedUrl(head: string): string {
   const target = head.split(" ", 2)[1] ?? "";
   return `http://${headerOf(head, "host") ?? ""}${target}`;
+}
+
+/** When the task of an envelope was completed, in epoch milliseconds; NaN where it does not say. */
+export function readCompletedAt(envelope: string): number {
+  return Date.parse(COMPLETED_AT.exec(envelope)?.[1] ?? "");
 }
 
 /** True when the webhook carries the signature that `secret` makes. Node's own HMAC, none of postbackd's code. */

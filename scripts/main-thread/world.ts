@@ -1,11 +1,11 @@
 import Database from "better-sqlite3";
 
-import { fillTraffic } from "../dashboards/fill-traffic.ts";
-import { pageHeaders, signInOperator } from "../dashboards/place.ts";
 import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
 import { createWorker, type DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
+import { fillTraffic } from "../kit/fill-traffic.ts";
 import type { Program } from "../kit/program.ts";
+import { pageHeaders, signInOperator } from "../kit/sign-in.ts";
 import { until } from "../kit/until.ts";
 import { Caller } from "./caller.ts";
 import { Peer } from "./peer.ts";

@@ -2,8 +2,8 @@ import { defineCommand } from "../kit/command.ts";
 import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
 import type { Spread } from "../kit/durations.ts";
 import { SPREAD_FIGURES, figureTable, p99Line, type Figure } from "../kit/figures.ts";
+import { fillDatabase } from "../kit/fill-tasks.ts";
 import { number, whole } from "../kit/flags.ts";
-import { fillDatabase } from "./fill.ts";
 import { measureReads, type ReadReport } from "./measure.ts";
 
 const P99_MS_MAX = 20;

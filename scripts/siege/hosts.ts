@@ -1,11 +1,10 @@
 import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { readCompletedAt } from "../deliveries/tag.ts";
 import { helperProcess } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { EMPTY_ANSWERS, MessageServer } from "../kit/message-server.ts";
-import { toWebhook } from "../kit/webhook-receiver.ts";
+import { readCompletedAt, toWebhook } from "../kit/webhook-receiver.ts";
 import { chunked } from "./chunks.ts";
 import { openNameServer } from "./name-server.ts";
 

@@ -1,9 +1,9 @@
-import type { DaemonFile } from "../kit/daemon-file.ts";
-import type { DaemonProcess } from "../kit/daemon-process.ts";
-import { DatabaseView } from "../kit/database-view.ts";
-import { sendTimes } from "../kit/load.ts";
-import { requestText, servedText } from "../kit/request.ts";
-import { until } from "../kit/until.ts";
+import type { DaemonFile } from "./daemon-file.ts";
+import type { DaemonProcess } from "./daemon-process.ts";
+import { DatabaseView } from "./database-view.ts";
+import { sendTimes } from "./load.ts";
+import { requestText, servedText } from "./request.ts";
+import { until } from "./until.ts";
 
 const TASKS_PER_POST = 100;
 const QUIET_MS_MAX = 600_000;

@@ -1,5 +1,5 @@
-import type { DaemonFile } from "../kit/daemon-file.ts";
-import { createSignInToken, type DaemonProcess } from "../kit/daemon-process.ts";
+import type { DaemonFile } from "./daemon-file.ts";
+import { createSignInToken, type DaemonProcess } from "./daemon-process.ts";
 
 /** The daemon whose dashboard is measured, and its file. */
 export interface DashboardPlace {
