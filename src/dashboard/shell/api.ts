@@ -25,8 +25,6 @@ export class ApiError extends Error {
 }
 
 interface CommonOptions {
-  /** The values of the path parameters that its operation names. */
-  readonly params?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   /** The page asks without the reader: such a request keeps nobody signed in. */
   readonly isAutomatic?: boolean;
@@ -39,10 +37,17 @@ export type CallOptions<Key extends OperationKey> = CommonOptions & {
   readonly query?: QueryOf<Key>;
 } & (undefined extends BodyOf<Key>
     ? { readonly body?: BodyOf<Key> }
-    : { readonly body: BodyOf<Key> });
+    : { readonly body: BodyOf<Key> }) &
+  (ParamOf<Key> extends never
+    ? { readonly params?: never }
+    : { readonly params: Readonly<Record<ParamOf<Key>, string>> });
+
+/** The part of its path that an operation names. */
+type ParamOf<Key extends OperationKey> = Key extends `${string}/:${infer Name}` ? Name : never;
 
 /** What goes with the call of any operation. */
 interface AnyOptions extends CommonOptions {
+  readonly params?: Readonly<Record<string, string>>;
   readonly query?: object;
   readonly body?: unknown;
 }
