@@ -51,7 +51,7 @@ export class WorkerApi {
     readonly wait_seconds: number;
   }): Promise<readonly Leased[] | null> {
     const number = this.#number++;
-    this.#report({ kind: "claiming", number, at: Date.now(), types: [...wish.types] });
+    this.#report({ kind: "claiming", number, at: Date.now(), types: wish.types });
     const answer = await this.#served("claim", wish);
     if (answer === null) {
       this.#report({ kind: "unclaimed", number, at: Date.now() });
@@ -68,7 +68,7 @@ export class WorkerApi {
   /** As {@link claim}; outcomes in the order of the items. */
   async ask(what: AskKind, items: readonly AskItem[]): Promise<readonly Outcome[] | null> {
     const number = this.#number++;
-    this.#report({ kind: "asking", number, at: Date.now(), what, items: [...items] });
+    this.#report({ kind: "asking", number, at: Date.now(), what, items });
     const list = items.map(toJson);
     const answer = await this.#served(
       what,

@@ -1,89 +1,62 @@
-import { z } from "zod";
-
-const outcome = z.enum(["ok", "lost", "cancelled"]);
-
 /** The outcome of a lease in an answer. */
-export type Outcome = z.infer<typeof outcome>;
-
-const what = z.enum(["heartbeat", "complete", "fail", "release"]);
+export type Outcome = "ok" | "lost" | "cancelled";
 
 /** The requests of a worker for a lease. */
-export type AskKind = z.infer<typeof what>;
-
-const item = z.object({
-  id: z.string(),
-  leaseId: z.string(),
-  /** Of a completion: the result, as JSON text. */
-  result: z.string().optional(),
-  /** Of a failure. */
-  message: z.string().optional(),
-  retry: z.boolean().optional(),
-});
+export type AskKind = "heartbeat" | "complete" | "fail" | "release";
 
 /** One lease of a request. */
-export type AskItem = Readonly<z.infer<typeof item>>;
+export interface AskItem {
+  readonly id: string;
+  readonly leaseId: string;
+  /** Of a completion: the result, as JSON text. */
+  readonly result?: string;
+  /** Of a failure. */
+  readonly message?: string;
+  readonly retry?: boolean;
+}
+
+/** A task that was handed out. */
+export interface ClaimedTask {
+  readonly id: string;
+  readonly type: string;
+  readonly leaseId: string;
+  readonly expiresAt: number;
+  readonly run: number;
+}
+
+interface At {
+  /** Of the request, in its process. */
+  readonly number: number;
+  /** Epoch milliseconds. */
+  readonly at: number;
+}
 
 /**
  * The actions of a worker process, reported before it acts, and their outcomes, reported at once: a killed process
- * has reported every request that can have reached the daemon. Times are epoch milliseconds.
+ * has reported every request that can have reached the daemon.
  */
-export const workerEvent = z.discriminatedUnion("kind", [
-  z.object({
-    kind: z.literal("claiming"),
-    number: z.number(),
-    at: z.number(),
-    types: z.array(z.string()),
-  }),
-  z.object({
-    kind: z.literal("claimed"),
-    number: z.number(),
-    at: z.number(),
-    tasks: z.array(
-      z.object({
-        id: z.string(),
-        type: z.string(),
-        leaseId: z.string(),
-        expiresAt: z.number(),
-        run: z.number(),
-      }),
-    ),
-  }),
+export type WorkerEvent =
+  | (At & { readonly kind: "claiming"; readonly types: readonly string[] })
+  | (At & { readonly kind: "claimed"; readonly tasks: readonly ClaimedTask[] })
   /** The connection broke: whether the daemon handed tasks out is not known. */
-  z.object({ kind: z.literal("unclaimed"), number: z.number(), at: z.number() }),
-  z.object({
-    kind: z.literal("asking"),
-    number: z.number(),
-    at: z.number(),
-    what,
-    items: z.array(item),
-  }),
-  z.object({
-    kind: z.literal("answered"),
-    number: z.number(),
-    at: z.number(),
-    outcomes: z.array(outcome),
-  }),
+  | (At & { readonly kind: "unclaimed" })
+  | (At & { readonly kind: "asking"; readonly what: AskKind; readonly items: readonly AskItem[] })
+  | (At & { readonly kind: "answered"; readonly outcomes: readonly Outcome[] })
   /** The daemon answered in a way that it never must. */
-  z.object({ kind: z.literal("fault"), text: z.string() }),
+  | { readonly kind: "fault"; readonly text: string }
   /** A request that is no request was refused, as it must be. */
-  z.object({ kind: z.literal("refused") }),
-]);
-
-export type WorkerEvent = Readonly<z.infer<typeof workerEvent>>;
+  | { readonly kind: "refused" };
 
 /** The orders of a worker process. */
-export const workerOrder = z.discriminatedUnion("kind", [
-  z.object({
-    kind: z.literal("work"),
-    seed: z.number(),
-    token: z.string(),
-    types: z.array(z.string()),
-    loops: z.number(),
-  }),
+export type WorkerOrder =
+  | {
+      readonly kind: "work";
+      readonly seed: number;
+      readonly token: string;
+      readonly types: readonly string[];
+      readonly loops: number;
+    }
   /** The daemon's present URL. */
-  z.object({ kind: z.literal("url"), url: z.string() }),
+  | { readonly kind: "url"; readonly url: string }
   /** From now on every task is completed at once. */
-  z.object({ kind: z.literal("honest") }),
-]);
-
-export type WorkerOrder = Readonly<z.infer<typeof workerOrder>>;
+  | { readonly kind: "honest" };

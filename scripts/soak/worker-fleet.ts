@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { cleanAtExit } from "../kit/exit-cleanup.ts";
 import type { Random } from "../kit/random.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
-import { workerEvent, type WorkerOrder } from "./worker-event.ts";
+import type { WorkerEvent, WorkerOrder } from "./worker-event.ts";
 
 /** The worker processes of a soak. */
 export interface FleetOptions {
@@ -82,7 +82,8 @@ export class WorkerFleet {
     // Without options of this process such as tsx: Node runs TypeScript by itself, and starts faster.
     const child = fork(LOOP_FILE, { execArgv: [] });
     const kill = cleanAtExit(() => child.kill("SIGKILL"));
-    child.on("message", (message) => ledger.take(name, workerEvent.parse(message)));
+    // Both ends run the same sources, so every message has the expected type.
+    child.on("message", (message) => ledger.take(name, message as WorkerEvent));
     // By then all its reports are read.
     child.on("disconnect", () => ledger.gone(name, Date.now()));
     child.on("exit", (code, signal) => {
@@ -94,7 +95,7 @@ export class WorkerFleet {
     this.#started++;
     this.#members.push({ name, child, kill });
     child.send({ kind: "url", url: this.#url } satisfies WorkerOrder);
-    const work = { seed: random.fork(), token: given.token, types: [...given.types], loops };
+    const work = { seed: random.fork(), token: given.token, types: given.types, loops };
     child.send({ kind: "work", ...work } satisfies WorkerOrder);
     if (this.#isHonest) child.send({ kind: "honest" } satisfies WorkerOrder);
   }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Random } from "../kit/random.ts";
 import { LEASE_TYPES } from "./setup.ts";
 import { WorkerApi, type Leased } from "./worker-api.ts";
-import { workerOrder, type AskItem, type WorkerEvent, type WorkerOrder } from "./worker-event.ts";
+import type { AskItem, WorkerEvent, WorkerOrder } from "./worker-event.ts";
 
 /** A worker process of the soak. It works like one that has every fault a worker can have. */
 
@@ -230,7 +230,8 @@ function obey(): void {
     for (let loop = 0; loop < order.loops; loop++) void worker.loop();
   };
   process.on("message", (message) => {
-    const order = workerOrder.parse(message);
+    // The fleet sends nothing else.
+    const order = message as WorkerOrder;
     if (order.kind === "work") work(order);
     else if (order.kind === "honest") worker?.turnHonest();
     else {
