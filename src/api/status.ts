@@ -30,7 +30,7 @@ const StatusCode = s.named(
       message: s.text({
         description: "With NAME and REASON where a field's name and a reason stand.",
       }),
-      http: s.nullable(s.integer({ description: "Null for codes that stand on tasks only." })),
+      http: s.nullable(s.integer({ description: "Null for codes that only tasks have." })),
     },
     { description: `Every code there is.\n\n${CODE_TABLE}` },
   ),

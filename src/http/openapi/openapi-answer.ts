@@ -9,7 +9,7 @@ import { isKeptByNobody, type Access, type BodyRule, type Operation } from "../o
 export const ANSWER_HEADERS = {
   "X-Request-Id": {
     required: true,
-    description: "Names this answer; the daemon's log has it beside what went wrong.",
+    description: "Names this answer; the daemon's log has it beside any error.",
     schema: { type: "string", format: "uuid" },
   },
   "Retry-After": {
@@ -29,11 +29,11 @@ export const ANSWER_HEADERS = {
     schema: { type: "string" },
   },
   RateLimit: {
-    description: "What is left of the limit, where there is one: `r` requests for `t` seconds.",
+    description: "The rest of the limit, if there is one: `r` requests for `t` seconds.",
     schema: { type: "string", pattern: '^"[a-z-]+";r=\\d+;t=\\d+$' },
   },
   "RateLimit-Policy": {
-    description: "The limit, where there is one: `q` requests in `w` seconds.",
+    description: "The limit, if there is one: `q` requests in `w` seconds.",
     schema: { type: "string", pattern: '^"[a-z-]+";q=\\d+;w=\\d+$' },
   },
 } as const satisfies Record<string, JsonSchema>;

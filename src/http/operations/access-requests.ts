@@ -56,8 +56,8 @@ const DOC: Operation["doc"] = {
     "Asks the operator for an account. The answer is the same for everybody, so nobody learns who has one. " +
     "Requests are limited by address.",
   answerHeaders: {
-    RateLimit: { description: "What is left of the limit by address, where there is one." },
-    "RateLimit-Policy": { description: "The limit by address, where there is one." },
+    RateLimit: { description: "The rest of the limit by address, if there is one." },
+    "RateLimit-Policy": { description: "The limit by address, if there is one." },
   },
   codes: [42900, 50300, 50700],
   examples: {

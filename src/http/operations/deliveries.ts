@@ -32,8 +32,8 @@ export function deliveryList(deps: DeliveriesDeps): Operation {
       group: "Tasks",
       summary: "List a task's deliveries",
       description:
-        "What became of the task's webhooks: each attempt with its outcome, and when the next one is due. Of each " +
-        "delivery the last 100 attempts; none before the task has ended.",
+        "What happened to the task's webhooks: each attempt with its outcome, and when the next one is due. Shows the last " +
+        "100 attempts of each delivery; none before the task has ended.",
       params: { id: TASK_ID_PARAM },
       codes: [40401, 40403],
     },
@@ -59,8 +59,8 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       group: "Tasks",
       summary: "Send a task's webhooks again",
       description:
-        "Starts a fresh series of attempts for what was delivered, given up or refused. What is scheduled is made due " +
-        "now; what is in flight stays. With `states` only what has ended so, such as what did not arrive. A task may be " +
+        "Starts a fresh series of attempts for deliveries that have ended. A scheduled delivery is made due " +
+        "now; one in flight stays. With `states`, only deliveries that ended in these states are sent. A task may be " +
         "sent again thirty times a minute.",
       params: { id: TASK_ID_PARAM },
       codes: [40401, 40403, 40501, 50700],

@@ -89,7 +89,8 @@ export function accessRequestDeny({ store }: OperatorAccessRequestsDeps): Operat
       id: "denyAccessRequest",
       group: "Operator",
       summary: "Deny an access request",
-      description: "Nothing is sent to who asked. A request that was decided before is 40000.",
+      description:
+        "Nothing is sent to the person who asked. A request that was decided before is 40000.",
       params: DECISION_PARAMS,
       codes: [40400, 50700],
     },

@@ -57,7 +57,7 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
       group: "Dashboard",
       summary: "Count what would be sent again",
       description:
-        "How many deliveries that have ended pass a filter, and to which hosts. A request looks at a bounded number " +
+        "Counts the ended deliveries that pass a filter, by host. A request looks at a bounded number " +
         "of attempts: add up the answers, each with the `next_cursor` of the one before, until it is null.",
       codes: [],
       examples: { host: EXAMPLE },
@@ -145,7 +145,7 @@ function cancel({ store }: RedeliveriesDeps): Operation {
       id: "cancelRedelivery",
       group: "Dashboard",
       summary: "Cancel a redelivery order",
-      description: "What it has begun goes on. One that has ended stays as it is.",
+      description: "Deliveries that it has begun go on. An order that has ended stays as it is.",
       params: { order_id: ORDER_ID_PARAM },
       codes: [50700],
     },

@@ -42,7 +42,7 @@ export function statusCodes(): Operation {
       group: "Reference",
       summary: "List status codes",
       description:
-        "Every code with its message and its HTTP status, which is null for codes that stand on tasks only.",
+        "Every code with its message and its HTTP status, which is null for codes that only tasks have.",
       answerHeaders: CACHED_HEADERS,
       codes: [],
     },

@@ -56,7 +56,7 @@ export function signIn(deps: SessionDeps): Operation {
       group: "Dashboard",
       summary: "Sign in with a key",
       description:
-        "Opens a session of an account, and ends the one whose cookie came along. " +
+        "Opens a session of an account, and ends the one whose cookie was sent. " +
         "It lasts 12 hours, 30 minutes without use, and no longer than the key does.",
       answerHeaders: SET_COOKIE,
       codes: [40100, 40101, 40102, 40301, 42900, 50300, 50700],
@@ -118,7 +118,8 @@ export function sessionGet(deps: SessionDeps): Operation {
       id: "getSession",
       group: "Dashboard",
       summary: "Get the session",
-      description: "Who is signed in by the cookie that came along; null where nobody is.",
+      description:
+        "The account or operator that the cookie signs in; null when nobody is signed in.",
       codes: [40301, 50300],
     },
     async handle(call) {
@@ -142,7 +143,7 @@ export function signOut({ store }: SessionDeps): Operation {
       id: "signOut",
       group: "Dashboard",
       summary: "Sign out",
-      description: "Ends the session of the cookie that came along, and takes the cookie away.",
+      description: "Ends the session of the cookie that was sent, and takes the cookie away.",
       answerHeaders: SET_COOKIE,
       codes: [40301, 50300, 50700],
     },

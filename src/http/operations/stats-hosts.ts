@@ -27,7 +27,7 @@ export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps
       summary: "See how receivers do",
       description:
         `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
-        "those with the most that is given up, refused or tried again first, then those that fail the most.",
+        "those with the most deliveries given up, refused or retried first, then those that fail the most.",
       codes: [],
     },
     async handle({ scope, query, now }) {

@@ -54,7 +54,7 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
       group: "Dashboard",
       summary: "See how things are",
       description:
-        "What there is to do, what the last 24 hours brought, and what needs attention. Decided anew once a second, and whenever GET /v1/events told of a change.",
+        "The work there is, what happened in the last 24 hours, and what needs attention. Decided anew once a second, and whenever GET /v1/events reports a change.",
       codes: [],
     },
     async handle({ scope, isOperator }) {

@@ -96,7 +96,7 @@ const DOC: Operation["doc"] = {
   group: "Tasks",
   summary: "Cancel many tasks",
   description:
-    "Cancels the account's queued and running tasks that pass the filter, as one by one: all of them where it is empty. " +
+    "Cancels the account's queued and running tasks that pass the filter, as one by one: all of them when it is empty. " +
     "The newest come first, and what is posted meanwhile is left alone. A request cancels a bounded number: add up the " +
     "answers, each with the `next_cursor` of the one before, until it is null. It is safe to repeat at any point, from the " +
     "beginning too: what is cancelled is not counted again.",

@@ -74,7 +74,7 @@ const DOC: Operation["doc"] = {
         "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
     },
     "Preference-Applied": {
-      description: "On answers to `Prefer: wait=N`: the wait that was taken in.",
+      description: "On answers to `Prefer: wait=N`: the wait that was accepted.",
       schema: { type: "string", pattern: "^wait=\\d+$" },
     },
   },

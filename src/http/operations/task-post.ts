@@ -72,11 +72,11 @@ const DOC: Operation["doc"] = {
   summary: "Post tasks",
   description:
     "Takes in tasks and answers once all accepted ones are on disk. A task with a bad field is refused alone: " +
-    "it comes back as failed with 40501 or 40506, and its neighbours are accepted.",
+    "it comes back as failed with 40501 or 40506, and the others are accepted.",
   headers: {
     "Idempotency-Key": {
       description:
-        "The same key and body within 24 hours answers as the first time and makes no task; another body is 42200.",
+        "The same key and body within 24 hours get the first answer again and make no task; another body is 42200.",
       schema: IDEMPOTENCY_KEY_SCHEMA,
     },
   },

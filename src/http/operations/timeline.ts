@@ -56,8 +56,8 @@ export function timeline(deps: TimelineDeps): Operation {
       group: "Dashboard",
       summary: "See what happened to a task",
       description:
-        "The task with its run and its webhooks: each attempt with what it sent, what came back and what that means. " +
-        "It collects nothing. Of each delivery the last 100 attempts. Sentences advise an account and the operator by what each can do.",
+        "The task with its run and its webhooks: each attempt with what it sent, the answer, and what the answer means. " +
+        "It collects nothing. Shows the last 100 attempts of each delivery. The sentences advise an account and the operator by what each can do.",
       params: { id: TASK_ID_PARAM },
       codes: [40401, 40403],
     },

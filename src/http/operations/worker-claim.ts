@@ -45,9 +45,9 @@ const DOC: Operation["doc"] = {
   group: "Workers",
   summary: "Claim tasks",
   description:
-    "Starts queued tasks for this worker, each with a lease that has to be kept by heartbeats. Where nothing is " +
+    "Starts queued tasks for this worker, each with a lease that heartbeats have to extend. When nothing is " +
     "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
-    "a connection of its own: requests of one connection are served one after the other. " +
+    "a separate connection: requests of one connection are served one after the other. " +
     "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
   answerExamples: CLAIM_EXAMPLES,
   codes: [40301, 50700],

@@ -20,8 +20,8 @@ export function workerHeartbeat({ desk, parser }: WorkerLeasesDeps): Operation {
       group: "Workers",
       summary: "Keep leases",
       description:
-        "Makes each lease hold for its full time from now on, at most until the type's timeout. Send one every third " +
-        "of a lease. `lost` and `cancelled` mean: stop this task, its result counts no more. Progress stands at the " +
+        "Extends each lease to its full time from now on, at most until the type's timeout. Send one every third " +
+        "of a lease. `lost` and `cancelled` mean: stop this task, its result no longer counts. Progress is given at the " +
         "top for all of the leases, or beside one for it alone; what is no progress there is passed over, and " +
         "`detail` says so.",
       codes: [50700],

@@ -49,8 +49,8 @@ export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operati
       group: "Workers",
       summary: "Fail tasks",
       description:
-        "Ends runs that came to nothing. `retry` true queues the task again, false is final, and without it the " +
-        "type's `retries` decide. A failure always counts: what of it cannot be kept is left out or cut, and " +
+        "Ends runs that failed. `retry` true queues the task again, false is final, and without it the " +
+        "type's `retries` decide. A failure always counts: parts that cannot be kept are left out or cut, and " +
         "`detail` says so.",
       codes: [50700],
       examples: {
