@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * What the program carries with it: read from disk in development. The build puts
- * `scripts/packaged-assets.ts` in the place of this file: a bundle has no files beside it.
+ * The files that the program carries with it: read from disk in development. The build puts
+ * `scripts/packaged-assets.ts` in the place of this file, because a bundle has no files beside it.
  */
 
 /** The text of `schema.sql`: what a new database file is made with. */
@@ -32,25 +32,25 @@ export function dashboardFiles(): readonly DashboardFile[] {
 /** The version in `package.json`. */
 export const version: string = packageVersion();
 
-/** What `new Worker(…)` starts the writer thread with. */
+/** The entry with which `new Worker(…)` starts the writer thread. */
 export const writerThreadEntry: string | URL = new URL(
   "./store/sqlite/writer-thread.ts",
   import.meta.url,
 );
 
-/** What `new Worker(…)` starts the reader thread with. */
+/** The entry with which `new Worker(…)` starts the reader thread. */
 export const readerThreadEntry: string | URL = new URL(
   "./store/sqlite/reader-thread.ts",
   import.meta.url,
 );
 
-/** What `new Worker(…)` starts the parser's thread with. */
+/** The entry with which `new Worker(…)` starts the parser's thread. */
 export const parserThreadEntry: string | URL = new URL(
   "./parser/parser-thread.ts",
   import.meta.url,
 );
 
-/** What of Node's worker options is not the same everywhere. */
+/** The options of Node's workers that are not the same everywhere. */
 export interface ThreadOptions {
   readonly execArgv?: string[];
   readonly env?: NodeJS.Dict<string>;
@@ -59,7 +59,7 @@ export interface ThreadOptions {
 /** How all threads are started: here they read the sources as the main thread does, by its own options. */
 export const threadOptions: ThreadOptions = {};
 
-/** What starts the process that runs commands: bare Node, because a loader would make it larger. */
+/** The command line of the process that runs commands: bare Node, because a loader would make it larger. */
 export const commandHost: readonly [string, ...string[]] = [
   process.execPath,
   fileURLToPath(new URL("./runners/command/command-host-main.ts", import.meta.url)),

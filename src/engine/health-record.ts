@@ -37,7 +37,7 @@ export class HealthRecord {
     receivers.set(host, isFine || receivers.get(host) === true);
   }
 
-  /** What was noted in the window before `now`; its oldest minute goes as a whole. */
+  /** The counts of the window before `now`; its oldest minute goes as a whole. */
   counts(now: number): { readonly runs: FailureCount; readonly receivers: FailureCount } {
     this.#forget(now);
     const receivers = new Map<string, boolean>();

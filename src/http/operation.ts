@@ -52,7 +52,7 @@ export function isParsedByOperation(rule: BodyRule): boolean {
   return rule.holds === "leases" || rule.holds === "results";
 }
 
-/** What every operation is told about the request that calls it. */
+/** The call of an operation: everything that it learns about the request. */
 export interface Call {
   /** The decoded parts of the path that the operation's path names. */
   readonly params: Readonly<Record<string, string>>;
@@ -95,7 +95,7 @@ export interface Viewer {
   readonly credential: string;
 }
 
-/** What an operation learns about its caller, by its access; others learn nothing. */
+/** Tells an operation who calls it, by its access; others learn nothing. */
 interface CallerOf {
   readonly account: { readonly holder: AccountRef };
   readonly viewer: Viewer;

@@ -69,7 +69,7 @@ export interface Lease extends LeaseRef {
   readonly deadlineAt: number;
 }
 
-/** What becomes of the task when a lease ends. */
+/** The fate of the task when a lease ends. */
 export type LeaseSequel =
   | ({ readonly kind: "finish" } & RunEnd)
   /** Another run after a failed one, not before `startAt`. */

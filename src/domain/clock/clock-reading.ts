@@ -1,6 +1,6 @@
 import type { SteadyClock } from "./clock.ts";
 
-/** What the clocks of a machine showed at one moment, kept for the next start. */
+/** The readings of a machine's clocks at one moment, kept for the next start. */
 export interface ClockReading {
   readonly wallAt: number;
   readonly steadyAt: number;

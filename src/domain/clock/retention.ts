@@ -10,7 +10,7 @@ export const OPEN_DELIVERY_MS = 3600 * 1000;
 export interface Moment {
   /** Milliseconds since the epoch, as the machine's clock shows them: what clients are told. */
   readonly at: number;
-  /** What {@link SteadyClock.steady} says at the same moment. */
+  /** The reading of {@link SteadyClock.steady} at the same moment. */
   readonly steadyAt: number;
 }
 

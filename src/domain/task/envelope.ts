@@ -62,7 +62,7 @@ function envelopeHead(codes: readonly StatusCode[], fieldsText = ""): string {
 
 const ENVELOPE_END = "]}";
 
-/** What is shown of a task in addition to its stored fields. */
+/** The additions to a task's stored fields that are shown. */
 export interface TaskShown {
   /** Overrides the stored code in the answer to task_post. */
   readonly code?: StatusCode;

@@ -2,7 +2,7 @@ import type { Task } from "../task/task.ts";
 import type { Attempt, DeliveryKind } from "./delivery.ts";
 import { webhookRequest, type WebhookRequest } from "./webhook-request.ts";
 
-/** What an attempt tried to send. */
+/** The facts of what an attempt tried to send. */
 export interface SentFacts {
   readonly kind: DeliveryKind;
   readonly url: string;

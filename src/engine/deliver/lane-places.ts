@@ -17,7 +17,7 @@ export interface LaneStanding {
   readonly isProven: boolean;
 }
 
-/** What attempts in flight occupy: places by class, and memory for their bodies. */
+/** The load of attempts in flight: places by class, and memory for their bodies. */
 export interface Load {
   readonly fresh: number;
   readonly retries: number;
@@ -106,7 +106,7 @@ interface PlacesLeft {
 /** The places of all lanes together: how many are taken, and how many more a lane may have. */
 export class LanePlaces {
   readonly #max: number;
-  /** What all accounts hold. */
+  /** The places that all accounts hold. */
   readonly taken = new Holding();
 
   constructor(max: number) {

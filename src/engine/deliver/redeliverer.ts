@@ -16,7 +16,7 @@ export interface RedelivererDeps extends PersistDeps {
 /** An order that is worked on. */
 interface OrderUnderWay {
   readonly id: string;
-  /** What it has sent so far. */
+  /** The number of deliveries that it has sent so far. */
   redelivered: number;
   /** How much of that is within the current second. */
   usedInSecond: number;

@@ -18,7 +18,7 @@ export interface Change {
   readonly changes: number;
   /** One line. */
   readonly data: string;
-  /** By the monotonic clock. */
+  /** The time by the monotonic clock. */
   readonly now: number;
 }
 

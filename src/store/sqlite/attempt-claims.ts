@@ -116,7 +116,7 @@ interface DueOrder extends LaneRef {
 /** The attempts that a claim started, which {@link attemptClaimReads} reads once they are committed. */
 export interface StartedAttempts {
   readonly started: readonly number[];
-  /** What is left in each requested lane. */
+  /** The work that is left in each requested lane. */
   readonly lanes: readonly Lane[];
   readonly held: readonly number[];
 }

@@ -29,7 +29,7 @@ export async function startWriterThread(
   return thread;
 }
 
-/** What a {@link WriterThread} needs of a worker thread. */
+/** The part of a worker thread that a {@link WriterThread} needs. */
 export interface WriterWorker {
   on(event: "message", listener: (message: WriterMessage) => void): unknown;
   on(event: "messageerror" | "error", listener: (error: unknown) => void): unknown;

@@ -2,7 +2,7 @@ import { damage, FileFault, type FileTrouble } from "../../file-fault.ts";
 import { BackgroundCheck, type TableReader } from "./background-check.ts";
 import { OpenFiles } from "./open-files.ts";
 
-/** What a {@link FileGuard} needs. */
+/** The parts that a {@link FileGuard} needs. */
 export interface FileGuardDeps {
   readonly commit: { condemn(trouble: FileTrouble): void };
   readonly newReader: () => TableReader;
