@@ -32,8 +32,9 @@ const POSTS_PER_SECOND = 100;
 const TASKS_PER_POST = 10;
 const READS_PER_SECOND = 10;
 const LARGE_READS_PER_SECOND = 1;
-const POST_CONNECTIONS = 16;
-const READ_CONNECTIONS = 4;
+// So many that no request waits for a connection, also when the daemon stands still for seconds.
+const POST_CONNECTIONS = 64;
+const READ_CONNECTIONS = 32;
 const SOON_MS = 500;
 const WARM_UP_MS = 3000;
 const TASK = { type: "echo", tag: "fresh", input: { source: "s3://uploads/2026/clip.mov" } };
