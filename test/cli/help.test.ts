@@ -72,7 +72,7 @@ OPTIONS
   --dns-server=<ADDRESS>    Name server for webhook hosts; the system's unless given; may be repeated
 
 When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it
-after what is under way, within 25 seconds; a second one at once. Every flag is also a variable
+after the work under way, within 25 seconds; a second one at once. Every flag is also a variable
 (--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last.
 
 EXAMPLE

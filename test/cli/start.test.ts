@@ -76,7 +76,7 @@ test("stops at once at a second signal, and takes running commands along", async
   const commandEnd = once(command.resume(), "close");
 
   daemon.kill("SIGTERM");
-  await daemon.says("stopping after what is under way");
+  await daemon.says("stopping after the work under way");
   daemon.kill("SIGINT");
 
   assert.deepEqual(await daemon.exit, { code: 130, signal: null });

@@ -137,7 +137,7 @@ for (const [direction, byMs] of [
     assert.equal(receiver.requests.length, 11, "it is not late");
     await pass(parts, 2 * HOUR);
     assert.equal(receiver.requests.length, 11);
-    assert.match(daemon.logLines.join(""), /the clock of the machine was set/);
+    assert.match(daemon.logLines.join(""), /the machine's clock was set/);
   });
 
   test(`a clock that is set ${direction} while an attempt is under way moves nothing: the wait counts from the failure`, async (t) => {

@@ -167,7 +167,7 @@ test("a worker that is asked to stop lets its runs end, and claims no more", asy
   const command = await setup.commands.next();
 
   worker.kill("SIGTERM");
-  await worker.says("stopping after what is under way");
+  await worker.says("stopping after the work under way");
   const left = await setup.client.post('{"type":"x"}');
   command.socket.write("1");
 
@@ -183,7 +183,7 @@ test("a second signal ends a worker at once, with the commands that it runs", as
   const command = await setup.commands.next();
 
   worker.kill("SIGTERM");
-  await worker.says("stopping after what is under way");
+  await worker.says("stopping after the work under way");
   worker.kill("SIGINT");
 
   assert.deepEqual(await worker.exit, { code: 130, signal: null });
