@@ -272,11 +272,11 @@ test("how much waits, and how much is under way, is told to whoever asks", async
 
 test("a commit is told of with what it brought to disk, and a batch that was refused is not", async () => {
   const clock = createFakeClock({ now: NOW });
-  const done = { kind: "done", value: 1 } as const;
   const replies: BatchReply[] = [
     {
       kind: "committed",
-      replies: [done, { kind: "rejected", message: "a bug" }, done],
+      values: [1, undefined, 1],
+      rejected: [{ index: 1, message: "a bug" }],
       changed: [],
       hasWritten: true,
     },

@@ -14,6 +14,7 @@ import { openWriter, type Connection } from "../../src/store/sqlite/machine/conn
 import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import { OpenFiles } from "../../src/store/sqlite/machine/open-files.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
+import { toPostRow } from "../../src/store/sqlite/post-row.ts";
 import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
 import { NEW_TASK_BYTES, newAccount, newDatabaseFile, newPost, newTask } from "../helpers/store.ts";
@@ -44,7 +45,7 @@ function makeAccount(login: string): Operation {
 
 function postTasks(...inputs: readonly string[]): Operation {
   const tasks = inputs.map((inputText) => newTask({ inputText }));
-  return { name: "insertTasks", args: newPost(1, tasks) };
+  return { name: "insertTasks", args: toPostRow(newPost(1, tasks)) };
 }
 
 function count(connection: Connection, table: string): unknown {
@@ -55,16 +56,20 @@ function logins(connection: Connection): unknown {
   return connection.prepare("SELECT login FROM accounts ORDER BY login").pluck().all();
 }
 
-const CREATED = { kind: "done", value: "created" } as const;
-
 test("replies to the operations of a batch in their order, and others see all or nothing of it", (t) => {
   const { runner, file } = openRunner(t);
   const other = openOther(t, file);
 
   const reply = runner.run([makeAccount("ada"), makeAccount("bob"), makeAccount("ada")]);
 
-  const replies = [CREATED, CREATED, { kind: "done", value: "exists" }];
-  assert.deepEqual(reply, { kind: "committed", replies, changed: [], hasWritten: true });
+  const values = ["created", "created", "exists"];
+  assert.deepEqual(reply, {
+    kind: "committed",
+    values,
+    rejected: [],
+    changed: [],
+    hasWritten: true,
+  });
   assert.deepEqual(logins(other), ["ada", "bob"]);
 });
 
@@ -72,31 +77,34 @@ test("undoes an operation that fails half-way, and nothing of its neighbours", (
   const { runner, file } = openRunner(t);
   const other = openOther(t, file);
   const twin = newTask();
-  const half: Operation = { name: "insertTasks", args: newPost(1, [newTask(), twin, twin]) };
+  const half: Operation = {
+    name: "insertTasks",
+    args: toPostRow(newPost(1, [newTask(), twin, twin])),
+  };
 
   const reply = runner.run([makeAccount("ada"), half, postTasks("1"), makeAccount("bob")]);
 
   assert(reply.kind === "committed");
   assert.deepEqual(
-    reply.replies.map(({ kind }) => kind),
-    ["done", "rejected", "done", "done"],
+    reply.rejected.map(({ index }) => index),
+    [1],
   );
-  assert.match(JSON.stringify(reply.replies[1]), /UNIQUE constraint failed: tasks\.id/);
+  assert.match(String(reply.rejected[0]?.message), /UNIQUE constraint failed: tasks\.id/);
   assert.deepEqual(logins(other), ["ada", "bob"]);
   assert.equal(count(other, "tasks"), 1);
 });
 
 test("undoes an operation that refers to nothing or cannot be bound, and nothing else", (t) => {
   const { runner, connection } = openRunner(t);
-  const orphan: Operation = { name: "insertTasks", args: newPost(99, [newTask()]) };
+  const orphan: Operation = { name: "insertTasks", args: toPostRow(newPost(99, [newTask()])) };
   const unbindable: Operation = { name: "createAccount", args: { login: {}, firstKey: {} } };
 
   const reply = runner.run([orphan, unbindable, makeAccount("ada")]);
 
   assert(reply.kind === "committed");
   assert.deepEqual(
-    reply.replies.map(({ kind }) => kind),
-    ["rejected", "rejected", "done"],
+    reply.rejected.map(({ index }) => index),
+    [0, 1],
   );
   assert.equal(count(connection, "tasks"), 0);
   assert.deepEqual(logins(connection), ["ada"]);
@@ -234,7 +242,10 @@ test("counts the tasks of a batch once, however often it was tried and whatever 
   runner.run([makeAccount("ada")]);
   const pages = Number(connection.pragma("page_count", { simple: true }));
   const [big, twin] = [JSON.stringify("x".repeat(100_000)), newTask()];
-  const half: Operation = { name: "insertTasks", args: newPost(1, [newTask(), twin, twin]) };
+  const half: Operation = {
+    name: "insertTasks",
+    args: toPostRow(newPost(1, [newTask(), twin, twin])),
+  };
   const claim: Operation = { name: "claimTasks", args: { type: "echo", max: 1, now: 0 } };
   const batch = [postTasks("1", "2"), half, claim, postTasks(big)];
   connection.pragma(`max_page_count = ${pages + 2}`);

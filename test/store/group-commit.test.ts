@@ -52,8 +52,8 @@ class FakeTransport implements BatchTransport {
   /** Answers the oldest batch that waits: committed, each operation with its own id. */
   commit(): void {
     const batch = this.batches[this.batches.length - this.#waiting.length] ?? [];
-    const replies = batch.map((operation) => ({ kind: "done", value: idOf(operation) }) as const);
-    this.reply({ kind: "committed", replies, changed: [], hasWritten: true });
+    const values = batch.map(idOf);
+    this.reply({ kind: "committed", values, rejected: [], changed: [], hasWritten: true });
   }
 }
 
@@ -196,7 +196,8 @@ describe("replies", () => {
     await transport.whenSent(1);
     transport.reply({
       kind: "committed",
-      replies: [{ kind: "done", value: null }],
+      values: [null],
+      rejected: [],
       changed: [1, 7],
       hasWritten: true,
     });
@@ -227,11 +228,8 @@ describe("replies", () => {
 
     transport.reply({
       kind: "committed",
-      replies: [
-        { kind: "done", value: 1 },
-        { kind: "rejected", message: "UNIQUE constraint failed" },
-        { kind: "done", value: 2 },
-      ],
+      values: [1, undefined, 2],
+      rejected: [{ index: 1, message: "UNIQUE constraint failed" }],
       changed: [],
       hasWritten: true,
     });
@@ -263,7 +261,7 @@ describe("replies", () => {
       await answerAll(transport, { all, answer: reply });
       return group.shortage?.message ?? null;
     };
-    const done = { kind: "committed", replies: [{ kind: "done", value: 1 }], changed: [] } as const;
+    const done = { kind: "committed", values: [1], rejected: [], changed: [] } as const;
     assert.equal(group.shortage, null);
 
     assert.match((await end({ kind: "full", message: "no room" })) ?? "", /no room/);
@@ -291,8 +289,13 @@ describe("replies", () => {
     const { transport, submit } = setUp();
     const all = [submit("a"), submit("b")];
     await transport.whenSent(1);
-    const replies = [{ kind: "done", value: "a" }] as const;
-    transport.reply({ kind: "committed", replies, changed: [], hasWritten: true });
+    transport.reply({
+      kind: "committed",
+      values: ["a"],
+      rejected: [],
+      changed: [],
+      hasWritten: true,
+    });
 
     assert.deepEqual(await Promise.all(all), ["a", "unknown"]);
   });

@@ -34,7 +34,7 @@ class FakeThread extends EventEmitter {
 const BATCH = [{ name: "rewritePage", args: undefined }] as const;
 
 function committed(value: unknown): BatchReply {
-  return { kind: "committed", replies: [{ kind: "done", value }], changed: [], hasWritten: true };
+  return { kind: "committed", values: [value], rejected: [], changed: [], hasWritten: true };
 }
 
 function setUp() {

@@ -192,11 +192,13 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
       return;
     }
     if (reply.hasWritten) this.#shortage = null;
+    for (const { index, message } of reply.rejected) {
+      batch[index]?.reject(new Error(`a write was rejected: ${message}`));
+    }
+    // A promise that was rejected stays so.
     batch.forEach(({ resolve, reject }, i) => {
-      const own = reply.replies[i];
-      if (own?.kind === "done") resolve(own.value);
-      else if (own === undefined) reject(toStoreError({ kind: "unknown", message: "no reply" }));
-      else reject(new Error(`a write was rejected: ${own.message}`));
+      if (i < reply.values.length) resolve(reply.values[i]);
+      else reject(toStoreError({ kind: "unknown", message: "no reply" }));
     });
   }
 

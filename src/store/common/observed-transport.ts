@@ -14,7 +14,7 @@ export function observedTransport(
       const sentAt = clock.monotonic();
       const reply = await transport.send(batch);
       if (reply.kind === "committed") {
-        const operations = reply.replies.filter(({ kind }) => kind === "done").length;
+        const operations = reply.values.length - reply.rejected.length;
         tell({ operations, ms: clock.monotonic() - sentAt });
       }
       return reply;

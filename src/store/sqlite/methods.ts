@@ -31,6 +31,7 @@ import type {
 import { onlyRef } from "./attempt-claims.ts";
 import type { FileAccess } from "./file-access.ts";
 import { listByTurns } from "./list-turns.ts";
+import { toPostRow } from "./post-row.ts";
 import { isShortRead } from "./task-list.ts";
 import { toTraffic } from "./traffic.ts";
 
@@ -77,14 +78,14 @@ export interface ListLimits {
 
 /** Tasks, for those who post them. */
 export function taskMethods(access: FileAccess, { examineMax }: ListLimits): TaskStore {
-  const { reads, read, readLong, write } = access;
+  const { reads, read, readLong, write, commit } = access;
   const findTask = read(reads.findTask);
   const findLargeTask = readLong("findLargeTask", byAccount);
   const listReadySoon = read(reads.listReady);
   const listReadyLong = readLong("listReady", byScope);
   const listTasks = readLong("listTasks", byScope);
   return {
-    insertTasks: write("insertTasks", weightOfPost),
+    insertTasks: (post) => commit.submit("insertTasks", toPostRow(post), weightOfPost(post)),
     findKeptAnswer: read(reads.findKeptAnswer),
     async findTask(look) {
       const found = await findTask(look);

