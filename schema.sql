@@ -1,4 +1,4 @@
--- The database of postbackd, version 8. It is one SQLite file in WAL mode, and every table is STRICT. Times are
+-- The database of postbackd, version 9. It is one SQLite file in WAL mode, and every table is STRICT. Times are
 -- milliseconds since the epoch, UTC, by the machine's clock as it was. `erase_at` is a time of the steady clock, which
 -- begins with the machine's clock and runs on whatever that clock is set to (clock_readings). Columns named *_text hold
 -- JSON text exactly as clients see it. `seq` numbers rows in the order in which they were made: it joins tables and
@@ -141,9 +141,9 @@ CREATE INDEX tasks_expiring ON tasks (erase_at) WHERE erase_at IS NOT NULL;
 
 -- The number of an account's tasks in each state of their rows (clients see `delayed` as queued). `ready` counts those
 -- in tasks_ready, `retrying` the deliveries that failed and will be tried again, `undelivered` those that are given up
--- or refused; `bytes` is the size of all its tasks (src/store/sqlite/task-bytes.ts). `ever_webhook`, `ever_delivered`
--- and `ever_collected` have a row, for good, from the first one on. Updated in the transaction that changes a task,
--- because counting a million rows takes 60 ms.
+-- or refused; `bytes` is the size of all its tasks, of their ended attempts and of kept answers
+-- (src/store/sqlite/task-bytes.ts). `ever_webhook`, `ever_delivered` and `ever_collected` have a row, for good, from
+-- the first one on. Updated in the transaction that changes a task, because counting a million rows takes 60 ms.
 CREATE TABLE task_counts (
   account_seq INTEGER NOT NULL REFERENCES accounts (seq),
   state       TEXT    NOT NULL,

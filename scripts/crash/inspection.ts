@@ -1,4 +1,9 @@
-import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "../../src/store/sqlite/task-bytes.ts";
+import {
+  ANSWER_OVERHEAD_BYTES,
+  ATTEMPT_BYTES,
+  TASK_OVERHEAD_BYTES,
+  TASK_TEXT_BYTES,
+} from "../../src/store/sqlite/task-bytes.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -36,10 +41,13 @@ const WRONG_COUNTS = `
       FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
       WHERE d.state IN ('given_up', 'refused')
       UNION ALL
-      SELECT t.account_seq, 'bytes', -(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES})
+      SELECT t.account_seq, 'bytes', -(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES})
       FROM tasks AS t
       LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
       LEFT JOIN task_results AS r ON r.task_seq = t.seq
+      UNION ALL
+      SELECT account_seq, 'bytes', -(${ANSWER_OVERHEAD_BYTES} + octet_length(answer_text))
+      FROM idempotency_keys
     )
     GROUP BY account_seq, state
     HAVING sum(count) <> 0

@@ -44,7 +44,7 @@ export const Usage = s.named(
   s.object({
     bytes: s.count({
       description:
-        "Of tasks in the store: data, input, result and error, with what a task takes beside.",
+        "Of tasks in the store: data, input, result and error, attempts and kept answers, each with the size of its rows.",
     }),
     open_tasks: s.count({ description: "That wait or run." }),
   }),

@@ -10,8 +10,12 @@ import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 
 const SCHEMA = readFileSync(join(import.meta.dirname, "..", "..", "schema.sql"), "utf8");
 
-// Of `{}`, with what a task takes beside its texts.
-const BYTES = 2 + 512;
+const NO_ATTEMPTS = `
+  DELETE FROM attempts;
+  UPDATE task_counts SET count = count - 192 WHERE state = 'bytes';`;
+
+// Of `{}`, with what a task and its attempt take beside their texts.
+const BYTES = 2 + 512 + 192;
 
 /** A database with one task, `done` in that state, and one postback with one attempt; then what else is to be done to it. */
 function databaseWith(
@@ -96,6 +100,7 @@ test("attempts whose numbers have gaps, whose retries are counted wrongly or tha
     const values = `1, 1, 'postback', ${number}, ${retry}, 'h', ${due}, 10, 20, 'delivered'`;
     return `
       INSERT INTO attempts (${columns}) VALUES (${values});
+      UPDATE task_counts SET count = count + 192 WHERE state = 'bytes';
       UPDATE traffic SET first_attempts = ${Number(retry === 0)}, delivered = 1, durations_text = '[0,1]';
       INSERT INTO host_traffic (account_seq, at, host, attempts) VALUES (0, 0, 'h', 1), (1, 0, 'h', 1);`;
   };
@@ -112,7 +117,7 @@ test("attempts whose numbers have gaps, whose retries are counted wrongly or tha
 });
 
 test("a cancelled task that sent nothing is no fault, and no unacknowledged one", (t) => {
-  const change = "DELETE FROM attempts;";
+  const change = NO_ATTEMPTS;
   const file = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting", change });
 
   const { faults, unacknowledged } = inspectDatabase(file, CANCELLED);
@@ -124,7 +129,7 @@ test("a cancelled task that sent nothing is no fault, and no unacknowledged one"
 test("a cancelled task that has an attempt, or is ready, is a fault", (t) => {
   const attempted = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting" });
   const change = `
-    DELETE FROM attempts;
+    ${NO_ATTEMPTS}
     UPDATE tasks SET ready = 1;
     INSERT INTO task_counts (account_seq, state, count) VALUES (1, 'ready', 1);`;
   const ready = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting", change });

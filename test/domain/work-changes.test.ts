@@ -148,9 +148,14 @@ for (const [retry, decision, counts, ever] of ATTEMPTS) {
     const result = { outcome: "failed", error: null, httpStatus: null } as const;
     const record = { attempt, result, endedAt: NOW, decision };
 
-    const all = told((changes) => countAttempt(changes, record));
+    const all = told((changes) => countAttempt(changes, record, 200));
 
-    assert.deepEqual(all, { counts, ever, tasks: [], attempts: [record] });
+    assert.deepEqual(all, {
+      counts: { bytes: 200, ...counts },
+      ever,
+      tasks: [],
+      attempts: [record],
+    });
   });
 }
 

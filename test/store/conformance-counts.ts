@@ -3,7 +3,11 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
+import {
+  ANSWER_OVERHEAD_BYTES,
+  ATTEMPT_OVERHEAD_BYTES,
+  TASK_OVERHEAD_BYTES,
+} from "../../src/store/sqlite/task-bytes.ts";
 import type { Attempt, FoundTask, WorkCounts } from "../../src/store/store.ts";
 import {
   NEW_TASK_BYTES,
@@ -20,7 +24,7 @@ import {
   webhook,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
-import { liveRound, newWorld, randomLife, type World } from "./random-life.ts";
+import { idempotencyKeyOf, liveRound, newWorld, randomLife, type World } from "./random-life.ts";
 
 const STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
 
@@ -198,11 +202,16 @@ async function recount({ store, ids }: World, accountId: number): Promise<WorkCo
   const { tasks } = await store.listReady(taskQuery(accountId, { limit: 10_000 }));
   let retrying = 0;
   let undelivered = 0;
+  let otherBytes = 0;
   for (const key of ids.filter((each) => each.accountId === accountId)) {
+    const answer = { accountId, key: idempotencyKeyOf(key), steadyAt: T0 };
+    const kept = await store.findKeptAnswer(answer);
+    if (kept !== null) otherBytes += ANSWER_OVERHEAD_BYTES + kept.answerText.length;
     for (const { state, attempts } of (await store.listDeliveries(key)) ?? []) {
       const isOpen = state === "scheduled" || state === "in_flight";
       if (isOpen && retryOf(attempts, attempts.length - 1) > 0) retrying++;
       if (state === "given_up" || state === "refused") undelivered++;
+      for (const attempt of attempts) otherBytes += sizeOfAttempt(attempt);
     }
   }
   const states: Partial<WorkCounts> = Object.fromEntries(await Promise.all(counted));
@@ -216,7 +225,7 @@ async function recount({ store, ids }: World, accountId: number): Promise<WorkCo
     ready: tasks.length,
     retrying,
     undelivered,
-    bytes: (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0),
+    bytes: (await Promise.all(sizes)).reduce((sum, size) => sum + size, otherBytes),
   };
 }
 
@@ -225,6 +234,13 @@ function sizeOf(found: FoundTask | null): number {
   const { dataText, inputText, resultText, errorText } = found.task;
   const texts = [dataText, inputText ?? "", resultText ?? "", errorText ?? ""];
   return TASK_OVERHEAD_BYTES + Buffer.byteLength(texts.join(""));
+}
+
+function sizeOfAttempt({ endedAt, error, responseExcerpt, refusal, retryAfter }: Attempt): number {
+  if (endedAt === null) return 0;
+  const refusalText = refusal === null ? "" : JSON.stringify(refusal);
+  const texts = [error ?? "", responseExcerpt ?? "", refusalText, retryAfter ?? ""];
+  return ATTEMPT_OVERHEAD_BYTES + Buffer.byteLength(texts.join(""));
 }
 
 /** How many retries of its series an attempt had used up when it started: interrupted ones use none. */

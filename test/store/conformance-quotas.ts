@@ -4,13 +4,17 @@ import { test } from "node:test";
 import type { PostQuota } from "../../src/domain/account/quota.ts";
 import type { Store, TaskPost } from "../../src/store/store.ts";
 import {
+  claimAttempt,
   claimOne,
   NEW_TASK_BYTES,
   newAccount,
+  newAttemptRecord,
+  newAttemptResult,
   newFinish,
   newKeyToStore,
   newPost,
   newRefusedTask,
+  newStale,
   newTask,
   NO_OWN_LIMITS,
   NO_QUOTA,
@@ -135,6 +139,55 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal(await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 9 }), 1);
     assert.equal((await store.countWork(accountId)).bytes, 0);
     assert.equal((await post()).kind, "inserted");
+  });
+
+  test("counts what is recorded of attempts as bytes of their account, until the task is erased", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const bytes = async () => (await store.countWork(accountId)).bytes;
+    const postback = { url: "https://a.example/", host: "a.example" };
+    await store.insertTasks(newPost(accountId, [newTask({ postback })]));
+    await store.finishTask(newFinish(await claimOne(store), { resultText: null }));
+    const before = await bytes();
+
+    const attempt = await claimAttempt(store);
+    assert.equal(await bytes(), before, "nothing is recorded of it yet");
+    const result = newAttemptResult({ error: "bad", responseExcerpt: "ä".repeat(2000) });
+    const record = newAttemptRecord(attempt, { result, decision: { state: "given_up" } });
+    await store.recordAttempt(record);
+    const recorded = (await bytes()) - before;
+    assert(recorded > 4003 && recorded < 4003 + 300, `${recorded}`);
+    await store.recordAttempt(record);
+    assert.equal((await bytes()) - before, recorded, "it is recorded once");
+
+    const quota = { ...NO_QUOTA, bytes: before + recorded };
+    const refused = await store.insertTasks(newPost(accountId, [newTask()], { quota }));
+    assert.equal(refused.kind, "over quota");
+    assert.equal(await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 9 }), 1);
+    assert.equal(await bytes(), 0);
+  });
+
+  test("counts a kept answer as bytes of its account, until it is replaced or erased", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const bytes = async () => (await store.countWork(accountId)).bytes;
+    const keep = (answerText: string, at: number, quota = NO_QUOTA) => {
+      const times = { steadyAt: at, eraseAt: at + 10 };
+      const idempotency = { key: "k", bodyHash: "h", answerText, ...times };
+      return store.insertTasks(newPost(accountId, [newTask()], { idempotency, quota }));
+    };
+
+    const small = { ...NO_QUOTA, bytes: NEW_TASK_BYTES + 1000 };
+    assert.equal((await keep("ä".repeat(1000), T0, small)).kind, "over quota");
+    assert.equal(await bytes(), 0);
+    await keep("ä".repeat(1000), T0);
+    const first = (await bytes()) - NEW_TASK_BYTES;
+    assert(first >= 2000 && first < 2600, `${first}`);
+    await keep("ä".repeat(100), T0 + 11);
+    assert.equal((await bytes()) - 2 * NEW_TASK_BYTES, first - 1800, "it took the other's place");
+
+    assert.equal(await store.eraseStale(newStale({ answersBefore: T0 + 22 })), 1);
+    assert.equal(await bytes(), 2 * NEW_TASK_BYTES);
   });
 
   test("repeats a kept answer whatever the account has, and keeps none for a post that it refuses", async (t) => {

@@ -26,7 +26,7 @@ import {
 } from "../../src/store/sqlite/machine/migrate.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
+import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import { newOrder, placeOrder } from "../helpers/delivery.ts";
 import {
   NEW_TASK_BYTES,
@@ -388,7 +388,8 @@ test("brings a file of the fourth version to the schema of a new one, with all t
     ready: 3,
     retrying: 2,
     undelivered: 2,
-    bytes: 5 * NEW_TASK_BYTES,
+    // With four attempts that have ended.
+    bytes: 5 * NEW_TASK_BYTES + 4 * ATTEMPT_OVERHEAD_BYTES,
   };
   const bob = {
     ...none,
@@ -415,7 +416,7 @@ test("brings a file of the fourth version to the schema of a new one, with all t
     ready: 4,
     retrying: 3,
     undelivered: 2,
-    bytes: 10 * NEW_TASK_BYTES,
+    bytes: 10 * NEW_TASK_BYTES + 4 * ATTEMPT_OVERHEAD_BYTES,
   };
   assert.deepEqual(await store.countWork(null), all);
   const done = { hasPosted: true, hasCompleted: true, hasWebhook: true };

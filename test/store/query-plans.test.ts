@@ -100,6 +100,7 @@ const NEWEST_MARK = "SEARCH queue_marks";
 const TASK_PARTS = [
   "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+  "SEARCH attempts USING INDEX attempts_by_delivery (task_seq=?)",
 ];
 
 /** The tasks that one step erases. */
@@ -290,9 +291,9 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   COUNT_BYTES: [
     ...ERASED,
-    "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-    "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    ...TASK_PARTS.slice(0, 2),
     "USE TEMP B-TREE FOR GROUP BY",
+    ...TASK_PARTS.slice(2),
   ],
   COUNT_RETRYING: [
     ...ERASED,

@@ -37,6 +37,11 @@ const SENT_AT = T0 + 10 * 3600_000;
 // So many of the last are what something happens to: most of those before have ended.
 const RECENT = 6;
 
+/** The idempotency key of a task that was posted again. */
+export function idempotencyKeyOf({ id }: { readonly id: string }): string {
+  return `key of ${id}`;
+}
+
 const OUTCOMES: readonly AttemptOutcome[] = [
   ...(["delivered", "failed", "timed_out", "refused", "interrupted"] as const),
   ...(["failed", "timed_out", "failed", "failed"] as const),
@@ -59,7 +64,7 @@ const STEPS = {
   async postAgain({ store, accounts, ids }, pick) {
     const accountId = chosen(accounts, pick);
     const [task, twin] = [newTask(), newTask()];
-    const key = `key of ${task.id}`;
+    const key = idempotencyKeyOf(task);
     const idempotency = { key, bodyHash: "hash", answerText: "{}", steadyAt: T0, eraseAt: T0 };
     const posts = [task, twin].map((each) => newPost(accountId, [each], { idempotency }));
     await Promise.all(posts.map((post) => store.insertTasks(post)));

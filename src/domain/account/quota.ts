@@ -24,7 +24,10 @@ export function limitsOf(own: OwnLimits, standard: AccountLimits): AccountLimits
 
 /** The amount that an account has in the store. */
 export interface AccountUsage {
-  /** Its tasks' data, input, result and error in UTF-8, and for each task the size of its rows and index entries. */
+  /**
+   * Its tasks' data, input, result and error, the records of their attempts, and kept answers, in UTF-8, each with the
+   * size of its rows and index entries.
+   */
   readonly bytes: number;
   /** Tasks that wait or run. */
   readonly openTasks: number;

@@ -11,7 +11,7 @@ import type { EndedAttempt, TrafficChanges } from "./traffic-tally.ts";
 
 /**
  * The counts of an account: tasks in each state, and ready ones; deliveries that are retried, and those that were given
- * up or refused; and the bytes of all its tasks.
+ * up or refused; and the bytes of all its tasks, their attempts and kept answers.
  */
 export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
 
@@ -114,9 +114,15 @@ export function countErased(
   if (task.isReady) counts.add(task.accountSeq, "ready", -1);
 }
 
-export function countAttempt({ counts, hosts, traffic }: WorkChanges, record: EndedAttempt): void {
+/** `bytes` is the size of its record. */
+export function countAttempt(
+  { counts, hosts, traffic }: WorkChanges,
+  record: EndedAttempt,
+  bytes: number,
+): void {
   const { attempt, decision } = record;
   const { accountId: accountSeq, host } = attempt;
+  counts.add(accountSeq, "bytes", bytes);
   traffic.addAttempt(record);
   const wasRetry = attempt.retry > 0;
   const isRetried = decision.state === "scheduled" && decision.retry > 0;

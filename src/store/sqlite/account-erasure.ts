@@ -2,13 +2,13 @@ import { STORED_STATES } from "../../domain/task/task.ts";
 import type { ErasedPart } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
-import { TASK_TEXT_BYTES } from "./task-bytes.ts";
+import { ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
 
 const FIND_ACCOUNT = `SELECT seq, disabled_at FROM accounts WHERE login = ?`;
 
 export const ACCOUNT_TASKS = `
-  SELECT t.seq, ${TASK_TEXT_BYTES} AS bytes
+  SELECT t.seq, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
   FROM ${TASK_PARTS.replace("tasks AS t", "tasks AS t INDEXED BY tasks_by_state")}
   WHERE t.account_seq = @accountSeq AND t.state = @state
   LIMIT @max`;

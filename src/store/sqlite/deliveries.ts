@@ -12,6 +12,7 @@ import {
 import type { Attempt, AttemptRecord, Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
+import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 
 // The seq alone does not suffice: when the task of the newest attempt is erased, SQLite gives its seq to the next
 // attempt. The end of an attempt that was in flight then must not end the attempt of another task.
@@ -99,7 +100,9 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
       const row = { ...columns, ...phases, ...which, refusalText, endedAt };
       if (endAttempt.run(row).changes === 0) return;
       changes.changed.note(accountSeq);
-      countAttempt(changes, record);
+      const { error, responseExcerpt, retryAfter } = result;
+      const texts = textBytes(error, responseExcerpt, refusalText, retryAfter);
+      countAttempt(changes, record, ATTEMPT_OVERHEAD_BYTES + texts);
       if (decision.state !== "scheduled") {
         setState.run({ taskSeq, kind, state: decision.state });
         return;

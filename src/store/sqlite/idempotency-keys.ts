@@ -1,5 +1,7 @@
-import type { KeptAnswer, KeptAnswerQuery, TaskPost } from "../store.ts";
+import type { Idempotency, KeptAnswer, KeptAnswerQuery, TaskPost } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
+import { ANSWER_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 
 export const FIND_ANSWER = `
   SELECT body_hash, answer_text FROM idempotency_keys
@@ -12,15 +14,29 @@ const KEEP_ANSWER = `
   SET body_hash = excluded.body_hash, answer_text = excluded.answer_text,
       erase_at = excluded.erase_at`;
 
+/** The size of the answer that {@link KEEP_ANSWER} replaces: it was to be kept until some time before now. */
+const SIZE_REPLACED = `
+  SELECT octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} FROM idempotency_keys
+  WHERE account_seq = @accountId AND key = @key`;
+
 interface AnswerRow {
   body_hash: string;
   answer_text: string;
 }
 
+/** The bytes of an answer that is kept; none where nothing is to be kept. */
+export function answerBytes(idempotency: Pick<Idempotency, "answerText"> | null): number {
+  return idempotency === null ? 0 : ANSWER_OVERHEAD_BYTES + textBytes(idempotency.answerText);
+}
+
 /** The part of a post that concerns its idempotency key, inside the post's own operation. */
-export function idempotencyWrites(connection: Connection) {
+export function idempotencyWrites(
+  connection: Connection,
+  { counts }: Pick<BatchChanges, "counts">,
+) {
   const { findKeptAnswer } = idempotencyReads(connection);
   const keep = connection.prepare(KEEP_ANSWER);
+  const sizeReplaced = connection.prepare<[object], number>(SIZE_REPLACED).pluck();
 
   return {
     /** Finds the answer that was kept for the post's key; null when there is none. */
@@ -28,9 +44,13 @@ export function idempotencyWrites(connection: Connection) {
       return idempotency === null ? null : findKeptAnswer({ accountId, ...idempotency });
     },
 
-    /** Keeps the post's own answer. */
+    /** Keeps the post's own answer, and counts its bytes. */
     keep({ accountId, idempotency }: TaskPost): void {
-      if (idempotency !== null) keep.run({ ...idempotency, accountId });
+      if (idempotency === null) return;
+      const { key } = idempotency;
+      counts.add(accountId, "bytes", -(sizeReplaced.get({ accountId, key }) ?? 0));
+      keep.run({ ...idempotency, accountId });
+      counts.add(accountId, "bytes", answerBytes(idempotency));
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { Migration } from "./machine/migrate.ts";
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 8;
+export const SCHEMA_VERSION = 9;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -292,6 +292,23 @@ const TO_8 = `
   )
   GROUP BY account_seq, host;`;
 
+// Attempts and kept answers are bytes of their account too.
+const TO_9 = `
+  INSERT INTO task_counts (account_seq, state, count)
+  SELECT account_seq, 'bytes', sum(bytes)
+  FROM (
+    SELECT account_seq,
+      192 + coalesce(octet_length(error), 0) + coalesce(octet_length(response_excerpt), 0)
+        + coalesce(octet_length(refusal_text), 0) + coalesce(octet_length(retry_after), 0) AS bytes
+    FROM attempts
+    WHERE ended_at IS NOT NULL
+    UNION ALL
+    SELECT account_seq, 512 + octet_length(answer_text) FROM idempotency_keys
+  )
+  WHERE account_seq IN (SELECT seq FROM accounts)
+  GROUP BY account_seq
+  ON CONFLICT (account_seq, state) DO UPDATE SET count = count + excluded.count;`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
@@ -301,4 +318,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { to: 6, sql: TO_6 },
   { to: 7, sql: TO_7 },
   { to: 8, sql: TO_8 },
+  { to: 9, sql: TO_9 },
 ];

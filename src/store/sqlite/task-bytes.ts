@@ -10,6 +10,21 @@ export const TASK_TEXT_BYTES = `
   octet_length(t.data_text) + coalesce(octet_length(i.input_text), 0)
   + coalesce(octet_length(r.result_text), 0) + coalesce(octet_length(r.error_text), 0)`;
 
+/** The size of an ended attempt beside its texts. Measured as above: 150 bytes with a host of 17 letters. */
+export const ATTEMPT_OVERHEAD_BYTES = 192;
+
+/** The size of the ended attempts of `tasks AS t`: an excerpt alone has up to 4 KiB. */
+export const ATTEMPT_BYTES = `(
+    SELECT coalesce(sum(
+      ${ATTEMPT_OVERHEAD_BYTES} + coalesce(octet_length(error), 0) + coalesce(octet_length(response_excerpt), 0)
+      + coalesce(octet_length(refusal_text), 0) + coalesce(octet_length(retry_after), 0)
+    ), 0)
+    FROM attempts WHERE task_seq = t.seq AND ended_at IS NOT NULL
+  )`;
+
+/** The size of a kept answer beside its text. Measured as above: 190 bytes with a key of 36 letters, 683 with 255. */
+export const ANSWER_OVERHEAD_BYTES = 512;
+
 /** The same for texts that are about to be written: what `octet_length` will return. */
 export function textBytes(...texts: readonly (string | null)[]): number {
   return texts.reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0);

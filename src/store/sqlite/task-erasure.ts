@@ -5,7 +5,7 @@ import type { StoredState } from "../../domain/task/task.ts";
 import type { TaskErasure } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
-import { TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
+import { ATTEMPT_BYTES, TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 
 const SEQS = `(SELECT value FROM json_each(@seqs))`;
 
@@ -32,7 +32,7 @@ export const COUNT_RETRYING = `
 
 /** The erased bytes of each account. */
 export const COUNT_BYTES = `
-  SELECT t.account_seq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES}) AS count
+  SELECT t.account_seq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES}) AS count
   FROM json_each(@seqs) AS erased
   CROSS JOIN tasks AS t ON t.seq = erased.value
   LEFT JOIN task_inputs AS i ON i.task_seq = t.seq

@@ -15,7 +15,7 @@ import type {
 } from "../../domain/task/task.ts";
 import type { CancelOutcome, FoundTask, TaskCancel, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import { idempotencyWrites } from "./idempotency-keys.ts";
+import { answerBytes, idempotencyWrites } from "./idempotency-keys.ts";
 import type { Connection } from "./machine/connection.ts";
 import { toPost, type PostRow } from "./post-row.ts";
 import { TASK_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
@@ -131,7 +131,7 @@ function postWrites(connection: Connection, changes: BatchChanges) {
   const insertInput = connection.prepare(INSERT_INPUT);
   const insertResult = connection.prepare(INSERT_RESULT);
   const insertDelivery = connection.prepare(INSERT_DELIVERY);
-  const answers = idempotencyWrites(connection);
+  const answers = idempotencyWrites(connection, changes);
 
   function insertTask(task: NewTask, post: TaskPost): void {
     const { accountId, createdAt } = post;
@@ -162,7 +162,10 @@ function postWrites(connection: Connection, changes: BatchChanges) {
       const kept = answers.find(post);
       if (kept !== null) return { kind: "kept", ...kept };
       const bytes = bytesOf(post);
-      const asked = { bytes, openTasks: post.accepted.length };
+      const asked = {
+        bytes: bytes + answerBytes(post.idempotency),
+        openTasks: post.accepted.length,
+      };
       const used = changes.usageOf(post.accountId);
       const excess = excessOf(asked, { used, quota: post.quota });
       if (excess !== null) return { kind: "over quota", ...excess };

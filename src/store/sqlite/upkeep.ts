@@ -2,13 +2,13 @@ import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import type { StaleBefore } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
-import { TASK_TEXT_BYTES } from "./task-bytes.ts";
+import { ANSWER_OVERHEAD_BYTES, ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
 import { trafficErasure } from "./traffic.ts";
 
 /** The next tasks to look at, with their sizes: nothing after them is read, however many of them have to be kept. */
 export const DUE_TASKS = `
-  SELECT t.seq, ${TASK_TEXT_BYTES} AS bytes
+  SELECT t.seq, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
   FROM ${TASK_PARTS}
   WHERE t.erase_at IS NOT NULL AND t.erase_at <= @now
   ORDER BY t.erase_at
@@ -35,7 +35,8 @@ export const ERASE_ANSWERS = `
     WHERE erase_at < @answersBefore
     ORDER BY erase_at
     LIMIT @max
-  )`;
+  )
+  RETURNING account_seq AS accountSeq, octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} AS bytes`;
 
 export const ERASE_REQUESTS = `
   DELETE FROM access_requests
@@ -69,12 +70,17 @@ export const ERASE_LINKS = `
 // 4 MiB at a time: such a step takes tens of milliseconds at worst, for which new tasks wait.
 const RECLAIM_PAGES = 1000;
 
+interface ErasedAnswer {
+  readonly accountSeq: number;
+  readonly bytes: number;
+}
+
 /** The writes that keep the file's size in bounds. Each runs inside the transaction of its batch. */
 export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   const dueTasks = connection.prepare<[object], SizedRow>(DUE_TASKS);
   const keepUndelivered = connection.prepare<[object], number>(KEEP_UNDELIVERED).pluck();
   const eraseTasks = taskEraser(connection, changes);
-  const eraseAnswers = connection.prepare(ERASE_ANSWERS);
+  const eraseAnswers = connection.prepare<[object], ErasedAnswer>(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], Pick<SizedRow, "bytes">>(SIZE_ANSWERS);
   const eraseRequests = connection.prepare(ERASE_REQUESTS);
   const eraseOrders = connection.prepare(ERASE_ORDERS);
@@ -101,9 +107,11 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
         ...traffic.map((span) => eraseTraffic(span)),
         eraseSessions.run(due).changes,
         eraseLinks.run(due).changes,
-      ].reduce((sum, changes) => sum + changes, 0);
-      const answers = takeWithin(sizeAnswers.iterate(due)).length;
-      return eraseAnswers.run({ ...due, max: answers }).changes + erased;
+      ].reduce((sum, count) => sum + count, 0);
+      const together = takeWithin(sizeAnswers.iterate(due)).length;
+      const answers = eraseAnswers.all({ ...due, max: together });
+      for (const { accountSeq, bytes } of answers) changes.counts.add(accountSeq, "bytes", -bytes);
+      return answers.length + erased;
     },
 
     // Less than one step is kept for the next tasks: giving it back would only make the file grow again.
