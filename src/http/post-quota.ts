@@ -1,16 +1,21 @@
-import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
+import { excessOf, type PostQuota, type QuotaExcess } from "../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
+import type { Store } from "../store/store.ts";
 import { tooManyRequests } from "./guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "./guard/rate-limiter.ts";
 import type { AccountRef } from "./operation.ts";
 
-/** The limits that a post may not exceed. */
-export interface PostQuotaDeps {
-  /** By account. */
-  readonly postedTasks: RateLimiter;
+/** The limits of an account's bytes. */
+export interface ByteQuotaDeps {
   /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */
   readonly shareBytes: () => number;
   readonly retentionDays: number;
+}
+
+/** The limits that a post may not exceed. */
+export interface PostQuotaDeps extends ByteQuotaDeps {
+  /** By account. */
+  readonly postedTasks: RateLimiter;
 }
 
 /**
@@ -34,7 +39,7 @@ export function countPosted(
 /** The limits within which the store must keep this account's posts. */
 export function quotaOf(
   { limits }: AccountRef,
-  { shareBytes }: Pick<PostQuotaDeps, "shareBytes">,
+  { shareBytes }: Pick<ByteQuotaDeps, "shareBytes">,
 ): PostQuota {
   return { bytes: limits.bytes, openTasks: limits.openTasks, shareBytes: shareBytes() };
 }
@@ -44,13 +49,29 @@ const BYTES_RETRY_SECONDS = "3600";
 // Tasks finish all the time.
 const OPEN_TASKS_RETRY_SECONDS = "10";
 
-/** 42900 or 50700, for the account that would have exceeded its quota. */
+/**
+ * Throws 50700 for an account that has as many bytes as it may have: each attempt to send a webhook again would add to
+ * them.
+ */
+export async function refuseBeyondBytes(
+  holder: AccountRef,
+  deps: ByteQuotaDeps & { readonly store: Pick<Store, "countWork"> },
+): Promise<void> {
+  const { bytes } = await deps.store.countWork(holder.accountId);
+  const quota = quotaOf(holder, deps);
+  const used = { bytes, openTasks: 0 };
+  const excess = excessOf({ bytes: 1, openTasks: 0 }, { used, quota });
+  if (excess !== null) throw overQuota(excess, { ...deps, holder, adds: "each attempt adds some" });
+}
+
+/** 42900 or 50700, for the account that would have exceeded its quota. `adds` says what would have. */
 export function overQuota(
   excess: QuotaExcess,
   {
     holder: { login },
     retentionDays,
-  }: { readonly holder: AccountRef } & Pick<PostQuotaDeps, "retentionDays">,
+    adds = `this post adds ${excess.asked}`,
+  }: { readonly holder: AccountRef; readonly adds?: string } & Pick<ByteQuotaDeps, "retentionDays">,
 ): StatusError {
   const { quota, limit, used, asked } = excess;
   const raise = (flag: string): string =>
@@ -68,14 +89,14 @@ export function overQuota(
       return new StatusError(50700, {
         detail:
           `This account may have ${limit} bytes of tasks in the store (limits.account.bytes); it has ${used}, and ` +
-          `this post adds ${asked}. ${kept}; ${raise("--bytes SIZE")}.`,
+          `${adds}. ${kept}; ${raise("--bytes SIZE")}.`,
         headers: { "retry-after": BYTES_RETRY_SECONDS },
       });
     case "shareBytes":
       return new StatusError(50700, {
         detail:
           `While there are other accounts, one may take half of the room that there is for data, ${limit} bytes ` +
-          `now; this one has ${used}, and this post adds ${asked}. ${kept}; the operator can make more room.`,
+          `now; this one has ${used}, and ${adds}. ${kept}; the operator can make more room.`,
         headers: { "retry-after": BYTES_RETRY_SECONDS },
       });
   }

@@ -6,6 +6,7 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
+import { openTestStore } from "../helpers/store.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
 
 interface ShownDelivery {
@@ -336,5 +337,29 @@ test("a task is sent again thirty times a minute and no more, whatever becomes o
   assert.equal(headerOf(refused.response, "retry-after"), "60");
   assert.equal((await again(daemon, other)).code, 20000);
   clock.advance(MINUTE_MS);
+  assert.equal((await again(daemon, id)).code, 20000);
+});
+
+test("an account with as many bytes as it may have sends nothing again, and is told what to do", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t, { clock });
+  const id = await postOne(daemon, { postback_url: receiver.url("/") });
+  await daemon.daemon.idle();
+  const beside = await openTestStore(t, { file: daemon.file });
+  const allow = (bytes: number | null) =>
+    beside.changeLimits({ login: "tester", limits: { bytes } });
+
+  await allow(600);
+  const refused = await again(daemon, id);
+
+  assert.equal(refused.code, 50700);
+  assert.match(
+    refused.body.errors?.[0]?.detail ?? "",
+    /may have 600 bytes of tasks.* it has \d+, and each attempt adds some\..*admin account limit tester --bytes SIZE/,
+  );
+  await daemon.daemon.idle();
+  assert.equal(receiver.requests.length, 1);
+  await allow(null);
   assert.equal((await again(daemon, id)).code, 20000);
 });

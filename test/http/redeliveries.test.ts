@@ -5,6 +5,7 @@ import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
+import { openTestStore } from "../helpers/store.ts";
 import { ask } from "./answer.ts";
 import { asked, byKey, byOperator, detailOf, postJson } from "./search-requests.ts";
 import type { Asker, Order } from "./search-requests.ts";
@@ -237,4 +238,18 @@ test("thirty orders a minute are an account's share", async (t) => {
     (await list(daemon, own.who)).map((order) => order.id),
     [id],
   );
+});
+
+test("an account with as many bytes as it may have orders nothing, and the operator still may for it", async (t) => {
+  const { daemon, own, clock } = await startFailed(t);
+  const operator = await byOperator(daemon, clock.now());
+  const beside = await openTestStore(t, { file: daemon.file });
+  await beside.changeLimits({ login: "tester", limits: { bytes: 600 } });
+
+  const refused = await ask(daemon.url, postJson(PATH, own.who, { since: SINCE }));
+
+  assert.equal(refused.code, 50700);
+  assert.match(detailOf(refused), /may have 600 bytes of tasks.*each attempt adds some/);
+  assert.deepEqual(await list(daemon, own.who), []);
+  assert.equal((await place(daemon, operator, { login: "tester" })).redelivered, 0);
 });

@@ -10,10 +10,11 @@ import { invalidField } from "../fields.ts";
 import { tooManyRequests } from "../guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { defineOperation, type Operation } from "../operation.ts";
+import { refuseBeyondBytes, type ByteQuotaDeps } from "../post-quota.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
-export interface DeliveriesDeps {
-  readonly store: Pick<Store, "listDeliveries" | "redeliver">;
+export interface DeliveriesDeps extends ByteQuotaDeps {
+  readonly store: Pick<Store, "listDeliveries" | "redeliver" | "countWork">;
   readonly retentionMs: number;
   /** By account and task: each call may send the whole result to somebody else's receiver. */
   readonly redeliveries: RateLimiter;
@@ -78,6 +79,7 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       const headers = rateLimitHeaders("redeliveries", verdict);
       if (!verdict.isAllowed)
         throw tooManyRequests(verdict.resetSeconds, { detail: TOO_OFTEN, headers });
+      await refuseBeyondBytes(holder, deps);
       const lanes = await deps.store.redeliver({ ...key, kind, states, now });
       if (lanes.length > 0) deps.wakeDeliveries(lanes);
       return { fields: shown(key.id, await findDeliveries(key, { deps, now })), headers };

@@ -15,10 +15,12 @@ import { tooManyRequests } from "../guard/gate.ts";
 import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
 import { openCursorField, type ListCursors } from "../list-cursor.ts";
 import { defineOperation, type AccountRef, type Operation } from "../operation.ts";
+import { refuseBeyondBytes, type ByteQuotaDeps } from "../post-quota.ts";
 
-export interface RedeliveriesDeps {
+export interface RedeliveriesDeps extends ByteQuotaDeps {
   readonly store: Pick<
     Store,
+    | "countWork"
     | "countEndedDeliveriesStep"
     | "orderRedelivery"
     | "listRedeliveryOrders"
@@ -82,7 +84,8 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
 }
 
 /** POST /v1/redeliveries: sends again what passes a filter by now, at a rate per second. */
-function order({ store, ids, redeliveries: limiter }: RedeliveriesDeps): Operation {
+function order(deps: RedeliveriesDeps): Operation {
+  const { store, ids, redeliveries: limiter } = deps;
   return defineOperation({
     method: "POST",
     path: "/v1/redeliveries",
@@ -103,6 +106,7 @@ function order({ store, ids, redeliveries: limiter }: RedeliveriesDeps): Operati
       const { per_second: perSecond } = body;
       if (scope !== null && perSecond > RATE_OF_ACCOUNT_MAX) throw tooFast();
       const headers = scope === null ? {} : countOrder(scope, limiter);
+      if (scope !== null) await refuseBeyondBytes(scope, deps);
       const openMax = scope === null ? null : 1;
       const request = { id: ids.next(now), filter, perSecond, createdAt: now, openMax };
       const kept = await store.orderRedelivery(request);
