@@ -28,52 +28,34 @@ export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostS
  */
 export class HostTally implements HostChanges {
   readonly #counts: CountChanges;
-  /** The changes of the current operation. */
-  #open: HostChange[] = [];
-  /** The changes of the batch so far: the sums by account, then by host. */
-  readonly #kept = new Map<number, Map<string, HostSums>>();
+  /** The sums by account, then by host. */
+  readonly #sums = new Map<number, Map<string, HostSums>>();
 
   constructor(counts: CountChanges) {
     this.#counts = counts;
   }
 
-  add(change: HostChange): void {
-    const { accountSeq, word, count } = change;
+  add({ accountSeq, host, word, count }: HostChange): void {
     this.#counts.add(accountSeq, word === "retrying" ? "retrying" : "undelivered", count);
-    this.#open.push(change);
+    const hosts = this.#sums.get(accountSeq) ?? new Map<string, HostSums>();
+    if (hosts.size === 0) this.#sums.set(accountSeq, hosts);
+    const sums = hosts.get(host) ?? { given_up: 0, refused: 0, retrying: 0 };
+    sums[word] += count;
+    hosts.set(host, sums);
   }
 
-  /** The operation is part of the batch: its changes will be written with it. */
-  keep(): void {
-    if (this.#open.length === 0) return;
-    for (const { accountSeq, host, word, count } of this.#open) {
-      const hosts = this.#kept.get(accountSeq) ?? new Map<string, HostSums>();
-      if (hosts.size === 0) this.#kept.set(accountSeq, hosts);
-      const sums = hosts.get(host) ?? { given_up: 0, refused: 0, retrying: 0 };
-      sums[word] += count;
-      hosts.set(host, sums);
-    }
-    this.#open = [];
-  }
-
-  /** The operation was undone, and its changes with it. */
-  drop(): void {
-    this.#open = [];
-  }
-
-  /** Writes the changes that were kept, and begins anew. */
+  /** Writes the changes, and begins anew. */
   write(writer: HostWriter): void {
-    for (const [accountSeq, hosts] of this.#kept) {
+    for (const [accountSeq, hosts] of this.#sums) {
       for (const [host, sums] of hosts) {
         if (HOST_WORDS.some((word) => sums[word] !== 0)) writer(accountSeq, host, sums);
       }
     }
-    this.#kept.clear();
+    this.#sums.clear();
   }
 
   /** The batch was undone. */
   reset(): void {
-    this.drop();
-    this.#kept.clear();
+    this.#sums.clear();
   }
 }

@@ -68,35 +68,17 @@ export interface HostHour {
 
 /** Gathers in memory what a batch adds to the traffic, so that it is written once, at its end. */
 export class TrafficTally implements TrafficChanges {
-  /** The changes of the current operation. */
-  #open: (TasksChange | EndedAttempt)[] = [];
-  /** The changes of the batch so far, by account. */
   #accounts = new Map<number, AccountTally>();
 
   addTasks(change: TasksChange): void {
-    this.#open.push(change);
+    this.#account(change.accountSeq).addTasks(change);
   }
 
   addAttempt(record: EndedAttempt): void {
-    this.#open.push(record);
+    this.#account(record.attempt.accountId).addAttempt(record);
   }
 
-  /** The operation is part of the batch: its counts will be written with it. */
-  keep(): void {
-    if (this.#open.length === 0) return;
-    for (const change of this.#open) {
-      if ("attempt" in change) this.#account(change.attempt.accountId).addAttempt(change);
-      else this.#account(change.accountSeq).addTasks(change);
-    }
-    this.#open = [];
-  }
-
-  /** The operation was undone, and its counts with it. */
-  drop(): void {
-    this.#open = [];
-  }
-
-  /** Answers everything that was kept, by account, and begins anew. */
+  /** Answers everything that was counted, by account, and begins anew. */
   take(): ReadonlyMap<number, AccountTally> {
     const accounts = this.#accounts;
     if (accounts.size > 0) this.#accounts = new Map();

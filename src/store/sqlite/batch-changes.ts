@@ -3,15 +3,19 @@ import { CountTally } from "../../domain/stats/count-tally.ts";
 import { HostTally } from "../../domain/stats/host-tally.ts";
 import { TrafficTally } from "../../domain/stats/traffic-tally.ts";
 import type { WorkChanges } from "../../domain/stats/work-changes.ts";
-import { ChangedAccounts } from "../common/changed-accounts.ts";
 import { hostCountWriter } from "./host-counts.ts";
+import type { GatheredWork } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
 import { countWriter, usageReader } from "./task-counts.ts";
 import { trafficWriter } from "./traffic-tally.ts";
 
 /** Changes that writes report while they run, and that are written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {
-  readonly changed: Pick<ChangedAccounts, "note">;
+  /**
+   * The accounts whose tasks and deliveries clients see changed, for listeners. Whoever changes a count need not add its
+   * account.
+   */
+  readonly changed: Set<number>;
   /**
    * The usage of an account as the current operation has found it, with everything that its batch has changed before.
    */
@@ -19,11 +23,11 @@ export interface BatchChanges extends WorkChanges {
 }
 
 /** Gathers the changes that the operations of a batch report. */
-export class GatheredChanges implements BatchChanges {
+export class GatheredChanges implements BatchChanges, GatheredWork {
   readonly counts = new CountTally();
   readonly hosts = new HostTally(this.counts);
   readonly traffic = new TrafficTally();
-  readonly changed = new ChangedAccounts();
+  readonly changed = new Set<number>();
   readonly #writeCounts;
   readonly #writeHosts;
   readonly #writeTraffic;
@@ -44,37 +48,18 @@ export class GatheredChanges implements BatchChanges {
     return this.counts.usageAfter(accountSeq, before);
   }
 
-  /** The operation is part of the batch: its changes will be written with it. */
-  keep(): void {
-    this.counts.keep(this.changed);
-    this.hosts.keep();
-    this.traffic.keep();
-  }
-
-  /** The operation was undone. */
-  drop(): void {
-    this.counts.drop();
-    this.hosts.drop();
-    this.traffic.drop();
-  }
-
-  /**
-   * Writes the changes that were kept. To be called in the batch's transaction, as the last thing before its COMMIT.
-   */
   write(): void {
-    this.counts.write(this.#writeCounts);
+    this.counts.write(this.#writeCounts, this.changed);
     this.hosts.write(this.#writeHosts);
     this.#usageBefore.clear();
     this.#writeTraffic.write(this.traffic.take());
   }
 
-  /** The batch was undone. */
   reset(): void {
-    this.changed.take();
+    this.changed.clear();
     this.counts.reset();
     this.hosts.reset();
     this.#usageBefore.clear();
-    this.traffic.drop();
     this.traffic.take();
     this.#writeTraffic.forget();
   }

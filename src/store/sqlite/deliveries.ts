@@ -99,7 +99,7 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
       // An attempt that has already ended keeps its record, and nothing follows from it a second time.
       const row = { ...columns, ...phases, ...which, refusalText, endedAt };
       if (endAttempt.run(row).changes === 0) return;
-      changes.changed.note(accountSeq);
+      changes.changed.add(accountSeq);
       const { error, responseExcerpt, retryAfter } = result;
       const texts = textBytes(error, responseExcerpt, refusalText, retryAfter);
       countAttempt(changes, record, ATTEMPT_OVERHEAD_BYTES + texts);
@@ -128,7 +128,7 @@ function redelivering(
   return ({ accountId, id, kind: wanted, states, now }) => {
     const taskSeq = findTaskSeq.get({ accountId, id });
     if (taskSeq === undefined) return [];
-    changes.changed.note(accountId);
+    changes.changed.add(accountId);
     const statesText = states === null ? null : JSON.stringify(states);
     return select.all({ taskSeq, kind: wanted, statesText }).flatMap(({ kind, host, state }) => {
       const lane = { accountId, host };
@@ -162,7 +162,7 @@ export function seriesStarter(
   return ({ accountSeq, taskSeq, kind, host, state, now }) => {
     setState.run({ taskSeq, kind, state: "open" });
     insertAttempt.run({ accountSeq, taskSeq, kind, host, ...FIRST_ATTEMPT, dueAt: now });
-    changes.changed.note(accountSeq);
+    changes.changed.add(accountSeq);
     countNewSeries(changes, { accountSeq, host, state });
   };
 }

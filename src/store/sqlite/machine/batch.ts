@@ -2,7 +2,6 @@ import type Database from "better-sqlite3";
 
 import { messageOf } from "../../../domain/message-of.ts";
 import type { BatchFailure, BatchReply, Operation, Rejection } from "../../common/batch.ts";
-import type { ChangedAccounts } from "../../common/changed-accounts.ts";
 import type { FileTrouble } from "../../file-fault.ts";
 import type { Connection } from "./connection.ts";
 import { isBatchError, leftByCommit, toWriteFailure } from "./write-failure.ts";
@@ -11,17 +10,14 @@ import { isBatchError, leftByCommit, toWriteFailure } from "./write-failure.ts";
 export interface BatchWork {
   /** Every write there is, by name. Each runs inside the transaction of its batch. */
   readonly writes: Readonly<Record<string, (args: never) => unknown>>;
-  readonly changes: ToldChanges;
+  readonly changes: GatheredWork;
 }
 
-/** Changes that operations report while they run, to be written once, as the last step of their batch. */
-export interface ToldChanges {
-  readonly changed: Pick<ChangedAccounts, "take">;
-  /** The operation is part of the batch. */
-  keep(): void;
-  /** The operation was undone. */
-  drop(): void;
-  /** Writes what was kept. */
+/** The changes that operations report while they run, to be written once for their batch. */
+export interface GatheredWork {
+  /** The accounts that the batch changed. */
+  readonly changed: Set<number>;
+  /** Writes the changes: in the batch's transaction, as the last thing before its COMMIT. */
   write(): void;
   /** The batch was undone. */
   reset(): void;
@@ -53,19 +49,16 @@ export interface BatchRunnerOptions {
 }
 
 /**
- * Runs batches of operations, one transaction for each batch. When an operation fails, the batch is run again with a
- * savepoint for each operation, so that the failed one is undone alone. So a write may run twice, and must leave
- * nothing behind outside the database. After an error that may have lost something, everything is refused for good;
- * write-failure.ts tells which errors those are.
+ * Runs batches of operations, one transaction for each batch. When an operation fails, the batch is undone and run
+ * again without it. So a write may run more than once, and must leave nothing behind outside the database. After an
+ * error that may have lost something, everything is refused for good; write-failure.ts tells which errors those are.
  */
 export class BatchRunner {
   readonly #connection: Connection;
   readonly #writes: BatchWork["writes"];
-  readonly #changes: ToldChanges;
-  readonly #control: Record<
-    "begin" | "commit" | "savepoint" | "release" | "undo",
-    Database.Statement
-  >;
+  readonly #changes: GatheredWork;
+  readonly #begin: Database.Statement;
+  readonly #commit: Database.Statement;
   readonly #walState: Database.Statement<[], WalState>;
   readonly #walPagesMax: number;
   readonly #readersWaitMs: number;
@@ -99,14 +92,9 @@ export class BatchRunner {
     // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles the code that makes an object of its
     // row: raw rows save 3 % of this thread's time (measured).
     this.#walState = connection.prepare<[], WalState>("PRAGMA wal_checkpoint(NOOP)").raw();
-    this.#control = {
-      // IMMEDIATE: a transaction that reads first and then meets another connection's commit cannot go on.
-      begin: connection.prepare("BEGIN IMMEDIATE"),
-      commit: connection.prepare("COMMIT"),
-      savepoint: connection.prepare("SAVEPOINT operation"),
-      release: connection.prepare("RELEASE operation"),
-      undo: connection.prepare("ROLLBACK TO operation"),
-    };
+    // IMMEDIATE: a transaction that reads first and then meets another connection's commit cannot go on.
+    this.#begin = connection.prepare("BEGIN IMMEDIATE");
+    this.#commit = connection.prepare("COMMIT");
   }
 
   run(operations: readonly Operation[]): BatchReply {
@@ -114,7 +102,7 @@ export class BatchRunner {
     let outcome: Outcome;
     try {
       if (this.#isMarkDue) this.#readHeaderAnew();
-      outcome = this.#runTogether(operations) ?? this.#runApart(operations);
+      outcome = this.#runAll(operations);
       this.#changes.write();
       if (this.#isMarkDue) this.#writeHeader();
     } catch (error) {
@@ -122,13 +110,14 @@ export class BatchRunner {
       return this.#refuse(toWriteFailure(error));
     }
     try {
-      this.#control.commit.run();
+      this.#commit.run();
     } catch (error) {
       this.#undo();
       return this.#refuse(this.#afterFailedCommit(error));
     }
     this.#isMarkDue = false;
-    const changed = this.#changes.changed.take();
+    const changed = [...this.#changes.changed];
+    this.#changes.changed.clear();
     const pagesBefore = this.#walPages;
     const trouble = this.#checkpoint();
     if (trouble !== null) {
@@ -162,9 +151,9 @@ export class BatchRunner {
   // The frames of a batch no longer form a batch when another commit has taken the place of the first of them.
   #isOverwritten(): boolean {
     try {
-      this.#control.begin.run();
+      this.#begin.run();
       this.#writeHeader();
-      this.#control.commit.run();
+      this.#commit.run();
       return true;
     } catch {
       this.#rollBack();
@@ -220,38 +209,31 @@ export class BatchRunner {
     }
   }
 
-  // With a savepoint each operation copies every page that it changes: 3–5 µs of the 30 that a post costs here
-  // (measured). Only a bug makes an operation fail. Answers null when one failed; then nothing was written.
-  #runTogether(operations: readonly Operation[]): Outcome | null {
-    this.#control.begin.run();
-    const values: unknown[] = [];
-    try {
-      for (const operation of operations) {
-        values.push(this.#write(operation));
-        this.#changes.keep();
+  // A savepoint for each operation would undo it alone, but each would copy every page that it changes: 3–5 µs of the 30
+  // that a post costs here (measured). Only a bug makes an operation fail.
+  #runAll(operations: readonly Operation[]): Outcome {
+    const rejected = new Map<number, Rejection>();
+    for (;;) {
+      this.#begin.run();
+      const values: unknown[] = [];
+      try {
+        for (const operation of operations) {
+          values.push(rejected.has(values.length) ? undefined : this.#write(operation));
+        }
+        return { values, rejected: [...rejected.values()] };
+      } catch (error) {
+        if (isBatchError(error) || !this.#connection.inTransaction) throw error;
+        const index = values.length;
+        rejected.set(index, { index, message: messageOf(error) });
+        this.#undo();
       }
-    } catch (error) {
-      if (isBatchError(error) || !this.#connection.inTransaction) throw error;
-      this.#changes.reset();
-      this.#rollBack();
-      return null;
     }
-    return { values, rejected: [] };
-  }
-
-  #runApart(operations: readonly Operation[]): Outcome {
-    this.#control.begin.run();
-    const rejected: Rejection[] = [];
-    const values = operations.map((operation, index) =>
-      this.#runOne(operation, (message) => void rejected.push({ index, message })),
-    );
-    return { values, rejected };
   }
 
   // SQLite counts changes from the counter in the copy of page 1 that this connection read last, which its own commits
   // do not update. A page that was changed is read again when the change is undone.
   #readHeaderAnew(): void {
-    this.#control.begin.run();
+    this.#begin.run();
     this.#writeHeader();
     this.#connection.exec("ROLLBACK");
   }
@@ -266,23 +248,6 @@ export class BatchRunner {
     const write = this.#writes[name] as ((args: unknown) => unknown) | undefined;
     if (write === undefined) throw new Error(`there is no write ${name}`);
     return write(args);
-  }
-
-  #runOne(operation: Operation, reject: (message: string) => void): unknown {
-    this.#control.savepoint.run();
-    try {
-      const value = this.#write(operation);
-      this.#control.release.run();
-      this.#changes.keep();
-      return value;
-    } catch (error) {
-      if (isBatchError(error) || !this.#connection.inTransaction) throw error;
-      this.#changes.drop();
-      this.#control.undo.run();
-      this.#control.release.run();
-      reject(messageOf(error));
-      return undefined;
-    }
   }
 
   #rollBack(): void {
