@@ -200,13 +200,13 @@ for (const code of ["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"]) {
 test("a batch that finds nothing to change says that it has written nothing", (t) => {
   const { runner } = openRunner(t);
   runner.run([makeAccount("ada")]);
-  const written = (name: "releaseDelayed" | "rewritePage", args: unknown): unknown => {
+  const written = (name: "releaseDelayed" | "tryWrite", args: unknown): unknown => {
     const reply = runner.run([{ name, args }]);
     return reply.kind === "committed" && reply.hasWritten;
   };
 
   assert.equal(written("releaseDelayed", { now: 0, max: 10 }), false);
-  assert.equal(written("rewritePage", undefined), true);
+  assert.equal(written("tryWrite", undefined), true);
   assert.equal(written("releaseDelayed", { now: 0, max: 10 }), false);
 });
 

@@ -31,7 +31,7 @@ class FakeThread extends EventEmitter {
   }
 }
 
-const BATCH = [{ name: "rewritePage", args: undefined }] as const;
+const BATCH = [{ name: "tryWrite", args: undefined }] as const;
 
 function committed(value: unknown): BatchReply {
   return { kind: "committed", values: [value], rejected: [], changed: [], hasWritten: true };

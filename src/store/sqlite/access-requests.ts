@@ -5,9 +5,9 @@ import {
   type AccessRequest,
 } from "../../domain/account/access-request.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import type { AccessApproval, NewAccessRequest, Undecidable } from "../store.ts";
 import { accountWrites } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
 /** Counts no further than necessary. */
 export const COUNT_PENDING_REQUESTS = `
@@ -28,34 +28,21 @@ export const APPROVE_REQUEST = `
 export const DENY_REQUEST = `
   UPDATE access_requests SET decision = 'denied', decided_at = @decidedAt WHERE id = @id`;
 
-const REQUEST_COLUMNS = `
-  r.id, r.email, r.name, r.company, r.message, r.created_at, r.decision, r.decided_at, a.login`;
+const LIST = `
+  SELECT r.id, r.email, r.name, r.company, r.message, r.created_at AS createdAt, r.decision,
+    r.decided_at AS decidedAt, a.login
+  FROM access_requests AS r LEFT JOIN accounts AS a ON a.seq = r.account_seq`;
 
 /** Pages through the requests that wait, or through all, in the order in which they came. */
 export const LIST_REQUESTS = {
-  pending: `
-    SELECT ${REQUEST_COLUMNS}
-    FROM access_requests AS r LEFT JOIN accounts AS a ON a.seq = r.account_seq
-    WHERE r.decision IS NULL
-    ORDER BY r.seq
-    LIMIT ?`,
-  all: `
-    SELECT ${REQUEST_COLUMNS}
-    FROM access_requests AS r LEFT JOIN accounts AS a ON a.seq = r.account_seq
-    ORDER BY r.seq
-    LIMIT ?`,
+  pending: `${LIST} WHERE r.decision IS NULL ORDER BY r.seq LIMIT ?`,
+  all: `${LIST} ORDER BY r.seq LIMIT ?`,
 } as const;
 
-interface RequestRow {
-  id: string;
-  email: string;
-  name: string | null;
-  company: string | null;
-  message: string | null;
-  created_at: number;
-  decision: AccessDecision["kind"] | null;
-  decided_at: number | null;
-  login: string | null;
+interface RequestRow extends Omit<AccessRequest, "decision"> {
+  readonly decision: AccessDecision["kind"] | null;
+  readonly decidedAt: number | null;
+  readonly login: string | null;
 }
 
 /** The writes on access requests. Each runs inside the transaction of its batch. */
@@ -70,16 +57,14 @@ export function accessRequestWrites(connection: Connection) {
   const { createAccount } = accountWrites(connection);
 
   return {
-    insertAccessRequest(request: NewAccessRequest): "stored" | "limit reached" {
-      const { fields, pendingMax, ...row } = request;
+    insertAccessRequest({ fields, pendingMax, ...row }) {
       const pending = countPending.get(pendingMax) ?? 0;
       if (!hasRoomBeside(pending, pendingMax)) return "limit reached";
       insert.run({ ...row, ...fields });
       return "stored";
     },
 
-    approveAccessRequest(approval: AccessApproval): "approved" | "exists" | Undecidable {
-      const { id, decidedAt, account } = approval;
+    approveAccessRequest({ id, decidedAt, account }) {
       const reason = whyUndecidable(selectDecision.get(id));
       if (reason !== null) return reason;
       if (createAccount(account) === "exists") return "exists";
@@ -87,13 +72,13 @@ export function accessRequestWrites(connection: Connection) {
       return "approved";
     },
 
-    denyAccessRequest(denial: { id: string; decidedAt: number }): "denied" | Undecidable {
+    denyAccessRequest(denial) {
       const reason = whyUndecidable(selectDecision.get(denial.id));
       if (reason !== null) return reason;
       deny.run(denial);
       return "denied";
     },
-  };
+  } satisfies Steps;
 }
 
 /** The reads on access requests. */
@@ -102,18 +87,12 @@ export function accessRequestReads(connection: Connection) {
     pending: connection.prepare<[number], RequestRow>(LIST_REQUESTS.pending),
     all: connection.prepare<[number], RequestRow>(LIST_REQUESTS.all),
   };
-
   const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
 
   return {
-    countPendingRequests: (max: number): number => countPending.get(max) ?? 0,
+    countPendingRequests: (max) => countPending.get(max) ?? 0,
 
-    listAccessRequests(query: {
-      which: "pending" | "all";
-      limit: number;
-      lettersMax?: number;
-    }): readonly AccessRequest[] {
-      const { which, limit, lettersMax = Number.POSITIVE_INFINITY } = query;
+    listAccessRequests({ which, limit, lettersMax = Number.POSITIVE_INFINITY }) {
       const requests: AccessRequest[] = [];
       let letters = 0;
       for (const row of list[which].iterate(limit)) {
@@ -124,22 +103,15 @@ export function accessRequestReads(connection: Connection) {
       }
       return requests;
     },
-  };
+  } satisfies Steps;
 }
 
-function toAccessRequest(row: RequestRow): AccessRequest {
-  return {
-    id: row.id,
-    email: row.email,
-    name: row.name,
-    company: row.company,
-    message: row.message,
-    createdAt: row.created_at,
-    decision: toDecision(row),
-  };
-}
-
-function toDecision({ decision, decided_at: decidedAt, login }: RequestRow): AccessDecision | null {
-  if (decision === null || decidedAt === null) return null;
-  return { kind: decision, decidedAt, login };
+function toAccessRequest({
+  decision: kind,
+  decidedAt,
+  login,
+  ...request
+}: RequestRow): AccessRequest {
+  const decision = kind === null || decidedAt === null ? null : { kind, decidedAt, login };
+  return { ...request, decision };
 }

@@ -1,9 +1,11 @@
 import type { OwnLimits } from "../../domain/account/quota.ts";
-import type { LimitChange } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
-/** All columns that {@link toOwnLimits} reads; for statements in which no other table has columns of these names. */
-export const LIMIT_COLUMNS = `bytes_max, open_tasks_max, requests_per_minute, tasks_per_minute`;
+/** The columns of {@link OwnLimits}; for statements in which no other table has columns of these names. */
+export const LIMIT_COLUMNS = `
+  bytes_max AS bytes, open_tasks_max AS openTasks, requests_per_minute AS requestsPerMinute,
+  tasks_per_minute AS tasksPerMinute`;
 
 export const SELECT_LIMITS = `SELECT ${LIMIT_COLUMNS} FROM accounts WHERE login = ?`;
 
@@ -13,35 +15,24 @@ const UPDATE_LIMITS = `
       tasks_per_minute = @tasksPerMinute
   WHERE login = @login`;
 
-export interface LimitsRow {
-  bytes_max: number | null;
-  open_tasks_max: number | null;
-  requests_per_minute: number | null;
-  tasks_per_minute: number | null;
-}
-
 /** The writes on the limits of accounts. Each runs inside the transaction of its batch. */
 export function accountLimitWrites(connection: Connection) {
-  const select = connection.prepare<[string], LimitsRow>(SELECT_LIMITS);
+  const select = connection.prepare<[string], OwnLimits>(SELECT_LIMITS);
   const update = connection.prepare<[object]>(UPDATE_LIMITS);
 
   return {
-    changeLimits({ login, limits }: LimitChange): OwnLimits | null {
-      const row = select.get(login);
-      if (row === undefined) return null;
-      const changed = { ...toOwnLimits(row), ...limits };
+    changeLimits({ login, limits }) {
+      const own = select.get(login);
+      if (own === undefined) return null;
+      const changed = { ...own, ...limits };
       update.run({ login, ...changed });
       return changed;
     },
-  };
+  } satisfies Steps;
 }
 
-/** Converts a row of {@link LIMIT_COLUMNS} into the domain's limits. */
-export function toOwnLimits(row: LimitsRow): OwnLimits {
-  return {
-    bytes: row.bytes_max,
-    openTasks: row.open_tasks_max,
-    requestsPerMinute: row.requests_per_minute,
-    tasksPerMinute: row.tasks_per_minute,
-  };
+/** Takes the limits out of a row that has more. */
+export function toOwnLimits(row: OwnLimits): OwnLimits {
+  const { bytes, openTasks, requestsPerMinute, tasksPerMinute } = row;
+  return { bytes, openTasks, requestsPerMinute, tasksPerMinute };
 }

@@ -1,14 +1,17 @@
+import type { OwnLimits } from "../../domain/account/quota.ts";
 import { MINUTE_MS } from "../../domain/stats/time-series.ts";
-import type { AccountOverview, AccountOverviewPage, AccountOverviewQuery } from "../store.ts";
-import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
+import type { AccountOverview } from "../store.ts";
+import { LIMIT_COLUMNS, toOwnLimits } from "./account-limits.ts";
+import { ACCOUNT_COLUMNS } from "./accounts.ts";
 import { heldWorkReads } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { taskCountReads } from "./task-counts.ts";
 
 export const LIST_OVERVIEWS = `
-  SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating,
+  SELECT seq AS accountId, ${ACCOUNT_COLUMNS}, webhook_secret_next IS NOT NULL AS isRotating,
     ${LIMIT_COLUMNS},
-    (SELECT count(*) FROM keys WHERE account_seq = accounts.seq AND revoked_at IS NULL) AS keys_active
+    (SELECT count(*) FROM keys WHERE account_seq = accounts.seq AND revoked_at IS NULL) AS keysActive
   FROM accounts
   WHERE login > @after AND instr(login, @part) > 0
   ORDER BY login
@@ -22,13 +25,11 @@ export const SUM_DAY = `
 
 const DAY_MS = 24 * 3_600_000;
 
-interface OverviewRow extends LimitsRow {
-  seq: number;
-  login: string;
-  created_at: number;
-  disabled_at: number | null;
-  is_rotating: 0 | 1;
-  keys_active: number;
+type RowFields = "login" | "createdAt" | "disabledAt" | "keysActive";
+
+interface OverviewRow extends Pick<AccountOverview, RowFields>, OwnLimits {
+  readonly accountId: number;
+  readonly isRotating: 0 | 1;
 }
 
 /** The operator's list of accounts. */
@@ -39,27 +40,28 @@ export function accountOverviewReads(connection: Connection) {
   const { findHeldWork } = heldWorkReads(connection);
 
   function toOverview(row: OverviewRow, now: number): AccountOverview {
-    const day = sumDay.get({ accountSeq: row.seq, after: now - DAY_MS, now });
+    const { accountId: accountSeq, login, createdAt, disabledAt, keysActive } = row;
+    const day = sumDay.get({ accountSeq, after: now - DAY_MS, now });
     return {
-      login: row.login,
-      createdAt: row.created_at,
-      disabledAt: row.disabled_at,
-      keysActive: row.keys_active,
-      isRotating: row.is_rotating === 1,
+      login,
+      createdAt,
+      disabledAt,
+      keysActive,
+      isRotating: row.isRotating === 1,
       ownLimits: toOwnLimits(row),
-      held: row.disabled_at === null ? null : findHeldWork({ accountId: row.seq }),
-      counts: countAccountWork(row.seq),
+      held: disabledAt === null ? null : findHeldWork({ accountId: accountSeq }),
+      counts: countAccountWork(accountSeq),
       day: day ?? { posted: 0, delivered: 0, givenUp: 0, refused: 0 },
     };
   }
 
   return {
-    listAccountOverviews({ part, after, limit, now }: AccountOverviewQuery): AccountOverviewPage {
+    listAccountOverviews({ part, after, limit, now }) {
       // One row more than the page holds tells whether there is a next page.
       const rows = list.all({ part: part ?? "", after: after ?? "", limit: limit + 1 });
       const page = rows.slice(0, limit);
       const next = rows.length > limit ? (page.at(-1)?.login ?? null) : null;
       return { accounts: page.map((row) => toOverview(row, now)), next };
     },
-  };
+  } satisfies Steps;
 }

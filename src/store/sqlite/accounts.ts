@@ -1,20 +1,10 @@
 import type { Account } from "../../domain/account/account.ts";
 import type { KeyHolder } from "../../domain/account/credentials.ts";
-import { hasRoomBeside } from "../../domain/account/quota.ts";
-import type {
-  AccountData,
-  AccountState,
-  Key,
-  KeyRevocation,
-  KeyUse,
-  NewAccount,
-  NewKey,
-  RotationEnd,
-  RotationStart,
-  WebhookSecrets,
-} from "../store.ts";
-import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
+import { hasRoomBeside, type OwnLimits } from "../../domain/account/quota.ts";
+import type { AccountState, Key, KeyUse, WebhookSecrets } from "../store.ts";
+import { LIMIT_COLUMNS, toOwnLimits } from "./account-limits.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { taskCountReads } from "./task-counts.ts";
 
 // A daemon remembers things of an erased account, which must not come to another one: no seq is given twice.
@@ -38,7 +28,9 @@ const INSERT_KEY = `
 export const COUNT_ACTIVE_KEYS = `
   SELECT count(*) FROM keys WHERE account_seq = ? AND revoked_at IS NULL`;
 
-const KEY_COLUMNS = `seq, key_id, last_four, label, created_at, last_used_at, revoked_at`;
+const KEY_COLUMNS = `
+  key_id AS keyId, last_four AS lastFour, label, created_at AS createdAt, last_used_at AS lastUsedAt,
+  revoked_at AS revokedAt`;
 
 export const REVOKE_KEY = `
   UPDATE keys SET revoked_at = coalesce(revoked_at, @revokedAt)
@@ -57,67 +49,53 @@ const FINISH_ROTATION = `
   UPDATE accounts SET webhook_secret = webhook_secret_next, webhook_secret_next = NULL
   WHERE login = ? AND webhook_secret_next IS NOT NULL`;
 
-const SELECT_ACCOUNTS = `SELECT login, created_at, disabled_at FROM accounts ORDER BY login`;
+/** The columns of an {@link Account}. */
+export const ACCOUNT_COLUMNS = `login, created_at AS createdAt, disabled_at AS disabledAt`;
+
+/** The columns of {@link WebhookSecrets}; only accounts have columns of these names. */
+export const SECRET_COLUMNS = `
+  webhook_secret AS webhookSecret, webhook_secret_next AS webhookSecretNext`;
+
+const SELECT_ACCOUNTS = `SELECT ${ACCOUNT_COLUMNS} FROM accounts ORDER BY login`;
 
 const SELECT_SECOND = `SELECT 1 FROM accounts LIMIT 1 OFFSET 1`;
 
 const SELECT_ACCOUNT = `
-  SELECT seq, login, created_at, disabled_at, webhook_secret_next IS NOT NULL AS is_rotating,
+  SELECT seq AS accountId, ${ACCOUNT_COLUMNS}, webhook_secret_next IS NOT NULL AS isRotating,
     ${LIMIT_COLUMNS}
   FROM accounts WHERE login = ?`;
 
-const SELECT_SECRETS = `SELECT webhook_secret, webhook_secret_next FROM accounts WHERE login = ?`;
+const SELECT_SECRETS = `SELECT ${SECRET_COLUMNS} FROM accounts WHERE login = ?`;
 
-export const SELECT_ACCOUNT_DATA = `
-  SELECT login, webhook_secret, webhook_secret_next FROM accounts WHERE seq = ?`;
+export const SELECT_ACCOUNT_DATA = `SELECT login, ${SECRET_COLUMNS} FROM accounts WHERE seq = ?`;
 
 /** There are few: `activeMax` bounds them where they are made. */
 export const SELECT_ACTIVE_KEYS = `
-  SELECT ${KEY_COLUMNS} FROM keys WHERE account_seq = ? AND revoked_at IS NULL`;
+  SELECT seq, ${KEY_COLUMNS} FROM keys WHERE account_seq = ? AND revoked_at IS NULL`;
 
 export const SELECT_REVOKED_KEYS = `
-  SELECT ${KEY_COLUMNS} FROM keys WHERE account_seq = ? AND revoked_at IS NOT NULL
+  SELECT seq, ${KEY_COLUMNS} FROM keys WHERE account_seq = ? AND revoked_at IS NOT NULL
   ORDER BY revoked_at DESC, seq DESC
   LIMIT ?`;
 
 /** Runs on every request: two index look-ups. */
 export const SELECT_KEY_HOLDER = `
-  SELECT a.seq, a.login, k.key_id, k.revoked_at, a.disabled_at, ${LIMIT_COLUMNS}
+  SELECT a.seq AS accountId, a.login, k.key_id AS keyId, k.revoked_at AS revokedAt,
+    a.disabled_at AS disabledAt, ${LIMIT_COLUMNS}
   FROM keys AS k JOIN accounts AS a ON a.seq = k.account_seq
   WHERE k.hash = ?`;
 
-interface AccountRow {
-  login: string;
-  created_at: number;
-  disabled_at: number | null;
+interface AccountStateRow extends Omit<AccountState, "isRotating" | "ownLimits">, OwnLimits {
+  readonly isRotating: 0 | 1;
 }
 
-interface AccountStateRow extends AccountRow, LimitsRow {
-  seq: number;
-  is_rotating: number;
+interface KeyRow extends Key {
+  readonly seq: number;
 }
 
-interface SecretsRow {
-  webhook_secret: string;
-  webhook_secret_next: string | null;
-}
-
-interface KeyRow {
-  seq: number;
-  key_id: string;
-  last_four: string;
-  label: string | null;
-  created_at: number;
-  last_used_at: number | null;
-  revoked_at: number | null;
-}
-
-interface KeyHolderRow extends LimitsRow {
-  seq: number;
-  login: string;
-  key_id: string;
-  revoked_at: number | null;
-  disabled_at: number | null;
+interface KeyHolderRow extends Pick<KeyHolder, "accountId" | "login" | "keyId">, OwnLimits {
+  readonly revokedAt: number | null;
+  readonly disabledAt: number | null;
 }
 
 /** The writes on accounts, their secrets and keys. Each runs inside the transaction of its batch. */
@@ -126,21 +104,20 @@ export function accountWrites(connection: Connection) {
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
   const insertKey = connection.prepare(INSERT_KEY);
   const countActive = connection.prepare<[number], number>(COUNT_ACTIVE_KEYS).pluck();
-  const revoke = connection.prepare<[object], KeyRow>(REVOKE_KEY);
+  const revoke = connection.prepare<[object], Key>(REVOKE_KEY);
   const touch = connection.prepare<[KeyUse]>(TOUCH_KEY);
   const rotate = connection.prepare(ROTATE_SECRET);
   const finish = connection.prepare<[string]>(FINISH_ROTATION);
 
   return {
-    createAccount(account: NewAccount): "created" | "exists" {
-      const { firstKey, ...row } = account;
-      const { changes, lastInsertRowid } = insertAccount.run(row);
+    createAccount({ firstKey, ...account }) {
+      const { changes, lastInsertRowid } = insertAccount.run(account);
       if (changes === 0) return "exists";
       insertKey.run({ ...firstKey, accountSeq: lastInsertRowid, createdAt: account.createdAt });
       return "created";
     },
 
-    createKey(key: NewKey): "created" | "no account" | "limit reached" {
+    createKey(key) {
       const accountSeq = selectSeq.get(key.login);
       if (accountSeq === undefined) return "no account";
       const active = countActive.get(accountSeq) ?? 0;
@@ -149,40 +126,22 @@ export function accountWrites(connection: Connection) {
       return "created";
     },
 
-    revokeKey(change: KeyRevocation): Key | null {
-      const row = revoke.get(change);
-      return row === undefined ? null : toKey(row);
-    },
+    revokeKey: (change) => revoke.get(change) ?? null,
 
-    touchKeys(uses: readonly KeyUse[]): void {
+    touchKeys(uses) {
       for (const use of uses) touch.run(use);
     },
 
-    rotateSecret(rotation: { login: string; next: string }): RotationStart {
+    rotateSecret(rotation) {
       if (rotate.run(rotation).changes > 0) return "rotating";
       return selectSeq.get(rotation.login) === undefined ? "no account" : "already rotating";
     },
 
-    finishRotation(login: string): RotationEnd {
+    finishRotation(login) {
       if (finish.run(login).changes > 0) return "finished";
       return selectSeq.get(login) === undefined ? "no account" : "not rotating";
     },
-  };
-}
-
-function listReads(connection: Connection) {
-  const selectAccounts = connection.prepare<[], AccountRow>(SELECT_ACCOUNTS);
-  const selectSecond = connection.prepare(SELECT_SECOND);
-
-  return {
-    listAccounts(): readonly Account[] {
-      return selectAccounts.all().map(toAccount);
-    },
-
-    hasSeveralAccounts(): boolean {
-      return selectSecond.get() !== undefined;
-    },
-  };
+  } satisfies Steps;
 }
 
 /** SQLite takes a negative LIMIT for none. */
@@ -190,91 +149,59 @@ const NO_LIMIT = -1;
 
 /** The reads on accounts, their secrets and keys. */
 export function accountReads(connection: Connection) {
+  const selectAccounts = connection.prepare<[], Account>(SELECT_ACCOUNTS);
+  const selectSecond = connection.prepare(SELECT_SECOND);
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
   const selectActive = connection.prepare<[number], KeyRow>(SELECT_ACTIVE_KEYS);
   const selectRevoked = connection.prepare<[number, number], KeyRow>(SELECT_REVOKED_KEYS);
   const selectKeyHolder = connection.prepare<[string], KeyHolderRow>(SELECT_KEY_HOLDER);
   const selectAccount = connection.prepare<[string], AccountStateRow>(SELECT_ACCOUNT);
-  const selectSecrets = connection.prepare<[string], SecretsRow>(SELECT_SECRETS);
-  const selectData = connection.prepare<[number], SecretsRow & { login: string }>(
+  const selectSecrets = connection.prepare<[string], WebhookSecrets>(SELECT_SECRETS);
+  const selectData = connection.prepare<[number], WebhookSecrets & { login: string }>(
     SELECT_ACCOUNT_DATA,
   );
   const { countTasks, findUsage } = taskCountReads(connection);
 
   function keysOf(accountSeq: number, revokedMax: number): readonly Key[] {
     const rows = [...selectActive.all(accountSeq), ...selectRevoked.all(accountSeq, revokedMax)];
-    return rows.sort((a, b) => a.seq - b.seq).map(toKey);
+    return rows.sort((a, b) => a.seq - b.seq).map(({ seq: _seq, ...key }) => key);
   }
 
-  // Both reads see one moment: a key that is revoked between two would be in both or in neither.
-  const readKeys = connection.transaction((login: string): readonly Key[] | null => {
-    const seq = selectSeq.get(login);
-    return seq === undefined ? null : keysOf(seq, NO_LIMIT);
-  });
-  const readData = connection.transaction((accountSeq: number, revokedMax: number) => {
-    const row = selectData.get(accountSeq);
-    if (row === undefined) return null;
-    const keys = keysOf(accountSeq, revokedMax);
-    const taskCounts = countTasks(accountSeq);
-    return { login: row.login, ...toSecrets(row), keys, taskCounts, usage: findUsage(accountSeq) };
-  });
-
   return {
-    ...listReads(connection),
+    listAccounts: () => selectAccounts.all(),
+    hasSeveralAccounts: () => selectSecond.get() !== undefined,
 
-    findAccount(login: string): AccountState | null {
+    findAccount(login) {
       const row = selectAccount.get(login);
       if (row === undefined) return null;
-      const isRotating = row.is_rotating === 1;
-      return { ...toAccount(row), accountId: row.seq, isRotating, ownLimits: toOwnLimits(row) };
+      const { accountId, createdAt, disabledAt } = row;
+      const isRotating = row.isRotating === 1;
+      return { accountId, login, createdAt, disabledAt, isRotating, ownLimits: toOwnLimits(row) };
     },
 
-    listKeys(login: string): readonly Key[] | null {
-      return readKeys(login);
-    },
+    // Both reads see one moment: a key that is revoked between two would be in both or in neither.
+    listKeys: connection.transaction((login: string) => {
+      const seq = selectSeq.get(login);
+      return seq === undefined ? null : keysOf(seq, NO_LIMIT);
+    }),
 
-    findAccountData(query: { accountId: number; revokedMax: number }): AccountData | null {
-      return readData(query.accountId, query.revokedMax);
-    },
+    findAccountData: connection.transaction((query: { accountId: number; revokedMax: number }) => {
+      const { accountId, revokedMax } = query;
+      const row = selectData.get(accountId);
+      if (row === undefined) return null;
+      const keys = keysOf(accountId, revokedMax);
+      return { ...row, keys, taskCounts: countTasks(accountId), usage: findUsage(accountId) };
+    }),
 
-    findSecrets(login: string): WebhookSecrets | null {
-      const row = selectSecrets.get(login);
-      return row === undefined ? null : toSecrets(row);
-    },
+    findSecrets: (login) => selectSecrets.get(login) ?? null,
 
-    findKeyHolder(keyHash: string): KeyHolder | null {
+    findKeyHolder(keyHash) {
       const row = selectKeyHolder.get(keyHash);
-      return row === undefined ? null : toKeyHolder(row);
+      if (row === undefined) return null;
+      const { accountId, login, keyId, revokedAt, disabledAt } = row;
+      const [keyRevoked, accountDisabled] = [revokedAt !== null, disabledAt !== null];
+      const ownLimits = toOwnLimits(row);
+      return { accountId, login, keyId, keyRevoked, accountDisabled, ownLimits };
     },
-  };
-}
-
-function toAccount(row: AccountRow): Account {
-  return { login: row.login, createdAt: row.created_at, disabledAt: row.disabled_at };
-}
-
-function toSecrets(row: SecretsRow): WebhookSecrets {
-  return { webhookSecret: row.webhook_secret, webhookSecretNext: row.webhook_secret_next };
-}
-
-function toKey(row: KeyRow): Key {
-  return {
-    keyId: row.key_id,
-    lastFour: row.last_four,
-    label: row.label,
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at,
-    revokedAt: row.revoked_at,
-  };
-}
-
-function toKeyHolder(row: KeyHolderRow): KeyHolder {
-  return {
-    accountId: row.seq,
-    login: row.login,
-    keyId: row.key_id,
-    keyRevoked: row.revoked_at !== null,
-    accountDisabled: row.disabled_at !== null,
-    ownLimits: toOwnLimits(row),
-  };
+  } satisfies Steps;
 }

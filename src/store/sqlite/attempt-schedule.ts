@@ -42,8 +42,6 @@ export function attemptScheduleWrites(connection: Connection) {
       return shift.run(step).changes;
     },
 
-    hastenAttempts(bounds: { now: number; latest: number }): number {
-      return hasten.run(bounds).changes;
-    },
+    hastenAttempts: (bounds: { now: number; latest: number }) => hasten.run(bounds).changes,
   };
 }

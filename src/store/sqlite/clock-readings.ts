@@ -1,9 +1,11 @@
 import type { ClockReading } from "../../domain/clock/clock-reading.ts";
-import type { ClockResumption } from "../store.ts";
 import { attemptScheduleWrites } from "./attempt-schedule.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
-const FIND_READING = `SELECT wall_at, steady_at, uptime_ms, boot_id FROM clock_readings`;
+const FIND_READING = `
+  SELECT wall_at AS wallAt, steady_at AS steadyAt, uptime_ms AS uptimeMs, boot_id AS bootId
+  FROM clock_readings`;
 
 const KEEP_READING = `
   INSERT INTO clock_readings (one, wall_at, steady_at, uptime_ms, boot_id)
@@ -21,13 +23,6 @@ export const SHIFT_LINKS = `UPDATE sign_in_links SET expires_at = expires_at + @
 
 const END_SESSIONS = `DELETE FROM sessions`;
 const END_LINKS = `DELETE FROM sign_in_links`;
-
-interface ReadingRow {
-  wall_at: number;
-  steady_at: number;
-  uptime_ms: number;
-  boot_id: string | null;
-}
 
 /** The writes that follow the machine's clock. Each runs inside the transaction of its batch. */
 export function clockWrites(connection: Connection) {
@@ -49,8 +44,9 @@ export function clockWrites(connection: Connection) {
   return {
     shiftTimes,
     hastenAttempts,
+    keepClockReading: (reading) => void keep.run(reading),
 
-    resumeClock({ reading, stepMs, isElapsedKnown }: ClockResumption): number {
+    resumeClock({ reading, stepMs, isElapsedKnown }) {
       // Overdue times move back with the clock too: otherwise they would lie ahead, and move further when the clock is
       // corrected.
       const after = Math.min(reading.wallAt, reading.wallAt - stepMs);
@@ -62,23 +58,12 @@ export function clockWrites(connection: Connection) {
       keep.run(reading);
       return moved;
     },
-
-    keepClockReading(reading: ClockReading): void {
-      keep.run(reading);
-    },
-  };
+  } satisfies Steps;
 }
 
 /** The read on what the clocks showed last. */
 export function clockReads(connection: Connection) {
-  const find = connection.prepare<[], ReadingRow>(FIND_READING);
+  const find = connection.prepare<[], ClockReading>(FIND_READING);
 
-  return {
-    findClockReading(): ClockReading | null {
-      const row = find.get();
-      if (row === undefined) return null;
-      const { wall_at: wallAt, steady_at: steadyAt, uptime_ms: uptimeMs, boot_id: bootId } = row;
-      return { wallAt, steadyAt, uptimeMs, bootId };
-    },
-  };
+  return { findClockReading: () => find.get() ?? null } satisfies Steps;
 }

@@ -1,6 +1,6 @@
 import { isFinished, type StoredState } from "../../domain/task/task.ts";
-import type { EndedTasksQuery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
 export const FIND_TASK_STATE = `SELECT state FROM tasks WHERE id = @id`;
 
@@ -9,11 +9,10 @@ export function endedTaskReads(connection: Connection) {
   const findState = connection.prepare<[object], StoredState>(FIND_TASK_STATE).pluck();
 
   return {
-    findEndedTasks({ ids }: EndedTasksQuery): readonly string[] {
-      return ids.filter((id) => {
+    findEndedTasks: ({ ids }) =>
+      ids.filter((id) => {
         const state = findState.get({ id });
         return state === undefined || isFinished(state);
-      });
-    },
-  };
+      }),
+  } satisfies Steps;
 }

@@ -1,6 +1,7 @@
 import type { Account } from "../../domain/account/account.ts";
-import type { HeldWork, HoldChanges } from "../store.ts";
+import { ACCOUNT_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { taskCountReads } from "./task-counts.ts";
 
 /** Leaves an account that is already as wished: then nobody need hear of it. */
@@ -23,10 +24,10 @@ export const END_ACCOUNT_SESSIONS = `
     WHERE account_seq = (SELECT seq FROM accounts WHERE login = ?) AND revoked_at IS NULL
   )`;
 
-const SELECT_ACCOUNT = `SELECT login, created_at, disabled_at FROM accounts WHERE login = ?`;
+const SELECT_ACCOUNT = `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE login = ?`;
 
 export const LIST_HOLD_CHANGES = `
-  SELECT h.seq, h.account_seq, a.disabled_at
+  SELECT h.seq, h.account_seq AS accountId, a.disabled_at IS NOT NULL AS isDisabled
   FROM hold_changes AS h CROSS JOIN accounts AS a ON a.seq = h.account_seq
   WHERE h.seq > ?
   ORDER BY h.seq`;
@@ -56,16 +57,10 @@ export function nextEnabled(seq: string): string {
   )`;
 }
 
-interface AccountRow {
-  login: string;
-  created_at: number;
-  disabled_at: number | null;
-}
-
 interface HoldChangeRow {
-  seq: number;
-  account_seq: number;
-  disabled_at: number | null;
+  readonly seq: number;
+  readonly accountId: number;
+  readonly isDisabled: 0 | 1;
 }
 
 /** The write that disables and enables accounts. Runs inside the transaction of its batch. */
@@ -74,19 +69,17 @@ export function holdWrites(connection: Connection) {
   const enable = connection.prepare<[object], number>(ENABLE_ACCOUNT).pluck();
   const noteChange = connection.prepare<[number]>(NOTE_HOLD_CHANGE);
   const endSessions = connection.prepare<[string]>(END_ACCOUNT_SESSIONS);
-  const select = connection.prepare<[string], AccountRow>(SELECT_ACCOUNT);
+  const select = connection.prepare<[string], Account>(SELECT_ACCOUNT);
 
   return {
-    setAccountDisabled(change: { login: string; disabledAt: number | null }): Account | null {
+    setAccountDisabled(change) {
       const isDisabling = change.disabledAt !== null;
       const changed = isDisabling ? disable.get(change) : enable.get(change);
       if (changed !== undefined) noteChange.run(changed);
       if (isDisabling) endSessions.run(change.login);
-      const row = select.get(change.login);
-      if (row === undefined) return null;
-      return { login: row.login, createdAt: row.created_at, disabledAt: row.disabled_at };
+      return select.get(change.login) ?? null;
     },
-  };
+  } satisfies Steps;
 }
 
 /** The read on the accounts that were disabled or enabled. */
@@ -94,15 +87,15 @@ export function holdReads(connection: Connection) {
   const listChanges = connection.prepare<[number], HoldChangeRow>(LIST_HOLD_CHANGES);
 
   return {
-    listHoldChanges({ after }: { after: number }): HoldChanges {
+    listHoldChanges({ after }) {
       const rows = listChanges.all(after);
-      const accounts = rows.map(({ account_seq: accountId, disabled_at: disabledAt }) => ({
-        accountId,
-        isDisabled: disabledAt !== null,
+      const accounts = rows.map((row) => ({
+        accountId: row.accountId,
+        isDisabled: row.isDisabled === 1,
       }));
       return { accounts, last: rows.at(-1)?.seq ?? after };
     },
-  };
+  } satisfies Steps;
 }
 
 /** The read on the held work of an account. */
@@ -110,15 +103,11 @@ export function heldWorkReads(connection: Connection) {
   const countWebhooks = connection.prepare<[object], number>(COUNT_OPEN_WEBHOOKS).pluck();
   const { countTasks } = taskCountReads(connection);
 
-  // All reads see one moment: a task that ended between two reads would be counted both as running and by its webhook.
-  const read = connection.transaction((accountId: number): HeldWork => {
-    const { queued, running } = countTasks(accountId);
-    return { queued, running, webhooks: countWebhooks.get({ accountId }) ?? 0 };
-  });
-
   return {
-    findHeldWork({ accountId }: { accountId: number }): HeldWork {
-      return read(accountId);
-    },
-  };
+    // All reads see one moment: a task that ended between two would be counted both as running and by its webhook.
+    findHeldWork: connection.transaction(({ accountId }: { accountId: number }) => {
+      const { queued, running } = countTasks(accountId);
+      return { queued, running, webhooks: countWebhooks.get({ accountId }) ?? 0 };
+    }),
+  } satisfies Steps;
 }

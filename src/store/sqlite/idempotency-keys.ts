@@ -1,10 +1,11 @@
-import type { Idempotency, KeptAnswer, KeptAnswerQuery, TaskPost } from "../store.ts";
+import type { Idempotency, KeptAnswer, TaskPost } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { ANSWER_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 
 export const FIND_ANSWER = `
-  SELECT body_hash, answer_text FROM idempotency_keys
+  SELECT body_hash AS bodyHash, answer_text AS answerText FROM idempotency_keys
   WHERE account_seq = @accountId AND key = @key AND erase_at >= @steadyAt`;
 
 const KEEP_ANSWER = `
@@ -18,11 +19,6 @@ const KEEP_ANSWER = `
 const SIZE_REPLACED = `
   SELECT octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} FROM idempotency_keys
   WHERE account_seq = @accountId AND key = @key`;
-
-interface AnswerRow {
-  body_hash: string;
-  answer_text: string;
-}
 
 /** The bytes of an answer that is kept; none where nothing is to be kept. */
 export function answerBytes(idempotency: Pick<Idempotency, "answerText"> | null): number {
@@ -57,12 +53,10 @@ export function idempotencyWrites(
 
 /** The reads on idempotency keys. */
 export function idempotencyReads(connection: Connection) {
-  const find = connection.prepare<[object], AnswerRow>(FIND_ANSWER);
+  const find = connection.prepare<[object], KeptAnswer>(FIND_ANSWER);
 
   return {
-    findKeptAnswer({ accountId, key, steadyAt }: KeptAnswerQuery): KeptAnswer | null {
-      const row = find.get({ accountId, key, steadyAt });
-      return row === undefined ? null : { bodyHash: row.body_hash, answerText: row.answer_text };
-    },
-  };
+    findKeptAnswer: ({ accountId, key, steadyAt }) =>
+      find.get({ accountId, key, steadyAt }) ?? null,
+  } satisfies Steps;
 }

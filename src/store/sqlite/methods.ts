@@ -241,7 +241,7 @@ export function shownMethods(
 export function upkeepMethods(access: FileAccess): ClockStore & UpkeepStore {
   const { reads, read, write, commit, guard } = access;
   const reclaimSpace = write("reclaimSpace");
-  const rewritePage = write("rewritePage");
+  const tryWrite = write("tryWrite");
   return {
     findClockReading: read(reads.findClockReading),
     keepClockReading: write("keepClockReading"),
@@ -256,7 +256,7 @@ export function upkeepMethods(access: FileAccess): ClockStore & UpkeepStore {
     reclaimSpace: () => reclaimSpace(undefined),
     fault: () => commit.fault,
     shortage: () => commit.shortage,
-    tryWrite: () => rewritePage(undefined),
+    tryWrite: () => tryWrite(undefined),
     lookAtFile: () => guard.look(),
     async checkFile() {
       access.refuseWhenClosed();

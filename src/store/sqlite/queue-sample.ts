@@ -2,12 +2,13 @@ import { earlier, oldestSince, waitedMs, type QueuedTimes } from "../../domain/s
 import { MINUTE_MS } from "../../domain/stats/time-series.ts";
 import { isHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 // Some rows for each account that ever posted. Tasks that are to start later are counted apart. With very many
 // accounts, those with the most waiting tasks are sampled.
 export const WAITING_MOST = `
-  SELECT account_seq, count, ${isHeld("account_seq")} AS is_held FROM task_counts
+  SELECT account_seq AS accountSeq, count AS queued, ${isHeld("account_seq")} AS isHeld FROM task_counts
   WHERE state = 'queued' AND count > 0
   ORDER BY count DESC
   LIMIT 1000`;
@@ -26,9 +27,9 @@ export const RAISE_QUEUED = `
   SET queued = max(queued, excluded.queued), oldest_ms = max(oldest_ms, excluded.oldest_ms)`;
 
 interface WaitingRow {
-  account_seq: number;
-  count: number;
-  is_held: 0 | 1;
+  readonly accountSeq: number;
+  readonly queued: number;
+  readonly isHeld: 0 | 1;
 }
 
 /** The write that notes how much waits. Runs inside the transaction of its batch. */
@@ -37,27 +38,25 @@ export function queueSampleWrites(connection: Connection) {
   const raise = connection.prepare<[object]>(RAISE_QUEUED);
 
   return {
-    sampleQueues({ now }: { now: number }): void {
+    sampleQueues({ now }) {
       const at = now - (now % MINUTE_MS);
       let oldest: number | null = null;
-      for (const { account_seq: accountSeq, count: queued, is_held } of reads.waitingMost()) {
+      for (const { accountSeq, queued, isHeld: isAccountHeld } of reads.waitingMost()) {
         const since = reads.oldestOf(accountSeq);
         // Only the operator makes a held task wait.
-        if (is_held === 0) oldest = earlier(oldest, since);
+        if (isAccountHeld === 0) oldest = earlier(oldest, since);
         raise.run({ accountSeq, at, queued, oldestMs: waitedMs(since, now) });
       }
       const queued = reads.sum();
       if (queued === 0) return;
       raise.run({ accountSeq: ALL_ACCOUNTS, at, queued, oldestMs: waitedMs(oldest, now) });
     },
-  };
+  } satisfies Steps;
 }
 
 /** The read on the waiting tasks of an account. */
 export function accountWaitingReads(connection: Connection) {
-  const { oldestOf } = waitingReader(connection);
-
-  return { findAccountOldestWaiting: oldestOf };
+  return { findAccountOldestWaiting: waitingReader(connection).oldestOf };
 }
 
 /** The read on the waiting tasks of all accounts. */
@@ -66,8 +65,8 @@ export function allWaitingReads(connection: Connection) {
 
   return {
     findAnyOldestWaiting(_scope: null): number | null {
-      const accounts = waitingMost().filter(({ is_held }) => is_held === 0);
-      return accounts.map(({ account_seq: seq }) => oldestOf(seq)).reduce(earlier, null);
+      const accounts = waitingMost().filter(({ isHeld: isAccountHeld }) => isAccountHeld === 0);
+      return accounts.map(({ accountSeq }) => oldestOf(accountSeq)).reduce(earlier, null);
     },
   };
 }

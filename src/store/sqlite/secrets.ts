@@ -1,4 +1,5 @@
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
 const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`;
 
@@ -10,9 +11,9 @@ export function secretWrites(connection: Connection) {
   const find = connection.prepare<[string], string>(FIND_SECRET).pluck();
 
   return {
-    keepSecret({ name, fresh }: { name: string; fresh: string }): string {
+    keepSecret({ name, fresh }) {
       insert.run(name, fresh);
       return find.get(name) ?? fresh;
     },
-  };
+  } satisfies Steps;
 }

@@ -1,7 +1,9 @@
+import type { OwnLimits } from "../../domain/account/quota.ts";
 import { SIGN_IN_LINK_MS } from "../../domain/account/session.ts";
-import type { NewSession, NewSignInLink, Session, SessionUse, SignInLinkUse } from "../store.ts";
-import { LIMIT_COLUMNS, toOwnLimits, type LimitsRow } from "./account-limits.ts";
+import type { NewSession, NewSignInLink, Session, SessionUse } from "../store.ts";
+import { LIMIT_COLUMNS, toOwnLimits } from "./account-limits.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
 const INSERT_OPERATOR_SESSION = `
   INSERT INTO sessions (hash, key_seq, created_at, last_seen_at)
@@ -38,8 +40,8 @@ const USE_LINK = `
 
 /** Runs on every request of a session: look-ups by index. Only a session without a key belongs to the operator. */
 export const FIND_SESSION = `
-  SELECT s.seq, s.created_at, s.last_seen_at, k.key_id, a.seq AS account_seq, a.login,
-    ${LIMIT_COLUMNS}
+  SELECT s.seq AS sessionId, s.created_at AS createdAt, s.last_seen_at AS lastSeenAt,
+    k.key_id AS keyId, a.seq AS accountId, a.login, ${LIMIT_COLUMNS}
   FROM sessions AS s
   LEFT JOIN keys AS k ON k.seq = s.key_seq
   LEFT JOIN accounts AS a ON a.seq = k.account_seq
@@ -48,13 +50,10 @@ export const FIND_SESSION = `
     OR (a.seq IS NOT NULL AND k.revoked_at IS NULL AND a.disabled_at IS NULL)
   )`;
 
-interface SessionRow extends LimitsRow {
-  seq: number;
-  created_at: number;
-  last_seen_at: number;
-  key_id: string | null;
-  account_seq: number | null;
-  login: string | null;
+interface SessionRow extends Omit<Session, "holder">, OwnLimits {
+  readonly keyId: string | null;
+  readonly accountId: number | null;
+  readonly login: string | null;
 }
 
 /** The writes on sessions and sign-in links. Each runs inside the transaction of its batch. */
@@ -78,22 +77,16 @@ export function sessionWrites(connection: Connection) {
   return {
     createSession,
 
-    touchSessions(uses: readonly SessionUse[]): void {
+    touchSessions(uses) {
       for (const use of uses) touch.run(use);
     },
 
-    endSession(hash: string): void {
-      end.run(hash);
-    },
+    endSession: (hash) => void end.run(hash),
+    createSignInLink: (link) => void insertLink.run(link),
 
-    createSignInLink(link: NewSignInLink): void {
-      insertLink.run(link);
-    },
-
-    useSignInLink({ hash, now, session }: SignInLinkUse): "created" | "refused" {
-      return takeLink.run({ hash, now }).changes === 0 ? "refused" : createSession(session);
-    },
-  };
+    useSignInLink: ({ hash, now, session }) =>
+      takeLink.run({ hash, now }).changes === 0 ? "refused" : createSession(session),
+  } satisfies Steps;
 }
 
 /** The reads on sessions. */
@@ -101,20 +94,13 @@ export function sessionReads(connection: Connection) {
   const find = connection.prepare<[string], SessionRow>(FIND_SESSION);
 
   return {
-    findSession(hash: string): Session | null {
+    findSession(hash) {
       const row = find.get(hash);
-      return row === undefined ? null : toSession(row);
+      if (row === undefined) return null;
+      const { sessionId, createdAt, lastSeenAt, keyId, accountId, login } = row;
+      const isAccount = keyId !== null && accountId !== null && login !== null;
+      const holder = isAccount ? { accountId, login, keyId, ownLimits: toOwnLimits(row) } : null;
+      return { sessionId, holder, createdAt, lastSeenAt };
     },
-  };
-}
-
-function toSession(row: SessionRow): Session {
-  const { key_id: keyId, account_seq: accountId, login } = row;
-  const isAccount = keyId !== null && accountId !== null && login !== null;
-  return {
-    sessionId: row.seq,
-    holder: isAccount ? { accountId, login, keyId, ownLimits: toOwnLimits(row) } : null,
-    createdAt: row.created_at,
-    lastSeenAt: row.last_seen_at,
-  };
+  } satisfies Steps;
 }

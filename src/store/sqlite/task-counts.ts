@@ -1,13 +1,7 @@
 import { openTasksOf, type AccountUsage } from "../../domain/account/quota.ts";
 import type { CountWriter } from "../../domain/stats/count-tally.ts";
 import type { CountedWord, EverWord } from "../../domain/stats/work-changes.ts";
-import {
-  toFirstSteps,
-  toWorkCounts,
-  type FirstSteps,
-  type KeptCount,
-  type WorkCounts,
-} from "../../domain/stats/work-counts.ts";
+import { toFirstSteps, toWorkCounts, type KeptCount } from "../../domain/stats/work-counts.ts";
 import type { TaskState } from "../../domain/task/task.ts";
 import type { Connection } from "./machine/connection.ts";
 
@@ -60,18 +54,14 @@ export function taskCountReads(connection: Connection) {
       return { queued: queued + delayed, running, completed, failed, cancelled };
     },
 
-    countAccountWork(accountSeq: number): WorkCounts {
-      return toWorkCounts(select.all(accountSeq));
-    },
+    countAccountWork: (accountSeq: number) => toWorkCounts(select.all(accountSeq)),
 
     findUsage(accountSeq: number): AccountUsage {
       const counts = toWorkCounts(select.all(accountSeq));
       return { bytes: counts.bytes, openTasks: openTasksOf(counts) };
     },
 
-    findAccountFirstSteps(accountSeq: number): FirstSteps {
-      return toFirstSteps(select.all(accountSeq));
-    },
+    findAccountFirstSteps: (accountSeq: number) => toFirstSteps(select.all(accountSeq)),
   };
 }
 
@@ -80,12 +70,7 @@ export function allCountReads(connection: Connection) {
   const sum = connection.prepare<[], KeptCount>(SUM_COUNTS);
 
   return {
-    countAllWork(_scope: null): WorkCounts {
-      return toWorkCounts(sum.all());
-    },
-
-    findAnyFirstSteps(_scope: null): FirstSteps {
-      return toFirstSteps(sum.all());
-    },
+    countAllWork: (_scope: null) => toWorkCounts(sum.all()),
+    findAnyFirstSteps: (_scope: null) => toFirstSteps(sum.all()),
   };
 }

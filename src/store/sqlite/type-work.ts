@@ -1,5 +1,6 @@
-import type { TypeWork, TypeWorkQuery } from "../store.ts";
+import type { TypeWorkQuery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { OLDEST_QUEUED } from "./task-runs.ts";
 
 /** Counts no further than necessary. */
@@ -14,35 +15,26 @@ export const COUNT_RUNNING = `
   WHERE state = 'running'
   GROUP BY type`;
 
-interface RunningRow {
-  type: string;
-  running: number;
-}
-
 /** The reads on the work there is, type by type. */
 export function typeWorkReads(connection: Connection) {
   const countQueued = connection.prepare<[object], number>(COUNT_QUEUED).pluck();
-  const countRunning = connection.prepare<[], RunningRow>(COUNT_RUNNING);
+  const countRunning = connection.prepare<[], [string, number]>(COUNT_RUNNING).raw();
   const oldestQueued = connection.prepare<[object], number | null>(OLDEST_QUEUED).pluck();
 
-  // One snapshot: a task that starts between two reads would be counted twice, or not at all.
-  const read = connection.transaction(({ types, waitingMax }: TypeWorkQuery) => {
-    const running = new Map(countRunning.all().map((row) => [row.type, row.running]));
-    return types.map((type) => {
-      const counted = countQueued.get({ type, max: waitingMax + 1 }) ?? 0;
-      return {
-        type,
-        running: running.get(type) ?? 0,
-        waiting: Math.min(counted, waitingMax),
-        isMoreWaiting: counted > waitingMax,
-        oldestAt: counted === 0 ? null : (oldestQueued.get({ type }) ?? null),
-      };
-    });
-  });
-
   return {
-    listTypeWork(query: TypeWorkQuery): readonly TypeWork[] {
-      return read(query);
-    },
-  };
+    // One snapshot: a task that starts between two reads would be counted twice, or not at all.
+    listTypeWork: connection.transaction(({ types, waitingMax }: TypeWorkQuery) => {
+      const running = new Map(countRunning.all());
+      return types.map((type) => {
+        const counted = countQueued.get({ type, max: waitingMax + 1 }) ?? 0;
+        return {
+          type,
+          running: running.get(type) ?? 0,
+          waiting: Math.min(counted, waitingMax),
+          isMoreWaiting: counted > waitingMax,
+          oldestAt: counted === 0 ? null : (oldestQueued.get({ type }) ?? null),
+        };
+      });
+    }),
+  } satisfies Steps;
 }

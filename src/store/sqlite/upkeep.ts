@@ -1,7 +1,7 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
-import type { StaleBefore } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { ANSWER_OVERHEAD_BYTES, ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
 import { trafficErasure } from "./traffic.ts";
@@ -87,17 +87,17 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   const eraseSessions = connection.prepare(ERASE_SESSIONS);
   const eraseLinks = connection.prepare(ERASE_LINKS);
   const eraseTraffic = trafficErasure(connection);
-  const freePages = (): number => Number(connection.pragma("freelist_count", { simple: true }));
+  const pragma = pragmaReader(connection);
 
   return {
-    eraseExpired(due: { now: number; max: number }): number {
+    eraseExpired(due) {
       const seqs = takeWithin(dueTasks.iterate(due)).map(({ seq }) => seq);
       const kept = new Set(keepUndelivered.all({ now: due.now, seqs: JSON.stringify(seqs) }));
       eraseTasks(seqs.filter((seq) => !kept.has(seq)));
       return seqs.length;
     },
 
-    eraseStale(due: StaleBefore & { max: number }): number {
+    eraseStale(due) {
       const { decidedBefore, trafficBefore, recordsAfter, max } = due;
       const future = { from: recordsAfter, to: Number.MAX_SAFE_INTEGER, max };
       const decided = [{ from: 0, to: decidedBefore, max }, future];
@@ -115,24 +115,32 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
     },
 
     // Less than one step is kept for the next tasks: giving it back would only make the file grow again.
-    reclaimSpace(): "more" | "done" {
-      const before = freePages();
+    reclaimSpace() {
+      const before = pragma("freelist_count");
       if (before <= RECLAIM_PAGES) return "done";
       connection.pragma(`incremental_vacuum(${RECLAIM_PAGES})`);
-      const after = freePages();
+      const after = pragma("freelist_count");
       // A file without auto_vacuum never shrinks: asking again would never end.
       return after > RECLAIM_PAGES && after < before ? "more" : "done";
     },
-  };
+
+    // Writes the first page of the file again, unchanged: nothing else would cause a commit.
+    tryWrite: () => void connection.pragma(`user_version = ${pragma("user_version")}`),
+  } satisfies Steps;
 }
 
 /** The reads on the file as a whole. */
 export function upkeepReads(connection: Connection) {
-  const pragma = (name: string): number => Number(connection.pragma(name, { simple: true }));
-  // One snapshot: otherwise pages that a commit frees or adds between two readings would be counted wrongly.
-  const usedBytes = connection.transaction(
-    () => (pragma("page_count") - pragma("freelist_count")) * pragma("page_size"),
-  );
+  const pragma = pragmaReader(connection);
 
-  return { usedBytes: (): number => usedBytes() };
+  return {
+    // One snapshot: otherwise pages that a commit frees or adds between two readings would be counted wrongly.
+    usedBytes: connection.transaction(
+      () => (pragma("page_count") - pragma("freelist_count")) * pragma("page_size"),
+    ),
+  } satisfies Steps;
+}
+
+function pragmaReader(connection: Connection): (name: string) => number {
+  return (name) => Number(connection.pragma(name, { simple: true }));
 }

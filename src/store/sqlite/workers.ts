@@ -1,5 +1,6 @@
-import type { NewWorker, Worker, WorkerHolder, WorkerUse } from "../store.ts";
+import type { Worker, WorkerHolder, WorkerUse } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
 const INSERT_WORKER = `
   INSERT INTO workers (name, hash, last_four, types_text, created_at)
@@ -15,12 +16,14 @@ export const TOUCH_WORKER = `
 
 /** Runs on every request of a worker: one index look-up. */
 export const FIND_WORKER_HOLDER = `
-  SELECT seq, name, types_text, revoked_at FROM workers WHERE hash = ?`;
+  SELECT seq AS workerId, name, types_text AS typesText, revoked_at IS NOT NULL AS isRevoked
+  FROM workers WHERE hash = ?`;
 
 // Counts all held leases, once for the list: only operators ask for it. The last worker of a name is the one that is
 // active, or was the last to be.
 const SELECT_WORKERS = `
-  SELECT w.seq, w.name, w.last_four, w.types_text, w.created_at, w.last_seen_at, w.revoked_at,
+  SELECT w.seq AS workerId, w.name, w.last_four AS lastFour, w.types_text AS typesText,
+    w.created_at AS createdAt, w.last_seen_at AS lastSeenAt, w.revoked_at AS revokedAt,
     coalesce(h.leases, 0) AS leases
   FROM workers AS w
   LEFT JOIN (
@@ -32,22 +35,14 @@ const SELECT_WORKERS = `
 const LIST_WORKERS = `${SELECT_WORKERS} ORDER BY w.name, w.seq DESC`;
 const FIND_WORKER = `${SELECT_WORKERS} WHERE w.name = ? ORDER BY w.seq DESC LIMIT 1`;
 
-interface WorkerRow {
-  seq: number;
-  name: string;
-  last_four: string;
-  types_text: string;
-  created_at: number;
-  last_seen_at: number | null;
-  revoked_at: number | null;
-  leases: number;
+interface TypesText {
+  readonly typesText: string;
 }
 
-interface WorkerHolderRow {
-  seq: number;
-  name: string;
-  types_text: string;
-  revoked_at: number | null;
+type WorkerRow = Omit<Worker, "types"> & TypesText;
+
+interface HolderRow extends Omit<WorkerHolder, "types" | "isRevoked">, TypesText {
+  readonly isRevoked: 0 | 1;
 }
 
 /** The writes on workers. Each runs inside the transaction of its batch. */
@@ -58,57 +53,42 @@ export function workerWrites(connection: Connection) {
   const touch = connection.prepare<[WorkerUse]>(TOUCH_WORKER);
 
   return {
-    createWorker({ types, ...row }: NewWorker): "created" | "exists" {
+    createWorker({ types, ...row }) {
       const { changes } = insert.run({ ...row, typesText: JSON.stringify(types) });
       return changes === 0 ? "exists" : "created";
     },
 
-    revokeWorker(change: { name: string; revokedAt: number }): Worker | null {
+    revokeWorker(change) {
       revoke.run(change);
       const row = find.get(change.name);
-      return row === undefined ? null : toWorker(row);
+      return row === undefined ? null : withTypes(row);
     },
 
-    touchWorkers(uses: readonly WorkerUse[]): void {
+    touchWorkers(uses) {
       for (const use of uses) touch.run(use);
     },
-  };
+  } satisfies Steps;
 }
 
 /** The reads on workers. */
 export function workerReads(connection: Connection) {
   const list = connection.prepare<[], WorkerRow>(LIST_WORKERS);
-  const findHolder = connection.prepare<[string], WorkerHolderRow>(FIND_WORKER_HOLDER);
+  const findHolder = connection.prepare<[string], HolderRow>(FIND_WORKER_HOLDER);
 
   return {
-    listWorkers(): readonly Worker[] {
-      return list.all().map(toWorker);
-    },
+    listWorkers: () => list.all().map(withTypes),
 
-    findWorkerHolder(tokenHash: string): WorkerHolder | null {
+    findWorkerHolder(tokenHash) {
       const row = findHolder.get(tokenHash);
-      if (row === undefined) return null;
-      const { seq: workerId, name } = row;
-      return { workerId, name, types: toTypes(row.types_text), isRevoked: row.revoked_at !== null };
+      return row === undefined ? null : { ...withTypes(row), isRevoked: row.isRevoked === 1 };
     },
-  };
+  } satisfies Steps;
 }
 
-function toWorker(row: WorkerRow): Worker {
-  return {
-    workerId: row.seq,
-    name: row.name,
-    lastFour: row.last_four,
-    types: toTypes(row.types_text),
-    createdAt: row.created_at,
-    lastSeenAt: row.last_seen_at,
-    revokedAt: row.revoked_at,
-    leases: row.leases,
-  };
-}
-
-function toTypes(text: string): readonly string[] {
-  const types: unknown = JSON.parse(text);
-  if (Array.isArray(types) && types.every((type) => typeof type === "string")) return types;
-  throw new Error(`the database holds a worker with types that are no list: ${text}`);
+function withTypes<Row extends TypesText>({ typesText, ...row }: Row) {
+  const types: unknown = JSON.parse(typesText);
+  if (Array.isArray(types) && types.every((type) => typeof type === "string")) {
+    return { ...row, types };
+  }
+  throw new Error(`the database holds a worker with types that are no list: ${typesText}`);
 }

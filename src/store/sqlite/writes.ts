@@ -13,7 +13,6 @@ import type { Connection } from "./machine/connection.ts";
 import { queueExpiryWrites } from "./queue-expiry.ts";
 import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
-import { roomWrites } from "./room.ts";
 import { secretWrites } from "./secrets.ts";
 import { sessionWrites } from "./sessions.ts";
 import { taskCancelWrites } from "./task-cancels.ts";
@@ -50,7 +49,6 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...queueSampleWrites(connection),
     ...trafficFoldWrites(connection),
     ...upkeepWrites(connection, changes),
-    ...roomWrites(connection),
   };
 }
 
