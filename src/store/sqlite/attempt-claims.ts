@@ -8,6 +8,7 @@ import type {
   LaneShare,
   LeftWork,
 } from "../store.ts";
+import { SECRET_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { COLUMNS_UNLESS_LARGE, LARGE_BYTES, toTask, type TaskRow } from "./tasks.ts";
 
@@ -40,14 +41,14 @@ export const START_ATTEMPT = `UPDATE attempts SET started_at = ? WHERE seq = ?`;
 
 const ATTEMPT_REF_COLUMNS = `
   a.seq, a.task_seq AS taskSeq, t.account_seq AS accountId, t.id AS taskId, a.kind, a.number, a.retry, a.host,
-  a.due_at AS dueAt, a.started_at AS startedAt`;
+  a.due_at AS dueAt`;
 
 /**
  * Everything that is needed to send an attempt except a large postback's texts; a pingback sends nothing of the task.
  */
 export const SELECT_STARTED = `
-  SELECT ${ATTEMPT_REF_COLUMNS}, d.url, c.webhook_secret, c.webhook_secret_next, ${COLUMNS_UNLESS_LARGE},
-    ${LARGE_BYTES} AS large_bytes
+  SELECT ${ATTEMPT_REF_COLUMNS}, a.started_at AS sentAt, d.url, ${SECRET_COLUMNS},
+    ${COLUMNS_UNLESS_LARGE}, ${LARGE_BYTES} AS largeBytes
   FROM attempts AS a
   JOIN deliveries AS d ON d.task_seq = a.task_seq AND d.kind = a.kind
   JOIN tasks AS t ON t.seq = a.task_seq
@@ -85,17 +86,15 @@ export const LIST_HOSTS = `
 export const IS_HELD = `SELECT disabled_at IS NOT NULL FROM accounts WHERE seq = ?`;
 
 export const LIST_IN_FLIGHT = `
-  SELECT ${ATTEMPT_REF_COLUMNS}
+  SELECT ${ATTEMPT_REF_COLUMNS}, a.started_at AS startedAt
   FROM attempts AS a
   JOIN tasks AS t ON t.seq = a.task_seq
   WHERE a.started_at IS NOT NULL AND a.ended_at IS NULL
   ORDER BY a.seq`;
 
-interface StartedRow extends AttemptRef, TaskRow {
-  url: string;
-  webhook_secret: string;
-  webhook_secret_next: string | null;
-  large_bytes: number | null;
+/** Its `startedAt` is the task's. */
+interface StartedRow extends Omit<ClaimedAttempt, "task" | "startedAt">, TaskRow {
+  readonly sentAt: number;
 }
 
 /** A claim in the making: the attempts that it has started so far, and the size of what they send. */
@@ -192,9 +191,7 @@ export function attemptClaimReads(connection: Connection) {
   const selectStarted = connection.prepare<[number], StartedRow>(SELECT_STARTED);
 
   return {
-    listInFlight({ of }: LeftWork): readonly AttemptRef[] {
-      return of === "ended nodes" ? [] : listInFlight.all();
-    },
+    listInFlight: ({ of }: LeftWork) => (of === "ended nodes" ? [] : listInFlight.all()),
 
     /**
      * Reads the attempts that a claim started. This thread reads them, because rows with bodies would cost the writer
@@ -260,12 +257,22 @@ export function onlyRef(attempt: AttemptRef): AttemptRef {
 }
 
 function toClaimedAttempt(row: StartedRow): ClaimedAttempt {
+  const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt } = row;
   return {
-    ...onlyRef(row),
+    seq,
+    taskSeq,
+    accountId,
+    taskId,
+    kind,
+    number,
+    retry,
+    host,
+    dueAt,
+    startedAt: row.sentAt,
     url: row.url,
-    webhookSecret: row.webhook_secret,
-    webhookSecretNext: row.webhook_secret_next,
-    largeBytes: row.large_bytes,
+    webhookSecret: row.webhookSecret,
+    webhookSecretNext: row.webhookSecretNext,
+    largeBytes: row.largeBytes,
     task: toTask(row),
   };
 }

@@ -1,17 +1,17 @@
 import { countAttempt, countNewSeries } from "../../domain/stats/work-changes.ts";
-import type { TaskKey } from "../../domain/task/task.ts";
 import {
   beginsAnew,
   FIRST_ATTEMPT,
   shownDeliveryState,
-  type AttemptOutcome,
+  type AttemptPhases,
   type DeliveryKind,
   type EndedDeliveryState,
   type Refusal,
 } from "../../domain/webhook/delivery.ts";
-import type { Attempt, AttemptRecord, Delivery, LaneRef, Redelivery } from "../store.ts";
+import type { Attempt, Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 
 // The seq alone does not suffice: when the task of the newest attempt is erased, SQLite gives its seq to the next
@@ -49,38 +49,22 @@ const SELECT_DELIVERIES = `
 const ATTEMPTS_SHOWN_MAX = 100;
 
 export const SELECT_ATTEMPTS = `
-  SELECT number, due_at, started_at, ended_at, outcome, http_status, error, address, dns_ms,
-    connect_ms, tls_ms, first_byte_ms, response_excerpt, refusal_text, retry_after
+  SELECT number, due_at AS dueAt, started_at AS startedAt, ended_at AS endedAt, outcome,
+    http_status AS httpStatus, error, address, dns_ms AS dnsMs, connect_ms AS connectMs,
+    tls_ms AS tlsMs, first_byte_ms AS firstByteMs, response_excerpt AS responseExcerpt,
+    refusal_text AS refusalText, retry_after AS retryAfter
   FROM attempts WHERE task_seq = ? AND kind = ? ORDER BY seq DESC LIMIT ${ATTEMPTS_SHOWN_MAX}`;
 
-interface DeliveryRow {
-  kind: DeliveryKind;
-  url: string;
-  state: "open" | EndedDeliveryState;
+interface DeliveryRow extends Pick<Delivery, "kind" | "url"> {
+  readonly state: "open" | EndedDeliveryState;
 }
 
-interface RedeliveredRow {
-  kind: DeliveryKind;
-  host: string;
-  state: DeliveryRow["state"];
+interface RedeliveredRow extends Pick<DeliveryRow, "kind" | "state"> {
+  readonly host: string;
 }
 
-interface AttemptRow {
-  number: number;
-  due_at: number;
-  started_at: number | null;
-  ended_at: number | null;
-  outcome: AttemptOutcome | null;
-  http_status: number | null;
-  error: string | null;
-  address: string | null;
-  dns_ms: number | null;
-  connect_ms: number | null;
-  tls_ms: number | null;
-  first_byte_ms: number | null;
-  response_excerpt: string | null;
-  refusal_text: string | null;
-  retry_after: string | null;
+interface AttemptRow extends Omit<Attempt, "phases" | "refusal">, AttemptPhases {
+  readonly refusalText: string | null;
 }
 
 /** The writes on deliveries and attempts. Each runs inside the transaction of its batch. */
@@ -90,7 +74,7 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
   const setState = connection.prepare(SET_DELIVERY_STATE);
 
   return {
-    recordAttempt(record: AttemptRecord): void {
+    recordAttempt(record) {
       const { attempt, result, decision, endedAt } = record;
       const { phases, refusal, ...columns } = result;
       const refusalText = refusal === null ? null : JSON.stringify(refusal);
@@ -113,7 +97,7 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
     },
 
     redeliver: redelivering(connection, changes),
-  };
+  } satisfies Steps;
 }
 
 function redelivering(
@@ -173,11 +157,11 @@ export function deliveryReads(connection: Connection) {
   const deliveriesOf = taskDeliveriesReader(connection);
 
   return {
-    listDeliveries(key: TaskKey): readonly Delivery[] | null {
+    listDeliveries(key) {
       const taskSeq = findTaskSeq.get(key);
       return taskSeq === undefined ? null : deliveriesOf(taskSeq);
     },
-  };
+  } satisfies Steps;
 }
 
 /** Reads a task's deliveries, each with its last attempts, in the order in which they were made. */
@@ -188,40 +172,16 @@ export function taskDeliveriesReader(
   const selectAttempts = connection.prepare<[number, string], AttemptRow>(SELECT_ATTEMPTS);
 
   return (taskSeq) =>
-    selectDeliveries.all(taskSeq).map((row) => {
-      const newestFirst = selectAttempts.all(taskSeq, row.kind);
-      return toDelivery(row, newestFirst.toReversed().map(toAttempt));
+    selectDeliveries.all(taskSeq).map(({ kind, url, state }) => {
+      const attempts = selectAttempts.all(taskSeq, kind).toReversed().map(toAttempt);
+      return { kind, url, state: shownDeliveryState(state, attempts.at(-1)), attempts };
     });
 }
 
-function toDelivery(row: DeliveryRow, attempts: readonly Attempt[]): Delivery {
-  const state = shownDeliveryState(row.state, attempts.at(-1));
-  return { kind: row.kind, url: row.url, state, attempts };
-}
-
 function toAttempt(row: AttemptRow): Attempt {
-  return {
-    number: row.number,
-    dueAt: row.due_at,
-    startedAt: row.started_at,
-    endedAt: row.ended_at,
-    outcome: row.outcome,
-    httpStatus: row.http_status,
-    error: row.error,
-    address: row.address,
-    phases: {
-      dnsMs: row.dns_ms,
-      connectMs: row.connect_ms,
-      tlsMs: row.tls_ms,
-      firstByteMs: row.first_byte_ms,
-    },
-    responseExcerpt: row.response_excerpt,
-    refusal: row.refusal_text === null ? null : toRefusal(row.refusal_text),
-    retryAfter: row.retry_after,
-  };
-}
-
-function toRefusal(text: string): Refusal {
+  const { dnsMs, connectMs, tlsMs, firstByteMs, refusalText, ...attempt } = row;
+  const phases = { dnsMs, connectMs, tlsMs, firstByteMs };
   // Only recordAttempt writes this column.
-  return JSON.parse(text) as Refusal;
+  const refusal = refusalText === null ? null : (JSON.parse(refusalText) as Refusal);
+  return { ...attempt, phases, refusal };
 }

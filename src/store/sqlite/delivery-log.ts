@@ -1,28 +1,24 @@
-import type {
-  AttemptOutcome,
-  DeliveryFilter,
-  DeliveryKind,
-  DeliveryState,
-} from "../../domain/webhook/delivery.ts";
+import type { DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import type {
   DeliveryCount,
   DeliveryCountPage,
   DeliveryCountStep,
-  DeliveryQuery,
   DeliverySummary,
   DeliverySummaryEnd,
-  TaskDeliveries,
+  WebhookSecrets,
 } from "../store.ts";
+import { SECRET_COLUMNS } from "./accounts.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, SHOWN_STATE } from "./delivery-filter.ts";
 import type { AttemptRange } from "./delivery-filter.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
 
 /** The lists of deliveries that the operator is shown, of any account. */
 
 export const FIND_ANY_TASK = `
-  SELECT ${TASK_COLUMNS}, t.seq, c.login, c.webhook_secret, c.webhook_secret_next
+  SELECT ${TASK_COLUMNS}, t.seq, c.login, ${SECRET_COLUMNS}
   FROM tasks AS t
   JOIN accounts AS c ON c.seq = t.account_seq
   LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
@@ -31,8 +27,9 @@ export const FIND_ANY_TASK = `
 
 /** Walks backwards through the attempts and stops at the limit: nothing is sorted. */
 export const LIST_DELIVERIES = `
-  SELECT a.seq, t.id AS task_id, c.login, a.kind, d.url, ${SHOWN_STATE} AS state, a.due_at,
-    a.started_at, l.number, l.outcome, l.http_status, l.error, l.ended_at
+  SELECT a.seq, t.id AS taskId, c.login, a.kind, d.url, ${SHOWN_STATE} AS state,
+    iif(a.started_at IS NULL, a.due_at, NULL) AS nextDueAt,
+    l.number, l.outcome, l.http_status AS httpStatus, l.error, l.ended_at AS endedAt
   FROM ${NEWEST_ATTEMPTS}
   LEFT JOIN attempts AS l ON l.seq = CASE
     WHEN a.ended_at IS NOT NULL THEN a.seq
@@ -64,28 +61,15 @@ interface CountTurn extends DeliveryCountStep {
   readonly examineMax?: number | undefined;
 }
 
-interface AnyTaskRow extends TaskRow {
-  seq: number;
-  login: string;
-  webhook_secret: string;
-  webhook_secret_next: string | null;
+interface AnyTaskRow extends TaskRow, WebhookSecrets {
+  readonly seq: number;
+  readonly login: string;
 }
 
-interface SummaryRow {
-  seq: number;
-  task_id: string;
-  login: string;
-  kind: DeliveryKind;
-  url: string;
-  state: DeliveryState;
-  due_at: number;
-  started_at: number | null;
-  number: number | null;
-  outcome: AttemptOutcome | null;
-  http_status: number | null;
-  error: string | null;
-  ended_at: number | null;
-}
+/** Its end is null throughout while no attempt has ended. */
+type SummaryRow = Omit<DeliverySummary, "last"> & {
+  readonly [Name in keyof DeliverySummaryEnd]: DeliverySummaryEnd[Name] | null;
+};
 
 interface HostCount {
   readonly host: string;
@@ -99,18 +83,14 @@ export function operatorReads(connection: Connection) {
 
   return {
     // One snapshot: otherwise an attempt that ends in between would be missing from a delivery that has ended.
-    findTaskDeliveries: connection.transaction((id: string): TaskDeliveries | null => {
+    findTaskDeliveries: connection.transaction((id: string) => {
       const row = find.get(id);
       if (row === undefined) return null;
-      return {
-        login: row.login,
-        webhookSecret: row.webhook_secret,
-        webhookSecretNext: row.webhook_secret_next,
-        task: toTask(row),
-        deliveries: deliveriesOf(row.seq),
-      };
+      const { login, webhookSecret, webhookSecretNext } = row;
+      const deliveries = deliveriesOf(row.seq);
+      return { login, webhookSecret, webhookSecretNext, task: toTask(row), deliveries };
     }),
-  };
+  } satisfies Steps;
 }
 
 /**
@@ -126,7 +106,7 @@ export function deliveryLogReads(connection: Connection) {
   const readFilter = filterReader(connection);
 
   return {
-    listAllDeliveries: ({ filter, limit, before }: DeliveryQuery): readonly DeliverySummary[] => {
+    listAllDeliveries: ({ filter, limit, before }) => {
       const within = { from: 1, to: (before ?? Number.MAX_SAFE_INTEGER) - 1 };
       const { params, ranges } = readFilter(filter, within);
       return ranges
@@ -136,7 +116,7 @@ export function deliveryLogReads(connection: Connection) {
         .map(toSummary);
     },
 
-    countEndedDeliveries: (filter: DeliveryFilter): DeliveryCount => {
+    countEndedDeliveries: (filter) => {
       const all = countWithin(filter, { from: 1, to: Number.MAX_SAFE_INTEGER });
       return { ...all, hosts: all.hosts.slice(0, HOSTS_COUNTED_MAX) };
     },
@@ -153,7 +133,7 @@ export function deliveryLogReads(connection: Connection) {
         return { ...countWithin(step.filter, { from, to }), next, examinedUntil };
       },
     ),
-  };
+  } satisfies Steps;
 
   function countWithin(filter: DeliveryFilter, within: AttemptRange): DeliveryCount {
     const { params, ranges } = readFilter(filter, within);
@@ -167,12 +147,7 @@ export function deliveryLogReads(connection: Connection) {
   }
 }
 
-const NOTHING_COUNTED: DeliveryCountPage = {
-  deliveries: 0,
-  hosts: [],
-  next: null,
-  examinedUntil: null,
-};
+const NOTHING_COUNTED = { deliveries: 0, hosts: [], next: null, examinedUntil: null };
 
 function toCount(counts: ReadonlyMap<string, number>): DeliveryCount {
   const hosts = [...counts].map(([host, deliveries]) => ({ host, deliveries }));
@@ -182,21 +157,7 @@ function toCount(counts: ReadonlyMap<string, number>): DeliveryCount {
 }
 
 function toSummary(row: SummaryRow): DeliverySummary {
-  return {
-    seq: row.seq,
-    taskId: row.task_id,
-    login: row.login,
-    kind: row.kind,
-    url: row.url,
-    state: row.state,
-    nextDueAt: row.started_at === null ? row.due_at : null,
-    last: toLast(row),
-  };
-}
-
-function toLast(row: SummaryRow): DeliverySummaryEnd | null {
-  const { number, outcome, http_status: httpStatus, error, ended_at: endedAt } = row;
-  // Both are null when no attempt has ended.
-  if (number === null || outcome === null || endedAt === null) return null;
-  return { number, outcome, httpStatus, error, endedAt };
+  const { number, outcome, httpStatus, error, endedAt, ...summary } = row;
+  const isTried = number !== null && outcome !== null && endedAt !== null;
+  return { ...summary, last: isTried ? { number, outcome, httpStatus, error, endedAt } : null };
 }

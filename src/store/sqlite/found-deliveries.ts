@@ -1,5 +1,4 @@
-import type { AttemptOutcome, DeliveryKind } from "../../domain/webhook/delivery.ts";
-import type { FoundDelivery } from "../store.ts";
+import type { Attempt, FoundDelivery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import { SHOWN_STATE } from "./task-filter.ts";
 
@@ -14,33 +13,29 @@ export const ATTEMPTS_FOUND = `
 
 /** The attempt that is scheduled or under way, if there is one, and the last that has ended. */
 export const LAST_ATTEMPTS = `
-  SELECT due_at, started_at, ended_at, outcome, http_status, error
+  SELECT due_at AS dueAt, started_at AS startedAt, ended_at AS endedAt, outcome,
+    http_status AS httpStatus, error
   FROM attempts WHERE task_seq = ? AND kind = ? ORDER BY seq DESC LIMIT 2`;
 
-interface LastAttemptRow {
-  due_at: number;
-  started_at: number | null;
-  ended_at: number | null;
-  outcome: AttemptOutcome | null;
-  http_status: number | null;
-  error: string | null;
-}
+type LastAttempt = Pick<
+  Attempt,
+  "dueAt" | "startedAt" | "endedAt" | "outcome" | "httpStatus" | "error"
+>;
 
 /** Reads the state of a task's webhooks. */
 export function foundDeliveries(
   connection: Connection,
 ): (taskSeq: number) => readonly FoundDelivery[] {
-  const select = connection.prepare<
-    [number],
-    { kind: DeliveryKind; host: string; state: FoundDelivery["state"] }
-  >(DELIVERIES_FOUND);
+  const select = connection.prepare<[number], Pick<FoundDelivery, "kind" | "host" | "state">>(
+    DELIVERIES_FOUND,
+  );
   const count = connection.prepare<[number, string], number>(ATTEMPTS_FOUND).pluck();
-  const lastOf = connection.prepare<[number, string], LastAttemptRow>(LAST_ATTEMPTS);
+  const lastOf = connection.prepare<[number, string], LastAttempt>(LAST_ATTEMPTS);
 
   return (taskSeq) =>
     select.all(taskSeq).map(({ kind, host, state }) => {
       const newest = state === "waiting" ? [] : lastOf.all(taskSeq, kind);
-      const isScheduled = newest[0] !== undefined && newest[0].started_at === null;
+      const isScheduled = newest[0] !== undefined && newest[0].startedAt === null;
       const counted = newest.length === 0 ? 0 : (count.get(taskSeq, kind) ?? 0);
       return {
         kind,
@@ -48,13 +43,12 @@ export function foundDeliveries(
         state,
         attempts: counted - (isScheduled ? 1 : 0),
         last: newest.map(toLast).find((each) => each !== null) ?? null,
-        nextDueAt: isScheduled ? (newest[0]?.due_at ?? null) : null,
+        nextDueAt: isScheduled ? (newest[0]?.dueAt ?? null) : null,
       };
     });
 }
 
-function toLast(row: LastAttemptRow): FoundDelivery["last"] {
-  const { outcome, http_status: httpStatus, error, ended_at: endedAt } = row;
+function toLast({ outcome, httpStatus, error, endedAt }: LastAttempt): FoundDelivery["last"] {
   // Both are null while it has not ended.
   return outcome === null || endedAt === null ? null : { outcome, httpStatus, error, endedAt };
 }

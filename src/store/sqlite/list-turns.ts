@@ -64,7 +64,7 @@ export async function listByTurns<Row>(
 /**
  * Takes the rows that a turn adds to a page: up to `limit` of them, within its bytes. It is cut where there are more.
  */
-export function takeRows<Row extends Pick<SummaryRow, "data_text">>(
+export function takeRows<Row extends Pick<SummaryRow, "dataText">>(
   rows: Iterable<Row>,
   { limit, bytesLeft }: Pick<ListTurn, "limit" | "bytesLeft">,
 ): { readonly taken: readonly Row[]; readonly bytes: number; readonly isCut: boolean } {
@@ -72,7 +72,7 @@ export function takeRows<Row extends Pick<SummaryRow, "data_text">>(
   const bytesMax = bytesLeft ?? PAGE_BYTES_MAX;
   let bytes = 0;
   for (const row of rows) {
-    const more = bytes + Buffer.byteLength(row.data_text);
+    const more = bytes + Buffer.byteLength(row.dataText);
     const mayGoOver = bytesLeft === null && taken.length === 0;
     if (taken.length === limit || (more > bytesMax && !mayGoOver)) {
       return { taken, bytes, isCut: true };

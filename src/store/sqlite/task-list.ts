@@ -1,5 +1,4 @@
 import type { TaskSearch } from "../../domain/task/task-search.ts";
-import type { TaskSummary } from "../../domain/task/task.ts";
 import type { FoundTaskRow, ReadyQuery, Scope, TaskPlace } from "../store.ts";
 import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
 import { foundDeliveries } from "./found-deliveries.ts";
@@ -15,13 +14,12 @@ import {
   sourceParams,
   type TaskSource,
 } from "./task-sources.ts";
-import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
+import { HEAD_COLUMNS, SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
 /** All lists of tasks: a list looks in turns at the candidates that an index finds, and shows those that pass. */
 
 const FOUND_COLUMNS = `
-  t.id, t.state, t.status_code, t.status_message, t.type, t.tag, t.priority, t.start_at, t.created_at,
-  t.started_at, t.completed_at, t.expires_at, t.runs, t.ready, c.login, '' AS data_text`;
+  ${HEAD_COLUMNS}, t.tag, t.priority, t.start_at AS startAt, t.ready, c.login, '' AS dataText`;
 
 // Candidates are looked up as they are found, and CROSS JOIN keeps their order.
 function listSql(columns: string, also = "") {
@@ -57,12 +55,8 @@ interface PlaceRow {
 
 type ListedRow = SummaryRow & PlaceRow;
 
-interface FoundRow extends ListedRow {
-  tag: string | null;
-  priority: number;
-  start_at: number | null;
-  ready: number;
-  login: string;
+interface FoundRow extends ListedRow, Pick<FoundTaskRow, "tag" | "priority" | "startAt" | "login"> {
+  readonly ready: 0 | 1;
 }
 
 /** The lists of tasks: one turn looks at so many of them and no more. */
@@ -71,16 +65,15 @@ export function taskListReads(connection: Connection) {
   const take = turnTaker(connection);
   const listed = prepareEach<ListedRow>(connection, LIST_BY);
   const found = prepareEach<FoundRow>(connection, SEARCH_BY);
-  const taskOf = (row: ListedRow): TaskSummary => toSummary(row);
   const foundOf = (row: FoundRow): FoundTaskRow => toFound(row, deliveriesOf(row.seq));
 
   // One snapshot each, so that a task whose state changes in between is met once.
   return {
     listTasks: connection.transaction((turn: ListTurn) =>
-      take(turn, { select: listed, show: taskOf, ahead: 1, isReady: false }),
+      take(turn, { select: listed, show: toSummary, ahead: 1, isReady: false }),
     ),
     listReady: connection.transaction((turn: ListTurn) =>
-      take(turn, { select: listed, show: taskOf, ahead: 1, isReady: true }),
+      take(turn, { select: listed, show: toSummary, ahead: 1, isReady: true }),
     ),
     searchTasks: connection.transaction((turn: ListTurn) =>
       take(turn, { select: found, show: foundOf, ahead: 0, isReady: false }),
@@ -173,15 +166,8 @@ function toPlace({ at, seq }: PlaceRow): TaskPlace {
 
 function toFound(row: FoundRow, deliveries: FoundTaskRow["deliveries"]): FoundTaskRow {
   const { dataText: _none, ...summary } = toSummary(row);
-  return {
-    ...summary,
-    login: row.login,
-    tag: row.tag,
-    priority: row.priority,
-    startAt: row.start_at,
-    isReady: row.ready === 1,
-    deliveries,
-  };
+  const { login, tag, priority, startAt } = row;
+  return { ...summary, login, tag, priority, startAt, isReady: row.ready === 1, deliveries };
 }
 
 // Rows that are read at once: so many take the main thread a third of a millisecond.

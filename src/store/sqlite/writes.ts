@@ -15,7 +15,6 @@ import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { secretWrites } from "./secrets.ts";
 import { sessionWrites } from "./sessions.ts";
-import { taskCancelWrites } from "./task-cancels.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
@@ -35,7 +34,6 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...accessRequestWrites(connection),
     ...taskWrites(connection, changes),
     ...taskRunWrites(connection, changes),
-    ...taskCancelWrites(connection, changes),
     ...taskErasureWrites(connection, changes),
     ...leaseWrites(connection, changes),
     ...workerWrites(connection),
