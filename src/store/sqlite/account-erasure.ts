@@ -1,11 +1,12 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
-import type { ErasedPart } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
 
-const FIND_ACCOUNT = `SELECT seq, disabled_at FROM accounts WHERE login = ?`;
+const FIND_ACCOUNT = `
+  SELECT seq, disabled_at IS NOT NULL AS isDisabled FROM accounts WHERE login = ?`;
 
 export const ACCOUNT_TASKS = `
   SELECT t.seq, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
@@ -39,20 +40,7 @@ const ERASE_HOST_FAILURES = `
     SELECT host FROM host_failures WHERE account_seq = @accountSeq LIMIT @max
   )`;
 
-const ERASE_SESSIONS = `
-  DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = @accountSeq)`;
-
-const ERASE_KEYS = `DELETE FROM keys WHERE account_seq = @accountSeq`;
-
 const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text ->> '$.login' = @login`;
-
-const ERASE_REQUESTS = `DELETE FROM access_requests WHERE account_seq = @accountSeq`;
-
-const ERASE_COUNTS = `DELETE FROM task_counts WHERE account_seq = @accountSeq`;
-
-const ERASE_HOST_COUNTS = `DELETE FROM host_counts WHERE account_seq = @accountSeq`;
-
-const ERASE_ACCOUNT = `DELETE FROM accounts WHERE seq = @accountSeq`;
 
 const KEEP_SEQ = `
   INSERT INTO erased_accounts (one, last_seq) VALUES (1, @accountSeq)
@@ -60,12 +48,12 @@ const KEEP_SEQ = `
 
 const STATISTICS = [ERASE_TRAFFIC, ERASE_HOST_TRAFFIC, ERASE_HOST_FAILURES];
 const LAST = [
-  ERASE_SESSIONS,
-  ERASE_KEYS,
-  ERASE_REQUESTS,
-  ERASE_COUNTS,
-  ERASE_HOST_COUNTS,
-  ERASE_ACCOUNT,
+  `DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = @accountSeq)`,
+  `DELETE FROM keys WHERE account_seq = @accountSeq`,
+  `DELETE FROM access_requests WHERE account_seq = @accountSeq`,
+  `DELETE FROM task_counts WHERE account_seq = @accountSeq`,
+  `DELETE FROM host_counts WHERE account_seq = @accountSeq`,
+  `DELETE FROM accounts WHERE seq = @accountSeq`,
   KEEP_SEQ,
 ];
 
@@ -74,9 +62,7 @@ const ROWS_MAX = 1000;
 
 /** The write that erases an account, part by part. It runs inside the transaction of its batch. */
 export function accountErasureWrites(connection: Connection, changes: BatchChanges) {
-  const find = connection.prepare<[string], { seq: number; disabled_at: number | null }>(
-    FIND_ACCOUNT,
-  );
+  const find = connection.prepare<[string], { seq: number; isDisabled: 0 | 1 }>(FIND_ACCOUNT);
   const listTasks = connection.prepare<[object], SizedRow>(ACCOUNT_TASKS);
   const listAnswers = connection.prepare<[object], SizedRow>(ACCOUNT_ANSWERS);
   const eraseAnswer = connection.prepare<[number]>(ERASE_ANSWER);
@@ -88,11 +74,8 @@ export function accountErasureWrites(connection: Connection, changes: BatchChang
   function eraseSomeTasks(accountSeq: number): number {
     for (const state of STORED_STATES) {
       const rows = takeWithin(listTasks.iterate({ accountSeq, state, max: TASKS_MAX }));
-      if (rows.length > 0)
-        return eraseTasks(
-          rows.map(({ seq }) => seq),
-          "has retries",
-        );
+      const seqs = rows.map(({ seq }) => seq);
+      if (seqs.length > 0) return eraseTasks(seqs, "has retries");
     }
     return 0;
   }
@@ -106,10 +89,10 @@ export function accountErasureWrites(connection: Connection, changes: BatchChang
   }
 
   return {
-    eraseAccountPart({ login }: { login: string }): ErasedPart {
+    eraseAccountPart({ login }) {
       const account = find.get(login);
       if (account === undefined) return { kind: "unknown" };
-      if (account.disabled_at === null) return { kind: "enabled" };
+      if (account.isDisabled === 0) return { kind: "enabled" };
       const { seq: accountSeq } = account;
       const tasks = eraseSomeTasks(accountSeq);
       if (tasks > 0) return { kind: "more", tasks };
@@ -118,5 +101,5 @@ export function accountErasureWrites(connection: Connection, changes: BatchChang
       for (const erase of last) erase.run({ accountSeq });
       return { kind: "done" };
     },
-  };
+  } satisfies Steps;
 }

@@ -119,31 +119,29 @@ function redelivering(
       if (!beginsAnew(state)) {
         return hasten.run({ taskSeq, kind, now }).changes > 0 ? [lane] : [];
       }
-      startSeries({ accountSeq: accountId, taskSeq, kind, host, state, now });
+      startSeries({ accountSeq: accountId, taskSeq, kind, host, state }, now);
       return [lane];
     });
   };
 }
 
-/** An ended delivery that begins again. */
-interface NewSeries {
+export interface EndedDelivery {
   readonly accountSeq: number;
   readonly taskSeq: number;
   readonly kind: DeliveryKind;
   readonly host: string;
   readonly state: EndedDeliveryState;
-  readonly now: number;
 }
 
 /** Begins a fresh series for an ended delivery: its first attempt is due at `now`. */
 export function seriesStarter(
   connection: Connection,
   changes: BatchChanges,
-): (series: NewSeries) => void {
+): (delivery: EndedDelivery, now: number) => void {
   const setState = connection.prepare(SET_DELIVERY_STATE);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
 
-  return ({ accountSeq, taskSeq, kind, host, state, now }) => {
+  return ({ accountSeq, taskSeq, kind, host, state }, now) => {
     setState.run({ taskSeq, kind, state: "open" });
     insertAttempt.run({ accountSeq, taskSeq, kind, host, ...FIRST_ATTEMPT, dueAt: now });
     changes.changed.add(accountSeq);

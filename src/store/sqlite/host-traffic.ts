@@ -1,9 +1,9 @@
 import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
-import type { HostWord } from "../../domain/stats/host-tally.ts";
 import { HOUR_MS } from "../../domain/stats/time-series.ts";
-import type { HostFailure, HostTraffic, HostTrafficPage, HostTrafficQuery } from "../store.ts";
+import type { HostFailure, HostTraffic, HostTrafficQuery } from "../store.ts";
 import { parseDurations } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 import { toAccountSeq } from "./traffic.ts";
 
@@ -29,11 +29,13 @@ export const SELECT_HOST_DURATIONS = `
   LIMIT @max`;
 
 export const SELECT_HOST_COUNTS = `
-  SELECT host, given_up, refused, retrying FROM host_counts WHERE account_seq = @accountSeq LIMIT @max`;
+  SELECT host, given_up AS givenUp, refused, retrying FROM host_counts
+  WHERE account_seq = @accountSeq
+  LIMIT @max`;
 
 /** The same for all accounts. */
 export const SUM_HOST_COUNTS = `
-  SELECT host, sum(given_up) AS given_up, sum(refused) AS refused, sum(retrying) AS retrying
+  SELECT host, sum(given_up) AS givenUp, sum(refused) AS refused, sum(retrying) AS retrying
   FROM (SELECT host, given_up, refused, retrying FROM host_counts LIMIT @max)
   GROUP BY host`;
 
@@ -41,14 +43,14 @@ export const COUNT_HOST_ROWS = `SELECT count(*) FROM (SELECT 1 FROM host_counts 
 
 /** Finds its task while that exists: an erased task leaves its seq to another one. */
 export const FIND_HOST_FAILURE = `
-  SELECT f.ended_at, f.error, f.http_status, (
+  SELECT f.ended_at AS endedAt, f.error, f.http_status AS httpStatus, (
     SELECT t.id FROM tasks AS t
     WHERE t.seq = f.task_seq
       AND EXISTS (
         SELECT 1 FROM attempts
         WHERE task_seq = t.seq AND host = f.host AND ended_at = f.ended_at
       )
-  ) AS task_id
+  ) AS taskId
   FROM host_failures AS f
   WHERE f.account_seq = @accountSeq AND f.host = @host AND f.ended_at >= @from`;
 
@@ -57,24 +59,11 @@ export const FIND_HOST_FAILURE = `
 const SUM_ROWS_MAX = 20_000;
 const DURATION_ROWS_MAX = 8000;
 
-interface HostSums {
-  readonly host: string;
+type HostCounts = Pick<HostTraffic, "host" | "givenUp" | "refused" | "retrying">;
+
+interface HostSums extends HostCounts {
   attempts: number;
   succeeded: number;
-  givenUp: number;
-  refused: number;
-  retrying: number;
-}
-
-interface HostCountRow extends Record<HostWord, number> {
-  host: string;
-}
-
-interface FailureRow {
-  ended_at: number;
-  error: string | null;
-  http_status: number | null;
-  task_id: string | null;
 }
 
 /** The part of {@link HostTrafficQuery} that the statements take. */
@@ -89,41 +78,27 @@ export function hostTrafficReads(connection: Connection) {
   const readSums = sumReader(connection);
   const readCounts = countReader(connection);
   const readDurations = durationReader(connection);
-  const findFailure = connection.prepare<[object], FailureRow>(FIND_HOST_FAILURE);
+  const findFailure = connection.prepare<[object], HostFailure>(FIND_HOST_FAILURE);
   // All steps of the read see one moment.
-  const list = connection.transaction((query: HostTrafficQuery): HostTrafficPage => {
-    const { limit } = query;
-    const within = toWithin(query);
-    const { accountSeq, from } = within;
+  const listHostTraffic = connection.transaction((query: HostTrafficQuery) => {
+    const { scope, since, limit } = query;
+    const from = since - (since % HOUR_MS);
+    const accountSeq = toAccountSeq(scope);
+    const within = { accountSeq, from, onlySent: query.only === "sent" };
     const { sums, isWhole: hasAllSums } = readSums(within);
     const hasAllCounts = readCounts(sums, within);
     const shown = [...sums.values()].toSorted(byHarm).slice(0, limit);
     const { durations, isWhole: hasAllDurations } = readDurations(within, shown);
-    const hosts = shown.map((sum): HostTraffic => {
-      const failure = findFailure.get({ accountSeq, from, host: sum.host });
-      return {
-        ...sum,
-        durations: durations.get(sum.host) ?? new Map(),
-        lastFailure: failure === undefined ? null : toFailure(failure),
-      };
-    });
+    const hosts = shown.map((sum) => ({
+      ...sum,
+      durations: durations.get(sum.host) ?? new Map<number, number>(),
+      lastFailure: findFailure.get({ accountSeq, from, host: sum.host }) ?? null,
+    }));
     const isRead = hasAllSums && hasAllCounts && hasAllDurations;
     return { hosts, hasMore: !isRead || sums.size > limit };
   });
 
-  return {
-    listHostTraffic(query: HostTrafficQuery): HostTrafficPage {
-      return list(query);
-    },
-  };
-}
-
-function toWithin({ scope, since, only }: HostTrafficQuery): Within {
-  return {
-    accountSeq: toAccountSeq(scope),
-    from: since - (since % HOUR_MS),
-    onlySent: only === "sent",
-  };
+  return { listHostTraffic } satisfies Steps;
 }
 
 type SumRow = readonly [host: string, attempts: number, succeeded: number];
@@ -155,8 +130,8 @@ function sumOf(sums: Map<string, HostSums>, host: string): HostSums {
 
 /** Adds the present state of deliveries, whenever they came to it; false when there was more than may be read. */
 function countReader(connection: Connection) {
-  const ofAccount = connection.prepare<[object], HostCountRow>(SELECT_HOST_COUNTS);
-  const ofAll = connection.prepare<[object], HostCountRow>(SUM_HOST_COUNTS);
+  const ofAccount = connection.prepare<[object], HostCounts>(SELECT_HOST_COUNTS);
+  const ofAll = connection.prepare<[object], HostCounts>(SUM_HOST_COUNTS);
   const countRows = connection.prepare<[object], number>(COUNT_HOST_ROWS).pluck();
   const bound = { max: SUM_ROWS_MAX };
   const beyond = { max: SUM_ROWS_MAX + 1 };
@@ -164,9 +139,9 @@ function countReader(connection: Connection) {
   return (sums: Map<string, HostSums>, { accountSeq, onlySent }: Within): boolean => {
     const isAll = accountSeq === ALL_ACCOUNTS;
     const rows = isAll ? ofAll.all(bound) : ofAccount.all({ accountSeq, ...bound });
-    for (const { host, given_up: givenUp, refused, retrying } of rows) {
-      const isListed = sums.has(host) || (!onlySent && givenUp + refused > 0);
-      if (isListed) Object.assign(sumOf(sums, host), { givenUp, refused, retrying });
+    for (const row of rows) {
+      const isListed = sums.has(row.host) || (!onlySent && row.givenUp + row.refused > 0);
+      if (isListed) Object.assign(sumOf(sums, row.host), row);
     }
     return isAll ? (countRows.get(beyond) ?? 0) <= SUM_ROWS_MAX : rows.length < SUM_ROWS_MAX;
   };
@@ -210,13 +185,4 @@ function harmOf({ givenUp, refused, retrying }: HostSums): number {
 
 function successOf({ attempts, succeeded }: HostSums): number {
   return attempts === 0 ? 1 : succeeded / attempts;
-}
-
-function toFailure(row: FailureRow): HostFailure {
-  return {
-    endedAt: row.ended_at,
-    error: row.error,
-    httpStatus: row.http_status,
-    taskId: row.task_id,
-  };
 }

@@ -21,11 +21,11 @@ import type {
   LeaseEndResult,
   LeaseEnds,
   LeaseType,
-  WorkerLeases,
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld as isAccountHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { taskClaims } from "./task-claims.ts";
 import { runEnds, type Run } from "./task-runs.ts";
 
@@ -135,7 +135,7 @@ function claimWrites(connection: Connection, changes: BatchChanges) {
   }
 
   return {
-    claimLeases(claim: LeaseClaim): readonly LeasedTask[] {
+    claimLeases(claim) {
       const tasks: LeasedTask[] = [];
       for (const type of claim.types) {
         const inputLength = tasks.reduce((sum, task) => sum + (task.inputText?.length ?? 0), 0);
@@ -143,7 +143,7 @@ function claimWrites(connection: Connection, changes: BatchChanges) {
       }
       return tasks;
     },
-  };
+  } satisfies Steps;
 }
 
 /** The writes that follow from a decision on a lease, which domain/lease/lease-decision.ts makes. */
@@ -190,14 +190,9 @@ function extendWrites(connection: Connection, changes: BatchChanges) {
   }
 
   return {
-    extendLeases({
-      leases,
-      workerId,
-      now,
-    }: WorkerLeases & { now: number }): readonly BeatOutcome[] {
-      return leases.map(({ id, leaseId }) => beat({ id, leaseId, workerId }, now));
-    },
-  };
+    extendLeases: ({ leases, workerId, now }) =>
+      leases.map(({ id, leaseId }) => beat({ id, leaseId, workerId }, now)),
+  } satisfies Steps;
 }
 
 function endWrites(connection: Connection, changes: BatchChanges) {
@@ -231,10 +226,8 @@ function endWrites(connection: Connection, changes: BatchChanges) {
   }
 
   return {
-    endLeases({ ends, ...by }: LeaseEnds): readonly LeaseEndResult[] {
-      return ends.map((order) => end(order, by));
-    },
-  };
+    endLeases: ({ ends, ...by }) => ends.map((order) => end(order, by)),
+  } satisfies Steps;
 }
 
 const LOST: LeaseEndResult = { outcome: "lost", isNew: false, lanes: [] };
@@ -248,13 +241,13 @@ function resumeWrites(connection: Connection) {
   const held = connection.prepare<[], Lease>(HELD_LEASES);
 
   return {
-    resumeLeases({ now }: { now: number }): readonly Lease[] {
-      for (const lease of heldTimes.all()) {
-        resume.run({ seq: lease.seq, ...resumedLease(lease, now) });
+    resumeLeases({ now }) {
+      for (const { seq, ...times } of heldTimes.all()) {
+        resume.run({ seq, ...resumedLease(times, now) });
       }
       return held.all();
     },
-  };
+  } satisfies Steps;
 }
 
 /** The reads on leases. */
@@ -263,12 +256,9 @@ export function leaseReads(connection: Connection) {
   const due = connection.prepare<[object], Lease>(DUE_LEASES);
 
   return {
-    findLeases({ leases, workerId }: WorkerLeases): readonly (Lease | null)[] {
-      return leases.map(({ id, leaseId }) => find.get({ id, leaseId, workerId }) ?? null);
-    },
+    findLeases: ({ leases, workerId }) =>
+      leases.map(({ id, leaseId }) => find.get({ id, leaseId, workerId }) ?? null),
 
-    listDueLeases(query: { now: number; max: number }): readonly Lease[] {
-      return due.all(query);
-    },
-  };
+    listDueLeases: (query) => due.all(query),
+  } satisfies Steps;
 }

@@ -1,6 +1,6 @@
 import { HOUR_MS } from "../../domain/stats/time-series.ts";
-import type { LaneRef, ProvenQuery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
 export const LIST_SENDING_ACCOUNTS = `
   SELECT seq FROM accounts INDEXED BY accounts_enabled WHERE disabled_at IS NULL`;
@@ -35,17 +35,14 @@ export function provenLaneReads(connection: Connection) {
   const provenHosts = connection.prepare<[object], string>(PROVEN_HOSTS).pluck();
 
   return {
-    listProvenLanes({ since, max }: ProvenQuery): readonly LaneRef[] {
+    listProvenLanes({ since, max }) {
       const accounts = listAccounts.all();
       const each = Math.ceil(max / Math.max(1, accounts.length));
-      const bounds = {
-        from: since - (since % HOUR_MS),
-        max: each,
-        examined: EXAMINED_PER_HOST * each,
-      };
+      const from = since - (since % HOUR_MS);
+      const bounds = { from, max: each, examined: EXAMINED_PER_HOST * each };
       return accounts.flatMap((accountId) =>
         provenHosts.all({ accountId, ...bounds }).map((host) => ({ accountId, host })),
       );
     },
-  };
+  } satisfies Steps;
 }

@@ -1,16 +1,10 @@
 import { isMarkDue, waitsSince } from "../../domain/task/queue-mark.ts";
-import type {
-  ExpiredPage,
-  ExpiredTask,
-  LaneRef,
-  QueueExpiry,
-  QueuePlace,
-  QueueService,
-} from "../store.ts";
+import type { ExpiredTask, LaneRef, QueuePlace } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
-import { runEnds } from "./task-runs.ts";
+import type { Steps } from "./steps.ts";
+import { runEnds, type Run } from "./task-runs.ts";
 
 export const NEWEST_MARK = `SELECT seq, served_ms AS servedMs FROM queue_marks ORDER BY seq DESC LIMIT 1`;
 
@@ -35,7 +29,7 @@ const FORGET_MARKS = `DELETE FROM queue_marks WHERE seq < ?`;
  * The waiting tasks of a disabled account end no sooner than they could be started again.
  */
 export const OLD_TASKS = `
-  SELECT seq, id, account_seq, type, queued_mark
+  SELECT seq, id, account_seq AS accountSeq, type, queued_mark AS queuedMark
   FROM tasks INDEXED BY tasks_queued
   WHERE state = 'queued' AND type = @type AND account_seq = @accountId AND priority = @priority
     AND seq > @seq AND seq <= (SELECT task_seq FROM queue_marks WHERE seq = @mark)
@@ -65,12 +59,8 @@ const EXAMINED_MAX = 1000;
 
 const BEGINNING: QueuePlace = { type: "", accountId: 0, priority: 0, seq: 0 };
 
-interface WaitingRow {
-  seq: number;
-  id: string;
-  account_seq: number;
-  type: string;
-  queued_mark: number | null;
+interface WaitingRow extends Run, ExpiredTask {
+  readonly queuedMark: number | null;
 }
 
 /** The writes on tasks that wait for too long. Each runs inside the transaction of its batch. */
@@ -86,7 +76,7 @@ function markWrites(connection: Connection) {
   const forget = connection.prepare<[number]>(FORGET_MARKS);
 
   return {
-    markQueue({ servedMs, everyMs, queueMs }: QueueService): number | null {
+    markQueue({ servedMs, everyMs, queueMs }) {
       const mark = newest.get();
       if (mark !== undefined && servedMs > 0) serve.run({ seq: mark.seq, servedMs });
       if (isMarkDue(mark, { servedMs, everyMs })) insert.run();
@@ -94,7 +84,7 @@ function markWrites(connection: Connection) {
       if (old !== null) forget.run(old);
       return old;
     },
-  };
+  } satisfies Steps;
 }
 
 function expiryWrites(connection: Connection, changes: BatchChanges) {
@@ -113,7 +103,7 @@ function expiryWrites(connection: Connection, changes: BatchChanges) {
   }
 
   return {
-    expireQueued({ mark, after, max, end }: QueueExpiry): ExpiredPage {
+    expireQueued({ mark, after, max, end }) {
       const tasks: ExpiredTask[] = [];
       const lanes: LaneRef[] = [];
       let place: QueuePlace | null = after ?? BEGINNING;
@@ -121,9 +111,9 @@ function expiryWrites(connection: Connection, changes: BatchChanges) {
       while (place !== null && tasks.length < max && examined < EXAMINED_MAX) {
         const share = max - tasks.length;
         const rows = oldTasks.all({ ...place, mark, max: share });
-        for (const { seq, id, type, account_seq: accountSeq, queued_mark: since } of rows) {
-          if (!waitsSince(mark, since)) continue;
-          lanes.push(...finish({ seq, accountSeq }, end, "queued"));
+        for (const { id, type, queuedMark, ...run } of rows) {
+          if (!waitsSince(mark, queuedMark)) continue;
+          lanes.push(...finish(run, end, "queued"));
           tasks.push({ id, type });
         }
         examined += rows.length + 1;
@@ -135,5 +125,5 @@ function expiryWrites(connection: Connection, changes: BatchChanges) {
       }
       return { tasks, lanes, next: place };
     },
-  };
+  } satisfies Steps;
 }

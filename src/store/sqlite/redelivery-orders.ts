@@ -1,23 +1,22 @@
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import type {
-  DeliveryFilter,
-  DeliveryKind,
-  EndedDeliveryState,
-} from "../../domain/webhook/delivery.ts";
+import type { DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import {
   examinedBy,
   isWorkedOff,
   STEP_EXAMINED_MAX,
   stepSize,
 } from "../../domain/webhook/redelivery-order.ts";
-import type { LaneRef, RedeliveryOrder, RedeliveryRequest, RedeliveryStep } from "../store.ts";
+import type { RedeliveryOrder, RedeliveryStep } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import { seriesStarter } from "./deliveries.ts";
+import { seriesStarter, type EndedDelivery } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 
 const ORDER_COLUMNS = `
-  id, filter_text, per_second, created_at, last_attempt_seq, examined_seq, redelivered, ended_at, cancelled`;
+  id, filter_text AS filterText, per_second AS perSecond, created_at AS createdAt,
+  last_attempt_seq AS lastAttempt, examined_seq AS examined, redelivered, ended_at AS endedAt,
+  cancelled AS isCancelled`;
 
 const INSERT_ORDER = `
   INSERT INTO redelivery_orders (id, filter_text, per_second, created_at, last_attempt_seq)
@@ -45,7 +44,7 @@ const LISTED_MAX = 5000;
 
 export const LIST_ORDERS = `
   SELECT ${ORDER_COLUMNS}
-  FROM (SELECT seq, ${ORDER_COLUMNS} FROM redelivery_orders ORDER BY seq DESC LIMIT ${LISTED_MAX})
+  FROM (SELECT * FROM redelivery_orders ORDER BY seq DESC LIMIT ${LISTED_MAX})
   WHERE ${OF_LOGIN}
   ORDER BY seq DESC
   LIMIT @limit`;
@@ -60,7 +59,7 @@ export const STEP_END = `
 
 /** Deliveries that ended after the order was given are not part of it, even when their attempts began before. */
 export const SELECT_ORDERED = `
-  SELECT a.seq, a.task_seq, a.kind, a.host, d.state, a.account_seq
+  SELECT a.seq, a.task_seq AS taskSeq, a.kind, a.host, d.state, a.account_seq AS accountSeq
   FROM ${NEWEST_ATTEMPTS}
   WHERE a.ended_at <= @createdAt AND d.state <> 'open' AND ${passes("a")}
   ORDER BY a.seq
@@ -71,38 +70,22 @@ export const ADVANCE_ORDER = `
   SET examined_seq = @examined, redelivered = redelivered + @redelivered, ended_at = @endedAt
   WHERE id = @id`;
 
-interface OrderRow {
-  id: string;
-  filter_text: string;
-  per_second: number;
-  created_at: number;
-  last_attempt_seq: number;
-  examined_seq: number;
-  redelivered: number;
-  ended_at: number | null;
-  cancelled: 0 | 1;
+interface OrderRow extends Omit<RedeliveryOrder, "filter" | "isCancelled"> {
+  readonly filterText: string;
+  readonly isCancelled: 0 | 1;
+  /** The newest attempt when the order was given, and the last that it has looked at. */
+  readonly lastAttempt: number;
+  readonly examined: number;
 }
 
-interface OrderedRow {
-  seq: number;
-  task_seq: number;
-  kind: DeliveryKind;
-  host: string;
-  state: EndedDeliveryState;
-  account_seq: number;
+interface OrderedRow extends EndedDelivery {
+  readonly seq: number;
 }
 
 /** The progress of a step, and what it found on its way. */
 interface StepFindings {
   readonly found: readonly OrderedRow[];
   readonly examined: number;
-}
-
-/** Who cancels; null stands for the operator. */
-interface OrderCancel {
-  readonly id: string;
-  readonly login: string | null;
-  readonly now: number;
 }
 
 const NOTHING_LEFT: RedeliveryStep = { lanes: [], redelivered: 0, isDone: true };
@@ -118,7 +101,7 @@ export function redeliveryOrderWrites(connection: Connection, changes: BatchChan
   const startSeries = seriesStarter(connection, changes);
 
   return {
-    orderRedelivery({ openMax, ...order }: RedeliveryRequest): RedeliveryOrder | "busy" {
+    orderRedelivery({ openMax, ...order }) {
       const { id, filter, perSecond, createdAt } = order;
       const isBounded = openMax !== null;
       if (isBounded && !hasRoomBeside(countOpen.get(filter.login) ?? 0, openMax)) return "busy";
@@ -126,7 +109,7 @@ export function redeliveryOrderWrites(connection: Connection, changes: BatchChan
       return { ...order, redelivered: 0, endedAt: null, isCancelled: false };
     },
 
-    cancelRedeliveryOrder(order: OrderCancel): RedeliveryOrder | null {
+    cancelRedeliveryOrder(order) {
       cancel.run(order);
       const row = find.get(order.id);
       const found = row === undefined ? null : toOrder(row);
@@ -134,23 +117,18 @@ export function redeliveryOrderWrites(connection: Connection, changes: BatchChan
       return isOwn ? found : null;
     },
 
-    stepRedeliveryOrder({ id, max, now }: { id: string; max: number; now: number }) {
+    stepRedeliveryOrder({ id, max, now }) {
       const order = find.get(id);
-      if (order === undefined || order.ended_at !== null) return NOTHING_LEFT;
+      if (order === undefined || order.endedAt !== null) return NOTHING_LEFT;
       const { found, examined } = search(order, stepSize(max));
-      for (const { task_seq: taskSeq, account_seq: accountSeq, kind, host, state } of found) {
-        startSeries({ accountSeq, taskSeq, kind, host, state, now });
-      }
-      const isDone = isWorkedOff({ examined, lastAttempt: order.last_attempt_seq });
+      for (const delivery of found) startSeries(delivery, now);
+      const isDone = isWorkedOff({ examined, lastAttempt: order.lastAttempt });
       const redelivered = found.length;
       advance.run({ id, examined, redelivered, endedAt: isDone ? now : null });
-      return { lanes: found.map(toLaneRef), redelivered, isDone };
+      const lanes = found.map(({ accountSeq: accountId, host }) => ({ accountId, host }));
+      return { lanes, redelivered, isDone };
     },
-  };
-}
-
-function toLaneRef({ account_seq: accountId, host }: OrderedRow): LaneRef {
-  return { accountId, host };
+  } satisfies Steps;
 }
 
 function orderSearch(connection: Connection): (order: OrderRow, max: number) => StepFindings {
@@ -159,15 +137,15 @@ function orderSearch(connection: Connection): (order: OrderRow, max: number) => 
   const readFilter = filterReader(connection);
 
   return (order, max) => {
-    if (max === 0) return { found: [], examined: order.examined_seq };
-    const filter = toFilter(order.filter_text);
-    const left = { from: order.examined_seq + 1, to: order.last_attempt_seq };
+    if (max === 0) return { found: [], examined: order.examined };
+    const filter = toFilter(order);
+    const left = { from: order.examined + 1, to: order.lastAttempt };
     // A task's attempts are found without a walk.
     const within = filter.taskId === null ? firstOf(left) : left;
     const { params, ranges } = readFilter(filter, within);
     const found: OrderedRow[] = [];
     for (const range of ranges) {
-      const bounds = { ...range, createdAt: order.created_at, max: max - found.length };
+      const bounds = { ...range, createdAt: order.createdAt, max: max - found.length };
       found.push(...select.all({ ...params, ...bounds }));
     }
     return { found, examined: examinedBy({ found, max, to: within.to }) };
@@ -185,32 +163,18 @@ export function redeliveryOrderReads(connection: Connection) {
   const listOpen = connection.prepare<[object], OrderRow>(LIST_OPEN_ORDERS);
 
   return {
-    listRedeliveryOrders(query: {
-      login: string | null;
-      limit: number;
-    }): readonly RedeliveryOrder[] {
-      return list.all(query).map(toOrder);
-    },
-
-    listOpenRedeliveryOrders(query: { limit: number }): readonly RedeliveryOrder[] {
-      return listOpen.all(query).map(toOrder);
-    },
-  };
+    listRedeliveryOrders: (query) => list.all(query).map(toOrder),
+    listOpenRedeliveryOrders: (query) => listOpen.all(query).map(toOrder),
+  } satisfies Steps;
 }
 
 function toOrder(row: OrderRow): RedeliveryOrder {
-  return {
-    id: row.id,
-    filter: toFilter(row.filter_text),
-    perSecond: row.per_second,
-    createdAt: row.created_at,
-    redelivered: row.redelivered,
-    endedAt: row.ended_at,
-    isCancelled: row.cancelled === 1,
-  };
+  const { id, perSecond, createdAt, redelivered, endedAt } = row;
+  const isCancelled = row.isCancelled === 1;
+  return { id, filter: toFilter(row), perSecond, createdAt, redelivered, endedAt, isCancelled };
 }
 
-function toFilter(text: string): DeliveryFilter {
+function toFilter({ filterText }: OrderRow): DeliveryFilter {
   // Only orderRedelivery writes this column.
-  return JSON.parse(text) as DeliveryFilter;
+  return JSON.parse(filterText) as DeliveryFilter;
 }

@@ -2,15 +2,15 @@ import type { HostChange } from "../../domain/stats/host-tally.ts";
 import { countErased } from "../../domain/stats/work-changes.ts";
 import { decideErasure } from "../../domain/task/task-transition.ts";
 import type { StoredState } from "../../domain/task/task.ts";
-import type { TaskErasure } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { ATTEMPT_BYTES, TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
 
 const SEQS = `(SELECT value FROM json_each(@seqs))`;
 
 export const ERASE_TASKS = `
-  DELETE FROM tasks WHERE seq IN ${SEQS} RETURNING account_seq, state, ready`;
+  DELETE FROM tasks WHERE seq IN ${SEQS} RETURNING account_seq AS accountSeq, state, ready`;
 
 /** The erased deliveries that were given up or refused. */
 export const COUNT_UNDELIVERED = `
@@ -32,7 +32,7 @@ export const COUNT_RETRYING = `
 
 /** The erased bytes of each account. */
 export const COUNT_BYTES = `
-  SELECT t.account_seq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES}) AS count
+  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES}) AS count
   FROM json_each(@seqs) AS erased
   CROSS JOIN tasks AS t ON t.seq = erased.value
   LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
@@ -51,7 +51,7 @@ export const TASK_PARTS = `
 
 const FIND_TO_ERASE = `
   SELECT seq, state,
-    EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open') AS is_open
+    EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open') AS isOpen
   FROM tasks WHERE id = ?`;
 
 // secure_delete overwrites everything that a step erases: 100 tasks of 5 MiB kept every other write waiting for 5.7 s
@@ -59,14 +59,9 @@ const FIND_TO_ERASE = `
 const ERASE_BYTES_MAX = 2 * 1024 * 1024;
 
 interface ErasedRow {
-  account_seq: number;
-  state: StoredState;
-  ready: 0 | 1;
-}
-
-interface CountRow {
-  account_seq: number;
-  count: number;
+  readonly accountSeq: number;
+  readonly state: StoredState;
+  readonly ready: 0 | 1;
 }
 
 /** A row that is to be erased, and its size. */
@@ -86,7 +81,9 @@ export function taskEraser(
   const { counts, hosts } = changes;
   const erase = connection.prepare<[object], ErasedRow>(ERASE_TASKS);
   const countUndelivered = connection.prepare<[object], HostChange>(COUNT_UNDELIVERED);
-  const countBytes = connection.prepare<[object], CountRow>(COUNT_BYTES);
+  const countBytes = connection.prepare<[object], { accountSeq: number; count: number }>(
+    COUNT_BYTES,
+  );
   const countRetrying = connection.prepare<[object], HostChange>(COUNT_RETRYING);
   const lowerMarks = connection.prepare(LOWER_MARKS);
 
@@ -97,11 +94,11 @@ export function taskEraser(
     for (const change of [...countUndelivered.all(seqs), ...retried]) {
       hosts.add({ ...change, count: -change.count });
     }
-    for (const { account_seq: accountSeq, count } of countBytes.all(seqs)) {
+    for (const { accountSeq, count } of countBytes.all(seqs)) {
       counts.add(accountSeq, "bytes", -count);
     }
     const erased = erase.all(seqs);
-    for (const { account_seq: accountSeq, state, ready } of erased) {
+    for (const { accountSeq, state, ready } of erased) {
       countErased(changes, { accountSeq, state, isReady: ready === 1 });
     }
     lowerMarks.run();
@@ -126,18 +123,18 @@ export function takeWithin<Row extends Pick<SizedRow, "bytes">>(rows: Iterable<R
 
 /** The write that erases one task. It runs inside the transaction of its batch. */
 export function taskErasureWrites(connection: Connection, changes: BatchChanges) {
-  const find = connection.prepare<[string], { seq: number; state: StoredState; is_open: 0 | 1 }>(
+  const find = connection.prepare<[string], { seq: number; state: StoredState; isOpen: 0 | 1 }>(
     FIND_TO_ERASE,
   );
   const erase = taskEraser(connection, changes);
 
   return {
-    eraseTask({ id, hasWebhooks }: TaskErasure): "erased" | "running" | "to be sent" | "unknown" {
+    eraseTask({ id, hasWebhooks }) {
       const task = find.get(id);
-      const isToBeSent = task?.is_open === 1;
+      const isToBeSent = task?.isOpen === 1;
       const outcome = decideErasure(task?.state, { isToBeSent, hasWebhooks });
       if (task !== undefined && outcome === "erased") erase([task.seq], "has retries");
       return outcome;
     },
-  };
+  } satisfies Steps;
 }

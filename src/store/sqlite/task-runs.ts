@@ -1,18 +1,11 @@
 import { countFinished } from "../../domain/stats/work-changes.ts";
 import { STATE_CODES } from "../../domain/task/task-transition.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
-import type {
-  ClaimedTask,
-  LaneRef,
-  LeftWork,
-  RunEnd,
-  RunRef,
-  TaskClaim,
-  TaskFinish,
-} from "../store.ts";
+import type { LaneRef, RunEnd, RunRef } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { textBytes } from "./task-bytes.ts";
 import { taskClaims } from "./task-claims.ts";
 import { INSERT_RESULT } from "./tasks.ts";
@@ -143,21 +136,19 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
   }
 
   return {
-    claimTasks(claim: TaskClaim): readonly ClaimedTask[] {
-      return claimInTurn(claim);
-    },
+    claimTasks: (claim) => claimInTurn(claim),
 
-    finishTask(end: TaskFinish): readonly LaneRef[] {
+    finishTask(end) {
       const run = find(end);
       return run === undefined ? [] : finish(run, end);
     },
 
-    retryTask(order: RunRef & { startAt: number }): void {
+    retryTask(order) {
       const run = find(order);
       if (run !== undefined) retry(run, order.startAt);
     },
 
-    requeueTasks(which: RunRef | LeftWork): number {
+    requeueTasks(which) {
       if (!("of" in which)) return requeueOne(which);
       if (which.of === "ended nodes") return 0;
       const accountSeqs = requeueAll.all();
@@ -165,17 +156,17 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
       return accountSeqs.length;
     },
 
-    releaseTask(which: RunRef): void {
+    releaseTask(which) {
       const run = find(which);
       if (run !== undefined) requeue(run, { isRunCounted: false });
     },
 
-    releaseDelayed(due: { now: number; max: number }): number {
+    releaseDelayed(due) {
       const accountSeqs = release.all(due);
       for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "delayed", "queued");
       return accountSeqs.length;
     },
-  };
+  } satisfies Steps;
 }
 
 /** A task that is running. */
@@ -235,13 +226,11 @@ export function taskQueueReads(connection: Connection) {
   const delayedTypes = connection.prepare<[], string>(DELAYED_TYPES).pluck();
 
   return {
-    findOldestQueued(types: readonly string[]): number | null {
+    findOldestQueued(types) {
       const oldest = Math.min(...types.map((type) => oldestQueued.get({ type }) ?? Infinity));
       return oldest === Infinity ? null : oldest;
     },
 
-    listQueuedTypes(): readonly string[] {
-      return [...new Set([...queuedTypes.all(), ...delayedTypes.all()])];
-    },
-  };
+    listQueuedTypes: () => [...new Set([...queuedTypes.all(), ...delayedTypes.all()])],
+  } satisfies Steps;
 }

@@ -3,10 +3,11 @@ import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
 import type { DurationCount, Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
 import { parseDurations, toDurationText } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { additions, ALL_ACCOUNTS, TRAFFIC_COLUMNS } from "./traffic-tally.ts";
 
 export const NEXT_MINUTE = `
-  SELECT account_seq, at FROM traffic INDEXED BY traffic_by_age
+  SELECT account_seq AS accountSeq, at FROM traffic INDEXED BY traffic_by_age
   WHERE step_ms = ${MINUTE_MS} AND at < ?
   ORDER BY at
   LIMIT 1`;
@@ -36,7 +37,7 @@ export const ERASE_FOLDED = `DELETE FROM traffic WHERE ${WITHIN}`;
 
 /** Steps that ended before a time. */
 export const OLD_TRAFFIC = `
-  SELECT account_seq, at FROM traffic INDEXED BY traffic_by_age
+  SELECT account_seq AS accountSeq, at FROM traffic INDEXED BY traffic_by_age
   WHERE step_ms = @stepMs AND at > @from AND at <= @to - @stepMs
   ORDER BY at
   LIMIT @max`;
@@ -75,7 +76,7 @@ const FOLDED_ROWS_MAX = 1000;
 
 /** The write that folds minutes into hours. Runs inside the transaction of its batch. */
 export function trafficFoldWrites(connection: Connection) {
-  const next = connection.prepare<[number], { account_seq: number; at: number }>(NEXT_MINUTE);
+  const next = connection.prepare<[number], { accountSeq: number; at: number }>(NEXT_MINUTE);
   const findDurations = connection.prepare<[object], string>(FOLDED_DURATIONS).pluck();
   const fold = connection.prepare<[object]>(FOLD_TRAFFIC);
   const erase = connection.prepare<[object]>(ERASE_FOLDED);
@@ -89,17 +90,17 @@ export function trafficFoldWrites(connection: Connection) {
   }
 
   return {
-    foldTraffic({ minutesBefore }: { minutesBefore: number }): "more" | "done" {
+    foldTraffic({ minutesBefore }) {
       for (let folded = 0; folded < FOLDED_ROWS_MAX;) {
         const first = next.get(minutesBefore);
         if (first === undefined) return "done";
         const hour = first.at - (first.at % HOUR_MS);
         const until = Math.min(hour + HOUR_MS, minutesBefore);
-        folded += foldHour({ accountSeq: first.account_seq, hour, until });
+        folded += foldHour({ accountSeq: first.accountSeq, hour, until });
       }
       return "more";
     },
-  };
+  } satisfies Steps;
 }
 
 /**
@@ -107,14 +108,14 @@ export function trafficFoldWrites(connection: Connection) {
  * each.
  */
 export function trafficErasure(connection: Connection): (due: ErasedSpan) => number {
-  const oldSteps = connection.prepare<[object], { account_seq: number; at: number }>(OLD_TRAFFIC);
+  const oldSteps = connection.prepare<[object], { accountSeq: number; at: number }>(OLD_TRAFFIC);
   const eraseStep = connection.prepare<[number, number, number]>(ERASE_STEP);
   const hosts = connection.prepare<[object]>(ERASE_HOST_TRAFFIC);
   const failures = connection.prepare<[object]>(ERASE_HOST_FAILURES);
 
   function eraseSteps(due: ErasedSpan, stepMs: number): number {
     const steps = oldSteps.all({ ...due, stepMs });
-    for (const { account_seq: accountSeq, at } of steps) eraseStep.run(accountSeq, stepMs, at);
+    for (const { accountSeq, at } of steps) eraseStep.run(accountSeq, stepMs, at);
     return steps.length;
   }
 
@@ -140,16 +141,13 @@ export interface TrafficRow extends TrafficStep {
 /** The reads on traffic. */
 export function trafficReads(connection: Connection) {
   const steps = connection.prepare<[object], TrafficRow>(SELECT_TRAFFIC);
-  // One snapshot: minutes may be folded between two separate reads.
-  const read = connection.transaction((which: object): readonly TrafficRow[] => [
-    ...steps.all({ ...which, stepMs: HOUR_MS }),
-    ...steps.all({ ...which, stepMs: MINUTE_MS }),
-  ]);
 
   return {
-    readTraffic({ scope, from, to }: TrafficQuery): readonly TrafficRow[] {
-      return read({ accountSeq: toAccountSeq(scope), from, to });
-    },
+    // One snapshot: minutes may be folded between two separate reads.
+    readTraffic: connection.transaction(({ scope, from, to }: TrafficQuery) => {
+      const which = { accountSeq: toAccountSeq(scope), from, to };
+      return [HOUR_MS, MINUTE_MS].flatMap((stepMs) => steps.all({ ...which, stepMs }));
+    }),
   };
 }
 
