@@ -1,4 +1,5 @@
 import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
+import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
 import type { ClaimedTask, RunEnd } from "./run.ts";
 
@@ -22,11 +23,11 @@ export interface LeaseStore {
    */
   endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
   /**
-   * Resumes after a start: extends all leases to their full time from `now` on. They go past their timeouts too,
-   * because no worker could be heard meanwhile, and never beyond their full time, because the clock may have been set
-   * back. Answers the leases that are held.
+   * Resumes the leases for whose workers nobody was there: extends them to their full time from `now` on. They go past
+   * their timeouts too, because no worker could be heard meanwhile, and never beyond their full time, because the clock
+   * may have been set back. Answers those that are held.
    */
-  resumeLeases(start: { now: number }): Promise<readonly Lease[]>;
+  resumeLeases(left: LeftWork & { now: number }): Promise<readonly Lease[]>;
   /** Finds the newest lease of each task, in their order; null where this worker does not hold it under this id. */
   findLeases(query: WorkerLeases): Promise<readonly (Lease | null)[]>;
   /** Lists up to `max` leases that have run out at `now`, the earliest first. */

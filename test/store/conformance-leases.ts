@@ -253,7 +253,7 @@ export function exerciseLeases(open: OpenStore): void {
     assert.deepEqual(await answersTo({ store, workerId }, lease), Array(5).fill("cancelled"));
     assert.deepEqual(await answersTo({ store, workerId }, old), Array(5).fill("lost"));
     assert.deepEqual(await store.listDueLeases({ now: LATE * 2, max: 9 }), []);
-    assert.deepEqual(await store.resumeLeases({ now: LATE }), []);
+    assert.deepEqual(await store.resumeLeases({ of: "earlier life", now: LATE }), []);
   });
 
   test("tells so too when the task was cancelled after its lease had ended", async (t) => {
@@ -372,7 +372,8 @@ export function exerciseHeldLeases(open: OpenStore): void {
     assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);
     assert.equal(await reopened.requeueTasks({ of: "earlier life" }), 1);
     const now = T0 + 80_000;
-    assert.deepEqual(await reopened.resumeLeases({ now }), [
+    assert.deepEqual(await reopened.resumeLeases({ of: "ended nodes", now }), []);
+    assert.deepEqual(await reopened.resumeLeases({ of: "earlier life", now }), [
       { ...pickLease(lease, "echo"), expiresAt: now + LEASE_MS, deadlineAt: now + LEASE_MS },
     ]);
     assert.equal((await endLease(reopened, newLeaseEnd(lease))).isNew, true);
@@ -383,7 +384,7 @@ export function exerciseHeldLeases(open: OpenStore): void {
     const { store, workerId } = await openWorld(t, open);
     await leaseOne(store, workerId);
     const times = async (now: number) =>
-      (await store.resumeLeases({ now })).map(({ expiresAt, deadlineAt }) => [
+      (await store.resumeLeases({ of: "earlier life", now })).map(({ expiresAt, deadlineAt }) => [
         expiresAt - now,
         deadlineAt - now,
       ]);
@@ -401,7 +402,7 @@ export function exerciseHeldLeases(open: OpenStore): void {
     await store.claimLeases(newLeaseClaim(workerId, { types: [newLeaseType({ timeoutMs: 9 })] }));
 
     for (const now of [T0 + 3, T0 + 999, T0 - 999]) {
-      const [lease] = await store.resumeLeases({ now });
+      const [lease] = await store.resumeLeases({ of: "earlier life", now });
       assert.deepEqual([lease?.expiresAt, lease?.deadlineAt], [now + 9, now + 9]);
     }
   });

@@ -81,7 +81,7 @@ export class WorkerDesk implements Part {
     const { store, clock } = this.#deps;
     // Workers may already bring results.
     const watch = this.#held.watch();
-    const leases = await store.resumeLeases({ now: clock.now() });
+    const leases = await store.resumeLeases({ of: "earlier life", now: clock.now() });
     for (const lease of leases) if (!watch.saw(lease)) this.#held.hold(lease);
     watch.close();
     return { held: leases.length };

@@ -241,7 +241,8 @@ function resumeWrites(connection: Connection) {
   const held = connection.prepare<[], Lease>(HELD_LEASES);
 
   return {
-    resumeLeases({ now }) {
+    resumeLeases({ of, now }) {
+      if (of === "ended nodes") return [];
       for (const { seq, ...times } of heldTimes.all()) {
         resume.run({ seq, ...resumedLease(times, now) });
       }
