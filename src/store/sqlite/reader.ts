@@ -4,8 +4,8 @@ import { readerThreadEntry, threadOptions } from "../../assets.ts";
 import { ReadTurns, type GiveWay, type ReadOwner } from "../common/read-turns.ts";
 import { FileFault, StoreError } from "../store.ts";
 import { longReads, type LongReads } from "./long-reads.ts";
-import type { TableReader } from "./machine/background-check.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
+import type { TableReader } from "./machine/file-guard.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 
 /** Runs reads that may take long. */

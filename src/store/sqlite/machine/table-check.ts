@@ -3,7 +3,7 @@ import { isMainThread } from "node:worker_threads";
 
 import type { Connection } from "./connection.ts";
 
-/** Reads that look for damage, table by table; see {@link BackgroundCheck}. */
+/** Reads that look for damage, table by table; see {@link FileGuard.check}. */
 export function tableCheckReads(connection: Connection) {
   const list = connection
     .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
