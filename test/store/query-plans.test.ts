@@ -8,12 +8,10 @@ import * as accountLimits from "../../src/store/sqlite/account-limits.ts";
 import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
-import * as attemptSchedule from "../../src/store/sqlite/attempt-schedule.ts";
 import * as clockReadings from "../../src/store/sqlite/clock-readings.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
-import * as endedTasks from "../../src/store/sqlite/ended-tasks.ts";
 import * as holds from "../../src/store/sqlite/holds.ts";
 import * as hostCounts from "../../src/store/sqlite/host-counts.ts";
 import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
@@ -72,13 +70,12 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...queueExpiry,
   }),
   ...statementsOf({
-    ...attemptSchedule,
     ...clockReadings,
     ...deliveryFilters,
     ...deliveryLog,
     ...redeliveryOrders,
   }),
-  ...statementsOf({ ...taskErasure, ...accountErasure, ...endedTasks }),
+  ...statementsOf({ ...taskErasure, ...accountErasure }),
   ...statementsOf({ ...accessRequests, ...typeWork }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
 };

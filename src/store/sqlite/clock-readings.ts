@@ -1,5 +1,4 @@
 import type { ClockReading } from "../../domain/clock/clock-reading.ts";
-import { attemptScheduleWrites } from "./attempt-schedule.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
@@ -21,29 +20,60 @@ const SHIFT_READING = `UPDATE clock_readings SET wall_at = wall_at + @by`;
 
 export const SHIFT_LINKS = `UPDATE sign_in_links SET expires_at = expires_at + @by`;
 
+/**
+ * Reads the whole partial index, which holds what is scheduled and nothing else (measured: 170 ms for 104,000
+ * scheduled attempts among 1,100,000).
+ */
+export const SHIFT_ATTEMPTS = `
+  UPDATE attempts INDEXED BY attempts_due
+  SET due_at = due_at + @by
+  WHERE started_at IS NULL AND +due_at > @after`;
+
+/** A task that has failed before waits for its next run; any other waits for the time that its poster asked for. */
+export const SHIFT_RUNS = `
+  UPDATE tasks INDEXED BY tasks_delayed
+  SET start_at = start_at + @by
+  WHERE state = 'delayed' AND start_at > @after AND failures > 0`;
+
+/** Moves all times of a lease, because the spans between them are durations. */
+export const SHIFT_LEASES = `
+  UPDATE leases INDEXED BY leases_held
+  SET claimed_at = claimed_at + @by, deadline_at = deadline_at + @by, expires_at = expires_at + @by
+  WHERE ending IS NULL`;
+
+/** Reads as much as {@link SHIFT_ATTEMPTS}, but only once, at a start. */
+export const HASTEN_ATTEMPTS = `
+  UPDATE attempts INDEXED BY attempts_due
+  SET due_at = iif(retry = 0, @now, @latest)
+  WHERE started_at IS NULL AND due_at > iif(retry = 0, @now, @latest)`;
+
 const END_SESSIONS = `DELETE FROM sessions`;
 const END_LINKS = `DELETE FROM sign_in_links`;
 
-/** The writes that follow the machine's clock. Each runs inside the transaction of its batch. */
 export function clockWrites(connection: Connection) {
   const keep = connection.prepare(KEEP_READING);
   const shiftReading = connection.prepare(SHIFT_READING);
   const shiftLinks = connection.prepare(SHIFT_LINKS);
   const endSessions = connection.prepare(END_SESSIONS);
   const endLinks = connection.prepare(END_LINKS);
-  const { shiftSchedule, hastenAttempts } = attemptScheduleWrites(connection);
+  const shiftAttempts = connection.prepare(SHIFT_ATTEMPTS);
+  const shiftRuns = connection.prepare(SHIFT_RUNS);
+  const shiftLeases = connection.prepare(SHIFT_LEASES);
+  const hasten = connection.prepare(HASTEN_ATTEMPTS);
 
   function shiftTimes({ after, by }: { after: number; by: number }): number {
     // The columns hold whole milliseconds.
     const step = { after, by: Math.round(by) };
     shiftReading.run(step);
     shiftLinks.run(step);
-    return shiftSchedule(step);
+    shiftRuns.run(step);
+    shiftLeases.run(step);
+    return shiftAttempts.run(step).changes;
   }
 
   return {
     shiftTimes,
-    hastenAttempts,
+    hastenAttempts: (bounds) => hasten.run(bounds).changes,
     keepClockReading: (reading) => void keep.run(reading),
 
     resumeClock({ reading, stepMs, isElapsedKnown }) {
@@ -61,7 +91,6 @@ export function clockWrites(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The read on what the clocks showed last. */
 export function clockReads(connection: Connection) {
   const find = connection.prepare<[], ClockReading>(FIND_READING);
 

@@ -1,7 +1,6 @@
 import { accountOverviewReads } from "./account-overviews.ts";
 import { laneReads } from "./attempt-claims.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
-import { endedTaskReads } from "./ended-tasks.ts";
 import { heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { largeTaskReads } from "./large-tasks.ts";
@@ -10,6 +9,7 @@ import { tableCheckReads } from "./machine/table-check.ts";
 import { allWaitingReads } from "./queue-sample.ts";
 import { allCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
+import { endedTaskReads } from "./task-runs.ts";
 import { timelineReads } from "./timeline.ts";
 import { trafficReads } from "./traffic.ts";
 import { typeWorkReads } from "./type-work.ts";

@@ -1,5 +1,6 @@
 import { countFinished } from "../../domain/stats/work-changes.ts";
 import { STATE_CODES } from "../../domain/task/task-transition.ts";
+import { isFinished, type StoredState } from "../../domain/task/task.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
 import type { LaneRef, RunEnd, RunRef } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
@@ -117,7 +118,8 @@ export const QUEUED_TYPES = `
 export const DELAYED_TYPES = `
   SELECT type FROM tasks WHERE state = 'delayed' ORDER BY start_at LIMIT 1000`;
 
-/** The writes on tasks that the daemon itself runs. Each runs inside the transaction of its batch. */
+export const FIND_TASK_STATE = `SELECT state FROM tasks WHERE id = @id`;
+
 export function taskRunWrites(connection: Connection, changes: BatchChanges) {
   const claimInTurn = taskClaims(connection, changes);
   const findRunning = connection.prepare<[object], Run>(FIND_RUNNING);
@@ -219,7 +221,6 @@ export function runEnds(connection: Connection, changes: BatchChanges) {
   };
 }
 
-/** The reads on tasks that wait to run. */
 export function taskQueueReads(connection: Connection) {
   const oldestQueued = connection.prepare<[object], number | null>(OLDEST_QUEUED).pluck();
   const queuedTypes = connection.prepare<[], string>(QUEUED_TYPES).pluck();
@@ -232,5 +233,17 @@ export function taskQueueReads(connection: Connection) {
     },
 
     listQueuedTypes: () => [...new Set([...queuedTypes.all(), ...delayedTypes.all()])],
+  } satisfies Steps;
+}
+
+export function endedTaskReads(connection: Connection) {
+  const findState = connection.prepare<[object], StoredState>(FIND_TASK_STATE).pluck();
+
+  return {
+    findEndedTasks: ({ ids }) =>
+      ids.filter((id) => {
+        const state = findState.get({ id });
+        return state === undefined || isFinished(state);
+      }),
   } satisfies Steps;
 }
