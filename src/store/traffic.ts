@@ -1,11 +1,9 @@
 import type { HeldWork } from "../domain/account/held-work.ts";
 import type { OwnLimits } from "../domain/account/quota.ts";
+import type { SeriesCounts, SeriesDuration, SeriesStep } from "../domain/stats/time-series.ts";
 import type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
-import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 
 export type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
-
-/** The store's part for numbers over time; re-exported by store.ts. */
 
 /** Tells how much there is, and what happened over time. */
 export interface TrafficStore {
@@ -32,34 +30,8 @@ export interface TrafficStore {
 /** Whose numbers: those of one account, or (null) of all accounts together. */
 export type Scope = number | null;
 
-/** The counts of one step of time. */
-export interface TrafficCounts {
-  readonly posted: number;
-  readonly completed: number;
-  readonly failed: number;
-  readonly cancelled: number;
-  /** First attempts of a series that ended. */
-  readonly firstAttempts: number;
-  readonly firstDelivered: number;
-  readonly delivered: number;
-  readonly givenUp: number;
-  readonly refused: number;
-  /** The most tasks that were seen waiting. */
-  readonly queued: number;
-  readonly oldestMs: number;
-}
-
-export interface TrafficStep extends TrafficCounts {
-  /** When the step begins. */
-  readonly at: number;
+export interface TrafficStep extends SeriesStep {
   readonly stepMs: number;
-}
-
-/** How many attempts of a step took how long: see domain/stats/duration-histogram.ts. */
-export interface DurationCount {
-  readonly at: number;
-  readonly bucket: number;
-  readonly count: number;
 }
 
 export interface TrafficQuery {
@@ -73,7 +45,7 @@ export interface TrafficQuery {
 /** Steps in which something happened, oldest first. */
 export interface Traffic {
   readonly steps: readonly TrafficStep[];
-  readonly durations: readonly DurationCount[];
+  readonly durations: readonly SeriesDuration[];
 }
 
 export interface HostTrafficQuery {
@@ -129,7 +101,7 @@ export interface AccountOverview {
   readonly held: HeldWork | null;
   readonly counts: WorkCounts;
   /** The last 24 hours. */
-  readonly day: Pick<TrafficCounts, "posted" | "delivered" | "givenUp" | "refused">;
+  readonly day: Pick<SeriesCounts, "posted" | "delivered" | "givenUp" | "refused">;
 }
 
 export interface AccountOverviewQuery {
@@ -144,10 +116,4 @@ export interface AccountOverviewQuery {
 export interface AccountOverviewPage {
   readonly accounts: readonly AccountOverview[];
   readonly next: string | null;
-}
-
-/** Names a webhook of a task. */
-export interface DeliveryRef {
-  readonly taskId: string;
-  readonly kind: DeliveryKind;
 }

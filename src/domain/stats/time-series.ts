@@ -1,17 +1,17 @@
 import { percentile } from "./duration-histogram.ts";
 
-/** The counts that are added up when steps of time are joined. */
+/** The counts that are added up when steps of time are joined. A first attempt counts when it has ended. */
 const SUMMED = [
   ...(["posted", "completed", "failed", "cancelled"] as const),
   ...(["firstAttempts", "firstDelivered", "delivered", "givenUp", "refused"] as const),
 ] as const;
 
-/** The counts that have no sum: the highest of several steps is taken. */
+/** The counts of what was seen waiting have no sum: the highest of several steps is taken. */
 const HIGHEST = ["queued", "oldestMs"] as const;
 
 export type SeriesCounts = Readonly<Record<(typeof SUMMED | typeof HIGHEST)[number], number>>;
 
-/** The counts of a step of time that began `at`. */
+/** The counts of a step of time that begins `at`. */
 export interface SeriesStep extends SeriesCounts {
   readonly at: number;
 }

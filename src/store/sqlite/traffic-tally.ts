@@ -15,10 +15,6 @@ import type { Connection } from "./machine/connection.ts";
 /** Stands for all accounts together in the tables. */
 export const ALL_ACCOUNTS = 0;
 
-/** The columns of `traffic` and of `host_traffic` that are added up: they have the names of what they count. */
-export const TRAFFIC_COLUMNS = TRAFFIC_WORDS;
-const HOST_COLUMNS = HOST_WORDS;
-
 const NO_DURATIONS = "[]";
 
 // Without durations to add, the stored ones stay.
@@ -29,17 +25,17 @@ export const FIND_DURATIONS = `
   SELECT durations_text FROM traffic WHERE account_seq = ? AND step_ms = ${MINUTE_MS} AND at = ?`;
 
 export const ADD_TRAFFIC = `
-  INSERT INTO traffic (account_seq, step_ms, at, durations_text, ${TRAFFIC_COLUMNS.join(", ")})
-  VALUES (?, ${MINUTE_MS}, ?, ?, ${TRAFFIC_COLUMNS.map(() => "?").join(", ")})
-  ON CONFLICT (account_seq, step_ms, at) DO UPDATE SET ${additions(TRAFFIC_COLUMNS)}, ${SET_DURATIONS}`;
+  INSERT INTO traffic (account_seq, step_ms, at, durations_text, ${TRAFFIC_WORDS.join(", ")})
+  VALUES (?, ${MINUTE_MS}, ?, ?, ${TRAFFIC_WORDS.map(() => "?").join(", ")})
+  ON CONFLICT (account_seq, step_ms, at) DO UPDATE SET ${additions(TRAFFIC_WORDS)}, ${SET_DURATIONS}`;
 
 export const FIND_HOST_DURATIONS = `
   SELECT durations_text FROM host_traffic WHERE account_seq = ? AND at = ? AND host = ?`;
 
 export const ADD_HOST_TRAFFIC = `
-  INSERT INTO host_traffic (account_seq, at, host, durations_text, ${HOST_COLUMNS.join(", ")})
-  VALUES (?, ?, ?, ?, ${HOST_COLUMNS.map(() => "?").join(", ")})
-  ON CONFLICT (account_seq, at, host) DO UPDATE SET ${additions(HOST_COLUMNS)}, ${SET_DURATIONS}`;
+  INSERT INTO host_traffic (account_seq, at, host, durations_text, ${HOST_WORDS.join(", ")})
+  VALUES (?, ?, ?, ?, ${HOST_WORDS.map(() => "?").join(", ")})
+  ON CONFLICT (account_seq, at, host) DO UPDATE SET ${additions(HOST_WORDS)}, ${SET_DURATIONS}`;
 
 /** Overwrites an earlier failure whatever its time: the clock may have been ahead then. */
 export const KEEP_HOST_FAILURE = `
@@ -72,13 +68,13 @@ export function trafficWriter(connection: Connection) {
   function writeMinute(accountSeq: number, { at, counts, durations }: TrafficMinute): void {
     const find = (): string | undefined => findDurations.get(accountSeq, at);
     const sum = summed(`${accountSeq} ${at}`, durations, find);
-    addTraffic.run(accountSeq, at, sum, ...TRAFFIC_COLUMNS.map((column) => counts[column]));
+    addTraffic.run(accountSeq, at, sum, ...TRAFFIC_WORDS.map((column) => counts[column]));
   }
 
   function writeHour(accountSeq: number, { at, host, counts, durations }: HostHour): void {
     const find = (): string | undefined => findHostDurations.get(accountSeq, at, host);
     const sum = summed(`${accountSeq} ${at} ${host}`, durations, find);
-    addHost.run(accountSeq, at, host, sum, ...HOST_COLUMNS.map((column) => counts[column]));
+    addHost.run(accountSeq, at, host, sum, ...HOST_WORDS.map((column) => counts[column]));
   }
 
   function writeFailure(accountSeq: number, { attempt, result, endedAt }: EndedAttempt): void {

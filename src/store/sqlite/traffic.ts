@@ -1,10 +1,11 @@
 import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
-import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
-import type { DurationCount, Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
+import { HOUR_MS, MINUTE_MS, type SeriesDuration } from "../../domain/stats/time-series.ts";
+import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
+import type { Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
 import { parseDurations, toDurationText } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { additions, ALL_ACCOUNTS, TRAFFIC_COLUMNS } from "./traffic-tally.ts";
+import { additions, ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 export const NEXT_MINUTE = `
   SELECT account_seq AS accountSeq, at FROM traffic INDEXED BY traffic_by_age
@@ -17,13 +18,13 @@ const WITHIN = `
 
 export const FOLD_TRAFFIC = `
   INSERT INTO traffic
-    (account_seq, step_ms, at, durations_text, queued, oldest_ms, ${TRAFFIC_COLUMNS.join(", ")})
+    (account_seq, step_ms, at, durations_text, queued, oldest_ms, ${TRAFFIC_WORDS.join(", ")})
   SELECT @accountSeq, ${HOUR_MS}, @hour, @durationsText, max(queued), max(oldest_ms),
-    ${TRAFFIC_COLUMNS.map((column) => `sum(${column})`).join(", ")}
+    ${TRAFFIC_WORDS.map((column) => `sum(${column})`).join(", ")}
   FROM traffic
   WHERE ${WITHIN}
   ON CONFLICT (account_seq, step_ms, at) DO UPDATE
-  SET ${additions(TRAFFIC_COLUMNS)}, durations_text = excluded.durations_text,
+  SET ${additions(TRAFFIC_WORDS)}, durations_text = excluded.durations_text,
       queued = max(queued, excluded.queued), oldest_ms = max(oldest_ms, excluded.oldest_ms)`;
 
 /** The durations of minutes, and of the hour that they are folded into. */
@@ -74,7 +75,6 @@ export const SELECT_TRAFFIC = `
 // 16 hours of one account, or one hour of 16 accounts.
 const FOLDED_ROWS_MAX = 1000;
 
-/** The write that folds minutes into hours. Runs inside the transaction of its batch. */
 export function trafficFoldWrites(connection: Connection) {
   const next = connection.prepare<[number], { accountSeq: number; at: number }>(NEXT_MINUTE);
   const findDurations = connection.prepare<[object], string>(FOLDED_DURATIONS).pluck();
@@ -138,7 +138,6 @@ export interface TrafficRow extends TrafficStep {
   readonly durationsText: string;
 }
 
-/** The reads on traffic. */
 export function trafficReads(connection: Connection) {
   const steps = connection.prepare<[object], TrafficRow>(SELECT_TRAFFIC);
 
@@ -160,7 +159,7 @@ export function toAccountSeq(scope: Scope): number {
 export function toTraffic(rows: readonly TrafficRow[]): Traffic {
   const sorted = rows.toSorted((one, other) => one.at - other.at);
   const steps: TrafficStep[] = [];
-  const durations: DurationCount[] = [];
+  const durations: SeriesDuration[] = [];
   for (const { durationsText, ...step } of sorted) {
     const { at } = step;
     steps.push(step);
