@@ -1,8 +1,6 @@
 import type { AccessRequest, AccessRequestFields } from "../domain/account/access-request.ts";
 import type { NewAccount } from "./account.ts";
 
-/** The store's part for access requests; re-exported by store.ts. */
-
 export interface AccessRequestStore {
   /** Keeps a request unless `pendingMax` others wait for a decision already. */
   insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;

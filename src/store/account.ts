@@ -6,8 +6,6 @@ import type { TaskState } from "../domain/task/task.ts";
 
 export type { HeldWork } from "../domain/account/held-work.ts";
 
-/** The store's part for accounts and keys; re-exported by store.ts. */
-
 /** Remembers accounts, their keys and their webhook secrets. */
 export interface AccountStore {
   /** Makes an account with its first key. Answers `exists`, and changes nothing, when the login is taken. */

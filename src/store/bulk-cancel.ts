@@ -3,7 +3,7 @@ import type { TaskSearch } from "../domain/task/task-search.ts";
 import type { OpenState } from "../domain/task/task.ts";
 import type { TaskPlace, TaskStore } from "./task.ts";
 
-/** The cancelling of many tasks of an account, for clients and the operator alike; re-exported by store.ts. */
+/** The cancelling of many tasks of an account, for clients and the operator alike. */
 
 export interface TaskCancels extends RetentionEnd {
   readonly accountId: number;

@@ -1,7 +1,5 @@
 import type { LaneRef } from "./delivery.ts";
 
-/** The store's part for news of changes; re-exported by store.ts. */
-
 /** Reports changes to listeners. */
 export interface ChangeStore {
   /**

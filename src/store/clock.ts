@@ -1,7 +1,5 @@
 import type { ClockReading, Resumption } from "../domain/clock/clock-reading.ts";
 
-/** The store's part for the machine's clock; re-exported by store.ts. */
-
 /** The clock as it is found at a start. */
 export interface ClockResumption extends Omit<Resumption, "steadyAt"> {
   readonly reading: ClockReading;

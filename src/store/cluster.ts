@@ -1,7 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
 
-/** The store's part for the nodes that share it; re-exported by store.ts. */
-
 /** Also a store that one node has for itself has a cluster: nothing above it asks how many nodes there are. */
 export interface ClusterStore {
   readonly cluster: Cluster;

@@ -13,8 +13,6 @@ import type { LeftWork } from "./cluster.ts";
 
 export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
 
-/** The store's part for deliveries; re-exported by store.ts. */
-
 /** Remembers deliveries and their attempts. */
 export interface DeliveryStore {
   /**

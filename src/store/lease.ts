@@ -3,8 +3,6 @@ import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
 import type { ClaimedTask, RunEnd } from "./run.ts";
 
-/** The store's part for leases; re-exported by store.ts. */
-
 /** Remembers the leases of workers. */
 export interface LeaseStore {
   /** Starts queued tasks for a worker, each with a new lease, and counts the run. Stops where `claimTasks` stops. */

@@ -1,8 +1,6 @@
 import type { LaneRef } from "./delivery.ts";
 import type { RunEnd } from "./run.ts";
 
-/** The store's part for tasks that wait; re-exported by store.ts. */
-
 /** Remembers tasks that wait to be started. */
 export interface QueueStore {
   /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */

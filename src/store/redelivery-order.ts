@@ -1,8 +1,6 @@
 import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
 import type { LaneRef } from "./delivery.ts";
 
-/** The store's part for orders to send many deliveries again; re-exported by store.ts. */
-
 /** Remembers orders to send many deliveries again. */
 export interface RedeliveryOrderStore {
   /**

@@ -3,8 +3,6 @@ import type { StatusCode } from "../domain/status.ts";
 import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
 
-/** The store's part for runs, for the engine; re-exported by store.ts. */
-
 /** Remembers the runs of the daemon's own runners. */
 export interface RunStore {
   /**

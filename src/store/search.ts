@@ -10,8 +10,6 @@ import type { TaskDeliveries } from "./delivery.ts";
 import type { TaskPage, TaskQuery } from "./task.ts";
 import type { Scope } from "./traffic.ts";
 
-/** The store's part for searches of tasks and deliveries; re-exported by store.ts. */
-
 /** Searches tasks and deliveries. */
 export interface SearchStore {
   /**

@@ -1,7 +1,5 @@
 import type { OwnLimits } from "../domain/account/quota.ts";
 
-/** The store's part for sign-ins to the dashboard; re-exported by store.ts. */
-
 export interface SessionStore {
   /** Keeps a session; answers `refused` when its key has been revoked or its account disabled meanwhile. */
   createSession(session: NewSession): Promise<"created" | "refused">;

@@ -13,8 +13,6 @@ import type {
 import type { TaskCancels } from "./bulk-cancel.ts";
 import type { Scope } from "./traffic.ts";
 
-/** The store's part for tasks, for clients; re-exported by store.ts. */
-
 /** Remembers tasks, for those who post them. */
 export interface TaskStore {
   /**

@@ -1,7 +1,5 @@
 import type { StoreError } from "./store-error.ts";
 
-/** The store's part for its upkeep; re-exported by store.ts. */
-
 /** Keeps the store in order, and tells its condition. */
 export interface UpkeepStore {
   /**

@@ -1,5 +1,3 @@
-/** The store's part for workers; re-exported by store.ts. */
-
 /** Remembers workers and their tokens. */
 export interface WorkerStore {
   /** Keeps a worker's token; `exists` while an active one has the name. */

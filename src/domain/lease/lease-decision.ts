@@ -20,7 +20,7 @@ export interface LeaseFacts {
 }
 
 /**
- * What a heartbeat does: `extend` extends its lease; `revive` gives the task back to the lease first; `stop` ends the
+ * A heartbeat decides on its lease: `extend` extends it; `revive` gives the task back to the lease first; `stop` ends the
  * lease instead and puts the task back into the queue.
  */
 export type BeatDecision = "extend" | "revive" | "stop" | "lost" | "cancelled";
@@ -39,7 +39,7 @@ export function decideBeat(
 }
 
 /**
- * What an end does: `end` ends the lease and its run; `revive` gives the task back to the lease first. In the other
+ * An end decides on its lease: `end` ends it and its run; `revive` gives the task back to the lease first. In the other
  * cases the task stays as it is: `end in place` ends only the lease, because the task is in the queue already.
  */
 export type LeaseEndDecision =

@@ -26,7 +26,7 @@ export interface AttentionFacts {
   /** The reader of the text. */
   readonly role: ReaderRole;
   readonly now: number;
-  /** What there is too little of, in words; null while there is room. */
+  /** The sentence that says of what there is too little; null while there is room. */
   readonly shortage: string | null;
   /** Types with waiting work although no worker was heard lately. */
   readonly typesWithoutWorker: readonly string[];

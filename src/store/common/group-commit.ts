@@ -2,7 +2,7 @@ import { messageOf } from "../../domain/message-of.ts";
 import { FileFault, StoreError, type ChangeListener, type FileTrouble } from "../store.ts";
 import type { BatchReply, BatchTransport, Operation } from "./batch.ts";
 
-/** What can be written, by name: each write takes its arguments as data. */
+/** Writes by name: each takes its arguments as data. */
 export type WritesOf<Writes> = { readonly [Name in keyof Writes]: (args: never) => unknown };
 
 export interface GroupCommitLimits {
@@ -56,7 +56,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     this.#limits = limits;
   }
 
-  /** What keeps every later operation from being written; null while there is nothing. */
+  /** The error that refuses every later operation; null while none does. */
   get fault(): StoreError | null {
     return this.#fault;
   }

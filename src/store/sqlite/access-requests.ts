@@ -45,7 +45,6 @@ interface RequestRow extends Omit<AccessRequest, "decision"> {
   readonly login: string | null;
 }
 
-/** The writes on access requests. Each runs inside the transaction of its batch. */
 export function accessRequestWrites(connection: Connection) {
   const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
   const insert = connection.prepare(INSERT_REQUEST);
@@ -81,7 +80,6 @@ export function accessRequestWrites(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The reads on access requests. */
 export function accessRequestReads(connection: Connection) {
   const list = {
     pending: connection.prepare<[number], RequestRow>(LIST_REQUESTS.pending),

@@ -60,7 +60,7 @@ const LAST = [
 const TASKS_MAX = 100;
 const ROWS_MAX = 1000;
 
-/** The write that erases an account, part by part. It runs inside the transaction of its batch. */
+/** An account is erased part by part. */
 export function accountErasureWrites(connection: Connection, changes: BatchChanges) {
   const find = connection.prepare<[string], { seq: number; isDisabled: 0 | 1 }>(FIND_ACCOUNT);
   const listTasks = connection.prepare<[object], SizedRow>(ACCOUNT_TASKS);

@@ -15,7 +15,6 @@ const UPDATE_LIMITS = `
       tasks_per_minute = @tasksPerMinute
   WHERE login = @login`;
 
-/** The writes on the limits of accounts. Each runs inside the transaction of its batch. */
 export function accountLimitWrites(connection: Connection) {
   const select = connection.prepare<[string], OwnLimits>(SELECT_LIMITS);
   const update = connection.prepare<[object]>(UPDATE_LIMITS);

@@ -98,7 +98,6 @@ interface KeyHolderRow extends Pick<KeyHolder, "accountId" | "login" | "keyId">,
   readonly disabledAt: number | null;
 }
 
-/** The writes on accounts, their secrets and keys. Each runs inside the transaction of its batch. */
 export function accountWrites(connection: Connection) {
   const insertAccount = connection.prepare(INSERT_ACCOUNT);
   const selectSeq = connection.prepare<[string], number>(SELECT_ACCOUNT_SEQ).pluck();
@@ -147,7 +146,6 @@ export function accountWrites(connection: Connection) {
 /** SQLite takes a negative LIMIT for none. */
 const NO_LIMIT = -1;
 
-/** The reads on accounts, their secrets and keys. */
 export function accountReads(connection: Connection) {
   const selectAccounts = connection.prepare<[], Account>(SELECT_ACCOUNTS);
   const selectSecond = connection.prepare(SELECT_SECOND);

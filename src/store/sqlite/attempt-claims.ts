@@ -120,7 +120,6 @@ export interface StartedAttempts {
   readonly held: readonly number[];
 }
 
-/** The write that starts attempts. Runs inside the transaction of its batch. */
 export function attemptClaimWrites(connection: Connection) {
   const lanes = laneReader(connection);
   const selectDue = connection.prepare<[object], { seq: number; bytes: number }>(SELECT_DUE);
@@ -166,7 +165,7 @@ export function attemptClaimWrites(connection: Connection) {
   };
 }
 
-/** The read on scheduled attempts: of all accounts at a start, of one account by a thread of its own. */
+/** Read for all accounts at a start, and for one account by a thread of its own. */
 export function laneReads(connection: Connection) {
   const lanes = laneReader(connection);
   const listAccounts = connection.prepare<[], number>(LIST_WAITING_ACCOUNTS).pluck();
@@ -185,7 +184,6 @@ export function laneReads(connection: Connection) {
   };
 }
 
-/** The reads on attempts in flight. */
 export function attemptClaimReads(connection: Connection) {
   const listInFlight = connection.prepare<[], AttemptRef>(LIST_IN_FLIGHT);
   const selectStarted = connection.prepare<[number], StartedRow>(SELECT_STARTED);

@@ -67,7 +67,6 @@ interface AttemptRow extends Omit<Attempt, "phases" | "refusal">, AttemptPhases 
   readonly refusalText: string | null;
 }
 
-/** The writes on deliveries and attempts. Each runs inside the transaction of its batch. */
 export function deliveryWrites(connection: Connection, changes: BatchChanges) {
   const endAttempt = connection.prepare(END_ATTEMPT);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
@@ -149,7 +148,6 @@ export function seriesStarter(
   };
 }
 
-/** The reads on deliveries and attempts. */
 export function deliveryReads(connection: Connection) {
   const findTaskSeq = connection.prepare<[object], number>(FIND_TASK_SEQ).pluck();
   const deliveriesOf = taskDeliveriesReader(connection);

@@ -63,7 +63,6 @@ interface HoldChangeRow {
   readonly isDisabled: 0 | 1;
 }
 
-/** The write that disables and enables accounts. Runs inside the transaction of its batch. */
 export function holdWrites(connection: Connection) {
   const disable = connection.prepare<[object], number>(DISABLE_ACCOUNT).pluck();
   const enable = connection.prepare<[object], number>(ENABLE_ACCOUNT).pluck();
@@ -82,7 +81,6 @@ export function holdWrites(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The read on the accounts that were disabled or enabled. */
 export function holdReads(connection: Connection) {
   const listChanges = connection.prepare<[number], HoldChangeRow>(LIST_HOLD_CHANGES);
 
@@ -98,7 +96,6 @@ export function holdReads(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The read on the held work of an account. */
 export function heldWorkReads(connection: Connection) {
   const countWebhooks = connection.prepare<[object], number>(COUNT_OPEN_WEBHOOKS).pluck();
   const { countTasks } = taskCountReads(connection);

@@ -73,7 +73,6 @@ interface Within {
   readonly onlySent: boolean;
 }
 
-/** The reads on what was sent to which host. */
 export function hostTrafficReads(connection: Connection) {
   const readSums = sumReader(connection);
   const readCounts = countReader(connection);

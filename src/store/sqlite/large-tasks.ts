@@ -38,7 +38,6 @@ export const SELECT_LARGE_POSTBACK = `
 type LargeRow = SummaryRow & LargeTexts & { readonly ready: 0 | 1 };
 type LargePostbackRow = SummaryRow & LargeTexts & WebhookSecrets & { readonly url: string };
 
-/** The reads on tasks whose texts are large. */
 export function largeTaskReads(connection: Connection) {
   const find = connection.prepare<[object], LargeRow>(FIND_LARGE_TASK);
   const selectPostback = connection.prepare<[object], LargePostbackRow>(SELECT_LARGE_POSTBACK);

@@ -104,7 +104,6 @@ interface NewestLease extends LeaseFacts, LeaseTimes, Run {
   readonly isAccountHeld: 0 | 1;
 }
 
-/** The writes on leases. Each runs inside the transaction of its batch. */
 export function leaseWrites(connection: Connection, changes: BatchChanges) {
   return {
     ...claimWrites(connection, changes),
@@ -251,7 +250,6 @@ function resumeWrites(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The reads on leases. */
 export function leaseReads(connection: Connection) {
   const find = connection.prepare<[NamedLease], Lease>(FIND_LEASE);
   const due = connection.prepare<[object], Lease>(DUE_LEASES);

@@ -21,6 +21,7 @@ import type {
   QueueStore,
   RedeliveryOrderStore,
   RunStore,
+  Scope,
   SearchStore,
   SessionStore,
   TaskStore,
@@ -167,7 +168,7 @@ export function deliveryMethods(access: FileAccess): DeliveryStore & RedeliveryO
   };
 }
 
-// What is sent is read after the commit, on this thread: the writer looks up only what it starts.
+// This thread reads the attempts to send after the commit: the writer looks up only which it starts.
 function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
   const { reads, read, write, commit } = access;
   const readStarted = read(reads.readStarted);
@@ -209,12 +210,6 @@ export function shownMethods(
   const searchTasks = readLong("searchTasks", byScope);
   const byLogin = ({ filter }: DeliveryCountStep): ReadOwner => filter.login;
   const countEndedDeliveriesStep = readLong("countEndedDeliveriesStep", byLogin);
-  const countAllWork = readLong("countAllWork");
-  const countAccountWork = read(reads.countAccountWork);
-  const findAnyFirstSteps = readLong("findAnyFirstSteps");
-  const findAccountFirstSteps = read(reads.findAccountFirstSteps);
-  const findAnyOldestWaiting = readLong("findAnyOldestWaiting");
-  const findAccountOldestWaiting = read(reads.findAccountOldestWaiting);
   const readTraffic = readLong("readTraffic", byScope);
   return {
     searchTasks: (query) => listByTurns(query, searchTasks, examineMax),
@@ -222,11 +217,12 @@ export function shownMethods(
     findTimeline: readLong("findTimeline", byScope),
     countEndedDeliveriesStep: (step) => countEndedDeliveriesStep({ ...step, examineMax }),
 
-    countWork: (scope) => (scope === null ? countAllWork(scope) : countAccountWork(scope)),
-    findFirstSteps: (scope) =>
-      scope === null ? findAnyFirstSteps(scope) : findAccountFirstSteps(scope),
-    findOldestWaiting: (scope) =>
-      scope === null ? findAnyOldestWaiting(scope) : findAccountOldestWaiting(scope),
+    countWork: scoped(readLong("countAllWork"), read(reads.countAccountWork)),
+    findFirstSteps: scoped(readLong("findAnyFirstSteps"), read(reads.findAccountFirstSteps)),
+    findOldestWaiting: scoped(
+      readLong("findAnyOldestWaiting"),
+      read(reads.findAccountOldestWaiting),
+    ),
     findTraffic: async (query) => toTraffic(await readTraffic(query)),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
@@ -276,6 +272,14 @@ function forgetting<Args, Value>(
     holders.forget();
     return value;
   };
+}
+
+/** One read for all accounts, and another for one of them. */
+function scoped<Value>(
+  ofAll: (scope: null) => Promise<Value>,
+  ofAccount: (accountId: number) => Promise<Value>,
+): (scope: Scope) => Promise<Value> {
+  return (scope) => (scope === null ? ofAll(scope) : ofAccount(scope));
 }
 
 function byAccount({ accountId }: { readonly accountId: number }): number {

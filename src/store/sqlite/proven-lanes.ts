@@ -29,7 +29,6 @@ export const PROVEN_HOSTS = `
 // The sums that are read for each requested host: most hosts have one in several hours.
 const EXAMINED_PER_HOST = 4;
 
-/** The read on the hosts that answered before a start. */
 export function provenLaneReads(connection: Connection) {
   const listAccounts = connection.prepare<[], number>(LIST_SENDING_ACCOUNTS).pluck();
   const provenHosts = connection.prepare<[object], string>(PROVEN_HOSTS).pluck();

@@ -63,7 +63,6 @@ interface WaitingRow extends Run, ExpiredTask {
   readonly queuedMark: number | null;
 }
 
-/** The writes on tasks that wait for too long. Each runs inside the transaction of its batch. */
 export function queueExpiryWrites(connection: Connection, changes: BatchChanges) {
   return { ...markWrites(connection), ...expiryWrites(connection, changes) };
 }

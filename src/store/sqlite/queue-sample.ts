@@ -32,7 +32,6 @@ interface WaitingRow {
   readonly isHeld: 0 | 1;
 }
 
-/** The write that notes how much waits. Runs inside the transaction of its batch. */
 export function queueSampleWrites(connection: Connection) {
   const reads = waitingReader(connection);
   const raise = connection.prepare<[object]>(RAISE_QUEUED);
@@ -54,12 +53,10 @@ export function queueSampleWrites(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The read on the waiting tasks of an account. */
 export function accountWaitingReads(connection: Connection) {
   return { findAccountOldestWaiting: waitingReader(connection).oldestOf };
 }
 
-/** The read on the waiting tasks of all accounts. */
 export function allWaitingReads(connection: Connection) {
   const { waitingMost, oldestOf } = waitingReader(connection);
 

@@ -90,7 +90,6 @@ interface StepFindings {
 
 const NOTHING_LEFT: RedeliveryStep = { lanes: [], redelivered: 0, isDone: true };
 
-/** The writes on redelivery orders. Each runs inside the transaction of its batch. */
 export function redeliveryOrderWrites(connection: Connection, changes: BatchChanges) {
   const insert = connection.prepare(INSERT_ORDER);
   const countOpen = connection.prepare<[string | null], number>(COUNT_OPEN_ORDERS).pluck();
@@ -157,7 +156,6 @@ function orderSearch(connection: Connection): (order: OrderRow, max: number) => 
   }
 }
 
-/** The reads on redelivery orders. */
 export function redeliveryOrderReads(connection: Connection) {
   const list = connection.prepare<[object], OrderRow>(LIST_ORDERS);
   const listOpen = connection.prepare<[object], OrderRow>(LIST_OPEN_ORDERS);

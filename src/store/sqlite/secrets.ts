@@ -5,7 +5,6 @@ const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLI
 
 const FIND_SECRET = `SELECT value FROM secrets WHERE name = ?`;
 
-/** The write on the secrets that daemons keep to themselves. It runs inside the transaction of its batch. */
 export function secretWrites(connection: Connection) {
   const insert = connection.prepare<[string, string]>(INSERT_SECRET);
   const find = connection.prepare<[string], string>(FIND_SECRET).pluck();

@@ -56,7 +56,6 @@ interface SessionRow extends Omit<Session, "holder">, OwnLimits {
   readonly login: string | null;
 }
 
-/** The writes on sessions and sign-in links. Each runs inside the transaction of its batch. */
 export function sessionWrites(connection: Connection) {
   const insertOfKey = connection.prepare(INSERT_KEY_SESSION);
   const insertOfOperator = connection.prepare(INSERT_OPERATOR_SESSION);
@@ -89,7 +88,6 @@ export function sessionWrites(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The reads on sessions. */
 export function sessionReads(connection: Connection) {
   const find = connection.prepare<[string], SessionRow>(FIND_SESSION);
 

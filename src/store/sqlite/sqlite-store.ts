@@ -5,7 +5,7 @@ import { newLoneNode } from "../common/lone-node.ts";
 import { observedTransport } from "../common/observed-transport.ts";
 import type { GiveWay } from "../common/read-turns.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
-import type { Cluster, Store } from "../store.ts";
+import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";
 import { FileGuard } from "./machine/file-guard.ts";
@@ -19,7 +19,6 @@ import {
   shownMethods,
   taskMethods,
   upkeepMethods,
-  type ListLimits,
 } from "./methods.ts";
 import { newInlineReader, newTableReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
@@ -68,28 +67,19 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const commit = new GroupCommit<Writes>(observed, limits);
     const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
     const access = new FileAccess({ reader, longReader, commit, guard });
-    return storeOf(access, { cluster: newLoneNode(clock), lists: { examineMax } });
+    return {
+      cluster: newLoneNode(clock),
+      ...accountMethods(access),
+      ...taskMethods(access, { examineMax }),
+      ...runMethods(access),
+      ...leaseMethods(access),
+      ...deliveryMethods(access),
+      ...sessionMethods(access),
+      ...shownMethods(access, { examineMax }),
+      ...upkeepMethods(access),
+    };
   } catch (error) {
     await transport.close();
     throw error;
   }
-}
-
-interface StoreParts {
-  readonly cluster: Cluster;
-  readonly lists: ListLimits;
-}
-
-function storeOf(access: FileAccess, { cluster, lists }: StoreParts): Store {
-  return {
-    cluster,
-    ...accountMethods(access),
-    ...taskMethods(access, lists),
-    ...runMethods(access),
-    ...leaseMethods(access),
-    ...deliveryMethods(access),
-    ...sessionMethods(access),
-    ...shownMethods(access, lists),
-    ...upkeepMethods(access),
-  };
 }

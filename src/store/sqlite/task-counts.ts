@@ -42,7 +42,6 @@ export function usageReader(connection: Connection): (accountSeq: number) => Acc
   return (accountSeq) => select.get(accountSeq) ?? { bytes: 0, openTasks: 0 };
 }
 
-/** The reads on the counts of one account. */
 export function taskCountReads(connection: Connection) {
   const select = connection.prepare<[number], KeptCount>(SELECT_COUNTS);
 
@@ -65,7 +64,7 @@ export function taskCountReads(connection: Connection) {
   };
 }
 
-/** The reads on the counts of all accounts together, which go through all of them. */
+/** All accounts together: it goes through all of them. */
 export function allCountReads(connection: Connection) {
   const sum = connection.prepare<[], KeptCount>(SUM_COUNTS);
 

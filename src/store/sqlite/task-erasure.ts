@@ -121,7 +121,6 @@ export function takeWithin<Row extends Pick<SizedRow, "bytes">>(rows: Iterable<R
   return taken;
 }
 
-/** The write that erases one task. It runs inside the transaction of its batch. */
 export function taskErasureWrites(connection: Connection, changes: BatchChanges) {
   const find = connection.prepare<[string], { seq: number; state: StoredState; isOpen: 0 | 1 }>(
     FIND_TO_ERASE,

@@ -121,7 +121,7 @@ export const MANY_OF_ACCOUNT = `
   SELECT count(*)
   FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_state WHERE account_seq = @accountSeq LIMIT @max)`;
 
-/** What a turn searches for, and how far. */
+/** A turn of a search, and how far it goes. */
 export interface SourceQuery extends FewQuery {
   readonly isReady: boolean;
   /** The rows that this turn may look at. */

@@ -118,7 +118,6 @@ export interface SummaryRow extends Omit<TaskSummary, "state" | "statusCode"> {
 /** A row of {@link TASK_COLUMNS}. */
 export type TaskRow = SummaryRow & Omit<Task, keyof TaskSummary>;
 
-/** The writes that clients ask for on tasks. Each runs inside the transaction of its batch. */
 export function taskWrites(connection: Connection, changes: BatchChanges) {
   return { ...postWrites(connection, changes), ...changeWrites(connection, changes) };
 }
@@ -227,7 +226,6 @@ function changeWrites(connection: Connection, changes: BatchChanges) {
   } satisfies Steps;
 }
 
-/** The reads on tasks. */
 export function taskReads(connection: Connection) {
   const find = connection.prepare<[object], TaskRow & { ready: 0 | 1; isLarge: 0 | 1 }>(FIND_TASK);
 

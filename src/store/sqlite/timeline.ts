@@ -46,7 +46,6 @@ type Texts = Pick<TaskRow, "inputText" | "resultText">;
 
 const NO_TEXTS: Texts = { inputText: null, resultText: null };
 
-/** The read on everything that happened to one task. */
 export function timelineReads(connection: Connection) {
   const find = connection.prepare<[object], TimelineRow>(FIND_TIMELINE);
   const findTexts = connection.prepare<[number], Texts>(FIND_TEXTS);

@@ -15,7 +15,6 @@ export const COUNT_RUNNING = `
   WHERE state = 'running'
   GROUP BY type`;
 
-/** The reads on the work there is, type by type. */
 export function typeWorkReads(connection: Connection) {
   const countQueued = connection.prepare<[object], number>(COUNT_QUEUED).pluck();
   const countRunning = connection.prepare<[], [string, number]>(COUNT_RUNNING).raw();

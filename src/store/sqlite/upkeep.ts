@@ -75,7 +75,6 @@ interface ErasedAnswer {
   readonly bytes: number;
 }
 
-/** The writes that keep the file's size in bounds. Each runs inside the transaction of its batch. */
 export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   const dueTasks = connection.prepare<[object], SizedRow>(DUE_TASKS);
   const keepUndelivered = connection.prepare<[object], number>(KEEP_UNDELIVERED).pluck();
@@ -129,7 +128,6 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   } satisfies Steps;
 }
 
-/** The reads on the file as a whole. */
 export function upkeepReads(connection: Connection) {
   const pragma = pragmaReader(connection);
 

@@ -45,7 +45,6 @@ interface HolderRow extends Omit<WorkerHolder, "types" | "isRevoked">, TypesText
   readonly isRevoked: 0 | 1;
 }
 
-/** The writes on workers. Each runs inside the transaction of its batch. */
 export function workerWrites(connection: Connection) {
   const insert = connection.prepare(INSERT_WORKER);
   const revoke = connection.prepare<[object]>(REVOKE_WORKER);
@@ -70,7 +69,6 @@ export function workerWrites(connection: Connection) {
   } satisfies Steps;
 }
 
-/** The reads on workers. */
 export function workerReads(connection: Connection) {
   const list = connection.prepare<[], WorkerRow>(LIST_WORKERS);
   const findHolder = connection.prepare<[string], HolderRow>(FIND_WORKER_HOLDER);

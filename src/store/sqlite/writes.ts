@@ -22,7 +22,7 @@ import { trafficFoldWrites } from "./traffic.ts";
 import { upkeepWrites } from "./upkeep.ts";
 import { workerWrites } from "./workers.ts";
 
-/** All writes, by name: an operation names one of them. */
+/** All writes, by name: an operation names one of them. Each runs inside the transaction of its batch. */
 export type Writes = ReturnType<typeof allWrites>;
 
 function allWrites(connection: Connection, changes: BatchChanges) {

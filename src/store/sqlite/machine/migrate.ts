@@ -14,7 +14,7 @@ export interface MigrationPlan {
   readonly migrations: readonly Migration[];
 }
 
-/** What {@link migrate} is about to do to a file that an older program made. */
+/** {@link migrate} is about to bring a file that an older program made from one version to another. */
 export interface MigrationStart {
   readonly from: number;
   readonly to: number;

@@ -12,7 +12,7 @@ export interface WriteFailure {
 }
 
 /*
- * What an error of SQLite means for the data (found in SQLite's source, and tried with each of these errors):
+ * An error of SQLite means this for the data (found in SQLite's source, and tried with each of these errors):
  *
  * - A write that was not taken: SQLITE_FULL for ENOSPC, SQLITE_IOERR_WRITE for every other error, such as EDQUOT, EFBIG
  *   and EROFS; it does not say which. A write() that fails takes none of its bytes. In a COMMIT the frame that makes
@@ -53,7 +53,7 @@ const HINTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * What a failed COMMIT left behind, by its error: `nothing`; a whole batch `on disk`, which this process has undone and
+ * A failed COMMIT has left behind, by its error: `nothing`; a whole batch `on disk`, which this process has undone and
  * the next start would find; or `unknown`.
  */
 export function leftByCommit(error: unknown): "nothing" | "on disk" | "unknown" {
