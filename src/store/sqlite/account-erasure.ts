@@ -1,5 +1,6 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
 import type { BatchChanges } from "./batch-changes.ts";
+import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
@@ -22,23 +23,11 @@ export const ACCOUNT_ANSWERS = `
 const ERASE_ANSWER = `DELETE FROM idempotency_keys WHERE seq = ?`;
 
 // Erases by the primary key: its first column is account_seq, so a part is a range.
-const ERASE_TRAFFIC = `
-  DELETE FROM traffic
-  WHERE account_seq = @accountSeq AND (step_ms, at) IN (
-    SELECT step_ms, at FROM traffic WHERE account_seq = @accountSeq LIMIT @max
-  )`;
-
-const ERASE_HOST_TRAFFIC = `
-  DELETE FROM host_traffic
-  WHERE account_seq = @accountSeq AND (at, host) IN (
-    SELECT at, host FROM host_traffic WHERE account_seq = @accountSeq LIMIT @max
-  )`;
-
-const ERASE_HOST_FAILURES = `
-  DELETE FROM host_failures
-  WHERE account_seq = @accountSeq AND host IN (
-    SELECT host FROM host_failures WHERE account_seq = @accountSeq LIMIT @max
-  )`;
+const STATISTICS = [
+  eraseSome("traffic", "WHERE account_seq = @accountSeq", "account_seq, step_ms, at"),
+  eraseSome("host_traffic", "WHERE account_seq = @accountSeq", "account_seq, at, host"),
+  eraseSome("host_failures", "WHERE account_seq = @accountSeq", "account_seq, host"),
+];
 
 const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text ->> '$.login' = @login`;
 
@@ -46,7 +35,6 @@ const KEEP_SEQ = `
   INSERT INTO erased_accounts (one, last_seq) VALUES (1, @accountSeq)
   ON CONFLICT (one) DO UPDATE SET last_seq = max(last_seq, excluded.last_seq)`;
 
-const STATISTICS = [ERASE_TRAFFIC, ERASE_HOST_TRAFFIC, ERASE_HOST_FAILURES];
 const LAST = [
   `DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = @accountSeq)`,
   `DELETE FROM keys WHERE account_seq = @accountSeq`,

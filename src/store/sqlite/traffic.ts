@@ -3,6 +3,7 @@ import { HOUR_MS, MINUTE_MS, type SeriesDuration } from "../../domain/stats/time
 import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
 import type { Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
 import { parseDurations, toDurationText } from "./durations.ts";
+import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { additions, ALL_ACCOUNTS } from "./traffic-tally.ts";
@@ -46,23 +47,17 @@ export const OLD_TRAFFIC = `
 export const ERASE_STEP = `
   DELETE FROM traffic WHERE account_seq = ? AND step_ms = ? AND at = ?`;
 
-export const ERASE_HOST_TRAFFIC = `
-  DELETE FROM host_traffic
-  WHERE (account_seq, at, host) IN (
-    SELECT account_seq, at, host FROM host_traffic INDEXED BY host_traffic_by_age
-    WHERE at > @from AND at <= @to - ${HOUR_MS}
-    ORDER BY at
-    LIMIT @max
-  )`;
+export const ERASE_HOST_TRAFFIC = eraseSome(
+  "host_traffic",
+  `INDEXED BY host_traffic_by_age WHERE at > @from AND at <= @to - ${HOUR_MS} ORDER BY at`,
+  "account_seq, at, host",
+);
 
-export const ERASE_HOST_FAILURES = `
-  DELETE FROM host_failures
-  WHERE (account_seq, host) IN (
-    SELECT account_seq, host FROM host_failures INDEXED BY host_failures_by_age
-    WHERE ended_at > @from AND ended_at < @to
-    ORDER BY ended_at
-    LIMIT @max
-  )`;
+export const ERASE_HOST_FAILURES = eraseSome(
+  "host_failures",
+  `INDEXED BY host_failures_by_age WHERE ended_at > @from AND ended_at < @to ORDER BY ended_at`,
+  "account_seq, host",
+);
 
 export const SELECT_TRAFFIC = `
   SELECT at, step_ms AS stepMs, posted, completed, failed, cancelled, first_attempts AS firstAttempts,

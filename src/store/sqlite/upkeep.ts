@@ -1,5 +1,6 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import type { BatchChanges } from "./batch-changes.ts";
+import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { ANSWER_OVERHEAD_BYTES, ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
@@ -21,51 +22,33 @@ export const KEEP_UNDELIVERED = `
     AND EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open')
   RETURNING seq`;
 
+const OLD_ANSWERS = `WHERE erase_at < @answersBefore ORDER BY erase_at`;
+
 /** The size of each answer that {@link ERASE_ANSWERS} would erase. */
 export const SIZE_ANSWERS = `
-  SELECT octet_length(answer_text) AS bytes FROM idempotency_keys
-  WHERE erase_at < @answersBefore
-  ORDER BY erase_at
-  LIMIT @max`;
+  SELECT octet_length(answer_text) AS bytes FROM idempotency_keys ${OLD_ANSWERS} LIMIT @max`;
 
 export const ERASE_ANSWERS = `
-  DELETE FROM idempotency_keys
-  WHERE seq IN (
-    SELECT seq FROM idempotency_keys
-    WHERE erase_at < @answersBefore
-    ORDER BY erase_at
-    LIMIT @max
-  )
+  ${eraseSome("idempotency_keys", OLD_ANSWERS)}
   RETURNING account_seq AS accountSeq, octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} AS bytes`;
 
-export const ERASE_REQUESTS = `
-  DELETE FROM access_requests
-  WHERE seq IN (
-    SELECT seq FROM access_requests
-    WHERE decision IS NOT NULL AND decided_at > @from AND decided_at < @to
-    ORDER BY decided_at
-    LIMIT @max
-  )`;
+export const ERASE_REQUESTS = eraseSome(
+  "access_requests",
+  `WHERE decision IS NOT NULL AND decided_at > @from AND decided_at < @to ORDER BY decided_at`,
+);
 
-export const ERASE_ORDERS = `
-  DELETE FROM redelivery_orders
-  WHERE seq IN (
-    SELECT seq FROM redelivery_orders
-    WHERE ended_at IS NOT NULL AND ended_at > @from AND ended_at < @to
-    ORDER BY ended_at
-    LIMIT @max
-  )`;
+export const ERASE_ORDERS = eraseSome(
+  "redelivery_orders",
+  `WHERE ended_at IS NOT NULL AND ended_at > @from AND ended_at < @to ORDER BY ended_at`,
+);
 
-export const ERASE_SESSIONS = `
-  DELETE FROM sessions
-  WHERE seq IN (
-    SELECT seq FROM sessions WHERE created_at < @sessionsBefore ORDER BY created_at LIMIT @max
-  )`;
+export const ERASE_SESSIONS = eraseSome(
+  "sessions",
+  `WHERE created_at < @sessionsBefore ORDER BY created_at`,
+);
 
 // The operator makes them one by one, so there are few.
-export const ERASE_LINKS = `
-  DELETE FROM sign_in_links
-  WHERE hash IN (SELECT hash FROM sign_in_links WHERE expires_at < @linksBefore LIMIT @max)`;
+export const ERASE_LINKS = eraseSome("sign_in_links", `WHERE expires_at < @linksBefore`, "hash");
 
 // 4 MiB at a time: such a step takes tens of milliseconds at worst, for which new tasks wait.
 const RECLAIM_PAGES = 1000;
