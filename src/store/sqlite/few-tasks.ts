@@ -1,6 +1,7 @@
 import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
 import type { TaskPlace } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
+import { prepareEach } from "./prepare-each.ts";
 import { searchParams, STORED_STATES, type AccountSearch } from "./task-filter.ts";
 
 /** Searches sets of few tasks as a whole, instead of along an index that it would soon leave. */
@@ -12,49 +13,49 @@ export interface FewQuery extends AccountSearch {
 
 // These sets are small in most files. A small one is read as a whole, so what is asked for is among its rows, which are
 // sorted here.
-const LIMITED = "LIMIT @max";
-
 export const LISTED_BY = {
   // Nobody may learn that another account has such a task.
   id: `
-    SELECT t.created_at, t.seq FROM tasks AS t
-    WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) ${LIMITED}`,
+    SELECT t.created_at AS at, t.seq FROM tasks AS t
+    WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) LIMIT @max`,
   ready: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_ready WHERE t.ready = 1 ${LIMITED}`,
+    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_ready WHERE t.ready = 1 LIMIT @max`,
   readyOfAccount: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_ready
-    WHERE t.account_seq = @accountSeq AND t.ready = 1 ${LIMITED}`,
+    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_ready
+    WHERE t.account_seq = @accountSeq AND t.ready = 1 LIMIT @max`,
   waiting: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
-    ${LIMITED}`,
+    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
+    LIMIT @max`,
   delayed: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
-    ${LIMITED}`,
+    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
+    LIMIT @max`,
   running: `
-    SELECT t.created_at, t.seq FROM tasks AS t INDEXED BY tasks_running WHERE t.state = 'running'
-    ${LIMITED}`,
+    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_running WHERE t.state = 'running'
+    LIMIT @max`,
   // A seek for each account.
   tag: `
-    SELECT t.created_at, t.seq
+    SELECT t.created_at AS at, t.seq
     FROM accounts AS a
     CROSS JOIN tasks AS t INDEXED BY tasks_by_tag
     WHERE t.account_seq = a.seq AND t.tag IS NOT NULL AND t.tag = @tag
       AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
-    ${LIMITED}`,
+    LIMIT @max`,
   states: `
-    SELECT t.created_at, t.seq
+    SELECT t.created_at AS at, t.seq
     FROM accounts AS a
     CROSS JOIN json_each(@statesText) AS s
     CROSS JOIN tasks AS t INDEXED BY tasks_by_state
     WHERE t.account_seq = a.seq AND t.state = s.value
       AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
-    ${LIMITED}`,
+    LIMIT @max`,
 } as const;
 
 export const MANY_ACCOUNTS = `SELECT count(*) FROM (SELECT 1 FROM accounts LIMIT @max)`;
 
-/** A place as the statements return it. */
-type PlaceRow = readonly [at: number, seq: number];
+interface PlaceRow {
+  readonly at: number;
+  readonly seq: number;
+}
 
 // Measured with a million tasks: 3 ms for so many scattered rows, 1 ms for a seek for each state of 1,000 accounts.
 const LIST_MAX = 3000;
@@ -65,17 +66,7 @@ const ACCOUNTS_MAX = 1000;
  * small, or when no index can tell.
  */
 export function fewTaskLister(connection: Connection): (of: FewQuery) => string | null {
-  const select = (sql: string) => connection.prepare<[object], PlaceRow>(sql).raw();
-  const by = {
-    id: select(LISTED_BY.id),
-    ready: select(LISTED_BY.ready),
-    readyOfAccount: select(LISTED_BY.readyOfAccount),
-    waiting: select(LISTED_BY.waiting),
-    delayed: select(LISTED_BY.delayed),
-    running: select(LISTED_BY.running),
-    tag: select(LISTED_BY.tag),
-    states: select(LISTED_BY.states),
-  };
+  const by = prepareEach<PlaceRow, keyof typeof LISTED_BY>(connection, LISTED_BY);
   const manyAccounts = connection.prepare<[object], number>(MANY_ACCOUNTS).pluck();
 
   function listsOf({ accountSeq, search }: AccountSearch): readonly ListOrder[] | null {
@@ -94,7 +85,7 @@ export function fewTaskLister(connection: Connection): (of: FewQuery) => string 
     for (const { name, states = [] } of lists ?? []) {
       const max = listMax + 1 - rows.length;
       const statesText = JSON.stringify(states);
-      rows.push(...by[name].all({ ...searchParams(of), statesText, max }));
+      rows.push(...by(name).all({ ...searchParams(of), statesText, max }));
     }
     return lists === null || rows.length > listMax ? null : toListText(rows, of);
   };
@@ -135,9 +126,10 @@ function listsOfState(state: SearchedState): readonly ListOrder[] {
 
 function toListText(rows: readonly PlaceRow[], { accountSeq, after }: FewQuery): string {
   const isByTime = accountSeq !== null;
-  const order = (a: PlaceRow, b: PlaceRow) => (isByTime ? b[0] - a[0] : 0) || b[1] - a[1];
-  const left = rows.filter((row) => after === null || order([after.timeMs, after.seq], row) < 0);
+  const order = (a: PlaceRow, b: PlaceRow) => (isByTime ? b.at - a.at : 0) || b.seq - a.seq;
+  const place = after && { at: after.timeMs, seq: after.seq };
+  const left = rows.filter((row) => place === null || order(place, row) < 0);
   // A ready task that has failed is in two lists. So is a waiting one that is also asked for as queued.
-  const seqs = [...new Set(left.toSorted(order).map(([, seq]) => seq))];
+  const seqs = [...new Set(left.toSorted(order).map(({ seq }) => seq))];
   return JSON.stringify(seqs);
 }

@@ -4,14 +4,15 @@ import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
 import { foundDeliveries } from "./found-deliveries.ts";
 import { takeRows, type ListPart, type ListTurn } from "./list-turns.ts";
 import type { Connection } from "./machine/connection.ts";
+import { prepareEach } from "./prepare-each.ts";
 import { PASSES } from "./task-filter.ts";
 import {
   BY_AGE,
   COUNT_CANDIDATES_BY,
   eachSource,
-  prepareEach,
   sourceChooser,
   sourceParams,
+  type SourceKind,
   type TaskSource,
 } from "./task-sources.ts";
 import { HEAD_COLUMNS, SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
@@ -63,8 +64,8 @@ interface FoundRow extends ListedRow, Pick<FoundTaskRow, "tag" | "priority" | "s
 export function taskListReads(connection: Connection) {
   const deliveriesOf = foundDeliveries(connection);
   const take = turnTaker(connection);
-  const listed = prepareEach<ListedRow>(connection, LIST_BY);
-  const found = prepareEach<FoundRow>(connection, SEARCH_BY);
+  const listed = prepareEach<ListedRow, SourceKind>(connection, LIST_BY);
+  const found = prepareEach<FoundRow, SourceKind>(connection, SEARCH_BY);
   const foundOf = (row: FoundRow): FoundTaskRow => toFound(row, deliveriesOf(row.seq));
 
   // One snapshot each, so that a task whose state changes in between is met once.
@@ -83,7 +84,7 @@ export function taskListReads(connection: Connection) {
 
 /** The differences between one list and another. */
 interface ListView<Row extends ListedRow, Shown> {
-  readonly select: ReturnType<typeof prepareEach<Row>>;
+  readonly select: ReturnType<typeof prepareEach<Row, SourceKind>>;
   readonly show: (row: Row) => Shown;
   /** How many tasks beyond the requested ones are searched for, to tell whether there is a next page. */
   readonly ahead: 0 | 1;
@@ -93,8 +94,11 @@ interface ListView<Row extends ListedRow, Shown> {
 function turnTaker(connection: Connection) {
   const findAccount = connection.prepare<[string], number>(FIND_ACCOUNT_SEQ).pluck();
   const choose = sourceChooser(connection);
-  const count = prepareEach<{ count: number; newest: number }>(connection, COUNT_CANDIDATES_BY);
-  const lastOf = prepareEach<PlaceRow>(connection, LAST_CANDIDATE_BY);
+  const count = prepareEach<{ count: number; newest: number }, SourceKind>(
+    connection,
+    COUNT_CANDIDATES_BY,
+  );
+  const lastOf = prepareEach<PlaceRow, SourceKind>(connection, LAST_CANDIDATE_BY);
 
   function accountOf(scope: Scope, { login }: TaskSearch): number | null | "none" {
     if (login === null) return scope;

@@ -2,6 +2,7 @@ import type { TaskSearch } from "../../domain/task/task-search.ts";
 import type { TaskPlace } from "../store.ts";
 import { fewTaskLister, type FewQuery } from "./few-tasks.ts";
 import type { Connection } from "./machine/connection.ts";
+import { prepareEach } from "./prepare-each.ts";
 import { LATEST, searchParams, STORED_STATES, storedStates } from "./task-filter.ts";
 
 /**
@@ -103,20 +104,6 @@ export function eachSource(
   return Object.fromEntries(made) as Record<SourceKind, string>;
 }
 
-/** Prepares the statements that are used: each source has several, and most are never used. */
-export function prepareEach<Row>(
-  connection: Connection,
-  statements: Readonly<Record<SourceKind, string>>,
-) {
-  const prepared = new Map<SourceKind, ReturnType<typeof prepare>>();
-  const prepare = (kind: SourceKind) => connection.prepare<[object], Row>(statements[kind]);
-  return (kind: SourceKind): ReturnType<typeof prepare> => {
-    const known = prepared.get(kind) ?? prepare(kind);
-    prepared.set(kind, known);
-    return known;
-  };
-}
-
 export const MANY_OF_ACCOUNT = `
   SELECT count(*)
   FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_state WHERE account_seq = @accountSeq LIMIT @max)`;
@@ -134,7 +121,7 @@ const OWN_MAX = 20_000;
 export function sourceChooser(connection: Connection): (of: SourceQuery) => TaskSource {
   const listFew = fewTaskLister(connection);
   const manyOwn = connection.prepare<[object], number>(MANY_OF_ACCOUNT).pluck();
-  const count = prepareEach<{ count: number }>(connection, COUNT_CANDIDATES_BY);
+  const count = prepareEach<{ count: number }, SourceKind>(connection, COUNT_CANDIDATES_BY);
 
   // When several indexes serve, it takes one that comes to its end within the turn, so that rare tasks are not searched
   // for among all others.
