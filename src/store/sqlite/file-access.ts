@@ -2,11 +2,10 @@ import { everyStep } from "../../domain/every-step.ts";
 import type { GroupCommit, SubmitOptions } from "../common/group-commit.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { StoreError } from "../store.ts";
-import type { LongReads } from "./long-reads.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
 import type { FileGuard } from "./machine/file-guard.ts";
 import type { LongReader } from "./reader.ts";
-import { allReads, type Reads } from "./reads.ts";
+import { shortReads, type LongReads } from "./reads.ts";
 import type { Writes } from "./writes.ts";
 
 /** The parts of an open file. */
@@ -17,31 +16,40 @@ export interface FileParts {
   readonly guard: FileGuard;
 }
 
+type Read = (...args: readonly unknown[]) => unknown;
+type ShortReads = ReturnType<typeof shortReads>;
 type ArgsOf<Name extends keyof Writes> = Parameters<Writes[Name]>[0];
 type LongArgsOf<Name extends keyof LongReads> = Parameters<LongReads[Name]>[0];
 
 // A step of the operator, or of the engine, whose own limits bound the number of its steps.
 const ONE_ROW: SubmitOptions = { weight: 1, mayShed: false };
 
+type Asked<Step> = Step extends (...args: infer Args) => infer Value
+  ? (...args: Args) => Promise<Value>
+  : never;
+
 /** An open file. Makes methods of a store from its reads and writes, until it is closed. */
 export class FileAccess {
-  readonly reads: Reads;
+  /** The reads that are answered at once, on this thread. */
+  readonly reads: { readonly [Name in keyof ShortReads]: Asked<ShortReads[Name]> };
   readonly commit: GroupCommit<Writes>;
   readonly guard: FileGuard;
   readonly #parts: FileParts;
   #closing: Promise<void> | null = null;
 
   constructor(parts: FileParts) {
-    this.reads = allReads(parts.reader);
+    const reads = Object.entries(shortReads(parts.reader));
+    // Each keeps its name, its arguments and its answer.
+    this.reads = Object.fromEntries(
+      reads.map(([name, read]) => [name, this.#asked(read as Read)]),
+    ) as typeof this.reads;
     this.commit = parts.commit;
     this.guard = parts.guard;
     this.#parts = parts;
   }
 
-  /** A read that is answered at once, on this thread. */
-  readonly read =
-    <Args extends readonly unknown[], Value>(read: (...args: Args) => Value) =>
-    async (...args: Args): Promise<Value> => {
+  #asked(read: Read): Asked<Read> {
+    return async (...args) => {
       this.refuseWhenClosed();
       try {
         return read(...args);
@@ -49,6 +57,7 @@ export class FileAccess {
         throw this.guard.noted(toReadError(error));
       }
     };
+  }
 
   /** A read that may take long, in its owner's turn; nobody owns it unless `ownerOf` names one. */
   readonly readLong =

@@ -10,25 +10,7 @@ import {
   WHOLE_TABLES,
 } from "../common/write-weight.ts";
 import { StoreError } from "../store.ts";
-import type {
-  AccessRequestStore,
-  AccountStore,
-  ChangeStore,
-  ClockStore,
-  DeliveryCountStep,
-  DeliveryStore,
-  LeaseStore,
-  QueueStore,
-  RedeliveryOrderStore,
-  RunStore,
-  Scope,
-  SearchStore,
-  SessionStore,
-  TaskStore,
-  TrafficStore,
-  UpkeepStore,
-  WorkerStore,
-} from "../store.ts";
+import type { DeliveryCountStep, DeliveryStore, Scope, Store } from "../store.ts";
 import { onlyRef } from "./attempt-claims.ts";
 import type { FileAccess } from "./file-access.ts";
 import { listByTurns } from "./list-turns.ts";
@@ -36,39 +18,33 @@ import { toPostRow } from "./post-row.ts";
 import { isShortRead } from "./task-list.ts";
 import { toTraffic } from "./traffic.ts";
 
-/** The methods of the store, noun by noun: whether each is a read or a write, and its weight. */
+/**
+ * The methods of the store, noun by noun: the writes with their weights, and the reads that are more than a read that is
+ * answered at once, as all others are (reads.ts).
+ */
 
 /** Accounts, their keys, and requests for both. */
-export function accountMethods(access: FileAccess): AccountStore & AccessRequestStore {
-  const { reads, read, readLong, write } = access;
+export function accountMethods(access: FileAccess) {
+  const { reads, readLong, write } = access;
   const holders = new TurnMemo<ReturnType<typeof reads.findKeyHolder>>();
   return {
     createAccount: forgetting(holders, write("createAccount")),
-    listAccounts: read(reads.listAccounts),
-    hasSeveralAccounts: read(reads.hasSeveralAccounts),
-    findAccount: read(reads.findAccount),
     changeLimits: forgetting(holders, write("changeLimits")),
     setAccountDisabled: forgetting(holders, write("setAccountDisabled")),
-    listHoldChanges: read(reads.listHoldChanges),
     findHeldWork: readLong("findHeldWork", byAccount),
     eraseAccountPart: forgetting(holders, write("eraseAccountPart")),
     createKey: forgetting(holders, write("createKey")),
-    listKeys: read(reads.listKeys),
     revokeKey: forgetting(holders, write("revokeKey")),
     // A KeyHolder holds nothing of it.
     touchKeys: write("touchKeys", (uses) => rows(uses.length)),
-    findKeyHolder: read((hash: string) => holders.get(hash, () => reads.findKeyHolder(hash))),
-    findAccountData: read(reads.findAccountData),
-    findSecrets: read(reads.findSecrets),
+    findKeyHolder: (hash) => holders.get(hash, () => reads.findKeyHolder(hash)),
     rotateSecret: write("rotateSecret"),
     finishRotation: write("finishRotation"),
 
     insertAccessRequest: write("insertAccessRequest", CLIENT_WRITE),
     approveAccessRequest: forgetting(holders, write("approveAccessRequest")),
     denyAccessRequest: write("denyAccessRequest"),
-    listAccessRequests: read(reads.listAccessRequests),
-    countPendingRequests: read(reads.countPendingRequests),
-  };
+  } satisfies Partial<Store>;
 }
 
 /** The limits of a page of a list. */
@@ -78,18 +54,15 @@ export interface ListLimits {
 }
 
 /** Tasks, for those who post them. */
-export function taskMethods(access: FileAccess, { examineMax }: ListLimits): TaskStore {
-  const { reads, read, readLong, write, commit } = access;
-  const findTask = read(reads.findTask);
+export function taskMethods(access: FileAccess, { examineMax }: ListLimits) {
+  const { reads, readLong, write, commit } = access;
   const findLargeTask = readLong("findLargeTask", byAccount);
-  const listReadySoon = read(reads.listReady);
   const listReadyLong = readLong("listReady", byScope);
   const listTasks = readLong("listTasks", byScope);
   return {
     insertTasks: (post) => commit.submit("insertTasks", toPostRow(post), weightOfPost(post)),
-    findKeptAnswer: read(reads.findKeptAnswer),
     async findTask(look) {
-      const found = await findTask(look);
+      const found = await reads.findTask(look);
       return found === "large" ? findLargeTask(look) : found;
     },
     collectTask: write("collectTask", CLIENT_WRITE),
@@ -97,12 +70,12 @@ export function taskMethods(access: FileAccess, { examineMax }: ListLimits): Tas
     cancelTasks: write("cancelTasks", ({ ids }) => ({ weight: ids.length, mayShed: true })),
     eraseTask: write("eraseTask"),
     listTasks: (query) => listByTurns(query, listTasks, examineMax),
-    listReady: (query) => listByTurns(query, isShortRead(query) ? listReadySoon : listReadyLong),
-  };
+    listReady: (query) => listByTurns(query, isShortRead(query) ? reads.listReady : listReadyLong),
+  } satisfies Partial<Store>;
 }
 
 /** Tasks that wait, and those that the daemon itself runs. */
-export function runMethods({ reads, read, readLong, write }: FileAccess): RunStore & QueueStore {
+export function runMethods({ readLong, write }: FileAccess) {
   return {
     claimTasks: write("claimTasks", ({ max }) => rows(max)),
     finishTask: write("finishTask"),
@@ -112,72 +85,59 @@ export function runMethods({ reads, read, readLong, write }: FileAccess): RunSto
     findEndedTasks: readLong("findEndedTasks"),
 
     releaseDelayed: write("releaseDelayed", ({ max }) => rows(max)),
-    findOldestQueued: read(reads.findOldestQueued),
     listTypeWork: readLong("listTypeWork"),
-    listQueuedTypes: read(reads.listQueuedTypes),
     markQueue: write("markQueue"),
     expireQueued: write("expireQueued", STEP_WRITE),
-  };
+  } satisfies Partial<Store>;
 }
 
 /** Workers and their leases. Workers hold what they claimed: refusing them would cost more than letting them in. */
-export function leaseMethods({ reads, read, write }: FileAccess): LeaseStore & WorkerStore {
+export function leaseMethods({ reads, write }: FileAccess) {
   const holders = new TurnMemo<ReturnType<typeof reads.findWorkerHolder>>();
   return {
     claimLeases: write("claimLeases", ({ max }) => rows(max)),
     extendLeases: write("extendLeases", ({ leases }) => rows(leases.length)),
     endLeases: write("endLeases", weightOfEnds),
     resumeLeases: write("resumeLeases", WHOLE_TABLES),
-    findLeases: read(reads.findLeases),
-    listDueLeases: read(reads.listDueLeases),
 
     createWorker: forgetting(holders, write("createWorker")),
-    listWorkers: read(reads.listWorkers),
     revokeWorker: forgetting(holders, write("revokeWorker")),
     // A WorkerHolder holds nothing of it.
     touchWorkers: write("touchWorkers", (uses) => rows(uses.length)),
-    findWorkerHolder: read((hash: string) => holders.get(hash, () => reads.findWorkerHolder(hash))),
-  };
+    findWorkerHolder: (hash) => holders.get(hash, () => reads.findWorkerHolder(hash)),
+  } satisfies Partial<Store>;
 }
 
 /** Deliveries, their attempts, and orders to send them again. */
-export function deliveryMethods(access: FileAccess): DeliveryStore & RedeliveryOrderStore {
-  const { reads, read, readLong, write } = access;
-  const listAllLanes = read(reads.listLanes);
+export function deliveryMethods(access: FileAccess) {
+  const { reads, readLong, write } = access;
   const listOwnLanes = readLong("listLanes");
   const makeLargePostback = readLong("makeLargePostback", byAccount);
   const recordAttempt = write("recordAttempt");
   return {
-    listLanes: (of) => (of.accountId === "all" ? listAllLanes(of) : listOwnLanes(of)),
-    listProvenLanes: read(reads.listProvenLanes),
+    listLanes: (of) => (of.accountId === "all" ? reads.listLanes(of) : listOwnLanes(of)),
     claimAttempts: attemptClaims(access),
     makeLargePostback: (attempt) => makeLargePostback(onlyRef(attempt)),
-    listInFlight: read(reads.listInFlight),
     recordAttempt: (record) => recordAttempt({ ...record, attempt: onlyRef(record.attempt) }),
-    listDeliveries: read(reads.listDeliveries),
     redeliver: write("redeliver", { weight: 2, mayShed: true }),
-    findTaskDeliveries: read(reads.findTaskDeliveries),
     listAllDeliveries: readLong("listAllDeliveries"),
     countEndedDeliveries: readLong("countEndedDeliveries"),
 
     orderRedelivery: write("orderRedelivery"),
-    listRedeliveryOrders: read(reads.listRedeliveryOrders),
     cancelRedeliveryOrder: write("cancelRedeliveryOrder"),
-    listOpenRedeliveryOrders: read(reads.listOpenRedeliveryOrders),
     stepRedeliveryOrder: write("stepRedeliveryOrder", STEP_WRITE),
-  };
+  } satisfies Partial<Store>;
 }
 
 // This thread reads the attempts to send after the commit: the writer looks up only which it starts.
 function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
-  const { reads, read, write, commit } = access;
-  const readStarted = read(reads.readStarted);
+  const { reads, write, commit } = access;
   const claimAttempts = write("claimAttempts", ({ lanes }) =>
     rows(lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0)),
   );
   return async (claim) => {
     const { started, lanes, held } = await claimAttempts(claim);
-    const attempts = await readStarted(started).catch((error: unknown) => {
+    const attempts = await reads.readStarted(started).catch((error: unknown) => {
       // The claim is committed: another claim would leave these attempts in flight for good.
       throw new StoreError("unknown", `attempts were started: ${messageOf(error)}`, {
         cause: error,
@@ -190,23 +150,19 @@ function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
 }
 
 /** Sign-ins to the dashboard. */
-export function sessionMethods({ reads, read, write }: FileAccess): SessionStore {
+export function sessionMethods({ write }: FileAccess) {
   return {
     createSession: write("createSession", CLIENT_WRITE),
-    findSession: read(reads.findSession),
     touchSessions: write("touchSessions", (uses) => rows(uses.length)),
     endSession: write("endSession"),
     createSignInLink: write("createSignInLink"),
     useSignInLink: write("useSignInLink"),
-  };
+  } satisfies Partial<Store>;
 }
 
 /** The reads for people: what there is, what happened, and what they search for. */
-export function shownMethods(
-  access: FileAccess,
-  { examineMax }: ListLimits,
-): SearchStore & TrafficStore & ChangeStore {
-  const { reads, read, readLong, write, commit } = access;
+export function shownMethods(access: FileAccess, { examineMax }: ListLimits) {
+  const { reads, readLong, write, commit } = access;
   const searchTasks = readLong("searchTasks", byScope);
   const byLogin = ({ filter }: DeliveryCountStep): ReadOwner => filter.login;
   const countEndedDeliveriesStep = readLong("countEndedDeliveriesStep", byLogin);
@@ -217,12 +173,9 @@ export function shownMethods(
     findTimeline: readLong("findTimeline", byScope),
     countEndedDeliveriesStep: (step) => countEndedDeliveriesStep({ ...step, examineMax }),
 
-    countWork: scoped(readLong("countAllWork"), read(reads.countAccountWork)),
-    findFirstSteps: scoped(readLong("findAnyFirstSteps"), read(reads.findAccountFirstSteps)),
-    findOldestWaiting: scoped(
-      readLong("findAnyOldestWaiting"),
-      read(reads.findAccountOldestWaiting),
-    ),
+    countWork: scoped(readLong("countAllWork"), reads.countAccountWork),
+    findFirstSteps: scoped(readLong("findAnyFirstSteps"), reads.findAccountFirstSteps),
+    findOldestWaiting: scoped(readLong("findAnyOldestWaiting"), reads.findAccountOldestWaiting),
     findTraffic: async (query) => toTraffic(await readTraffic(query)),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
@@ -230,16 +183,15 @@ export function shownMethods(
     foldTraffic: write("foldTraffic", STEP_WRITE),
 
     watch: (listener) => commit.watch(listener),
-  };
+  } satisfies Partial<Store>;
 }
 
 /** The machine's clock, and the file itself. */
-export function upkeepMethods(access: FileAccess): ClockStore & UpkeepStore {
-  const { reads, read, write, commit, guard } = access;
+export function upkeepMethods(access: FileAccess) {
+  const { write, commit, guard } = access;
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
   return {
-    findClockReading: read(reads.findClockReading),
     keepClockReading: write("keepClockReading"),
     resumeClock: write("resumeClock", WHOLE_TABLES),
     shiftTimes: write("shiftTimes", WHOLE_TABLES),
@@ -248,7 +200,6 @@ export function upkeepMethods(access: FileAccess): ClockStore & UpkeepStore {
     keepSecret: write("keepSecret"),
     eraseExpired: write("eraseExpired", ({ max }) => rows(max)),
     eraseStale: write("eraseStale", ({ max }) => rows(2 * max)),
-    usedBytes: read(reads.usedBytes),
     reclaimSpace: () => reclaimSpace(undefined),
     fault: () => commit.fault,
     shortage: () => commit.shortage,
@@ -259,7 +210,7 @@ export function upkeepMethods(access: FileAccess): ClockStore & UpkeepStore {
       return guard.check();
     },
     close: () => access.close(),
-  };
+  } satisfies Partial<Store>;
 }
 
 /** A write that may make anything that is remembered of holders untrue. */

@@ -9,8 +9,8 @@ import {
   type FoundTask,
   type StoreErrorKind,
 } from "../store.ts";
-import { longReads, type LongReads } from "./long-reads.ts";
 import { openReader, toReadError } from "./machine/connection.ts";
+import { longReads, type LongReads } from "./reads.ts";
 
 /**
  * The entry of the reader thread: reads that may take long happen here, on a connection of its own, and never hold up a

@@ -3,10 +3,10 @@ import { Worker } from "node:worker_threads";
 import { readerThreadEntry, threadOptions } from "../../assets.ts";
 import { ReadTurns, type GiveWay, type ReadOwner } from "../common/read-turns.ts";
 import { FileFault, StoreError } from "../store.ts";
-import { longReads, type LongReads } from "./long-reads.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
 import type { TableReader } from "./machine/file-guard.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
+import { longReads, type LongReads } from "./reads.ts";
 
 /** Runs reads that may take long. */
 export interface LongReader {

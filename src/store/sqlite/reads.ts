@@ -1,49 +1,75 @@
 import { accessRequestReads } from "./access-requests.ts";
+import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, laneReads } from "./attempt-claims.ts";
 import { clockReads } from "./clock-readings.ts";
 import { deliveryReads } from "./deliveries.ts";
-import { operatorReads } from "./delivery-log.ts";
-import { holdReads } from "./holds.ts";
+import { deliveryLogReads, operatorReads } from "./delivery-log.ts";
+import { heldWorkReads, holdReads } from "./holds.ts";
+import { hostTrafficReads } from "./host-traffic.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
+import { largeTaskReads } from "./large-tasks.ts";
 import { leaseReads } from "./leases.ts";
 import type { Connection } from "./machine/connection.ts";
+import { tableCheckReads } from "./machine/table-check.ts";
 import { provenLaneReads } from "./proven-lanes.ts";
-import { accountWaitingReads } from "./queue-sample.ts";
+import { accountWaitingReads, allWaitingReads } from "./queue-sample.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { sessionReads } from "./sessions.ts";
-import { taskCountReads } from "./task-counts.ts";
+import { allCountReads, taskCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
-import { taskQueueReads } from "./task-runs.ts";
+import { endedTaskReads, taskQueueReads } from "./task-runs.ts";
 import { taskReads } from "./tasks.ts";
+import { timelineReads } from "./timeline.ts";
+import { trafficReads } from "./traffic.ts";
+import { typeWorkReads } from "./type-work.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { workerReads } from "./workers.ts";
 
-/** All reads that are answered at once. */
-export type Reads = ReturnType<typeof allReads>;
-
-/** The reads of a connection, by name. */
-export function allReads(reader: Connection) {
+/** The reads of a connection, by name, that are answered at once. */
+export function shortReads(connection: Connection) {
   return {
-    ...accountReads(reader),
-    ...holdReads(reader),
-    ...accessRequestReads(reader),
-    ...taskReads(reader),
-    ...taskListReads(reader),
-    ...taskQueueReads(reader),
-    ...leaseReads(reader),
-    ...workerReads(reader),
-    ...sessionReads(reader),
-    ...idempotencyReads(reader),
-    ...attemptClaimReads(reader),
-    ...laneReads(reader),
-    ...provenLaneReads(reader),
-    ...deliveryReads(reader),
-    ...operatorReads(reader),
-    ...redeliveryOrderReads(reader),
-    ...taskCountReads(reader),
-    ...accountWaitingReads(reader),
-    ...clockReads(reader),
-    ...upkeepReads(reader),
+    ...accountReads(connection),
+    ...holdReads(connection),
+    ...accessRequestReads(connection),
+    ...taskReads(connection),
+    ...taskListReads(connection),
+    ...taskQueueReads(connection),
+    ...leaseReads(connection),
+    ...workerReads(connection),
+    ...sessionReads(connection),
+    ...idempotencyReads(connection),
+    ...attemptClaimReads(connection),
+    ...laneReads(connection),
+    ...provenLaneReads(connection),
+    ...deliveryReads(connection),
+    ...operatorReads(connection),
+    ...redeliveryOrderReads(connection),
+    ...taskCountReads(connection),
+    ...accountWaitingReads(connection),
+    ...clockReads(connection),
+    ...upkeepReads(connection),
+  };
+}
+
+export type LongReads = ReturnType<typeof longReads>;
+
+/** The reads, by name, that may take long: nothing else may wait for what they wait for. */
+export function longReads(connection: Connection) {
+  return {
+    ...largeTaskReads(connection),
+    ...taskListReads(connection),
+    ...timelineReads(connection),
+    ...endedTaskReads(connection),
+    ...typeWorkReads(connection),
+    ...deliveryLogReads(connection),
+    ...allCountReads(connection),
+    ...allWaitingReads(connection),
+    ...trafficReads(connection),
+    ...hostTrafficReads(connection),
+    ...laneReads(connection),
+    ...accountOverviewReads(connection),
+    ...heldWorkReads(connection),
+    ...tableCheckReads(connection),
   };
 }

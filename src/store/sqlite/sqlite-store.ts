@@ -69,6 +69,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const access = new FileAccess({ reader, longReader, commit, guard });
     return {
       cluster: newLoneNode(clock),
+      ...access.reads,
       ...accountMethods(access),
       ...taskMethods(access, { examineMax }),
       ...runMethods(access),
