@@ -1,6 +1,6 @@
 import type { AccountUsage } from "../account/quota.ts";
 import type { StoredState } from "../task/task.ts";
-import type { CountChanges, CountedWord, EverWord } from "./work-changes.ts";
+import type { CountedWord, EverWord } from "./work-changes.ts";
 
 /** Where the sums of a batch are written. */
 export interface CountWriter {
@@ -12,13 +12,14 @@ export interface CountWriter {
  * Gathers in memory how a batch changes the accounts' counts, so that the changes are written once, at its end: 256
  * claimed tasks of one account cost two rows, not 512.
  */
-export class CountTally implements CountChanges {
+export class CountTally {
   /** The sums by account, then by word. */
   readonly #sums = new Map<number, Map<CountedWord, number>>();
   #ever: EverChange[] = [];
   /** The accounts that have ever done each of these, as far as it was written: once is enough. */
   readonly #everDone = new Map<EverWord, Set<number>>();
 
+  /** Raises one of an account's counts; a negative number lowers it. */
   add(accountSeq: number, word: CountedWord, count: number): void {
     if (count === 0) return;
     const sums = this.#sums.get(accountSeq) ?? new Map<CountedWord, number>();
@@ -26,11 +27,15 @@ export class CountTally implements CountChanges {
     sums.set(word, (sums.get(word) ?? 0) + count);
   }
 
+  /** Moves one of its tasks from one state to the other. */
+  /** Moves one of its tasks from one state to the other. */
   move(accountSeq: number, from: StoredState, to: StoredState): void {
     this.add(accountSeq, from, -1);
     this.add(accountSeq, to, 1);
   }
 
+  /** Notes that an account has done this, for the first time or again. */
+  /** Notes that an account has done this, for the first time or again. */
   noteEver(accountSeq: number, word: EverWord): void {
     if (this.#everDone.get(word)?.has(accountSeq) === true) return;
     this.#ever.push({ accountSeq, word });

@@ -1,4 +1,4 @@
-import type { CountChanges } from "./work-changes.ts";
+import type { WorkChanges } from "./work-changes.ts";
 
 /** The counts of an account's deliveries to a host: those that are given up, refused or being retried now. */
 export const HOST_WORDS = ["given_up", "refused", "retrying"] as const;
@@ -12,11 +12,6 @@ export interface HostChange {
   readonly count: number;
 }
 
-export interface HostChanges {
-  /** Also reports it for the account as a whole. */
-  add(change: HostChange): void;
-}
-
 export type HostSums = Record<HostWord, number>;
 
 /** Writes the sums of a batch; those that are all zero are left out. */
@@ -26,15 +21,16 @@ export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostS
  * Gathers in memory how a batch changes the counts of hosts, so that the changes are written once, at its end. A
  * delivery that succeeds at the first attempt changes nothing here, and costs nothing.
  */
-export class HostTally implements HostChanges {
-  readonly #counts: CountChanges;
+export class HostTally {
+  readonly #counts: WorkChanges["counts"];
   /** The sums by account, then by host. */
   readonly #sums = new Map<number, Map<string, HostSums>>();
 
-  constructor(counts: CountChanges) {
+  constructor(counts: WorkChanges["counts"]) {
     this.#counts = counts;
   }
 
+  /** Also reports it for the account as a whole. */
   add({ accountSeq, host, word, count }: HostChange): void {
     this.#counts.add(accountSeq, word === "retrying" ? "retrying" : "undelivered", count);
     const hosts = this.#sums.get(accountSeq) ?? new Map<string, HostSums>();

@@ -61,15 +61,10 @@ export const SERIES_STEPS_MS: readonly number[] = [
  * `now`. Both ends are moved outwards to whole steps, so that nothing is shown in part. Null when even the largest step
  * makes too many, and when `to` is not after `from`.
  */
-export function seriesRange({
-  from,
-  to,
-  now,
-}: {
-  readonly from: number;
-  readonly to: number;
-  readonly now: number;
-}): SeriesRange | null {
+export function seriesRange(
+  asked: Omit<SeriesRange, "stepMs"> & { readonly now: number },
+): SeriesRange | null {
+  const { from, to, now } = asked;
   if (!(to > from)) return null;
   const leastMs = from < now - MINUTES_KEPT_MS ? HOUR_MS : 0;
   for (const stepMs of SERIES_STEPS_MS) {
@@ -87,16 +82,13 @@ export function seriesRange({
  */
 export function toSeries(
   range: SeriesRange,
-  {
-    steps,
-    durations,
-    now,
-  }: {
+  happened: {
     readonly steps: readonly SeriesStep[];
     readonly durations: readonly SeriesDuration[];
     readonly now: number;
   },
 ): readonly SeriesBucket[] {
+  const { steps, durations, now } = happened;
   const { from, to, stepMs } = range;
   const open = Array.from({ length: (to - from) / stepMs }, newBucket);
   const bucketAt = (at: number): OpenBucket | undefined => open[Math.floor((at - from) / stepMs)];
@@ -116,11 +108,10 @@ export function sumSteps(steps: readonly SeriesStep[]): SeriesCounts {
 }
 
 /** The share of ended deliveries that were delivered, 0 to 1; null when none ended. */
-export function successShare({
-  delivered,
-  givenUp,
-  refused,
-}: Pick<SeriesCounts, "delivered" | "givenUp" | "refused">): number | null {
+export function successShare(
+  counts: Pick<SeriesCounts, "delivered" | "givenUp" | "refused">,
+): number | null {
+  const { delivered, givenUp, refused } = counts;
   const ended = delivered + givenUp + refused;
   return ended === 0 ? null : delivered / ended;
 }

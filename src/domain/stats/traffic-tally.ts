@@ -44,13 +44,6 @@ export interface EndedAttempt {
   readonly decision: DeliveryDecision;
 }
 
-/** To be called by every write that takes tasks in, ends them, or ends an attempt, in the operation that does so. */
-export interface TrafficChanges {
-  addTasks(change: TasksChange): void;
-  /** Notes that an attempt in flight ended. */
-  addAttempt(record: EndedAttempt): void;
-}
-
 /** A minute of an account. */
 export interface TrafficMinute {
   readonly at: number;
@@ -67,13 +60,14 @@ export interface HostHour {
 }
 
 /** Gathers in memory what a batch adds to the traffic, so that it is written once, at its end. */
-export class TrafficTally implements TrafficChanges {
+export class TrafficTally {
   #accounts = new Map<number, AccountTally>();
 
   addTasks(change: TasksChange): void {
     this.#account(change.accountSeq).addTasks(change);
   }
 
+  /** Notes that an attempt in flight ended. */
   addAttempt(record: EndedAttempt): void {
     this.#account(record.attempt.accountId).addAttempt(record);
   }

@@ -1,8 +1,9 @@
 import { stateAtPost } from "../task/task-transition.ts";
 import type { NewTask, StoredState } from "../task/task.ts";
 import { isUndelivered, type EndedDeliveryState } from "../webhook/delivery.ts";
-import type { HostChanges } from "./host-tally.ts";
-import type { EndedAttempt, TrafficChanges } from "./traffic-tally.ts";
+import type { CountTally } from "./count-tally.ts";
+import type { HostTally } from "./host-tally.ts";
+import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
 
 /**
  * Each transition changes an account's counts and the traffic through one of these functions. A store calls it in the
@@ -18,19 +19,10 @@ export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "
 /** Noted when an account has posted a webhook, had one delivered, or collected a task; it stays for good. */
 export type EverWord = "ever_webhook" | "ever_delivered" | "ever_collected";
 
-export interface CountChanges {
-  /** Raises one of an account's counts; a negative number lowers it. */
-  add(accountSeq: number, word: CountedWord, count: number): void;
-  /** Moves one of its tasks from one state to the other. */
-  move(accountSeq: number, from: StoredState, to: StoredState): void;
-  /** Notes that an account has done this, for the first time or again. */
-  noteEver(accountSeq: number, word: EverWord): void;
-}
-
 export interface WorkChanges {
-  readonly counts: CountChanges;
-  readonly hosts: HostChanges;
-  readonly traffic: TrafficChanges;
+  readonly counts: Pick<CountTally, "add" | "move" | "noteEver">;
+  readonly hosts: Pick<HostTally, "add">;
+  readonly traffic: Pick<TrafficTally, "addTasks" | "addAttempt">;
 }
 
 /** The tasks of a post. */
@@ -90,12 +82,9 @@ export function countFinished(
 
 export function countCancelled(
   { counts, traffic }: WorkChanges,
-  {
-    accountSeq,
-    from,
-    cancelledAt,
-  }: { readonly accountSeq: number; readonly from: StoredState; readonly cancelledAt: number },
+  end: { readonly accountSeq: number; readonly from: StoredState; readonly cancelledAt: number },
 ): void {
+  const { accountSeq, from, cancelledAt } = end;
   counts.move(accountSeq, from, "cancelled");
   traffic.addTasks({ accountSeq, at: cancelledAt, cancelled: 1 });
 }
@@ -138,11 +127,8 @@ export function countAttempt(
 /** Counts an ended delivery that begins a fresh series. */
 export function countNewSeries(
   { hosts }: Pick<WorkChanges, "hosts">,
-  {
-    accountSeq,
-    host,
-    state,
-  }: { readonly accountSeq: number; readonly host: string; readonly state: EndedDeliveryState },
+  begun: { readonly accountSeq: number; readonly host: string; readonly state: EndedDeliveryState },
 ): void {
+  const { accountSeq, host, state } = begun;
   if (isUndelivered(state)) hosts.add({ accountSeq, host, word: state, count: -1 });
 }
