@@ -25,11 +25,14 @@ export interface GatheredWork {
 
 // SQLite's own default. Each checkpoint takes milliseconds, for which every later batch waits.
 const CHECKPOINT_PAGES = 1000;
-// 64 MiB, as journal_size_limit. The WAL restarts only at a moment when nobody reads from it. With lists read one after
-// the other there is none: it grew by 8 MB a second (measured). Beyond this size the writer waits for readers.
-const WAL_PAGES_MAX = 16_384;
-// As long as two of the longest lists. Another process may read for hours; a longer wait for it would be in vain.
-const READERS_WAIT_MS = 2000;
+const OPTIONS: Required<BatchRunnerOptions> = {
+  // 64 MiB, as journal_size_limit. The WAL restarts only at a moment when nobody reads from it. With lists read one
+  // after the other there is none: it grew by 8 MB a second (measured). Beyond this size the writer waits for readers.
+  walPagesMax: 16_384,
+  // As long as two of the longest lists. Another process may read for hours; a longer wait for it would be in vain.
+  readersWaitMs: 2000,
+  fileTrouble: () => null,
+};
 // SQLite waits for a reader's slot, not for the reader, and the next list takes the same slot again. That list is no
 // longer in the way, but only a new try sees that.
 const RESTART_TRY_MS = 100;
@@ -60,13 +63,11 @@ export class BatchRunner {
   readonly #begin: Database.Statement;
   readonly #commit: Database.Statement;
   readonly #walState: Database.Statement<[], WalState>;
-  readonly #walPagesMax: number;
-  readonly #readersWaitMs: number;
+  readonly #options: Required<BatchRunnerOptions>;
   readonly #schemaVersion: number;
   // The next commit may restart the WAL. It therefore increments the change counter, which tells to which file a WAL
   // belongs.
   #isMarkDue = true;
-  readonly #fileTrouble: () => FileTrouble | null;
   #restartAt: number;
   /** The number of pages in the WAL after the last batch. */
   #walPages = 0;
@@ -75,18 +76,12 @@ export class BatchRunner {
   constructor(
     connection: Connection,
     { writes, changes }: BatchWork,
-    {
-      walPagesMax = WAL_PAGES_MAX,
-      readersWaitMs = READERS_WAIT_MS,
-      fileTrouble = () => null,
-    }: BatchRunnerOptions = {},
+    options?: BatchRunnerOptions,
   ) {
     this.#connection = connection;
-    this.#fileTrouble = fileTrouble;
+    this.#options = { ...OPTIONS, ...options };
     this.#schemaVersion = Number(connection.pragma("user_version", { simple: true }));
-    this.#walPagesMax = walPagesMax;
-    this.#readersWaitMs = readersWaitMs;
-    this.#restartAt = walPagesMax;
+    this.#restartAt = this.#options.walPagesMax;
     this.#changes = changes;
     this.#writes = writes;
     // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles the code that makes an object of its
@@ -175,10 +170,10 @@ export class BatchRunner {
       // The whole WAL is in the file, or another process restarted it.
       if (pages === checkpointed || pages < this.#walPages) this.#isMarkDue = true;
       this.#walPages = pages;
-      if (pages < this.#walPagesMax) this.#restartAt = this.#walPagesMax;
+      if (pages < this.#options.walPagesMax) this.#restartAt = this.#options.walPagesMax;
       const isFull = pages >= this.#restartAt;
       if (!isFull && pages - checkpointed < CHECKPOINT_PAGES) return null;
-      const trouble = this.#fileTrouble();
+      const trouble = this.#options.fileTrouble();
       if (trouble !== null) return trouble;
       if (isFull) this.#restartWal(pages);
       else this.#connection.pragma("wal_checkpoint(PASSIVE)");
@@ -195,7 +190,7 @@ export class BatchRunner {
   // doubled.
   #restartWal(pages: number): void {
     const before = Number(this.#connection.pragma("busy_timeout", { simple: true }));
-    const deadline = performance.now() + this.#readersWaitMs;
+    const deadline = performance.now() + this.#options.readersWaitMs;
     this.#connection.pragma(`busy_timeout = ${RESTART_TRY_MS}`);
     try {
       let isBusy = true;
@@ -203,7 +198,7 @@ export class BatchRunner {
         // The first column is 1 when a reader was in the way.
         isBusy = this.#connection.pragma("wal_checkpoint(RESTART)", { simple: true }) !== 0;
       }
-      this.#restartAt = isBusy ? 2 * pages : this.#walPagesMax;
+      this.#restartAt = isBusy ? 2 * pages : this.#options.walPagesMax;
     } finally {
       this.#connection.pragma(`busy_timeout = ${before}`);
     }
