@@ -9,6 +9,7 @@ import type {
   EndedDeliveryState,
 } from "../domain/webhook/delivery.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
+import type { WebhookSecrets } from "./account.ts";
 import type { LeftWork } from "./cluster.ts";
 
 export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
@@ -99,10 +100,8 @@ export interface AttemptRef {
 }
 
 /** An attempt that was started, with everything that is needed to send it. */
-export interface ClaimedAttempt extends AttemptRef {
+export interface ClaimedAttempt extends AttemptRef, WebhookSecrets {
   readonly url: string;
-  readonly webhookSecret: string;
-  readonly webhookSecretNext: string | null;
   /** Without its texts when there is a `largeBytes`. */
   readonly task: Task;
   /** The size of a large postback's texts; null for any other postback, whose request is made of the fields here. */
@@ -145,10 +144,8 @@ export interface Redelivery {
 // For the operator, who sees every account.
 
 /** A task with the deliveries of its webhooks, and the secrets that sign them. */
-export interface TaskDeliveries {
+export interface TaskDeliveries extends WebhookSecrets {
   readonly login: string;
-  readonly webhookSecret: string;
-  readonly webhookSecretNext: string | null;
   readonly task: Task;
   readonly deliveries: readonly Delivery[];
 }

@@ -1,12 +1,7 @@
 import type { LeaseEnding } from "../domain/lease/lease.ts";
 import type { TaskSummary } from "../domain/task/task.ts";
-import type {
-  AttemptOutcome,
-  DeliveryFilter,
-  DeliveryKind,
-  DeliveryState,
-} from "../domain/webhook/delivery.ts";
-import type { TaskDeliveries } from "./delivery.ts";
+import type { DeliveryFilter, DeliveryKind, DeliveryState } from "../domain/webhook/delivery.ts";
+import type { DeliveryCount, DeliverySummaryEnd, TaskDeliveries } from "./delivery.ts";
 import type { TaskPage, TaskQuery } from "./task.ts";
 import type { Scope } from "./traffic.ts";
 
@@ -39,12 +34,7 @@ export interface FoundDelivery {
   readonly state: DeliveryState | "waiting";
   /** Attempts so far, including the one under way. */
   readonly attempts: number;
-  readonly last: {
-    readonly outcome: AttemptOutcome;
-    readonly httpStatus: number | null;
-    readonly error: string | null;
-    readonly endedAt: number;
-  } | null;
+  readonly last: Omit<DeliverySummaryEnd, "number"> | null;
   readonly nextDueAt: number | null;
 }
 
@@ -74,9 +64,7 @@ export interface DeliveryCountStep {
   readonly before: number | null;
 }
 
-export interface DeliveryCountPage {
-  readonly deliveries: number;
-  readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
+export interface DeliveryCountPage extends DeliveryCount {
   /** Where to go on; null when everything has been looked at. */
   readonly next: number | null;
   readonly examinedUntil: number | null;

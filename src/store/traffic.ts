@@ -1,7 +1,7 @@
 import type { HeldWork } from "../domain/account/held-work.ts";
-import type { OwnLimits } from "../domain/account/quota.ts";
 import type { SeriesCounts, SeriesDuration, SeriesStep } from "../domain/stats/time-series.ts";
 import type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
+import type { AccountState } from "./account.ts";
 
 export type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
 
@@ -90,13 +90,8 @@ export interface HostTrafficPage {
 }
 
 /** An account in the operator's list. */
-export interface AccountOverview {
-  readonly login: string;
-  readonly createdAt: number;
-  readonly disabledAt: number | null;
+export interface AccountOverview extends Omit<AccountState, "accountId"> {
   readonly keysActive: number;
-  readonly isRotating: boolean;
-  readonly ownLimits: OwnLimits;
   /** Null when the account is enabled. */
   readonly held: HeldWork | null;
   readonly counts: WorkCounts;
