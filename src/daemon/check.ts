@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 
 import type { Config, ConfigProblem } from "../config/config.ts";
+import { codeOf } from "../domain/message-of.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
 import type { Environment } from "../runners/command/program.ts";
 import { readTlsFiles, TlsFileError, warnOfValidity } from "./tls.ts";
@@ -78,6 +79,6 @@ function readFault(file: string): string | null {
     readFileSync(file);
     return null;
   } catch (error) {
-    return error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+    return codeOf(error) ?? "unknown error";
   }
 }

@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
 import type { Observer } from "../domain/observer.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
@@ -111,7 +112,7 @@ function toDatabaseError(file: string, error: unknown): DatabaseError {
   if (fault !== null) {
     return new DatabaseError(`${file} cannot be opened: ${fault}`, { cause: error });
   }
-  const reason = (error instanceof Error ? error.message : String(error)) + diskHint(file);
+  const reason = messageOf(error) + diskHint(file);
   // Some messages name the file already.
   const message = reason.includes(file) ? reason : `${file} cannot be opened: ${reason}`;
   return new DatabaseError(message, { cause: error });
@@ -148,7 +149,7 @@ function accessCode(path: string, mode: number): string | null {
     accessSync(path, mode);
     return null;
   } catch (error) {
-    return error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+    return codeOf(error) ?? "unknown error";
   }
 }
 

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import type { Config, TlsFiles } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
 import type { HttpServer } from "../http/server/server.ts";
 import { checkPair, type TlsPair } from "../http/server/tls-server.ts";
 
@@ -40,8 +41,8 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
   try {
     checkPair({ cert, key });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw fault(["cert", files], `cannot be served with ${files.key}: ${reason}`, error);
+    const what = `cannot be served with ${files.key}: ${messageOf(error)}`;
+    throw fault(["cert", files], what, error);
   }
   return {
     cert,
@@ -88,8 +89,7 @@ export function reloadTls(
     log.info(facts, "certificate reloaded; new connections are served with it");
     warnOfValidity(material, { now: clock.now(), log });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    log.error({ reason }, "certificate not reloaded; the old one stays in use");
+    log.error({ reason: messageOf(error) }, "certificate not reloaded; the old one stays in use");
   }
 }
 
@@ -110,7 +110,7 @@ function readText(files: TlsFiles, part: Part): string {
     // PEM is ASCII; the text around it may be anything.
     return readFileSync(files[part], "latin1");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    const code = codeOf(error) ?? "";
     throw fault([part, files], READ_FAULTS[code] ?? `cannot be read: ${code}`, error);
   }
 }

@@ -1,5 +1,6 @@
 import { parentPort } from "node:worker_threads";
 
+import { messageOf } from "../domain/message-of.ts";
 import { StatusError } from "../domain/status.ts";
 import { PARSES, type ParseName } from "./parses.ts";
 
@@ -34,6 +35,6 @@ function run({ name, args }: ParseOrder): ParseOutcome {
       const { code, message, details, headers } = error;
       return { kind: "refused", code, message, details, headers };
     }
-    return { kind: "error", message: error instanceof Error ? error.message : String(error) };
+    return { kind: "error", message: messageOf(error) };
   }
 }

@@ -5,8 +5,9 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock, Timer } from "../../domain/clock/clock.ts";
 import { wait } from "../../domain/clock/wait.ts";
 import type { CommandLine } from "../../domain/command-line.ts";
+import { codeOf } from "../../domain/message-of.ts";
 import { hasRunningMember } from "./process-table.ts";
-import { errorCodeOf, spawnInto } from "./spawn.ts";
+import { spawnInto } from "./spawn.ts";
 
 /** How the first process of a group ended: by itself with a code, or by a signal. */
 export type ProcessExit =
@@ -205,6 +206,6 @@ function signalGroup(pid: number, signal: "SIGTERM" | "SIGKILL" | 0): string | n
     process.kill(-pid, signal);
     return null;
   } catch (error) {
-    return errorCodeOf(error);
+    return codeOf(error) ?? "UNKNOWN";
   }
 }

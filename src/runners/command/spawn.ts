@@ -2,6 +2,7 @@ import type { ChildProcess, StdioOptions } from "node:child_process";
 import { getSystemErrorName } from "node:util";
 
 import type { CommandLine } from "../../domain/command-line.ts";
+import { codeOf } from "../../domain/message-of.ts";
 
 /** The parameters of a new process. */
 export interface SpawnOptions {
@@ -31,11 +32,6 @@ export function spawnInto(child: ChildProcess, options: SpawnOptions): string | 
     return typeof errno === "number" && errno !== 0 ? getSystemErrorName(errno) : null;
   } catch (error) {
     // Some errors are returned, others thrown (ENOTDIR, E2BIG, …); here both mean the same.
-    return errorCodeOf(error);
+    return codeOf(error) ?? "UNKNOWN";
   }
-}
-
-/** The system's name for the error, `UNKNOWN` where it has none. */
-export function errorCodeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "UNKNOWN";
 }
