@@ -19,7 +19,7 @@ export type { Marketplace } from "./marketplace.ts";
 export { readFileText } from "./file.ts";
 export { SETTING_LIST } from "./setting.ts";
 export type { Setting } from "./setting.ts";
-export type { CommandTypeConfig, EchoTypeConfig, TypeConfig } from "./type.ts";
+export type { TypeConfig } from "./type.ts";
 export { nearestName } from "./nearest-name.ts";
 
 /** Everything that an operator decides, checked and frozen. config/setting.ts explains each value. */
@@ -148,8 +148,8 @@ function toConfig(
     tls: toTls(values.tls, findings),
     webhooks: Object.freeze({ ...webhooks, allowList: toAllowList(webhooks.allow, findings) }),
     retentionMs: values.retentionDays * 86_400_000,
-    types: parseTypes(file.types, findings),
-    marketplaces: parseMarketplaces(file.marketplaces, findings),
+    types: parseTypes(file.layer.get("types"), findings),
+    marketplaces: parseMarketplaces(file.layer.get("marketplaces"), findings),
     log: Object.freeze({ ...log, format: logFormat(log.format, input) }),
     sources: findings.sources,
     values: findings.values,

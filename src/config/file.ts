@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 
 import { parse, TomlError } from "smol-toml";
 
+import { codeOf } from "../domain/message-of.ts";
 import { quote } from "../domain/rule.ts";
 import type { Findings, Given, Layer } from "./layer.ts";
 import { unknownNameMessage } from "./setting-name.ts";
@@ -12,11 +13,8 @@ import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 export interface ConfigFile {
   /** Absolute path; null when there is no file. */
   readonly path: string | null;
+  /** The settings, and unchecked under their names the tables of {@link OPEN_TABLES}. */
   readonly layer: Layer;
-  /** The `[types.NAME]` tables, unchecked. */
-  readonly types: Given | undefined;
-  /** The `[[marketplaces]]` tables, unchecked. */
-  readonly marketplaces: Given | undefined;
 }
 
 /** A TOML table. smol-toml gives it no prototype, so `__proto__` is a key like any other. */
@@ -41,17 +39,17 @@ export function readConfigFile(
 ): ConfigFile {
   const unusable = (message: string, source = file.source): ConfigFile => {
     by.findings.problems.push({ key: "config", source, message });
-    return emptyFile(file.path);
+    return { path: file.path, layer: new Map() };
   };
   let text: string | null;
   try {
     text = by.readFile(file.path);
   } catch (error) {
-    return unusable(`${file.path} cannot be read (${errorCode(error)})`);
+    return unusable(`${file.path} cannot be read (${codeOf(error) ?? "unknown error"})`);
   }
   if (text === null) {
     if (file.mustExist) return unusable(`there is no file ${file.path}`);
-    return emptyFile(null);
+    return { path: null, layer: new Map() };
   }
   try {
     const table = parse(text, { maxDepth: TOML_DEPTH_MAX });
@@ -81,7 +79,7 @@ export function readFileText(path: string): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
   } catch (error) {
-    if (errorCode(error) === "ENOENT") return null;
+    if (codeOf(error) === "ENOENT") return null;
     throw error;
   }
 }
@@ -115,28 +113,13 @@ function sortTable(
     else for (const [name, raw] of Object.entries(value)) placeOne(`${key}.${keyPart(name)}`, raw);
   };
   for (const [name, value] of Object.entries(table)) {
-    if (!OPEN_TABLES.includes(name)) placeOne(keyPart(name), value);
+    if (OPEN_TABLES.includes(name)) layer.set(name, { raw: value, source, folder });
+    else placeOne(keyPart(name), value);
   }
-  const given = (name: string): Given | undefined =>
-    name in table ? { raw: table[name], source, folder } : undefined;
-  return {
-    path: file.path,
-    layer,
-    types: given("types"),
-    marketplaces: given("marketplaces"),
-  };
-}
-
-function emptyFile(path: string | null): ConfigFile {
-  return { path, layer: new Map(), types: undefined, marketplaces: undefined };
+  return { path: file.path, layer };
 }
 
 /** The parser's reason without its excerpt, because lines of the file may hold secrets. */
 function tomlReason(error: TomlError): string {
   return (error.message.split("\n", 1)[0] ?? "").replace(/^Invalid TOML document: /, "");
-}
-
-function errorCode(error: unknown): string {
-  if (error instanceof Error && "code" in error) return String(error.code);
-  return "unknown error";
 }

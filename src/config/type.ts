@@ -1,4 +1,3 @@
-import type { CommandLine } from "../domain/command-line.ts";
 import { TYPE_NAME } from "../domain/lease/worker.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task/task-function.ts";
@@ -18,105 +17,98 @@ import {
   TASK_FUNCTION,
 } from "./type-value.ts";
 
-/** How tasks of one type are run. */
-export type TypeConfig =
-  | EchoTypeConfig
-  | CommandTypeConfig
-  | HttpTypeConfig
-  | WorkerTypeConfig
-  | FunctionTypeConfig;
+/** A key of a `[types.NAME]` table. A faulty value is reported, and the default stands in for it. */
+interface TypeKey<T> {
+  readonly key: string;
+  readonly rule: SettingRule<T>;
+  /** As in the file. */
+  readonly default: unknown;
+}
+
+function typeKey<T>(key: string, rule: SettingRule<T>, standard: unknown): TypeKey<T> {
+  return { key, rule, default: standard };
+}
 
 /** The limits of every kind of type. */
-export interface TypeLimits {
-  readonly name: string;
-  /** From the start of a run to its end. */
-  readonly timeoutMs: number;
-  /** The most runs at once. */
-  readonly concurrency: number;
-  /** Further runs after a failed one; 0 is none. */
-  readonly retries: number;
+function limits(concurrency: number) {
+  return {
+    /** From the start of a run to its end. */
+    timeoutMs: typeKey("timeout", DURATION, "10m"),
+    /** The most runs at once. */
+    concurrency: typeKey("concurrency", integerBetween(1, 10_000), concurrency),
+    /** Further runs after a failed one; 0 is none. */
+    retries: typeKey("retries", integerBetween(0, 100), 0),
+  };
 }
 
-/** `runner = "echo"`: the result is the input. */
-export interface EchoTypeConfig extends TypeLimits {
-  readonly kind: "echo";
-}
+/** The kinds of contract §6, and the values of each. */
+const KINDS = {
+  /** `runner = "echo"`: the result is the input. It takes no time, so the limit only decides how many are claimed. */
+  echo: limits(256),
+  /** `command = […]`: one process for each task. More at once than a small machine has cores slow down all of them. */
+  command: {
+    ...limits(4),
+    /** Program and arguments, without a shell. */
+    command: typeKey("command", COMMAND_LINE, ["false"]),
+    /** The operator's own variables for the process. They may be secrets: never log them. */
+    env: typeKey("env", ENVIRONMENT, {}),
+    /** Absolute. The folder of the configuration file unless the type names another. */
+    cwd: typeKey("cwd", PATH, "."),
+  },
+  /** `url = "…"`: a POST to the operator's own service for each task, which waits: the service bears the cost. */
+  http: {
+    ...limits(16),
+    /** http or https. It may hold a secret in its query: never log that. */
+    url: typeKey("url", SERVICE_URL, "http://localhost/"),
+    /** Headers on top of the runner's own, by lower-case name. They may be secrets: never log them. */
+    headers: typeKey("headers", REQUEST_HEADERS, {}),
+  },
+  /** `runner = "worker"`: external processes claim the tasks (contract §7). Each takes as much as it can run. */
+  worker: {
+    ...limits(10_000),
+    /** How long a lease holds without a heartbeat. */
+    leaseMs: typeKey("lease", LEASE_DURATION, "30s"),
+  },
+  /**
+   * A function of the program that embeds the daemon: no configuration can name one. Functions share the daemon's
+   * thread: more at once helps only those that wait for something else.
+   */
+  function: {
+    ...limits(16),
+    run: typeKey("run", TASK_FUNCTION, () => null),
+  },
+};
 
-/** `command = […]`: one process for each task. */
-export interface CommandTypeConfig extends TypeLimits {
-  readonly kind: "command";
-  /** Program and arguments, without a shell. */
-  readonly command: CommandLine;
-  /** The operator's own variables for the process. They may be secrets: never log them. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Absolute. The folder of the configuration file unless the type names another. */
-  readonly cwd: string;
-}
+type TypeKind = keyof typeof KINDS;
 
-/** `url = "…"`: a POST to the operator's own service for each task. */
-export interface HttpTypeConfig extends TypeLimits {
-  readonly kind: "http";
-  /** http or https. It may hold a secret in its query: never log that. */
-  readonly url: string;
-  /** Headers on top of the runner's own, by lower-case name. They may be secrets: never log them. */
-  readonly headers: Readonly<Record<string, string>>;
-}
+type ValuesOf<Keys> = {
+  readonly [Name in keyof Keys]: Keys[Name] extends TypeKey<infer T> ? T : never;
+};
 
-/** `runner = "worker"`: external processes claim the tasks (contract §7). `concurrency` limits the leases at once. */
-export interface WorkerTypeConfig extends TypeLimits {
-  readonly kind: "worker";
-  /** How long a lease holds without a heartbeat. */
-  readonly leaseMs: number;
-}
-
-/** A function of the program that embeds the daemon: no configuration can name one. */
-export interface FunctionTypeConfig extends TypeLimits {
-  readonly kind: "function";
-  readonly run: TaskFunction;
-}
-
-/** The kinds of contract §6. */
-type TypeKind = TypeConfig["kind"];
-
-const KIND_KEYS = ["runner", "command", "url", "run"] as const;
+/** How tasks of one type are run. */
+export type TypeConfig = {
+  readonly [Kind in TypeKind]: { readonly kind: Kind; readonly name: string } & ValuesOf<
+    (typeof KINDS)[Kind]
+  >;
+}[TypeKind];
 
 /** The kinds that each key is for. */
-const TYPE_KEYS: ReadonlyMap<string, readonly TypeKind[]> = new Map([
-  ["runner", ["echo", "worker"]],
-  ["command", ["command"]],
-  ["url", ["http"]],
-  ["run", ["function"]],
-  ["timeout", ["echo", "command", "http", "worker", "function"]],
-  ["concurrency", ["echo", "command", "http", "worker", "function"]],
-  ["retries", ["echo", "command", "http", "worker", "function"]],
-  ["env", ["command"]],
-  ["cwd", ["command"]],
-  ["headers", ["http"]],
-  ["lease", ["worker"]],
-]);
+const KINDS_OF: ReadonlyMap<string, readonly string[]> = kindsByKey();
 
-/** An echo takes no time; this only decides how many tasks are claimed at once. */
-const ECHO_CONCURRENCY = 256;
+function kindsByKey(): Map<string, readonly string[]> {
+  const kinds = new Map<string, readonly string[]>([["runner", ["echo", "worker"]]]);
+  for (const [kind, keys] of Object.entries(KINDS)) {
+    for (const { key } of Object.values<TypeKey<unknown>>(keys)) {
+      kinds.set(key, [...(kinds.get(key) ?? []), kind]);
+    }
+  }
+  return kinds;
+}
 
-/** Each run is a process: more at once than a small machine has cores would slow down all of them. */
-const COMMAND_CONCURRENCY = 4;
+/** The kinds that have a key of their own. */
+const KIND_BY_KEY = { command: "command", url: "http", run: "function" } as const;
 
-/** Each run is a request that waits: the service bears the cost. */
-const HTTP_CONCURRENCY = 16;
-
-/** No limit in practice: each worker takes as much as it can run. */
-const WORKER_CONCURRENCY = 10_000;
-
-/** Functions share the daemon's thread: more at once helps only those that wait for something else. */
-const FUNCTION_CONCURRENCY = 16;
-
-const CONCURRENCY: Readonly<Record<TypeKind, number>> = {
-  echo: ECHO_CONCURRENCY,
-  command: COMMAND_CONCURRENCY,
-  http: HTTP_CONCURRENCY,
-  worker: WORKER_CONCURRENCY,
-  function: FUNCTION_CONCURRENCY,
-};
+const KIND_KEYS = ["runner", "command", "url", "run"] as const;
 
 /** A type as it is in the file, with everything that is needed to judge it. */
 interface TypeEntry {
@@ -158,45 +150,14 @@ function parseType(entry: TypeEntry): TypeConfig | null {
   }
   const kind = parseKind(entry);
   reportMisplacedKeys(entry, kind);
-  const limits = takeLimits(entry, CONCURRENCY[kind ?? "echo"]);
-  switch (kind) {
-    case null:
-      return null;
-    case "echo":
-      return Object.freeze({ kind, ...limits });
-    case "command":
-      return Object.freeze({ kind, ...limits, ...takeCommand(entry) });
-    case "http":
-      return Object.freeze({
-        kind,
-        ...limits,
-        // Without a URL it is no http type; the stand-in for a faulty one is never requested.
-        url: takeField(entry, { key: "url", rule: SERVICE_URL, default: "http://localhost/" }),
-        headers: takeField(entry, { key: "headers", rule: REQUEST_HEADERS, default: {} }),
-      });
-    case "worker":
-      return Object.freeze({
-        kind,
-        ...limits,
-        leaseMs: takeField(entry, { key: "lease", rule: LEASE_DURATION, default: "30s" }),
-      });
-    case "function":
-      return Object.freeze({
-        kind,
-        ...limits,
-        // Without a function it is no function type; the stand-in for a faulty one is never called.
-        run: takeField(entry, { key: "run", rule: TASK_FUNCTION, default: () => null }),
-      });
-  }
-}
-
-function takeCommand(entry: TypeEntry): Pick<CommandTypeConfig, "command" | "env" | "cwd"> {
-  return {
-    // Without a command it is no command type; no type runs by this stand-in for a faulty one.
-    command: takeField(entry, { key: "command", rule: COMMAND_LINE, default: ["false"] }),
-    env: takeField(entry, { key: "env", rule: ENVIRONMENT, default: {} }),
-    cwd: takeField(entry, { key: "cwd", rule: PATH, default: "." }),
-  };
+  // Of a type without a kind the limits are checked all the same, which are all that an echo has.
+  const values = Object.entries<TypeKey<unknown>>(KINDS[kind ?? "echo"]).map(([name, key]) => [
+    name,
+    takeField(entry, key),
+  ]);
+  if (kind === null) return null;
+  // Each name holds the value that its own key's rule gave.
+  return Object.freeze({ kind, name: entry.name, ...Object.fromEntries(values) }) as TypeConfig;
 }
 
 /** A function alone stands for a type without other settings: only a program that embeds the daemon can give one. */
@@ -210,7 +171,7 @@ function toTypeTable(table: FileTable | TaskFunction): FileTable {
 
 /** A file that uses a key which no file can hold uses an unknown key. */
 function isKnown(name: string, { source }: TypeEntry): boolean {
-  return TYPE_KEYS.has(name) && (name !== "run" || source === EMBEDDING_SOURCE);
+  return KINDS_OF.has(name) && (name !== "run" || source === EMBEDDING_SOURCE);
 }
 
 /** The type's kind; null, and reported, when it has none or several. */
@@ -226,9 +187,7 @@ function parseKind(entry: TypeEntry): TypeKind | null {
   if (given.length > 1) {
     return report(entry, `has more than one kind (${given.join(", ")}): give exactly one`);
   }
-  if (only === "url") return "http";
-  if (only === "command") return "command";
-  if (only === "run") return "function";
+  if (only !== "runner") return KIND_BY_KEY[only];
   const { runner } = entry.table;
   if (runner === "echo" || runner === "worker") return runner;
   const at = { ...entry, key: `${entry.key}.runner` };
@@ -239,9 +198,9 @@ function parseKind(entry: TypeEntry): TypeKind | null {
 function reportMisplacedKeys(entry: TypeEntry, kind: TypeKind | null): void {
   for (const name of Object.keys(entry.table)) {
     const at = { ...entry, key: `${entry.key}.${keyPart(name)}` };
-    const kinds = TYPE_KEYS.get(name);
+    const kinds = KINDS_OF.get(name);
     if (kinds === undefined || !isKnown(name, entry)) {
-      const known = [...TYPE_KEYS.keys()].filter((key) => isKnown(key, entry));
+      const known = [...KINDS_OF.keys()].filter((key) => isKnown(key, entry));
       const nearest = nearestName(name, known) ?? "none";
       report(at, `is an unknown key; the nearest known one is ${nearest}`);
     } else if (kind !== null && !kinds.includes(kind)) {
@@ -250,29 +209,13 @@ function reportMisplacedKeys(entry: TypeEntry, kind: TypeKind | null): void {
   }
 }
 
-function takeLimits(entry: TypeEntry, concurrency: number): TypeLimits {
-  return {
-    name: entry.name,
-    timeoutMs: takeField(entry, { key: "timeout", rule: DURATION, default: "10m" }),
-    concurrency: takeField(entry, {
-      key: "concurrency",
-      rule: integerBetween(1, 10_000),
-      default: concurrency,
-    }),
-    retries: takeField(entry, { key: "retries", rule: integerBetween(0, 100), default: 0 }),
-  };
-}
-
-function takeField<T>(
-  entry: TypeEntry,
-  field: { readonly key: string; readonly rule: SettingRule<T>; readonly default: unknown },
-): T {
+function takeField<T>(entry: TypeEntry, { key, rule, default: standard }: TypeKey<T>): T {
   const { source, folder, findings } = entry;
-  const raw = entry.table[field.key];
-  return takeValue(field.rule, {
-    key: `${entry.key}.${field.key}`,
+  const raw = entry.table[key];
+  return takeValue(rule, {
+    key: `${entry.key}.${key}`,
     given: raw === undefined ? undefined : { raw, source, folder },
-    fallback: { raw: field.default, source: "default", folder },
+    fallback: { raw: standard, source: "default", folder },
     findings,
   });
 }

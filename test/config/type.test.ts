@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { CommandTypeConfig, TypeConfig } from "../../src/config/config.ts";
+import type { TypeConfig } from "../../src/config/config.ts";
 import { CWD, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 import type { Setup } from "../helpers/config.ts";
 
@@ -18,7 +18,7 @@ test("reads a command type with all its keys", () => {
   const config = loaded({ flags: { config: "/etc/p.toml" }, files: { "/etc/p.toml": toml } });
 
   const type = config.types.get("resize");
-  const expected: Omit<CommandTypeConfig, "env"> = {
+  const expected: Omit<Extract<TypeConfig, { kind: "command" }>, "env"> = {
     kind: "command",
     name: "resize",
     timeoutMs: 30_000,
