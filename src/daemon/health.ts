@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
+import { wait, withDeadline } from "../domain/clock/wait.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
 import { CONNECTION_REFUSED } from "../net/failure.ts";
 import { probe } from "../net/health-probe.ts";
 import type { Probe } from "../net/health-probe.ts";
@@ -53,14 +54,7 @@ export async function findDaemonUrl(config: Config, clock: Clock): Promise<strin
   const place = findDaemon(config);
   if (typeof place === "string") return null;
   const { origin } = toLoopback(place.url);
-  const { isCertificateChecked } = place;
-  const deadline = new AbortController();
-  const timer = clock.setTimer(FIND_MS, () => deadline.abort());
-  const answer = await probe(new URL(`${origin}/readyz`), {
-    isCertificateChecked,
-    signal: deadline.signal,
-  });
-  timer.cancel();
+  const { answer } = await probeReadyz(origin, { ...place, clock, limitMs: FIND_MS });
   // A daemon that accepts no tasks at present serves its dashboard all the same.
   const isOurs = answer.kind !== "failed" && readAnswer(answer.body).status !== null;
   return isOurs ? origin : null;
@@ -89,7 +83,7 @@ function findDaemon({ database }: Config): Place | string {
   try {
     holder = readHolder(database);
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
   if (holder === null) return `nobody serves ${database}; start it, or name another file with --db`;
   const { pid } = holder;
@@ -111,19 +105,23 @@ async function askAt(
 ): Promise<Health> {
   const base = toLoopback(place.url);
   const url = base.href.replace(/\/$/, "");
-  const deadline = new AbortController();
-  const timer = clock.setTimer(limitMs, () => deadline.abort());
-  const { isCertificateChecked } = place;
-  const answer = await probe(new URL(`${url}/readyz`), {
-    isCertificateChecked,
-    signal: deadline.signal,
-  });
-  timer.cancel();
+  const { answer, isLate } = await probeReadyz(url, { ...place, clock, limitMs });
   const fault = faultOf(answer);
   if (fault === null) return { kind: "ready", url };
-  const isLate = deadline.signal.aborted;
   const meaning = answer.kind === "failed" ? meaningOf(answer.error, { ...place, isLate }) : "";
   return { kind: "not ready", url, reason: `${url}: ${fault}${meaning}` };
+}
+
+/** Asks once; `isLate` when the time was up before an answer came. */
+async function probeReadyz(
+  url: string,
+  how: Pick<Place, "isCertificateChecked"> & { readonly clock: Clock; readonly limitMs: number },
+): Promise<{ readonly answer: Probe; readonly isLate: boolean }> {
+  const { isCertificateChecked, clock, limitMs } = how;
+  return withDeadline(limitMs, { clock }, async (signal) => {
+    const answer = await probe(new URL(`${url}/readyz`), { isCertificateChecked, signal });
+    return { answer, isLate: signal.aborted };
+  });
 }
 
 /** Explains the lack of an answer, after the reason. */
@@ -147,7 +145,7 @@ function isAlive(pid: number): boolean {
     return process.kill(pid, 0);
   } catch (error) {
     // It is another user's process.
-    return error instanceof Error && "code" in error && error.code === "EPERM";
+    return codeOf(error) === "EPERM";
   }
 }
 

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { Config } from "../config/config.ts";
 import { EMPTY_ALLOW_LIST } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { withDeadline } from "../domain/clock/wait.ts";
 import type { Logger } from "../domain/log.ts";
 import { urlSteps } from "../domain/webhook/url-steps.ts";
 import type { UrlStep } from "../domain/webhook/url-steps.ts";
@@ -155,13 +156,12 @@ async function resolve(
 ): Promise<Resolution> {
   if (isAddress) return { kind: "addresses", addresses: [host] };
   const resolver = createResolver({ ...configuredServers(config.webhooks), ...names, clock });
-  // No longer than an attempt would wait.
-  const deadline = new AbortController();
-  const timer = clock.setTimer(config.webhooks.timeoutMs, () => deadline.abort());
   try {
-    return await resolver.resolve(host, { signal: deadline.signal });
+    // No longer than an attempt would wait.
+    return await withDeadline(config.webhooks.timeoutMs, { clock }, (signal) =>
+      resolver.resolve(host, { signal }),
+    );
   } finally {
-    timer.cancel();
     resolver.close();
   }
 }

@@ -23,18 +23,18 @@ export function wait(
  */
 export async function withDeadline<Value>(
   ms: number,
-  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  { clock, signal }: { readonly clock: Clock; readonly signal?: AbortSignal },
   work: (signal: AbortSignal) => Promise<Value>,
 ): Promise<Value> {
   const end = new AbortController();
   const abort = (): void => end.abort();
-  if (signal.aborted) abort();
-  signal.addEventListener("abort", abort);
+  if (signal?.aborted === true) abort();
+  signal?.addEventListener("abort", abort);
   const timer = clock.setTimer(ms, abort);
   try {
     return await work(end.signal);
   } finally {
     timer.cancel();
-    signal.removeEventListener("abort", abort);
+    signal?.removeEventListener("abort", abort);
   }
 }
