@@ -1,5 +1,4 @@
-import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
+import { defineAdminCommand, LOGIN_ARG, accountNamed } from "./admin-command.ts";
 import { bySteps, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { toggle } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
@@ -8,7 +7,6 @@ const NAME = "postbackd admin account";
 
 /** `postbackd admin account erase`. */
 export const eraseCommand = defineAdminCommand({
-  name: `${NAME} erase`,
   description: "Erase a disabled account and everything that belongs to it, for good",
   example: `${NAME} erase alice --yes`,
   notes:
@@ -19,42 +17,39 @@ export const eraseCommand = defineAdminCommand({
     ...LOGIN_ARG,
     yes: toggle("Erase it; otherwise only tell how much there is"),
   },
-  plan: ({ login, yes }) => eraseAccount(login, yes),
-});
-
-function eraseAccount(login: string, isSure: boolean): AdminStep {
-  return async (store, config) => {
-    const account = await store.findAccount(login);
-    if (account === null) throw noAccount(login);
-    if (account.disabledAt === null) throw isEnabled(login);
-    const { queued, delayed, running, ...ended } = await store.countWork(account.accountId);
-    const { completed, failed, cancelled } = ended;
-    const total = queued + delayed + running + completed + failed + cancelled;
-    if (!isSure) {
-      throw new CommandFailure(
-        `this erases the account ${login} with ${tasksText(total)} for good; say --yes to do it`,
+  plan:
+    ({ login, yes }) =>
+    async (store, config) => {
+      const account = await accountNamed(login, store);
+      if (account.disabledAt === null) throw isEnabled(login);
+      const { queued, delayed, running, ...ended } = await store.countWork(account.accountId);
+      const { completed, failed, cancelled } = ended;
+      const total = queued + delayed + running + completed + failed + cancelled;
+      if (!yes) {
+        throw new CommandFailure(
+          `this erases the account ${login} with ${tasksText(total)} for good; say --yes to do it`,
+        );
+      }
+      let erased = 0;
+      await bySteps(
+        async () => {
+          const part = await store.eraseAccountPart({ login });
+          if (part.kind === "enabled") throw isEnabled(login);
+          if (part.kind === "more") erased += part.tasks;
+          return part.kind === "more";
+        },
+        () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
       );
-    }
-    let erased = 0;
-    await bySteps(
-      async () => {
-        const part = await store.eraseAccountPart({ login });
-        if (part.kind === "enabled") throw isEnabled(login);
-        if (part.kind === "more") erased += part.tasks;
-        return part.kind === "more";
-      },
-      () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
-    );
-    const isWalEmpty = await giveRoomBack(store, config);
-    return {
-      document: { login, erased: true, tasks: erased, wal_emptied: isWalEmpty },
-      lines: [
-        `Account ${login} is erased, with ${tasksText(erased)}.`,
-        ...(isWalEmpty ? [] : [WAL_HOLDS]),
-      ],
-    };
-  };
-}
+      const isWalEmpty = await giveRoomBack(store, config);
+      return {
+        document: { login, erased: true, tasks: erased, wal_emptied: isWalEmpty },
+        lines: [
+          `Account ${login} is erased, with ${tasksText(erased)}.`,
+          ...(isWalEmpty ? [] : [WAL_HOLDS]),
+        ],
+      };
+    },
+});
 
 function isEnabled(login: string): CommandFailure {
   return new CommandFailure(

@@ -5,11 +5,10 @@ import { limitsOf, openTasksOf } from "../domain/account/quota.ts";
 import type { AccountLimits, AccountUsage, OwnLimits } from "../domain/account/quota.ts";
 import { fault, quote, rawOf } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
-import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
+import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { flag as valueFlag } from "./arguments.ts";
 import type { Given } from "./arguments.ts";
-import { cellText, tableLines } from "./print.ts";
+import { tableLines } from "./print.ts";
 import type { Answer } from "./print.ts";
 
 const NAME = "postbackd admin account limit";
@@ -55,13 +54,23 @@ const FLAGS = Object.fromEntries(
 
 /** `postbackd admin account limit`. */
 export const limit = defineAdminCommand({
-  name: NAME,
   description: "Show an account's limits and usage, and change its limits",
   example: `${NAME} alice --bytes 2GiB`,
   notes:
     "A change counts from the account's next request on. 'default' removes a limit: then the configured one counts.",
   args: { ...LOGIN_ARG, ...FLAGS },
-  plan: ({ login, ...limits }) => limitAccount(login, changesOf(limits)),
+  plan:
+    ({ login, ...given }) =>
+    async (store, config) => {
+      const limits = changesOf(given);
+      const account = await accountNamed(login, store);
+      const isChange = Object.keys(limits).length > 0;
+      const own = isChange ? await store.changeLimits({ login, limits }) : account.ownLimits;
+      if (own === null) throw noAccount(login);
+      const counts = await store.countWork(account.accountId);
+      const usage = { bytes: counts.bytes, openTasks: openTasksOf(counts) };
+      return limitAnswer({ login, own, usage }, config);
+    },
 });
 
 function changesOf(given: Given<typeof FLAGS>): Partial<OwnLimits> {
@@ -70,19 +79,6 @@ function changesOf(given: Given<typeof FLAGS>): Partial<OwnLimits> {
     return limit === null ? [] : [[name, limit === DEFAULT ? null : limit] as const];
   });
   return Object.fromEntries(changes);
-}
-
-function limitAccount(login: string, limits: Partial<OwnLimits>): AdminStep {
-  return async (store, config) => {
-    const account = await store.findAccount(login);
-    if (account === null) throw noAccount(login);
-    const isChange = Object.keys(limits).length > 0;
-    const own = isChange ? await store.changeLimits({ login, limits }) : account.ownLimits;
-    if (own === null) throw noAccount(login);
-    const counts = await store.countWork(account.accountId);
-    const usage = { bytes: counts.bytes, openTasks: openTasksOf(counts) };
-    return limitAnswer({ login, own, usage }, config);
-  };
 }
 
 interface Limited {
@@ -99,14 +95,11 @@ function limitAnswer({ login, own, usage }: Limited, { limits, sources }: Config
     used: name === "bytes" || name === "openTasks" ? usage[name] : null,
     source: own[name] === null ? (sources.get(setting.key) ?? "default") : "account",
   }));
-  const cells = rows.map(({ limit: name, value, used, source }) => [
-    name,
-    value === 0 ? "none" : String(value),
-    cellText(used === null ? null : String(used)),
-    source,
-  ]);
-  return {
-    document: { login, limits: rows },
-    lines: tableLines(["LIMIT", "VALUE", "USED", "SOURCE"], cells),
-  };
+  const lines = tableLines(rows, {
+    LIMIT: ({ limit: name }) => name,
+    VALUE: ({ value }) => (value === 0 ? "none" : value),
+    USED: ({ used }) => used,
+    SOURCE: ({ source }) => source,
+  });
+  return { document: { login, limits: rows }, lines };
 }

@@ -8,55 +8,100 @@ import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Store } from "../store/store.ts";
 import { limit } from "./admin-account-limit.ts";
-import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
+import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
 import { word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { cellText, tableLines } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { tableLines } from "./print.ts";
+import type { Answer, Columns } from "./print.ts";
 
 const NAME = "postbackd admin account";
 
 const create = defineAdminCommand({
-  name: `${NAME} create`,
   description: "Make an account with its first API key and its webhook secret",
   example: `${NAME} create alice`,
   args: { login: word(NEW_LOGIN, LOGIN_ARG.login.description) },
   mayCreate: true,
-  plan: ({ login }) => createAccount(login),
+  plan:
+    ({ login }) =>
+    async (store) => {
+      const minted = mintAccountNow(login);
+      const outcome = await store.createAccount(minted.account);
+      if (outcome === "exists") {
+        const another = `'postbackd admin key create ${login}' makes another key for it`;
+        throw new CommandFailure(`the login ${login} exists already; ${another}`);
+      }
+      return newAccountAnswer(minted);
+    },
 });
 
 const list = defineAdminCommand({
-  name: `${NAME} list`,
   description: "List all accounts",
   example: `${NAME} list --json`,
   args: {},
-  plan: () => listAccounts,
+  plan: () => async (store) => {
+    const accounts: ListedAccount[] = [];
+    for (const account of await store.listAccounts()) {
+      const held = account.disabledAt === null ? null : await heldWork(store, account.login);
+      accounts.push({ ...account, held });
+    }
+    return {
+      document: {
+        accounts: accounts.map((each) => ({ ...accountDocument(each), held: each.held })),
+      },
+      lines: accounts.length === 0 ? [NO_ACCOUNT] : tableLines(accounts, COLUMNS),
+    };
+  },
 });
 
 const disable = defineAdminCommand({
-  name: `${NAME} disable`,
   description: "Refuse an account's requests, and hold its tasks and webhooks, from now on",
   example: `${NAME} disable alice`,
   notes:
     "Running tasks are told to stop, and wait as if they had not been started. A second time changes nothing.",
   args: LOGIN_ARG,
-  plan: ({ login }) => disableAccount(login, systemClock.now()),
+  plan:
+    ({ login }) =>
+    async (store) => {
+      const account = await store.setAccountDisabled({ login, disabledAt: systemClock.now() });
+      if (account === null) throw noAccount(login);
+      const held = await heldWork(store, login);
+      const stopped = stoppedText(held);
+      return {
+        document: { ...accountDocument(account), held },
+        lines: [
+          `Account ${login} is disabled since ${timeOrNull(account.disabledAt)}.`,
+          `held: ${heldText(held)}${stopped === null ? "" : `; ${stopped}`}`,
+          `'${NAME} enable ${login}' resumes.`,
+        ],
+      };
+    },
 });
 
 const enable = defineAdminCommand({
-  name: `${NAME} enable`,
   description: "Accept an account's requests again, and resume its held work",
   example: `${NAME} enable alice`,
   args: LOGIN_ARG,
-  plan: ({ login }) => enableAccount(login),
+  plan:
+    ({ login }) =>
+    async (store) => {
+      const before = await accountNamed(login, store);
+      const account = await store.setAccountDisabled({ login, disabledAt: null });
+      if (account === null) throw noAccount(login);
+      const resumed = before.disabledAt === null ? null : await heldWork(store, login);
+      return {
+        document: { ...accountDocument(account), resumed },
+        lines: [
+          `Account ${login} is enabled.`,
+          ...(resumed === null ? [] : [`resumed: ${heldText(resumed)}`]),
+        ],
+      };
+    },
 });
 
 /** `postbackd admin account …`. */
 export const accountCommand: Command = {
-  name: NAME,
   description: "Make, list, limit, disable, enable and erase accounts",
   example: `${NAME} create alice`,
   subCommands: {
@@ -94,74 +139,16 @@ export function newAccountAnswer({ account, first }: MintedAccount): Answer {
   };
 }
 
-function createAccount(login: string): AdminStep {
-  return async (store) => {
-    const minted = mintAccountNow(login);
-    const outcome = await store.createAccount(minted.account);
-    if (outcome === "exists") {
-      const another = `'postbackd admin key create ${login}' makes another key for it`;
-      throw new CommandFailure(`the login ${login} exists already; ${another}`);
-    }
-    return newAccountAnswer(minted);
-  };
-}
-
-const listAccounts: AdminStep = async (store) => {
-  const accounts: ListedAccount[] = [];
-  for (const account of await store.listAccounts()) {
-    const held = account.disabledAt === null ? null : await heldWork(store, account.login);
-    accounts.push({ ...account, held });
-  }
-  return {
-    document: { accounts: accounts.map(listedDocument) },
-    lines: accounts.length === 0 ? NO_ACCOUNT : accountLines(accounts),
-  };
-};
-
 interface ListedAccount extends Account {
   /** Null when the account is enabled. */
   readonly held: HeldWork | null;
 }
 
-const NO_ACCOUNT = [`There is no account yet; make one with '${NAME} create LOGIN'.`];
-
-function disableAccount(login: string, now: number): AdminStep {
-  return async (store) => {
-    const account = await store.setAccountDisabled({ login, disabledAt: now });
-    if (account === null) throw noAccount(login);
-    const held = await heldWork(store, login);
-    const stopped = stoppedText(held);
-    return {
-      document: { ...accountDocument(account), held },
-      lines: [
-        `Account ${login} is disabled since ${timeOrNull(account.disabledAt)}.`,
-        `held: ${heldText(held)}${stopped === null ? "" : `; ${stopped}`}`,
-        `'${NAME} enable ${login}' resumes.`,
-      ],
-    };
-  };
-}
-
-function enableAccount(login: string): AdminStep {
-  return async (store) => {
-    const before = await store.findAccount(login);
-    const account = await store.setAccountDisabled({ login, disabledAt: null });
-    if (account === null || before === null) throw noAccount(login);
-    const resumed = before.disabledAt === null ? null : await heldWork(store, login);
-    return {
-      document: { ...accountDocument(account), resumed },
-      lines: [
-        `Account ${login} is enabled.`,
-        ...(resumed === null ? [] : [`resumed: ${heldText(resumed)}`]),
-      ],
-    };
-  };
-}
+const NO_ACCOUNT = `There is no account yet; make one with '${NAME} create LOGIN'.`;
 
 async function heldWork(store: Store, login: string): Promise<HeldWork> {
-  const account = await store.findAccount(login);
-  if (account === null) throw noAccount(login);
-  return store.findHeldWork({ accountId: account.accountId });
+  const { accountId } = await accountNamed(login, store);
+  return store.findHeldWork({ accountId });
 }
 
 type AccountShown = Pick<AccountOverview, "login" | "created_at" | "disabled_at">;
@@ -170,16 +157,9 @@ function accountDocument({ login, createdAt, disabledAt }: Account): AccountShow
   return { login, created_at: timeText(createdAt), disabled_at: timeOrNull(disabledAt) };
 }
 
-function listedDocument(account: ListedAccount): AccountShown & Pick<AccountOverview, "held"> {
-  return { ...accountDocument(account), held: account.held };
-}
-
-function accountLines(accounts: readonly ListedAccount[]): readonly string[] {
-  const rows = accounts.map(({ login, createdAt, disabledAt, held }) => [
-    login,
-    timeText(createdAt),
-    cellText(timeOrNull(disabledAt)),
-    cellText(held === null ? null : heldText(held)),
-  ]);
-  return tableLines(["LOGIN", "CREATED", "DISABLED", "HELD"], rows);
-}
+const COLUMNS: Columns<ListedAccount> = {
+  LOGIN: ({ login }) => login,
+  CREATED: ({ createdAt }) => timeText(createdAt),
+  DISABLED: ({ disabledAt }) => timeOrNull(disabledAt),
+  HELD: ({ held }) => held && heldText(held),
+};

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { StoreError } from "../store/store.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, AccountState } from "../store/store.ts";
 import { word } from "./arguments.ts";
 import type { ArgumentTable, Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
@@ -62,6 +62,16 @@ export function noAccount(login: string): CommandFailure {
   return new CommandFailure(
     `there is no account ${login}; 'postbackd admin account list' shows all`,
   );
+}
+
+/** Finds the account of this login, or fails. */
+export async function accountNamed(
+  login: string,
+  store: Pick<Store, "findAccount">,
+): Promise<AccountState> {
+  const account = await store.findAccount(login);
+  if (account === null) throw noAccount(login);
+  return account;
 }
 
 async function doWithStore(

@@ -25,6 +25,7 @@ import { checkAccount, FILTER_ARGS, filterOf, filterText } from "./delivery-filt
 import { noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, tableLines } from "./print.ts";
+import type { Columns } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -37,7 +38,6 @@ const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
 /** `postbackd admin delivery redeliver`. */
 export const redeliverCommand = defineAdminCommand({
-  name: `${NAME} redeliver`,
   description: "Send webhooks again: those of a task, or all that pass a filter",
   example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
   notes:
@@ -64,22 +64,51 @@ export const redeliverCommand = defineAdminCommand({
 
 /** `postbackd admin delivery orders`. */
 export const ordersCommand = defineAdminCommand({
-  name: `${NAME} orders`,
   description: "List the orders to send webhooks again, newest first, with their progress",
   example: `${NAME} orders --json`,
   notes: "Orders are worked off side by side, each at its own rate, while the daemon runs.",
   args: {},
-  plan: () => listOrders,
+  plan: () => async (store) => {
+    const found = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX + 1 });
+    const orders = found.slice(0, ORDERS_LISTED_MAX);
+    const hasMore = found.length > orders.length;
+    const end = hasMore
+      ? ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`]
+      : [];
+    return {
+      document: { orders: orders.map(orderDocument), has_more: hasMore },
+      lines: orders.length === 0 ? [NO_ORDER] : [...tableLines(orders, COLUMNS), ...end],
+    };
+  },
 });
 
 /** `postbackd admin delivery cancel`. */
 export const cancelCommand = defineAdminCommand({
-  name: `${NAME} cancel`,
   description: "End an order to send webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes: "Deliveries that it has begun go on.",
   args: { order_id: word(TEXT, "Id of the order, from 'delivery orders'") },
-  plan: ({ order_id: id }) => cancelOrder(id),
+  plan:
+    ({ order_id: id }) =>
+    async (store) => {
+      const order = isId(id)
+        ? await store.cancelRedeliveryOrder({ id, login: null, now: systemClock.now() })
+        : null;
+      if (order === null) {
+        throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);
+      }
+      const { redelivered } = order;
+      if (!order.isCancelled) {
+        const ended = cellText(timeOrNull(order.endedAt));
+        throw new CommandFailure(
+          `order ${id} was done at ${ended}, with ${deliveriesText(redelivered)} sent again`,
+        );
+      }
+      return {
+        document: { order: orderDocument(order) },
+        lines: [`Order ${id} is cancelled, with ${deliveriesText(redelivered)} sent again before.`],
+      };
+    },
 });
 
 interface Ordered {
@@ -185,47 +214,16 @@ function rateText(count: number, perSecond: number): string {
 function hostLines({ hosts, deliveries }: DeliveryCount): readonly string[] {
   const shown = hosts.slice(0, HOSTS_LISTED_MAX);
   const left = shown.reduce((sum, host) => sum - host.deliveries, deliveries);
-  const rows = shown.map((each) => [each.host, String(each.deliveries)]);
   const more = left === 0 ? [] : [`and ${deliveriesText(left)} to other hosts`];
-  return [...tableLines(["HOST", "DELIVERIES"], rows), ...more];
+  return [...tableLines(shown, HOST_COLUMNS), ...more];
 }
 
-const listOrders: AdminStep = async (store) => {
-  const found = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX + 1 });
-  const orders = found.slice(0, ORDERS_LISTED_MAX);
-  const hasMore = found.length > orders.length;
-  const end = hasMore
-    ? ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`]
-    : [];
-  return {
-    document: { orders: orders.map(orderDocument), has_more: hasMore },
-    lines: orders.length === 0 ? NO_ORDER : [...orderLines(orders), ...end],
-  };
+const HOST_COLUMNS: Columns<DeliveryCount["hosts"][number]> = {
+  HOST: ({ host }) => host,
+  DELIVERIES: ({ deliveries }) => deliveries,
 };
 
-const NO_ORDER = [`There is no order yet; '${NAME} redeliver' makes one.`];
-
-function cancelOrder(id: string): AdminStep {
-  return async (store) => {
-    const order = isId(id)
-      ? await store.cancelRedeliveryOrder({ id, login: null, now: systemClock.now() })
-      : null;
-    if (order === null) {
-      throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);
-    }
-    const { redelivered } = order;
-    if (!order.isCancelled) {
-      const ended = cellText(timeOrNull(order.endedAt));
-      throw new CommandFailure(
-        `order ${id} was done at ${ended}, with ${deliveriesText(redelivered)} sent again`,
-      );
-    }
-    return {
-      document: { order: orderDocument(order) },
-      lines: [`Order ${id} is cancelled, with ${deliveriesText(redelivered)} sent again before.`],
-    };
-  };
-}
+const NO_ORDER = `There is no order yet; '${NAME} redeliver' makes one.`;
 
 function stateOf({ endedAt, isCancelled }: RedeliveryOrder): OrderShown["state"] {
   if (isCancelled) return "cancelled";
@@ -261,16 +259,12 @@ function orderDocument(order: RedeliveryOrder): OrderShown {
   };
 }
 
-function orderLines(orders: readonly RedeliveryOrder[]): readonly string[] {
-  const head = ["ORDER_ID", "CREATED", "STATE", "SENT AGAIN", "PER SECOND", "ENDED", "FILTER"];
-  const rows = orders.map((order) => [
-    order.id,
-    timeText(order.createdAt),
-    stateOf(order),
-    String(order.redelivered),
-    String(order.perSecond),
-    cellText(timeOrNull(order.endedAt)),
-    filterText(order.filter),
-  ]);
-  return tableLines(head, rows);
-}
+const COLUMNS: Columns<RedeliveryOrder> = {
+  ORDER_ID: ({ id }) => id,
+  CREATED: ({ createdAt }) => timeText(createdAt),
+  STATE: stateOf,
+  "SENT AGAIN": ({ redelivered }) => redelivered,
+  "PER SECOND": ({ perSecond }) => perSecond,
+  ENDED: ({ endedAt }) => timeOrNull(endedAt),
+  FILTER: ({ filter }) => filterText(filter),
+};

@@ -35,7 +35,6 @@ const MESSAGE_LENGTH_MAX = 16_384;
 
 /** `postbackd admin delivery show`. */
 export const showCommand = defineAdminCommand({
-  name: NAME,
   description: "Tell why a task's callback did not arrive, and what was sent and signed",
   example: `${NAME} 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:

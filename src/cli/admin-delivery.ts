@@ -3,13 +3,13 @@ import { timeOrNull } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
 import { parseUrlForm } from "../domain/webhook/url-form.ts";
-import type { DeliveryQuery, DeliverySummary } from "../store/store.ts";
+import type { DeliverySummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
-import { cellText, tableLines } from "./print.ts";
+import { tableLines } from "./print.ts";
+import type { Columns } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const LISTED_MAX = 1000;
@@ -17,7 +17,6 @@ const LISTED = 50;
 const LIMIT = integerBetween(1, LISTED_MAX);
 
 const list = defineAdminCommand({
-  name: `${NAME} list`,
   description: "List the webhooks of finished tasks, those tried last first",
   example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
   notes:
@@ -32,17 +31,24 @@ const list = defineAdminCommand({
     ),
   },
   plan({ task: taskId, limit, before, ...filter }) {
-    return listDeliveries({
-      filter: { ...filterOf(filter), taskId },
-      limit: limit ?? LISTED,
-      before,
-    });
+    const query = { filter: { ...filterOf(filter), taskId }, limit: limit ?? LISTED, before };
+    return async (store) => {
+      await checkAccount(store, query.filter);
+      const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
+      const deliveries = found.slice(0, query.limit);
+      const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
+      const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
+      return {
+        document: { deliveries: deliveries.map(summaryDocument), next_before: next },
+        lines:
+          deliveries.length === 0 ? [NO_DELIVERY] : [...tableLines(deliveries, COLUMNS), ...more],
+      };
+    };
   },
 });
 
 /** `postbackd admin delivery …`. */
 export const deliveryCommand: Command = {
-  name: NAME,
   description: "Tell what happened to webhooks, and send them again",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
@@ -54,23 +60,8 @@ export const deliveryCommand: Command = {
   },
 };
 
-function listDeliveries(query: DeliveryQuery): AdminStep {
-  return async (store) => {
-    await checkAccount(store, query.filter);
-    const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
-    const deliveries = found.slice(0, query.limit);
-    const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
-    const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
-    return {
-      document: { deliveries: deliveries.map(summaryDocument), next_before: next },
-      lines: deliveries.length === 0 ? NO_DELIVERY : [...summaryLines(deliveries), ...more],
-    };
-  };
-}
-
-const NO_DELIVERY = [
-  "No delivery passes the filter. There is one for each webhook of a task that has finished.",
-];
+const NO_DELIVERY =
+  "No delivery passes the filter. There is one for each webhook of a task that has finished.";
 
 type DeliveryHead = Pick<Delivery, "delivery_id" | "kind" | "state" | "next_attempt_at">;
 type LastAttempt = Pick<Attempt, "number" | "ended_at" | "outcome" | "http_status" | "error">;
@@ -84,6 +75,13 @@ type SummaryShown = DeliveryHead & {
 
 function summaryDocument(summary: DeliverySummary): SummaryShown {
   const { taskId, kind, last } = summary;
+  const lastAttempt = last && {
+    number: last.number,
+    ended_at: timeOrNull(last.endedAt),
+    outcome: last.outcome,
+    http_status: last.httpStatus,
+    error: last.error,
+  };
   return {
     delivery_id: `${taskId}-${kind}`,
     task_id: taskId,
@@ -92,41 +90,21 @@ function summaryDocument(summary: DeliverySummary): SummaryShown {
     host: hostOf(summary),
     state: summary.state,
     next_attempt_at: timeOrNull(summary.nextDueAt),
-    last_attempt:
-      last === null
-        ? null
-        : {
-            number: last.number,
-            ended_at: timeOrNull(last.endedAt),
-            outcome: last.outcome,
-            http_status: last.httpStatus,
-            error: last.error,
-          },
+    last_attempt: lastAttempt,
   };
 }
 
-function summaryLines(deliveries: readonly DeliverySummary[]): readonly string[] {
-  const head = ["WHEN", "TASK_ID", "KIND", "HOST", "STATE", "ATTEMPT", "OUTCOME", "STATUS", "NEXT"];
-  const rows = deliveries.map((summary) => {
-    const { last } = summary;
-    return [
-      cellText(timeOrNull(last?.endedAt ?? null)),
-      summary.taskId,
-      summary.kind,
-      hostOf(summary),
-      summary.state,
-      cellText(numberText(last?.number)),
-      cellText(last?.outcome ?? null),
-      cellText(numberText(last?.httpStatus)),
-      cellText(timeOrNull(summary.nextDueAt)),
-    ];
-  });
-  return tableLines(head, rows);
-}
-
-function numberText(value: number | null | undefined): string | null {
-  return value === null || value === undefined ? null : String(value);
-}
+const COLUMNS: Columns<DeliverySummary> = {
+  WHEN: ({ last }) => timeOrNull(last?.endedAt ?? null),
+  TASK_ID: ({ taskId }) => taskId,
+  KIND: ({ kind }) => kind,
+  HOST: hostOf,
+  STATE: ({ state }) => state,
+  ATTEMPT: ({ last }) => last?.number ?? null,
+  OUTCOME: ({ last }) => last?.outcome ?? null,
+  STATUS: ({ last }) => last?.httpStatus ?? null,
+  NEXT: ({ nextDueAt }) => timeOrNull(nextDueAt),
+};
 
 // Path and query of a URL can be as good as a password.
 function hostOf({ url }: DeliverySummary): string {

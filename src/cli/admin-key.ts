@@ -7,17 +7,15 @@ import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Key } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { cellText, tableLines } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { tableLines } from "./print.ts";
+import type { Columns } from "./print.ts";
 
 const NAME = "postbackd admin key";
 
 const create = defineAdminCommand({
-  name: `${NAME} create`,
   description: "Make another API key for an account",
   example: `${NAME} create alice --label ci`,
   notes: `An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
@@ -25,28 +23,66 @@ const create = defineAdminCommand({
     ...LOGIN_ARG,
     label: flag(KEY_LABEL, `What the key is for; at most ${KEY_LABEL_MAX} characters`),
   },
-  plan: ({ login, label }) => createKey(login, label),
+  plan:
+    ({ login, label }) =>
+    async (store) => {
+      const created = mintKey({ label, createdAt: systemClock.now() }, new IdGenerator());
+      const { createdAt, toStore } = created;
+      const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
+      const outcome = await store.createKey(key);
+      if (outcome === "no account") throw noAccount(login);
+      if (outcome === "limit reached") {
+        throw new CommandFailure(
+          `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be; ` +
+            `revoke one first, with '${NAME} revoke KEY_ID'`,
+        );
+      }
+      return {
+        document: { login, key: newKeyDocument(created) },
+        lines: [
+          `login   ${login}`,
+          `key     ${created.key}`,
+          `key_id  ${toStore.keyId}`,
+          "",
+          "Store the key now: it is shown this once and cannot be shown again.",
+        ],
+      };
+    },
 });
 
 const list = defineAdminCommand({
-  name: `${NAME} list`,
   description: "List an account's keys, oldest first",
   example: `${NAME} list alice`,
   args: LOGIN_ARG,
-  plan: ({ login }) => listKeys(login),
+  plan:
+    ({ login }) =>
+    async (store) => {
+      const keys = await store.listKeys(login);
+      if (keys === null) throw noAccount(login);
+      return { document: { login, keys: keys.map(keyDocument) }, lines: tableLines(keys, COLUMNS) };
+    },
 });
 
 const revoke = defineAdminCommand({
-  name: `${NAME} revoke`,
   description: "Refuse a key from the next request on, for good",
   example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
   args: { key_id: word(TEXT, "Id of the key, from 'key list'") },
-  plan: ({ key_id: id }) => revokeKey(id),
+  plan:
+    ({ key_id: keyId }) =>
+    async (store) => {
+      const revokedAt = systemClock.now();
+      const key = await store.revokeKey({ keyId, accountId: null, revokedAt });
+      if (key === null) throw noKey(keyId);
+      const document = keyDocument(key);
+      return {
+        document: { key: document },
+        lines: [`Key ${keyId} is revoked since ${document.revoked_at}.`],
+      };
+    },
 });
 
 /** `postbackd admin key …`. */
 export const keyCommand: Command = {
-  name: NAME,
   description: "Make, list and revoke API keys",
   example: `${NAME} create alice --label ci`,
   subCommands: { create, list, revoke },
@@ -61,59 +97,6 @@ export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey 
     last_four: toStore.lastFour,
     label: toStore.label,
     created_at: timeText(createdAt),
-  };
-}
-
-function createKey(login: string, label: string | null): AdminStep {
-  return async (store) => {
-    const created = mintKey({ label, createdAt: systemClock.now() }, new IdGenerator());
-    const { createdAt, toStore } = created;
-    const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
-    const outcome = await store.createKey(key);
-    if (outcome === "no account") throw noAccount(login);
-    if (outcome === "limit reached") throw limitReached(login);
-    return newKeyAnswer(login, created);
-  };
-}
-
-function limitReached(login: string): CommandFailure {
-  return new CommandFailure(
-    `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be; ` +
-      `revoke one first, with '${NAME} revoke KEY_ID'`,
-  );
-}
-
-function newKeyAnswer(login: string, created: CreatedKey): Answer {
-  return {
-    document: { login, key: newKeyDocument(created) },
-    lines: [
-      `login   ${login}`,
-      `key     ${created.key}`,
-      `key_id  ${created.toStore.keyId}`,
-      "",
-      "Store the key now: it is shown this once and cannot be shown again.",
-    ],
-  };
-}
-
-function listKeys(login: string): AdminStep {
-  return async (store) => {
-    const keys = await store.listKeys(login);
-    if (keys === null) throw noAccount(login);
-    return { document: { login, keys: keys.map(keyDocument) }, lines: keyLines(keys) };
-  };
-}
-
-function revokeKey(keyId: string): AdminStep {
-  return async (store) => {
-    const revocation = { keyId, accountId: null, revokedAt: systemClock.now() };
-    const key = await store.revokeKey(revocation);
-    if (key === null) throw noKey(keyId);
-    const since = cellText(timeOrNull(key.revokedAt));
-    return {
-      document: { key: keyDocument(key) },
-      lines: [`Key ${keyId} is revoked since ${since}.`],
-    };
   };
 }
 
@@ -136,14 +119,11 @@ function keyDocument(key: Key): KeyShown {
   };
 }
 
-function keyLines(keys: readonly Key[]): readonly string[] {
-  const rows = keys.map((key) => [
-    key.keyId,
-    `${KEY_PREFIX}…${key.lastFour}`,
-    cellText(key.label),
-    timeText(key.createdAt),
-    cellText(timeOrNull(key.lastUsedAt)),
-    cellText(timeOrNull(key.revokedAt)),
-  ]);
-  return tableLines(["KEY_ID", "KEY", "LABEL", "CREATED", "LAST USED", "REVOKED"], rows);
-}
+const COLUMNS: Columns<Key> = {
+  KEY_ID: ({ keyId }) => keyId,
+  KEY: ({ lastFour }) => `${KEY_PREFIX}…${lastFour}`,
+  LABEL: ({ label }) => label,
+  CREATED: ({ createdAt }) => timeText(createdAt),
+  "LAST USED": ({ lastUsedAt }) => timeOrNull(lastUsedAt),
+  REVOKED: ({ revokedAt }) => timeOrNull(revokedAt),
+};

@@ -3,7 +3,7 @@ import { isId } from "../domain/id.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { OPEN_STATES, TAG } from "../domain/task/task.ts";
 import { cancelStep, type OpenTaskPlace } from "../store/store.ts";
-import { defineAdminCommand, noAccount } from "./admin-command.ts";
+import { accountNamed, defineAdminCommand } from "./admin-command.ts";
 import type { AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { flag, optionalWord, TEXT, textOf, toggle, word } from "./arguments.ts";
@@ -23,7 +23,6 @@ const BULK_ARGS = {
 };
 
 const cancel = defineAdminCommand({
-  name: `${NAME} cancel`,
   description: "Cancel a task, or all tasks of an account that wait and pass a filter",
   example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
   notes:
@@ -31,7 +30,7 @@ const cancel = defineAdminCommand({
     "tasks that the daemon itself runs stop within a second.",
   args: { task_id: optionalWord(TEXT, "Id of a task; else give --account"), ...BULK_ARGS },
   plan({ task_id: id, ...bulk }) {
-    if (id === null) return cancelMany(bulkOf(bulk));
+    if (id === null) return cancelMany(bulk);
     const other = Object.entries(bulk).find(([, value]) => value !== null && value !== false);
     if (other === undefined) return cancelOne(id);
     throw new UsageError(
@@ -41,7 +40,6 @@ const cancel = defineAdminCommand({
 });
 
 const erase = defineAdminCommand({
-  name: `${NAME} erase`,
   description: "Erase a task with its input, result and webhooks, for good",
   example: `${NAME} erase 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
@@ -51,40 +49,43 @@ const erase = defineAdminCommand({
     task_id: word(TEXT, "Id of the task"),
     "with-webhooks": toggle("Erase it even while a webhook of it is still to be sent"),
   },
-  plan: ({ task_id: id, "with-webhooks": hasWebhooks }) => eraseTask(id, hasWebhooks),
+  plan:
+    ({ task_id: id, "with-webhooks": hasWebhooks }) =>
+    async (store, config) => {
+      const outcome = isId(id) ? await store.eraseTask({ id, hasWebhooks }) : "unknown";
+      if (outcome === "unknown") throw noTask();
+      if (outcome === "running") {
+        throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
+      }
+      if (outcome === "to be sent") {
+        throw new CommandFailure(
+          "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
+        );
+      }
+      const isWalEmpty = await giveRoomBack(store, config);
+      return {
+        document: { task_id: id, erased: true, wal_emptied: isWalEmpty },
+        lines: [`Task ${id} is erased.`, ...(isWalEmpty ? [] : [WAL_HOLDS])],
+      };
+    },
 });
 
 /** `postbackd admin task …`. */
 export const taskCommand: Command = {
-  name: NAME,
   description: "Cancel tasks, and erase them",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: { cancel, erase },
 };
 
-interface Bulk {
-  readonly login: string;
-  readonly type: string | null;
-  readonly tag: string | null;
-  readonly hasRunning: boolean;
-  readonly isDry: boolean;
-}
-
-function bulkOf(given: Given<typeof BULK_ARGS>): Bulk {
+function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {
   const { account: login, type, tag, running: hasRunning, "dry-run": isDry } = given;
   if (login === null) {
     throw new UsageError(
       "give the id of a task, or --account LOGIN for all of an account that wait",
     );
   }
-  return { login, type, tag, hasRunning, isDry };
-}
-
-function cancelMany({ login, type, tag, hasRunning, isDry }: Bulk): AdminStep {
   return async (store, config) => {
-    const account = await store.findAccount(login);
-    if (account === null) throw noAccount(login);
-    const { accountId } = account;
+    const { accountId } = await accountNamed(login, store);
     const states = OPEN_STATES.filter((state) => hasRunning || state !== "running");
     const filter = { accountId, states, search: { ...ANY_TASK, type, tag } };
     const total = { queued: 0, running: 0 };
@@ -100,16 +101,13 @@ function cancelMany({ login, type, tag, hasRunning, isDry }: Bulk): AdminStep {
       },
       () => `cancelled so far: ${tasksText(total.queued + total.running)}`,
     );
-    const what = `${tasksText(total.queued)} in the queue${runningText(total.running, hasRunning)}`;
+    const running = hasRunning ? `, and ${tasksText(total.running)} that ran` : "";
+    const what = `${tasksText(total.queued)} in the queue${running}`;
     return {
       document: { login, dry_run: isDry, ...total },
       lines: [isDry ? `Would be cancelled: ${what}. Nothing was done.` : `Cancelled: ${what}.`],
     };
   };
-}
-
-function runningText(running: number, hasRunning: boolean): string {
-  return hasRunning ? `, and ${tasksText(running)} that ran` : "";
 }
 
 function cancelOne(id: string): AdminStep {
@@ -127,26 +125,6 @@ function cancelOne(id: string): AdminStep {
     return {
       document: { task_id: id, login: found.login, cancelled: isNew },
       lines: [isNew ? `Task ${id} is cancelled.` : `Task ${id} was cancelled before.`],
-    };
-  };
-}
-
-function eraseTask(id: string, hasWebhooks: boolean): AdminStep {
-  return async (store, config) => {
-    const outcome = isId(id) ? await store.eraseTask({ id, hasWebhooks }) : "unknown";
-    if (outcome === "unknown") throw noTask();
-    if (outcome === "running") {
-      throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
-    }
-    if (outcome === "to be sent") {
-      throw new CommandFailure(
-        "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
-      );
-    }
-    const isWalEmpty = await giveRoomBack(store, config);
-    return {
-      document: { task_id: id, erased: true, wal_emptied: isWalEmpty },
-      lines: [`Task ${id} is erased.`, ...(isWalEmpty ? [] : [WAL_HOLDS])],
     };
   };
 }

@@ -5,14 +5,13 @@ import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/account/key.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { WORKER_NAME } from "../domain/lease/worker.ts";
-import type { NewWorker, Worker } from "../store/store.ts";
+import type { Worker } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
 import { word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { cellText, printError, tableLines } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { printError, tableLines } from "./print.ts";
+import type { Columns } from "./print.ts";
 import { typeFlag } from "./worker-type.ts";
 
 const NAME = "postbackd admin worker";
@@ -20,7 +19,6 @@ const NAME = "postbackd admin worker";
 const NAME_ARG = { name: word(WORKER_NAME, "Name of the worker") };
 
 const create = defineAdminCommand({
-  name: `${NAME} create`,
   description: "Make a worker's token, for the tasks of some types",
   example: `${NAME} create resizer-1 --type resize`,
   notes:
@@ -31,44 +29,80 @@ const create = defineAdminCommand({
     type: typeFlag("Type whose tasks it may claim"),
   },
   mayCreate: true,
-  plan: ({ name, type: types }) => createWorker(name, types),
+  plan:
+    ({ name, type: types }) =>
+    async (store, config) => {
+      const { key: token, hash, lastFour } = newWorkerToken();
+      const worker = { name, hash, lastFour, types, createdAt: systemClock.now() };
+      if ((await store.createWorker(worker)) === "exists") {
+        const revoking = `revoke it first with '${NAME} revoke ${name}'`;
+        throw new CommandFailure(
+          `there is a worker ${name} already; choose another name, or ${revoking}`,
+        );
+      }
+      warnOfTypes(types, config);
+      const answer = {
+        name,
+        token,
+        prefix: WORKER_TOKEN_PREFIX,
+        last_four: lastFour,
+        types,
+        created_at: timeText(worker.createdAt),
+      };
+      return {
+        document: { worker: answer },
+        lines: [
+          `worker  ${name}`,
+          `token   ${token}`,
+          `types   ${types.join(", ")}`,
+          "",
+          "Store the token now: it is shown this once and cannot be shown again.",
+        ],
+      };
+    },
 });
 
 const list = defineAdminCommand({
-  name: `${NAME} list`,
   description: "List all workers, by name",
   example: `${NAME} list`,
   args: {},
-  plan: () => listWorkers,
+  plan: () => async (store) => {
+    const workers = await store.listWorkers();
+    const hint = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
+    return {
+      document: { workers: workers.map(workerDocument) },
+      lines: workers.length === 0 ? [hint] : tableLines(workers, COLUMNS),
+    };
+  },
 });
 
 const revoke = defineAdminCommand({
-  name: `${NAME} revoke`,
   description: "Refuse a worker's token from the next request on, for good",
   example: `${NAME} revoke resizer-1`,
   notes:
     "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
   args: NAME_ARG,
-  plan: ({ name }) => revokeWorker(name),
+  plan:
+    ({ name }) =>
+    async (store) => {
+      const worker = await store.revokeWorker({ name, revokedAt: systemClock.now() });
+      if (worker === null) {
+        throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
+      }
+      const document = workerDocument(worker);
+      return {
+        document: { worker: document },
+        lines: [`Worker ${name} is revoked since ${document.revoked_at}.`],
+      };
+    },
 });
 
 /** `postbackd admin worker …`. */
 export const workerCommand: Command = {
-  name: NAME,
   description: "Make, list and revoke the tokens of external workers",
   example: `${NAME} create resizer-1 --type resize`,
   subCommands: { create, list, revoke },
 };
-
-function createWorker(name: string, types: readonly string[]): AdminStep {
-  return async (store, config) => {
-    const { key: token, hash, lastFour } = newWorkerToken();
-    const worker = { name, hash, lastFour, types, createdAt: systemClock.now() };
-    if ((await store.createWorker(worker)) === "exists") throw nameTaken(name);
-    warnOfTypes(types, config);
-    return newWorkerAnswer(worker, token);
-  };
-}
 
 /** A type may be configured later, so its worker is made all the same. */
 function warnOfTypes(types: readonly string[], config: Config): void {
@@ -81,58 +115,6 @@ function warnOfTypes(types: readonly string[], config: Config): void {
         `a worker gets its tasks when it has [types.${keyPart(type)}] with runner = "worker"`,
     );
   }
-}
-
-function nameTaken(name: string): CommandFailure {
-  return new CommandFailure(
-    `there is a worker ${name} already; choose another name, or revoke it first with '${NAME} revoke ${name}'`,
-  );
-}
-
-function newWorkerAnswer(worker: NewWorker, token: string): Answer {
-  const { name, types, lastFour, createdAt } = worker;
-  return {
-    document: {
-      worker: {
-        name,
-        token,
-        prefix: WORKER_TOKEN_PREFIX,
-        last_four: lastFour,
-        types,
-        created_at: timeText(createdAt),
-      },
-    },
-    lines: [
-      `worker  ${name}`,
-      `token   ${token}`,
-      `types   ${types.join(", ")}`,
-      "",
-      "Store the token now: it is shown this once and cannot be shown again.",
-    ],
-  };
-}
-
-const listWorkers: AdminStep = async (store) => {
-  const workers = await store.listWorkers();
-  const hint = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
-  return {
-    document: { workers: workers.map(workerDocument) },
-    lines: workers.length === 0 ? [hint] : workerLines(workers),
-  };
-};
-
-function revokeWorker(name: string): AdminStep {
-  return async (store) => {
-    const worker = await store.revokeWorker({ name, revokedAt: systemClock.now() });
-    if (worker === null) {
-      throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
-    }
-    const since = cellText(timeOrNull(worker.revokedAt));
-    return {
-      document: { worker: workerDocument(worker) },
-      lines: [`Worker ${name} is revoked since ${since}.`],
-    };
-  };
 }
 
 function workerDocument(worker: Worker): WorkerOverview & { readonly prefix: string } {
@@ -148,15 +130,12 @@ function workerDocument(worker: Worker): WorkerOverview & { readonly prefix: str
   };
 }
 
-function workerLines(workers: readonly Worker[]): readonly string[] {
-  const rows = workers.map((worker) => [
-    worker.name,
-    `${WORKER_TOKEN_PREFIX}…${worker.lastFour}`,
-    worker.types.join(","),
-    timeText(worker.createdAt),
-    cellText(timeOrNull(worker.lastSeenAt)),
-    String(worker.leases),
-    cellText(timeOrNull(worker.revokedAt)),
-  ]);
-  return tableLines(["NAME", "TOKEN", "TYPES", "CREATED", "LAST SEEN", "LEASES", "REVOKED"], rows);
-}
+const COLUMNS: Columns<Worker> = {
+  NAME: ({ name }) => name,
+  TOKEN: ({ lastFour }) => `${WORKER_TOKEN_PREFIX}…${lastFour}`,
+  TYPES: ({ types }) => types.join(","),
+  CREATED: ({ createdAt }) => timeText(createdAt),
+  "LAST SEEN": ({ lastSeenAt }) => timeOrNull(lastSeenAt),
+  LEASES: ({ leases }) => leases,
+  REVOKED: ({ revokedAt }) => timeOrNull(revokedAt),
+};

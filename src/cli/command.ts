@@ -7,8 +7,6 @@ import type { ArgumentTable, Given } from "./arguments.ts";
 
 /** A command of the program, or a group of them. */
 export interface Command<Args extends ArgumentTable = ArgumentTable> {
-  /** The full name, program first: citty would show only the last two words. */
-  readonly name: string;
   /** For the program alone. */
   readonly version?: string;
   readonly description: string;
@@ -49,12 +47,19 @@ export async function subCommandsOf({
   );
 }
 
-/** A command's help text, without colours: citty would put them into pipes and files too. */
-export async function helpText(command: Command): Promise<string> {
+/**
+ * The help text of the command with this full name: citty would show only its last two words, and put colours into pipes
+ * and files too.
+ */
+export async function helpText(name: string, command: Command): Promise<string> {
   const below = (await subCommandsOf(command)).map(([name, meta]) => [name, { meta }] as const);
   const { args = {}, notes, example } = command;
   const subCommands = below.length === 0 ? {} : { subCommands: Object.fromEntries(below) };
-  const usage = await renderUsage({ meta: command, args: toArgsDef(args), ...subCommands });
+  const usage = await renderUsage({
+    meta: { ...command, name },
+    args: toArgsDef(args),
+    ...subCommands,
+  });
   const text = stripVTControlCharacters(usage).replaceAll(/ +$/gm, "").trim();
   const parts = [text, ...(notes === undefined ? [] : [notes]), `EXAMPLE\n\n  ${example}`];
   return `${parts.join("\n\n")}\n`;

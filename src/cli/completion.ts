@@ -11,7 +11,6 @@ const SHELL = { ...word(TEXT, "Shell to make the script for"), hint: SHELLS.join
 /** `postbackd completion`, for the commands of `program`. */
 export function completionCommandFor(program: Command): Command {
   return defineCommand({
-    name: "postbackd completion",
     description: "Print a script that completes commands and flags in a shell",
     example: "postbackd completion bash > /etc/bash_completion.d/postbackd",
     notes:

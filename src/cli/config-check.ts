@@ -9,7 +9,6 @@ import { judgeCommandConfig, settingArgs } from "./settings.ts";
 
 /** `postbackd config check`. */
 export const configCheckCommand = defineCommand({
-  name: "postbackd config check",
   description: "Find everything that is wrong with the configuration",
   example: "postbackd config check --config /etc/postbackd.toml",
   notes:

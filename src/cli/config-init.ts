@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { sampleFile } from "../config/sample.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
 import { optionalWord, TEXT } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
@@ -13,7 +14,6 @@ const FILE = optionalWord(TEXT, `File to make; ${STANDARD_FILE} unless given`);
 
 /** `postbackd config init`. */
 export const configInitCommand = defineCommand({
-  name: "postbackd config init",
   description: "Make a configuration file that explains every setting",
   example: "postbackd config init",
   notes:
@@ -36,13 +36,10 @@ function writeNew(path: string): void {
   try {
     writeFileSync(path, sampleFile(), { flag: "wx", mode: 0o600 });
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : null;
-    if (code === "EEXIST") {
-      throw new CommandFailure(`${path} exists already and is left as it is; name another file`, {
-        cause: error,
-      });
-    }
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new CommandFailure(`${path} cannot be written: ${reason}`, { cause: error });
+    const fault =
+      codeOf(error) === "EEXIST"
+        ? "exists already and is left as it is; name another file"
+        : `cannot be written: ${messageOf(error)}`;
+    throw new CommandFailure(`${path} ${fault}`, { cause: error });
   }
 }

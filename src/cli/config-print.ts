@@ -4,12 +4,11 @@ import { tomlText } from "../config/sample.ts";
 import { shownRows, shownSetting, shownTypeSettings } from "../config/shown-setting.ts";
 import type { ShownSetting } from "../config/shown-setting.ts";
 import { defineCommand } from "./command.ts";
-import { cellText, JSON_ARG, printAnswer, shortText, tableLines } from "./print.ts";
+import { type Columns, JSON_ARG, printAnswer, shortText, tableLines } from "./print.ts";
 import { loadCommandConfig, settingArgs } from "./settings.ts";
 
 /** `postbackd config print`. */
 export const configPrintCommand = defineCommand({
-  name: "postbackd config print",
   description: "Show every value of the configuration and where it comes from",
   example: "postbackd config print --json",
   notes:
@@ -19,7 +18,8 @@ export const configPrintCommand = defineCommand({
   args: { ...settingArgs(), ...JSON_ARG },
   run(given) {
     const config = loadCommandConfig(given);
-    printAnswer(given, { document: documentOf(config), lines: linesOf(config) });
+    const lines = tableLines(shownRows(config), COLUMNS);
+    printAnswer(given, { document: documentOf(config), lines });
   },
 });
 
@@ -43,11 +43,8 @@ function documentOf(config: Config) {
   };
 }
 
-function linesOf(config: Config): readonly string[] {
-  return tableLines(["KEY", "VALUE", "SOURCE"], shownRows(config).map(toRow));
-}
-
-function toRow({ key, value, source }: ShownSetting): readonly string[] {
-  const text = value === null ? null : shortText(tomlText(value), VALUE_LENGTH_MAX);
-  return [key, cellText(text), source];
-}
+const COLUMNS: Columns<ShownSetting> = {
+  KEY: ({ key }) => key,
+  VALUE: ({ value }) => (value === null ? null : shortText(tomlText(value), VALUE_LENGTH_MAX)),
+  SOURCE: ({ source }) => source,
+};

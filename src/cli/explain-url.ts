@@ -13,7 +13,6 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 /** `postbackd explain-url`. */
 export const explainUrlCommand = defineCommand({
-  name: "postbackd explain-url",
   description: "Tell whether a webhook to a URL would be sent, and why not",
   example: "postbackd explain-url 'https://example.com/done?id=$id'",
   notes:

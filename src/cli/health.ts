@@ -12,7 +12,6 @@ const TIMEOUT_MS = 30_000;
 
 /** `postbackd health`. */
 export const healthCommand = defineCommand({
-  name: "postbackd health",
   description: "Tell whether the daemon accepts tasks",
   example: "postbackd health --wait --timeout 30s",
   notes:

@@ -27,12 +27,15 @@ export function printError(message: string): void {
   process.stderr.write(`postbackd: ${message}\n`);
 }
 
-/** Rows in aligned columns, with the head first. */
-export function tableLines(
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-): readonly string[] {
-  const all = [head, ...rows.map((row) => row.map(printable))];
+/** The columns of a table: the title of each, and what a row has there. */
+export type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>;
+
+/** Rows in aligned columns, with the titles first. */
+export function tableLines<Row>(rows: readonly Row[], columns: Columns<Row>): readonly string[] {
+  const head = Object.keys(columns);
+  const cells = Object.values(columns);
+  const toCell = (value: string | number | null): string => printable(cellText(value));
+  const all = [head, ...rows.map((row) => cells.map((cell) => toCell(cell(row))))];
   const widths = head.map((_name, column) => Math.max(...all.map((row) => widthOf(row[column]))));
   return all.map((row) =>
     row
@@ -43,8 +46,8 @@ export function tableLines(
 }
 
 /** A value for a table's cell; a dash when there is none. */
-export function cellText(value: string | null): string {
-  return value === null || value === "" ? "-" : value;
+export function cellText(value: string | number | null): string {
+  return value === null || value === "" ? "-" : String(value);
 }
 
 /** Text for a table's cell: on one line, and cut when it is longer than `lengthMax` code points. */

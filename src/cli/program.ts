@@ -6,18 +6,43 @@ import type { Command } from "./command.ts";
 import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
 import { printError } from "./print.ts";
 
+const admin: Command = {
+  description:
+    "Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving",
+  example: "postbackd admin account create alice",
+  subCommands: {
+    account: async () => (await import("./admin-account.ts")).accountCommand,
+    key: async () => (await import("./admin-key.ts")).keyCommand,
+    secret: async () => (await import("./admin-secret.ts")).secretCommand,
+    access: async () => (await import("./admin-access.ts")).accessCommand,
+    worker: async () => (await import("./admin-worker.ts")).workerCommand,
+    task: async () => (await import("./admin-task.ts")).taskCommand,
+    delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
+    link: async () => (await import("./admin-link.ts")).linkCommand,
+  },
+};
+
+const config: Command = {
+  description: "Check, show and begin a configuration",
+  example: "postbackd config check",
+  subCommands: {
+    check: async () => (await import("./config-check.ts")).configCheckCommand,
+    print: async () => (await import("./config-print.ts")).configPrintCommand,
+    init: async () => (await import("./config-init.ts")).configInitCommand,
+  },
+};
+
 /** The program with all its commands. */
 export const program: Command = {
-  name: "postbackd",
   version,
   description: "Runs tasks for accounts and reports finished tasks by signed webhooks",
   example: "postbackd start",
   // Loaded when needed: --version should not wait for the rest.
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
-    admin: async () => (await import("./admin.ts")).adminCommand,
+    admin,
     worker: async () => (await import("./worker.ts")).workerCommand,
-    config: async () => (await import("./config.ts")).configCommand,
+    config,
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,
     verify: async () => (await import("./verify.ts")).verifyCommand,
     health: async () => (await import("./health.ts")).healthCommand,
@@ -31,14 +56,16 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
   if (argv.length === 1 && isOneOf(argv[0], ["--version", "-v"])) return print(`${version}\n`);
   const found = await findCommand(argv);
   try {
-    if (asksForHelp(found.rest)) return print(await helpText(found.command));
+    if (asksForHelp(found.rest)) return print(await helpText(found.name, found.command));
     return await runFound(found);
   } catch (error) {
-    return reportFailure(error, found.command);
+    return reportFailure(error, found.name);
   }
 }
 
 interface FoundCommand {
+  /** In full: `postbackd admin key`. */
+  readonly name: string;
   readonly command: Command;
   /** The words after its name. */
   readonly rest: readonly string[];
@@ -46,13 +73,13 @@ interface FoundCommand {
 
 /** Follows the names of commands as far as they are known. */
 async function findCommand(argv: readonly string[]): Promise<FoundCommand> {
-  let command = program;
-  for (const [index, name] of argv.entries()) {
-    const next = await subCommandOf(command, name);
-    if (next === undefined) return { command, rest: argv.slice(index) };
-    command = next;
+  let found: FoundCommand = { name: "postbackd", command: program, rest: argv };
+  for (const word of argv) {
+    const command = await subCommandOf(found.command, word);
+    if (command === undefined) break;
+    found = { name: `${found.name} ${word}`, command, rest: found.rest.slice(1) };
   }
-  return { command, rest: [] };
+  return found;
 }
 
 async function runFound(found: FoundCommand): Promise<number> {
@@ -85,9 +112,9 @@ async function noCommand({ command, rest }: FoundCommand): Promise<UsageError> {
   return new UsageError(`unknown command ${quote(word)}; the nearest known one is ${nearest}`);
 }
 
-function reportFailure(error: unknown, command: Command): number {
+function reportFailure(error: unknown, name: string): number {
   if (error instanceof UsageError) {
-    printError(`${error.message}\nTry '${command.name} --help'.`);
+    printError(`${error.message}\nTry '${name} --help'.`);
     return EXIT.usage;
   }
   if (error instanceof ConfigurationError) {

@@ -1,5 +1,6 @@
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 
+import { messageOf } from "../domain/message-of.ts";
 import { CommandFailure } from "./failure.ts";
 
 /**
@@ -14,10 +15,8 @@ export function writeReadyFile(file: string, line: string): void {
     writeFileSync(unfinished, line, { flag: "wx", mode: 0o600 });
     renameSync(unfinished, file);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new CommandFailure(`the ready file ${file} cannot be written: ${reason}`, {
-      cause: error,
-    });
+    const what = `the ready file ${file} cannot be written: ${messageOf(error)}`;
+    throw new CommandFailure(what, { cause: error });
   }
 }
 

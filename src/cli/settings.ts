@@ -5,7 +5,7 @@ import type { Argument } from "./arguments.ts";
 import { ConfigurationError } from "./failure.ts";
 
 /** The values of settings' flags, as they were written. The configuration reports what is wrong with them. */
-export type GivenSettings = Readonly<Record<string, unknown>>;
+type GivenSettings = Readonly<Record<string, unknown>>;
 
 /** The flags of settings, for a command's definition: those that are named, or all of them. */
 export function settingArgs(flags?: readonly string[]): Readonly<Record<string, Argument<Texts>>> {
@@ -25,25 +25,16 @@ type Texts = readonly string[] | null;
  * everything that is wrong.
  */
 export function loadCommandConfig(given: GivenSettings): Config {
-  return configOf(judgeCommandConfig(given));
+  const verdict = judgeCommandConfig(given);
+  if (verdict.kind === "config") return verdict.config;
+  throw new ConfigurationError(verdict.problems.map(problemText));
 }
 
 /** The same with its problems, for a command that is about them. */
 export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
-  return judge(givenFlags(given));
-}
-
-/**
- * The same for a command that opens no port. The rule about plain HTTP is for `start` alone, which may have been given
- * `--insecure-http` when this command was not.
- */
-export function loadOfflineConfig(given: GivenSettings): Config {
-  return configOf(judge({ ...givenFlags(given), "insecure-http": true }));
-}
-
-function judge(flags: Readonly<Record<string, unknown>>): ConfigVerdict {
+  const names = SETTING_LIST.flatMap(({ flag }) => flag ?? []);
   return loadConfig({
-    flags,
+    flags: Object.fromEntries(names.map((name) => [name, given[name] ?? undefined])),
     env: process.env,
     cwd: process.cwd(),
     readFile: readFileText,
@@ -51,14 +42,12 @@ function judge(flags: Readonly<Record<string, unknown>>): ConfigVerdict {
   });
 }
 
-function configOf(verdict: ConfigVerdict): Config {
-  if (verdict.kind === "config") return verdict.config;
-  throw new ConfigurationError(verdict.problems.map(problemText));
-}
-
-function givenFlags(given: GivenSettings): GivenSettings {
-  const names = SETTING_LIST.flatMap(({ flag }) => flag ?? []);
-  return Object.fromEntries(names.map((name) => [name, given[name] ?? undefined]));
+/**
+ * The same for a command that opens no port. The rule about plain HTTP is for `start` alone, which may have been given
+ * `--insecure-http` when this command was not.
+ */
+export function loadOfflineConfig(given: GivenSettings): Config {
+  return loadCommandConfig({ ...given, "insecure-http": true });
 }
 
 function settingArg({

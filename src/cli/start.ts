@@ -3,7 +3,6 @@ import { loadCommandConfig, settingArgs } from "./settings.ts";
 
 /** `postbackd start`. */
 export const startCommand = defineCommand({
-  name: "postbackd start",
   description: "Serve: accept tasks, run them, send their webhooks",
   example: "postbackd start --db /var/lib/postbackd/postbackd.db --port 8787",
   notes:

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
 
+import { codeOf } from "../domain/message-of.ts";
 import { checkSignature } from "../domain/webhook/signature-check.ts";
 import type { ReceivedMessage, SignatureVerdict } from "../domain/webhook/signature-check.ts";
 import { flag, TEXT, textOf } from "./arguments.ts";
@@ -26,7 +27,6 @@ type Flags = Given<typeof FLAGS>;
 
 /** `postbackd verify`. */
 export const verifyCommand = defineCommand({
-  name: "postbackd verify",
   description: "Check the signature of a webhook and say what is wrong with it",
   example:
     'postbackd verify --secret-file secret.txt --body-file body.json --signature "$SIGNATURE"',
@@ -79,7 +79,7 @@ async function readBytes(file: string, what: string): Promise<Buffer> {
   try {
     return await (file === "-" ? buffer(process.stdin) : readFile(file));
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+    const code = codeOf(error) ?? "unknown error";
     const name = file === "-" ? "standard input" : file;
     throw new CommandFailure(`the ${what} cannot be read from ${name} (${code})`, { cause: error });
   }

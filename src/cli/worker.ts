@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { isLoopbackHost } from "../config/network.ts";
 import { isWellFormedWorkerToken } from "../domain/account/key.ts";
+import { codeOf } from "../domain/message-of.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import { flag, rest, textOf, toggle } from "./arguments.ts";
 import type { Given } from "./arguments.ts";
@@ -27,7 +28,6 @@ const args = {
 
 /** `postbackd worker`. */
 export const workerCommand = defineCommand({
-  name: "postbackd worker",
   description: "Claim tasks from a daemon over HTTP and run a command for each",
   example: "postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js",
   notes:
@@ -103,12 +103,8 @@ function readTokenFile(path: string): string {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unreadable";
-    throw new UsageError(
-      `the file ${quote(path)} of POSTBACKD_TOKEN_FILE cannot be read (${code})`,
-      {
-        cause: error,
-      },
-    );
+    const code = codeOf(error) ?? "unreadable";
+    const what = `the file ${quote(path)} of POSTBACKD_TOKEN_FILE cannot be read (${code})`;
+    throw new UsageError(what, { cause: error });
   }
 }
