@@ -10,8 +10,7 @@ import { defineAdminCommand } from "./admin-command.ts";
 import { flag, TEXT, toggle, word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { shortText, tableLines } from "./print.ts";
-import type { Columns } from "./print.ts";
+import { shortText, tableLines, type Columns } from "./print.ts";
 
 const NAME = "postbackd admin access";
 

@@ -1,15 +1,11 @@
 import type { Config } from "../config/config.ts";
-import { SETTINGS } from "../config/setting.ts";
-import type { Setting } from "../config/setting.ts";
+import { SETTINGS, type Setting } from "../config/setting.ts";
 import { limitsOf, openTasksOf } from "../domain/account/quota.ts";
 import type { AccountLimits, AccountUsage, OwnLimits } from "../domain/account/quota.ts";
-import { fault, quote, rawOf } from "../domain/rule.ts";
-import type { Rule } from "../domain/rule.ts";
+import { fault, quote, rawOf, type Rule } from "../domain/rule.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
-import { flag as valueFlag } from "./arguments.ts";
-import type { Given } from "./arguments.ts";
-import { tableLines } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { flag as valueFlag, type Given } from "./arguments.ts";
+import { tableLines, type Answer } from "./print.ts";
 
 const NAME = "postbackd admin account limit";
 

@@ -1,6 +1,5 @@
 import type { AccountOverview } from "../api/operator.ts";
-import { mintAccount } from "../domain/account/account.ts";
-import type { Account, MintedAccount } from "../domain/account/account.ts";
+import { mintAccount, type Account, type MintedAccount } from "../domain/account/account.ts";
 import { heldText, stoppedText, type HeldWork } from "../domain/account/held-work.ts";
 import { NEW_LOGIN } from "../domain/account/login.ts";
 import { systemClock } from "../domain/clock/clock.ts";
@@ -13,8 +12,7 @@ import { newKeyDocument } from "./admin-key.ts";
 import { word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { tableLines } from "./print.ts";
-import type { Answer, Columns } from "./print.ts";
+import { tableLines, type Answer, type Columns } from "./print.ts";
 
 const NAME = "postbackd admin account";
 

@@ -1,14 +1,10 @@
 import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
-import { StoreError } from "../store/store.ts";
-import type { Store, AccountState } from "../store/store.ts";
-import { word } from "./arguments.ts";
-import type { ArgumentTable, Given } from "./arguments.ts";
-import { defineCommand } from "./command.ts";
-import type { Command } from "./command.ts";
+import { StoreError, type Store, type AccountState } from "../store/store.ts";
+import { word, type ArgumentTable, type Given } from "./arguments.ts";
+import { defineCommand, type Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { JSON_ARG, printAnswer } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 /** The command's work with the store, once its arguments are known to be right. It gets the present configuration. */

@@ -17,15 +17,11 @@ import {
   type DeliveryState,
 } from "../domain/webhook/delivery.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
-import { defineAdminCommand } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
-import { flag, optionalWord, TEXT, toggle, word } from "./arguments.ts";
-import type { Given } from "./arguments.ts";
-import { checkAccount, FILTER_ARGS, filterOf, filterText } from "./delivery-filter.ts";
-import { noTask } from "./delivery-filter.ts";
+import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
+import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
+import { checkAccount, FILTER_ARGS, filterOf, filterText, noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { cellText, printable, tableLines } from "./print.ts";
-import type { Columns } from "./print.ts";
+import { cellText, printable, tableLines, type Columns } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;

@@ -13,18 +13,15 @@ import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 import { sentRequest } from "../domain/webhook/sent-request.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
 import { postedUrls } from "../domain/webhook/task-url.ts";
-import { urlSteps } from "../domain/webhook/url-steps.ts";
-import type { UrlStep } from "../domain/webhook/url-steps.ts";
+import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
-import { defineAdminCommand } from "./admin-command.ts";
-import type { AdminStep } from "./admin-command.ts";
+import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
 import { TEXT, toggle, word } from "./arguments.ts";
 import { KIND_ARG, noTask } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { cellText, printable, quotedText } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { cellText, printable, quotedText, type Answer } from "./print.ts";
 
 const NAME = "postbackd admin delivery show";
 

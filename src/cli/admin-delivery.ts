@@ -8,8 +8,7 @@ import { defineAdminCommand } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
-import { tableLines } from "./print.ts";
-import type { Columns } from "./print.ts";
+import { tableLines, type Columns } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const LISTED_MAX = 1000;

@@ -1,7 +1,6 @@
 import type { Key as KeyShown, NewKey } from "../api/account.ts";
 import { KEY_LABEL, KEY_LABEL_MAX } from "../domain/account/key-label.ts";
-import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey } from "../domain/account/key.ts";
-import type { CreatedKey } from "../domain/account/key.ts";
+import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey, type CreatedKey } from "../domain/account/key.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";
@@ -10,8 +9,7 @@ import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { tableLines } from "./print.ts";
-import type { Columns } from "./print.ts";
+import { tableLines, type Columns } from "./print.ts";
 
 const NAME = "postbackd admin key";
 

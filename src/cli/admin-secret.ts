@@ -4,8 +4,7 @@ import type { Store } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { cellText } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { cellText, type Answer } from "./print.ts";
 
 const NAME = "postbackd admin secret";
 

@@ -10,8 +10,7 @@ import { defineAdminCommand } from "./admin-command.ts";
 import { word } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { printError, tableLines } from "./print.ts";
-import type { Columns } from "./print.ts";
+import { printError, tableLines, type Columns } from "./print.ts";
 import { typeFlag } from "./worker-type.ts";
 
 const NAME = "postbackd admin worker";

@@ -2,8 +2,7 @@ import { parseArgs } from "node:util";
 
 import { nearestName, SETTING_LIST } from "../config/config.ts";
 import { unknownNameMessage } from "../config/setting-name.ts";
-import { parseText, quote, textRule } from "../domain/rule.ts";
-import type { Rule } from "../domain/rule.ts";
+import { parseText, quote, textRule, type Rule } from "../domain/rule.ts";
 import { UsageError } from "./failure.ts";
 
 /** An argument of a command: how its value is read, and how help and completion describe it. */

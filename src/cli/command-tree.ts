@@ -1,6 +1,5 @@
 import type { Argument } from "./arguments.ts";
-import { subCommandsOf } from "./command.ts";
-import type { Command } from "./command.ts";
+import { subCommandsOf, type Command } from "./command.ts";
 
 /** A command with everything below it. */
 export interface CommandNode {

@@ -1,7 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 
-import { renderUsage } from "citty";
-import type { ArgsDef } from "citty";
+import { renderUsage, type ArgsDef } from "citty";
 
 import type { ArgumentTable, Given } from "./arguments.ts";
 

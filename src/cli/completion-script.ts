@@ -1,5 +1,4 @@
-import { allCommands } from "./command-tree.ts";
-import type { CommandNode, FlagNode, ValueNode } from "./command-tree.ts";
+import { allCommands, type CommandNode, type FlagNode, type ValueNode } from "./command-tree.ts";
 
 /** The shells for which there is a script. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;

@@ -1,8 +1,7 @@
 import { quote } from "../domain/rule.ts";
 import { TEXT, word } from "./arguments.ts";
 import { readCommandTree } from "./command-tree.ts";
-import { defineCommand } from "./command.ts";
-import type { Command } from "./command.ts";
+import { defineCommand, type Command } from "./command.ts";
 import { completionScript, SHELLS } from "./completion-script.ts";
 import { UsageError } from "./failure.ts";
 

@@ -1,5 +1,4 @@
-import { SETTING_LIST } from "../config/config.ts";
-import type { Config } from "../config/config.ts";
+import { SETTING_LIST, type Config } from "../config/config.ts";
 import { tomlText } from "../config/sample.ts";
 import { shownRows, shownSetting, shownTypeSettings } from "../config/shown-setting.ts";
 import type { ShownSetting } from "../config/shown-setting.ts";

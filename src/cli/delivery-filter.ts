@@ -11,8 +11,7 @@ import {
 } from "../domain/webhook/delivery.ts";
 import type { Store } from "../store/store.ts";
 import { noAccount } from "./admin-command.ts";
-import { flag, flags } from "./arguments.ts";
-import type { Given } from "./arguments.ts";
+import { flag, flags, type Given } from "./arguments.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 
 // A process runs one command, and loads this when the command begins.

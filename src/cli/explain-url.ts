@@ -7,8 +7,7 @@ import { createLogger } from "../log.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
-import { JSON_ARG, printable, printAnswer } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { JSON_ARG, printable, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 /** `postbackd explain-url`. */

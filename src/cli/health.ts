@@ -4,8 +4,7 @@ import { DURATION, quote } from "../domain/rule.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
-import { JSON_ARG, printAnswer } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 const TIMEOUT_MS = 30_000;

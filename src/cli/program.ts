@@ -1,8 +1,7 @@
 import { inspect } from "node:util";
 
 import { version } from "../assets.ts";
-import { helpText, subCommandOf } from "./command.ts";
-import type { Command } from "./command.ts";
+import { helpText, subCommandOf, type Command } from "./command.ts";
 import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
 import { printError } from "./print.ts";
 

@@ -6,15 +6,14 @@ import {
   ListenError,
   startDaemon,
   TlsFileError,
+  type Daemon,
 } from "../daemon/daemon.ts";
-import type { Daemon } from "../daemon/daemon.ts";
 import { createSignInLink, dashboardUrl } from "../daemon/link.ts";
 import { LoopWatch, type LoopDelay } from "../daemon/loop-watch.ts";
 import { warnOfRisks } from "../daemon/warnings.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { createLogger } from "../log.ts";
-import type { RecentLogger } from "../log.ts";
+import { createLogger, type RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { removeReadyFile, writeReadyFile } from "./ready-file.ts";

@@ -1,7 +1,6 @@
 import { loadConfig, problemText, readFileText, SETTING_LIST } from "../config/config.ts";
 import type { Config, ConfigVerdict, Setting } from "../config/config.ts";
-import { flags as repeated, textOf, toggle } from "./arguments.ts";
-import type { Argument } from "./arguments.ts";
+import { flags as repeated, textOf, toggle, type Argument } from "./arguments.ts";
 import { ConfigurationError } from "./failure.ts";
 
 /** The values of settings' flags, as they were written. The configuration reports what is wrong with them. */

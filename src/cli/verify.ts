@@ -4,12 +4,10 @@ import { buffer } from "node:stream/consumers";
 import { codeOf } from "../domain/message-of.ts";
 import { checkSignature } from "../domain/webhook/signature-check.ts";
 import type { ReceivedMessage, SignatureVerdict } from "../domain/webhook/signature-check.ts";
-import { flag, TEXT, textOf } from "./arguments.ts";
-import type { Given } from "./arguments.ts";
+import { flag, TEXT, textOf, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";
-import { JSON_ARG, printAnswer } from "./print.ts";
-import type { Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { settingArgs } from "./settings.ts";
 
 const FLAGS = {

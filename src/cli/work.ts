@@ -2,8 +2,7 @@ import { version } from "../assets.ts";
 import { SETTINGS } from "../config/setting.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger } from "../log.ts";
-import { workWithCommand } from "../worker/command-worker.ts";
-import type { CommandWorkerPlan } from "../worker/command-worker.ts";
+import { workWithCommand, type CommandWorkerPlan } from "../worker/command-worker.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { watchSignals } from "./stop-signal.ts";
 

@@ -1,6 +1,5 @@
 import { TYPE_NAME } from "../domain/lease/worker.ts";
-import { flags } from "./arguments.ts";
-import type { Argument } from "./arguments.ts";
+import { flags, type Argument } from "./arguments.ts";
 import { UsageError } from "./failure.ts";
 
 /** The flag `--type`, by which a worker names each type once; refuses when there is none. */

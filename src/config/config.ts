@@ -1,18 +1,14 @@
 import { resolve } from "node:path";
 
-import { EMPTY_ALLOW_LIST, parseAllowList } from "../domain/address/allow-list.ts";
-import type { AllowList } from "../domain/address/allow-list.ts";
-import { readConfigFile, readConfigTable } from "./file.ts";
-import type { ConfigFile, FileTable } from "./file.ts";
+import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
+import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
 import type { ConfigProblem, Findings, Given, Layer } from "./layer.ts";
-import { parseMarketplaces } from "./marketplace.ts";
-import type { Marketplace } from "./marketplace.ts";
+import { parseMarketplaces, type Marketplace } from "./marketplace.ts";
 import { isLoopbackHost } from "./network.ts";
 import { CONFIG_FILE, readSettings, SETTINGS } from "./setting.ts";
 import type { Setting, SettingValues } from "./setting.ts";
-import { parseTypes } from "./type.ts";
-import type { TypeConfig } from "./type.ts";
+import { parseTypes, type TypeConfig } from "./type.ts";
 
 export type { ConfigProblem } from "./layer.ts";
 export type { Marketplace } from "./marketplace.ts";

@@ -1,8 +1,7 @@
 import { rawOf } from "../domain/rule.ts";
 import { unknownNameMessage } from "./setting-name.ts";
 import type { SettingRule } from "./setting-rule.ts";
-import { SETTING_LIST } from "./setting.ts";
-import type { Setting } from "./setting.ts";
+import { SETTING_LIST, type Setting } from "./setting.ts";
 
 /** One thing that is wrong; `message` is a sentence that tells how to fix it. */
 export interface ConfigProblem {

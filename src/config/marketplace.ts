@@ -1,6 +1,5 @@
 import { hasControl } from "../domain/text.ts";
-import { isTable } from "./file.ts";
-import type { FileTable } from "./file.ts";
+import { isTable, type FileTable } from "./file.ts";
 import type { Findings, Given } from "./layer.ts";
 
 /** A value that both TOML and JSON can hold. */

@@ -6,8 +6,7 @@ import {
   parseBlock,
 } from "../domain/address/address-text.ts";
 import { HOST, parseHost } from "../domain/address/host-name.ts";
-import { quote, textRule } from "../domain/rule.ts";
-import type { Rule } from "../domain/rule.ts";
+import { quote, textRule, type Rule } from "../domain/rule.ts";
 
 /**
  * An address or a name to listen on, without a port; IPv6 with or without brackets. Every host that is valid elsewhere

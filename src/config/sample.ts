@@ -1,5 +1,4 @@
-import { sectionOf, SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
-import type { Setting } from "./setting.ts";
+import { sectionOf, SETTING_LIST, SETTING_SECTIONS, type Setting } from "./setting.ts";
 
 /**
  * The text of a first postbackd.toml: every setting with its default, commented out, so that it changes nothing until a

@@ -1,7 +1,6 @@
 import { quote } from "../domain/rule.ts";
 import { nearestName } from "./nearest-name.ts";
-import { envName, SETTING_LIST } from "./setting.ts";
-import type { Setting } from "./setting.ts";
+import { envName, SETTING_LIST, type Setting } from "./setting.ts";
 
 /** The three ways to name a setting. */
 type Spelling = "key" | "flag" | "variable";

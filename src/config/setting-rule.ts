@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 
-import { fault, quote } from "../domain/rule.ts";
-import type { Parsed, Rule } from "../domain/rule.ts";
+import { fault, quote, type Parsed, type Rule } from "../domain/rule.ts";
 import { hasControl } from "../domain/text.ts";
 
 /** A rule of the configuration, which may also depend on the folder that relative paths are relative to. */

@@ -8,8 +8,7 @@ import {
   TRUTH,
 } from "../domain/rule.ts";
 import { LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
-import { PATH } from "./setting-rule.ts";
-import type { SettingRule } from "./setting-rule.ts";
+import { PATH, type SettingRule } from "./setting-rule.ts";
 
 /** One setting: a key of `postbackd.toml`, a variable and, for some, a flag of the command line. */
 export interface Setting<T = unknown> {

@@ -1,7 +1,6 @@
 import type { CommandLine } from "../domain/command-line.ts";
 import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease/lease.ts";
-import { DURATION, fault, rule } from "../domain/rule.ts";
-import type { Rule } from "../domain/rule.ts";
+import { DURATION, fault, rule, type Rule } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task/task-function.ts";
 import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";

@@ -1,13 +1,10 @@
 import { TYPE_NAME } from "../domain/lease/worker.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task/task-function.ts";
-import { EMBEDDING_SOURCE, isTable, keyPart } from "./file.ts";
-import type { FileTable } from "./file.ts";
-import { takeValue } from "./layer.ts";
-import type { Findings, Given } from "./layer.ts";
+import { EMBEDDING_SOURCE, isTable, keyPart, type FileTable } from "./file.ts";
+import { takeValue, type Findings, type Given } from "./layer.ts";
 import { nearestName } from "./nearest-name.ts";
-import { PATH } from "./setting-rule.ts";
-import type { SettingRule } from "./setting-rule.ts";
+import { PATH, type SettingRule } from "./setting-rule.ts";
 import {
   COMMAND_LINE,
   ENVIRONMENT,

@@ -4,8 +4,7 @@ import type { Config, ConfigProblem } from "../config/config.ts";
 import { codeOf } from "../domain/message-of.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
 import type { Environment } from "../runners/command/program.ts";
-import { readTlsFiles, TlsFileError, warnOfValidity } from "./tls.ts";
-import type { TlsMaterial } from "./tls.ts";
+import { readTlsFiles, TlsFileError, warnOfValidity, type TlsMaterial } from "./tls.ts";
 
 /** The part of the composition root that checks, for a command, what a start would find out about the machine. */
 

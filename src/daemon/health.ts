@@ -3,8 +3,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { wait, withDeadline } from "../domain/clock/wait.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { CONNECTION_REFUSED } from "../net/failure.ts";
-import { probe } from "../net/health-probe.ts";
-import type { Probe } from "../net/health-probe.ts";
+import { probe, type Probe } from "../net/health-probe.ts";
 import { readHolder } from "../store/sqlite/machine/instance-lock.ts";
 
 /** The part of the composition root that asks a running daemon for its health. */

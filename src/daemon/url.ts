@@ -5,20 +5,17 @@ import { EMPTY_ALLOW_LIST } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { withDeadline } from "../domain/clock/wait.ts";
 import type { Logger } from "../domain/log.ts";
-import { urlSteps } from "../domain/webhook/url-steps.ts";
-import type { UrlStep } from "../domain/webhook/url-steps.ts";
+import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import {
   encodedForm,
   judgeAddresses,
   judgePingbackUrl,
   judgeWebhookUrl,
   substitutePlaceholders,
-} from "../domain/webhook/webhook-url.ts";
-import type {
-  PlaceholderValues,
-  UrlPolicy,
-  UrlVerdict,
-  WebhookTarget,
+  type PlaceholderValues,
+  type UrlPolicy,
+  type UrlVerdict,
+  type WebhookTarget,
 } from "../domain/webhook/webhook-url.ts";
 import { OwnAddresses } from "../net/own-addresses.ts";
 import { createResolver } from "../net/resolver.ts";

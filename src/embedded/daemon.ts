@@ -3,22 +3,19 @@ import { basename, join } from "node:path";
 
 import { commandHost } from "../assets.ts";
 import type { Config } from "../config/config.ts";
-import { DRAIN_MS, startDaemon } from "../daemon/daemon.ts";
-import type { Daemon } from "../daemon/daemon.ts";
+import { DRAIN_MS, startDaemon, type Daemon } from "../daemon/daemon.ts";
 import { warnOfRisks } from "../daemon/warnings.ts";
 import { mintAccount } from "../domain/account/account.ts";
 import { ACTIVE_KEYS_MAX, newWorkerToken } from "../domain/account/key.ts";
 import { LOGIN } from "../domain/account/login.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import type { Clock } from "../domain/clock/clock.ts";
+import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import { WORKER_NAME } from "../domain/lease/worker.ts";
 import type { Logger } from "../domain/log.ts";
 import { quote } from "../domain/rule.ts";
 import { createLogger } from "../log.ts";
 import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./options.ts";
-import { readSettings } from "./settings.ts";
-import type { EmbeddedSettings } from "./settings.ts";
+import { readSettings, type EmbeddedSettings } from "./settings.ts";
 import { makeThrowawayFolder, removeThrowawayFolder } from "./throwaway.ts";
 
 /** Starts the daemon for a program that embeds it: `createDaemon` documents what it takes and promises. */

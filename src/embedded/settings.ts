@@ -1,9 +1,6 @@
-import { loadConfig, nearestName } from "../config/config.ts";
-import type { Config } from "../config/config.ts";
-import { isTable, keyPart } from "../config/file.ts";
-import type { FileTable } from "../config/file.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import type { Clock } from "../domain/clock/clock.ts";
+import { loadConfig, nearestName, type Config } from "../config/config.ts";
+import { isTable, keyPart, type FileTable } from "../config/file.ts";
+import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import type { DaemonSettings } from "./options.ts";
 
 /** A program's settings, checked. */

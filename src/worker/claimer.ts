@@ -1,10 +1,8 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import { estimateLeaseMs } from "./held-run.ts";
-import { waitMsAfter } from "./link.ts";
-import type { Link } from "./link.ts";
-import { claimBody, parseClaim } from "./message.ts";
-import type { ClaimedRun } from "./message.ts";
+import { waitMsAfter, type Link } from "./link.ts";
+import { claimBody, parseClaim, type ClaimedRun } from "./message.ts";
 import { Waker } from "./waker.ts";
 
 export interface ClaimerDeps {

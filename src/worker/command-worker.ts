@@ -8,8 +8,7 @@ import { endOrphans } from "../runners/command/orphan.ts";
 import { pidNamespace } from "../runners/command/process-table.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
 import { Link } from "./link.ts";
-import { Worker } from "./worker.ts";
-import type { WorkerEnd } from "./worker.ts";
+import { Worker, type WorkerEnd } from "./worker.ts";
 
 /** Everything that defines a worker. */
 export interface CommandWorkerPlan {

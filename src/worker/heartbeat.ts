@@ -1,9 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { LeaseOutcome } from "../domain/lease/lease.ts";
-import { heartbeatEveryMs } from "./held-run.ts";
-import type { HeldRun } from "./held-run.ts";
-import { waitMsAfter } from "./link.ts";
-import type { Link } from "./link.ts";
+import { heartbeatEveryMs, type HeldRun } from "./held-run.ts";
+import { waitMsAfter, type Link } from "./link.ts";
 import { heartbeatBody, parseOutcomes } from "./message.ts";
 import { Waker } from "./waker.ts";
 

@@ -1,5 +1,4 @@
-import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease/lease.ts";
-import type { LeaseRef } from "../domain/lease/lease.ts";
+import { LEASE_MS_MAX, LEASE_MS_MIN, type LeaseRef } from "../domain/lease/lease.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 
 /** Why a worker stops a run. `cancelled` and `lost` come from the daemon, the others from the worker itself. */

@@ -5,8 +5,7 @@ import type { JsonObject } from "../domain/json/json.ts";
 import type { Logger } from "../domain/log.ts";
 import type { ServiceClient } from "../net/service-client.ts";
 import { backoffMs } from "../net/service-retry.ts";
-import { toReply } from "./reply.ts";
-import type { Reply } from "./reply.ts";
+import { toReply, type Reply } from "./reply.ts";
 
 type WorkerOperation =
   Extract<OperationKey, `POST /v1/worker/${string}`> extends `POST /v1/worker/${infer Name}`

@@ -1,7 +1,6 @@
 import type { BodyOf } from "../api/inputs.ts";
 import type { LeaseBeatItem, LeasedTask, LeaseFailureItem, LeaseRefItem } from "../api/lease.ts";
-import { isJsonObject, toJsonText } from "../domain/json/json.ts";
-import type { JsonObject } from "../domain/json/json.ts";
+import { isJsonObject, toJsonText, type JsonObject } from "../domain/json/json.ts";
 import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";

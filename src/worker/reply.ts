@@ -3,8 +3,8 @@ import {
   JSON_DEPTH_MAX,
   parseJsonBytes,
   toPlainNumber,
+  type JsonObject,
 } from "../domain/json/json.ts";
-import type { JsonObject } from "../domain/json/json.ts";
 import type { ServiceAnswer } from "../net/service-client.ts";
 
 /** The meaning of a daemon's answer to a worker. Every `reason` fits on one line of the log. */

@@ -1,11 +1,8 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
-import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
-import type { LeaseOutcome } from "../domain/lease/lease.ts";
-import { waitMsAfter } from "./link.ts";
-import type { Link } from "./link.ts";
-import { endingText, parseOutcomes } from "./message.ts";
-import type { Ending } from "./message.ts";
+import { LEASE_BATCH_MAX, type LeaseOutcome } from "../domain/lease/lease.ts";
+import { waitMsAfter, type Link } from "./link.ts";
+import { endingText, parseOutcomes, type Ending } from "./message.ts";
 import { Waker } from "./waker.ts";
 
 /** The daemon's answer to a report; null: it could not be reached. */

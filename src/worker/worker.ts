@@ -7,8 +7,7 @@ import { Heartbeat } from "./heartbeat.ts";
 import { HeldRun } from "./held-run.ts";
 import type { Link } from "./link.ts";
 import type { ClaimedRun, Ending } from "./message.ts";
-import { Reporter } from "./reporter.ts";
-import type { Reported } from "./reporter.ts";
+import { Reporter, type Reported } from "./reporter.ts";
 import { Waker } from "./waker.ts";
 
 export interface WorkerDeps {

@@ -6,8 +6,7 @@ import { serviceWaitMs } from "../../net/service-retry.ts";
 import { toRunInput } from "../run-input.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
 import { excerptWithout, secretsOf } from "./excerpt.ts";
-import { judgeAnswer } from "./http-answer.ts";
-import type { AnswerFacts } from "./http-answer.ts";
+import { judgeAnswer, type AnswerFacts } from "./http-answer.ts";
 import type { ServiceParsing } from "./service-result.ts";
 import type { ServiceWatch } from "./service-watch.ts";
 
