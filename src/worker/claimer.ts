@@ -1,8 +1,9 @@
+import type { BodyOf } from "../api/inputs.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import { estimateLeaseMs } from "./held-run.ts";
 import { waitMsAfter, type Link } from "./link.ts";
-import { claimBody, parseClaim, type ClaimedRun } from "./message.ts";
+import { parseClaim, type ClaimedRun } from "./message.ts";
 import { Waker } from "./waker.ts";
 
 export interface ClaimerDeps {
@@ -74,9 +75,10 @@ export class Claimer {
     const max = Math.min(freePlaces(), this.#max);
     // The first request does not wait: its answer says whether the token and the types are right.
     const waitSeconds = this.#isReady ? CLAIM_WAIT_SECONDS_MAX : 0;
+    const order: BodyOf<"POST /v1/worker/claim"> = { types, max, wait_seconds: waitSeconds };
     const reply = await link.ask({
       operation: "claim",
-      body: claimBody({ types, max, wait_seconds: waitSeconds }),
+      body: JSON.stringify(order),
       read: parseClaim,
       timeoutMs: waitSeconds * 1000 + ANSWER_MS_MAX,
       signal: this.#end.signal,

@@ -1,8 +1,8 @@
 import { LEASE_MS_MAX, LEASE_MS_MIN, type LeaseRef } from "../domain/lease/lease.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 
-/** Why a worker stops a run. `cancelled` and `lost` come from the daemon, the others from the worker itself. */
-export type StopReason = "cancelled" | "lost" | "stopping" | "refused";
+/** Why a worker aborts a run. `cancelled` and `lost` come from the daemon, the others from the worker itself. */
+type AbortReason = "cancelled" | "lost" | "stopping" | "refused";
 
 /** A task whose lease the worker holds: its command runs, or its end is being reported. */
 export class HeldRun implements LeaseRef {
@@ -14,9 +14,12 @@ export class HeldRun implements LeaseRef {
   hasEnded = false;
   /** When the next heartbeat is due, by the monotonic clock. */
   heartbeatDueAt: number;
+  /** The last that the run reported. */
+  progress: TaskProgress | null = null;
+  /** Null while it may go on. */
+  abortReason: AbortReason | null = null;
   readonly #abort = new AbortController();
-  #progress: TaskProgress | null = null;
-  #stopReason: StopReason | null = null;
+  readonly signal = this.#abort.signal;
 
   constructor(facts: LeaseRef & { readonly leaseMs: number; readonly now: number }) {
     this.id = facts.id;
@@ -25,36 +28,21 @@ export class HeldRun implements LeaseRef {
     this.heartbeatDueAt = facts.now + heartbeatEveryMs(facts.leaseMs);
   }
 
-  /** The last progress that the run reported. */
-  get progress(): TaskProgress | null {
-    return this.#progress;
-  }
-
   /** Notes progress reported at `now`: the daemon gets it within a second, however seldom heartbeats are due. */
   noteProgress(progress: TaskProgress, now: number): void {
-    this.#progress = progress;
+    this.progress = progress;
     this.heartbeatDueAt = Math.min(this.heartbeatDueAt, now + PROGRESS_WAIT_MS);
-  }
-
-  /** Aborted when the run is to stop. */
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  /** Why it is to stop; null while it may go on. */
-  get stopReason(): StopReason | null {
-    return this.#stopReason;
   }
 
   /** True when the daemon has taken the task back: it needs no heartbeat and no report. */
   get isTakenBack(): boolean {
-    return this.#stopReason === "cancelled" || this.#stopReason === "lost";
+    return this.abortReason === "cancelled" || this.abortReason === "lost";
   }
 
-  /** Tells the run to stop. What the daemon says of the lease outranks the worker's own reasons. */
-  stop(reason: StopReason): void {
+  /** Breaks the run off. What the daemon says of the lease outranks the worker's own reasons. */
+  abort(reason: AbortReason): void {
     const isDaemons = reason === "cancelled" || reason === "lost";
-    if (this.#stopReason === null || isDaemons) this.#stopReason = reason;
+    if (this.abortReason === null || isDaemons) this.abortReason = reason;
     this.#abort.abort();
   }
 }

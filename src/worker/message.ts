@@ -24,11 +24,6 @@ export type Ending =
     })
   | (LeaseRef & { readonly kind: "release" });
 
-/** The body of a claim. */
-export function claimBody(order: BodyOf<"POST /v1/worker/claim">): string {
-  return JSON.stringify(order);
-}
-
 /** The body of a heartbeat. */
 export function heartbeatBody(beats: readonly LeaseBeat[]): string {
   const leases = beats.map(({ id, leaseId, progress }): LeaseBeatItem => ({
@@ -50,15 +45,13 @@ export function endingText(ending: Ending): string {
   switch (ending.kind) {
     case "complete":
       return `${JSON.stringify(ref).slice(0, -1)},"result":${ending.resultText}}`;
-    case "fail":
-      return failureText({ ...ref, message: ending.message, detail: ending.detail });
+    case "fail": {
+      const failure: LeaseFailureItem = { ...ref, message: ending.message, detail: ending.detail };
+      return JSON.stringify(failure);
+    }
     case "release":
       return JSON.stringify(ref);
   }
-}
-
-function failureText(failure: LeaseFailureItem): string {
-  return JSON.stringify(failure);
 }
 
 /** Reads the answer to a claim; null where the value is no such answer. */
@@ -76,13 +69,10 @@ export function parseOutcomes(
   if (tasks?.length !== asked.length) return null;
   const outcomes = asked.map(({ id }, i) => {
     const task = tasks[i];
-    return isJsonObject(task) && task["id"] === id ? parseOutcome(task["outcome"]) : null;
+    if (!isJsonObject(task) || task["id"] !== id) return null;
+    return LEASE_OUTCOMES.find((outcome) => outcome === task["outcome"]) ?? null;
   });
   return outcomes.every((outcome) => outcome !== null) ? outcomes : null;
-}
-
-function parseOutcome(value: unknown): LeaseOutcome | null {
-  return LEASE_OUTCOMES.find((outcome) => outcome === value) ?? null;
 }
 
 /** Something that should be a leased task: its names are known, their values may be anything. */

@@ -83,7 +83,7 @@ export class Worker {
     // The last answer may have come already, with tasks to give back.
     await claiming;
     if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, graceMs);
-    for (const run of this.#held) run.stop(end.kind === "stopped" ? "stopping" : "refused");
+    for (const run of this.#held) run.abort(end.kind === "stopped" ? "stopping" : "refused");
     await this.#untilWithin(() => this.#running === 0, null);
     if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, LAST_WORDS_MS);
     this.#heartbeat.abort();
@@ -112,7 +112,7 @@ export class Worker {
     this.#waker.wake();
     const ending = endingOf(run, outcome);
     const reported = ending === null ? null : await this.#reporter.report(ending);
-    this.#note({ run, outcome, reported });
+    this.#note(run, outcome, reported);
     this.#drop(run);
   }
 
@@ -132,23 +132,15 @@ export class Worker {
   #onOutcome(run: HeldRun, outcome: LeaseOutcome): void {
     // A lease whose end is being reported may be over for the heartbeat already: this very end is the reason.
     if (outcome === "ok" || run.hasEnded) return;
-    run.stop(outcome);
+    run.abort(outcome);
   }
 
-  #note({
-    run,
-    outcome,
-    reported,
-  }: {
-    run: HeldRun;
-    outcome: RunOutcome;
-    reported: Reported;
-  }): void {
+  #note(run: HeldRun, outcome: RunOutcome, reported: Reported): void {
     const { log } = this.#deps;
     const facts = { task: run.id };
-    if (run.stopReason === "cancelled" || reported === "cancelled") {
+    if (run.abortReason === "cancelled" || reported === "cancelled") {
       log.info(facts, "the task was cancelled; its run does not count");
-    } else if (run.stopReason === "lost" || reported === "lost") {
+    } else if (run.abortReason === "lost" || reported === "lost") {
       log.warn(facts, "the lease was lost; the run does not count");
     } else if (reported === null) {
       log.warn(facts, "could not report to the daemon how the run ended; the lease will run out");
@@ -172,7 +164,7 @@ export class Worker {
 /** The report of a run that has ended; null where the daemon needs none, because it has taken the task back. */
 function endingOf(run: HeldRun, outcome: RunOutcome): Ending | null {
   const { id, leaseId } = run;
-  if (run.isTakenBack || run.stopReason === "refused") return null;
+  if (run.isTakenBack || run.abortReason === "refused") return null;
   switch (outcome.kind) {
     case "completed":
       return { kind: "complete", id, leaseId, resultText: outcome.resultText };
