@@ -1,3 +1,4 @@
+import type { Clock } from "../domain/clock/clock.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 
 /**
@@ -34,6 +35,16 @@ export interface Runner {
    * because of the task; a rejection is a bug.
    */
   run(request: RunRequest, options: RunOptions): Promise<RunOutcome>;
+}
+
+/** The bounds of a runner whose runs may take long. */
+export interface RunBounds {
+  readonly concurrency: number;
+  /** From the start of a run to its end, waits and repetitions included. */
+  readonly timeoutMs: number;
+  /** The limit of what a run puts out, and of the result as JSON text. */
+  readonly resultBytesMax: number;
+  readonly clock: Clock;
 }
 
 /** The connection between a run and its caller while it lasts. */

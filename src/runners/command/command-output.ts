@@ -4,12 +4,6 @@ import { GrowingBytes } from "../../domain/json/growing-bytes.ts";
 import { compactJson, toJsonText } from "../../domain/json/json.ts";
 import { type RunResult, toRunResult } from "../run-result.ts";
 
-/** The whole of a stream, up to a limit. */
-export interface BoundedOutput {
-  /** The bytes that have been read so far. */
-  bytes(): Buffer;
-}
-
 /**
  * Reads a stream to its end. Beyond `bytesMax` bytes it closes the stream, keeps nothing beyond the limit and calls
  * `onOverflow` once. A read that fails calls `onError`: the bytes read are not all.
@@ -21,7 +15,7 @@ export function readBounded(
     readonly onOverflow: () => void;
     readonly onError: () => void;
   },
-): BoundedOutput {
+): Pick<GrowingBytes, "bytes"> {
   const output = new GrowingBytes(options.bytesMax);
   stream.on("data", (chunk: Buffer) => {
     if (output.add(chunk)) return;
@@ -34,18 +28,14 @@ export function readBounded(
   return output;
 }
 
-/** The last bytes of a stream. */
-export interface OutputTail {
-  /**
-   * The last bytes read as well-formed text: a character that the limit cuts in two is left out, bytes that are not
-   * UTF-8 become U+FFFD.
-   */
-  text(): string;
-}
-
-/** Reads a stream to its end, however long it is, and keeps its last `bytesMax` bytes. */
-export function readTail(stream: Readable, options: { readonly bytesMax: number }): OutputTail {
-  const { bytesMax } = options;
+/**
+ * Reads a stream to its end, however long it is, and keeps its last `bytesMax` bytes. They are told as well-formed text:
+ * a character that the limit cuts in two is left out, bytes that are not UTF-8 become U+FFFD.
+ */
+export function readTail(
+  stream: Readable,
+  { bytesMax }: { readonly bytesMax: number },
+): { text(): string } {
   let chunks: Buffer[] = [];
   let length = 0;
   let isCut = false;

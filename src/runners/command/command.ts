@@ -1,14 +1,7 @@
-import type { Clock } from "../../domain/clock/clock.ts";
 import type { CommandLine } from "../../domain/command-line.ts";
 import { toRunInput } from "../run-input.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
-import {
-  type BoundedOutput,
-  type OutputTail,
-  parseCommandOutput,
-  readBounded,
-  readTail,
-} from "./command-output.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest, RunBounds } from "../runner.ts";
+import { parseCommandOutput, readBounded, readTail } from "./command-output.ts";
 import { readProgress } from "./command-progress.ts";
 import { RUN_OF, runMark } from "./orphan.ts";
 import {
@@ -26,27 +19,18 @@ import {
 } from "./program.ts";
 
 /** The operator's configuration of a command type, and the clock. */
-export interface CommandRunnerOptions {
+export interface CommandRunnerOptions extends RunBounds {
   readonly command: CommandLine;
-  /** How long a run may take before it is stopped. */
-  readonly timeoutMs: number;
-  readonly concurrency: number;
   /** Variables on top of the daemon's, see {@link commandEnvironment}. */
   readonly env: Readonly<Record<string, string>>;
   /** Absolute path of the folder the command runs in. */
   readonly cwd: string;
-  /** The limit of stdout, and of the result as JSON text. */
-  readonly resultBytesMax: number;
   /** The owner of the processes, for `endOrphans` after this process was killed; `endOrphans` says what it may be. */
   readonly owner: string;
-  readonly clock: Clock;
 }
 
-// From SIGTERM to SIGKILL (contract §6).
-const KILL_AFTER_MS = 5000;
-
 /** How much of the end of stderr a failed run shows (contract §6). */
-export const STDERR_TAIL_BYTES = 4096;
+const STDERR_TAIL_BYTES = 4096;
 
 /**
  * The runner of `command` types (contract §6): one process per task, without a shell, in a process group of its own.
@@ -67,13 +51,7 @@ export function createCommandRunner(options: CommandRunnerOptions): Runner {
     async run(request, { signal, report }) {
       if (signal.aborted) return { kind: "aborted" };
       const envPairs = [...commonPairs, `${TASK_ID}=${request.id}`];
-      const start = startProcessGroup({
-        command,
-        cwd,
-        envPairs,
-        clock,
-        killAfterMs: KILL_AFTER_MS,
-      });
+      const start = startProcessGroup({ command, cwd, envPairs, clock });
       if (start.kind === "not_started") {
         return startFailure(start.errorCode, { command, place: { cwd, env } });
       }
@@ -98,54 +76,53 @@ function runnerEnvironment({ env, owner }: CommandRunnerOptions): Environment {
 /** Why the daemon, and not the command, ended a run. The first reason counts. */
 type StopReason = "aborted" | "timed_out" | "output_too_long" | "output_unreadable";
 
-interface RunToEndOptions extends CommandRunnerOptions, RunOptions {
-  readonly request: RunRequest;
-}
-
-async function runToEnd(group: ProcessGroup, options: RunToEndOptions): Promise<RunOutcome> {
+async function runToEnd(
+  group: ProcessGroup,
+  options: CommandRunnerOptions & RunOptions & { readonly request: RunRequest },
+): Promise<RunOutcome> {
   const { signal, resultBytesMax } = options;
+  const { stdin, progress } = group.streams;
   let stopReason: StopReason | null = null;
   const stopFor = (reason: StopReason): void => {
     stopReason ??= reason;
     group.stop();
   };
-  const stdout = readBounded(group.stdout, {
+  const stdout = readBounded(group.streams.stdout, {
     bytesMax: resultBytesMax,
     onOverflow: () => stopFor("output_too_long"),
     onError: () => stopFor("output_unreadable"),
   });
-  const stderr = readTail(group.stderr, { bytesMax: STDERR_TAIL_BYTES });
-  readProgress(group.progress, options.report);
+  const stderr = readTail(group.streams.stderr, { bytesMax: STDERR_TAIL_BYTES });
+  readProgress(progress, options.report);
   const onAbort = (): void => stopFor("aborted");
   signal.addEventListener("abort", onAbort, { once: true });
   const timeout = options.clock.setTimer(options.timeoutMs, () => stopFor("timed_out"));
-  feed(group, `${toRunInput(options.request)}\n`);
+  // A program may exit without reading its input (EPIPE, ECONNRESET); its exit code decides.
+  stdin.on("error", () => {});
+  stdin.end(`${toRunInput(options.request)}\n`);
 
   await group.exited;
   // The program's own work is done: neither of these can change its result any more.
   timeout.cancel();
   signal.removeEventListener("abort", onAbort);
   const exit = await group.end();
-  return decideOutcome({ stopReason, exit, stdout, stderr, options });
-}
-
-function feed(group: ProcessGroup, line: string): void {
-  // A program may exit without reading its input (EPIPE, ECONNRESET); its exit code decides.
-  group.stdin.on("error", () => {});
-  group.stdin.end(line);
+  const ended = { stopReason, exit, stdout: stdout.bytes(), stderr: stderr.text() };
+  return decideOutcome(ended, options);
 }
 
 interface EndedRun {
   readonly stopReason: StopReason | null;
   readonly exit: ProcessExit;
-  readonly stdout: BoundedOutput;
-  readonly stderr: OutputTail;
-  readonly options: CommandRunnerOptions;
+  readonly stdout: Buffer;
+  readonly stderr: string;
 }
 
-function decideOutcome({ stopReason, exit, stdout, stderr, options }: EndedRun): RunOutcome {
-  const { resultBytesMax, timeoutMs } = options;
-  const detail = { exit_code: exit.code, signal: exit.signal, stderr: stderr.text() };
+function decideOutcome(
+  { stopReason, exit, stdout, stderr }: EndedRun,
+  { resultBytesMax, timeoutMs }: CommandRunnerOptions,
+): RunOutcome {
+  const detail = { exit_code: exit.code, signal: exit.signal, stderr };
+  const failed = (message: string): RunOutcome => ({ kind: "failed", message, detail });
   switch (stopReason) {
     case "aborted":
       return { kind: "aborted" };
@@ -155,22 +132,17 @@ function decideOutcome({ stopReason, exit, stdout, stderr, options }: EndedRun):
     }
     case "output_too_long": {
       const limit = `${resultBytesMax} bytes to stdout, the limit of a result`;
-      const message = `The command wrote more than ${limit}, and was stopped.`;
-      return { kind: "failed", message, detail };
+      return failed(`The command wrote more than ${limit}, and was stopped.`);
     }
     case "output_unreadable":
-      return { kind: "failed", message: "The command's output could not be read.", detail };
+      return failed("The command's output could not be read.");
     case null:
   }
-  if (exit.signal !== null) {
-    return { kind: "failed", message: `The command was ended by ${exit.signal}.`, detail };
-  }
-  if (exit.code !== 0) {
-    return { kind: "failed", message: `The command exited with code ${exit.code}.`, detail };
-  }
-  const result = parseCommandOutput(stdout.bytes(), { bytesMax: resultBytesMax });
+  if (exit.signal !== null) return failed(`The command was ended by ${exit.signal}.`);
+  if (exit.code !== 0) return failed(`The command exited with code ${exit.code}.`);
+  const result = parseCommandOutput(stdout, { bytesMax: resultBytesMax });
   if (result.kind === "result") return { kind: "completed", resultText: result.resultText };
-  return { kind: "failed", message: `The command's output ${result.reason}.`, detail };
+  return failed(`The command's output ${result.reason}.`);
 }
 
 async function startFailure(

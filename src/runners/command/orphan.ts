@@ -9,14 +9,6 @@ import { eachProcess, isRunning, type ProcessEntry, readProcess } from "./proces
  */
 export const RUN_OF = "POSTBACKD_RUN_OF";
 
-/** The result of the search for commands that an ended daemon or worker left running. */
-export interface OrphanCount {
-  /** Processes that were ended. */
-  readonly ended: number;
-  /** Processes that could not be ended in time: the system keeps them in an uninterruptible wait. */
-  readonly left: number;
-}
-
 /**
  * The value of {@link RUN_OF} for the processes that this one starts; null where the system has no /proc of this
  * process, and so no way to find orphans. `owner` is any text without NUL that no other living daemon or worker of
@@ -34,9 +26,13 @@ export function runMark(owner: string): string | null {
  * whose environment bears the owner's mark and whose starter is gone. It looks again until nobody is left, because
  * they may have forked meanwhile, for some 3 s at most. It leaves alone every process that it cannot prove to be an
  * orphan: this process and those above it, processes of living starters and of other owners, and programs that have
- * overwritten their environment. Nothing happens where there is no /proc.
+ * overwritten their environment. Nothing happens where there is no /proc. Tells how many processes it ended, and how
+ * many are left because the system keeps them in an uninterruptible wait.
  */
-export async function endOrphans({ owner }: { readonly owner: string }): Promise<OrphanCount> {
+export async function endOrphans({ owner }: { readonly owner: string }): Promise<{
+  readonly ended: number;
+  readonly left: number;
+}> {
   const mark = runMark(owner);
   if (mark === null) return { ended: 0, left: 0 };
   const ended = new Set<string>();
@@ -94,10 +90,7 @@ function end(seen: ProcessEntry, owner: string): void {
 }
 
 /** The process that started a command. */
-interface Starter {
-  readonly pid: number;
-  readonly startTime: string;
-}
+type Starter = Pick<ProcessEntry, "pid" | "startTime">;
 
 function parseMark(mark: string | null, owner: string): Starter | null {
   if (mark === null || !mark.startsWith(`${owner}/`)) return null;

@@ -4,26 +4,14 @@ import { setImmediate } from "node:timers/promises";
 
 import type { Clock, Timer } from "../../domain/clock/clock.ts";
 import { wait } from "../../domain/clock/wait.ts";
-import type { CommandLine } from "../../domain/command-line.ts";
 import { codeOf } from "../../domain/message-of.ts";
 import { hasRunningMember } from "./process-table.ts";
-import { spawnInto } from "./spawn.ts";
+import { spawnInto, type SpawnOptions } from "./spawn.ts";
 
 /** How the first process of a group ended: by itself with a code, or by a signal. */
 export type ProcessExit =
   | { readonly code: number; readonly signal: null }
   | { readonly code: null; readonly signal: string };
-
-/** The parameters of a process group. */
-export interface ProcessGroupOptions {
-  readonly command: CommandLine;
-  readonly cwd: string;
-  /** The whole environment, `NAME=value` each. */
-  readonly envPairs: readonly string[];
-  /** How long after SIGTERM the remaining processes get SIGKILL. */
-  readonly killAfterMs: number;
-  readonly clock: Clock;
-}
 
 /** A started group, or the system's name for the error that kept it from starting (`ENOENT`, `EMFILE`, …). */
 export type ProcessGroupStart =
@@ -38,7 +26,10 @@ export type ProcessGroupStart =
 export const PROGRESS_FD = 3;
 
 /** Starts `command` without a shell as the first process of a process group of its own. */
-export function startProcessGroup(options: ProcessGroupOptions): ProcessGroupStart {
+export function startProcessGroup({
+  clock,
+  ...options
+}: Omit<SpawnOptions, "stdio"> & { readonly clock: Clock }): ProcessGroupStart {
   const child = new ChildProcess();
   // Without a listener the event would end the daemon, and its error is known by then.
   child.on("error", () => {});
@@ -52,20 +43,32 @@ export function startProcessGroup(options: ProcessGroupOptions): ProcessGroupSta
     for (const stream of child.stdio ?? []) stream?.destroy();
     return { kind: "not_started", errorCode: errorCode ?? "UNKNOWN" };
   }
-  const group = new ProcessGroup({ ...options, child, pid, stdin, stdout, stderr, progress });
+  const group = new ProcessGroup({
+    clock,
+    child,
+    pid,
+    streams: { stdin, stdout, stderr, progress },
+  });
   return { kind: "started", group };
+}
+
+interface GroupStreams {
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** The stream that the group writes to descriptor {@link PROGRESS_FD}. */
+  readonly progress: Readable;
 }
 
 interface ProcessGroupDeps {
   readonly child: ChildProcess;
   readonly pid: number;
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
-  readonly progress: Readable;
-  readonly killAfterMs: number;
+  readonly streams: GroupStreams;
   readonly clock: Clock;
 }
+
+// From SIGTERM to SIGKILL (contract §6).
+const KILL_AFTER_MS = 5000;
 
 // How often to ask whether anyone is left in a group without its first process. No event reports it.
 const LOOK_AGAIN_MS_MIN = 2;
@@ -76,18 +79,12 @@ const LINGER_MS = 1000;
 
 /**
  * One process and the processes that it forked. It runs until the first process exits; from then on, or from `stop`
- * on, the whole group gets SIGTERM once and SIGKILL `killAfterMs` later. A process that has left the group (setsid)
+ * on, the whole group gets SIGTERM once and SIGKILL 5 s later. A process that has left the group (setsid)
  * is out of reach: it is not waited for, and its hold on the output is cut.
  */
 export class ProcessGroup {
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
-  /** The stream that the group writes to descriptor {@link PROGRESS_FD}. */
-  readonly progress: Readable;
-  /**
-   * Settles when the first process has exited; others of its group may still run. Never rejects.
-   */
+  readonly streams: GroupStreams;
+  /** Settles when the first process has exited; others of its group may still run. Never rejects. */
   readonly exited: Promise<ProcessExit>;
   readonly #outputClosed: Promise<unknown>;
   readonly #deps: ProcessGroupDeps;
@@ -97,18 +94,15 @@ export class ProcessGroup {
   #isEmpty = false;
 
   constructor(deps: ProcessGroupDeps) {
-    const { child, pid, stdin, stdout, stderr, progress } = deps;
+    const { child, pid, streams } = deps;
     this.#deps = deps;
-    this.stdin = stdin;
-    this.stdout = stdout;
-    this.stderr = stderr;
-    this.progress = progress;
+    this.streams = streams;
     this.exited = new Promise((resolve) => {
       child.once("exit", (code: number | null, signal: string | null) => {
         resolve(signal === null ? { code: code ?? 0, signal } : { code: null, signal });
       });
     });
-    this.#outputClosed = Promise.all([stdout, stderr].map(closed));
+    this.#outputClosed = Promise.all([streams.stdout, streams.stderr].map(closed));
     keepFromOutliving(pid);
   }
 
@@ -118,7 +112,7 @@ export class ProcessGroup {
     this.#isStopping = true;
     this.#signal("SIGTERM");
     if (this.#isEmpty) return;
-    this.#killTimer = this.#deps.clock.setTimer(this.#deps.killAfterMs, () => {
+    this.#killTimer = this.#deps.clock.setTimer(KILL_AFTER_MS, () => {
       this.#isKilled = true;
       this.#signal("SIGKILL");
     });
@@ -126,7 +120,7 @@ export class ProcessGroup {
 
   /**
    * Waits until the first process has exited and its group is empty, then until the output has ended. Resolves at the
-   * latest `killAfterMs` and two seconds after that exit.
+   * latest 7 s after that exit.
    */
   async end(): Promise<ProcessExit> {
     const exit = await this.exited;
@@ -153,21 +147,22 @@ export class ProcessGroup {
   }
 
   async #drained(): Promise<void> {
+    const { stdout, stderr, progress } = this.streams;
     const linger = this.#deps.clock.setTimer(LINGER_MS, () => {
       // After a busy second this may fire before output that was written in time has been read: the next immediate
       // comes after the loop has looked at its descriptors.
       void setImmediate().then(() => {
-        this.stdout.destroy();
-        this.stderr.destroy();
+        stdout.destroy();
+        stderr.destroy();
       });
     });
     await this.#outputClosed;
     linger.cancel();
-    if (this.progress.closed) return;
+    if (progress.closed) return;
     // Output written before the end has arrived by then. A process that left the group and holds only this descriptor
     // is not waited for: nobody needs its reports any more.
     await setImmediate();
-    this.progress.destroy();
+    progress.destroy();
   }
 
   /** Signals every process of the group; false when there is none, or none that we may signal. */

@@ -1,21 +1,15 @@
-import type { Clock } from "../../domain/clock/clock.ts";
 import { parseProgress } from "../../domain/task/progress.ts";
 import type {
   FunctionContext,
   FunctionTask,
   TaskFunction,
 } from "../../domain/task/task-function.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest, RunBounds } from "../runner.ts";
 import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
 
 /** A function of the program that embeds the daemon, and the bounds of its runs. */
-export interface FunctionRunnerOptions {
+export interface FunctionRunnerOptions extends RunBounds {
   readonly run: TaskFunction;
-  readonly timeoutMs: number;
-  readonly concurrency: number;
-  /** The limit of a result as JSON text. */
-  readonly resultBytesMax: number;
-  readonly clock: Clock;
   /** Called with everything that a function throws while its run lasts, stack and all: for a log, never for clients. */
   readonly threw?: (thrown: unknown, request: RunRequest) => void;
 }

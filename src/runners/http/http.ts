@@ -1,27 +1,20 @@
-import type { Clock } from "../../domain/clock/clock.ts";
 import { wait, withDeadline } from "../../domain/clock/wait.ts";
 import { createServiceClient } from "../../net/service-client.ts";
 import type { ServiceAnswer, ServiceClient } from "../../net/service-client.ts";
 import { serviceWaitMs } from "../../net/service-retry.ts";
 import { toRunInput } from "../run-input.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "../runner.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest, RunBounds } from "../runner.ts";
 import { excerptWithout, secretsOf } from "./excerpt.ts";
 import { judgeAnswer, type AnswerFacts } from "./http-answer.ts";
 import type { ServiceParsing } from "./service-result.ts";
 import type { ServiceWatch } from "./service-watch.ts";
 
 /** The operator's configuration of an http type, and the clock. */
-export interface HttpRunnerOptions {
+export interface HttpRunnerOptions extends RunBounds {
   /** http or https, without user and password. Its query may be a secret. */
   readonly url: string;
   /** By lower-case name; they may be secrets. Of the runner's own headers they replace `user-agent` alone. */
   readonly headers: Readonly<Record<string, string>>;
-  /** From the start of a run to its end, waits and repetitions included. */
-  readonly timeoutMs: number;
-  readonly concurrency: number;
-  /** The limit of an answer's body, and of the result as JSON text. */
-  readonly resultBytesMax: number;
-  readonly clock: Clock;
   readonly parsing: Omit<ServiceParsing, "bytesMax">;
   /** Notified of how each request went. */
   readonly watch?: Pick<ServiceWatch, "noteAnswer" | "noteFault">;
@@ -37,7 +30,7 @@ export interface HttpRunnerOptions {
  * an abort breaks the request off.
  */
 export function createHttpRunner(options: HttpRunnerOptions): Runner {
-  const { url, headers, resultBytesMax, concurrency } = options;
+  const { url, headers, resultBytesMax, concurrency, timeoutMs, clock } = options;
   const target = new URL(url);
   const client = createServiceClient({ socketsMax: concurrency });
   const secrets = secretsOf(target, headers);
@@ -55,7 +48,9 @@ export function createHttpRunner(options: HttpRunnerOptions): Runner {
     concurrency,
     run(request, { signal }) {
       if (signal.aborted) return Promise.resolve({ kind: "aborted" });
-      return runToEnd(request, { ...options, service, signal });
+      return withDeadline(timeoutMs, { clock, signal }, (stop) =>
+        askUntilDecided(request, { ...options, service, signal, stop }),
+      );
     },
   };
 }
@@ -65,37 +60,25 @@ interface Service {
   readonly excerpt: (body: Buffer) => string;
 }
 
-type RunContext = HttpRunnerOptions &
-  Pick<RunOptions, "signal"> & {
-    readonly service: Service;
-  };
-
-const USER_AGENT = "postbackd-runner/1";
+interface RunContext extends HttpRunnerOptions, Pick<RunOptions, "signal"> {
+  readonly service: Service;
+  /** Aborted by whichever comes first: the requested end, or the timeout. */
+  readonly stop: AbortSignal;
+}
 
 function requestHeaders(
   headers: HttpRunnerOptions["headers"],
   taskId: string,
 ): Record<string, string> {
   return {
-    "user-agent": USER_AGENT,
+    "user-agent": "postbackd-runner/1",
     ...headers,
     "content-type": "application/json",
     "idempotency-key": taskId,
   };
 }
 
-function runToEnd(request: RunRequest, context: RunContext): Promise<RunOutcome> {
-  const { clock, timeoutMs, signal } = context;
-  return withDeadline(timeoutMs, { clock, signal }, (stop) =>
-    askUntilDecided(request, { ...context, stop }),
-  );
-}
-
-async function askUntilDecided(
-  request: RunRequest,
-  /** `stop` is aborted by whichever comes first: the requested end, or the timeout. */
-  context: RunContext & { readonly stop: AbortSignal },
-): Promise<RunOutcome> {
+async function askUntilDecided(request: RunRequest, context: RunContext): Promise<RunOutcome> {
   const { service, stop, signal, clock, watch, resultBytesMax, random = Math.random } = context;
   let last: ServiceAnswer | null = null;
   for (let attempts = 1; ; attempts++) {
