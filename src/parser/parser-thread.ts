@@ -2,13 +2,17 @@ import { parentPort } from "node:worker_threads";
 
 import { messageOf } from "../domain/message-of.ts";
 import { StatusError } from "../domain/status.ts";
-import { PARSES, type ParseName } from "./parses.ts";
+import { BODY_PARSES } from "../http/long-parses.ts";
+import { RESULT_PARSES } from "../runners/http/service-result.ts";
 
 /** The entry of the parser's thread: what may take long to parse is parsed here, and never holds up a request. */
 
+/** All work that the thread can be asked for, by name. */
+const PARSES = { ...BODY_PARSES, ...RESULT_PARSES };
+
 /** Orders to the thread: one after the other, each once the one before is answered. */
 export interface ParseOrder {
-  readonly name: ParseName;
+  readonly name: keyof typeof PARSES;
   readonly args: unknown;
 }
 

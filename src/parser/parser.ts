@@ -26,25 +26,32 @@ const IDLE_MS = 10_000;
  */
 export function newParser(clock: Clock): Parser {
   const turns = new ParseTurns();
-  const threads = new ThreadKeeper(clock);
+  const thread = new ParserThread(clock);
   const run = (name: string, args: unknown, by: WorkOrder): Promise<unknown> =>
     // The caller can use only existing names, each with its own arguments.
-    turns.take(by, () => threads.ask({ name, args } as ParseOrder));
+    turns.take(by, () => thread.ask({ name, args } as ParseOrder));
   return {
     // Arguments and results are tied to the name; the compiler sees only that some value is.
     bodies: { run: run as BodyParser["run"] },
     results: { run: run as ResultParser["run"] },
     close() {
       turns.close();
-      return threads.close();
+      return thread.close();
     },
   };
 }
 
-class ThreadKeeper {
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The thread, while there is one. It gets one order at a time. */
+class ParserThread {
   readonly #clock: Clock;
   readonly #ending = new Set<Promise<unknown>>();
-  #thread: ParserThread | null = null;
+  #worker: Worker | null = null;
+  #waiting: Waiting | null = null;
   #idle: Timer | null = null;
 
   constructor(clock: Clock) {
@@ -53,9 +60,12 @@ class ThreadKeeper {
 
   async ask(order: ParseOrder): Promise<unknown> {
     this.#idle?.cancel();
-    if (this.#thread === null || this.#thread.isLost) this.#thread = new ParserThread();
+    this.#worker ??= this.#start();
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#waiting = { resolve, reject };
+    this.#worker.postMessage(order);
     try {
-      return await this.#thread.ask(order);
+      return await promise;
     } finally {
       this.#idle?.cancel();
       this.#idle = this.#clock.setTimer(IDLE_MS, () => this.#end());
@@ -68,50 +78,25 @@ class ThreadKeeper {
     await Promise.all(this.#ending);
   }
 
+  #start(): Worker {
+    const workerData = { role: "parser" };
+    const worker = new Worker(parserThreadEntry, { ...threadOptions, workerData });
+    worker.on("message", (outcome: ParseOutcome) => {
+      // An answer of a thread that was let go belongs to no order.
+      if (this.#worker === worker) this.#settle(outcome);
+    });
+    worker.on("error", (cause) => this.#lose(worker, new Error("the parser was lost", { cause })));
+    worker.once("exit", () => this.#lose(worker, new Error("the parser has ended")));
+    return worker;
+  }
+
   #end(): void {
-    if (this.#thread === null) return;
-    const ended = this.#thread.end();
-    this.#thread = null;
+    const worker = this.#worker;
+    if (worker === null) return;
+    this.#lose(worker, new StatusError(50300, { headers: { "retry-after": "5" } }));
+    const ended = worker.terminate();
     this.#ending.add(ended);
     void ended.finally(() => this.#ending.delete(ended));
-  }
-}
-
-interface Waiting {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
-}
-
-class ParserThread {
-  readonly #worker: Worker;
-  #waiting: Waiting | null = null;
-  #isLost = false;
-
-  constructor() {
-    this.#worker = new Worker(parserThreadEntry, {
-      ...threadOptions,
-      workerData: { role: "parser" },
-    });
-    this.#worker.on("message", (outcome: ParseOutcome) => this.#settle(outcome));
-    this.#worker.on("error", (cause) => this.#lose(new Error("the parser was lost", { cause })));
-    this.#worker.once("exit", () => this.#lose(new Error("the parser has ended")));
-  }
-
-  get isLost(): boolean {
-    return this.#isLost;
-  }
-
-  /** One at a time. */
-  ask(order: ParseOrder): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      this.#worker.postMessage(order);
-      this.#waiting = { resolve, reject };
-    });
-  }
-
-  async end(): Promise<void> {
-    this.#lose(new StatusError(50300, { headers: { "retry-after": "5" } }));
-    await this.#worker.terminate();
   }
 
   #settle(outcome: ParseOutcome): void {
@@ -121,8 +106,9 @@ class ParserThread {
     else waiting?.reject(toError(outcome));
   }
 
-  #lose(error: Error): void {
-    this.#isLost = true;
+  #lose(worker: Worker, error: Error): void {
+    if (this.#worker !== worker) return;
+    this.#worker = null;
     this.#waiting?.reject(error);
     this.#waiting = null;
   }
