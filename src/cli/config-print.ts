@@ -34,11 +34,7 @@ function documentOf(config: Config) {
       kind: type.kind,
       settings: shownTypeSettings(config, type),
     })),
-    marketplaces: config.marketplaces.map(({ code, name, details }) => ({
-      code,
-      name,
-      ...details,
-    })),
+    marketplaces: config.marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
   };
 }
 

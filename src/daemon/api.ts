@@ -137,11 +137,7 @@ function configFacts(parts: ApiParts) {
     webhooks: config.webhooks,
     runnerTypes: runnerTypes(config),
     runnerOf: shownRunners(config),
-    marketplaces: marketplaces.map(({ code, name, details }) => ({
-      code,
-      name,
-      ...details,
-    })),
+    marketplaces: marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
   };
 }
 
@@ -162,22 +158,12 @@ function engineCalls({ engine, waiters }: ApiParts) {
 }
 
 function callLimits({ config: { limits }, clock }: ApiParts) {
+  const limiter = (windowMs: number, limit: number): RateLimiter =>
+    new RateLimiter({ limit, windowMs, clock });
   return {
-    postedTasks: new RateLimiter({
-      limit: limits.account.tasksPerMinute,
-      windowMs: MINUTE_MS,
-      clock,
-    }),
-    redeliveries: new RateLimiter({
-      limit: REDELIVERIES_PER_MINUTE,
-      windowMs: MINUTE_MS,
-      clock,
-    }),
-    accessRequests: new RateLimiter({
-      limit: limits.accessRequestsPerHour,
-      windowMs: HOUR_MS,
-      clock,
-    }),
+    postedTasks: limiter(MINUTE_MS, limits.account.tasksPerMinute),
+    redeliveries: limiter(MINUTE_MS, REDELIVERIES_PER_MINUTE),
+    accessRequests: limiter(HOUR_MS, limits.accessRequestsPerHour),
   };
 }
 
@@ -229,24 +215,17 @@ const STATUS_AGE_MS_MAX = 1000;
 /** The service's status, decided anew when it is a second old: anybody may ask, as often as they like. */
 function statusSource(
   { config, clock, store, engine }: ApiParts,
-  {
-    isAccepting,
-    hasRoom,
-  }: { readonly isAccepting: () => boolean; readonly hasRoom: () => Promise<boolean> },
+  state: { readonly isAccepting: () => boolean; readonly hasRoom: () => Promise<boolean> },
 ): () => Promise<ServiceStatus> {
   const types = [...config.types.keys()];
-  const decide = async (): Promise<ServiceStatus> => {
-    const isServing = isAccepting() && store.fault() === null;
-    const queueAgeMs = await queueAge(() => store.findOldestQueued(types), clock.now());
-    const isWorking = !engine.isHalted;
-    return decideServiceStatus({
-      isServing,
-      hasRoom: await hasRoom(),
-      isWorking,
-      queueAgeMs,
+  const decide = async (): Promise<ServiceStatus> =>
+    decideServiceStatus({
+      isServing: state.isAccepting() && store.fault() === null,
+      queueAgeMs: await queueAge(() => store.findOldestQueued(types), clock.now()),
+      hasRoom: await state.hasRoom(),
+      isWorking: !engine.isHalted,
       ...engine.health(),
     });
-  };
   let decidedAt = Number.NEGATIVE_INFINITY;
   let status: Promise<ServiceStatus> | null = null;
   return () => {

@@ -4,7 +4,7 @@ import type { Config, ConfigProblem } from "../config/config.ts";
 import { codeOf } from "../domain/message-of.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
 import type { Environment } from "../runners/command/program.ts";
-import { readTlsFiles, TlsFileError, warnOfValidity, type TlsMaterial } from "./tls.ts";
+import { readTlsFiles, TlsFileError, validityFaults } from "./tls.ts";
 
 /** The part of the composition root that checks, for a command, what a start would find out about the machine. */
 
@@ -30,7 +30,7 @@ export function checkCertificate({ tls, sources }: Config, now: number): Certifi
   );
   if (unreadable.length > 0) return { problems: unreadable, warnings: [] };
   try {
-    return { problems: [], warnings: validityWarnings(readTlsFiles(tls), now) };
+    return { problems: [], warnings: validityFaults(readTlsFiles(tls), now) };
   } catch (error) {
     if (!(error instanceof TlsFileError)) throw error;
     return { problems: [toProblem("tls_cert", error.message)], warnings: [] };
@@ -63,14 +63,6 @@ export function retentionWarning({ retentionMs, retentionDays, webhooks }: Confi
     `retention_days = ${retentionDays} is shorter than the waits of webhooks.retry_after together: a task whose ` +
     "webhook fails is kept until that has ended; raise retention_days or shorten webhooks.retry_after"
   );
-}
-
-function validityWarnings(material: TlsMaterial, now: number): readonly string[] {
-  const warnings: string[] = [];
-  const ignore = (): void => {};
-  const warn = (_facts: object, message: string): void => void warnings.push(message);
-  warnOfValidity(material, { now, log: { debug: ignore, info: ignore, warn, error: ignore } });
-  return warnings;
 }
 
 function readFault(file: string): string | null {

@@ -11,6 +11,7 @@ import { PlaceShortage } from "../http/server/place-shortage.ts";
 import { openServer, type HttpServer } from "../http/server/server.ts";
 import { TaskWaiters } from "../http/task-waiters.ts";
 import { newParser } from "../parser/parser.ts";
+import type { GiveWay } from "../store/common/read-turns.ts";
 import type { Store } from "../store/store.ts";
 import { createApi, type Api, type ApiParts } from "./api.ts";
 import { openClock } from "./clock.ts";
@@ -114,7 +115,8 @@ async function openDaemon(
   closings.unshift(() => lock.release());
   // Connections that come in take precedence over work that can wait.
   const arrivals = new Arrivals();
-  const store = await openDaemonStore(options, (callback) => arrivals.afterwards(callback));
+  const giveWay: GiveWay = (callback) => arrivals.afterwards(callback);
+  const store = await openDaemonStore(config, { ...options, giveWay });
   closings.unshift(() => store.close());
   const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;

@@ -42,13 +42,9 @@ export interface EngineParts {
 
 /** Makes the engine; it does nothing before its `start`. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
-  const { config, clock, log, store, urlPolicy } = parts;
-  const { taskEnded, awaited, accountsDisabled, observer } = parts;
-  const {
-    webhooks,
-    retentionMs,
-    limits: { queueDays },
-  } = config;
+  const { config, clock, log, urlPolicy, commandHost: command } = parts;
+  const { webhooks, retentionMs } = config;
+  const { queueDays } = config.limits;
   const owner = commandOwner(config);
   // Everything that may fail comes before anything is made that would have to be closed.
   await endOrphanedCommands(owner, log);
@@ -57,7 +53,6 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
   const sender = createSender({ clock, resolver, policy: urlPolicy, timeoutMs });
-  const { commandHost: command } = parts;
   const host =
     command === undefined ? null : new CommandHost({ command, owner, lost: hostLost(log) });
   const types = new Map<string, TaskType>();
@@ -68,10 +63,9 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     else types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
-  const told = { taskEnded, awaited, accountsDisabled, observer };
-  const common = { store, clock, log, urlPolicy, retentionMs, queueDays, ...told };
   const resources = [resolver, ...(host === null ? [] : [host])];
-  return new Engine({ ...common, types, workerTypes, sender, resources, limits, retryAfterMs });
+  const times = { retentionMs, queueDays, retryAfterMs };
+  return new Engine({ ...parts, ...times, types, workerTypes, sender, resources, limits });
 }
 
 interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser"> {

@@ -2,11 +2,8 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
-import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
-import type { Observer } from "../domain/observer.ts";
-import type { GiveWay } from "../store/common/read-turns.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
 import { InstanceLock, InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
@@ -26,48 +23,35 @@ export class DatabaseError extends Error {
   override readonly name = "DatabaseError" as const;
 }
 
-/** The store of a command, and whether there was no file before. */
-export interface AdminStore {
-  readonly store: Store;
-  readonly isNew: boolean;
-}
-
 /**
  * Opens the store for a command that does a few steps and ends, beside a running daemon or without one. Makes the file
- * if there is none and it may; otherwise it makes nothing, beside the file neither. Rejects with a {@link
+ * if there is none and it may, and tells so; otherwise it makes nothing, beside the file neither. Rejects with a {@link
  * DatabaseError}.
  */
 export async function openAdminStore(
   config: Config,
   { mayCreate }: { readonly mayCreate: boolean },
-): Promise<AdminStore> {
+): Promise<{ readonly store: Store; readonly isNew: boolean }> {
   const { database } = config;
   const isNew = !existsSync(database);
-  if (isNew && !mayCreate) throw noDatabase(database);
+  if (isNew && !mayCreate) {
+    const fault = placeFault(database);
+    throw new DatabaseError(
+      fault === null
+        ? `there is no database ${database}; name one with --db, or make it with 'postbackd admin account create LOGIN'`
+        : `${database} cannot be opened: ${fault}`,
+    );
+  }
   return { store: await openStore(config, { writer: "inline" }), isNew };
 }
 
-function noDatabase(file: string): DatabaseError {
-  const fault = placeFault(file);
-  const message =
-    fault === null
-      ? `there is no database ${file}; name one with --db, or make it with 'postbackd admin account create LOGIN'`
-      : `${file} cannot be opened: ${fault}`;
-  return new DatabaseError(message);
-}
-
-/** The parts with which the daemon's store is opened. */
-export interface DaemonStoreParts {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly observer?: Observer | undefined;
-}
+type DaemonStoreParts = Required<Pick<SqliteStoreOptions, "clock" | "giveWay">> &
+  Pick<SqliteStoreOptions, "observer"> & { readonly log: Logger };
 
 /** Opens the store for the daemon; logs when it migrates the file. Rejects with a {@link DatabaseError}. */
 export function openDaemonStore(
-  { config, log, clock, observer }: DaemonStoreParts,
-  giveWay: GiveWay,
+  config: Config,
+  { log, clock, giveWay, observer }: DaemonStoreParts,
 ): Promise<Store> {
   return openStore(config, {
     writer: "thread",

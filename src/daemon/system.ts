@@ -87,8 +87,7 @@ function nameOf(type: TypeConfig): string | null {
 
 /** Arguments, and everything after a service's host, may be secrets. */
 function whatRuns(type: TypeConfig): string | null {
-  if (type.kind === "http") return new URL(type.url).origin;
-  if (type.kind !== "command") return null;
+  if (type.kind !== "command") return nameOf(type);
   const [program, { length }] = [type.command[0], type.command.slice(1)];
   if (length === 0) return program;
   return `${program} (${length} ${length === 1 ? "argument" : "arguments"})`;

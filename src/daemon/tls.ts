@@ -56,18 +56,29 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
 
 /** Logs that a certificate is not valid at this moment. Clients will refuse it, so somebody will look. */
 export function warnOfValidity(
-  { subject, names, validFrom, validTo }: TlsMaterial,
+  material: TlsMaterial,
   { now, log }: { readonly now: number; readonly log: Logger },
 ): void {
+  const { subject, names, validFrom, validTo } = material;
   const facts = { subject, names, validFrom: toText(validFrom), expires: toText(validTo) };
-  if (now > validTo.getTime()) log.warn(facts, EXPIRED);
-  if (now < validFrom.getTime()) {
-    log.warn(facts, "the certificate is not valid yet: clients refuse it; is the clock right?");
-  }
+  for (const fault of validityFaults(material, now)) log.warn(facts, fault);
 }
 
-const EXPIRED =
-  "the certificate has expired: clients refuse it; put a new one into its file and send SIGHUP";
+/** The reasons why clients refuse a certificate at this moment. */
+export function validityFaults(
+  { validFrom, validTo }: Pick<TlsMaterial, "validFrom" | "validTo">,
+  now: number,
+): readonly string[] {
+  if (now > validTo.getTime()) {
+    return [
+      "the certificate has expired: clients refuse it; put a new one into its file and send SIGHUP",
+    ];
+  }
+  if (now < validFrom.getTime()) {
+    return ["the certificate is not valid yet: clients refuse it; is the clock right?"];
+  }
+  return [];
+}
 
 /**
  * Reads the files again and serves new connections with them. If that fails it logs so, and serves the old certificate.

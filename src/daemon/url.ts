@@ -28,15 +28,14 @@ import type { Resolution, Resolver, ResolverOptions } from "../net/resolver.ts";
 
 const POLICY_AGE_MS_MAX = 10_000;
 
-/** The parts of the policy besides the configuration. */
-interface PolicyParts {
-  readonly clock: Clock;
-  /** Gets a warning when the machine's own addresses cannot be read; they are first read now. */
-  readonly log: Pick<Logger, "warn">;
-}
-
-/** The policy by which URLs and addresses are judged, with the machine's own addresses read every 10 s. */
-export function policySource({ webhooks }: Config, { clock, log }: PolicyParts): () => UrlPolicy {
+/**
+ * The policy by which URLs and addresses are judged, with the machine's own addresses read now and every 10 s; a warning
+ * is logged when they cannot be read.
+ */
+export function policySource(
+  { webhooks }: Config,
+  { clock, log }: Pick<UrlCircumstances, "clock" | "log">,
+): () => UrlPolicy {
   const own = new OwnAddresses({ log });
   const read = (): UrlPolicy => ({
     allow: webhooks.allowList,
@@ -117,7 +116,7 @@ export async function explainUrl(
   const use = isTemplate(question.url) ? "pingback" : "webhook";
   const steps = urlSteps(question.url, question.values);
   if (verdict.kind === "refused") {
-    const normalForm = encodedForm(substituted(question));
+    const normalForm = encodedForm(substitutePlaceholders(question.url, question.values));
     return { use, normalForm, steps, target: null, addresses: [], outcome: verdict };
   }
   const { target } = verdict;
@@ -131,16 +130,13 @@ export async function explainUrl(
   const all = judgeAddresses(target, resolution.addresses, policy);
   if (all.kind === "refused") return { ...common, addresses, outcome: all };
   const name = judge(question, withoutAllowList(policy));
-  const lifted = name.kind === "refused" ? name.rule : firstRule(addresses);
+  const ofAddress = addresses.find(({ rule }) => rule !== null)?.rule ?? null;
+  const lifted = name.kind === "refused" ? name.rule : ofAddress;
   return { ...common, addresses, outcome: { kind: "allowed", lifted } };
 }
 
 function isTemplate(url: string): boolean {
   return substitutePlaceholders(url, { id: "", tag: null }) !== url;
-}
-
-function substituted({ url, values }: UrlQuestion): string {
-  return substitutePlaceholders(url, values);
 }
 
 function judge({ url, values }: UrlQuestion, policy: UrlPolicy): UrlVerdict {
@@ -176,8 +172,4 @@ function explainAddress(
 
 function withoutAllowList(policy: UrlPolicy): UrlPolicy {
   return { ...policy, allow: EMPTY_ALLOW_LIST };
-}
-
-function firstRule(addresses: readonly ExplainedAddress[]): string | null {
-  return addresses.find(({ rule }) => rule !== null)?.rule ?? null;
 }
