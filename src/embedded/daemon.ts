@@ -32,7 +32,7 @@ export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<Emb
     warnOfRisks(config, { log, env: {} });
     const host = hasHost(clock) ? { commandHost } : {};
     const daemon = await startDaemon({ config, clock, log, ...host });
-    return toEmbeddedDaemon(daemon, { config, clock, cleanUp });
+    return toEmbeddedDaemon({ daemon, config, clock, cleanUp });
   } catch (error) {
     cleanUp();
     throw error;
@@ -50,22 +50,22 @@ function hasHost(clock: Clock): boolean {
 }
 
 interface EmbeddedParts {
+  readonly daemon: Daemon;
   readonly config: Config;
   readonly clock: Clock;
   readonly cleanUp: () => void;
 }
 
-function toEmbeddedDaemon(daemon: Daemon, parts: EmbeddedParts): EmbeddedDaemon {
-  const { store } = daemon;
-  const { config, clock, cleanUp } = parts;
+function toEmbeddedDaemon(parts: EmbeddedParts): EmbeddedDaemon {
+  const { daemon, cleanUp } = parts;
   const ids = new IdGenerator();
   let stopped: Promise<void> | null = null;
   return {
     url: daemon.url,
     port: daemon.port,
     account: (login = `account-${randomBytes(4).toString("hex")}`) =>
-      makeAccount(login, { store, clock, ids }),
-    workerToken: (name, types) => makeWorker({ name, types }, { store, config, clock }),
+      makeAccount(login, ids, parts),
+    workerToken: (name, types) => makeWorker(name, types, parts),
     idle: () => daemon.idle(),
     stop({ graceMs = DRAIN_MS } = {}) {
       // Work under way takes the machine's time, and with a clock that nobody moves the wait for it would never end.
@@ -75,14 +75,10 @@ function toEmbeddedDaemon(daemon: Daemon, parts: EmbeddedParts): EmbeddedDaemon 
   };
 }
 
-interface AccountParts extends Pick<Daemon, "store"> {
-  readonly clock: Clock;
-  readonly ids: IdGenerator;
-}
-
 async function makeAccount(
   login: string,
-  { store, clock, ids }: AccountParts,
+  ids: IdGenerator,
+  { daemon: { store }, clock }: EmbeddedParts,
 ): Promise<DaemonAccount> {
   const parsed = LOGIN.parse(login);
   if (parsed.kind === "fault") throw new Error(`a login ${parsed.reason}`);
@@ -104,11 +100,10 @@ async function makeAccount(
   return { login, key, webhookSecret: secrets.webhookSecret };
 }
 
-interface WorkerParts extends Pick<Daemon, "store">, Pick<EmbeddedParts, "config" | "clock"> {}
-
 async function makeWorker(
-  { name, types }: { readonly name: string; readonly types: readonly string[] },
-  { store, config, clock }: WorkerParts,
+  name: string,
+  types: readonly string[],
+  { daemon: { store }, config, clock }: EmbeddedParts,
 ): Promise<string> {
   const parsed = WORKER_NAME.parse(name);
   if (parsed.kind === "fault") throw new Error(`a worker's name ${parsed.reason}`);
