@@ -1,5 +1,5 @@
+import type { Config } from "./config.ts";
 import { keyPart } from "./file.ts";
-import type { Marketplace } from "./marketplace.ts";
 import { SETTING_LIST } from "./setting.ts";
 import type { TypeConfig } from "./type.ts";
 
@@ -11,14 +11,7 @@ export interface ShownSetting {
   readonly source: string;
 }
 
-/** The part of the configuration that is shown. */
-export interface ShownConfig {
-  readonly file: string | null;
-  readonly values: ReadonlyMap<string, unknown>;
-  readonly sources: ReadonlyMap<string, string>;
-  readonly types: ReadonlyMap<string, TypeConfig>;
-  readonly marketplaces: readonly Marketplace[];
-}
+type ShownConfig = Pick<Config, "file" | "values" | "sources" | "types" | "marketplaces">;
 
 /** Every value: those of the settings, then of each type, then the codes of the marketplaces. */
 export function shownRows(config: ShownConfig): readonly ShownSetting[] {
