@@ -23,8 +23,6 @@ import type { LoopDelay } from "./loop-watch.ts";
 import { StorageWatch } from "./storage.ts";
 import { runnerTypes, shownRunners, systemSource } from "./system.ts";
 
-/** The part of the composition root that makes the HTTP API. */
-
 export interface ApiParts {
   readonly config: Config;
   readonly clock: SteadyClock;

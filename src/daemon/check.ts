@@ -6,8 +6,6 @@ import { commandEnvironment, commandProblem } from "../runners/command/program.t
 import type { Environment } from "../runners/command/program.ts";
 import { readTlsFiles, TlsFileError, validityFaults } from "./tls.ts";
 
-/** The part of the composition root that checks, for a command, what a start would find out about the machine. */
-
 /** The reason why the certificate cannot be served, and what clients will not like about it. */
 export interface CertificateVerdict {
   readonly problems: readonly ConfigProblem[];

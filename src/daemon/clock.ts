@@ -4,8 +4,6 @@ import type { Logger } from "../domain/log.ts";
 import { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
-/** The part of the composition root that continues the time where an earlier daemon left it. */
-
 export interface ClockParts {
   /** The machine's clock, or a virtual one. */
   readonly machine: Clock;

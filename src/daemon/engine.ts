@@ -21,8 +21,6 @@ import { missingPrograms } from "./check.ts";
 import { commandOwner, endOrphanedCommands } from "./orphan.ts";
 import { openResolver } from "./url.ts";
 
-/** The part of the composition root that makes the engine, its runners and its sender. */
-
 export interface EngineParts {
   readonly config: Config;
   readonly clock: SteadyClock;

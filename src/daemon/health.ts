@@ -6,8 +6,6 @@ import { CONNECTION_REFUSED } from "../net/failure.ts";
 import { probe, type Probe } from "../net/health-probe.ts";
 import { readHolder } from "../store/sqlite/machine/instance-lock.ts";
 
-/** The part of the composition root that asks a running daemon for its health. */
-
 /** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */
 export type Health =
   | { readonly kind: "ready"; readonly url: string }

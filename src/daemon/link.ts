@@ -5,8 +5,6 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { Store } from "../store/store.ts";
 import { findDaemonUrl, toLoopback } from "./health.ts";
 
-/** The part of the composition root that makes links for the operator to sign in to the dashboard. */
-
 /** A link, shown only this once. */
 export interface SignInLink {
   readonly url: string;

@@ -4,8 +4,6 @@ import type { Engine } from "../engine/engine.ts";
 import { WAITING_COUNTED_MAX } from "../http/operations/operator-runners.ts";
 import type { Store } from "../store/store.ts";
 
-/** The part of the composition root that measures. */
-
 /** The same observer for the rings: what it throws, at once or later, ends here, and the first of it is logged. */
 export function guardObserver(observer: Observer, log: Logger): Observer {
   let hasFailed = false;

@@ -5,11 +5,6 @@ import type { Logger } from "../domain/log.ts";
 import { endOrphans } from "../runners/command/orphan.ts";
 
 /**
- * The part of the composition root that sees to it that commands do not outlive their daemon for longer than until the
- * next start on the same file.
- */
-
-/**
  * The name under which a daemon's commands run: the database file itself, whatever path leads to it. While a daemon
  * lives it holds the file open, so no other file of the machine has the same numbers, and it holds the instance lock,
  * so no other daemon has the same file.

@@ -14,8 +14,6 @@ import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 
-/** The part of the composition root that tells the operator about the process, its machine and its configuration. */
-
 export interface SystemParts {
   readonly config: Config;
   readonly clock: Clock;

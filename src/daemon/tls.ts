@@ -8,10 +8,6 @@ import { codeOf, messageOf } from "../domain/message-of.ts";
 import type { HttpServer } from "../http/server/server.ts";
 import { checkPair, type TlsPair } from "../http/server/tls-server.ts";
 
-/**
- * The part of the composition root that reads certificates: at the start, and again whenever the operator asks for it.
- */
-
 /** The certificate or its key cannot be served. The message names the file and tells how to fix it. */
 export class TlsFileError extends Error {
   override readonly name = "TlsFileError" as const;

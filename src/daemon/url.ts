@@ -21,11 +21,6 @@ import { OwnAddresses } from "../net/own-addresses.ts";
 import { createResolver } from "../net/resolver.ts";
 import type { Resolution, Resolver, ResolverOptions } from "../net/resolver.ts";
 
-/**
- * The part of the composition root that judges webhook URLs: for the daemon, and for a command that tells what the
- * daemon would do.
- */
-
 const POLICY_AGE_MS_MAX = 10_000;
 
 /**
