@@ -91,7 +91,6 @@ const deny = defineAdminCommand({
     },
 });
 
-/** `postbackd admin access …`. */
 export const accessCommand: Command = {
   description: "List, approve and deny requests for access",
   example: `${NAME} list`,

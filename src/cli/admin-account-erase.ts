@@ -5,7 +5,6 @@ import { CommandFailure } from "./failure.ts";
 
 const NAME = "postbackd admin account";
 
-/** `postbackd admin account erase`. */
 export const eraseCommand = defineAdminCommand({
   description: "Erase a disabled account and everything that belongs to it, for good",
   example: `${NAME} erase alice --yes`,

@@ -48,7 +48,6 @@ const FLAGS = Object.fromEntries(
   ]),
 );
 
-/** `postbackd admin account limit`. */
 export const limit = defineAdminCommand({
   description: "Show an account's limits and usage, and change its limits",
   example: `${NAME} alice --bytes 2GiB`,

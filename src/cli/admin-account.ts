@@ -98,7 +98,6 @@ const enable = defineAdminCommand({
     },
 });
 
-/** `postbackd admin account …`. */
 export const accountCommand: Command = {
   description: "Make, list, limit, disable, enable and erase accounts",
   example: `${NAME} create alice`,

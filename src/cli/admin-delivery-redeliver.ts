@@ -16,10 +16,10 @@ import {
   type DeliveryFilter,
   type DeliveryState,
 } from "../domain/webhook/delivery.ts";
-import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
+import type { DeliveryCount, RedeliveryOrder, TaskDeliveries, Store } from "../store/store.ts";
 import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
-import { checkAccount, FILTER_ARGS, filterOf, filterText, noTask } from "./delivery-filter.ts";
+import { checkAccount, FILTER_ARGS, filterOf, filterText, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, tableLines, type Columns } from "./print.ts";
 
@@ -32,7 +32,6 @@ const HOSTS_LISTED_MAX = 50;
 
 const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
-/** `postbackd admin delivery redeliver`. */
 export const redeliverCommand = defineAdminCommand({
   description: "Send webhooks again: those of a task, or all that pass a filter",
   example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
@@ -58,7 +57,6 @@ export const redeliverCommand = defineAdminCommand({
   },
 });
 
-/** `postbackd admin delivery orders`. */
 export const ordersCommand = defineAdminCommand({
   description: "List the orders to send webhooks again, newest first, with their progress",
   example: `${NAME} orders --json`,
@@ -78,7 +76,6 @@ export const ordersCommand = defineAdminCommand({
   },
 });
 
-/** `postbackd admin delivery cancel`. */
 export const cancelCommand = defineAdminCommand({
   description: "End an order to send webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
@@ -133,9 +130,7 @@ function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): Deli
 
 function dryRun({ filter, perSecond }: Ordered): AdminStep {
   return async (store) => {
-    await checkTask(filter, store);
-    await checkAccount(store, filter);
-    const count = await store.countEndedDeliveries(filter);
+    const { count } = await countOf(filter, store);
     const { deliveries, hosts } = count;
     const lines = [
       `${deliveriesText(deliveries)} would be sent again${rateText(deliveries, perSecond)}. Nothing was done.`,
@@ -147,9 +142,8 @@ function dryRun({ filter, perSecond }: Ordered): AdminStep {
 
 function placeOrder({ filter, perSecond, now }: Ordered): AdminStep {
   return async (store) => {
-    const found = await checkTask(filter, store);
-    await checkAccount(store, filter);
-    const { deliveries, hosts } = await store.countEndedDeliveries(filter);
+    const { found, count } = await countOf(filter, store);
+    const { deliveries, hosts } = count;
     if (deliveries === 0 && found !== null) throw nothingOf(found, { filter, now });
     if (deliveries === 0) {
       const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
@@ -170,18 +164,11 @@ function placeOrder({ filter, perSecond, now }: Ordered): AdminStep {
   };
 }
 
-type TaskFinder = { findTaskDeliveries(id: string): Promise<TaskDeliveries | null> };
-
-/** The task that the filter names; null when it names none. Fails when there is no such task. */
-async function checkTask(
-  filter: DeliveryFilter,
-  store: TaskFinder,
-): Promise<TaskDeliveries | null> {
-  const { taskId } = filter;
-  if (taskId === null) return null;
-  const found = isId(taskId) ? await store.findTaskDeliveries(taskId) : null;
-  if (found === null) throw noTask();
-  return found;
+/** What there is to send again, and the task that the filter names; fails when that or its account does not exist. */
+async function countOf(filter: DeliveryFilter, store: Store) {
+  const found = filter.taskId === null ? null : await taskNamed(filter.taskId, store);
+  await checkAccount(store, filter);
+  return { found, count: await store.countEndedDeliveries(filter) };
 }
 
 function nothingOf(

@@ -1,7 +1,6 @@
 import type { Attempt as AttemptShown, Delivery as DeliveryShown } from "../api/delivery.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
-import { isId } from "../domain/id.ts";
 import { attemptDocument } from "../domain/webhook/attempt-document.ts";
 import {
   COMMAND_LINE_READER,
@@ -9,7 +8,6 @@ import {
   explainDelivery,
   explainNoDelivery,
 } from "../domain/webhook/delivery-story.ts";
-import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 import { sentRequest } from "../domain/webhook/sent-request.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
 import { postedUrls } from "../domain/webhook/task-url.ts";
@@ -17,9 +15,9 @@ import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
-import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
+import { defineAdminCommand } from "./admin-command.ts";
 import { TEXT, toggle, word } from "./arguments.ts";
-import { KIND_ARG, noTask } from "./delivery-filter.ts";
+import { KIND_ARG, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, quotedText, type Answer } from "./print.ts";
 
@@ -30,7 +28,6 @@ const reader = COMMAND_LINE_READER;
 /** A message is cut after so many characters; `--message` and `--json` show all of it. */
 const MESSAGE_LENGTH_MAX = 16_384;
 
-/** `postbackd admin delivery show`. */
 export const showCommand = defineAdminCommand({
   description: "Tell why a task's callback did not arrive, and what was sent and signed",
   example: `${NAME} 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
@@ -44,16 +41,22 @@ export const showCommand = defineAdminCommand({
     message: toggle("Print the signed bytes and nothing else, without a line end"),
   },
   plan({ task_id: id, kind, message }, { json }) {
-    const asked = { id, kind };
-    if (!message) return showDeliveries(asked);
-    if (json) throw new UsageError("--message and --json exclude each other");
-    return showMessage(asked);
+    if (message && json) throw new UsageError("--message and --json exclude each other");
+    return async (store) => {
+      const found = await taskNamed(id, store);
+      const wanted = found.deliveries.filter((each) => kind === null || each.kind === kind);
+      const none = wanted.length === 0 ? explainNoDelivery(found.task, { kind, reader }) : null;
+      return message
+        ? messageAnswer(found, { wanted, none })
+        : deliveriesAnswer(found, { wanted, none });
+    };
   },
 });
 
-interface Asked {
-  readonly id: string;
-  readonly kind: DeliveryKind | null;
+interface Wanted {
+  readonly wanted: readonly Delivery[];
+  /** The reason why there is none; null where there is one. */
+  readonly none: string | null;
 }
 
 /** One delivery with everything that is shown of it. */
@@ -73,55 +76,35 @@ interface ShownAttempt {
   readonly request: WebhookRequest | null;
 }
 
-function showDeliveries(asked: Asked): AdminStep {
-  return async (store) => {
-    const found = isId(asked.id) ? await store.findTaskDeliveries(asked.id) : null;
-    if (found === null) throw noTask();
-    const wanted = ofKind(found, asked.kind);
-    const now = systemClock.now();
-    const shown = wanted.map((delivery) => toShown(delivery, found, now));
-    const none =
-      shown.length === 0 ? explainNoDelivery(found.task, { kind: asked.kind, reader }) : null;
-    const { task, login } = found;
-    return {
-      document: {
-        task_id: task.id,
-        login,
-        task_state: task.state,
-        story: none,
-        deliveries: shown.map((each) => deliveryDocument(each, task.id)),
-      },
-      lines:
-        none === null
-          ? shown.flatMap((each, i) => shownLines(each, found, i))
-          : [printable(`${none}.`)],
-    };
+function deliveriesAnswer(found: TaskDeliveries, { wanted, none }: Wanted): Answer {
+  const now = systemClock.now();
+  const shown = wanted.map((delivery) => toShown(delivery, found, now));
+  const { task, login } = found;
+  return {
+    document: {
+      task_id: task.id,
+      login,
+      task_state: task.state,
+      story: none,
+      deliveries: shown.map((each) => deliveryDocument(each, task.id)),
+    },
+    lines:
+      none === null
+        ? shown.flatMap((each, i) => shownLines(each, found, i))
+        : [printable(`${none}.`)],
   };
 }
 
-function showMessage(asked: Asked): AdminStep {
-  return async (store) => {
-    const found = isId(asked.id) ? await store.findTaskDeliveries(asked.id) : null;
-    if (found === null) throw noTask();
-    const [delivery, other] = ofKind(found, asked.kind);
-    if (delivery === undefined) {
-      throw new CommandFailure(
-        printable(`no message: ${explainNoDelivery(found.task, { kind: asked.kind, reader })}`),
-      );
-    }
-    if (other !== undefined) {
-      throw new CommandFailure(
-        "the task has two webhooks; say which with --kind postback or --kind pingback",
-      );
-    }
-    const { url, kind } = delivery;
-    const exact = signedMessage({ kind, url, task: found.task });
-    return { document: {}, lines: [], exact };
-  };
-}
-
-function ofKind({ deliveries }: TaskDeliveries, kind: DeliveryKind | null): readonly Delivery[] {
-  return deliveries.filter((each) => kind === null || each.kind === kind);
+function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answer {
+  const [delivery, other] = wanted;
+  if (delivery === undefined) throw new CommandFailure(printable(`no message: ${none}`));
+  if (other !== undefined) {
+    throw new CommandFailure(
+      "the task has two webhooks; say which with --kind postback or --kind pingback",
+    );
+  }
+  const { url, kind } = delivery;
+  return { document: {}, lines: [], exact: signedMessage({ kind, url, task }) };
 }
 
 function toShown(delivery: Delivery, found: TaskDeliveries, now: number): Shown {

@@ -46,7 +46,6 @@ const list = defineAdminCommand({
   },
 });
 
-/** `postbackd admin delivery …`. */
 export const deliveryCommand: Command = {
   description: "Tell what happened to webhooks, and send them again",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,

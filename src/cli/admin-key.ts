@@ -79,7 +79,6 @@ const revoke = defineAdminCommand({
     },
 });
 
-/** `postbackd admin key …`. */
 export const keyCommand: Command = {
   description: "Make, list and revoke API keys",
   example: `${NAME} create alice --label ci`,

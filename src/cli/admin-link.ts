@@ -4,7 +4,6 @@ import { timeText } from "../domain/clock/time.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { CommandFailure } from "./failure.ts";
 
-/** `postbackd admin link`. */
 export const linkCommand = defineAdminCommand({
   description: "Make a link that signs the operator in at the dashboard, once",
   example: "postbackd admin link",

@@ -63,7 +63,6 @@ const finish = defineAdminCommand({
     },
 });
 
-/** `postbackd admin secret …`. */
 export const secretCommand: Command = {
   description: "Show and replace webhook secrets",
   example: `${NAME} rotate alice`,

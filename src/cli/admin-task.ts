@@ -7,7 +7,7 @@ import { accountNamed, defineAdminCommand, type AdminStep } from "./admin-comman
 import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
 import { flag, optionalWord, TEXT, textOf, toggle, word, type Given } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { noTask } from "./delivery-filter.ts";
+import { noTask, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 
 const NAME = "postbackd admin task";
@@ -68,7 +68,6 @@ const erase = defineAdminCommand({
     },
 });
 
-/** `postbackd admin task …`. */
 export const taskCommand: Command = {
   description: "Cancel tasks, and erase them",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
@@ -110,10 +109,8 @@ function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {
 
 function cancelOne(id: string): AdminStep {
   return async (store, config) => {
-    const found = isId(id) ? await store.findTaskDeliveries(id) : null;
-    const account = found === null ? null : await store.findAccount(found.login);
-    if (found === null || account === null) throw noTask();
-    const { accountId } = account;
+    const { login } = await taskNamed(id, store);
+    const { accountId } = await accountNamed(login, store);
     const outcome = await store.cancelTask({ accountId, id, ...(await endNow(store, config)) });
     if (outcome === "unknown") throw noTask();
     if (outcome === "finished") {
@@ -121,7 +118,7 @@ function cancelOne(id: string): AdminStep {
     }
     const isNew = outcome === "cancelled";
     return {
-      document: { task_id: id, login: found.login, cancelled: isNew },
+      document: { task_id: id, login, cancelled: isNew },
       lines: [isNew ? `Task ${id} is cancelled.` : `Task ${id} was cancelled before.`],
     };
   };

@@ -96,7 +96,6 @@ const revoke = defineAdminCommand({
     },
 });
 
-/** `postbackd admin worker …`. */
 export const workerCommand: Command = {
   description: "Make, list and revoke the tokens of external workers",
   example: `${NAME} create resizer-1 --type resize`,

@@ -7,7 +7,6 @@ import { ConfigurationError, EXIT } from "./failure.ts";
 import { JSON_ARG, printAnswer, printError } from "./print.ts";
 import { judgeCommandConfig, settingArgs } from "./settings.ts";
 
-/** `postbackd config check`. */
 export const configCheckCommand = defineCommand({
   description: "Find everything that is wrong with the configuration",
   example: "postbackd config check --config /etc/postbackd.toml",

@@ -12,7 +12,6 @@ const STANDARD_FILE = "./postbackd.toml";
 
 const FILE = optionalWord(TEXT, `File to make; ${STANDARD_FILE} unless given`);
 
-/** `postbackd config init`. */
 export const configInitCommand = defineCommand({
   description: "Make a configuration file that explains every setting",
   example: "postbackd config init",

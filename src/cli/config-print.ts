@@ -6,7 +6,6 @@ import { defineCommand } from "./command.ts";
 import { type Columns, JSON_ARG, printAnswer, shortText, tableLines } from "./print.ts";
 import { loadCommandConfig, settingArgs } from "./settings.ts";
 
-/** `postbackd config print`. */
 export const configPrintCommand = defineCommand({
   description: "Show every value of the configuration and where it comes from",
   example: "postbackd config print --json",

@@ -2,6 +2,7 @@ import { LOGIN } from "../domain/account/login.ts";
 import { HOST } from "../domain/address/host-name.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { INSTANT, instantSeenFrom, timeText } from "../domain/clock/time.ts";
+import { isId } from "../domain/id.ts";
 import { oneOf } from "../domain/rule.ts";
 import {
   ATTEMPT_OUTCOMES,
@@ -9,7 +10,7 @@ import {
   DELIVERY_STATES,
   type DeliveryFilter,
 } from "../domain/webhook/delivery.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, TaskDeliveries } from "../store/store.ts";
 import { noAccount } from "./admin-command.ts";
 import { flag, flags, type Given } from "./arguments.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
@@ -53,6 +54,16 @@ export function noTask(): CommandFailure {
   return new CommandFailure(
     "there is no task with this id; tasks are erased when they ended retention_days ago",
   );
+}
+
+/** Finds a task and its deliveries, or fails. */
+export async function taskNamed(
+  id: string,
+  store: Pick<Store, "findTaskDeliveries">,
+): Promise<TaskDeliveries> {
+  const found = isId(id) ? await store.findTaskDeliveries(id) : null;
+  if (found === null) throw noTask();
+  return found;
 }
 
 /** A filter as the flags that would make it; empty for a filter that selects everything. */

@@ -10,7 +10,6 @@ import { EXIT } from "./failure.ts";
 import { JSON_ARG, printable, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
-/** `postbackd explain-url`. */
 export const explainUrlCommand = defineCommand({
   description: "Tell whether a webhook to a URL would be sent, and why not",
   example: "postbackd explain-url 'https://example.com/done?id=$id'",

@@ -9,7 +9,6 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 const TIMEOUT_MS = 30_000;
 
-/** `postbackd health`. */
 export const healthCommand = defineCommand({
   description: "Tell whether the daemon accepts tasks",
   example: "postbackd health --wait --timeout 30s",

@@ -1,7 +1,6 @@
 import { defineCommand } from "./command.ts";
 import { loadCommandConfig, settingArgs } from "./settings.ts";
 
-/** `postbackd start`. */
 export const startCommand = defineCommand({
   description: "Serve: accept tasks, run them, send their webhooks",
   example: "postbackd start --db /var/lib/postbackd/postbackd.db --port 8787",

@@ -23,7 +23,6 @@ const FLAGS = {
 
 type Flags = Given<typeof FLAGS>;
 
-/** `postbackd verify`. */
 export const verifyCommand = defineCommand({
   description: "Check the signature of a webhook and say what is wrong with it",
   example:

@@ -25,7 +25,6 @@ const args = {
   command: rest("Program and arguments to run for each task, without a shell"),
 };
 
-/** `postbackd worker`. */
 export const workerCommand = defineCommand({
   description: "Claim tasks from a daemon over HTTP and run a command for each",
   example: "postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js",
