@@ -5,7 +5,7 @@ import type { JsonObject } from "../domain/json/json.ts";
 import type { Logger } from "../domain/log.ts";
 import type { ServiceClient } from "../net/service-client.ts";
 import { backoffMs } from "../net/service-retry.ts";
-import { toReply, type Reply } from "./reply.ts";
+import { passing, toReply, type Reply } from "./reply.ts";
 
 type WorkerOperation =
   Extract<OperationKey, `POST /v1/worker/${string}`> extends `POST /v1/worker/${infer Name}`
@@ -45,17 +45,14 @@ const WAIT_MS_MAX = 10_000;
 export class Link {
   readonly #options: LinkOptions;
   readonly #base: string;
-  readonly #refused = Promise.withResolvers<string>();
+  readonly #refusal = Promise.withResolvers<string>();
+  /** Settles with the reason when the daemon refuses the worker for good. */
+  readonly refused = this.#refusal.promise;
   #isDown = false;
 
   constructor(options: LinkOptions) {
     this.#options = options;
     this.#base = options.url.href.replace(/\/$/, "");
-  }
-
-  /** Settles with the reason when the daemon refuses the worker for good. */
-  get refused(): Promise<string> {
-    return this.#refused.promise;
   }
 
   /** Asks once. Never rejects; an answer that takes too long counts as a passing fault. */
@@ -73,7 +70,7 @@ export class Link {
       client.post(url, { headers, body, bytesMax: ANSWER_BYTES_MAX, signal: end }),
     );
     const isLate = answer.kind === "aborted" && !signal.aborted;
-    const reply = isLate ? LATE : toReply(answer, read);
+    const reply = isLate ? passing("no answer in time") : toReply(answer, read);
     this.#note(reply);
     return reply;
   }
@@ -81,7 +78,7 @@ export class Link {
   #note(reply: Reply<unknown>): void {
     const { log, url } = this.#options;
     const facts = { url: url.origin };
-    if (reply.kind === "refused") this.#refused.resolve(reply.reason);
+    if (reply.kind === "refused") this.#refusal.resolve(reply.reason);
     if (reply.kind === "passing" && !this.#isDown) {
       this.#isDown = true;
       log.warn(
@@ -95,13 +92,6 @@ export class Link {
     }
   }
 }
-
-const LATE = {
-  kind: "passing",
-  reason: "no answer in time",
-  retryAfterMs: null,
-  isTooLong: false,
-} as const;
 
 /**
  * How long to wait after `failures` failures in a row: 250 ms, doubling to 10 s, shortened at random by up to a half

@@ -114,7 +114,8 @@ function refused(text: string, envelope: JsonObject | null): Fault {
   return { kind: "refused", reason: `the daemon refuses this worker: ${parts.join(" ")}` };
 }
 
-function passing(reason: string, retryAfterMs: number | null = null) {
+/** The reply that another try may succeed. */
+export function passing(reason: string, retryAfterMs: number | null = null) {
   return { kind: "passing", reason, retryAfterMs, isTooLong: false } as const;
 }
 

@@ -39,13 +39,6 @@ interface HeldRun {
   readonly report: RunOptions["report"];
 }
 
-/** A run of one of the host's runners. */
-interface HostRun {
-  readonly runner: number;
-  readonly timeoutMs: number;
-  readonly request: RunRequest;
-}
-
 const LOSSES_KNOWN_MAX = 10_000;
 
 const LOST: RunOutcome = {
@@ -99,9 +92,10 @@ export class CommandHost {
   }
 
   async #run(
-    { runner, timeoutMs, request }: HostRun,
+    order: { readonly runner: number; readonly timeoutMs: number; readonly request: RunRequest },
     { signal, report }: RunOptions,
   ): Promise<RunOutcome> {
+    const { runner, timeoutMs, request } = order;
     const { overdueMs = OVERDUE_MS } = this.#options;
     await this.#cleared;
     if (signal.aborted) return { kind: "aborted" };
@@ -134,14 +128,8 @@ export class CommandHost {
     child.once("error", onEnd).once("close", onEnd);
     // Commands can read the environment of their host.
     const env = commandEnvironment(process.env, { [RUN_OF]: runMark(owner) ?? undefined });
-    const envPairs = toEnvPairs(env);
-    const stdio = ["pipe", "pipe", "inherit"] as const;
-    const errorCode = spawnInto(child, {
-      command,
-      cwd: process.cwd(),
-      envPairs,
-      stdio: [...stdio],
-    });
+    const place = { cwd: process.cwd(), envPairs: toEnvPairs(env) };
+    const errorCode = spawnInto(child, { ...place, command, stdio: ["pipe", "pipe", "inherit"] });
     // Node emits the event for some errors only.
     if (errorCode !== null) process.nextTick(onEnd);
     child.stdin?.on("error", () => {});

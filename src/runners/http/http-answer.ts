@@ -45,9 +45,7 @@ export async function judgeAnswer(answer: ServiceAnswer, options: Judging): Prom
   }
 }
 
-interface Judging extends ServiceParsing {
-  readonly facts: AnswerFacts;
-}
+type Judging = ServiceParsing & { readonly facts: AnswerFacts };
 
 type Answered = Extract<ServiceAnswer, { kind: "answered" }>;
 
@@ -76,10 +74,7 @@ async function judgeResult(
   if (isText && isDeclaredJson(type)) {
     return failed("The service's answer is declared as JSON and is none.", facts);
   }
-  return {
-    kind: "decided",
-    outcome: { kind: "completed", resultText: result.resultText },
-  };
+  return { kind: "decided", outcome: { kind: "completed", resultText: result.resultText } };
 }
 
 function isDeclaredJson(contentType: string): boolean {
