@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
 import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
-import type { ConfigProblem, Findings, Given, Layer } from "./layer.ts";
+import type { ConfigProblem, Findings, Layer } from "./layer.ts";
 import { parseMarketplaces, type Marketplace } from "./marketplace.ts";
 import { isLoopbackHost } from "./network.ts";
 import { CONFIG_FILE, readSettings, SETTINGS } from "./setting.ts";
@@ -122,14 +122,10 @@ function settingReader(
   return (setting) =>
     takeValue(setting.rule, {
       key: setting.key,
-      given: firstGiven(layers, setting.key),
+      given: layers.find((layer) => layer.has(setting.key))?.get(setting.key),
       fallback: { raw: setting.default, source: "default", folder: input.cwd },
       findings,
     });
-}
-
-function firstGiven(layers: readonly Layer[], key: string): Given | undefined {
-  return layers.find((layer) => layer.has(key))?.get(key);
 }
 
 function toConfig(

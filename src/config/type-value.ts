@@ -1,6 +1,6 @@
 import type { CommandLine } from "../domain/command-line.ts";
 import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease/lease.ts";
-import { DURATION, fault, rule, type Rule } from "../domain/rule.ts";
+import { DURATION, fault, rule, type Rule, quote } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task/task-function.ts";
 import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";
@@ -124,16 +124,13 @@ function isFunction(value: unknown): value is TaskFunction {
  * How long a lease holds: shorter ones would run out between two heartbeats, longer ones would keep a dead worker's
  * tasks.
  */
-export const LEASE_DURATION: Rule<number> = rule({
+export const LEASE_DURATION: Rule<number> = {
   ...DURATION,
   takes: "a time from 1s to 1h",
-  read(raw) {
+  parse(raw) {
     const parsed = DURATION.parse(raw);
-    if (parsed.kind === "fault") return null;
-    return parsed.value >= LEASE_MS_MIN && parsed.value <= LEASE_MS_MAX ? parsed.value : null;
+    if (parsed.kind === "fault") return parsed;
+    const isWithin = parsed.value >= LEASE_MS_MIN && parsed.value <= LEASE_MS_MAX;
+    return isWithin ? parsed : fault(`must be ${LEASE_DURATION.takes}, not ${quote(raw)}`);
   },
-  mistake(raw) {
-    const parsed = DURATION.parse(raw);
-    return parsed.kind === "fault" ? parsed.reason : null;
-  },
-});
+};

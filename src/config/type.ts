@@ -1,6 +1,5 @@
 import { TYPE_NAME } from "../domain/lease/worker.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
-import type { TaskFunction } from "../domain/task/task-function.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart, type FileTable } from "./file.ts";
 import { takeValue, type Findings, type Given } from "./layer.ts";
 import { nearestName } from "./nearest-name.ts";
@@ -108,13 +107,11 @@ const KIND_BY_KEY = { command: "command", url: "http", run: "function" } as cons
 const KIND_KEYS = ["runner", "command", "url", "run"] as const;
 
 /** A type as it is in the file, with everything that is needed to judge it. */
-interface TypeEntry {
+interface TypeEntry extends Omit<Given, "raw"> {
   readonly name: string;
   /** `types.NAME`. */
   readonly key: string;
   readonly table: FileTable;
-  readonly source: string;
-  readonly folder: string;
   readonly findings: Findings;
 }
 
@@ -129,11 +126,13 @@ export function parseTypes(
     findings.problems.push({ key: "types", source, message: "types must be tables: [types.NAME]" });
     return types;
   }
-  for (const [name, table] of Object.entries(raw)) {
+  for (const [name, value] of Object.entries(raw)) {
     const key = `types.${keyPart(name)}`;
-    const type = isTypeTable(table, source)
-      ? parseType({ name, key, table: toTypeTable(table), source, folder, findings })
-      : report({ key, source, findings }, `must be a table: [${key}]`);
+    const table = toTypeTable(value, source);
+    const type =
+      table === null
+        ? report({ key, source, findings }, `must be a table: [${key}]`)
+        : parseType({ name, key, table, source, folder, findings });
     if (type !== null) types.set(name, type);
   }
   if (Object.keys(raw).length > 0) return types;
@@ -157,13 +156,10 @@ function parseType(entry: TypeEntry): TypeConfig | null {
   return Object.freeze({ kind, name: entry.name, ...Object.fromEntries(values) }) as TypeConfig;
 }
 
-/** A function alone stands for a type without other settings: only a program that embeds the daemon can give one. */
-function isTypeTable(value: unknown, source: string): value is FileTable | TaskFunction {
-  return isTable(value) || (source === EMBEDDING_SOURCE && typeof value === "function");
-}
-
-function toTypeTable(table: FileTable | TaskFunction): FileTable {
-  return typeof table === "function" ? { run: table } : table;
+/** The table of a type. A function alone stands for one: only a program that embeds the daemon can give it. */
+function toTypeTable(value: unknown, source: string): FileTable | null {
+  if (isTable(value)) return value;
+  return source === EMBEDDING_SOURCE && typeof value === "function" ? { run: value } : null;
 }
 
 /** A file that uses a key which no file can hold uses an unknown key. */
