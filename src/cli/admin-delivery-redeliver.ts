@@ -15,13 +15,14 @@ import {
   UNDELIVERED_STATES,
   type DeliveryFilter,
   type DeliveryState,
+  type DeliveryKind,
 } from "../domain/webhook/delivery.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries, Store } from "../store/store.ts";
-import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
+import { defineAdminCommand } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
 import { checkAccount, FILTER_ARGS, filterOf, filterText, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { cellText, printable, tableLines, type Columns } from "./print.ts";
+import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -48,12 +49,22 @@ export const redeliverCommand = defineAdminCommand({
     "dry-run": toggle("Say how many there are, and send nothing"),
   },
   plan({ task_id: taskId, rate, "dry-run": isDry, ...filter }) {
-    const order = {
-      filter: meantBy(taskId, filter),
-      perSecond: rate ?? RATE_STANDARD,
-      now: systemClock.now(),
+    const meant = meantBy(taskId, filter);
+    const perSecond = rate ?? RATE_STANDARD;
+    return async (store) => {
+      const found = taskId === null ? null : await taskNamed(taskId, store);
+      await checkAccount(store, meant);
+      const count = await store.countEndedDeliveries(meant);
+      const { deliveries, hosts } = count;
+      const none = { order: null, deliveries, hosts, per_second: perSecond };
+      if (isDry) return { document: none, lines: dryRunLines(count, perSecond) };
+      const now = systemClock.now();
+      if (deliveries > 0)
+        return placeOrder({ filter: meant, perSecond, createdAt: now }, count, store);
+      if (found !== null) throw nothingOf(found, { kind: meant.kind, now });
+      const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
+      return { document: none, lines };
     };
-    return isDry ? dryRun(order) : placeOrder(order);
   },
 });
 
@@ -104,12 +115,6 @@ export const cancelCommand = defineAdminCommand({
     },
 });
 
-interface Ordered {
-  readonly filter: DeliveryFilter;
-  readonly perSecond: number;
-  readonly now: number;
-}
-
 function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): DeliveryFilter {
   const given = filterOf(filter);
   if (taskId === null && Object.values(filter).every((value) => value === null)) {
@@ -128,54 +133,35 @@ function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): Deli
   return { ...given, taskId, states: isPlain ? UNDELIVERED_STATES : given.states };
 }
 
-function dryRun({ filter, perSecond }: Ordered): AdminStep {
-  return async (store) => {
-    const { count } = await countOf(filter, store);
-    const { deliveries, hosts } = count;
-    const lines = [
-      `${deliveriesText(deliveries)} would be sent again${rateText(deliveries, perSecond)}. Nothing was done.`,
-      ...(deliveries === 0 ? [] : ["", ...hostLines(count)]),
-    ];
-    return { document: { order: null, deliveries, hosts, per_second: perSecond }, lines };
-  };
+function dryRunLines(count: DeliveryCount, perSecond: number): readonly string[] {
+  const { deliveries } = count;
+  const many = `${deliveriesText(deliveries)} would be sent again${rateText(deliveries, perSecond)}`;
+  return [`${many}. Nothing was done.`, ...(deliveries === 0 ? [] : ["", ...hostLines(count)])];
 }
 
-function placeOrder({ filter, perSecond, now }: Ordered): AdminStep {
-  return async (store) => {
-    const { found, count } = await countOf(filter, store);
-    const { deliveries, hosts } = count;
-    if (deliveries === 0 && found !== null) throw nothingOf(found, { filter, now });
-    if (deliveries === 0) {
-      const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
-      return { document: { order: null, deliveries, hosts, per_second: perSecond }, lines };
-    }
-    const id = new IdGenerator().next(now);
-    const request = { id, filter, perSecond, createdAt: now, openMax: null };
-    const order = await store.orderRedelivery(request);
-    if (order === "busy") throw new Error("an order without a limit was refused");
-    return {
-      document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
-      lines: [
-        `Order ${id}: ${deliveriesText(deliveries)} to send again${rateText(deliveries, perSecond)}.`,
-        "A running daemon begins within a second, otherwise at its next start.",
-        `'${NAME} orders' shows how far it is, '${NAME} cancel ${id}' ends it.`,
-      ],
-    };
+async function placeOrder(
+  asked: Pick<RedeliveryOrder, "filter" | "perSecond" | "createdAt">,
+  { deliveries, hosts }: DeliveryCount,
+  store: Store,
+): Promise<Answer> {
+  const { perSecond, createdAt } = asked;
+  const id = new IdGenerator().next(createdAt);
+  const order = await store.orderRedelivery({ ...asked, id, openMax: null });
+  if (order === "busy") throw new Error("an order without a limit was refused");
+  return {
+    document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
+    lines: [
+      `Order ${id}: ${deliveriesText(deliveries)} to send again${rateText(deliveries, perSecond)}.`,
+      "A running daemon begins within a second, otherwise at its next start.",
+      `'${NAME} orders' shows how far it is, '${NAME} cancel ${id}' ends it.`,
+    ],
   };
-}
-
-/** What there is to send again, and the task that the filter names; fails when that or its account does not exist. */
-async function countOf(filter: DeliveryFilter, store: Store) {
-  const found = filter.taskId === null ? null : await taskNamed(filter.taskId, store);
-  await checkAccount(store, filter);
-  return { found, count: await store.countEndedDeliveries(filter) };
 }
 
 function nothingOf(
   { task, deliveries }: TaskDeliveries,
-  { filter, now }: { readonly filter: DeliveryFilter; readonly now: number },
+  { kind, now }: { readonly kind: DeliveryKind | null; readonly now: number },
 ): CommandFailure {
-  const { kind } = filter;
   const meant = deliveries.filter((each) => kind === null || each.kind === kind);
   const reader = COMMAND_LINE_READER;
   const stories = meant.map(

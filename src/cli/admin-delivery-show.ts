@@ -13,7 +13,6 @@ import { messageHash } from "../domain/webhook/signature.ts";
 import { postedUrls } from "../domain/webhook/task-url.ts";
 import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
-import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { TEXT, toggle, word } from "./arguments.ts";
@@ -59,23 +58,6 @@ interface Wanted {
   readonly none: string | null;
 }
 
-/** One delivery with everything that is shown of it. */
-interface Shown {
-  readonly delivery: Delivery;
-  readonly story: string;
-  readonly steps: readonly UrlStep[];
-  /** The message that every attempt's X-Signature signs. */
-  readonly message: string;
-  readonly attempts: readonly ShownAttempt[];
-}
-
-interface ShownAttempt {
-  readonly attempt: Attempt;
-  readonly story: string;
-  /** Null when nothing was sent. */
-  readonly request: WebhookRequest | null;
-}
-
 function deliveriesAnswer(found: TaskDeliveries, { wanted, none }: Wanted): Answer {
   const now = systemClock.now();
   const shown = wanted.map((delivery) => toShown(delivery, found, now));
@@ -107,20 +89,26 @@ function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answ
   return { document: {}, lines: [], exact: signedMessage({ kind, url, task }) };
 }
 
-function toShown(delivery: Delivery, found: TaskDeliveries, now: number): Shown {
+/** One delivery with everything that is shown of it. */
+function toShown(delivery: Delivery, found: TaskDeliveries, now: number) {
   const { kind, url } = delivery;
   return {
     delivery,
     story: explainDelivery(delivery, { now, reader }),
     steps: stepsOf(delivery, found),
+    /** What every attempt's X-Signature signs. */
     message: signedMessage({ kind, url, task: found.task }),
     attempts: delivery.attempts.map((attempt) => ({
       attempt,
       story: explainAttempt(attempt, { url, now, reader }),
+      /** Null when nothing was sent. */
       request: sentRequest(attempt, { ...found, kind, url }),
     })),
   };
 }
+
+type Shown = ReturnType<typeof toShown>;
+type ShownAttempt = Shown["attempts"][number];
 
 function stepsOf({ kind, url }: Delivery, { task }: TaskDeliveries): readonly UrlStep[] {
   const { postback, pingback, tag } = postedUrls(task);

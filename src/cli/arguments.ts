@@ -162,13 +162,10 @@ function readTexts(
 
 type Flags = ReadonlyMap<string, "flag" | "switch">;
 
-interface FlagToken {
-  readonly name: string;
-  /** With its dashes, as it was written. */
-  readonly rawName: string;
-  readonly value?: string | undefined;
-  readonly inlineValue?: boolean | undefined;
-}
+type FlagToken = Extract<
+  ReturnType<typeof parseArgs<{ strict: false; tokens: true }>>["tokens"][number],
+  { kind: "option" }
+>;
 
 function flagValue(token: FlagToken, kinds: Flags): string {
   const { name, rawName, value, inlineValue } = token;

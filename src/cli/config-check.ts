@@ -1,5 +1,4 @@
-import { problemText, SETTING_LIST } from "../config/config.ts";
-import type { Config, ConfigProblem, ConfigVerdict } from "../config/config.ts";
+import { problemText, SETTING_LIST, type Config, type ConfigVerdict } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import type { Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
@@ -20,13 +19,7 @@ export const configCheckCommand = defineCommand({
   },
 });
 
-interface Inspection {
-  readonly config: Config;
-  readonly problems: readonly ConfigProblem[];
-  readonly warnings: readonly string[];
-}
-
-async function inspect(verdict: ConfigVerdict): Promise<Inspection> {
+async function inspect(verdict: ConfigVerdict) {
   const isConfig = verdict.kind === "config";
   const config = isConfig ? verdict.config : verdict.draft;
   const found = isConfig ? [] : verdict.problems;
@@ -42,7 +35,10 @@ async function inspect(verdict: ConfigVerdict): Promise<Inspection> {
   };
 }
 
-function report(given: Given<typeof JSON_ARG>, { config, problems, warnings }: Inspection): number {
+function report(
+  given: Given<typeof JSON_ARG>,
+  { config, problems, warnings }: Awaited<ReturnType<typeof inspect>>,
+): number {
   const isValid = problems.length === 0;
   const lines = [...summaryLines(config), ...warnings.map(warningText)];
   if (isValid || given.json) {

@@ -1,6 +1,7 @@
 import type { Health } from "../daemon/health.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
+import { aliveDuring } from "./alive.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
@@ -23,11 +24,8 @@ export const healthCommand = defineCommand({
     ...JSON_ARG,
   },
   async run(given) {
-    const question = {
-      url: urlOf(given.url),
-      timeoutMs: given.timeout ?? TIMEOUT_MS,
-      isPatient: given.wait,
-    };
+    const { timeout, wait: isPatient } = given;
+    const question = { url: urlOf(given.url), timeoutMs: timeout ?? TIMEOUT_MS, isPatient };
     const config = loadOfflineConfig(given);
     const { askHealth } = await import("../daemon/health.ts");
     const health = await aliveDuring(() => askHealth({ ...question, config, clock: systemClock }));
@@ -44,21 +42,11 @@ function urlOf(text: string | null): URL | null {
   throw new UsageError(`--url takes a base URL such as http://127.0.0.1:8787, not ${quote(text)}`);
 }
 
-/** The clock's timers do not keep a process alive, and between two questions there is nothing else. */
-async function aliveDuring<T>(work: () => Promise<T>): Promise<T> {
-  const alive = setInterval(() => {}, 1_000_000);
-  try {
-    return await work();
-  } finally {
-    clearInterval(alive);
-  }
-}
-
 function toAnswer(health: Health): Answer {
-  if (health.kind === "ready") {
-    const { url } = health;
-    return { document: { ready: true, url, reason: null }, lines: [`Ready at ${url}.`] };
-  }
-  const { url, reason } = health;
-  return { document: { ready: false, url, reason }, lines: [`Not ready: ${reason}.`] };
+  const isReady = health.kind === "ready";
+  const reason = isReady ? null : health.reason;
+  return {
+    document: { ready: isReady, url: health.url, reason },
+    lines: [isReady ? `Ready at ${health.url}.` : `Not ready: ${reason}.`],
+  };
 }

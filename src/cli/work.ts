@@ -3,6 +3,7 @@ import { SETTINGS } from "../config/setting.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger } from "../log.ts";
 import { workWithCommand, type CommandWorkerPlan } from "../worker/command-worker.ts";
+import { aliveDuring } from "./alive.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { watchSignals } from "./stop-signal.ts";
 
@@ -30,21 +31,17 @@ export async function work(plan: WorkerPlan): Promise<void> {
     stopMsMax: STOP_MS_MAX,
   });
   void signals.asked.then(() => stop.abort());
-  // The clock's timers do not keep a process alive, and between two questions there is nothing else.
-  const alive = setInterval(() => {}, 1_000_000);
-  try {
-    const all = { ...plan, cwd: process.cwd(), resultBytesMax: defaultResultBytes() };
-    const end = await workWithCommand(all, {
+  const all = { ...plan, cwd: process.cwd(), resultBytesMax: defaultResultBytes() };
+  const end = await aliveDuring(() =>
+    workWithCommand(all, {
       clock: systemClock,
       log,
       stop: stop.signal,
       graceMs: GRACE_MS,
       onReady: () => announce(plan),
-    });
-    if (end.kind === "refused") throw new CommandFailure(end.reason);
-  } finally {
-    clearInterval(alive);
-  }
+    }),
+  );
+  if (end.kind === "refused") throw new CommandFailure(end.reason);
   log.info({}, "stopped");
   process.exit(EXIT.done);
 }
