@@ -1,36 +1,20 @@
 import { hashKey } from "../domain/account/key.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import type { CommandLine } from "../domain/command-line.ts";
-import type { Logger } from "../domain/log.ts";
 import { createServiceClient } from "../net/service-client.ts";
-import { createCommandRunner } from "../runners/command/command.ts";
+import { createCommandRunner, type CommandRunnerOptions } from "../runners/command/command.ts";
 import { endOrphans } from "../runners/command/orphan.ts";
 import { pidNamespace } from "../runners/command/process-table.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
-import { Link } from "./link.ts";
-import { Worker, type WorkerEnd } from "./worker.ts";
+import { Link, type LinkOptions } from "./link.ts";
+import { Worker, type WorkerEnd, type WorkerDeps } from "./worker.ts";
 
-/** Everything that defines a worker. */
-export interface CommandWorkerPlan {
-  /** Base URL of the daemon. */
-  readonly url: URL;
-  readonly token: string;
-  readonly types: readonly string[];
-  readonly command: CommandLine;
-  /** Absolute path of the folder that the command runs in. */
-  readonly cwd: string;
-  readonly concurrency: number;
-  /** Infinity where only the type's own timeout counts, which the daemon keeps. */
-  readonly timeoutMs: number;
-  /** The limit of the command's output, and of the result as JSON text. */
-  readonly resultBytesMax: number;
-}
+/** Everything that defines a worker. Its timeout is Infinity where only the type's own counts, which the daemon keeps. */
+export interface CommandWorkerPlan
+  extends
+    Pick<LinkOptions, "url" | "token">,
+    Pick<WorkerDeps, "types">,
+    Omit<CommandRunnerOptions, "env" | "owner" | "clock"> {}
 
-export interface CommandWorkerParts {
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Called once, when the daemon has accepted token and types. */
-  readonly onReady: () => void;
+export interface CommandWorkerParts extends Pick<WorkerDeps, "clock" | "log" | "onReady"> {
   /** Aborted when the worker is to stop. */
   readonly stop: AbortSignal;
   /** How long runs then have to end by themselves. */
