@@ -6,14 +6,14 @@ import { commandEnvironment, commandProblem } from "../runners/command/program.t
 import type { Environment } from "../runners/command/program.ts";
 import { readTlsFiles, TlsFileError, validityFaults } from "./tls.ts";
 
-/** The reason why the certificate cannot be served, and what clients will not like about it. */
-export interface CertificateVerdict {
-  readonly problems: readonly ConfigProblem[];
-  readonly warnings: readonly string[];
-}
-
-/** Reads the certificate and its key as a start does, `now` in milliseconds. */
-export function checkCertificate({ tls, sources }: Config, now: number): CertificateVerdict {
+/**
+ * Reads the certificate and its key as a start does. Tells the reasons why they cannot be served, and those why clients
+ * refuse them `now`.
+ */
+export function checkCertificate(
+  { tls, sources }: Config,
+  now: number,
+): { readonly problems: readonly ConfigProblem[]; readonly warnings: readonly string[] } {
   if (tls === null) return { problems: [], warnings: [] };
   const toProblem = (key: string, message: string): ConfigProblem => {
     return { key, source: sources.get(key) ?? "default", message };

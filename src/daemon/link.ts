@@ -5,17 +5,11 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { Store } from "../store/store.ts";
 import { findDaemonUrl, toLoopback } from "./health.ts";
 
-/** A link, shown only this once. */
-export interface SignInLink {
-  readonly url: string;
-  readonly expiresAt: number;
-}
-
-/** Makes a link to the dashboard at a base URL. */
+/** Makes a link to the dashboard at a base URL, shown only this once. */
 export async function createSignInLink(
   baseUrl: string,
   { store, clock }: { readonly store: Pick<Store, "createSignInLink">; readonly clock: Clock },
-): Promise<SignInLink> {
+): Promise<{ readonly url: string; readonly expiresAt: number }> {
   const { secret, hash } = newSignInToken();
   const expiresAt = clock.now() + SIGN_IN_LINK_MS;
   await store.createSignInLink({ hash, expiresAt });

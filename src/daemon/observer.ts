@@ -27,7 +27,7 @@ export function guardObserver(observer: Observer, log: Logger): Observer {
   };
 }
 
-export interface GaugeParts {
+interface GaugeParts {
   readonly store: Pick<Store, "listTypeWork">;
   readonly engine: Pick<Engine, "lanes">;
   readonly types: readonly string[];
