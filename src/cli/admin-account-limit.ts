@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { SETTINGS, type Setting } from "../config/setting.ts";
 import { limitsOf, openTasksOf } from "../domain/account/quota.ts";
-import type { AccountLimits, AccountUsage, OwnLimits } from "../domain/account/quota.ts";
+import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
 import { fault, quote, rawOf, type Rule } from "../domain/rule.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { flag as valueFlag, type Given } from "./arguments.ts";
@@ -9,20 +9,14 @@ import { tableLines, type Answer } from "./print.ts";
 
 const NAME = "postbackd admin account limit";
 
-interface LimitRow {
-  readonly name: keyof AccountLimits;
-  readonly flag: string;
-  /** The setting for accounts without a limit of their own, which also tells what a limit may be. */
-  readonly setting: Setting<number>;
-}
-
-const ROWS: readonly LimitRow[] = (
-  ["bytes", "openTasks", "requestsPerMinute", "tasksPerMinute"] as const
-).map((name) => ({
-  name,
-  flag: name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
-  setting: SETTINGS.limits.account[name],
-}));
+const ROWS = (["bytes", "openTasks", "requestsPerMinute", "tasksPerMinute"] as const).map(
+  (name) => ({
+    name,
+    flag: name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+    /** The setting for accounts without a limit of their own, which also tells what a limit may be. */
+    setting: SETTINGS.limits.account[name],
+  }),
+);
 
 const DEFAULT = "default";
 
@@ -76,13 +70,14 @@ function changesOf(given: Given<typeof FLAGS>): Partial<OwnLimits> {
   return Object.fromEntries(changes);
 }
 
-interface Limited {
-  readonly login: string;
-  readonly own: OwnLimits;
-  readonly usage: AccountUsage;
-}
-
-function limitAnswer({ login, own, usage }: Limited, { limits, sources }: Config): Answer {
+function limitAnswer(
+  {
+    login,
+    own,
+    usage,
+  }: { readonly login: string; readonly own: OwnLimits; readonly usage: AccountUsage },
+  { limits, sources }: Config,
+): Answer {
   const counting = limitsOf(own, limits.account);
   const rows = ROWS.map(({ name, flag, setting }) => ({
     limit: flag.replaceAll("-", "_"),

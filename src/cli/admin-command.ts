@@ -79,7 +79,14 @@ async function doWithStore(
     const { store, isNew } = await openAdminStore(config, { mayCreate });
     try {
       const answer = await step(store, config);
-      return isNew ? withNewFile(answer, config) : answer;
+      if (!isNew) return answer;
+      // The operator may have meant another file, or misspelt its name: this shows it.
+      const { database } = config;
+      return {
+        ...answer,
+        document: { ...answer.document, database_created: database },
+        lines: [...answer.lines, "", `There was no database: made ${database}.`],
+      };
     } finally {
       await store.close();
     }
@@ -87,13 +94,4 @@ async function doWithStore(
     const isExpected = error instanceof DatabaseError || error instanceof StoreError;
     throw isExpected ? new CommandFailure(error.message, { cause: error }) : error;
   }
-}
-
-// The operator may have meant another file, or misspelt its name: this shows it.
-function withNewFile({ document, lines, ...answer }: Answer, { database }: Config): Answer {
-  return {
-    ...answer,
-    document: { ...document, database_created: database },
-    lines: [...lines, "", `There was no database: made ${database}.`],
-  };
 }

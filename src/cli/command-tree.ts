@@ -6,12 +6,12 @@ export interface CommandNode {
   /** The words after the program's name; none for the program itself. */
   readonly words: readonly string[];
   readonly description: string;
-  readonly flags: readonly FlagNode[];
+  readonly flags: readonly ValueNode[];
   readonly positionals: readonly ValueNode[];
   readonly commands: readonly CommandNode[];
 }
 
-/** A value that is expected. */
+/** A flag, or a word that is expected. */
 export interface ValueNode {
   /** Without dashes. */
   readonly name: string;
@@ -19,9 +19,6 @@ export interface ValueNode {
   /** The only valid values; none when any text will do. */
   readonly choices: readonly string[];
   readonly isPath: boolean;
-}
-
-export interface FlagNode extends ValueNode {
   readonly takesValue: boolean;
 }
 
@@ -54,7 +51,7 @@ export function allCommands(node: CommandNode): readonly CommandNode[] {
 function toValue(
   name: string,
   { kind, description, hint }: Argument<unknown>,
-): FlagNode & { readonly isPositional: boolean } {
+): ValueNode & { readonly isPositional: boolean } {
   return {
     name,
     description,

@@ -1,4 +1,4 @@
-import { allCommands, type CommandNode, type FlagNode, type ValueNode } from "./command-tree.ts";
+import { allCommands, type CommandNode, type ValueNode } from "./command-tree.ts";
 
 /** The shells for which there is a script. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -138,22 +138,22 @@ function fishLines(node: CommandNode): readonly string[] {
   ];
 }
 
-function fishValue({ takesValue, isPath, choices }: FlagNode): string {
+function fishValue({ takesValue, isPath, choices }: ValueNode): string {
   if (!takesValue) return "";
   if (isPath) return " -r -F";
   return choices.length === 0 ? " -x" : ` -x -a ${fishQuoted(choices.join(" "))}`;
 }
 
-const HELP: FlagNode = {
+const HELP: ValueNode = {
   name: "help",
   description: "Explain the command",
   choices: [],
   isPath: false,
   takesValue: false,
 };
-const VERSION: FlagNode = { ...HELP, name: "version", description: "Print the version" };
+const VERSION: ValueNode = { ...HELP, name: "version", description: "Print the version" };
 
-function flagsOf(node: CommandNode): readonly FlagNode[] {
+function flagsOf(node: CommandNode): readonly ValueNode[] {
   return [...node.flags, HELP, ...(node.words.length === 0 ? [VERSION] : [])];
 }
 

@@ -19,8 +19,3 @@ export function writeReadyFile(file: string, line: string): void {
     throw new CommandFailure(what, { cause: error });
   }
 }
-
-/** Removes the file when the daemon stops: a process that waits for the next daemon must not find this one's. */
-export function removeReadyFile(file: string): void {
-  rmSync(file, { force: true });
-}

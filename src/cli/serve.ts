@@ -1,3 +1,5 @@
+import { rmSync } from "node:fs";
+
 import { commandHost, version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import {
@@ -16,7 +18,7 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
-import { removeReadyFile, writeReadyFile } from "./ready-file.ts";
+import { writeReadyFile } from "./ready-file.ts";
 import { watchSignals } from "./stop-signal.ts";
 
 /**
@@ -46,7 +48,8 @@ export async function serve(config: Config): Promise<void> {
     if (!stop.isAsked) await greetOperator(daemon, { config, log });
     await stop.asked;
   } finally {
-    if (config.readyFile !== null) removeReadyFile(config.readyFile);
+    // A process that waits for the next daemon must not find this one's line.
+    if (config.readyFile !== null) rmSync(config.readyFile, { force: true });
     await daemon.stop();
   }
   log.info({}, "stopped");

@@ -5,7 +5,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 
 /** The process's own parts, which tests replace. */
-export interface SignalParts {
+interface SignalParts {
   /** Emits signals by their names, as `process` does. */
   readonly source: EventEmitter;
   readonly clock: Clock;
@@ -19,7 +19,7 @@ export interface SignalParts {
 }
 
 /** A request to stop that may have come. */
-export interface StopSignal {
+interface StopSignal {
   readonly isAsked: boolean;
   /** Settles at the first SIGTERM or SIGINT. */
   readonly asked: Promise<void>;
@@ -38,8 +38,12 @@ const SAME_SIGNAL_MS = 500;
 export function watchSignals(parts: SignalParts): StopSignal {
   const { source, clock, log, exit, reload, stopMsMax = STOP_MS_MAX } = parts;
   let first: { readonly name: string; readonly at: number } | null = null;
-  let tellAsked = (): void => {};
-  const asked = new Promise<void>((resolve) => (tellAsked = resolve));
+  const asked = Promise.withResolvers<void>();
+  const giveUp = (): void => {
+    const what = `not stopped after ${stopMsMax} ms; the work under way is repeated after the next start`;
+    log.error({}, what);
+    exit(1);
+  };
 
   const onSignal = (name: "SIGTERM" | "SIGINT"): void => {
     if (first === null) {
@@ -48,8 +52,8 @@ export function watchSignals(parts: SignalParts): StopSignal {
         { signal: name },
         "stopping after the work under way; a second signal stops at once",
       );
-      clock.setTimer(stopMsMax, () => giveUp(parts, stopMsMax));
-      tellAsked();
+      clock.setTimer(stopMsMax, giveUp);
+      asked.resolve();
       return;
     }
     if (name === first.name && clock.monotonic() - first.at < SAME_SIGNAL_MS) return;
@@ -70,14 +74,6 @@ export function watchSignals(parts: SignalParts): StopSignal {
     get isAsked() {
       return first !== null;
     },
-    asked,
+    asked: asked.promise,
   };
-}
-
-function giveUp({ log, exit }: SignalParts, stopMsMax: number): void {
-  log.error(
-    {},
-    `not stopped after ${stopMsMax} ms; the work under way is repeated after the next start`,
-  );
-  exit(1);
 }

@@ -134,6 +134,7 @@ function toConfig(
 ): Config {
   const { input, file, findings } = from;
   const { webhooks, log } = values;
+  const auto = input.isTerminal === true ? "text" : "json";
   return Object.freeze({
     ...values,
     file: file.path,
@@ -142,7 +143,7 @@ function toConfig(
     retentionMs: values.retentionDays * 86_400_000,
     types: parseTypes(file.layer.get("types"), findings),
     marketplaces: parseMarketplaces(file.layer.get("marketplaces"), findings),
-    log: Object.freeze({ ...log, format: logFormat(log.format, input) }),
+    log: Object.freeze({ ...log, format: log.format === "auto" ? auto : log.format }),
     sources: findings.sources,
     values: findings.values,
   });
@@ -174,14 +175,6 @@ function toAllowList(allow: readonly string[], findings: Findings): AllowList {
     findings.problems.push({ key, source, message: `${key}: '${entry}' ${reason}` });
   }
   return EMPTY_ALLOW_LIST;
-}
-
-function logFormat(
-  format: "auto" | "json" | "text",
-  { isTerminal = false }: ConfigInput,
-): "json" | "text" {
-  if (format !== "auto") return format;
-  return isTerminal ? "text" : "json";
 }
 
 /** Every request carries keys: beyond this machine they need HTTPS, or an operator who says that they do not. */

@@ -70,7 +70,7 @@ const OTHERWISE: ReadonlyMap<string, string> = new Map([
 function unknownSettings(settings: FileTable): string[] {
   const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name));
   return unknown.map((name) => {
-    const nearest = nearestName(name, SETTINGS) ?? "none";
+    const nearest = nearestName(name, SETTINGS);
     return `${keyPart(name)} is an unknown setting; the nearest known one is ${nearest}`;
   });
 }
