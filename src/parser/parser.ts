@@ -41,17 +41,12 @@ export function newParser(clock: Clock): Parser {
   };
 }
 
-interface Waiting {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
-}
-
 /** The thread, while there is one. It gets one order at a time. */
 class ParserThread {
   readonly #clock: Clock;
   readonly #ending = new Set<Promise<unknown>>();
   #worker: Worker | null = null;
-  #waiting: Waiting | null = null;
+  #waiting: PromiseWithResolvers<unknown> | null = null;
   #idle: Timer | null = null;
 
   constructor(clock: Clock) {
@@ -61,11 +56,11 @@ class ParserThread {
   async ask(order: ParseOrder): Promise<unknown> {
     this.#idle?.cancel();
     this.#worker ??= this.#start();
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    this.#waiting = { resolve, reject };
+    const waiting = Promise.withResolvers<unknown>();
+    this.#waiting = waiting;
     this.#worker.postMessage(order);
     try {
-      return await promise;
+      return await waiting.promise;
     } finally {
       this.#idle?.cancel();
       this.#idle = this.#clock.setTimer(IDLE_MS, () => this.#end());

@@ -12,7 +12,6 @@ type WorkerOperation =
     ? Name
     : never;
 
-/** One request to the daemon. */
 export interface WorkerRequest<Read> {
   /** The last part of the path: `claim`. */
   readonly operation: WorkerOperation;

@@ -1,3 +1,5 @@
+import { aborted } from "node:util";
+
 import type { Clock } from "../domain/clock/clock.ts";
 import type { LeaseOutcome } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
@@ -75,7 +77,7 @@ export class Worker {
     const claiming = this.#claimer.run();
     const loops = [this.#heartbeat.run(), this.#reporter.run()];
     const end = await Promise.race([
-      aborted(stop).then((): WorkerEnd => ({ kind: "stopped" })),
+      aborted(stop, this).then((): WorkerEnd => ({ kind: "stopped" })),
       this.#deps.link.refused.then((reason): WorkerEnd => ({ kind: "refused", reason })),
     ]);
     this.#isEnding = true;
@@ -174,11 +176,4 @@ function endingOf(run: HeldRun, outcome: RunOutcome): Ending | null {
     case "aborted":
       return { kind: "release", id, leaseId };
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
