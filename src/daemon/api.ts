@@ -69,27 +69,27 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   // A halted engine would never run the tasks that are accepted.
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
-  const keyUsage = keyUsageNotes(parts);
-  const workerUsage = workerUsageNotes(parts);
-  const sessionUsage = sessionUsageNotes(parts);
+  const usage = {
+    keyUsage: keyUsageNotes(parts),
+    workerUsage: workerUsageNotes(parts),
+    sessionUsage: sessionUsageNotes(parts),
+  };
   const ids = new IdGenerator();
   const cursorKey = { name: "cursors", fresh: newCursorKey() } as const;
   const cursors = listCursors(await store.keepSecret(cursorKey));
   const liveFeed = new LiveFeed({ store, clock, log, boot: newBootName() });
-  const gate = createGate(parts, { keyUsage, workerUsage, sessionUsage });
+  const gate = createGate(parts, usage);
   const all = operations({
     ...configFacts(parts),
     ...engineCalls(parts),
     ...callLimits(parts),
+    ...usage,
     store,
     clock,
     ids,
     cursors,
     waiters,
     liveFeed,
-    keyUsage,
-    workerUsage,
-    sessionUsage,
     failedAuthentications: gate.failedAuthentications,
     isAccepting,
     hasRoom,
@@ -113,7 +113,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       liveFeed.close();
     },
     async close() {
-      await Promise.all([keyUsage.write(), workerUsage.write(), sessionUsage.write()]);
+      await Promise.all(Object.values(usage).map((notes) => notes.write()));
     },
   };
 }

@@ -168,14 +168,8 @@ function faultOf(answer: Probe): string | null {
   return `HTTP ${answer.status}, and not what postbackd answers: something else serves there`;
 }
 
-interface ReadyzAnswer {
-  readonly status: unknown;
-  readonly reason: string | null;
-}
-
-function readAnswer(body: string): ReadyzAnswer {
-  const parsed = parseObject(body);
-  const { status, reason } = { status: null, reason: null, ...parsed };
+function readAnswer(body: string): { readonly status: unknown; readonly reason: string | null } {
+  const { status, reason } = { status: null, reason: null, ...parseObject(body) };
   return { status, reason: typeof reason === "string" ? reason : null };
 }
 

@@ -73,7 +73,6 @@ export interface UrlCircumstances {
   readonly names?: Pick<ResolverOptions, "servers" | "hostsFile">;
 }
 
-/** The fate of a webhook to a URL, now. */
 export interface UrlExplanation {
   /** A URL with a placeholder makes sense only as a pingback, and is judged as one. */
   readonly use: "webhook" | "pingback";
