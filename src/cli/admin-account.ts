@@ -111,7 +111,6 @@ export const accountCommand: Command = {
   },
 };
 
-/** Makes up an account now. */
 export function mintAccountNow(login: string): MintedAccount {
   return mintAccount(login, { createdAt: systemClock.now(), ids: new IdGenerator() });
 }

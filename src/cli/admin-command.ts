@@ -43,14 +43,12 @@ export function defineAdminCommand<const Args extends ArgumentTable>(
   });
 }
 
-/** Picks the values of these arguments. */
 function pick<Args extends ArgumentTable>(given: Given<ArgumentTable>, args: Args): Given<Args> {
   const values = Object.keys(args).map((name) => [name, given[name]]);
   // Each value was read by the argument of its name.
   return Object.fromEntries(values) as Given<Args>;
 }
 
-/** The word that names an account. */
 export const LOGIN_ARG = { login: word(LOGIN, "Login of the account") };
 
 /** For a login that is well-formed and unknown. */

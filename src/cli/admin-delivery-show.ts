@@ -96,7 +96,7 @@ function toShown(delivery: Delivery, found: TaskDeliveries, now: number) {
     delivery,
     story: explainDelivery(delivery, { now, reader }),
     steps: stepsOf(delivery, found),
-    /** What every attempt's X-Signature signs. */
+    /** The message that every attempt's X-Signature signs. */
     message: signedMessage({ kind, url, task: found.task }),
     attempts: delivery.attempts.map((attempt) => ({
       attempt,

@@ -61,14 +61,14 @@ export const deliveryCommand: Command = {
 const NO_DELIVERY =
   "No delivery passes the filter. There is one for each webhook of a task that has finished.";
 
-type DeliveryHead = Pick<Delivery, "delivery_id" | "kind" | "state" | "next_attempt_at">;
-type LastAttempt = Pick<Attempt, "number" | "ended_at" | "outcome" | "http_status" | "error">;
-
-type SummaryShown = DeliveryHead & {
+type SummaryShown = Pick<Delivery, "delivery_id" | "kind" | "state" | "next_attempt_at"> & {
   readonly task_id: string;
   readonly login: string;
   readonly host: string;
-  readonly last_attempt: LastAttempt | null;
+  readonly last_attempt: Pick<
+    Attempt,
+    "number" | "ended_at" | "outcome" | "http_status" | "error"
+  > | null;
 };
 
 function summaryDocument(summary: DeliverySummary): SummaryShown {

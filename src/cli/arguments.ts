@@ -28,7 +28,6 @@ export type Given<Args extends ArgumentTable> = {
   readonly [Name in keyof Args]: Args[Name] extends Argument<infer Value> ? Value : never;
 };
 
-/** Any text. */
 export const TEXT: Rule<string> = textRule({
   takes: "a text",
   hint: "TEXT",

@@ -21,7 +21,6 @@ const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
 /** The flag that picks one of a task's two webhooks. */
 export const KIND_ARG = { kind: flag(oneOf(DELIVERY_KINDS), "Only this one") };
 
-/** The flags that select deliveries. */
 export const FILTER_ARGS = {
   ...KIND_ARG,
   host: flag(HOST, "Host of the webhook's URL"),

@@ -1,6 +1,5 @@
 import { toggle } from "./arguments.ts";
 
-/** The answer of a command, in both forms. */
 export interface Answer {
   /** With `--json`: the only document on stdout. */
   readonly document: Readonly<Record<string, unknown>>;

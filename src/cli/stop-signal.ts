@@ -18,7 +18,6 @@ interface SignalParts {
   readonly stopMsMax?: number;
 }
 
-/** A request to stop that may have come. */
 interface StopSignal {
   readonly isAsked: boolean;
   /** Settles at the first SIGTERM or SIGINT. */

@@ -7,7 +7,6 @@ import { aliveDuring } from "./alive.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { watchSignals } from "./stop-signal.ts";
 
-/** The work of `postbackd worker`. */
 export type WorkerPlan = Omit<CommandWorkerPlan, "cwd" | "resultBytesMax">;
 
 const GRACE_MS = 25_000;

@@ -26,7 +26,6 @@ export function shownRows(config: ShownConfig): readonly ShownSetting[] {
   return [...settings, ...types, { key: "marketplaces", value: codes, source }];
 }
 
-/** One setting. */
 export function shownSetting({ values, sources }: ShownConfig, key: string): ShownSetting {
   return { key, value: values.get(key) ?? null, source: sources.get(key) ?? "default" };
 }

@@ -22,7 +22,6 @@ export type MessageFromHost =
   | { readonly kind: "progress"; readonly run: number; readonly progress: TaskProgress }
   | { readonly kind: "outcome"; readonly run: number; readonly outcome: RunOutcome };
 
-/** The line that carries a message. */
 export function toLine(message: MessageToHost | MessageFromHost): string {
   return `${JSON.stringify(message)}\n`;
 }

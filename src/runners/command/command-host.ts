@@ -16,11 +16,9 @@ import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
 import { commandEnvironment, toEnvPairs } from "./program.ts";
 import { spawnInto } from "./spawn.ts";
 
-/** The parameters of a host. */
 export interface CommandHostOptions {
   /** The command line that starts `command-host-main.ts`. */
   readonly command: CommandLine;
-  /** The owner of its commands, see `endOrphans`. */
   readonly owner: string;
   /**
    * Called when the host ended by itself: `runs` were lost with it, and `processes` that it left running were ended.

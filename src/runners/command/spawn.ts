@@ -4,7 +4,6 @@ import { getSystemErrorName } from "node:util";
 import type { CommandLine } from "../../domain/command-line.ts";
 import { codeOf } from "../../domain/message-of.ts";
 
-/** The parameters of a new process. */
 export interface SpawnOptions {
   readonly command: CommandLine;
   readonly cwd: string;

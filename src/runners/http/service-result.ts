@@ -3,7 +3,6 @@ import type { Offload } from "../../domain/offload.ts";
 import { parseCommandOutput } from "../command/command-output.ts";
 import type { RunResult } from "../run-result.ts";
 
-/** The meaning of the body of a service's answer. */
 export interface ServiceResult {
   readonly result: RunResult;
   /** The body is not JSON and was taken as text. */
@@ -42,7 +41,6 @@ export async function parseServiceAnswer(
   return parser.run("serviceBody", args, { owner, bytes: body.length, isPatient: true });
 }
 
-/** How the answers of a service are parsed. */
 export interface ServiceParsing {
   readonly bytesMax: number;
   readonly parser: ResultParser;
