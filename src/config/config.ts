@@ -150,19 +150,13 @@ function toConfig(
 }
 
 // One file without the other is a mistake that would serve plain HTTP where HTTPS was meant.
-function toTls(
-  { cert, key }: SettingValues["tls"],
-  { problems, sources }: Findings,
-): TlsFiles | null {
+function toTls({ cert, key }: SettingValues["tls"], findings: Findings): TlsFiles | null {
   if (cert !== null && key !== null) return Object.freeze({ cert, key });
   if (cert === null && key === null) return null;
   const [given, missing] =
     cert === null ? [SETTINGS.tls.key, SETTINGS.tls.cert] : [SETTINGS.tls.cert, SETTINGS.tls.key];
-  problems.push({
-    key: given.key,
-    source: sources.get(given.key) ?? "default",
-    message: `${given.key} needs ${missing.key} (--${missing.flag}) beside it`,
-  });
+  const message = `${given.key} needs ${missing.key} (--${missing.flag}) beside it`;
+  report(findings, given.key, message);
   return null;
 }
 
@@ -170,29 +164,32 @@ function toAllowList(allow: readonly string[], findings: Findings): AllowList {
   const verdict = parseAllowList(allow);
   if (verdict.kind === "allow-list") return verdict.list;
   const { key } = SETTINGS.webhooks.allow;
-  const source = findings.sources.get(key) ?? "default";
   for (const { entry, reason } of verdict.problems) {
-    findings.problems.push({ key, source, message: `${key}: '${entry}' ${reason}` });
+    report(findings, key, `${key}: '${entry}' ${reason}`);
   }
   return EMPTY_ALLOW_LIST;
 }
 
 /** Every request carries keys: beyond this machine they need HTTPS, or an operator who says that they do not. */
-function checkPlainHttp(config: Config, { problems, sources }: Findings): void {
+function checkPlainHttp(config: Config, findings: Findings): void {
   if (isLoopbackHost(config.host) || config.insecureHttp) return;
   if (config.trustedProxies.length > 0 || config.tls !== null) return;
   const { host, insecureHttp, trustedProxies, tls } = SETTINGS;
   // When one of these is faulty, its default stands in for it, and nobody knows what the operator meant.
   const decisive = [CONFIG_FILE, insecureHttp, trustedProxies, tls.cert, tls.key];
   const keys: readonly string[] = decisive.map(({ key }) => key);
-  if (problems.some(({ key }) => keys.includes(key))) return;
-  problems.push({
-    key: host.key,
-    source: sources.get(host.key) ?? "default",
-    message:
-      `host ${config.host} is beyond loopback, where plain HTTP shows every key: give a certificate ` +
+  if (findings.problems.some(({ key }) => keys.includes(key))) return;
+  report(
+    findings,
+    host.key,
+    `host ${config.host} is beyond loopback, where plain HTTP shows every key: give a certificate ` +
       "(tls_cert and tls_key, --tls-cert F --tls-key F), or the proxy that does HTTPS " +
       "(trusted_proxies, --trusted-proxy CIDR), or say that you accept it " +
       "(insecure_http, --insecure-http)",
-  });
+  );
+}
+
+/** Reports what is wrong with the value of a setting. */
+function report({ problems, sources }: Findings, key: string, message: string): void {
+  problems.push({ key, source: sources.get(key) ?? "default", message });
 }
