@@ -31,7 +31,7 @@ export interface CommandHostOptions {
 // The time that a run may take to end beyond its timeout, and a minute for a busy machine.
 const OVERDUE_MS = 70_000;
 
-interface HeldRun {
+interface PendingRun {
   readonly taskId: string;
   readonly resolve: (outcome: RunOutcome) => void;
   readonly report: RunOptions["report"];
@@ -60,7 +60,7 @@ export class CommandHost {
   readonly #options: CommandHostOptions;
   /** The messages that give a host its runners. */
   readonly #runners: string[] = [];
-  readonly #runs = new Map<number, HeldRun>();
+  readonly #runs = new Map<number, PendingRun>();
   /** How often a task has lost its host, by the task's id. */
   readonly #losses = new Map<string, number>();
   #child: ChildProcess | null = null;
