@@ -28,18 +28,11 @@ import { watchSignals } from "./stop-signal.ts";
 export async function serve(config: Config): Promise<void> {
   const log = createLogger(config.log);
   endOnFault(log);
-  const exit = (code: number): void => process.exit(code);
   const started = Promise.withResolvers<Daemon>();
   // A starting daemon may have read the old files already: it reloads as soon as it runs.
   const reload = (): void => void started.promise.then((daemon) => daemon.reload());
   // Before anything else: as the first process of a container it would not even be ended by a signal.
-  const stop = watchSignals({
-    source: process,
-    clock: systemClock,
-    log,
-    exit,
-    reload: config.tls === null ? null : reload,
-  });
+  const stop = watchSignals({ log, reload: config.tls === null ? null : reload });
   warnOfRisks(config, { log, env: process.env });
   const daemon = await start(config, log);
   started.resolve(daemon);

@@ -1,21 +1,19 @@
 import type { EventEmitter } from "node:events";
 import { constants } from "node:os";
 
-import type { Clock } from "../domain/clock/clock.ts";
+import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 
-/** The process's own parts, which tests replace. */
 interface SignalParts {
-  /** Emits signals by their names, as `process` does. */
-  readonly source: EventEmitter;
-  readonly clock: Clock;
   readonly log: Logger;
-  /** Ends the process at once. */
-  readonly exit: (code: number) => void;
   /** The action at SIGHUP; null when nothing can be reloaded. */
   readonly reload: (() => void) | null;
   /** How long a stop may take; 24.5 s unless given. */
   readonly stopMsMax?: number;
+  /** The process's own parts, which tests replace. */
+  readonly source?: EventEmitter;
+  readonly clock?: Clock;
+  readonly exit?: (code: number) => void;
 }
 
 interface StopSignal {
@@ -35,7 +33,8 @@ const SAME_SIGNAL_MS = 500;
  * way. SIGHUP reloads, or is logged and does nothing: it must not end a daemon whose terminal was closed.
  */
 export function watchSignals(parts: SignalParts): StopSignal {
-  const { source, clock, log, exit, reload, stopMsMax = STOP_MS_MAX } = parts;
+  const { log, reload, stopMsMax = STOP_MS_MAX, source = process, clock = systemClock } = parts;
+  const { exit = (code: number): void => process.exit(code) } = parts;
   let first: { readonly name: string; readonly at: number } | null = null;
   const asked = Promise.withResolvers<void>();
   const giveUp = (): void => {

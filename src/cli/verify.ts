@@ -33,43 +33,49 @@ export const verifyCommand = defineCommand({
   // Accepted because every command accepts them (contract §8): a script may add them to every call.
   args: { ...FLAGS, ...settingArgs(["db", "config"]), ...JSON_ARG },
   async run(given) {
-    const signature = required(given, "signature");
+    const { signature } = given;
+    if (signature === null) throw new UsageError("--signature is missing");
     const secretFlag = oneOf(given, ["secret", "secret-file"]);
     const messageFlag = oneOf(given, ["body-file", "url"]);
-    const secret = await secretOf(given, secretFlag);
-    const message = await messageOf(given, messageFlag);
-    const verdict = checkSignature({ signature, secret, message });
+    const verdict = checkSignature({
+      signature,
+      secret: await secretOf(secretFlag),
+      message: await messageOf(messageFlag),
+    });
     printAnswer(given, toAnswer(verdict));
     return verdict.kind === "valid" ? EXIT.done : EXIT.failed;
   },
 });
 
-function required(given: Flags, name: keyof Flags): string {
-  return given[name] ?? refuse(`--${name} is missing`);
+interface GivenFlag<Name> {
+  readonly name: Name;
+  readonly text: string;
 }
 
-function oneOf<const Name extends keyof Flags>(given: Flags, names: readonly [Name, Name]): Name {
-  const [first, second] = names.filter((name) => given[name] !== null);
+/** The flag of these two that is given; there must be exactly one. */
+function oneOf<const Name extends keyof Flags>(
+  given: Flags,
+  names: readonly [Name, Name],
+): GivenFlag<Name> {
+  const [first, second] = names.flatMap((name) => {
+    const text: string | null = given[name];
+    return text === null ? [] : [{ name, text }];
+  });
   if (first !== undefined && second === undefined) return first;
-  const flags = names.map((name) => `--${name}`);
-  return refuse(
-    first === undefined ? `give ${flags.join(" or ")}` : `give ${flags.join(" or ")}, not both`,
-  );
+  const both = names.map((name) => `--${name}`).join(" or ");
+  throw new UsageError(`give ${both}${first === undefined ? "" : ", not both"}`);
 }
 
-async function secretOf(given: Flags, flag: "secret" | "secret-file"): Promise<string> {
-  const text = required(given, flag);
-  if (flag === "secret") return text;
+async function secretOf({ name, text }: GivenFlag<"secret" | "secret-file">): Promise<string> {
+  if (name === "secret") return text;
   // Editors and echo end a file with a line break.
   const bytes = await readBytes(text, "secret");
   return bytes.toString("utf8").replace(/\r?\n$/, "");
 }
 
-async function messageOf(given: Flags, flag: "body-file" | "url"): Promise<ReceivedMessage> {
-  const text = required(given, flag);
-  return flag === "url"
-    ? { kind: "url", url: text }
-    : { kind: "body", bytes: await readBytes(text, "body") };
+async function messageOf({ name, text }: GivenFlag<"body-file" | "url">): Promise<ReceivedMessage> {
+  if (name === "url") return { kind: "url", url: text };
+  return { kind: "body", bytes: await readBytes(text, "body") };
 }
 
 async function readBytes(file: string, what: string): Promise<Buffer> {
@@ -91,8 +97,4 @@ function toAnswer(verdict: SignatureVerdict): Answer {
     document: { valid: false, reasons },
     lines: ["The signature is not valid.", ...reasons],
   };
-}
-
-function refuse(message: string): never {
-  throw new UsageError(message);
 }

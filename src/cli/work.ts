@@ -19,16 +19,8 @@ const STOP_MS_MAX = GRACE_MS + 11_000;
  */
 export async function work(plan: WorkerPlan): Promise<void> {
   const log = createLogger({ level: "info", format: process.stderr.isTTY ? "text" : "json" });
-  const exit = (code: number): void => process.exit(code);
   const stop = new AbortController();
-  const signals = watchSignals({
-    source: process,
-    clock: systemClock,
-    log,
-    exit,
-    reload: null,
-    stopMsMax: STOP_MS_MAX,
-  });
+  const signals = watchSignals({ log, reload: null, stopMsMax: STOP_MS_MAX });
   void signals.asked.then(() => stop.abort());
   const all = { ...plan, cwd: process.cwd(), resultBytesMax: defaultResultBytes() };
   const end = await aliveDuring(() =>
