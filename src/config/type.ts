@@ -88,11 +88,17 @@ export type TypeConfig = {
   >;
 }[TypeKind];
 
+/** The kinds that have a key of their own. */
+const KIND_BY_KEY = { command: "command", url: "http", run: "function" } as const;
+
+const KIND_KEYS = ["runner", "command", "url", "run"] as const;
+
 /** The kinds that each key is for. */
 const KINDS_OF: ReadonlyMap<string, readonly string[]> = kindsByKey();
 
 function kindsByKey(): Map<string, readonly string[]> {
-  const kinds = new Map<string, readonly string[]>([["runner", ["echo", "worker"]]]);
+  const kinds = new Map<string, readonly string[]>(KIND_KEYS.map((key) => [key, []]));
+  kinds.set("runner", ["echo", "worker"]);
   for (const [kind, keys] of Object.entries(KINDS)) {
     for (const { key } of Object.values<TypeKey<unknown>>(keys)) {
       kinds.set(key, [...(kinds.get(key) ?? []), kind]);
@@ -100,11 +106,6 @@ function kindsByKey(): Map<string, readonly string[]> {
   }
   return kinds;
 }
-
-/** The kinds that have a key of their own. */
-const KIND_BY_KEY = { command: "command", url: "http", run: "function" } as const;
-
-const KIND_KEYS = ["runner", "command", "url", "run"] as const;
 
 /** A type as it is in the file, with everything that is needed to judge it. */
 interface TypeEntry extends Omit<Given, "raw"> {

@@ -4,10 +4,7 @@ export type RunResult =
   | { readonly kind: "fault"; readonly reason: string };
 
 /** Accepts JSON text as the result unless it is over `bytesMax` bytes. */
-export function toRunResult(
-  resultText: string,
-  { bytesMax }: { readonly bytesMax: number },
-): RunResult {
+export function toRunResult(resultText: string, bytesMax: number): RunResult {
   // A character takes at least one byte, so a text this long need not be counted.
   const isTooLong = resultText.length > bytesMax || Buffer.byteLength(resultText) > bytesMax;
   if (!isTooLong) return { kind: "result", resultText };

@@ -43,7 +43,7 @@ const results: readonly (readonly [rule: string, stdout: string | Buffer, result
 ];
 for (const [rule, stdout, resultText] of results) {
   test(`stdout as result: ${rule}`, () => {
-    const result = parseCommandOutput(Buffer.from(stdout), { bytesMax: BYTES_MAX });
+    const result = parseCommandOutput(Buffer.from(stdout), BYTES_MAX);
 
     assert.deepEqual(result, { kind: "result", resultText });
   });
@@ -60,7 +60,7 @@ const faults: readonly (readonly [rule: string, stdout: string | Buffer, reason:
 ];
 for (const [rule, stdout, reason] of faults) {
   test(`stdout as result: refuses ${rule}`, () => {
-    const result = parseCommandOutput(Buffer.from(stdout), { bytesMax: BYTES_MAX });
+    const result = parseCommandOutput(Buffer.from(stdout), BYTES_MAX);
 
     assert.deepEqual(result, { kind: "fault", reason });
   });
@@ -126,7 +126,7 @@ const tails: readonly (readonly [
 for (const [rule, written, text] of tails) {
   test(`the tail of a stream ${rule}`, async () => {
     const stream = new PassThrough();
-    const tail = readTail(stream, { bytesMax: 8 });
+    const tail = readTail(stream, 8);
 
     for (const chunk of written) stream.write(chunk);
     stream.end();

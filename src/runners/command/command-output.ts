@@ -32,10 +32,7 @@ export function readBounded(
  * Reads a stream to its end, however long it is, and keeps its last `bytesMax` bytes. They are told as well-formed text:
  * a character that the limit cuts in two is left out, bytes that are not UTF-8 become U+FFFD.
  */
-export function readTail(
-  stream: Readable,
-  { bytesMax }: { readonly bytesMax: number },
-): { text(): string } {
+export function readTail(stream: Readable, bytesMax: number): { text(): string } {
   let chunks: Buffer[] = [];
   let length = 0;
   let isCut = false;
@@ -84,13 +81,10 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
  * Refuses bytes that are not UTF-8, JSON deeper than allowed here, and a result over `bytesMax` bytes as JSON text
  * (escapes can make a text longer than it was written).
  */
-export function parseCommandOutput(
-  stdout: Uint8Array,
-  options: { readonly bytesMax: number },
-): RunResult {
+export function parseCommandOutput(stdout: Uint8Array, bytesMax: number): RunResult {
   if (stdout.length === 0) return { kind: "result", resultText: "null" };
   const json = compactJson(stdout);
-  if (json.kind === "text") return toRunResult(json.text, options);
+  if (json.kind === "text") return toRunResult(json.text, bytesMax);
 
   let text: string;
   try {
@@ -100,7 +94,7 @@ export function parseCommandOutput(
   }
   // JSON after all, so what was wrong with it is not its syntax.
   if (isJson(text)) return { kind: "fault", reason: `is JSON ${json.reason}` };
-  return toRunResult(toJsonText(text.replace(/\r?\n$/, "")), options);
+  return toRunResult(toJsonText(text.replace(/\r?\n$/, "")), bytesMax);
 }
 
 function isJson(text: string): boolean {

@@ -92,7 +92,7 @@ async function runToEnd(
     onOverflow: () => stopFor("output_too_long"),
     onError: () => stopFor("output_unreadable"),
   });
-  const stderr = readTail(group.streams.stderr, { bytesMax: STDERR_TAIL_BYTES });
+  const stderr = readTail(group.streams.stderr, STDERR_TAIL_BYTES);
   readProgress(progress, options.report);
   const onAbort = (): void => stopFor("aborted");
   signal.addEventListener("abort", onAbort, { once: true });
@@ -140,7 +140,7 @@ function decideOutcome(
   }
   if (exit.signal !== null) return failed(`The command was ended by ${exit.signal}.`);
   if (exit.code !== 0) return failed(`The command exited with code ${exit.code}.`);
-  const result = parseCommandOutput(stdout, { bytesMax: resultBytesMax });
+  const result = parseCommandOutput(stdout, resultBytesMax);
   if (result.kind === "result") return { kind: "completed", resultText: result.resultText };
   return failed(`The command's output ${result.reason}.`);
 }

@@ -7,14 +7,11 @@ import { type RunResult, toRunResult } from "../run-result.ts";
  * infinities are null, and `JSON.rawJSON` keeps its digits. Refuses values that JSON cannot hold, nesting deeper than
  * is allowed, and text over `bytesMax` bytes.
  */
-export function toFunctionResult(
-  value: unknown,
-  options: { readonly bytesMax: number },
-): RunResult {
+export function toFunctionResult(value: unknown, bytesMax: number): RunResult {
   if (value === undefined) return { kind: "result", resultText: "null" };
   const text = stringify(value);
   if (typeof text === "object") return text;
-  const result = toRunResult(text, options);
+  const result = toRunResult(text, bytesMax);
   if (result.kind === "fault" || !isDeeperThan(text, JSON_DEPTH_MAX)) return result;
   return { kind: "fault", reason: `is nested deeper than ${JSON_DEPTH_MAX} levels` };
 }

@@ -66,7 +66,7 @@ function runToEnd(
     };
     void call(request, { run: options.run, context: { signal: abort.signal, progress } }).then(
       (value) => {
-        if (!isOver) end(toOutcome(value, options));
+        if (!isOver) end(toOutcome(value, options.resultBytesMax));
       },
       (thrown: unknown) => {
         if (isOver) return;
@@ -86,11 +86,8 @@ async function call(
   return run(task, context);
 }
 
-function toOutcome(
-  value: unknown,
-  { resultBytesMax }: Pick<FunctionRunnerOptions, "resultBytesMax">,
-): RunOutcome {
-  const result = toFunctionResult(value, { bytesMax: resultBytesMax });
+function toOutcome(value: unknown, resultBytesMax: number): RunOutcome {
+  const result = toFunctionResult(value, resultBytesMax);
   if (result.kind === "result") return { kind: "completed", resultText: result.resultText };
   return { kind: "failed", message: `The function's result ${result.reason}.`, detail: {} };
 }

@@ -17,7 +17,7 @@ export function parseServiceBody({
   readonly body: Uint8Array;
   readonly bytesMax: number;
 }): ServiceResult {
-  const result = parseCommandOutput(body, { bytesMax });
+  const result = parseCommandOutput(body, bytesMax);
   const mayBeText = result.kind === "result" && result.resultText.startsWith('"');
   return { result, isText: mayBeText && compactJson(body).kind === "fault" };
 }
