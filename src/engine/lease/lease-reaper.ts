@@ -5,8 +5,8 @@ import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../st
 import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 import { toFailedEnd, type RunMoment } from "../run/run-end.ts";
-import type { WorkerType } from "./lease-lanes.ts";
 import { ReapedLeases } from "./reaped-leases.ts";
+import type { WorkerType } from "./worker-queues.ts";
 
 export interface LeaseReaperDeps extends PersistDeps {
   readonly store: Pick<Store, "listDueLeases">;

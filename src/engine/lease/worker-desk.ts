@@ -22,12 +22,12 @@ import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "../run/r
 import { Steps } from "../steps.ts";
 import { HeldLeases, type EndWatch } from "./held-leases.ts";
 import { LeaseEnder, type LeaseEnderDeps } from "./lease-ender.ts";
-import { LeaseLanes, type WorkerType } from "./lease-lanes.ts";
 import { LeaseReaper } from "./lease-reaper.ts";
 import { LeaseWaiters, type ClaimOrder, type Poll } from "./lease-waiters.ts";
+import { WorkerQueues, type WorkerType } from "./worker-queues.ts";
 
 export type { ClaimOrder } from "./lease-waiters.ts";
-export type { WorkerType } from "./lease-lanes.ts";
+export type { WorkerType } from "./worker-queues.ts";
 
 /** The part of the store that this desk uses. */
 export type LeaseStore = Pick<
@@ -58,7 +58,7 @@ export interface WorkerDeskDeps
 export class WorkerDesk implements Part {
   readonly #deps: WorkerDeskDeps;
   readonly #held = new HeldLeases();
-  readonly #lanes: LeaseLanes;
+  readonly #queues: WorkerQueues;
   readonly #waiters: LeaseWaiters;
   readonly #ender: LeaseEnder;
   readonly #reaper: LeaseReaper;
@@ -69,7 +69,7 @@ export class WorkerDesk implements Part {
 
   constructor(deps: WorkerDeskDeps) {
     this.#deps = deps;
-    this.#lanes = new LeaseLanes(deps.types, this.#held);
+    this.#queues = new WorkerQueues(deps.types, this.#held);
     this.#waiters = new LeaseWaiters(deps.clock);
     const freed = (type: string): void => this.#pump([type]);
     this.#ender = new LeaseEnder({ ...deps, held: this.#held, freed });
@@ -89,8 +89,8 @@ export class WorkerDesk implements Part {
 
   /** Tells that there may be queued tasks, of one type or of any. */
   wake(type?: string): void {
-    const types = type === undefined ? [...this.#lanes.types] : [type];
-    for (const each of types) this.#lanes.wake(each);
+    const types = type === undefined ? [...this.#queues.types] : [type];
+    for (const each of types) this.#queues.wake(each);
     this.#pump(types);
   }
 
@@ -103,7 +103,7 @@ export class WorkerDesk implements Part {
   /** Ends the leases that have run out, and tries again what the store could not do. To be called once a second. */
   tick(): void {
     this.#reaper.loop.wake();
-    this.#pump(this.#lanes.types);
+    this.#pump(this.#queues.types);
   }
 
   /**
@@ -111,7 +111,7 @@ export class WorkerDesk implements Part {
    */
   clockWasSet(moved: Promise<void>): void {
     this.#reaper.pause(moved);
-    void moved.finally(() => this.#pump(this.#lanes.types));
+    void moved.finally(() => this.#pump(this.#queues.types));
   }
 
   async quiet(): Promise<void> {
@@ -195,7 +195,7 @@ export class WorkerDesk implements Part {
     // Asked first: it may tell that the clock was set.
     const now = this.#deps.clock.now();
     for (const type of types) {
-      while (this.#isOpen && !this.#reaper.isPaused && this.#lanes.canClaim(type)) {
+      while (this.#isOpen && !this.#reaper.isPaused && this.#queues.canClaim(type)) {
         const poll = this.#waiters.first(type);
         if (poll === null) break;
         void this.#steps.track(this.#serve(poll, now));
@@ -205,7 +205,7 @@ export class WorkerDesk implements Part {
   }
 
   #answerOver(): void {
-    this.#waiters.answerOver((type) => this.#lanes.isClaiming(type));
+    this.#waiters.answerOver((type) => this.#queues.isClaiming(type));
   }
 
   async #serve(poll: Poll, now: number): Promise<void> {
@@ -227,19 +227,19 @@ export class WorkerDesk implements Part {
   }
 
   async #claim({ workerId, types, max }: ClaimOrder, now: number): Promise<readonly LeasedTask[]> {
-    const claims = this.#lanes.begin({ types, max });
+    const claims = this.#queues.begin({ types, max });
     const watch = this.#held.watch();
     try {
       const claim = { workerId, max, types: claims.types, now };
       const tasks = await this.#deps.store.claimLeases(claim);
-      this.#lanes.end(claims, tasks);
+      this.#queues.end(claims, tasks);
       const live = tasks.filter((task) => !watch.saw(task));
       const { observer, clock } = this.#deps;
       const since = observer?.run === undefined ? null : clock.monotonic();
       for (const { id, leaseId, type } of live) this.#held.hold({ id, leaseId, type, since });
       return live;
     } catch (error) {
-      this.#lanes.fail(claims);
+      this.#queues.fail(claims);
       throw error;
     } finally {
       watch.close();

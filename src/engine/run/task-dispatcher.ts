@@ -50,7 +50,7 @@ interface ClaimUnderWay {
 }
 
 interface RunUnderWay {
-  readonly lane: Lane;
+  readonly queue: TypeQueue;
   readonly task: ClaimedTask;
   readonly stopped: AbortController;
   /** Monotonic; 0 where nobody wants to know. */
@@ -61,7 +61,7 @@ interface RunUnderWay {
 
 type EndedRun = Exclude<RunOutcome, { kind: "aborted" }>;
 
-interface Lane extends TaskType {
+interface TypeQueue extends TaskType {
   readonly type: string;
   running: number;
   /** Runs that have ended and are not on disk yet. */
@@ -80,7 +80,7 @@ interface Lane extends TaskType {
 export class TaskDispatcher implements Part {
   readonly #deps: TaskDispatcherDeps;
   readonly #failed: FailedRuns;
-  readonly #lanes: readonly Lane[];
+  readonly #queues: readonly TypeQueue[];
   /** By the task's id. */
   readonly #runs = new Map<string, RunUnderWay>();
   #isDraining = false;
@@ -91,7 +91,7 @@ export class TaskDispatcher implements Part {
   constructor(deps: TaskDispatcherDeps) {
     this.#deps = deps;
     this.#failed = new FailedRuns(deps);
-    this.#lanes = [...deps.types].map(([type, { runner, retries }]) => {
+    this.#queues = [...deps.types].map(([type, { runner, retries }]) => {
       const credit = new ClaimCredit(runner.concurrency);
       const claims = new Set<ClaimUnderWay>();
       return { type, runner, retries, running: 0, recording: 0, credit, claims };
@@ -100,17 +100,17 @@ export class TaskDispatcher implements Part {
 
   /** Tells that there may be queued tasks, of one type or of any. */
   wake(type?: string): void {
-    for (const lane of this.#lanes) {
-      if (type !== undefined && lane.type !== type) continue;
-      lane.credit.wake();
-      this.#pump(lane);
+    for (const queue of this.#queues) {
+      if (type !== undefined && queue.type !== type) continue;
+      queue.credit.wake();
+      this.#pump(queue);
     }
   }
 
   /** Stops the run of a cancelled task; the result of the run is not kept. */
   cancel(id: string): void {
     this.#runs.get(id)?.stopped.abort();
-    for (const { claims } of this.#lanes) for (const { cancelled } of claims) cancelled.add(id);
+    for (const { claims } of this.#queues) for (const { cancelled } of claims) cancelled.add(id);
   }
 
   /** The ids of the tasks that run now. */
@@ -128,14 +128,14 @@ export class TaskDispatcher implements Part {
       run.isHeld = true;
       run.stopped.abort();
     }
-    for (const { claims } of this.#lanes) {
+    for (const { claims } of this.#queues) {
       for (const { held } of claims) for (const accountId of accountIds) held.add(accountId);
     }
   }
 
   /** True when nothing runs and nothing is left that it would claim. */
   isIdle(): boolean {
-    const isLeft = !this.#isDraining && this.#lanes.some(({ credit }) => credit.isLeft);
+    const isLeft = !this.#isDraining && this.#queues.some(({ credit }) => credit.isLeft);
     return this.#steps.isNone && !isLeft;
   }
 
@@ -155,60 +155,60 @@ export class TaskDispatcher implements Part {
     for (const { stopped } of this.#runs.values()) stopped.abort();
   }
 
-  #pump(lane: Lane): void {
-    const free = lane.credit.room(lane.running);
+  #pump(queue: TypeQueue): void {
+    const free = queue.credit.room(queue.running);
     if (this.#isDraining || free === 0) return;
     // When nothing can be written, results must not pile up.
-    if (lane.recording > lane.runner.concurrency) return;
-    void this.#steps.track(this.#claim(lane, free).catch(this.#deps.failed));
+    if (queue.recording > queue.runner.concurrency) return;
+    void this.#steps.track(this.#claim(queue, free).catch(this.#deps.failed));
   }
 
-  async #claim(lane: Lane, max: number): Promise<void> {
+  async #claim(queue: TypeQueue, max: number): Promise<void> {
     const { store, clock } = this.#deps;
-    const begun = lane.credit.begin(max);
+    const begun = queue.credit.begin(max);
     let finding: Finding = NOT_CLAIMED;
     const underWay: ClaimUnderWay = { cancelled: new Set(), held: new Set() };
-    lane.claims.add(underWay);
+    queue.claims.add(underWay);
     try {
-      const order = { type: lane.type, max };
+      const order = { type: queue.type, max };
       const claim = (): ReturnType<TaskQueue["claimTasks"]> =>
         store.claimTasks({ ...order, now: clock.now() });
       const tasks = await persist(claim, this.#deps);
       finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
       for (const task of tasks) {
         const isHeld = underWay.held.has(task.accountId);
-        if (!underWay.cancelled.has(task.id)) this.#start({ lane, task, isHeld });
+        if (!underWay.cancelled.has(task.id)) this.#start({ queue, task, isHeld });
       }
     } finally {
-      lane.credit.end(begun, finding);
-      lane.claims.delete(underWay);
+      queue.credit.end(begun, finding);
+      queue.claims.delete(underWay);
     }
-    this.#pump(lane);
+    this.#pump(queue);
   }
 
-  #start(begun: Pick<RunUnderWay, "lane" | "task" | "isHeld">): void {
+  #start(begun: Pick<RunUnderWay, "queue" | "task" | "isHeld">): void {
     const { observer, clock } = this.#deps;
     const startedAt = observer?.run === undefined ? 0 : clock.monotonic();
     const run = { ...begun, stopped: new AbortController(), startedAt };
-    const { lane } = run;
+    const { queue } = run;
     // The claim brought it in after the stop, or after its account was disabled.
     if (this.#isAborted || run.isHeld) run.stopped.abort();
     const ended = this.#run(run)
       .then((outcome) => this.#end(run, outcome))
       .catch(this.#deps.failed)
       .finally(() => {
-        lane.recording--;
-        this.#pump(lane);
+        queue.recording--;
+        this.#pump(queue);
       });
     void this.#steps.track(ended);
   }
 
   async #run(run: RunUnderWay): Promise<RunOutcome> {
-    const { lane, task, stopped } = run;
+    const { queue, task, stopped } = run;
     const { id, type, tag, marketplace } = task;
     const request = { id, type, tag, marketplace, inputText: task.inputText ?? "null" };
     this.#runs.set(id, run);
-    lane.running++;
+    queue.running++;
     const { signal } = stopped;
     const { progress } = this.#deps;
     // A runner may go on reporting what nobody asks for any more.
@@ -216,10 +216,10 @@ export class TaskDispatcher implements Part {
       if (!signal.aborted && this.#runs.get(id) === run) progress.note(id, said);
     };
     try {
-      return await lane.runner.run(request, { signal, report });
+      return await queue.runner.run(request, { signal, report });
     } finally {
-      lane.running--;
-      lane.recording++;
+      queue.running--;
+      queue.recording++;
       this.#runs.delete(id);
       progress.forget(id);
     }
@@ -229,34 +229,34 @@ export class TaskDispatcher implements Part {
   // one.
   async #end(run: RunUnderWay, outcome: RunOutcome): Promise<void> {
     const recorded = outcome.kind === "aborted" ? this.#putBack(run) : this.#record(run, outcome);
-    this.#pump(run.lane);
+    this.#pump(run.queue);
     await recorded;
   }
 
-  async #putBack({ lane, task: { seq, id, runs: run }, isHeld }: RunUnderWay): Promise<void> {
+  async #putBack({ queue, task: { seq, id, runs: run }, isHeld }: RunUnderWay): Promise<void> {
     const { store } = this.#deps;
     if (isHeld) await persist(() => store.releaseTask({ seq, id, run }), this.#deps);
     else await persist(() => store.requeueTasks({ seq, id, run }), this.#deps);
-    this.wake(lane.type);
+    this.wake(queue.type);
   }
 
   async #record(run: RunUnderWay, outcome: EndedRun): Promise<void> {
     const { clock, health, observer } = this.#deps;
     const now = clock.monotonic();
-    const { type } = run.lane;
+    const { type } = run.queue;
     health.noteRun(outcome.kind === "completed", now);
     await this.#keep(run, outcome);
     observer?.run?.({ type, outcome: outcome.kind, ms: now - run.startedAt });
   }
 
   // The store does none of this to a task that was cancelled meanwhile.
-  async #keep({ lane, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
+  async #keep({ queue, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
     const { id, seq, runs: run, failures } = task;
     const { store, clock, retentionMs } = this.#deps;
     const moment = runMoment(clock, retentionMs);
     const { endedAt } = moment;
     if (outcome.kind !== "completed") {
-      const { type, retries } = lane;
+      const { type, retries } = queue;
       this.#failed.note({ type, id, reason: outcome.message });
       const decision = decideRun({ failuresBefore: failures, retries, endedAt });
       if (decision.kind === "again") {

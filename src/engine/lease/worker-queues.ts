@@ -13,17 +13,17 @@ export interface WorkerType {
   readonly timeoutMs: number;
 }
 
-interface Lane extends WorkerType {
+interface Queue extends WorkerType {
   readonly type: string;
   readonly credit: ClaimCredit;
   /** When it was last the first of a claim, counted in claims. */
   firstAt: number;
 }
 
-/** A claim that was begun: what to ask of the store, and what {@link LeaseLanes} must know at its end. */
-export interface LaneClaims {
+/** A claim that was begun: what to ask of the store, and what {@link WorkerQueues} must know at its end. */
+export interface QueueClaims {
   readonly types: readonly LeaseType[];
-  readonly shares: readonly { readonly lane: Lane; readonly claim: Claim }[];
+  readonly shares: readonly { readonly queue: Queue; readonly claim: Claim }[];
   /** For all types. */
   readonly max: number;
 }
@@ -32,14 +32,14 @@ export interface LaneClaims {
  * Decides for each worker type whether a claim may find something, how many leases it has room for, and whose turn it
  * is.
  */
-export class LeaseLanes {
-  readonly #lanes: ReadonlyMap<string, Lane>;
+export class WorkerQueues {
+  readonly #queues: ReadonlyMap<string, Queue>;
   readonly #held: HeldLeases;
   #claims = 0;
 
   constructor(types: ReadonlyMap<string, WorkerType>, held: HeldLeases) {
     this.#held = held;
-    this.#lanes = new Map(
+    this.#queues = new Map(
       [...types].map(([type, of]) => {
         const credit = new ClaimCredit(of.concurrency);
         return [type, { ...of, type, credit, firstAt: 0 }];
@@ -48,61 +48,61 @@ export class LeaseLanes {
   }
 
   get types(): Iterable<string> {
-    return this.#lanes.keys();
+    return this.#queues.keys();
   }
 
   /** Tells that there may be queued tasks of a type; types of another kind are ignored. */
   wake(type: string): void {
-    this.#lanes.get(type)?.credit.wake();
+    this.#queues.get(type)?.credit.wake();
   }
 
   /** True when a claim of this type may find something and has room for it. */
   canClaim(type: string): boolean {
-    const lane = this.#lanes.get(type);
-    return lane !== undefined && this.#room(lane) > 0;
+    const queue = this.#queues.get(type);
+    return queue !== undefined && this.#room(queue) > 0;
   }
 
   /** True when it will soon be better known whether there is work. */
   isClaiming(type: string): boolean {
-    return this.#lanes.get(type)?.credit.isClaiming ?? false;
+    return this.#queues.get(type)?.credit.isClaiming ?? false;
   }
 
   /** Begins a claim of those types that may have work. The type that has waited longest to be first comes first. */
-  begin({ types, max }: { readonly types: readonly string[]; readonly max: number }): LaneClaims {
-    const lanes = types
+  begin({ types, max }: { readonly types: readonly string[]; readonly max: number }): QueueClaims {
+    const queues = types
       .filter((type) => this.canClaim(type))
-      .flatMap((type) => this.#lanes.get(type) ?? [])
+      .flatMap((type) => this.#queues.get(type) ?? [])
       .sort((a, b) => a.firstAt - b.firstAt);
-    const [first] = lanes;
+    const [first] = queues;
     if (first !== undefined) first.firstAt = ++this.#claims;
-    const shares = lanes.map((lane) => {
-      const claim = lane.credit.begin(Math.min(max, this.#room(lane)));
-      return { lane, claim };
+    const shares = queues.map((queue) => {
+      const claim = queue.credit.begin(Math.min(max, this.#room(queue)));
+      return { queue, claim };
     });
     return { shares, max, types: shares.map(toLeaseType) };
   }
 
   /** Ends a claim with the tasks that it brought. Those that are held must be noted in the same turn. */
-  end({ shares, max }: LaneClaims, tasks: readonly LeasedTask[]): void {
+  end({ shares, max }: QueueClaims, tasks: readonly LeasedTask[]): void {
     // The tasks of its other types may have left no place for more.
     const isCutShort = tasks.length === max || isInputFull(tasks);
-    for (const { lane, claim } of shares) {
-      const found = tasks.filter(({ type }) => type === lane.type).length;
-      lane.credit.end(claim, { found, isCutShort });
+    for (const { queue, claim } of shares) {
+      const found = tasks.filter(({ type }) => type === queue.type).length;
+      queue.credit.end(claim, { found, isCutShort });
     }
   }
 
   /** Ends a claim that the store could not do: nothing is known. */
-  fail({ shares }: LaneClaims): void {
-    for (const { lane, claim } of shares) lane.credit.end(claim, NOT_CLAIMED);
+  fail({ shares }: QueueClaims): void {
+    for (const { queue, claim } of shares) queue.credit.end(claim, NOT_CLAIMED);
   }
 
-  #room(lane: Lane): number {
-    return lane.credit.room(this.#held.countOf(lane.type));
+  #room(queue: Queue): number {
+    return queue.credit.room(this.#held.countOf(queue.type));
   }
 }
 
-function toLeaseType({ lane, claim }: LaneClaims["shares"][number]): LeaseType {
-  const { type, leaseMs, timeoutMs } = lane;
+function toLeaseType({ queue, claim }: QueueClaims["shares"][number]): LeaseType {
+  const { type, leaseMs, timeoutMs } = queue;
   return { type, max: claim.max, leaseMs, timeoutMs };
 }
