@@ -1,7 +1,5 @@
-import { isIP, connect as connectSocket } from "node:net";
-import type { LookupFunction, Socket } from "node:net";
-import { connect as connectTlsSocket } from "node:tls";
-import type { SecureContext, TLSSocket } from "node:tls";
+import { connect as connectSocket, isIP, type LookupFunction, type Socket } from "node:net";
+import { connect as connectTlsSocket, type SecureContext, type TLSSocket } from "node:tls";
 
 import { parseAddress } from "../domain/address/address.ts";
 import type { Clock } from "../domain/clock/clock.ts";

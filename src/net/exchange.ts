@@ -1,5 +1,4 @@
-import { request as startRequest } from "node:http";
-import type { ClientRequest, IncomingMessage } from "node:http";
+import { request as startRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
 import type { Clock, Timer } from "../domain/clock/clock.ts";

@@ -2,8 +2,7 @@ import { Resolver as DnsResolver } from "node:dns/promises";
 
 import type { Clock } from "../domain/clock/clock.ts";
 import { toDialOrder } from "./dial-order.ts";
-import { openHostsFile, watchFile } from "./hosts-file.ts";
-import type { HostsFile } from "./hosts-file.ts";
+import { openHostsFile, watchFile, type HostsFile } from "./hosts-file.ts";
 import { LookUpTurns } from "./look-up-turns.ts";
 
 /** The addresses of a name. A failure is one of a few fixed phrases, safe to show. */

@@ -1,5 +1,4 @@
-import { plainLines, plainText, textRule } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { plainLines, plainText, textRule, type Rule } from "../rule.ts";
 
 /** The details that a person who asks for access gives. */
 export interface AccessRequestFields {

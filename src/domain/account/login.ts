@@ -1,5 +1,4 @@
-import { textRule } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { textRule, type Rule } from "../rule.ts";
 
 /** The login of an account (contract §2), wherever it is written. Logins are compared exactly. */
 export const LOGIN: Rule<string, string> = textRule({

@@ -1,5 +1,4 @@
-import { textRule } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { textRule, type Rule } from "../rule.ts";
 
 /** A fault of a host. `reason` is a sentence for the client, `rule` a short name for the log. */
 export interface HostFault {

@@ -1,5 +1,4 @@
-import { textRule, UNIT_MS } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { textRule, UNIT_MS, type Rule } from "../rule.ts";
 
 let lastTimeMs = 0;
 let lastTimeText = "1970-01-01T00:00:00.000Z";

@@ -1,6 +1,5 @@
 import { isJsonObject, toPlainNumber } from "../json/json.ts";
-import { rule } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { rule, type Rule } from "../rule.ts";
 import { isPlainText } from "../text.ts";
 
 /**

@@ -1,11 +1,9 @@
 import { LOGIN } from "../account/login.ts";
 import { HOST } from "../address/host-name.ts";
 import { instantSeenFrom, timeText } from "../clock/time.ts";
-import { parseText, textRule } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { parseText, textRule, type Rule } from "../rule.ts";
 import type { DeliveryState } from "../webhook/delivery.ts";
-import { TAG, TASK_ID } from "./task.ts";
-import type { TaskState } from "./task.ts";
+import { TAG, TASK_ID, type TaskState } from "./task.ts";
 
 /**
  * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now;

@@ -1,5 +1,4 @@
-import { plainText, textRule } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { plainText, textRule, type Rule } from "../rule.ts";
 import type { StatusCode } from "../status.ts";
 
 /**
