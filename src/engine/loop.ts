@@ -19,7 +19,10 @@ export interface Part {
 export interface LoopDeps {
   /** Does the work that there is. It looks at `isDraining` between its steps, and wakes the loop for what it leaves. */
   readonly round: (loop: Loop) => Promise<void>;
-  /** The error that ended a round. The next wake begins another one all the same. */
+  /**
+   * The error that ended a round, such as of a store that can write no more. The next wake begins another one all the
+   * same.
+   */
   readonly failed: (error: unknown) => void;
 }
 

@@ -3,10 +3,10 @@ import { test, type TestContext } from "node:test";
 
 import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import { WorkerDesk, type LeaseStore } from "../../src/engine/lease/worker-desk.ts";
+import { WorkerDesk } from "../../src/engine/lease/worker-desk.ts";
 import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
 import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
-import type { LeasedTask, LeaseEnds, Store } from "../../src/store/store.ts";
+import type { LeasedTask, LeaseEnds, LeaseStore, Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import {
   newPost,

@@ -3,11 +3,7 @@ import { test } from "node:test";
 
 import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import {
-  WorkerDesk,
-  type LeaseStore,
-  type WorkerType,
-} from "../../src/engine/lease/worker-desk.ts";
+import { WorkerDesk, type WorkerType } from "../../src/engine/lease/worker-desk.ts";
 import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
 import {
   StoreError,
@@ -17,6 +13,7 @@ import {
   type LeaseEnd,
   type LeaseEndResult,
   type LeaseEnds,
+  type LeaseStore,
 } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 

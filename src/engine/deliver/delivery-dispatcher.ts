@@ -1,4 +1,4 @@
-import type { LaneGauge, Observer } from "../../domain/observer.ts";
+import type { LaneGauge } from "../../domain/observer.ts";
 import {
   decideDelivery,
   type AttemptResult,
@@ -18,6 +18,7 @@ import type {
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
+import type { RunDeps } from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
 import {
   bytesOf,
@@ -46,7 +47,7 @@ export type DeliveryQueue = Pick<
   | "hastenAttempts"
 >;
 
-export interface DeliveryDispatcherDeps extends PersistDeps {
+export interface DeliveryDispatcherDeps extends PersistDeps, Pick<RunDeps, "observer" | "failed"> {
   readonly store: DeliveryQueue;
   readonly sender: Sender;
   readonly urlPolicy: () => UrlPolicy;
@@ -54,9 +55,6 @@ export interface DeliveryDispatcherDeps extends PersistDeps {
   /** Waits before each retry, counted from the failure. */
   readonly retryAfterMs: readonly number[];
   readonly health: Pick<HealthRecord, "noteAttempt">;
-  readonly observer?: Observer | undefined;
-  /** The store can write no more: nothing that is sent from now on could be recorded. */
-  readonly failed: (error: unknown) => void;
 }
 
 // A lane that delivered within this time before a start, and was answered since, counts as proven after it.

@@ -1,16 +1,10 @@
-import type { LaneRef, RedeliveryOrder, Store } from "../../store/store.ts";
+import type { RedeliveryOrder, Store } from "../../store/store.ts";
 import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
+import type { RunDeps } from "../run/run-end.ts";
 
-/** The part of the store that this redeliverer uses. */
-export type OrderedStore = Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliveryOrder">;
-
-export interface RedelivererDeps extends PersistDeps {
-  readonly store: OrderedStore;
-  /** These lanes have an attempt due now, and that is on disk. */
-  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
-  /** The store can write no more. */
-  readonly failed: (error: unknown) => void;
+export interface RedelivererDeps extends PersistDeps, Pick<RunDeps, "deliveriesDue" | "failed"> {
+  readonly store: Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliveryOrder">;
 }
 
 /** An order that is worked on. */

@@ -1,20 +1,11 @@
-import type { ObservedRun, Observer } from "../../domain/observer.ts";
-import type { LaneRef, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
-import type { HealthRecord } from "../health-record.ts";
-import type { ProgressBoard } from "../run/progress-board.ts";
+import type { ObservedRun } from "../../domain/observer.ts";
+import type { LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
+import type { RunDeps } from "../run/run-end.ts";
 import type { HeldLease, HeldLeases } from "./held-leases.ts";
 
-export interface LeaseEnderDeps {
+export interface LeaseEnderDeps extends RunDeps {
   readonly store: Pick<Store, "endLeases">;
-  readonly clock: { monotonic(): number };
   readonly held: HeldLeases;
-  readonly progress: ProgressBoard;
-  readonly health: Pick<HealthRecord, "noteRun">;
-  readonly observer?: Observer | undefined;
-  /** A task has ended, and that is on disk. */
-  readonly taskEnded: (id: string) => void;
-  /** These lanes have an attempt due since a task finished. */
-  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   /** A task of this type, or of any, is queued again. */
   readonly wake: (type?: string) => void;
   /** A lease of this type is no longer held. */

@@ -1,22 +1,20 @@
-import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
 import { decideRun } from "../../domain/task/retry.ts";
 import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
 import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
-import { toFailedEnd, type RunMoment } from "../run/run-end.ts";
+import { toFailedEnd, type RunDeps, type RunMoment } from "../run/run-end.ts";
 import { ReapedLeases } from "./reaped-leases.ts";
 import type { WorkerType } from "./worker-queues.ts";
 
-export interface LeaseReaperDeps extends PersistDeps {
+export interface LeaseReaperDeps extends Pick<
+  RunDeps,
+  keyof PersistDeps | "retentionMs" | "failed"
+> {
   readonly store: Pick<Store, "listDueLeases">;
   /** A type that is no longer a worker type is unknown, but its held leases end all the same. */
   readonly types: ReadonlyMap<string, WorkerType>;
-  readonly clock: SteadyClock;
-  readonly retentionMs: number;
   readonly end: (ends: LeaseEnds) => Promise<readonly LeaseEndResult[]>;
-  /** The store can write no more. */
-  readonly failed: (error: unknown) => void;
 }
 
 // One write of so many holds up others for milliseconds.

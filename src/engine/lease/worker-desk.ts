@@ -1,4 +1,3 @@
-import type { SteadyClock } from "../../domain/clock/clock.ts";
 import type {
   LeaseBeat,
   LeaseCompletion,
@@ -13,11 +12,11 @@ import {
   type LeasedTask,
   type LeaseEnd,
   type LeaseSequel,
-  type Store,
+  type LeaseStore,
   type WorkerLeases,
 } from "../../store/store.ts";
 import type { Part } from "../loop.ts";
-import { persist, type PersistDeps } from "../persist.ts";
+import { persist } from "../persist.ts";
 import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
 import { HeldLeases, type EndWatch } from "./held-leases.ts";
@@ -29,21 +28,10 @@ import { WorkerQueues, type WorkerType } from "./worker-queues.ts";
 export type { ClaimOrder } from "./lease-waiters.ts";
 export type { WorkerType } from "./worker-queues.ts";
 
-/** The part of the store that this desk uses. */
-export type LeaseStore = Pick<
-  Store,
-  "claimLeases" | "extendLeases" | "endLeases" | "findLeases" | "listDueLeases" | "resumeLeases"
->;
-
-export interface WorkerDeskDeps
-  extends PersistDeps, Omit<LeaseEnderDeps, "store" | "clock" | "held" | "freed"> {
+export interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | "freed"> {
   readonly store: LeaseStore;
   /** By name. */
   readonly types: ReadonlyMap<string, WorkerType>;
-  readonly clock: SteadyClock;
-  readonly retentionMs: number;
-  /** The store can write no more: nothing that is handed out from now on could be kept. */
-  readonly failed: (error: unknown) => void;
 }
 
 /**

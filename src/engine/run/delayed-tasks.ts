@@ -1,13 +1,11 @@
 import type { Store } from "../../store/store.ts";
-import { Loop } from "../loop.ts";
+import { Loop, type LoopDeps } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
-export interface DelayedTasksDeps extends PersistDeps {
+export interface DelayedTasksDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "releaseDelayed">;
   /** Tasks of any types were let into the queue. */
   readonly released: () => void;
-  /** The store can write no more. */
-  readonly failed: (error: unknown) => void;
 }
 
 // In one write, so that others come in between.

@@ -1,15 +1,13 @@
 import type { Store } from "../../store/store.ts";
-import { Loop } from "../loop.ts";
+import { Loop, type LoopDeps } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
-export interface EndWatchDeps extends PersistDeps {
+export interface EndWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "findEndedTasks">;
   /** The tasks that the daemon itself runs now, and those that clients wait for: their ids. */
   readonly watched: () => readonly string[];
   /** This task was cancelled or erased, most likely not by this process. */
   readonly ended: (id: string) => void;
-  /** The store can be read no more. */
-  readonly failed: (error: unknown) => void;
 }
 
 /**

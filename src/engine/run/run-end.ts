@@ -1,8 +1,26 @@
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { retentionEnd, type RetentionEnd } from "../../domain/clock/retention.ts";
+import type { Observer } from "../../domain/observer.ts";
 import { statusMessage } from "../../domain/status.ts";
 import type { RunOutcome } from "../../runners/runner.ts";
-import type { RunEnd } from "../../store/store.ts";
+import type { LaneRef, RunEnd } from "../../store/store.ts";
+import type { HealthRecord } from "../health-record.ts";
+import type { LoopDeps } from "../loop.ts";
+import type { PersistDeps } from "../persist.ts";
+import type { ProgressBoard } from "./progress-board.ts";
+
+/** The means of whoever ends runs, and whom it tells. */
+export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+  readonly clock: SteadyClock;
+  readonly retentionMs: number;
+  readonly health: Pick<HealthRecord, "noteRun">;
+  readonly observer?: Observer | undefined;
+  readonly progress: ProgressBoard;
+  /** A task has ended, and that is on disk. */
+  readonly taskEnded: (id: string) => void;
+  /** These lanes have an attempt due, and that is on disk. */
+  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
+}
 
 /** When a run ended, and how long its task is kept from then on. */
 export interface RunMoment {

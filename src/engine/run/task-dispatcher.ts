@@ -1,22 +1,12 @@
-import type { SteadyClock } from "../../domain/clock/clock.ts";
-import type { Observer } from "../../domain/observer.ts";
 import { decideRun } from "../../domain/task/retry.ts";
 import type { RunOptions, RunOutcome, Runner } from "../../runners/runner.ts";
-import type { ClaimedTask, LaneRef, Store } from "../../store/store.ts";
+import type { ClaimedTask, Store } from "../../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "../claim-credit.ts";
-import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
-import { persist, type PersistDeps } from "../persist.ts";
+import { persist } from "../persist.ts";
 import { Steps } from "../steps.ts";
 import { FailedRuns } from "./failed-runs.ts";
-import type { ProgressBoard } from "./progress-board.ts";
-import { runMoment, toRunEnd } from "./run-end.ts";
-
-/** The part of the store that this dispatcher uses. */
-export type TaskQueue = Pick<
-  Store,
-  "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
->;
+import { runMoment, toRunEnd, type RunDeps } from "./run-end.ts";
 
 /** A type of task: its runner, and how often a failed run is tried again. */
 export interface TaskType {
@@ -24,26 +14,18 @@ export interface TaskType {
   readonly retries: number;
 }
 
-export interface TaskDispatcherDeps extends PersistDeps {
-  readonly store: TaskQueue;
+export interface TaskDispatcherDeps extends RunDeps {
+  readonly store: Pick<
+    Store,
+    "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
+  >;
   /** By name. */
   readonly types: ReadonlyMap<string, TaskType>;
-  readonly clock: SteadyClock;
-  readonly retentionMs: number;
-  readonly health: Pick<HealthRecord, "noteRun">;
-  readonly observer?: Observer | undefined;
-  readonly progress: ProgressBoard;
-  /** A task has ended, and that is on disk. */
-  readonly taskEnded: (id: string) => void;
-  /** These lanes have an attempt due since a task finished. */
-  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
-  /** The store can write no more: nothing that is run from now on could be kept. */
-  readonly failed: (error: unknown) => void;
 }
 
-/** What happened to tasks since a claim began, which may have claimed them just before. */
+/** The tasks and accounts to which something happened since a claim began, which may have claimed them just before. */
 interface ClaimUnderWay {
-  /** Their ids. */
+  /** Ids of tasks. */
   readonly cancelled: Set<string>;
   /** Accounts whose work is held. */
   readonly held: Set<number>;
@@ -61,6 +43,7 @@ interface RunUnderWay {
 
 type EndedRun = Exclude<RunOutcome, { kind: "aborted" }>;
 
+/** The queue of a type, as far as claims know it, and its runs. */
 interface TypeQueue extends TaskType {
   readonly type: string;
   running: number;
@@ -171,7 +154,7 @@ export class TaskDispatcher implements Part {
     queue.claims.add(underWay);
     try {
       const order = { type: queue.type, max };
-      const claim = (): ReturnType<TaskQueue["claimTasks"]> =>
+      const claim = (): ReturnType<typeof store.claimTasks> =>
         store.claimTasks({ ...order, now: clock.now() });
       const tasks = await persist(claim, this.#deps);
       finding = { found: tasks.length, isCutShort: isInputFull(tasks) };

@@ -1,5 +1,5 @@
 import type { Store } from "../../store/store.ts";
-import { Loop } from "../loop.ts";
+import { Loop, type LoopDeps } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
 /** Hears when accounts are disabled or enabled. */
@@ -16,11 +16,9 @@ export interface AccountListener {
   enabled(accountIds: ReadonlySet<number>): void;
 }
 
-export interface AccountWatchDeps extends PersistDeps {
+export interface AccountWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "listHoldChanges">;
   readonly listeners: readonly AccountListener[];
-  /** The store can no longer be read. */
-  readonly failed: (error: unknown) => void;
 }
 
 /**

@@ -1,18 +1,12 @@
-import type { SteadyClock } from "../../domain/clock/clock.ts";
-import type { Logger } from "../../domain/log.ts";
-import type { ExpiredTask, LaneRef, QueuePlace, RunEnd, Store } from "../../store/store.ts";
-import { runMoment, toFailedEnd } from "../run/run-end.ts";
+import type { ExpiredTask, QueuePlace, RunEnd, Store } from "../../store/store.ts";
+import { runMoment, toFailedEnd, type RunDeps } from "../run/run-end.ts";
 
-export interface QueueExpirerDeps {
+export interface QueueExpirerDeps extends Pick<
+  RunDeps,
+  "clock" | "log" | "retentionMs" | "taskEnded" | "deliveriesDue"
+> {
   readonly store: Pick<Store, "markQueue" | "expireQueued">;
-  readonly clock: SteadyClock;
-  readonly log: Logger;
   readonly queueDays: number;
-  readonly retentionMs: number;
-  /** A task has ended, and that is on disk. */
-  readonly taskEnded: (id: string) => void;
-  /** Lanes that have an attempt due since a task finished. */
-  readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
 }
 
 const HOUR_MS = 3600 * 1000;

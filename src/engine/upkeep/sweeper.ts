@@ -3,7 +3,7 @@ import { readClocks } from "../../domain/clock/clock-reading.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import type { Logger } from "../../domain/log.ts";
 import { StoreError, type Store } from "../../store/store.ts";
-import { Loop } from "../loop.ts";
+import { Loop, type LoopDeps } from "../loop.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
 /** The part of the store that this sweeper uses. */
@@ -12,10 +12,8 @@ export type SweptStore = Pick<
   "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace"
 >;
 
-export interface SweeperDeps extends QueueExpirerDeps {
+export interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> {
   readonly store: SweptStore & QueueExpirerDeps["store"];
-  /** The error of a sweep that no later one can fix. */
-  readonly failed: (error: unknown) => void;
 }
 
 // Small batches, so that a request waits behind one of them for milliseconds at most.

@@ -1,14 +1,12 @@
 import type { Clock } from "../../domain/clock/clock.ts";
 import type { Logger } from "../../domain/log.ts";
 import { StoreError, type Store } from "../../store/store.ts";
-import { Loop } from "../loop.ts";
+import { Loop, type LoopDeps } from "../loop.ts";
 
-export interface TrafficKeeperDeps {
+export interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "sampleQueues" | "foldTraffic">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The error of a round that no later one can fix. */
-  readonly failed: (error: unknown) => void;
 }
 
 const HOUR_MS = 3_600_000;
