@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
 
+import type { AccountOverview } from "../../api/operator.ts";
 import { ActionDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
+import { countOf } from "../shell/format.ts";
 
 /** The operator's actions on an account. */
 export type ChangeName = "disable" | "enable" | "rotate" | "finish";
@@ -13,6 +15,8 @@ interface Wording {
   readonly isDanger: boolean;
   readonly announcement: (login: string) => string;
   readonly text: ComponentChildren;
+  /** The effect on the account's present work. */
+  readonly effect?: (account: AccountOverview) => string;
 }
 
 const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
@@ -31,6 +35,10 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
         </p>
       </>
     ),
+    effect: ({ tasks: { waiting, delayed, running, retrying } }) =>
+      `At this moment: ${countOf(waiting + delayed, "queued task")}, ` +
+      `${countOf(running, "running task")}, ` +
+      `${countOf(retrying, "delivery to be retried", "deliveries to be retried")}.`,
   },
   enable: {
     title: (login) => `Enable ${login}?`,
@@ -92,14 +100,15 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
 
 interface AccountChangeProps {
   readonly change: ChangeName;
-  readonly login: string;
+  readonly account: AccountOverview;
   readonly close: () => void;
   readonly done: () => void;
 }
 
 /** Explains a change of an account, and makes it. */
-export function AccountChange({ change, login, close, done }: AccountChangeProps) {
-  const { title, verb, otherwise, isDanger, announcement, text } = WORDINGS[change];
+export function AccountChange({ change, account, close, done }: AccountChangeProps) {
+  const { title, verb, otherwise, isDanger, announcement, text, effect } = WORDINGS[change];
+  const { login } = account;
   return (
     <ActionDialog
       verb={verb}
@@ -112,6 +121,7 @@ export function AccountChange({ change, login, close, done }: AccountChangeProps
       work={() => call(`POST /v1/operator/accounts/${change}/:login`, { params: { login } })}
     >
       {text}
+      {effect !== undefined && <p>{effect(account)}</p>}
     </ActionDialog>
   );
 }

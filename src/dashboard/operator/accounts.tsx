@@ -26,7 +26,7 @@ type Accounts = AnswerOf<"GET /v1/operator/accounts">;
 
 interface Asked {
   readonly change: ChangeName;
-  readonly login: string;
+  readonly account: AccountOverview;
 }
 
 const REFRESH_MS = 5000;
@@ -212,7 +212,11 @@ function Actions({ account, ask }: ActionsProps) {
     disabledAt === null ? ["disable", "Disable…"] : ["enable", "Enable…"],
   ];
   return changes.map(([change, text]) => (
-    <Button key={change} label={`${LABELS[change]} ${login}`} press={() => ask({ change, login })}>
+    <Button
+      key={change}
+      label={`${LABELS[change]} ${login}`}
+      press={() => ask({ change, account })}
+    >
       {text}
     </Button>
   ));
