@@ -7,7 +7,7 @@ import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import { Engine } from "../engine/engine.ts";
 import type { WorkerType } from "../engine/lease/worker-desk.ts";
 import type { TaskType } from "../engine/run/task-dispatcher.ts";
-import { createSender } from "../net/send.ts";
+import { Sender } from "../net/send.ts";
 import type { Parser } from "../parser/parser.ts";
 import { CommandHost, type CommandHostOptions } from "../runners/command/command-host.ts";
 import { createCommandRunner } from "../runners/command/command.ts";
@@ -50,7 +50,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   await warnOfOrphans(parts);
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
-  const sender = createSender({ clock, resolver, policy: urlPolicy, timeoutMs });
+  const sender = new Sender({ clock, resolver, policy: urlPolicy, timeoutMs });
   const host =
     command === undefined ? null : new CommandHost({ command, owner, lost: hostLost(log) });
   const types = new Map<string, TaskType>();
@@ -61,7 +61,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     else types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
-  const resources = [resolver, ...(host === null ? [] : [host])];
+  const resources = [sender, resolver, ...(host === null ? [] : [host])];
   const times = { retentionMs, queueDays, retryAfterMs };
   return new Engine({ ...parts, ...times, types, workerTypes, sender, resources, limits });
 }

@@ -18,8 +18,7 @@ import {
   type WebhookTarget,
 } from "../domain/webhook/webhook-url.ts";
 import { OwnAddresses } from "../net/own-addresses.ts";
-import { createResolver } from "../net/resolver.ts";
-import type { Resolution, Resolver, ResolverOptions } from "../net/resolver.ts";
+import { Resolver, type Resolution, type ResolverOptions } from "../net/resolver.ts";
 
 const POLICY_AGE_MS_MAX = 10_000;
 
@@ -51,7 +50,7 @@ export function policySource(
 
 /** Opens the resolver for the hosts of webhooks: the configured name servers, else those of the system. */
 export function openResolver({ webhooks }: Config, clock: Clock): Resolver {
-  return createResolver({ ...configuredServers(webhooks), clock });
+  return new Resolver({ ...configuredServers(webhooks), clock });
 }
 
 function configuredServers({ dnsServers }: Config["webhooks"]): Pick<ResolverOptions, "servers"> {
@@ -142,7 +141,7 @@ async function resolve(
   { config, clock, names }: UrlCircumstances,
 ): Promise<Resolution> {
   if (isAddress) return { kind: "addresses", addresses: [host] };
-  const resolver = createResolver({ ...configuredServers(config.webhooks), ...names, clock });
+  const resolver = new Resolver({ ...configuredServers(config.webhooks), ...names, clock });
   try {
     // No longer than an attempt would wait.
     return await withDeadline(config.webhooks.timeoutMs, { clock }, (signal) =>

@@ -23,7 +23,7 @@ type OwnParts = "store" | "failed" | "giveUp" | "heldUp" | "health";
 
 export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
   readonly store: Store;
-  /** Closed at the end, after the sender. */
+  /** Closed at the end. */
   readonly resources: readonly { close(): void }[];
   readonly clock: SteadyClock;
   readonly log: Logger;
@@ -227,10 +227,9 @@ export class Engine {
 
   /** Keeps what the clocks show, closes connections, and ends helper processes. To be called when it is quiet. */
   async close(): Promise<void> {
-    const { sender, resources } = this.#deps;
     // A failed start has no time to keep: the file may already be another process's.
     const keepers = this.#isRecovered ? [this.#sweeper] : [];
-    await everyStep([...keepers, sender, ...resources].map((each) => () => each.close()));
+    await everyStep([...keepers, ...this.#deps.resources].map((each) => () => each.close()));
   }
 
   #wakeType(type?: string): void {

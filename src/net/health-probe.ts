@@ -1,7 +1,7 @@
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
 
-import { connectFailure, tlsFailure } from "./failure.ts";
+import { CLOSED, codeOf, connectFailure, tlsFailure } from "./failure.ts";
 
 /** The result of a GET. A failure is one of a few fixed phrases. */
 export type Probe =
@@ -63,9 +63,9 @@ function collect(response: IncomingMessage, done: (body: string) => void): void 
 
 function reasonOf(error: Error, signal: AbortSignal): string {
   if (signal.aborted) return "no answer in time";
-  const code = "code" in error ? String(error.code) : "";
+  const code = codeOf(error);
   if (code.startsWith("HPE_")) return "answer is not valid HTTP";
-  if (code === "ECONNRESET") return "connection was closed without an answer";
+  if (code === "ECONNRESET") return CLOSED;
   const isTls = /CERT|SSL|TLS|ISSUER|SIGNATURE|ALTNAME/.test(code);
   return isTls ? tlsFailure(error) : connectFailure(error);
 }

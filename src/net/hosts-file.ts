@@ -3,25 +3,16 @@ import { isIP } from "node:net";
 
 import type { Clock } from "../domain/clock/clock.ts";
 
-/** The names that this machine's hosts file gives addresses to. */
-export interface HostsFile {
-  /**
-   * The addresses listed for `host` (lower case), in the file's order; empty when it lists none. Reads the file again
-   * within 100 ms of a change. A file that cannot be read lists nothing.
-   */
-  addressesOf(host: string): readonly string[];
-}
-
-/** Opens the hosts file at `path`; reads nothing before the first call. */
-export function openHostsFile(path: string, clock: Clock): HostsFile {
+/**
+ * Makes a function that answers the addresses that the hosts file lists for a host (lower case), in the file's order;
+ * none when it lists none, or cannot be read. It reads the file at its first call, and again within 100 ms of a change.
+ */
+export function openHostsFile(path: string, clock: Clock): (host: string) => readonly string[] {
   const hasChanged = watchFile(path, clock);
   let names: ReadonlyMap<string, readonly string[]> = new Map();
-
-  return {
-    addressesOf(host) {
-      if (hasChanged()) names = readNames(path);
-      return names.get(host) ?? [];
-    },
+  return (host) => {
+    if (hasChanged()) names = readNames(path);
+    return names.get(host) ?? [];
   };
 }
 
@@ -58,23 +49,17 @@ function stampOf(path: string): string {
 }
 
 function readNames(path: string): ReadonlyMap<string, readonly string[]> {
-  const names = new Map<string, string[]>();
+  const names = new Map<string, readonly string[]>();
   for (const line of readLines(path)) {
     const [address = "", ...hosts] = (line.split("#", 1)[0] ?? "").trim().split(/\s+/);
     // macOS has the line "fe80::1%lo0 localhost": an address with a zone is never dialled.
     if (isIP(address) === 0 || address.includes("%")) continue;
-    for (const host of hosts) add(names, { host: host.toLowerCase(), address });
+    for (const host of hosts.map((name) => name.toLowerCase())) {
+      const others = names.get(host) ?? [];
+      if (!others.includes(address)) names.set(host, [...others, address]);
+    }
   }
   return names;
-}
-
-function add(
-  names: Map<string, string[]>,
-  { host, address }: { readonly host: string; readonly address: string },
-): void {
-  const addresses = names.get(host);
-  if (addresses === undefined) names.set(host, [address]);
-  else if (!addresses.includes(address)) addresses.push(address);
 }
 
 function readLines(path: string): readonly string[] {

@@ -2,31 +2,14 @@ import { Resolver as DnsResolver } from "node:dns/promises";
 
 import type { Clock } from "../domain/clock/clock.ts";
 import { toDialOrder } from "./dial-order.ts";
-import { openHostsFile, watchFile, type HostsFile } from "./hosts-file.ts";
+import { codeOf } from "./failure.ts";
+import { openHostsFile, watchFile } from "./hosts-file.ts";
 import { LookUpTurns } from "./look-up-turns.ts";
 
 /** The addresses of a name. A failure is one of a few fixed phrases, safe to show. */
 export type Resolution =
   | { readonly kind: "addresses"; readonly addresses: readonly string[] }
   | { readonly kind: "failed"; readonly error: string };
-
-/** Turns names into addresses, for one attempt at a time: no answer is kept for a later attempt. */
-export interface Resolver {
-  /**
-   * Resolves `host` (lower case, punycode) to all its addresses, each once, in the order of {@link toDialOrder}.
-   * Never rejects. Settles as soon as `signal` is aborted, even while it waits for its turn; a look-up that others
-   * share goes on for them.
-   */
-  resolve(host: string, options: ResolveOptions): Promise<Resolution>;
-  /** Ends what is under way; every later call fails. To be called when nothing is sent any more. */
-  close(): void;
-}
-
-export interface ResolveOptions {
-  readonly signal: AbortSignal;
-  /** The account whose turn it takes; the daemon's own unless given. */
-  readonly accountId?: number;
-}
 
 export interface ResolverOptions {
   /** Name servers as `address` or `address:port`; those of /etc/resolv.conf unless given. */
@@ -50,15 +33,6 @@ const ADDRESSES_MAX = 100;
 
 const RESOLV_CONF = "/etc/resolv.conf";
 
-/**
- * Makes a resolver over c-ares: A and AAAA side by side, no search domains, no cache. As in the system, the hosts
- * file alone answers for the names in it, so that a machine without a name server can still deliver to the names that
- * its operator listed. One family may fail when the other answers.
- */
-export function createResolver(options: ResolverOptions): Resolver {
-  return new FreshResolver(options);
-}
-
 interface LookUp {
   readonly startedAt: number;
   readonly resolution: Promise<Resolution>;
@@ -66,9 +40,14 @@ interface LookUp {
   end: (() => void) | null;
 }
 
-class FreshResolver implements Resolver {
+/**
+ * Turns names into addresses over c-ares, for one attempt at a time: A and AAAA side by side, no search domains, no
+ * cache. As in the system, the hosts file alone answers for the names in it, so that a machine without a name server
+ * can still deliver to the names that its operator listed. One family may fail when the other answers.
+ */
+export class Resolver {
   readonly #clock: Clock;
-  readonly #hosts: HostsFile;
+  readonly #addressesListed: (host: string) => readonly string[];
   readonly #servers: readonly string[] | undefined;
   readonly #haveServersChanged: () => boolean;
   readonly #lookUps = new Map<string, LookUp>();
@@ -78,7 +57,7 @@ class FreshResolver implements Resolver {
 
   constructor({ servers, hostsFile = "/etc/hosts", clock }: ResolverOptions) {
     this.#clock = clock;
-    this.#hosts = openHostsFile(hostsFile, clock);
+    this.#addressesListed = openHostsFile(hostsFile, clock);
     this.#servers = servers;
     // c-ares reads the system's servers once. Without this check, a daemon that outlives a change of network asks the
     // old ones for ever.
@@ -87,13 +66,24 @@ class FreshResolver implements Resolver {
     this.#dns = openDns(servers);
   }
 
-  async resolve(host: string, { signal, accountId }: ResolveOptions): Promise<Resolution> {
+  /**
+   * Resolves `host` (lower case, punycode) to all its addresses, each once, in the order of {@link toDialOrder}. It
+   * takes the turn of the account, or the daemon's own where none is given. Never rejects. Settles as soon as `signal`
+   * is aborted, even while it waits for its turn; a look-up that others share goes on for them.
+   */
+  async resolve(
+    host: string,
+    {
+      signal,
+      accountId = null,
+    }: { readonly signal: AbortSignal; readonly accountId?: number | null },
+  ): Promise<Resolution> {
     if (this.#isClosed || signal.aborted) return CUT_SHORT;
     const listed = this.#listed(host);
     if (listed.length > 0) return toResolution(listed);
     const young = this.#youngLookUp(host);
     if (young !== null) return await untilAborted(young.resolution, signal);
-    const end = await this.#turns.take(accountId ?? null, signal);
+    const end = await this.#turns.take(accountId, signal);
     if (end === null || signal.aborted || this.#isClosed) {
       end?.();
       return CUT_SHORT;
@@ -105,13 +95,14 @@ class FreshResolver implements Resolver {
     return await untilAborted(lookUp.resolution, signal);
   }
 
+  /** Ends what is under way; every later call fails. To be called when nothing is sent any more. */
   close(): void {
     this.#isClosed = true;
     this.#dns.cancel();
   }
 
   #listed(host: string): readonly string[] {
-    const addresses = this.#hosts.addressesOf(host);
+    const addresses = this.#addressesListed(host);
     if (addresses.length > 0 || !isLocalhost(host)) return addresses;
     // RFC 6761 §6.3: such a name is loopback, and no name server is asked.
     return ["127.0.0.1", "::1"];
@@ -185,8 +176,7 @@ const FAILURES: ReadonlyMap<string, string> = new Map([
 ]);
 
 function toFailure(reason: unknown): string {
-  const code = reason instanceof Error && "code" in reason ? String(reason.code) : "";
-  return FAILURES.get(code) ?? "name cannot be resolved";
+  return FAILURES.get(codeOf(reason)) ?? "name cannot be resolved";
 }
 
 function isLocalhost(host: string): boolean {

@@ -27,19 +27,6 @@ export interface SendRequest {
   readonly accountId?: number;
 }
 
-/** Sends webhooks: the only part of the program that opens connections for them. */
-export interface Sender {
-  /**
-   * Makes one attempt. Never rejects: every end is a result. It takes at most the timeout, plus a second for the body
-   * of an answer that came in time.
-   */
-  send(request: SendRequest): Promise<AttemptResult>;
-  /** Closes idle connections and keeps none from now on; attempts in flight go on to their end. */
-  close(): Promise<void>;
-  /** Breaks off everything in flight: an attempt without a status ends as `interrupted`. */
-  abort(): void;
-}
-
 export interface SenderOptions {
   readonly clock: Clock;
   readonly resolver: Resolver;
@@ -47,15 +34,6 @@ export interface SenderOptions {
   readonly policy: () => UrlPolicy;
   /** Covers everything from resolving the name to reading the status line. */
   readonly timeoutMs: number;
-}
-
-/**
- * Makes a sender. Each attempt resolves its host afresh, judges every address, and uses only a connection to one of
- * these addresses, opened now or kept from an earlier attempt on the same host and port. It follows no redirect, uses
- * no proxy and decompresses nothing.
- */
-export function createSender(options: SenderOptions): Sender {
-  return new WebhookSender(options);
 }
 
 // The receiver decides how much time TLS takes on this thread, whatever its certificate is: a Diffie-Hellman group of
@@ -74,7 +52,12 @@ type Step<T> =
   | { readonly kind: "done"; readonly value: T }
   | { readonly kind: "end"; readonly result: AttemptResult };
 
-class WebhookSender implements Sender {
+/**
+ * Sends webhooks: the only part of the program that opens connections for them. Each attempt resolves its host afresh,
+ * judges every address, and uses only a connection to one of these addresses, opened now or kept from an earlier
+ * attempt on the same host and port. It follows no redirect, uses no proxy and decompresses nothing.
+ */
+export class Sender {
   readonly #deps: SenderOptions;
   readonly #pool: ConnectionPool;
   readonly #inFlight = new AttemptsInFlight();
@@ -86,6 +69,10 @@ class WebhookSender implements Sender {
     this.#pool = new ConnectionPool(deps);
   }
 
+  /**
+   * Makes one attempt. Never rejects: every end is a result. It takes at most the timeout, plus a second for the body
+   * of an answer that came in time.
+   */
   async send(request: SendRequest): Promise<AttemptResult> {
     const attempt = new OpenAttempt(this.#deps);
     this.#inFlight.add(attempt);
@@ -100,11 +87,12 @@ class WebhookSender implements Sender {
     }
   }
 
-  close(): Promise<void> {
+  /** Closes idle connections and keeps none from now on; attempts in flight go on to their end. */
+  close(): void {
     this.#pool.close();
-    return Promise.resolve();
   }
 
+  /** Breaks off everything in flight: an attempt without a status ends as `interrupted`. */
   abort(): void {
     this.#inFlight.interruptAll();
   }
@@ -148,12 +136,10 @@ class WebhookSender implements Sender {
     { target, accountId }: SendRequest,
     attempt: OpenAttempt,
   ): Promise<readonly string[] | AttemptResult> {
-    const { resolver } = this.#deps;
     const { signal } = attempt;
-    const owner = accountId === undefined ? {} : { accountId };
     // The wait for a turn counts: the attempt's time includes resolving the name.
     const resolution = await attempt.timed("dns", () =>
-      resolver.resolve(target.host, { signal, ...owner }),
+      this.#deps.resolver.resolve(target.host, { signal, accountId: accountId ?? null }),
     );
     if (signal.aborted) return attempt.wasCut();
     return resolution.kind === "failed" ? attempt.failed(resolution.error) : resolution.addresses;

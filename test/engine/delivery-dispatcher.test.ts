@@ -91,7 +91,6 @@ function setUp(proven: readonly LaneRef[] = []) {
     ...{ store, clock: watch, log, giveUp: new AbortController().signal },
     sender: {
       send: ({ headers }) => sends.call(headers["x-attempt"] ?? ""),
-      close: () => Promise.resolve(),
       abort() {},
     },
     urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),

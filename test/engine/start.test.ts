@@ -41,7 +41,6 @@ function newEngine(store: Store) {
         await turn();
         return newAttemptResult({ outcome: "delivered", httpStatus: 200, error: null });
       },
-      close: () => Promise.resolve(),
       abort() {},
     },
     urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),

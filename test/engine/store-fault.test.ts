@@ -131,7 +131,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
   const dispatcher = new DeliveryDispatcher({
     ...parts,
     store,
-    sender: { send: unexpected, close: unexpected, abort: unexpected },
+    sender: { send: unexpected, abort: unexpected },
     urlPolicy: () => ({ allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] }),
     health: { noteAttempt: unexpected },
     limits: { inFlightMax: 8, inFlightPerHostMax: 2 },

@@ -33,7 +33,7 @@ export interface DnsQuestion {
 }
 
 export interface DnsServer {
-  /** For `createResolver({ servers })`. */
+  /** For `new Resolver({ servers })`. */
   readonly servers: readonly string[];
   /** Every question so far, repeated ones included, oldest first. */
   readonly questions: readonly DnsQuestion[];

@@ -251,7 +251,7 @@ test("closing the sender closes idle connections and leaves what is in flight al
   const inFlight = [1, 2].map(() => sender.send(requestTo(receiver.url())));
   await receiver.waitFor(3);
 
-  await sender.close();
+  sender.close();
   gate.open();
 
   for (const result of await Promise.all(inFlight)) assert.equal(result.outcome, "delivered");

@@ -3,8 +3,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { createResolver } from "../../src/net/resolver.ts";
-import type { Resolution, Resolver } from "../../src/net/resolver.ts";
+import { Resolver, type Resolution } from "../../src/net/resolver.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsAnswer, DnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -26,7 +25,7 @@ async function setUp(t: TestContext, hosts: readonly string[] = []): Promise<Set
   const dns = await startDnsServer(t);
   const clock = createFakeClock({ now: 0 });
   const hostsFile = writeHosts(t, hosts);
-  const resolver = createResolver({ servers: dns.servers, hostsFile, clock });
+  const resolver = new Resolver({ servers: dns.servers, hostsFile, clock });
   t.after(() => resolver.close());
   const never = new AbortController().signal;
   const resolve = (host = NAME, signal = never): Promise<Resolution> =>
@@ -175,7 +174,7 @@ test("a silent name server is asked three times and given up after six seconds",
 
 test("a name server that is not there is a failure at once", async (t) => {
   const clock = createFakeClock({ now: 0 });
-  const resolver = createResolver({
+  const resolver = new Resolver({
     servers: ["127.0.0.1:1"],
     hostsFile: writeHosts(t, []),
     clock,

@@ -5,20 +5,20 @@ import { readFileSync } from "node:fs";
 import { setDefaultCACertificates } from "node:tls";
 
 import { systemClock } from "../../src/domain/clock/clock.ts";
-import { createResolver } from "../../src/net/resolver.ts";
-import { createSender } from "../../src/net/send.ts";
+import { Resolver } from "../../src/net/resolver.ts";
+import { Sender } from "../../src/net/send.ts";
 import { requestTo, toPolicy } from "./sender-setup.ts";
 
 const [url = "", allow = "", hostsFile = "", trustedFile = ""] = process.argv.slice(2);
 if (trustedFile !== "") setDefaultCACertificates([readFileSync(trustedFile, "utf8")]);
-const resolver = createResolver({ clock: systemClock, servers: ["127.0.0.1:1"], hostsFile });
+const resolver = new Resolver({ clock: systemClock, servers: ["127.0.0.1:1"], hostsFile });
 const policy = toPolicy([allow]);
-const sender = createSender({
+const sender = new Sender({
   clock: systemClock,
   resolver,
   policy: () => policy,
   timeoutMs: 10_000,
 });
 const result = await sender.send(requestTo(url));
-await sender.close();
+sender.close();
 process.stdout.write(JSON.stringify(result));

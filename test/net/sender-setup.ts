@@ -9,9 +9,8 @@ import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Clock } from "../../src/domain/clock/clock.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook/webhook-url.ts";
-import { createResolver } from "../../src/net/resolver.ts";
-import { createSender } from "../../src/net/send.ts";
-import type { Sender, SendRequest } from "../../src/net/send.ts";
+import { Resolver } from "../../src/net/resolver.ts";
+import { Sender, type SendRequest } from "../../src/net/send.ts";
 
 export interface SenderSetup {
   readonly clock?: Clock;
@@ -27,21 +26,21 @@ export interface SenderSetup {
 /** A sender whose idle connections are closed after the test. */
 export function startSender(t: TestContext, setup: SenderSetup = {}): Sender {
   const clock = setup.clock ?? systemClock;
-  const resolver = createResolver({
+  const resolver = new Resolver({
     clock,
     servers: setup.servers ?? ["127.0.0.1:1"],
     hostsFile: writeHosts(t, setup.hosts ?? []),
   });
   const policy = toPolicy(setup.allow ?? ["127.0.0.1"]);
-  const sender = createSender({
+  const sender = new Sender({
     clock,
     resolver,
     policy: () => policy,
     timeoutMs: setup.timeoutMs ?? 10_000,
   });
-  t.after(async () => {
+  t.after(() => {
     sender.abort();
-    await sender.close();
+    sender.close();
     resolver.close();
   });
   return sender;

@@ -49,7 +49,7 @@ export type DeliveryQueue = Pick<
 
 export interface DeliveryDispatcherDeps extends PersistDeps, Pick<RunDeps, "observer" | "failed"> {
   readonly store: DeliveryQueue;
-  readonly sender: Sender;
+  readonly sender: Pick<Sender, "send" | "abort">;
   readonly urlPolicy: () => UrlPolicy;
   readonly limits: LaneLimits;
   /** Waits before each retry, counted from the failure. */
