@@ -26,13 +26,10 @@ export interface Setting<T = unknown> {
   readonly inFile: boolean;
   readonly rule: SettingRule<T>;
   /** As in the file; null for no default. */
-  readonly default: SettingDefault;
+  readonly default: string | number | boolean | readonly string[] | null;
   /** One line for help texts, without a full stop. */
   readonly description: string;
 }
-
-/** A default, written as in the file. */
-export type SettingDefault = string | number | boolean | readonly string[] | null;
 
 /** The place of the file. */
 export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
@@ -90,7 +87,9 @@ export const SETTINGS = {
     }),
   },
   dashboard: setting("dashboard", TRUTH, {
-    offFlag: { name: "no-dashboard", description: "Serve no dashboard" },
+    flag: "no-dashboard",
+    isOffFlag: true,
+    flagDescription: "Serve no dashboard",
     default: true,
     description: "Serve the dashboard",
   }),
@@ -278,14 +277,8 @@ export function sectionOf({ key }: Pick<Setting, "key">): string {
   return key.slice(0, Math.max(0, key.lastIndexOf(".")));
 }
 
-interface SettingRow {
-  readonly flag?: string;
-  /** In the place of a flag, for a setting that is on unless it is switched off. */
-  readonly offFlag?: { readonly name: string; readonly description: string };
-  readonly inFile?: boolean;
-  readonly default: SettingDefault;
-  readonly description: string;
-}
+type SettingRow = Pick<Setting, "default" | "description"> &
+  Partial<Pick<Setting, "flag" | "isOffFlag" | "flagDescription" | "inFile">>;
 
 function setting<T>(
   key: string,
@@ -294,16 +287,16 @@ function setting<T>(
 ): Setting<T | null>;
 function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting<T>;
 function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting<T | null> {
+  const { flag = null, isOffFlag = false } = row;
   return Object.freeze({
+    inFile: true,
+    flagDescription: row.description,
+    ...row,
     key,
-    flag: row.flag ?? row.offFlag?.name ?? null,
-    isOffFlag: row.offFlag !== undefined,
-    flagDescription: row.offFlag?.description ?? row.description,
-    env: envName(row.flag ?? key),
-    inFile: row.inFile ?? true,
+    flag,
+    isOffFlag,
+    env: envName(isOffFlag ? key : (flag ?? key)),
     rule: row.default === null ? orNone(rule) : rule,
-    default: row.default,
-    description: row.description,
   });
 }
 
