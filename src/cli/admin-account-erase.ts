@@ -1,5 +1,5 @@
 import { defineAdminCommand, LOGIN_ARG, accountNamed } from "./admin-command.ts";
-import { bySteps, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
+import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { toggle } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 
@@ -39,13 +39,10 @@ export const eraseCommand = defineAdminCommand({
         },
         () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
       );
-      const isWalEmpty = await giveRoomBack(store, config);
+      const { document, lines } = await giveRoomBack(store, config);
       return {
-        document: { login, erased: true, tasks: erased, wal_emptied: isWalEmpty },
-        lines: [
-          `Account ${login} is erased, with ${tasksText(erased)}.`,
-          ...(isWalEmpty ? [] : [WAL_HOLDS]),
-        ],
+        document: { login, erased: true, tasks: erased, ...document },
+        lines: [`Account ${login} is erased, with ${tasksText(erased)}.`, ...lines],
       };
     },
 });

@@ -3,7 +3,7 @@ import { decideResumption } from "../domain/clock/clock-reading.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
 import type { Store } from "../store/store.ts";
-import { printError } from "./print.ts";
+import { printError, type Answer } from "./print.ts";
 
 /** Helpers for commands that write in many small steps beside a daemon. */
 
@@ -37,20 +37,20 @@ function pause(ms: number): void {
 }
 
 /**
- * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. False when that
+ * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. Tells so when that
  * could not be emptied, because somebody reads from it.
  */
-export async function giveRoomBack(store: Store, { database }: Config): Promise<boolean> {
+export async function giveRoomBack(store: Store, { database }: Config): Promise<Answer> {
   await bySteps(
     async () => (await store.reclaimSpace()) === "more",
     () => "giving the room back to the file system",
   );
   const { clearWal } = await import("../daemon/store.ts");
-  return clearWal(database);
+  const isEmpty = clearWal(database);
+  return { document: { wal_emptied: isEmpty }, lines: isEmpty ? [] : [WAL_HOLDS] };
 }
 
-/** The message when {@link giveRoomBack} could not empty the `-wal`. */
-export const WAL_HOLDS =
+const WAL_HOLDS =
   "The -wal beside the database still holds parts of it, because somebody reads from it: they go with later writes.";
 
 /** How long a task that ends now is kept: by the steady clock of the daemon, as far as its last reading tells it. */

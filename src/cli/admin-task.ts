@@ -4,7 +4,7 @@ import { ANY_TASK } from "../domain/task/task-search.ts";
 import { OPEN_STATES, TAG } from "../domain/task/task.ts";
 import { cancelStep, type OpenTaskPlace } from "../store/store.ts";
 import { accountNamed, defineAdminCommand, type AdminStep } from "./admin-command.ts";
-import { bySteps, endNow, giveRoomBack, tasksText, WAL_HOLDS } from "./admin-steps.ts";
+import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { flag, optionalWord, TEXT, textOf, toggle, word, type Given } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
@@ -60,10 +60,10 @@ const erase = defineAdminCommand({
           "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
         );
       }
-      const isWalEmpty = await giveRoomBack(store, config);
+      const { document, lines } = await giveRoomBack(store, config);
       return {
-        document: { task_id: id, erased: true, wal_emptied: isWalEmpty },
-        lines: [`Task ${id} is erased.`, ...(isWalEmpty ? [] : [WAL_HOLDS])],
+        document: { task_id: id, erased: true, ...document },
+        lines: [`Task ${id} is erased.`, ...lines],
       };
     },
 });

@@ -107,10 +107,7 @@ async function openDaemon(
   { tls, closings }: { readonly tls: TlsMaterial | null; readonly closings: Closings },
 ): Promise<Daemon> {
   const { config, log, observer } = given;
-  const options = {
-    ...given,
-    observer: observer === undefined ? undefined : guardObserver(observer, log),
-  };
+  const options = { ...given, observer: observer && guardObserver(observer, log) };
   const lock = acquireInstanceLock(config);
   closings.unshift(() => lock.release());
   // Connections that come in take precedence over work that can wait.

@@ -37,14 +37,14 @@ export const MESSAGE_LENGTH_MAX = 1000;
  * none. Never throws.
  */
 export function thrownMessage(thrown: unknown): string | null {
-  const text = readText(() => (isObject(thrown) && "message" in thrown ? thrown.message : thrown));
-  return text === null ? null : cut(text, MESSAGE_LENGTH_MAX);
+  const read = (): unknown => (isObject(thrown) && "message" in thrown ? thrown.message : thrown);
+  return readText(read, MESSAGE_LENGTH_MAX);
 }
 
 /** The name of a thrown error, such as `TypeError`; null where it has none that can be shown. Never throws. */
 export function thrownName(thrown: unknown): string | null {
-  const text = readText(() => (isObject(thrown) && "name" in thrown ? thrown.name : null));
-  return text === null ? null : cut(text, NAME_LENGTH_MAX);
+  const read = (): unknown => (isObject(thrown) && "name" in thrown ? thrown.name : null);
+  return readText(read, NAME_LENGTH_MAX);
 }
 
 const NAME_LENGTH_MAX = 100;
@@ -54,10 +54,10 @@ function isObject(value: unknown): value is object {
 }
 
 // A getter, or the trap of a proxy, may throw as well.
-function readText(read: () => unknown): string | null {
+function readText(read: () => unknown, lengthMax: number): string | null {
   try {
     const value = read();
-    return typeof value === "string" && value.trim() !== "" ? value : null;
+    return typeof value === "string" && value.trim() !== "" ? cut(value, lengthMax) : null;
   } catch {
     // The value has no text that can be shown.
     return null;
