@@ -2,9 +2,9 @@ import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
 
 /** The meaning of an attempt's error for somebody who waits for the callback. */
 export interface ErrorExplanation {
-  /** What happened, as a clause. */
+  /** The event, as a clause. */
   readonly clause: string;
-  /** What can be done about it, as a clause; null when there is nothing to do. */
+  /** The remedy, as a clause; null when there is none. */
   readonly hint: string | null;
 }
 
@@ -44,165 +44,115 @@ const REACH: Advice = {
 };
 const REPORT: Advice = { operator: "report it: that is a fault of the daemon" };
 const LISTEN = "start the receiver, or correct the port in the URL";
+const SPEAKS_TLS = "see whether it speaks HTTPS, TLS 1.2 or later";
 const RESEND = "it is sent again at once, and no retry is used up";
 
-type Row = readonly [
-  error: string,
-  explained: readonly [clause: string, hint: string | Advice | null],
-];
+type Explained = readonly [clause: string, hint: string | Advice | null];
 
-const NAME_ERRORS: readonly Row[] = [
-  ["name not found", ["the name HOST does not exist", RECORD]],
-  ["no addresses", ["the name HOST exists and has no address", "add an A or AAAA record for it"]],
-  ["too many addresses", ["the name HOST has more addresses than are judged", RECORD]],
-  ["name is not valid", ["the name HOST is none that DNS can hold", "correct the URL"]],
-  ["name server did not answer", ["no name server answered in time for HOST", SERVERS]],
-  [
-    "name server failed",
-    [
+const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
+  Object.entries<Explained>({
+    "name not found": ["the name HOST does not exist", RECORD],
+    "no addresses": ["the name HOST exists and has no address", "add an A or AAAA record for it"],
+    "too many addresses": ["the name HOST has more addresses than are judged", RECORD],
+    "name is not valid": ["the name HOST is none that DNS can hold", "correct the URL"],
+    "name server did not answer": ["no name server answered in time for HOST", SERVERS],
+    "name server failed": [
       "the name server failed to resolve HOST (SERVFAIL)",
       { ...SERVERS, anybody: "check the name servers of the name's domain" },
     ],
-  ],
-  ["name server refused to answer", ["the name server refused to resolve HOST", SERVERS]],
-  ["name server cannot be reached", ["no name server could be reached to resolve HOST", SERVERS]],
-  ["name server gave a broken answer", ["the name server's answer for HOST was broken", SERVERS]],
-  [
-    "name resolution was cut short",
-    ["the name HOST was not resolved before the look-up was cut short", SERVERS],
-  ],
-  ["name cannot be resolved", ["the name HOST could not be resolved", SERVERS]],
-];
-
-const CONNECTION_ERRORS: readonly Row[] = [
-  ["connection was refused", ["nothing accepted a connection at PEER", LISTEN]],
-  [
-    "connection was closed while connecting",
-    ["PEER closed the connection while it was opened", LISTEN],
-  ],
-  ["connecting took too long", ["no connection to PEER came about in time", REACH]],
-  ["host cannot be reached", ["no way led to the host PEER", REACH]],
-  ["network cannot be reached", ["no way led to the network of PEER", REACH]],
-  [
-    "too many open connections",
-    [
+    "name server refused to answer": ["the name server refused to resolve HOST", SERVERS],
+    "name server cannot be reached": ["no name server could be reached to resolve HOST", SERVERS],
+    "name server gave a broken answer": ["the name server's answer for HOST was broken", SERVERS],
+    "name resolution was cut short": [
+      "the name HOST was not resolved before the look-up was cut short",
+      SERVERS,
+    ],
+    "name cannot be resolved": ["the name HOST could not be resolved", SERVERS],
+    "connection was refused": ["nothing accepted a connection at PEER", LISTEN],
+    "connection was closed while connecting": [
+      "PEER closed the connection while it was opened",
+      LISTEN,
+    ],
+    "connecting took too long": ["no connection to PEER came about in time", REACH],
+    "host cannot be reached": ["no way led to the host PEER", REACH],
+    "network cannot be reached": ["no way led to the network of PEER", REACH],
+    "too many open connections": [
       "the daemon had no room for another connection",
       { operator: "raise the daemon's limit of open files (ulimit -n)" },
     ],
-  ],
-  ["connection failed", ["the connection to PEER failed", REACH]],
-  [
-    "connection was closed without an answer",
-    ["PEER closed the connection without an answer", RECEIVER],
-  ],
-  [
-    "connection reached another address",
-    ["the connection to PEER ended up at another address, which nobody had judged", REACH],
-  ],
-];
-
-const TLS_ERRORS: readonly Row[] = [
-  [
-    "certificate is for another name",
-    ["the certificate of PEER is for another name than HOST", CERTIFICATE],
-  ],
-  ["certificate has expired", ["the certificate of PEER has expired", CERTIFICATE]],
-  [
-    "certificate is not yet valid",
-    [
+    "connection failed": ["the connection to PEER failed", REACH],
+    "connection was closed without an answer": [
+      "PEER closed the connection without an answer",
+      RECEIVER,
+    ],
+    "connection reached another address": [
+      "the connection to PEER ended up at another address, which nobody had judged",
+      REACH,
+    ],
+    "certificate is for another name": [
+      "the certificate of PEER is for another name than HOST",
+      CERTIFICATE,
+    ],
+    "certificate has expired": ["the certificate of PEER has expired", CERTIFICATE],
+    "certificate is not yet valid": [
       "the certificate of PEER is not valid yet",
       { anybody: CERTIFICATE, operator: "check the clock of the daemon's machine" },
     ],
-  ],
-  ["certificate was revoked", ["the certificate of PEER was revoked", CERTIFICATE]],
-  [
-    "certificate is not trusted",
-    [
+    "certificate was revoked": ["the certificate of PEER was revoked", CERTIFICATE],
+    "certificate is not trusted": [
       "the daemon does not trust the certificate of PEER",
       "have the receiver send its whole chain, from an authority that the daemon trusts",
     ],
-  ],
-  [
-    "connection was closed during the TLS handshake",
-    [
+    "connection was closed during the TLS handshake": [
       "PEER closed the connection during the TLS handshake",
-      "see whether it speaks HTTPS, TLS 1.2 or later",
+      SPEAKS_TLS,
     ],
-  ],
-  [
-    "TLS handshake failed",
-    ["PEER and the daemon could not agree on TLS", "see whether it speaks HTTPS, TLS 1.2 or later"],
-  ],
-  ["TLS failed", ["PEER broke off TLS after the handshake", RECEIVER]],
-];
-
-const ANSWER_ERRORS: readonly Row[] = [
-  [
-    "answer's headers are too large",
-    ["the headers of the answer from PEER were over 16 KiB", "have it send fewer"],
-  ],
-  ["answer is not valid HTTP", ["what PEER answered is not valid HTTP", LISTEN]],
-  [
-    "too many informational answers",
-    ["PEER sent one informational answer (1xx) after another", RECEIVER],
-  ],
-  [
-    "receiver switched protocols",
-    [
+    "TLS handshake failed": ["PEER and the daemon could not agree on TLS", SPEAKS_TLS],
+    "TLS failed": ["PEER broke off TLS after the handshake", RECEIVER],
+    "answer's headers are too large": [
+      "the headers of the answer from PEER were over 16 KiB",
+      "have it send fewer",
+    ],
+    "answer is not valid HTTP": ["what PEER answered is not valid HTTP", LISTEN],
+    "too many informational answers": [
+      "PEER sent one informational answer (1xx) after another",
+      RECEIVER,
+    ],
+    "receiver switched protocols": [
       "PEER answered 101 and switched protocols, where a webhook wants a 2xx",
       "have it answer in plain HTTP",
     ],
-  ],
-  ["status is not 2xx", ["PEER answered with a status that is not 2xx", RECEIVER]],
-  [
-    "redirects are not followed",
-    ["PEER redirected the request, and redirects are not followed", "post the final URL"],
-  ],
-  ["request cannot be written", ["the request could not be written", REPORT]],
-  ["internal error", ["the daemon itself failed", REPORT]],
-];
-
-const ENDED_EARLY: readonly Row[] = [
-  [
-    "timed out while resolving the name",
-    ["the time was up while the name HOST was being resolved", SERVERS],
-  ],
-  [
-    "timed out while connecting",
-    ["the time was up while a connection to PEER was being opened", REACH],
-  ],
-  [
-    "timed out during the TLS handshake",
-    [
+    "status is not 2xx": ["PEER answered with a status that is not 2xx", RECEIVER],
+    "redirects are not followed": [
+      "PEER redirected the request, and redirects are not followed",
+      "post the final URL",
+    ],
+    "request cannot be written": ["the request could not be written", REPORT],
+    "internal error": ["the daemon itself failed", REPORT],
+    "timed out while resolving the name": [
+      "the time was up while the name HOST was being resolved",
+      SERVERS,
+    ],
+    "timed out while connecting": [
+      "the time was up while a connection to PEER was being opened",
+      REACH,
+    ],
+    "timed out during the TLS handshake": [
       "the time was up during the TLS handshake with PEER",
-      "see whether it speaks HTTPS, TLS 1.2 or later",
+      SPEAKS_TLS,
     ],
-  ],
-  [
-    "timed out waiting for the answer",
-    [
+    "timed out waiting for the answer": [
       "the time was up before PEER answered",
-      {
-        anybody: "have it answer first and work afterwards",
-        operator: "raise webhooks.timeout",
-      },
+      { anybody: "have it answer first and work afterwards", operator: "raise webhooks.timeout" },
     ],
-  ],
-  [
-    "sending was stopped",
-    ["the daemon was stopped before HOST had answered, which may have got it or not", RESEND],
-  ],
-  [
-    "the daemon stopped during the attempt",
-    ["the daemon ended during the attempt, which HOST may have got or not", RESEND],
-  ],
-  ["the URL is refused", ["the rules for webhook URLs refuse the URL", null]],
-];
-
-const EXPLANATIONS: ReadonlyMap<string, Row[1]> = new Map([
-  ...NAME_ERRORS,
-  ...CONNECTION_ERRORS,
-  ...TLS_ERRORS,
-  ...ANSWER_ERRORS,
-  ...ENDED_EARLY,
-]);
+    "sending was stopped": [
+      "the daemon was stopped before HOST had answered, which may have got it or not",
+      RESEND,
+    ],
+    "the daemon stopped during the attempt": [
+      "the daemon ended during the attempt, which HOST may have got or not",
+      RESEND,
+    ],
+    "the URL is refused": ["the rules for webhook URLs refuse the URL", null],
+  }),
+);

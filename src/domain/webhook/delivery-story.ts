@@ -25,7 +25,7 @@ export interface StoryCircumstances {
   readonly reader: StoryReader;
 }
 
-/** What the explanation of an attempt needs in addition: the target. */
+/** The same of an attempt, with its target. */
 export interface Circumstances extends StoryCircumstances {
   readonly url: string;
 }
@@ -65,14 +65,12 @@ export function explainAttempt(attempt: Attempt, circumstances: Circumstances): 
   switch (outcome) {
     case "delivered":
       return explainDelivered(ended, circumstances);
-    case "failed":
-      return explainFailed(ended, circumstances);
-    case "timed_out":
-      return explainTimedOut(ended, circumstances);
     case "refused":
       return explainRefused(ended, circumstances);
+    case "failed":
+    case "timed_out":
     case "interrupted":
-      return explainInterrupted(ended, circumstances);
+      return `${outcome.replace("_", " ")}: ${explainBroken(ended, circumstances)}`;
   }
 }
 
@@ -133,32 +131,19 @@ function explainDelivered(attempt: EndedAttempt, circumstances: Circumstances): 
   return `${answered}${spentText(attempt)}`;
 }
 
-function explainFailed(attempt: EndedAttempt, circumstances: Circumstances): string {
-  const peer = peerOf(attempt, circumstances);
-  const { reader } = circumstances;
-  const { clause, hint } =
-    explainStatus(attempt, { peer, role: reader.role }) ?? explained(attempt, circumstances);
-  const at = `at ${reader.writeTime(attempt.endedAt)}`;
-  return `failed: ${clause}, ${at}${spentText(attempt)}${hintText(hint)}`;
-}
-
-function explainTimedOut(attempt: EndedAttempt, circumstances: Circumstances): string {
+function explainBroken(attempt: EndedAttempt, circumstances: Circumstances): string {
   const { clause, hint } = explained(attempt, circumstances);
   const at = `at ${circumstances.reader.writeTime(attempt.endedAt)}`;
-  return `timed out: ${clause}, ${at}${spentText(attempt)}${hintText(hint)}`;
-}
-
-function explainInterrupted(attempt: EndedAttempt, circumstances: Circumstances): string {
-  const { clause, hint } = explained(attempt, circumstances);
-  const at = `at ${circumstances.reader.writeTime(attempt.endedAt)}`;
-  return `interrupted: ${clause}, ${at}${hintText(hint)}`;
+  // Nobody knows how long an attempt went on after the daemon had ended.
+  const spent = attempt.outcome === "interrupted" ? "" : spentText(attempt);
+  return `${clause}, ${at}${spent}${hint === null ? "" : `; ${hint}`}`;
 }
 
 function explained(attempt: EndedAttempt, circumstances: Circumstances): ErrorExplanation {
-  const peer = peerOf(attempt, circumstances);
+  const asked = { peer: peerOf(attempt, circumstances), role: circumstances.reader.role };
   const error = attempt.error ?? "no reason is recorded";
-  const known = explainError(error, { peer, role: circumstances.reader.role });
-  return known ?? { clause: `${peer.dialled}: ${error}`, hint: null };
+  const known = explainStatus(attempt, asked) ?? explainError(error, asked);
+  return known ?? { clause: `${asked.peer.dialled}: ${error}`, hint: null };
 }
 
 function explainStatus(
@@ -251,10 +236,6 @@ function attemptsText(count: number): string {
   return count === 1 ? "1 attempt" : `${count} attempts`;
 }
 
-function hintText(hint: string | null): string {
-  return hint === null ? "" : `; ${hint}`;
-}
-
 /** How the time of an attempt was spent. */
 function spentText({ startedAt, endedAt, phases, address }: EndedAttempt): string {
   const spent = PHASE_NAMES.flatMap(([phase, name]) => {
@@ -281,10 +262,10 @@ function hostOf(url: string): string {
 }
 
 function peerOf({ address }: Attempt, { url }: Circumstances): Peer {
-  const form = parseUrlForm(url);
-  const host = form.kind === "form" ? form.hostname : "its host";
-  const port = form.kind === "form" ? `:${form.port}` : "";
+  const host = hostOf(url);
   if (address === null) return { host, dialled: host };
+  const form = parseUrlForm(url);
+  const port = form.kind === "form" ? `:${form.port}` : "";
   const shown = address.includes(":") ? `[${address}]` : address;
   const dialled = `${shown}${port}`;
   return { host, dialled: shown === host ? dialled : `${host} (${dialled})` };

@@ -1,15 +1,8 @@
-import type { Task } from "../task/task.ts";
-import type { Attempt, DeliveryKind } from "./delivery.ts";
-import { webhookRequest, type WebhookRequest } from "./webhook-request.ts";
+import type { Attempt } from "./delivery.ts";
+import { webhookRequest, type WebhookFacts, type WebhookRequest } from "./webhook-request.ts";
 
-/** The facts of what an attempt tried to send. */
-export interface SentFacts {
-  readonly kind: DeliveryKind;
-  readonly url: string;
-  readonly task: Task;
-  readonly webhookSecret: string;
-  readonly webhookSecretNext: string | null;
-}
+/** The facts of what an attempt tried to send, besides those of the attempt. */
+export type SentFacts = Omit<WebhookFacts, "number" | "startedAt">;
 
 /**
  * The request that an attempt sent, signed with the account's present secrets, because earlier ones are not kept. Null
