@@ -3,9 +3,19 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { allowsAddress, allowsHost, parseAllowList } from "../../src/domain/address/allow-list.ts";
-import type { AllowList } from "../../src/domain/address/allow-list.ts";
+import { parseAddress } from "../../src/domain/address/address-text.ts";
+import {
+  allowsAddress as allowsParsed,
+  allowsHost,
+  parseAllowList,
+  type AllowList,
+} from "../../src/domain/address/allow-list.ts";
 import { addressOf } from "./special-addresses.ts";
+
+function allowsAddress(list: AllowList, text: string, port: number): boolean {
+  const address = parseAddress(text);
+  return address !== null && allowsParsed(list, address, port);
+}
 
 describe("parseAllowList", () => {
   test("takes addresses, blocks and host names, each with or without a port", () => {

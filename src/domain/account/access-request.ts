@@ -54,15 +54,11 @@ export const REQUEST_MESSAGE = plainLines(4000);
 // The form that mail servers really accept; only a mail can tell whether the mailbox exists.
 const ADDRESS = /^[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+@[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+$/u;
 
-/** True for text that can be an e-mail address: one @ with something before and after it. */
-export function isEmail(text: string): boolean {
-  return text.length <= EMAIL_LENGTH_MAX && text.isWellFormed() && ADDRESS.test(text);
-}
-
-/** An e-mail address, by {@link isEmail}. */
+/** Text that can be an e-mail address: one @ with something before and after it. */
 export const EMAIL: Rule<string, string> = textRule({
   takes: `an e-mail address of at most ${EMAIL_LENGTH_MAX} characters, such as ada@example.com`,
   hint: "EMAIL",
   schema: { type: "string", maxLength: EMAIL_LENGTH_MAX, format: "email" },
-  read: (text) => (isEmail(text) ? text : null),
+  read: (text) =>
+    text.length <= EMAIL_LENGTH_MAX && text.isWellFormed() && ADDRESS.test(text) ? text : null,
 });

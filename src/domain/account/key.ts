@@ -1,4 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
+import { crc32 } from "node:zlib";
 
 import type { IdGenerator } from "../id.ts";
 
@@ -115,19 +116,4 @@ function checksum(secret: string): string {
     rest = Math.floor(rest / 62);
   }
   return text;
-}
-
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte;
-  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
-  return crc >>> 0;
-});
-
-/** CRC-32 (ISO-HDLC) of ASCII text. Written out because the domain may import nothing but node:crypto. */
-export function crc32(text: string): number {
-  let crc = 0xffffffff;
-  for (let i = 0; i < text.length; i++) {
-    crc = (CRC_TABLE[(crc ^ text.charCodeAt(i)) & 0xff] ?? 0) ^ (crc >>> 8);
-  }
-  return (crc ^ 0xffffffff) >>> 0;
 }

@@ -62,13 +62,7 @@ export function allowsHost(list: AllowList, host: string, port: number): boolean
  * True when an address entry holds this address and port. It lifts only the address rule, not those for names. An entry
  * for an IPv4 address also holds the IPv4-mapped and NAT64 addresses of it; no entry holds an address with a zone.
  */
-export function allowsAddress(list: AllowList, address: string, port: number): boolean {
-  const parsed = parseAddress(address);
-  return parsed !== null && allowsParsedAddress(list, parsed, port);
-}
-
-/** As {@link allowsAddress}, for a parsed address. */
-export function allowsParsedAddress(list: AllowList, address: Address, port: number): boolean {
+export function allowsAddress(list: AllowList, address: Address, port: number): boolean {
   // The common case is an empty list, which costs nothing per delivery.
   if (list.blocks.length === 0 || address.zone !== null) return false;
   const inner = nat64Ipv4(address.bytes);

@@ -3,7 +3,7 @@ import { HOST } from "../address/host-name.ts";
 import { instantSeenFrom, timeText } from "../clock/time.ts";
 import { parseText, textRule, type Rule } from "../rule.ts";
 import type { DeliveryState } from "../webhook/delivery.ts";
-import { TAG, TASK_ID, type TaskState } from "./task.ts";
+import { TAG, TASK_ID, TASK_STATES, type TaskState } from "./task.ts";
 
 /**
  * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now;
@@ -48,14 +48,8 @@ export const ANY_TASK: TaskSearch = {
 
 /** Every state that can be searched for, in the order in which {@link formatTaskSearch} writes them. */
 export const SEARCHED_STATES: readonly SearchedState[] = [
-  "queued",
-  "running",
-  "completed",
-  "failed",
-  "cancelled",
-  "ready",
-  "waiting",
-  "delayed",
+  ...TASK_STATES,
+  ...(["ready", "waiting", "delayed"] as const),
 ];
 
 /** The same of webhooks. */

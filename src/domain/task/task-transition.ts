@@ -25,17 +25,8 @@ export function stateAtPost(
 
 /** How clients see a task that waits or runs; null for one that has ended. */
 export function openStateOf(state: StoredState): "queued" | "running" | null {
-  switch (state) {
-    case "delayed":
-    case "queued":
-      return "queued";
-    case "running":
-      return "running";
-    case "completed":
-    case "failed":
-    case "cancelled":
-      return null;
-  }
+  if (state === "delayed" || state === "queued") return "queued";
+  return state === "running" ? state : null;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { addressText, canonicalAddress, parseAddress } from "../address/address-text.ts";
 import type { Address } from "../address/address-text.ts";
 import { classify, nat64Ipv4 } from "../address/address.ts";
-import { allowsHost, allowsParsedAddress } from "../address/allow-list.ts";
+import { allowsHost, allowsAddress } from "../address/allow-list.ts";
 import type { AllowList } from "../address/allow-list.ts";
 import { hostNameFault, isSameName, localNameRule } from "../address/host-name.ts";
 import { LONG_URL, parseUrlForm, URL_BYTES_MAX } from "./url-form.ts";
@@ -180,7 +180,7 @@ function refuseNonAddress({ host }: WebhookTarget, text: string): AddressesVerdi
 
 // The rule that refuses the address, or null. An address entry of the allow list lifts all of them.
 function addressRule(address: Address, { port, policy }: PortPolicy): string | null {
-  if (allowsParsedAddress(policy.allow, address, port)) return null;
+  if (allowsAddress(policy.allow, address, port)) return null;
   const verdict = classify(address);
   if (verdict.kind === "refused") return verdict.rule;
   return isOwnAddress(address, policy) ? "address of this machine" : null;
