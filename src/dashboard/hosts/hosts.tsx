@@ -13,22 +13,20 @@ import { Segments } from "../part/segments.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
-import { durationText, percentText } from "../shell/format.ts";
+import { DAY_MS, durationText, percentText } from "../shell/format.ts";
 import { useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
-import { go, hrefOf, route, setQuery } from "../shell/route.ts";
+import { go, hrefOf, route, setQuery, tasksPath } from "../shell/route.ts";
 import { useStableOrder } from "../shell/stable-order.ts";
 import { HostError } from "./host-error.tsx";
 import { RedeliveryDialog } from "./redelivery-dialog.tsx";
 import { RedeliveryOrders } from "./redelivery-orders.tsx";
 
-const HOUR_MS = 3_600_000;
-
 const RANGES = [
-  { value: "24h", text: "24 h", ms: 24 * HOUR_MS },
-  { value: "7d", text: "7 d", ms: 7 * 24 * HOUR_MS },
-  { value: "30d", text: "30 d", ms: 30 * 24 * HOUR_MS },
+  { value: "24h", text: "24 h", ms: DAY_MS },
+  { value: "7d", text: "7 d", ms: 7 * DAY_MS },
+  { value: "30d", text: "30 d", ms: 30 * DAY_MS },
 ] as const;
 
 const REFRESH_MS = 5000;
@@ -201,6 +199,5 @@ function Redeliver({ row: { host, given_up: givenUp, refused }, redeliver }: Red
 }
 
 function tasksOf(host: string, deliveries: readonly Failed[] | null = null): string {
-  const text = formatTaskSearch({ ...ANY_TASK, host, deliveries });
-  return `/tasks?${new URLSearchParams({ q: text }).toString()}`;
+  return tasksPath(formatTaskSearch({ ...ANY_TASK, host, deliveries }));
 }

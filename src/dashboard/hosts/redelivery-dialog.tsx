@@ -4,7 +4,7 @@ import { announce } from "../part/announcer.tsx";
 import { Button } from "../part/button.tsx";
 import { Dialog } from "../part/dialog.tsx";
 import { Problem } from "../part/notice.tsx";
-import { countOf, durationText } from "../shell/format.ts";
+import { countOf, durationText, MINUTE_MS, SECOND_MS } from "../shell/format.ts";
 import { shownAccount } from "../shell/session.ts";
 import { useSubmission } from "../shell/submission.ts";
 import { RedeliveryCount } from "./redelivery-count.tsx";
@@ -95,8 +95,6 @@ interface OrderButtonProps {
   readonly order: (counted: Counted) => void;
 }
 
-const SECOND_MS = 1000;
-
 function OrderButton({ counted, perSecond, isDisabled, order }: OrderButtonProps) {
   const { deliveries, isWhole } = counted;
   const what = `${isWhole ? "" : "more than "}${countOf(deliveries, "delivery", "deliveries")}`;
@@ -116,8 +114,6 @@ function OrderButton({ counted, perSecond, isDisabled, order }: OrderButtonProps
     </Button>
   );
 }
-
-const MINUTE_MS = 60 * SECOND_MS;
 
 // "2 min 13 s" would promise more than is known.
 function roughText(ms: number): string {

@@ -1,6 +1,7 @@
 import type { WrittenFilter } from "../../api/redelivery.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { Button } from "../part/button.tsx";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";
 import { isOperator } from "../shell/session.ts";
 
 /** The values of the form. */
@@ -15,20 +16,17 @@ export interface RedeliveryChoice {
 
 type RedeliveredState = "given_up" | "refused";
 
-const HOUR_MS = 3_600_000;
-const MINUTE_MS = 60_000;
-
 const PRESETS = [
   { text: "1 h", ms: HOUR_MS },
-  { text: "24 h", ms: 24 * HOUR_MS },
-  { text: "7 d", ms: 7 * 24 * HOUR_MS },
+  { text: "24 h", ms: DAY_MS },
+  { text: "7 d", ms: 7 * DAY_MS },
 ];
 
 const RATE_STANDARD = 10;
 
 /** The first choice: everything that failed at a host in the last day. */
 export function newChoice(host: string, now: number): RedeliveryChoice {
-  const since = localText(now - 24 * HOUR_MS);
+  const since = localText(now - DAY_MS);
   return { since, host, kind: "", states: ["given_up", "refused"], perSecond: RATE_STANDARD };
 }
 

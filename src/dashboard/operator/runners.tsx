@@ -7,7 +7,7 @@ import { type Column, Table } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
 import { countText, durationText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
-import { hrefOf } from "../shell/route.ts";
+import { hrefOf, tasksPath } from "../shell/route.ts";
 import { WorkerMissing } from "./worker-missing.tsx";
 import { WorkerPanel } from "./worker-panel.tsx";
 
@@ -108,6 +108,5 @@ const COLUMNS: readonly Column<RunnerType>[] = [
 ];
 
 function tasksOf(type: string, state: "running" | "waiting"): string {
-  const text = formatTaskSearch({ ...ANY_TASK, type, states: [state] });
-  return hrefOf(`/tasks?${new URLSearchParams({ q: text }).toString()}`);
+  return hrefOf(tasksPath(formatTaskSearch({ ...ANY_TASK, type, states: [state] })));
 }

@@ -6,7 +6,7 @@ import { call } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
-import { hrefOf, route } from "../shell/route.ts";
+import { hrefOf, route, tasksPath } from "../shell/route.ts";
 import { Chart } from "./chart.tsx";
 import { overviewCharts, type SeriesShown } from "./overview-series.ts";
 import { spanText } from "./span.ts";
@@ -65,11 +65,11 @@ export function OverviewCharts({ isShown }: OverviewChartsProps) {
 }
 
 function useSeries(range: TimeRange) {
-  const { name, zoom } = range;
+  const { zoom } = range;
   // The zoom is over, unless it reaches up to now.
   const isOver = zoom !== null && zoom.to < now.peek();
   const { data, problem, reload } = useResource(
-    `series ${name} ${zoom?.from ?? ""} ${zoom?.to ?? ""}`,
+    `series ${range.range.value} ${zoom?.from ?? ""} ${zoom?.to ?? ""}`,
     async ({ signal, isAutomatic }): Promise<SeriesShown> => {
       const query = seriesQuery(range, now.peek());
       const series = await call("GET /v1/stats/series", { query, signal, isAutomatic });
@@ -89,7 +89,7 @@ function RangeBar({ range }: { readonly range: TimeRange }) {
       <Segments
         label="Time range"
         options={RANGES}
-        value={range.zoom === null ? range.name : null}
+        value={range.zoom === null ? range.range.value : null}
         choose={chooseRange}
       />
       {range.zoom === null ? (
@@ -105,7 +105,7 @@ function RangeBar({ range }: { readonly range: TimeRange }) {
           </button>
         </>
       )}
-      <a class="range-tasks" href={hrefOf(`/tasks?q=${encodeURIComponent(searchOf(range))}`)}>
+      <a class="range-tasks" href={hrefOf(tasksPath(searchOf(range)))}>
         Show tasks of this time
       </a>
     </div>

@@ -1,7 +1,7 @@
 import type { Overview } from "../../api/stats.ts";
 import { countText, durationText, percentText } from "../shell/format.ts";
 import { liveCounts } from "../shell/live.ts";
-import { hrefOf } from "../shell/route.ts";
+import { hrefOf, tasksPath } from "../shell/route.ts";
 
 interface NumberShown {
   readonly name: string;
@@ -29,7 +29,7 @@ export function OverviewNumbers({ overview }: { readonly overview: Overview }) {
 
 function NumberLink({ name, value, note, search, isOfDay = false, tone = null }: NumberShown) {
   return (
-    <a class="panel" href={hrefOf(`/tasks?q=${encodeURIComponent(search)}`)}>
+    <a class="panel" href={hrefOf(tasksPath(search))}>
       <span class="numbers-name">
         {name} {isOfDay && <span class="hint">24 h</span>}
       </span>

@@ -1,5 +1,14 @@
 import type { Series, SeriesBucket } from "../../api/stats.ts";
-import { countOf, countText, durationText, percentText } from "../shell/format.ts";
+import {
+  countOf,
+  countText,
+  DAY_MS,
+  durationText,
+  HOUR_MS,
+  MINUTE_MS,
+  percentText,
+  SECOND_MS,
+} from "../shell/format.ts";
 import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./chart-spec.ts";
 
 /** Makes the overview's charts from the numbers of GET /v1/stats/series. */
@@ -178,8 +187,6 @@ function throughput({ series, readAt, when }: SeriesShown): Drawn {
   };
 }
 
-const MINUTE_MS = 60_000;
-
 // For a step that is not over, only the part that has passed counts; its first seconds would show any rate.
 function minutesOf(
   { at, is_whole: isWhole }: SeriesBucket,
@@ -230,9 +237,6 @@ function countAxis(most: number): ChartAxis {
   };
 }
 
-const SECOND_MS = 1000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 const DURATION_INTERVALS = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
   ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * SECOND_MS),

@@ -1,3 +1,4 @@
+import { DAY_MS, MINUTE_MS } from "../shell/format.ts";
 import type { ChartAxis, ChartSpec, ChartStep } from "./chart-spec.ts";
 
 /** Computes where values lie on a chart, in pixels: scales, marks on the axes, and paths in SVG's form. */
@@ -78,9 +79,7 @@ function powersOfTen([min, max]: ChartAxis["range"], marksMax: number): readonly
   return Array.from({ length: Math.max(0, count) }, (_, i) => 10 ** (first + i * stride));
 }
 
-const MINUTE_MS = 60_000;
 const DAY_MINUTES = 24 * 60;
-const DAY_MS = DAY_MINUTES * MINUTE_MS;
 const MINUTE_INTERVALS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720];
 const DAY_INTERVALS = [1, 2, 5, 10, 20, 50];
 // The offset of every zone is a multiple of this.

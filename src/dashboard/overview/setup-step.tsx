@@ -6,7 +6,7 @@ import { Command } from "../part/command.tsx";
 import { Segments } from "../part/segments.tsx";
 import { call } from "../shell/api.ts";
 import { type Load, useResource } from "../shell/resource.ts";
-import { hrefOf } from "../shell/route.ts";
+import { hrefOf, tasksPath } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
 
 /** One of the first steps. */
@@ -98,7 +98,7 @@ function RunTask() {
       <p>
         You need not do anything: the task runs as soon as it is its turn, and this step is done
         when one has completed. If it fails, its page says why.{" "}
-        <a href={searchHref("")}>Look at the tasks</a>
+        <a href={hrefOf("/tasks")}>Look at the tasks</a>
       </p>
       {isOperator.value ? (
         <p class="hint">
@@ -174,7 +174,9 @@ function VerifyDelivery({ setup }: { readonly setup: Setup }) {
     return (
       <p>
         Nothing has been delivered yet. The page of the task says why:{" "}
-        <a href={searchHref("delivery:retrying,given_up,refused")}>look at failed deliveries</a>
+        <a href={hrefOf(tasksPath("delivery:retrying,given_up,refused"))}>
+          look at failed deliveries
+        </a>
       </p>
     );
   }
@@ -184,7 +186,7 @@ function VerifyDelivery({ setup }: { readonly setup: Setup }) {
       this daemon. The page of the task shows the exact bytes that were signed, and how to verify
       them in TypeScript, Python, Go and PHP:{" "}
       {delivered === null ? (
-        <a href={searchHref("delivery:delivered")}>look at what was delivered</a>
+        <a href={hrefOf(tasksPath("delivery:delivered"))}>look at what was delivered</a>
       ) : (
         <a href={hrefOf(`/tasks/${delivered}`)}>verify the newest delivery</a>
       )}
@@ -215,10 +217,6 @@ function useNewestTask(search: string): string | null {
     call("GET /v1/tasks/search", { ...load, query }),
   );
   return data?.tasks[0]?.id ?? null;
-}
-
-function searchHref(search: string): string {
-  return hrefOf(search === "" ? "/tasks" : `/tasks?q=${encodeURIComponent(search)}`);
 }
 
 /** A command whose task task_post accepts: where there are several types, it must name one. */

@@ -1,6 +1,5 @@
 import { now } from "../shell/clock.ts";
-
-const DAY_MS = 86_400_000;
+import { DAY_MS } from "../shell/format.ts";
 
 const clockTimes = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",

@@ -1,12 +1,12 @@
 import { signal } from "@preact/signals";
 
+import { SECOND_MS } from "./format.ts";
+
 /** How far the daemon's clock is ahead of this machine's, in milliseconds. */
 let aheadMs = 0;
 
 /** The daemon's time in milliseconds since the epoch, updated every second. */
 export const now = signal(Date.now());
-
-const SECOND_MS = 1000;
 
 setInterval(() => {
   now.value = Date.now() + aheadMs;

@@ -49,11 +49,16 @@ function trimZeros(text: string): string {
   return text.replace(/\.?0+$/, "");
 }
 
+export const SECOND_MS = 1000;
+export const MINUTE_MS = 60 * SECOND_MS;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+
 const UNITS = [
-  { ms: 86_400_000, name: "d" },
-  { ms: 3_600_000, name: "h" },
-  { ms: 60_000, name: "min" },
-  { ms: 1000, name: "s" },
+  { ms: DAY_MS, name: "d" },
+  { ms: HOUR_MS, name: "h" },
+  { ms: MINUTE_MS, name: "min" },
+  { ms: SECOND_MS, name: "s" },
 ];
 
 function coarse(ms: number): string {

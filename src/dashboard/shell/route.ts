@@ -65,6 +65,11 @@ export function hrefOf(path: string): string {
   return url.pathname + url.search;
 }
 
+/** The place of the tasks that a search finds. */
+export function tasksPath(q: string): string {
+  return `/tasks?${new URLSearchParams({ q }).toString()}`;
+}
+
 /** Goes to a place, by {@link hrefOf}. */
 export function go(path: string, { replaces = false } = {}): void {
   goTo(hrefOf(path), { replaces });

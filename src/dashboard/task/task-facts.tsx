@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { Timeline } from "../../api/timeline.ts";
 import { Time } from "../part/time.tsx";
 import { countText } from "../shell/format.ts";
-import { hrefOf } from "../shell/route.ts";
+import { hrefOf, tasksPath } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
 import { isRefused } from "./run-verdict.ts";
 import { runnerText } from "./timeline-row.ts";
@@ -72,7 +72,7 @@ function Fact({ name, children }: { readonly name: string; readonly children: Co
 
 function SearchLink({ q, text }: { readonly q: string; readonly text: string }) {
   return (
-    <a href={hrefOf(`/tasks?${new URLSearchParams({ q }).toString()}`)}>
+    <a href={hrefOf(tasksPath(q))}>
       <bdi>{text}</bdi>
     </a>
   );

@@ -1,3 +1,5 @@
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../shell/format.ts";
+
 /** The shown part of the timeline: times in milliseconds since the epoch. */
 export interface TimeView {
   readonly from: number;
@@ -12,11 +14,6 @@ export interface Tick {
   /** Milliseconds after the view's zero. */
   readonly afterMs: number;
 }
-
-const SECOND_MS = 1000;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
 
 const STEPS_MS: readonly number[] = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
