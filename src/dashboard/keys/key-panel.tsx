@@ -4,7 +4,7 @@ import type { Key, NewKey, UserData } from "../../api/account.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Empty } from "../part/notice.tsx";
-import { None, Panel } from "../part/panel.tsx";
+import { Clipped, None, Panel } from "../part/panel.tsx";
 import { ShownOnce } from "../part/shown-once.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
@@ -112,7 +112,7 @@ function KeyTable({ keys, revoke }: KeyTableProps) {
 
 const COLUMNS: readonly Column<Key>[] = [
   { name: "Key", cell: (key) => <code>{keyText(key)}</code> },
-  { name: "Label", cell: ({ label }) => <Label label={label} /> },
+  { name: "Label", cell: ({ label }) => (label === null ? <None /> : <Clipped text={label} />) },
   { name: "Made", cell: (key) => <Time at={key.created_at} /> },
   {
     name: "Last used",
@@ -130,15 +130,6 @@ const COLUMNS: readonly Column<Key>[] = [
       ),
   },
 ];
-
-function Label({ label }: { readonly label: string | null }) {
-  if (label === null) return <None />;
-  return (
-    <bdi class="clipped" title={label}>
-      {label}
-    </bdi>
-  );
-}
 
 function revocation(revoke: (key: Key) => void): Column<Key> {
   return {

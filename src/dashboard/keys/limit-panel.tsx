@@ -1,4 +1,5 @@
 import type { UserData } from "../../api/account.ts";
+import { Fact } from "../part/fact.tsx";
 import { Panel } from "../part/panel.tsx";
 import { Quota } from "../part/quota.tsx";
 import { bytesText, countText } from "../shell/format.ts";
@@ -9,18 +10,14 @@ export function LimitPanel({ account }: { readonly account: UserData }) {
   return (
     <Panel title="Limits">
       <dl class="facts panel-body">
-        <dt>Data</dt>
-        <dd>
+        <Fact name="Data">
           <Quota used={usage.bytes} limit={limits.bytes} textOf={bytesText} />
-        </dd>
-        <dt>Open tasks</dt>
-        <dd>
+        </Fact>
+        <Fact name="Open tasks">
           <Quota used={usage.open_tasks} limit={limits.open_tasks} textOf={countText} />
-        </dd>
-        <dt>Requests a minute</dt>
-        <dd>{rateText(limits.requests_per_minute)}</dd>
-        <dt>Tasks posted a minute</dt>
-        <dd>{rateText(limits.tasks_per_minute)}</dd>
+        </Fact>
+        <Fact name="Requests a minute">{rateText(limits.requests_per_minute)}</Fact>
+        <Fact name="Tasks posted a minute">{rateText(limits.tasks_per_minute)}</Fact>
       </dl>
       <p class="panel-body hint">
         Posts beyond a limit are refused with 50700 (data) or 42900. Collecting tasks frees nothing:

@@ -1,8 +1,7 @@
-import type { ComponentChildren } from "preact";
-
 import type { System } from "../../api/operator.ts";
 import { Badge } from "../part/badge.tsx";
 import { Bar } from "../part/bar.tsx";
+import { Fact } from "../part/fact.tsx";
 import { Loaded } from "../part/notice.tsx";
 import { None, Panel, ScreenHead } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
@@ -76,20 +75,6 @@ function Status({ facts }: FactsProps) {
         </Fact>
       </dl>
     </Panel>
-  );
-}
-
-interface FactProps {
-  readonly name: string;
-  readonly children: ComponentChildren;
-}
-
-function Fact({ name, children }: FactProps) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
   );
 }
 

@@ -32,6 +32,15 @@ export function stateText(state: string): string {
   return state.replaceAll("_", " ");
 }
 
+/** The mark of a finished task that nobody has collected. */
+export function Ready() {
+  return (
+    <span class="ready" title="Finished and not collected yet">
+      ready
+    </span>
+  );
+}
+
 /** A state as a badge. */
 export function Badge({ state, title }: { readonly state: string; readonly title?: string }) {
   return (

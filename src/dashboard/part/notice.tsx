@@ -20,7 +20,7 @@ interface EmptyProps {
   readonly title: string;
   /** True where the screen holds nothing else: the title is its heading. */
   readonly isAlone?: boolean;
-  /** What to do next. */
+  /** The next steps. */
   readonly children?: ComponentChildren;
 }
 

@@ -17,7 +17,8 @@ export function Panel({ title, note, tools, children }: PanelProps) {
     <section class="panel" aria-labelledby={id}>
       <div class="panel-head">
         <h2 id={id}>
-          {title} <span class="hint">{note}</span>
+          {title}
+          {note !== undefined && <span class="hint"> {note}</span>}
         </h2>
         {tools}
       </div>
@@ -36,6 +37,15 @@ export function ScreenHead({
       <h1>{title}</h1>
       {children}
     </div>
+  );
+}
+
+/** Text on one line, cut where there is no room; the whole of it on hover. */
+export function Clipped({ text }: { readonly text: string }) {
+  return (
+    <bdi class="clipped" title={text}>
+      {text}
+    </bdi>
   );
 }
 

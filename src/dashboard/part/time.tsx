@@ -1,9 +1,10 @@
 import { now } from "../shell/clock.ts";
 import { absoluteText, countdownText, relativeText } from "../shell/format.ts";
+import { None } from "./panel.tsx";
 
 /** A time relative to now, and the exact time on hover. Null is a dash. */
 export function Time({ at }: { readonly at: string | null }) {
-  if (at === null) return <span class="none">–</span>;
+  if (at === null) return <None />;
   const time = Date.parse(at);
   return (
     <time dateTime={at} title={`${absoluteText(time)} (${at})`}>

@@ -32,7 +32,7 @@ interface CommonOptions {
   readonly account?: string | null;
 }
 
-/** What goes with the call of an operation. */
+/** The options of the call of an operation. */
 export type CallOptions<Key extends OperationKey> = CommonOptions & {
   readonly query?: QueryOf<Key>;
 } & (undefined extends BodyOf<Key>
@@ -45,7 +45,7 @@ export type CallOptions<Key extends OperationKey> = CommonOptions & {
 /** The part of its path that an operation names. */
 type ParamOf<Key extends OperationKey> = Key extends `${string}/:${infer Name}` ? Name : never;
 
-/** What goes with the call of any operation. */
+/** The same for any operation. */
 interface AnyOptions extends CommonOptions {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: object;

@@ -1,6 +1,7 @@
 import type { TimelineAttempt, TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import { Badge } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
+import { Fact } from "../part/fact.tsx";
 import { Countdown, Time } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
 import { durationText } from "../shell/format.ts";
@@ -124,35 +125,27 @@ function Facts({ attempt }: { readonly attempt: TimelineAttempt }) {
   const { refusal, address, retry_after: retryAfter, due_at: due, started_at: start } = attempt;
   return (
     <dl class="facts">
-      <dt>Due</dt>
-      <dd>
+      <Fact name="Due">
         <Time at={due} />
         {start !== null &&
           `, started ${durationText(Math.max(0, Date.parse(start) - Date.parse(due)))} later`}
-      </dd>
+      </Fact>
       {address !== null && (
-        <>
-          <dt>Address dialled</dt>
-          <dd class="mono">{address}</dd>
-        </>
+        <Fact name="Address dialled">
+          <span class="mono">{address}</span>
+        </Fact>
       )}
       {retryAfter !== null && (
-        <>
-          <dt>Retry-After</dt>
-          <dd>
-            <bdi>{retryAfter}</bdi>, which moves no retry
-          </dd>
-        </>
+        <Fact name="Retry-After">
+          <bdi>{retryAfter}</bdi>, which moves no retry
+        </Fact>
       )}
       {refusal !== null && (
-        <>
-          <dt>Refused</dt>
-          <dd>
-            <bdi>{refusal.host}</bdi>
-            {refusal.addresses.length > 0 && ` resolved to ${refusal.addresses.join(", ")}`}:{" "}
-            {refusal.rule}
-          </dd>
-        </>
+        <Fact name="Refused">
+          <bdi>{refusal.host}</bdi>
+          {refusal.addresses.length > 0 && ` resolved to ${refusal.addresses.join(", ")}`}:{" "}
+          {refusal.rule}
+        </Fact>
       )}
     </dl>
   );

@@ -6,7 +6,7 @@ import { isList, isObject, JsonNumber, type JsonSource } from "./json-source.ts"
 interface JsonViewProps {
   readonly value: JsonSource;
   /** How many levels are open at first. */
-  readonly depth?: number;
+  readonly depth: number;
 }
 
 // More at once would make the page slow.
@@ -16,7 +16,7 @@ const OPEN_MAX = 30;
 const STRING_LENGTH_MAX = 2000;
 
 /** JSON as a tree whose branches open and close. Everything in it is text. */
-export function JsonView({ value, depth = 2 }: JsonViewProps) {
+export function JsonView({ value, depth }: JsonViewProps) {
   return (
     <div class="json mono">
       <Node value={value} depth={depth} name={null} />

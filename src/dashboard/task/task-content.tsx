@@ -1,8 +1,10 @@
+import type { ComponentProps } from "preact";
 import { useState } from "preact/hooks";
 
 import type { TimelineTask } from "../../api/timeline.ts";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Loaded } from "../part/notice.tsx";
+import { Panel } from "../part/panel.tsx";
 import { bytesText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { CodeBlock } from "./code-block.tsx";
@@ -80,7 +82,6 @@ interface JsonProps {
 
 function Json({ title, content, value, bytes }: JsonProps) {
   if (bytes === null) return null;
-  const size = bytesText(bytes);
   if (!content.isRead) {
     return title === "Input" ? (
       <section class="panel panel-body">
@@ -90,16 +91,16 @@ function Json({ title, content, value, bytes }: JsonProps) {
   }
   if (value === undefined) return null;
   return (
-    <section class="panel" aria-label={title}>
-      <div class="panel-head">
-        <h2>{title}</h2>
-        <span class="hint">{size}</span>
-        <CopyButton text={jsonText(value)} what={title.toLowerCase()} />
-      </div>
-      <div class="panel-body">
-        <JsonView value={value} />
-      </div>
-    </section>
+    <JsonPanel
+      title={title}
+      value={value}
+      tools={
+        <>
+          <span class="hint">{bytesText(bytes)}</span>
+          <CopyButton text={jsonText(value)} what={title.toLowerCase()} />
+        </>
+      }
+    />
   );
 }
 
@@ -107,30 +108,29 @@ function Json({ title, content, value, bytes }: JsonProps) {
 export function ErrorDetail({ task: { error } }: { readonly task: TimelineTask }) {
   const detail = toSource(error?.detail);
   if (detail === null || detail === undefined) return null;
-  return (
-    <section class="panel" aria-label="Error">
-      <div class="panel-head">
-        <h2>Error</h2>
-      </div>
-      <div class="panel-body">
-        <JsonView value={detail} />
-      </div>
-    </section>
-  );
+  return <JsonPanel title="Error" value={detail} />;
 }
 
 function PostedFields({ data }: Pick<TimelineTask, "data">) {
   const value = toSource(data);
-  if (value === undefined) return null;
+  return value === undefined ? null : (
+    <JsonPanel title="Fields as posted" value={value} depth={1} />
+  );
+}
+
+interface JsonPanelProps extends Pick<ComponentProps<typeof Panel>, "title" | "tools"> {
+  readonly value: JsonSource;
+  /** How many levels are open at first. */
+  readonly depth?: number;
+}
+
+function JsonPanel({ value, depth = 2, ...head }: JsonPanelProps) {
   return (
-    <section class="panel" aria-label="Fields as posted">
-      <div class="panel-head">
-        <h2>Fields as posted</h2>
-      </div>
+    <Panel {...head}>
       <div class="panel-body">
-        <JsonView value={value} depth={1} />
+        <JsonView value={value} depth={depth} />
       </div>
-    </section>
+    </Panel>
   );
 }
 

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
-import { Badge } from "../part/badge.tsx";
+import { Badge, Ready } from "../part/badge.tsx";
 import { CopyButton, copyAndAnnounce } from "../part/copy-button.tsx";
 import { Empty, Loaded, Problem } from "../part/notice.tsx";
 import { ApiError } from "../shell/api.ts";
@@ -238,11 +238,7 @@ function Head({
     <div class="screen-head task-head">
       <h1>
         <Badge state={task.state} title={task.status_message} />
-        {task.ready && (
-          <span class="ready" title="Finished and not collected yet">
-            ready
-          </span>
-        )}
+        {task.ready && <Ready />}
         <span class="task-name mono">{task.id}</span>
         <CopyButton text={task.id} what="id" />
       </h1>

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 
 import type { Timeline } from "../../api/timeline.ts";
+import { Panel } from "../part/panel.tsx";
 import { Segments } from "../part/segments.tsx";
 import { Countdown } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
@@ -36,25 +37,26 @@ export function TimelineChart({ timeline, current, open }: TimelineChartProps) {
   const isMoment = rows.every(({ marks }) => marks.every(({ from, to }) => from === to));
   if (view === undefined || isMoment) return null;
   return (
-    <section class="panel" aria-label="Timeline">
-      <div class="panel-head">
-        <h2>Timeline</h2>
-        {views.size > 1 && (
+    <Panel
+      title="Timeline"
+      tools={
+        views.size > 1 && (
           <Segments
             label="Part of the timeline"
             options={NAMES.filter(({ value }) => views.has(value))}
             value={part}
             choose={setPart}
           />
-        )}
-      </div>
+        )
+      }
+    >
       <div class="timeline">
         {rows.map((row) => (
           <RowView key={row.name} row={row} view={view} current={current} open={open} />
         ))}
         <Axis view={view} isWhole={part === "whole"} />
       </div>
-    </section>
+    </Panel>
   );
 }
 

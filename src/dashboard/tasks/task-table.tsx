@@ -1,6 +1,7 @@
 import type { FoundDelivery, FoundTask } from "../../api/search.ts";
-import { Badge } from "../part/badge.tsx";
+import { Badge, Ready } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
+import { Clipped, None } from "../part/panel.tsx";
 import { Countdown, Time } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
 import { countOf, durationText } from "../shell/format.ts";
@@ -120,11 +121,7 @@ function StateCell({
   return (
     <td class="of-state">
       <Badge state={state} title={message} />
-      {ready && (
-        <span class="ready" title="Finished and not collected yet">
-          ready
-        </span>
-      )}
+      {ready && <Ready />}
     </td>
   );
 }
@@ -132,18 +129,6 @@ function StateCell({
 /** The beginning and the end of an id: ids that were made one after the other begin alike. */
 export function shortId(id: string): string {
   return id.length <= 16 ? id : `${id.slice(0, 4)}…${id.slice(-8)}`;
-}
-
-function None() {
-  return <span class="none">–</span>;
-}
-
-function Clipped({ text }: { readonly text: string }) {
-  return (
-    <bdi class="clipped" title={text}>
-      {text}
-    </bdi>
-  );
 }
 
 function runText({ state, started_at: start, completed_at: end, progress }: FoundTask): string {
