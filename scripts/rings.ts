@@ -57,13 +57,13 @@ export const RINGS: readonly Ring[] = [
   },
   {
     files: "runners/*",
-    imports: ["domain/*", "net/*", "store/store.ts"],
+    imports: ["domain/*", "net/*"],
     packages: [],
     node: ["child_process", "timers", "crypto", ...MACHINE, ...PLUMBING],
   },
   {
     files: "engine/*",
-    imports: ["domain/*", "store/store.ts", "net/*", "runners/runner.ts"],
+    imports: ["domain/*", "store/store.ts", "runners/runner.ts"],
     packages: ["croner"],
     node: PLUMBING,
   },
@@ -113,7 +113,7 @@ export const RINGS: readonly Ring[] = [
     files: "daemon/*",
     imports: [
       ...["config/*", "domain/*", "store/*", "store/sqlite/*", "net/*", "runners/*", "engine/*"],
-      ...["api/*", "http/*", "parser/*", "assets.ts", "log.ts"],
+      ...["http/*", "parser/*", "assets.ts"],
     ],
     packages: [],
     node: ["crypto", "perf_hooks", ...MACHINE, ...PLUMBING],

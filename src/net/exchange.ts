@@ -3,16 +3,8 @@ import type { Socket } from "node:net";
 
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
+import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import { answerFailure } from "./failure.ts";
-
-/** One request, to be written exactly as given. */
-export interface Outgoing {
-  readonly method: "POST" | "GET";
-  readonly requestTarget: string;
-  readonly hostHeader: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array | null;
-}
 
 /** The result of one request on one connection. */
 export type Exchange =
@@ -47,7 +39,7 @@ interface ExchangeOptions {
 }
 
 /**
- * Sends a request over an open connection and reads the answer's status and the beginning of its body.
+ * Sends a request, exactly as given, over an open connection and reads the answer's status and the beginning of its body.
  * Never rejects. Unless the exchange is reusable, the connection is destroyed when this settles.
  *
  * This is node:http without an agent. An agent would bring its own pool and, some day, proxies from
@@ -57,7 +49,7 @@ interface ExchangeOptions {
  */
 export function exchange(
   socket: Socket,
-  outgoing: Outgoing,
+  outgoing: SendRequest,
   options: ExchangeOptions,
 ): Promise<Exchange> {
   return new Promise((resolve) => {
@@ -105,7 +97,7 @@ class OpenExchange {
     this.#bytesReadBefore = socket.bytesRead;
   }
 
-  start(outgoing: Outgoing): void {
+  start(outgoing: SendRequest): void {
     if (this.#signal.aborted) {
       this.#onCut();
       return;
@@ -119,11 +111,12 @@ class OpenExchange {
     }
   }
 
-  #write(outgoing: Outgoing): ClientRequest {
+  #write(outgoing: SendRequest): ClientRequest {
+    const { hostHeader: sender, requestTarget } = outgoing.target;
     const request = startRequest({
       createConnection: () => this.#socket,
       method: outgoing.method,
-      path: outgoing.requestTarget,
+      path: requestTarget,
       headers: toHeaderList(outgoing),
       setHost: false,
       maxHeaderSize: HEADER_BYTES_MAX,
@@ -131,7 +124,6 @@ class OpenExchange {
     });
     // Without an agent node:http would close the connection after the answer.
     request.shouldKeepAlive = true;
-    const sender = outgoing.hostHeader;
     request.on("response", (response) => this.#onResponse(response, sender));
     request.on("information", () => this.#onInformation());
     request.on("upgrade", () => this.#break(SWITCHED, 101));
@@ -225,16 +217,12 @@ class OpenExchange {
 const SWITCHED = "receiver switched protocols";
 
 // Host, Content-Length and Connection are written here and nowhere else.
-function toHeaderList({ hostHeader, headers, body, method }: Outgoing): readonly string[] {
-  const list = ["Host", hostHeader];
+function toHeaderList({ target, headers, body, method }: SendRequest): readonly string[] {
+  const list = ["Host", target.hostHeader];
   for (const [name, value] of Object.entries(headers)) list.push(name, value);
-  if (method === "POST") list.push("Content-Length", String(bytesOf(body)));
+  if (method === "POST") list.push("Content-Length", String(Buffer.byteLength(body ?? "")));
   list.push("Connection", "keep-alive");
   return list;
-}
-
-function bytesOf(body: string | Uint8Array | null): number {
-  return body === null ? 0 : Buffer.byteLength(body);
 }
 
 function toExcerpt(chunks: readonly Buffer[]): string {

@@ -5,6 +5,7 @@ import type { SecureContext } from "node:tls";
 
 import type { Clock } from "../domain/clock/clock.ts";
 import type { AttemptResult } from "../domain/webhook/delivery.ts";
+import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import { judgeAddresses } from "../domain/webhook/webhook-url.ts";
 import type { AddressesVerdict, UrlPolicy, WebhookTarget } from "../domain/webhook/webhook-url.ts";
 import { AttemptsInFlight, OpenAttempt } from "./attempt.ts";
@@ -16,16 +17,6 @@ import type { Dialed } from "./dial.ts";
 import { exchange } from "./exchange.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Resolver } from "./resolver.ts";
-
-/** One webhook to send. The sender adds Host, Content-Length and Connection itself. */
-export interface SendRequest {
-  readonly target: WebhookTarget;
-  readonly method: "POST" | "GET";
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array | null;
-  /** The account whose turn the look-up takes; the daemon's own unless given. */
-  readonly accountId?: number;
-}
 
 export interface SenderOptions {
   readonly clock: Clock;
@@ -205,17 +196,9 @@ export class Sender {
     { request, attempt }: { readonly request: SendRequest; readonly attempt: OpenAttempt },
   ): Promise<Exchange> {
     attempt.address = connection.address;
-    const { target, method, headers, body } = request;
-    const outgoing = {
-      method,
-      headers,
-      body,
-      requestTarget: target.requestTarget,
-      hostHeader: target.hostHeader,
-    };
     const { clock } = this.#deps;
     const answer = await attempt.timed("answer", () =>
-      exchange(connection.socket, outgoing, { clock, signal: attempt.signal }),
+      exchange(connection.socket, request, { clock, signal: attempt.signal }),
     );
     if (answer.kind === "answered" && answer.isReusable) {
       this.#pool.put(connection, { hintMs: answer.keepAliveMs });

@@ -153,7 +153,11 @@ class OpenPost {
     const request = startRequest(url, {
       method: "POST",
       agent,
-      headers: { ...headers, "accept-encoding": "identity", "content-length": bytesOf(body) },
+      headers: {
+        ...headers,
+        "accept-encoding": "identity",
+        "content-length": Buffer.byteLength(body),
+      },
       maxHeaderSize: HEADER_BYTES_MAX,
       insecureHTTPParser: false,
     });
@@ -268,10 +272,6 @@ class OpenPost {
 
 function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
   return statusCode >= 200 && statusCode <= 299;
-}
-
-function bytesOf(body: string | Uint8Array): string {
-  return String(Buffer.byteLength(body));
 }
 
 /**

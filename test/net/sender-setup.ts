@@ -7,10 +7,11 @@ import type { TestContext } from "node:test";
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Clock } from "../../src/domain/clock/clock.ts";
+import type { SendRequest } from "../../src/domain/webhook/webhook-request.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook/webhook-url.ts";
 import { Resolver } from "../../src/net/resolver.ts";
-import { Sender, type SendRequest } from "../../src/net/send.ts";
+import { Sender } from "../../src/net/send.ts";
 
 export interface SenderSetup {
   readonly clock?: Clock;

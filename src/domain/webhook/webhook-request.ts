@@ -2,6 +2,7 @@ import { taskEnvelope } from "../task/envelope.ts";
 import type { Task } from "../task/task.ts";
 import type { DeliveryKind } from "./delivery.ts";
 import { signStandardWebhook, signWebhook, type SignedMessage } from "./signature.ts";
+import type { WebhookTarget } from "./webhook-url.ts";
 
 /** One attempt of a delivery, as far as its request depends on it. */
 export interface WebhookFacts {
@@ -16,12 +17,19 @@ export interface WebhookFacts {
   readonly webhookSecretNext: string | null;
 }
 
-/** The request of one attempt, without the headers that the connection adds (Host, Content-Length). */
+/** The request of one attempt. */
 export interface WebhookRequest<Body extends SignedMessage = string> {
   readonly method: "POST" | "GET";
   readonly headers: Readonly<Record<string, string>>;
   /** Null for a pingback. */
   readonly body: Body | null;
+}
+
+/** A request to a target. The sender adds Host, Content-Length and Connection itself. */
+export interface SendRequest extends WebhookRequest<string | Uint8Array> {
+  readonly target: WebhookTarget;
+  /** The account whose turn the look-up takes; the daemon's own unless given. */
+  readonly accountId?: number;
 }
 
 /**

@@ -4,9 +4,12 @@ import {
   type AttemptResult,
   type DeliveryDecision,
 } from "../../domain/webhook/delivery.ts";
-import { webhookRequest, type WebhookRequest } from "../../domain/webhook/webhook-request.ts";
+import {
+  webhookRequest,
+  type SendRequest,
+  type WebhookRequest,
+} from "../../domain/webhook/webhook-request.ts";
 import { judgeWebhookUrl, type UrlPolicy } from "../../domain/webhook/webhook-url.ts";
-import type { Sender } from "../../net/send.ts";
 import type {
   AttemptRef,
   ClaimedAttempt,
@@ -49,7 +52,12 @@ export type DeliveryQueue = Pick<
 
 export interface DeliveryDispatcherDeps extends PersistDeps, Pick<RunDeps, "observer" | "failed"> {
   readonly store: DeliveryQueue;
-  readonly sender: Pick<Sender, "send" | "abort">;
+  readonly sender: {
+    /** Makes one attempt. Never rejects: every end is a result. */
+    send(request: SendRequest): Promise<AttemptResult>;
+    /** Breaks off everything in flight: an attempt without a status ends as `interrupted`. */
+    abort(): void;
+  };
   readonly urlPolicy: () => UrlPolicy;
   readonly limits: LaneLimits;
   /** Waits before each retry, counted from the failure. */
@@ -119,13 +127,8 @@ export class DeliveryDispatcher implements Part {
    * Starts nothing of these accounts, which are disabled, until {@link resume}. What is in flight goes to its end. An
    * account that the store calls disabled at a claim is held as well.
    */
-  hold(accountIds: readonly number[]): void {
+  hold(accountIds: Iterable<number>): void {
     for (const accountId of accountIds) this.#lanes.hold(accountId);
-  }
-
-  /** The accounts that are held. */
-  get held(): ReadonlySet<number> {
-    return this.#lanes.held;
   }
 
   /** How much is scheduled and under way. */
@@ -135,7 +138,7 @@ export class DeliveryDispatcher implements Part {
   }
 
   /** Resumes what these accounts have scheduled; they were held and are enabled. */
-  async resume(accountIds: readonly number[]): Promise<void> {
+  async resume(accountIds: Iterable<number>): Promise<void> {
     for (const accountId of accountIds) {
       // Changes from now on are noted; earlier ones are read.
       this.#lanes.release(accountId);
@@ -365,15 +368,7 @@ const SLOW_FAILURE_MS = 1000;
 const SLOW_DELIVERY_MS = 5000;
 
 function toPace(outcome: AttemptResult["outcome"], tookMs: number): Pace {
-  switch (outcome) {
-    case "delivered":
-      return tookMs < SLOW_DELIVERY_MS ? "quick" : "slow";
-    case "timed_out":
-      return "slow";
-    case "failed":
-      return tookMs < SLOW_FAILURE_MS ? "quick" : "slow";
-    case "refused":
-    case "interrupted":
-      return "unknown";
-  }
+  if (outcome === "refused" || outcome === "interrupted") return "unknown";
+  const slowMs = outcome === "delivered" ? SLOW_DELIVERY_MS : SLOW_FAILURE_MS;
+  return outcome !== "timed_out" && tookMs < slowMs ? "quick" : "slow";
 }
