@@ -89,18 +89,19 @@ export class Engine {
     this.#tasks = new TaskDispatcher(runs);
     const wake = (type?: string): void => this.#wakeType(type);
     this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake });
-    const atOwnRuns = {
-      disabled: (accountIds: ReadonlySet<number>): void => this.#tasks.hold(accountIds),
-      enabled: (): void => wake(),
-    };
-    const atDeliveries = {
-      disabled: (accountIds: ReadonlySet<number>): void => this.#deliveries.hold([...accountIds]),
-      enabled: (accountIds: ReadonlySet<number>): void =>
-        void this.#deliveries.resume([...accountIds]).catch(failed),
-    };
-    const atWaiters = { disabled: deps.accountsDisabled, enabled(): void {} };
-    const listeners = [atOwnRuns, atDeliveries, atWaiters];
-    this.#accounts = new AccountWatch({ ...deps, failed, listeners });
+    this.#accounts = new AccountWatch({
+      ...deps,
+      failed,
+      disabled: (accountIds) => {
+        this.#tasks.hold(accountIds);
+        this.#deliveries.hold(accountIds);
+        deps.accountsDisabled(accountIds);
+      },
+      enabled: (accountIds) => {
+        wake();
+        void this.#deliveries.resume(accountIds).catch(failed);
+      },
+    });
     this.#ends = createEndWatch({
       ...deps,
       failed,

@@ -1,4 +1,4 @@
-import { RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
+import { NEW_ENTRY, RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
 import {
   ATTEMPT_CLASSES,
   Holding,
@@ -44,7 +44,7 @@ export class HostState implements QueuePlace {
 }
 
 /** The queue of an account's attempts to one host. */
-export class LaneState {
+export class LaneState implements LaneStanding {
   readonly account: AccountState;
   readonly host: HostState;
   readonly fresh: LaneQueue;
@@ -68,12 +68,16 @@ export class LaneState {
     return this.load.fresh + this.load.retries;
   }
 
+  get isIdle(): boolean {
+    return this.inFlight === 0;
+  }
+
   get isEmpty(): boolean {
-    return this.fresh.dueAt === null && this.retries.dueAt === null && this.inFlight === 0;
+    return this.fresh.dueAt === null && this.retries.dueAt === null && this.isIdle;
   }
 
   #newQueue(of: AttemptClass): LaneQueue {
-    return { lane: this, class: of, dueAt: null, place: null, weight: 0, rank: 0, heapIndex: -1 };
+    return { lane: this, class: of, dueAt: null, place: null, ...NEW_ENTRY };
   }
 }
 
@@ -95,7 +99,6 @@ export interface QueuePlace {
 /** Due queues that get places by the same rule. */
 export interface DueGroup extends LaneStanding {
   readonly class: AttemptClass;
-  readonly index: number;
   /**
    * Those that hold least come first, then by turn: when the first has no room, no other has. So each account has as
    * many places as any other that wants them, however many lanes it has, and a new account is next.
@@ -170,8 +173,8 @@ export function newDueGroups(): readonly DueGroup[] {
     [true, false].map((isProven) => ({ isIdle, isProven })),
   );
   return ATTEMPT_CLASSES.flatMap((of) =>
-    standings.map((standing) => ({ ...standing, class: of })),
-  ).map((group, index) => ({ ...group, index, accounts: new RankHeap<AccountTurn>() }));
+    standings.map((standing) => ({ ...standing, class: of, accounts: new RankHeap() })),
+  );
 }
 
 /** An account without anything yet. */

@@ -6,7 +6,6 @@ import {
   shareOfPlaces,
   type AttemptClass,
   type LaneLimits,
-  type LaneStanding,
   type Load,
 } from "./lane-places.ts";
 import {
@@ -17,7 +16,6 @@ import {
   newDueGroups,
   type AccountState,
   type AccountTurn,
-  type DueGroup,
   type LaneQueue,
 } from "./lane-turns.ts";
 import { ProvenLanes } from "./proven-lanes.ts";
@@ -211,7 +209,7 @@ export class Lanes {
     { lane, class: of }: LaneQueue,
     to: { readonly turn: AccountTurn; readonly shares: Map<LaneState, LaneShare> },
   ): void {
-    const room = this.#places.room(of, this.#standing(lane), lane.account.holding);
+    const room = this.#places.room(of, lane, lane.account.holding);
     // One at a time to a host that has not answered: hosts that never will must not go before one that is asked for the
     // first time.
     const turn = lane.isProven ? Infinity : 1;
@@ -231,7 +229,7 @@ export class Lanes {
     if (!this.#isDue(lane.retries)) return 0;
     const turns = lane.turns + places;
     lane.turns = turns % RETRY_TURN;
-    const room = this.#places.room("retries", this.#standing(lane), lane.account.holding);
+    const room = this.#places.room("retries", lane, lane.account.holding);
     return Math.min(Math.floor(turns / RETRY_TURN), room);
   }
 
@@ -247,10 +245,6 @@ export class Lanes {
   #hostRoom(lane: LaneState): number {
     const left = this.#limits.inFlightPerHostMax - lane.host.inFlight;
     return shareOfPlaces(left, { held: lane.inFlight, isProven: true });
-  }
-
-  #standing({ inFlight, isProven }: LaneState): LaneStanding {
-    return { isIdle: inFlight === 0, isProven };
   }
 
   #laneOf({ accountId, host: name }: LaneRef): LaneState {
@@ -269,13 +263,12 @@ export class Lanes {
 
   #add(lane: LaneState, load: Load): void {
     const { account, host } = lane;
-    const standing = this.#standing(lane);
     lane.load.fresh += load.fresh;
     lane.load.retries += load.retries;
     lane.load.bytes += load.bytes;
     host.inFlight += load.fresh + load.retries;
-    this.#places.taken.add(load, standing);
-    account.holding.add(load, standing);
+    this.#places.taken.add(load, lane);
+    account.holding.add(load, lane);
     this.#refresh(lane);
     if (load.fresh + load.retries < 0 && host.first !== undefined) this.#freed.add(host);
     this.#dropEmpty(lane);
@@ -341,10 +334,10 @@ export class Lanes {
   }
 
   #turnOf({ lane, class: of }: LaneQueue): AccountTurn | null {
-    const { isIdle, isProven } = this.#standing(lane);
-    const isIt = (group: DueGroup): boolean =>
+    const { isIdle, isProven } = lane;
+    const isIt = ({ group }: AccountTurn): boolean =>
       group.class === of && group.isIdle === isIdle && group.isProven === isProven;
-    return lane.account.turns.find(({ group }) => isIt(group)) ?? null;
+    return lane.account.turns.find(isIt) ?? null;
   }
 
   // Those that wait there hold more or less: when the first may not have a place, no other may.

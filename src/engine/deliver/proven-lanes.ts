@@ -1,5 +1,5 @@
 import type { LaneRef } from "../../store/store.ts";
-import { RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
+import { NEW_ENTRY, RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
 
 /** The most lanes that are remembered; one that is forgotten has to prove itself again. */
 export const PROVEN_MAX = 10_000;
@@ -27,14 +27,8 @@ export class ProvenLanes {
   /** Answers the lane that is forgotten in its place; null when none is. */
   add({ accountId, host }: LaneRef): LaneRef | null {
     this.delete({ accountId, host });
-    const hosts = new Set<string>();
-    const account = this.#accounts.get(accountId) ?? {
-      accountId,
-      hosts,
-      weight: 0,
-      rank: 0,
-      heapIndex: -1,
-    };
+    const fresh = { accountId, hosts: new Set<string>(), ...NEW_ENTRY };
+    const account = this.#accounts.get(accountId) ?? fresh;
     this.#accounts.set(accountId, account);
     account.hosts.add(host);
     this.#size++;

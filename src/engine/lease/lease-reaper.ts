@@ -1,10 +1,17 @@
 import { decideLostLease, LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
 import type { Logger } from "../../domain/log.ts";
 import { decideRun } from "../../domain/task/retry.ts";
-import type { Lease, LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
+import type {
+  Lease,
+  LeaseEnd,
+  LeaseEndResult,
+  LeaseEnds,
+  LeaseSequel,
+  Store,
+} from "../../store/store.ts";
 import { Loop } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
-import { toFailedEnd, type RunDeps, type RunMoment } from "../run/run-end.ts";
+import { toFailedEnd, type RunDeps, type RunFailure } from "../run/run-end.ts";
 import type { WorkerType } from "./worker-queues.ts";
 
 export interface LeaseReaperDeps extends Pick<
@@ -93,40 +100,34 @@ export class LeaseReaper {
   }
 
   #decide(lease: Lease, now: number): LeaseEnd {
-    const { id, leaseId } = lease;
-    if (now >= lease.deadlineAt) return { id, leaseId, ...this.#timedOut(lease, now) };
-    return { id, leaseId, ...this.#expired(lease, now) };
+    const { id, leaseId, deadlineAt } = lease;
+    const end = now >= deadlineAt ? this.#timedOut(lease, now) : this.#expired(lease, now);
+    return { id, leaseId, ...end };
   }
 
   #timedOut({ type, failures }: Lease, now: number): Pick<LeaseEnd, "how" | "sequel"> {
     const of = this.#deps.types.get(type);
-    const decision = decideRun({
-      failuresBefore: failures,
-      retries: of?.retries ?? 0,
-      endedAt: now,
-    });
+    const facts = { failuresBefore: failures, retries: of?.retries ?? 0, endedAt: now };
+    const decision = decideRun(facts);
     if (decision.kind === "again") {
       return { how: "timed_out", sequel: { kind: "retry", startAt: decision.startAt } };
     }
     const limit = of === undefined ? "" : ` of ${of.timeoutMs / 1000} s`;
     const message = `The worker ran past its timeout${limit}.`;
-    const failure = { code: 50401, message, detailText: "null" } as const;
-    const end = toFailedEnd(failure, this.#moment(now));
-    return { how: "timed_out", sequel: { kind: "finish", ...end } };
+    return { how: "timed_out", sequel: this.#failed({ code: 50401, message }, now) };
   }
 
   #expired({ losses }: Lease, now: number): Pick<LeaseEnd, "how" | "sequel"> {
     if (decideLostLease({ lossesBefore: losses }) === "again") {
       return { how: "expired", sequel: { kind: "requeue", isRunCounted: true } };
     }
-    const failure = { code: 50010, message: VANISHED, detailText: "null" } as const;
-    const end = toFailedEnd(failure, this.#moment(now));
-    return { how: "expired", sequel: { kind: "finish", ...end } };
+    return { how: "expired", sequel: this.#failed({ code: 50010, message: VANISHED }, now) };
   }
 
-  #moment(endedAt: number): RunMoment {
+  #failed(failure: Pick<RunFailure, "code" | "message">, endedAt: number): LeaseSequel {
     const { clock, retentionMs } = this.#deps;
-    return { endedAt, steadyAt: clock.steady(), retentionMs };
+    const moment = { endedAt, steadyAt: clock.steady(), retentionMs };
+    return { kind: "finish", ...toFailedEnd({ ...failure, detailText: "null" }, moment) };
   }
 }
 

@@ -8,6 +8,9 @@ export interface HeapEntry {
   heapIndex: number;
 }
 
+/** An entry that is in no heap yet. */
+export const NEW_ENTRY: HeapEntry = { weight: 0, rank: 0, heapIndex: -1 };
+
 /** A binary heap: lowest weight first, then lowest rank. Each entry knows its place, so that it is in it only once. */
 export class RankHeap<Entry extends HeapEntry> {
   readonly #entries: Entry[] = [];

@@ -1,8 +1,6 @@
-import type { Clock } from "../../domain/clock/clock.ts";
-import type { Logger } from "../../domain/log.ts";
+import type { PersistDeps } from "../persist.ts";
 
-/** A run that failed or timed out. */
-export interface FailedRun {
+interface FailedRun {
   readonly type: string;
   /** The task's id. */
   readonly id: string;
@@ -21,14 +19,14 @@ const EVERY_MS = 60_000;
 
 /** Logs that runs fail: for each type the first at once, then at most one a minute, with the number in between. */
 export class FailedRuns {
-  readonly #deps: { readonly clock: Clock; readonly log: Logger };
+  readonly #deps: Pick<PersistDeps, "clock" | "log">;
   readonly #told = new Map<string, Told>();
 
-  constructor(deps: { readonly clock: Clock; readonly log: Logger }) {
+  constructor(deps: Pick<PersistDeps, "clock" | "log">) {
     this.#deps = deps;
   }
 
-  /** Notes a failed run of a configured type. */
+  /** Notes that a run failed or timed out. */
   note({ type, id, reason }: FailedRun): void {
     const { clock, log } = this.#deps;
     const now = clock.monotonic();

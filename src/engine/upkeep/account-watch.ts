@@ -2,23 +2,18 @@ import type { Store } from "../../store/store.ts";
 import { Loop, type LoopDeps } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 
-/** Hears when accounts are disabled or enabled. */
-export interface AccountListener {
+export interface AccountWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+  readonly store: Pick<Store, "listHoldChanges">;
   /**
    * Runs of these accounts must stop, and waits for them must end. Called again for an account that was already
    * disabled.
    */
-  disabled(accountIds: ReadonlySet<number>): void;
+  readonly disabled: (accountIds: ReadonlySet<number>) => void;
   /**
    * Held work of these accounts may go on. Also called for an account that was enabled again before anybody heard of
    * it.
    */
-  enabled(accountIds: ReadonlySet<number>): void;
-}
-
-export interface AccountWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
-  readonly store: Pick<Store, "listHoldChanges">;
-  readonly listeners: readonly AccountListener[];
+  readonly enabled: (accountIds: ReadonlySet<number>) => void;
 }
 
 /**
@@ -44,20 +39,14 @@ export class AccountWatch {
   }
 
   async #look(): Promise<void> {
-    const { store, listeners } = this.#deps;
-    const read = (): ReturnType<typeof store.listHoldChanges> =>
-      store.listHoldChanges({ after: this.#last });
-    const { accounts, last } = await persist(read, this.#deps);
+    const { store, disabled, enabled } = this.#deps;
+    const changes = { after: this.#last };
+    const { accounts, last } = await persist(() => store.listHoldChanges(changes), this.#deps);
     this.#last = last;
-    const disabled = accounts.filter(({ isDisabled }) => isDisabled);
-    const enabled = accounts.filter(({ isDisabled }) => !isDisabled);
-    for (const listener of listeners) {
-      if (disabled.length > 0) listener.disabled(idsOf(disabled));
-      if (enabled.length > 0) listener.enabled(idsOf(enabled));
-    }
+    const idsOf = (areDisabled: boolean): ReadonlySet<number> =>
+      new Set(accounts.flatMap((each) => (each.isDisabled === areDisabled ? each.accountId : [])));
+    const [off, on] = [idsOf(true), idsOf(false)];
+    if (off.size > 0) disabled(off);
+    if (on.size > 0) enabled(on);
   }
-}
-
-function idsOf(accounts: readonly { readonly accountId: number }[]): ReadonlySet<number> {
-  return new Set(accounts.map(({ accountId }) => accountId));
 }

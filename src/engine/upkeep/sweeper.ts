@@ -1,19 +1,12 @@
 import { SESSION_AGE_MS } from "../../domain/account/session.ts";
 import { readClocks } from "../../domain/clock/clock-reading.ts";
-import type { SteadyClock } from "../../domain/clock/clock.ts";
-import type { Logger } from "../../domain/log.ts";
 import { StoreError, type Store } from "../../store/store.ts";
 import { Loop, type LoopDeps } from "../loop.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
-/** The part of the store that this sweeper uses. */
-export type SweptStore = Pick<
-  Store,
-  "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace"
->;
-
 export interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> {
-  readonly store: SweptStore & QueueExpirerDeps["store"];
+  readonly store: QueueExpirerDeps["store"] &
+    Pick<Store, "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace">;
 }
 
 // Small batches, so that a request waits behind one of them for milliseconds at most.
@@ -28,17 +21,11 @@ const BATCH_MAX = 100;
 export class Sweeper {
   /** Sweeps when it is woken. A drain ends a sweep after its current batch. */
   readonly loop: Loop;
-  readonly #store: SweptStore;
-  readonly #clock: SteadyClock;
-  readonly #log: Logger;
-  readonly #retentionMs: number;
+  readonly #deps: SweeperDeps;
   readonly #queue: QueueExpirer;
 
   constructor(deps: SweeperDeps) {
-    this.#store = deps.store;
-    this.#clock = deps.clock;
-    this.#log = deps.log;
-    this.#retentionMs = deps.retentionMs;
+    this.#deps = deps;
     this.#queue = new QueueExpirer(deps);
     this.loop = new Loop({ round: () => this.#sweep(), failed: deps.failed });
   }
@@ -52,17 +39,18 @@ export class Sweeper {
   }
 
   #sweep(): Promise<void> {
+    const { store, clock, log } = this.#deps;
     return this.#unlessUnable(async () => {
       await this.#keepClock();
       await this.#queue.expire(() => this.loop.isDraining);
       const expired = await this.#untilNone(() =>
-        this.#store.eraseExpired({ now: this.#clock.steady(), max: BATCH_MAX }),
+        store.eraseExpired({ now: clock.steady(), max: BATCH_MAX }),
       );
-      const stale = await this.#untilNone(() => this.#store.eraseStale(this.#stale()));
+      const stale = await this.#untilNone(() => store.eraseStale(this.#stale()));
       if (expired + stale === 0) return;
-      while (!this.loop.isDraining && (await this.#store.reclaimSpace()) === "more") continue;
+      while (!this.loop.isDraining && (await store.reclaimSpace()) === "more") continue;
       if (expired > 0) {
-        this.#log.info(
+        log.info(
           { expired },
           "expired tasks were erased, except those whose webhooks are still to be sent",
         );
@@ -75,27 +63,28 @@ export class Sweeper {
       await step();
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      this.#log.warn({ kind: error.kind }, `the retention sweep stopped: ${error.message}`);
+      this.#deps.log.warn({ kind: error.kind }, `the retention sweep stopped: ${error.message}`);
     }
   }
 
   #keepClock(): Promise<void> {
-    return this.#store.keepClockReading(readClocks(this.#clock));
+    return this.#deps.store.keepClockReading(readClocks(this.#deps.clock));
   }
 
   // Records have times of the wall clock, and either clock may be far from the truth: records go when they are too old
   // by both clocks, or lie too far ahead of both.
-  #stale(): Parameters<SweptStore["eraseStale"]>[0] {
-    const now = this.#clock.now();
-    const steady = this.#clock.steady();
-    const recordsBefore = Math.min(now, steady) - this.#retentionMs;
+  #stale(): Parameters<Store["eraseStale"]>[0] {
+    const { clock, retentionMs } = this.#deps;
+    const now = clock.now();
+    const steady = clock.steady();
+    const recordsBefore = Math.min(now, steady) - retentionMs;
     return {
       answersBefore: steady,
       decidedBefore: recordsBefore,
       sessionsBefore: steady - SESSION_AGE_MS,
       linksBefore: now,
       trafficBefore: recordsBefore,
-      recordsAfter: Math.max(now, steady) + this.#retentionMs,
+      recordsAfter: Math.max(now, steady) + retentionMs,
       max: BATCH_MAX,
     };
   }
