@@ -89,7 +89,7 @@ export class StatusError extends Error {
     code: RequestStatusCode,
     more: {
       readonly message?: string;
-      /** What to do about the request as a whole, when there are no details. */
+      /** The remedy for the request as a whole, when there are no details. */
       readonly detail?: string;
       readonly details?: readonly StatusDetail[];
       readonly headers?: ResponseHeaders;

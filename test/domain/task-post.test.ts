@@ -4,8 +4,8 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
-import { parseJsonBytes } from "../../src/domain/json/json.ts";
-import { parseTask, type JsonObject, type TaskRules } from "../../src/domain/task/task-post.ts";
+import { parseJsonBytes, type JsonObject } from "../../src/domain/json/json.ts";
+import { parseTask, type TaskRules } from "../../src/domain/task/task-post.ts";
 import type { NewTask, RefusedTask } from "../../src/domain/task/task.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");

@@ -6,8 +6,8 @@ import fc from "fast-check";
 import { PostedTask } from "../../src/api/posted-task.ts";
 import { namedSchemas } from "../../src/api/schema.ts";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
-import { parseJsonBytes } from "../../src/domain/json/json.ts";
-import { parseTask, type JsonObject, type TaskRules } from "../../src/domain/task/task-post.ts";
+import { parseJsonBytes, type JsonObject } from "../../src/domain/json/json.ts";
+import { parseTask, type TaskRules } from "../../src/domain/task/task-post.ts";
 import { Judge } from "./api-document.ts";
 
 const judge = new Judge();

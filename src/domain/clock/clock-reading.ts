@@ -18,7 +18,7 @@ export function readClocks(clock: SteadyClock): ClockReading {
   };
 }
 
-/** What a start knows about the time since the last reading. */
+/** The time since the last reading, as far as a start knows it. */
 export interface Resumption {
   /** The time at which the steady clock continues. */
   readonly steadyAt: number;

@@ -1,5 +1,5 @@
 import { INSTANT, parseTime, timeText } from "../clock/time.ts";
-import { toJsonText, toPlainNumber } from "../json/json.ts";
+import { toJsonText, toPlainNumber, type JsonObject } from "../json/json.ts";
 import { integerBetween } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import { statusMessage } from "../status.ts";
@@ -24,9 +24,6 @@ export interface TaskRules {
 export type ParsedTask =
   | { readonly kind: "accepted"; readonly task: NewTask }
   | { readonly kind: "refused"; readonly task: RefusedTask };
-
-/** A JSON object as the parser made it. */
-export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Tasks with a higher priority are started first. */
 export const PRIORITY = integerBetween(0, 9);

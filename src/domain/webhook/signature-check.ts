@@ -85,20 +85,16 @@ function prefixFault(algorithm: string | null): string | null {
 }
 
 function valueFault(value: string): string | null {
-  if (/^[0-9a-f]*$/.test(value)) {
-    return value.length === HEX_LENGTH ? null : lengthFault(value.length);
+  const { length } = value;
+  if (!/^[0-9A-Fa-f]*$/.test(value)) {
+    return `The signature is no hex: X-Signature is sha256= and ${HEX_LENGTH} digits out of 0-9 a-f.`;
   }
-  if (/^[0-9A-Fa-f]*$/.test(value)) {
-    return value.length === HEX_LENGTH
-      ? "The signature has upper-case hex digits: X-Signature has lower-case ones."
-      : lengthFault(value.length);
+  if (length !== HEX_LENGTH) {
+    const wrong = length < HEX_LENGTH ? "cut off" : "longer than a signature";
+    return `The signature has ${length} hex digits instead of ${HEX_LENGTH}: it is ${wrong}.`;
   }
-  return `The signature is no hex: X-Signature is sha256= and ${HEX_LENGTH} digits out of 0-9 a-f.`;
-}
-
-function lengthFault(length: number): string {
-  const wrong = length < HEX_LENGTH ? "cut off" : "longer than a signature";
-  return `The signature has ${length} hex digits instead of ${HEX_LENGTH}: it is ${wrong}.`;
+  if (!/[A-F]/.test(value)) return null;
+  return "The signature has upper-case hex digits: X-Signature has lower-case ones.";
 }
 
 /** 32 bytes as hex in any case, or as Base64 in either alphabet. */
@@ -270,9 +266,7 @@ function toReasons(
 ): readonly string[] {
   const form = fault === null ? [] : [fault];
   if (match !== null) return [...form, ...match];
-  const hints = secretHints(secret);
-  if (digest === null) return [...form, ...hints];
-  return [...form, ...hints, NO_MATCH];
+  return [...form, ...secretHints(secret), ...(digest === null ? [] : [NO_MATCH])];
 }
 
 const NO_MATCH =

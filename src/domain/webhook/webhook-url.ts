@@ -108,16 +108,6 @@ export function judgeAddresses(
   return { kind: "allowed", addresses: [...vetted] };
 }
 
-interface Answer {
-  readonly shown: string;
-  readonly rule: string;
-}
-
-interface PortPolicy {
-  readonly port: number;
-  readonly policy: UrlPolicy;
-}
-
 function refusal({ rule, reason }: { readonly rule: string; readonly reason: string }): UrlRefusal {
   return { kind: "refused", rule, reason };
 }
@@ -165,7 +155,7 @@ function judgeLiteral(
 
 function refuseAnswer(
   { host, isAddress }: WebhookTarget,
-  { shown, rule }: Answer,
+  { shown, rule }: { readonly shown: string; readonly rule: string },
 ): AddressesVerdict {
   const subject = isAddress
     ? `The address ${host}`
@@ -179,7 +169,10 @@ function refuseNonAddress({ host }: WebhookTarget, text: string): AddressesVerdi
 }
 
 // The rule that refuses the address, or null. An address entry of the allow list lifts all of them.
-function addressRule(address: Address, { port, policy }: PortPolicy): string | null {
+function addressRule(
+  address: Address,
+  { port, policy }: { readonly port: number; readonly policy: UrlPolicy },
+): string | null {
   if (allowsAddress(policy.allow, address, port)) return null;
   const verdict = classify(address);
   if (verdict.kind === "refused") return verdict.rule;
