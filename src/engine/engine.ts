@@ -1,6 +1,4 @@
-import type { SteadyClock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/every-step.ts";
-import type { Logger } from "../domain/log.ts";
 import type { LaneGauge } from "../domain/observer.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { LaneRef, Store } from "../store/store.ts";
@@ -12,35 +10,33 @@ import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
 import type { Loop, Part } from "./loop.ts";
 import { createDelayedTasks } from "./run/delayed-tasks.ts";
 import { createEndWatch } from "./run/end-watch.ts";
-import { ProgressBoard } from "./run/progress-board.ts";
+import type { RunDeps } from "./run/run-end.ts";
 import { TaskDispatcher, type TaskType } from "./run/task-dispatcher.ts";
 import { Scheduler } from "./scheduler.ts";
 import { AccountWatch } from "./upkeep/account-watch.ts";
 import { Sweeper } from "./upkeep/sweeper.ts";
 import { createTrafficKeeper } from "./upkeep/traffic-keeper.ts";
 
-type OwnParts = "store" | "failed" | "giveUp" | "heldUp" | "health";
+type OwnParts = "store" | "clock" | "failed" | "giveUp" | "heldUp" | "health";
 
-export type EngineDeps = Omit<DeliveryDispatcherDeps, OwnParts> & {
+export interface EngineDeps
+  extends
+    Omit<DeliveryDispatcherDeps, OwnParts>,
+    Pick<RunDeps, "clock" | "retentionMs" | "taskEnded"> {
   readonly store: Store;
   /** Closed at the end. */
   readonly resources: readonly { close(): void }[];
-  readonly clock: SteadyClock;
-  readonly log: Logger;
   /** Types that the daemon runs itself. */
   readonly types: ReadonlyMap<string, TaskType>;
   /** Types whose tasks external workers claim. */
   readonly workerTypes: ReadonlyMap<string, WorkerType>;
-  readonly retentionMs: number;
   /** How long a task may wait to be started while the daemon runs. */
   readonly queueDays: number;
-  /** A task has completed or failed, and that is on disk. */
-  readonly taskEnded: (id: string) => void;
   /** The ids of the tasks whose end somebody waits for. */
   readonly awaited: () => Iterable<string>;
   /** These accounts are disabled: what waits for their tasks has to be let in again. */
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
-};
+}
 
 const EVERY_SECOND = "* * * * * *";
 const EVERY_MINUTE = "0 * * * * *";
@@ -59,7 +55,7 @@ export class Engine {
   readonly #ends: Loop;
   readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
-  readonly #progress = new ProgressBoard();
+  readonly #progress = new Map<string, TaskProgress>();
   readonly #deliveries: DeliveryDispatcher;
   readonly #redeliverer: Loop;
   readonly #sweeper: Sweeper;
@@ -109,7 +105,7 @@ export class Engine {
       ended: (id) => {
         // Of what workers hold this process may be about to hear that it has ended.
         this.#tasks.cancel(id);
-        this.#progress.forget(id);
+        this.#progress.delete(id);
         deps.taskEnded(id);
       },
     });
@@ -157,7 +153,7 @@ export class Engine {
   cancel(id: string): void {
     this.#tasks.cancel(id);
     this.desk.cancel(id);
-    this.#progress.forget(id);
+    this.#progress.delete(id);
   }
 
   /**
@@ -169,7 +165,7 @@ export class Engine {
 
   /** The progress of a task that is running; null when it is not, or has reported nothing. */
   progressOf(id: string): TaskProgress | null {
-    return this.#progress.of(id);
+    return this.#progress.get(id) ?? null;
   }
 
   /** Tells that these lanes have an attempt due now, a first one or a retry. */

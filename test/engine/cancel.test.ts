@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
+import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { TaskDispatcher } from "../../src/engine/run/task-dispatcher.ts";
 import type { RunOutcome, Runner } from "../../src/runners/runner.ts";
 import type { ClaimedTask, TaskFinish } from "../../src/store/store.ts";
@@ -44,7 +44,7 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     types: new Map([["hold", { runner, retries }]]),
     retentionMs: 1000,
     health: { noteRun() {} },
-    progress: new ProgressBoard(),
+    progress: new Map<string, TaskProgress>(),
     taskEnded: (id) => void written.push(`ended ${id}`),
     deliveriesDue: (lanes) => void written.push(`due ${lanes.map(({ host }) => host).join()}`),
     failed: (error) => assert.fail(String(error)),

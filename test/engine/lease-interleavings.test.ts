@@ -3,8 +3,8 @@ import { test, type TestContext } from "node:test";
 
 import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
+import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { WorkerDesk } from "../../src/engine/lease/worker-desk.ts";
-import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
 import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
 import type { LeasedTask, LeaseEnds, LeaseStore, Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -72,7 +72,7 @@ class Turmoil {
     const desk: WorkerDesk = new WorkerDesk({
       ...{ clock: this.watch, log, giveUp: new AbortController().signal, store: this.#watched() },
       ...{ types: new Map([["echo", TYPE]]), retentionMs: RETENTION_MS },
-      ...{ progress: new ProgressBoard(), health: { noteRun() {} } },
+      ...{ progress: new Map<string, TaskProgress>(), health: { noteRun() {} } },
       taskEnded() {},
       deliveriesDue() {},
       wake: (type) => desk.wake(type),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
+import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { TaskDispatcher } from "../../src/engine/run/task-dispatcher.ts";
 import type { RunOptions, RunOutcome } from "../../src/runners/runner.ts";
 import type { ClaimedTask, TaskClaim } from "../../src/store/store.ts";
@@ -15,7 +15,7 @@ const HALF = { progress: 0.5, note: null };
 async function startRun() {
   const runs: { readonly options: RunOptions; readonly end: (outcome: RunOutcome) => void }[] = [];
   const claims: TaskClaim[] = [];
-  const progress = new ProgressBoard();
+  const progress = new Map<string, TaskProgress>();
   const dispatcher = new TaskDispatcher({
     ...{ log, clock: createFakeClock({ now: 0 }), giveUp: new AbortController().signal, progress },
     types: new Map([
@@ -60,15 +60,15 @@ test("what a run reports last is known until it ends, however it ends", async ()
   ];
   for (const outcome of outcomes) {
     const { dispatcher, progress, options, end } = await startRun();
-    assert.equal(progress.of("a"), null);
+    assert.equal(progress.get("a"), undefined);
     options.report({ progress: 0.1, note: "begun" });
     options.report(HALF);
-    assert.deepEqual(progress.of("a"), HALF);
+    assert.deepEqual(progress.get("a"), HALF);
     end(outcome);
     await dispatcher.quiet();
-    assert.equal(progress.of("a"), null);
+    assert.equal(progress.get("a"), undefined);
     options.report(HALF);
-    assert.equal(progress.of("a"), null, "a run that has ended reports nothing");
+    assert.equal(progress.get("a"), undefined, "a run that has ended reports nothing");
   }
 });
 
@@ -76,7 +76,7 @@ test("a cancelled run reports no more", async () => {
   const { dispatcher, progress, options } = await startRun();
   options.report(HALF);
   dispatcher.cancel("a");
-  progress.forget("a");
+  progress.delete("a");
   options.report(HALF);
-  assert.equal(progress.of("a"), null);
+  assert.equal(progress.get("a"), undefined);
 });

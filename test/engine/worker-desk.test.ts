@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
+import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { WorkerDesk, type WorkerType } from "../../src/engine/lease/worker-desk.ts";
-import { ProgressBoard } from "../../src/engine/run/progress-board.ts";
 import {
   StoreError,
   type Lease,
@@ -36,7 +36,7 @@ class Setup {
   readonly ends: LeaseEnd[] = [];
   readonly told: string[] = [];
   readonly faults: unknown[] = [];
-  readonly progress = new ProgressBoard();
+  readonly progress = new Map<string, TaskProgress>();
   readonly known = new Map<string, Lease>();
   heartbeatOutcome: LeaseOutcome = "ok";
   /** Heartbeats are answered after this. */
@@ -362,7 +362,7 @@ test("a lease that runs out while the heartbeat is under way that brings it back
   setup.poll();
   setup.desk.wake("print");
   assert.equal(setup.claims.length, 0);
-  assert.deepEqual(setup.progress.of("a"), progress);
+  assert.deepEqual(setup.progress.get("a"), progress);
 });
 
 test("a task that is cancelled while it is being claimed is not handed out, and holds no lease", async () => {
@@ -480,12 +480,12 @@ test("progress is kept of leases that hold, and forgotten with the run", async (
   const beat = { id: "a", leaseId: "lease of a", progress };
   await setup.desk.heartbeat(WORKER, [beat]);
   await setup.desk.heartbeat(WORKER, [{ ...beat, progress: null }]);
-  assert.deepEqual(setup.progress.of("a"), progress);
+  assert.deepEqual(setup.progress.get("a"), progress);
   setup.heartbeatOutcome = "lost";
   await setup.desk.heartbeat(WORKER, [{ ...beat, progress: { progress: 0.9, note: null } }]);
-  assert.deepEqual(setup.progress.of("a"), progress);
+  assert.deepEqual(setup.progress.get("a"), progress);
   await setup.desk.release(WORKER, [beat]);
-  assert.equal(setup.progress.of("a"), null);
+  assert.equal(setup.progress.get("a"), undefined);
 });
 
 test("a failure is tried again as the worker wishes, or else as the type says", async () => {

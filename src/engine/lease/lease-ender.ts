@@ -35,7 +35,7 @@ export class LeaseEnder {
     const { held, progress, taskEnded, wake, freed } = this.#deps;
     const lease = end.how === "expired" ? held.lapse(end) : held.free(end);
     const type = lease?.type ?? null;
-    progress.forget(end.id);
+    progress.delete(end.id);
     if (end.how !== "released") this.#tellOfRun(end.how, lease);
     if (end.sequel.kind === "finish") taskEnded(end.id);
     // The type of a lease that had run out before is not known here.

@@ -253,8 +253,7 @@ export class WorkerDesk implements Part {
       const live = beats.filter((beat, i) => outcomes[i] === "ok" && !watch.saw(beat));
       await this.#holdAgain({ leases: live, workerId }, watch);
       for (const beat of live) {
-        if (beat.progress !== null && this.#held.isHeld(beat))
-          progress.note(beat.id, beat.progress);
+        if (beat.progress !== null && this.#held.isHeld(beat)) progress.set(beat.id, beat.progress);
       }
       // To the worker it is the same: somebody else decides about the task now.
       return outcomes.map((outcome) => (outcome === "held" ? "lost" : outcome));

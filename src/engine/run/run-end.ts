@@ -2,12 +2,12 @@ import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { retentionEnd, type RetentionEnd } from "../../domain/clock/retention.ts";
 import type { Observer } from "../../domain/observer.ts";
 import { statusMessage } from "../../domain/status.ts";
+import type { TaskProgress } from "../../domain/task/progress.ts";
 import type { RunOutcome } from "../../runners/runner.ts";
 import type { LaneRef, RunEnd } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { LoopDeps } from "../loop.ts";
 import type { PersistDeps } from "../persist.ts";
-import type { ProgressBoard } from "./progress-board.ts";
 
 /** The means of whoever ends runs, and whom it tells. */
 export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
@@ -15,7 +15,11 @@ export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
   readonly observer?: Observer | undefined;
-  readonly progress: ProgressBoard;
+  /**
+   * The progress of the running tasks, as their runs report it, by the task's id. It is in memory: after a restart
+   * nothing is known. It has an entry only while the task runs, so the number of runs bounds it.
+   */
+  readonly progress: Map<string, TaskProgress>;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;
   /** These lanes have an attempt due, and that is on disk. */
@@ -30,7 +34,6 @@ export interface RunMoment {
   readonly retentionMs: number;
 }
 
-/** The present moment, as the end of a run. */
 export function runMoment(clock: SteadyClock, retentionMs: number): RunMoment {
   return { endedAt: clock.now(), steadyAt: clock.steady(), retentionMs };
 }

@@ -196,7 +196,7 @@ export class TaskDispatcher implements Part {
     const { progress } = this.#deps;
     // A runner may go on reporting what nobody asks for any more.
     const report: RunOptions["report"] = (said) => {
-      if (!signal.aborted && this.#runs.get(id) === run) progress.note(id, said);
+      if (!signal.aborted && this.#runs.get(id) === run) progress.set(id, said);
     };
     try {
       return await queue.runner.run(request, { signal, report });
@@ -204,7 +204,7 @@ export class TaskDispatcher implements Part {
       queue.running--;
       queue.recording++;
       this.#runs.delete(id);
-      progress.forget(id);
+      progress.delete(id);
     }
   }
 
