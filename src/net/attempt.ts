@@ -86,7 +86,7 @@ export class OpenAttempt {
   }
 
   /** A result with the facts so far and the given ones. */
-  result(outcome: AttemptOutcome, facts: Partial<AttemptResult> & FirstByte): AttemptResult {
+  result(outcome: AttemptOutcome, facts: Facts): AttemptResult {
     const { firstByteMs = null, ...rest } = facts;
     return {
       httpStatus: null,
@@ -135,9 +135,7 @@ export class AttemptsInFlight {
   }
 }
 
-interface FirstByte {
-  readonly firstByteMs?: number;
-}
+type Facts = Partial<AttemptResult> & { readonly firstByteMs?: number };
 
 function toTenths(ms: number | null): number | null {
   return ms === null ? null : Math.round(ms * 10) / 10;

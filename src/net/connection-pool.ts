@@ -60,7 +60,6 @@ export class ConnectionPool {
     this.#clock = clock;
   }
 
-  /** The number of connections kept. */
   get size(): number {
     return this.#size;
   }

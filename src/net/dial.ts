@@ -6,9 +6,9 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { connectFailure, tlsFailure } from "./failure.ts";
 
 /** The result of a step towards a connection. Nothing is left open unless it is `open`. */
-export type Dialed<S extends Socket> =
+export type Dialed<S extends Socket, Failure = string> =
   | { readonly kind: "open"; readonly socket: S }
-  | { readonly kind: "failed"; readonly error: string }
+  | { readonly kind: "failed"; readonly error: Failure }
   /** `signal` was aborted. */
   | { readonly kind: "cut" };
 
@@ -86,17 +86,12 @@ class DialTimeout extends Error {
   readonly code = "ETIMEDOUT";
 }
 
-type Emitted<S extends Socket> =
-  | { readonly kind: "open"; readonly socket: S }
-  | { readonly kind: "failed"; readonly error: unknown }
-  | { readonly kind: "cut" };
-
 function whenEmitted<S extends Socket>(
   socket: S,
   { event, signal }: { readonly event: "connect" | "secureConnect"; readonly signal: AbortSignal },
-): Promise<Emitted<S>> {
+): Promise<Dialed<S, unknown>> {
   return new Promise((resolve) => {
-    const settle = (end: Emitted<S>): void => {
+    const settle = (end: Dialed<S, unknown>): void => {
       signal.removeEventListener("abort", cut);
       socket.off("close", close);
       if (end.kind !== "open") socket.destroy();

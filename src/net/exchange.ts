@@ -151,8 +151,9 @@ class OpenExchange {
     boundChunks(response, { sender, onTooMany: () => this.#answer(false) });
     response.on("data", (chunk: Buffer) => this.#onData(chunk));
     response.on("end", () => this.#onBodyEnd());
-    // A body that breaks off does not change the status; "close" follows.
-    response.on("error", ignoreBrokenBody);
+    response.on("error", () => {
+      // A body that breaks off does not change the status; "close" follows.
+    });
   }
 
   #onData(chunk: Buffer): void {
@@ -253,8 +254,4 @@ function headerOf(rawHeaders: readonly string[], name: string): string | undefin
     if (text.length === name.length && text.toLowerCase() === name) return rawHeaders[index + 1];
   }
   return undefined;
-}
-
-function ignoreBrokenBody(): void {
-  // The reason stands where it is attached.
 }
