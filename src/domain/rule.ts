@@ -1,9 +1,13 @@
 import { hasControl, isPlainText } from "./text.ts";
 
-/** A value that passed its rule, or the reason why it did not: `reason` completes "KEY …", as in "KEY must be …". */
-export type Parsed<T> =
-  | { readonly kind: "value"; readonly value: T }
-  | { readonly kind: "fault"; readonly reason: string };
+/** Why a value is not taken: `reason` completes "KEY …", as in "KEY must be …". */
+export interface Fault {
+  readonly kind: "fault";
+  readonly reason: string;
+}
+
+/** A value that passed its rule, or the reason why it did not. */
+export type Parsed<T> = { readonly kind: "value"; readonly value: T } | Fault;
 
 declare const WRITTEN: unique symbol;
 
@@ -248,8 +252,7 @@ export function listOf<T>(item: Rule<T>): Rule<readonly T[]> {
   };
 }
 
-/** A fault; `reason` completes "KEY …". */
-export function fault(reason: string): Parsed<never> {
+export function fault(reason: string): Fault {
   return { kind: "fault", reason };
 }
 

@@ -1,3 +1,4 @@
+import { fault, type Fault } from "../rule.ts";
 import { addressText, blockText, hasHostBits, isWithin } from "./address-text.ts";
 import { parseAddress, parseBlock } from "./address-text.ts";
 import type { Address, AddressBlock } from "./address-text.ts";
@@ -76,15 +77,6 @@ type ParsedEntry =
   | { readonly kind: "block"; readonly block: AddressBlock; readonly port: PortRule }
   | { readonly kind: "host"; readonly host: string; readonly port: PortRule }
   | Fault;
-
-interface Fault {
-  readonly kind: "fault";
-  readonly reason: string;
-}
-
-function fault(reason: string): Fault {
-  return { kind: "fault", reason };
-}
 
 // Something in brackets, or something without colons, then an optional port.
 const WITH_PORT = /^(?:\[([^[\]]*)\]|([^:[\]]*))(?::([^:]*))?$/;

@@ -1,3 +1,4 @@
+import { fault, type Fault } from "../rule.ts";
 import { buildJson, JsonText } from "./json-build.ts";
 import { CompactFault, compactJsonBytes } from "./json-compact.ts";
 
@@ -11,9 +12,6 @@ declare global {
 
 /** An input or a result may nest this deep (contract §1). */
 export const JSON_DEPTH_MAX = 64;
-
-/** The reason why bytes are not JSON that postbackd accepts. `reason` completes "the body is …". */
-export type JsonFault = { readonly kind: "fault"; readonly reason: string };
 
 /** A parsed document. Numbers that a double would change are `JSON.rawJSON` objects in `value`. */
 export type JsonDocument = { readonly kind: "json"; readonly value: unknown };
@@ -33,11 +31,14 @@ export interface JsonReading {
   readonly opens?: number;
 }
 
-/** Parses bytes as UTF-8 JSON, keeping every digit of every number unless told otherwise. */
+/**
+ * Parses bytes as UTF-8 JSON, keeping every digit of every number unless told otherwise. The reason of a fault completes
+ * "the body is …".
+ */
 export function parseJsonBytes(
   bytes: Uint8Array,
   { depthMax = JSON_DEPTH_MAX, keepsDigits = true, opens = Infinity }: JsonReading = {},
-): JsonDocument | JsonFault {
+): JsonDocument | Fault {
   const compact = compactJson(bytes, depthMax);
   if (compact.kind === "fault") return compact;
   return { kind: "json", value: buildJson(compact.text, { keepsDigits, opens }) };
@@ -47,16 +48,13 @@ export function parseJsonBytes(
 export function compactJson(
   bytes: Uint8Array,
   depthMax = JSON_DEPTH_MAX,
-): { readonly kind: "text"; readonly text: string } | JsonFault {
+): { readonly kind: "text"; readonly text: string } | Fault {
   try {
     return { kind: "text", text: utf8.decode(compactJsonBytes(bytes, depthMax)) };
-  } catch (fault) {
-    if (!(fault instanceof CompactFault) || !isUtf8(bytes)) {
-      return { kind: "fault", reason: "not valid UTF-8" };
-    }
+  } catch (error) {
+    if (!(error instanceof CompactFault) || !isUtf8(bytes)) return fault("not valid UTF-8");
     // The text is not quoted: it may hold a secret.
-    const reason = fault.isTooDeep ? `nested deeper than ${depthMax} levels` : "not valid JSON";
-    return { kind: "fault", reason };
+    return fault(error.isTooDeep ? `nested deeper than ${depthMax} levels` : "not valid JSON");
   }
 }
 

@@ -1,4 +1,4 @@
-import { endsInDroppedDot, LONG_HOST_NAME } from "../address/host-name.ts";
+import { endsInDroppedDot, LONG_HOST_NAME, type HostFault } from "../address/host-name.ts";
 import { hasControl } from "../text.ts";
 
 /**
@@ -20,10 +20,8 @@ export interface UrlForm {
 }
 
 /** Why a URL has no normal form, or breaks a rule. `reason` is one sentence for the client. */
-export interface UrlFault {
+export interface UrlFault extends HostFault {
   readonly kind: "fault";
-  readonly rule: string;
-  readonly reason: string;
 }
 
 /** The most bytes of a URL in normal form (contract §4). All of it is ASCII, so characters are bytes. */
