@@ -44,7 +44,6 @@ export const STATUS_TABLE = {
   50700: { message: "Insufficient Storage.", http: 507 },
 } as const satisfies Record<number, StatusRow>;
 
-/** A code of the status table. */
 export type StatusCode = keyof typeof STATUS_TABLE;
 
 /** The codes with which a request as a whole can end: those that have an HTTP status. */

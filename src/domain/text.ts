@@ -6,7 +6,6 @@ export function hasControl(text: string): boolean {
   return CONTROL.test(text);
 }
 
-/** True for text of at most `max` code points. */
 export function isAtMostCodePoints(text: string, max: number): boolean {
   // A code point takes one or two units, so only lengths in between need counting.
   return text.length <= max || (text.length <= 2 * max && [...text].length <= max);

@@ -22,14 +22,12 @@ export class HealthRecord {
   // Times are monotonic: a clock that is set back would keep old minutes.
   #minutes: Minute[] = [];
 
-  /** Notes how a run ended. */
   noteRun(isFine: boolean, now: number): void {
     const minute = this.#minute(now);
     minute.runs++;
     if (!isFine) minute.runsFailed++;
   }
 
-  /** Notes how an attempt at a host ended. */
   noteAttempt(host: string, isFine: boolean, now: number): void {
     const { receivers } = this.#minute(now);
     const max = isFine ? RECEIVERS_MAX : FAILED_RECEIVERS_MAX;

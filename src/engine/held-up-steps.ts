@@ -19,7 +19,6 @@ export class HeldUpSteps {
     this.#deps = deps;
   }
 
-  /** A step begins to wait. */
   begin(): void {
     this.#waiting++;
   }

@@ -16,7 +16,6 @@ export interface AccessRequest extends AccessRequestFields {
   readonly decision: AccessDecision | null;
 }
 
-/** The decision on a request. */
 export interface AccessDecision {
   readonly kind: "approved" | "denied";
   readonly decidedAt: number;

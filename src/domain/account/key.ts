@@ -42,7 +42,6 @@ export function isWellFormedKey(text: string): boolean {
   return isWellFormed(text, KEY_PREFIX);
 }
 
-/** True when the text has the form of a worker's token and its checksum is right. */
 export function isWellFormedWorkerToken(text: string): boolean {
   return isWellFormed(text, WORKER_TOKEN_PREFIX);
 }

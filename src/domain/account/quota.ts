@@ -33,7 +33,6 @@ export interface AccountUsage {
   readonly openTasks: number;
 }
 
-/** Counts an account's tasks that wait or run. */
 export function openTasksOf({
   queued,
   delayed,

@@ -46,7 +46,6 @@ export const TASK_FIELDS = [
   "input",
 ] as const;
 
-/** The name of a field of a posted task. */
 export type TaskField = (typeof TASK_FIELDS)[number];
 
 const KNOWN: ReadonlySet<string> = new Set(TASK_FIELDS);
@@ -63,9 +62,7 @@ class FieldFault extends Error {
   }
 }
 
-/** Options for parsing a task. */
 export interface ParseOptions {
-  /** The id for the task. */
   readonly id: string;
   /** When it was posted. */
   readonly now: number;

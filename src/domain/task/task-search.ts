@@ -174,7 +174,6 @@ function someOf<Item extends string>(known: readonly Item[]): Rule<readonly Item
   });
 }
 
-/** A word of a search. */
 interface Word {
   /** Null for a bare word. */
   readonly name: string | null;

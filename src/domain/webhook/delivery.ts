@@ -23,7 +23,6 @@ export const DELIVERY_STATES = [
   "refused",
 ] as const;
 
-/** The states in which a delivery has ended. */
 export type EndedDeliveryState = Exclude<DeliveryState, "scheduled" | "in_flight">;
 
 /** Milliseconds spent in each phase of an attempt; null for a phase that did not happen. */

@@ -8,7 +8,6 @@ export interface PostedUrls {
   readonly tag: string | null;
 }
 
-/** Reads back the posted webhooks of a task. */
 export function postedUrls({ dataText }: Pick<Task, "dataText">): PostedUrls {
   // An object's JSON text, made by task_post; the fields of a refused task may have any type.
   const data = JSON.parse(dataText) as Readonly<Record<string, unknown>>;

@@ -51,7 +51,6 @@ const PARTS = /^(https?):\/\/([^/\\?#]*)(.*)$/is;
 // A label may end in any of the dots that IDNA reads as one.
 const DOTS = /[.\u3002\uff0e\uff61]/;
 
-/** True when `$id` or `$tag` is in the text. */
 function hasPlaceholder(text: string): boolean {
   return PLACEHOLDER.test(text);
 }

@@ -14,7 +14,6 @@ export function classOf({ retry }: { readonly retry: number }): AttemptClass {
   return retry === 0 ? "fresh" : "retries";
 }
 
-/** No load at all. */
 export const NO_LOAD: Load = { fresh: 0, retries: 0, bytes: 0 };
 
 /** The load of attempts, by the name of their lane. */
@@ -34,7 +33,6 @@ export function keyOf({ accountId, host }: LaneRef): string {
   return `${accountId} ${host}`;
 }
 
-/** A lane with nothing scheduled. */
 export function nothingLeft({ accountId, host }: LaneRef): Lane {
   return { accountId, host, freshDueAt: null, retryDueAt: null };
 }
