@@ -109,7 +109,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     },
     drain() {
       state.isOpen = false;
-      waiters.release();
+      waiters.abort();
       liveFeed.close();
     },
     async close() {

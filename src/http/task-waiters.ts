@@ -10,7 +10,7 @@ export class TaskWaiters {
   readonly #waiting = new Map<string, Set<() => void>>();
   /** The same, by the calling account. */
   readonly #byAccount = new Map<number, Set<() => void>>();
-  #isReleased = false;
+  #isAborted = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -18,13 +18,13 @@ export class TaskWaiters {
 
   /**
    * Settles when the task has ended, when its account is disabled, when `ms` are over, when `gone` is aborted or when
-   * all are released, whichever comes first. To be called before the task is looked at, so that no end is missed.
+   * all are broken off, whichever comes first. To be called before the task is looked at, so that no end is missed.
    */
   wait(
     { id, accountId }: TaskKey,
     { ms, gone }: { readonly ms: number; readonly gone: AbortSignal },
   ): Promise<void> {
-    if (this.#isReleased || gone.aborted || ms <= 0) return Promise.resolve();
+    if (this.#isAborted || gone.aborted || ms <= 0) return Promise.resolve();
     return new Promise((resolve) => {
       const end = (): void => {
         timer.cancel();
@@ -57,9 +57,9 @@ export class TaskWaiters {
     }
   }
 
-  /** Ends all waits, now and later: the daemon stops. */
-  release(): void {
-    this.#isReleased = true;
+  /** Breaks off all waits, and those that begin from now on: the daemon stops. */
+  abort(): void {
+    this.#isAborted = true;
     for (const id of [...this.#waiting.keys()]) this.tell(id);
   }
 }
