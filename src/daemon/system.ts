@@ -6,10 +6,9 @@ import type { Config, TypeConfig } from "../config/config.ts";
 import { tomlText } from "../config/sample.ts";
 import { shownRows, typeKey } from "../config/shown-setting.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { timeText } from "../domain/clock/time.ts";
 import type { LogLine } from "../domain/log.ts";
-import type { RunnerType } from "../http/operations/operator-runners.ts";
-import type { SystemFacts, SystemSetting } from "../http/operations/operator-system.ts";
-import type { ShownRunner } from "../http/operations/timeline.ts";
+import type { ConfiguredType, ShownRunner, SystemFacts } from "../http/operation-deps.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
 import type { LoopDelay } from "./loop-watch.ts";
@@ -34,7 +33,7 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
     sqlite: sqliteVersion(),
     platform: `${process.platform} ${process.arch}`,
     pid: process.pid,
-    startedAt: clock.now(),
+    started_at: timeText(clock.now()),
     settings: shownSettings(config),
   };
   const startedMs = clock.monotonic();
@@ -47,25 +46,26 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
       diskOf(dirname(file)),
     ]);
     const { rss, heapUsed } = process.memoryUsage();
+    const delay = parts.loopDelay();
     return {
       ...fixed,
-      uptimeMs: Math.round(clock.monotonic() - startedMs),
+      uptime_ms: Math.round(clock.monotonic() - startedMs),
       url: parts.url(),
-      database: { path: file, bytes, walBytes, dataBytes },
+      database: { path: file, bytes, wal_bytes: walBytes, data_bytes: dataBytes },
       disk,
-      memory: { rssBytes: rss, heapBytes: heapUsed },
-      eventLoop: parts.loopDelay(),
+      memory: { rss_bytes: rss, heap_bytes: heapUsed },
+      event_loop: delay && { p99_delay_ms: delay.p99Ms, worst_delay_ms: delay.worstMs },
       log: parts.recentLog(),
     };
   };
 }
 
 /** The configured types, without anything that may be a secret. */
-export function runnerTypes({ types }: Config): readonly RunnerType[] {
+export function runnerTypes({ types }: Config): readonly ConfiguredType[] {
   return [...types.values()].map((type) => {
-    const { name, kind, concurrency, timeoutMs, retries } = type;
-    const leaseMs = type.kind === "worker" ? type.leaseMs : null;
-    return { name, kind, runs: whatRuns(type), concurrency, timeoutMs, leaseMs, retries };
+    const { name, kind, concurrency, timeoutMs: timeout_ms, retries } = type;
+    const lease_ms = type.kind === "worker" ? type.leaseMs : null;
+    return { name, kind, runs: whatRuns(type), concurrency, timeout_ms, lease_ms, retries };
   });
 }
 
@@ -92,7 +92,7 @@ function whatRuns(type: TypeConfig): string | null {
 }
 
 /** As `config print` shows them, but with less that may be a secret: many more people see a page than a terminal. */
-function shownSettings(config: Config): readonly SystemSetting[] {
+function shownSettings(config: Config): SystemFacts["settings"] {
   const types = [...config.types.values()];
   const hidden = new Set(
     types.flatMap(({ name }) => [typeKey(name, "env"), typeKey(name, "headers")]),
@@ -106,7 +106,7 @@ function shownSettings(config: Config): readonly SystemSetting[] {
     if (hidden.has(key)) return [];
     const shown = replaced.get(key) ?? value;
     const text = shown === null ? null : tomlText(shown);
-    return [{ key, value: text, source, isDefault: source === "default" }];
+    return [{ key, value: text, source, is_default: source === "default" }];
   });
 }
 
@@ -120,7 +120,7 @@ async function sizeOf(file: string): Promise<number> {
 
 async function diskOf(folder: string): Promise<SystemFacts["disk"]> {
   return statfs(folder).then(
-    ({ bavail, blocks, bsize }) => ({ freeBytes: bavail * bsize, totalBytes: blocks * bsize }),
-    () => ({ freeBytes: null, totalBytes: null }),
+    ({ bavail, blocks, bsize }) => ({ free_bytes: bavail * bsize, total_bytes: blocks * bsize }),
+    () => ({ free_bytes: null, total_bytes: null }),
   );
 }

@@ -95,17 +95,17 @@ export interface Viewer {
   readonly credential: string;
 }
 
-/** Tells an operation who calls it, by its access; others learn nothing. */
+/** The caller as an operation learns of it, by its access; others learn nothing. */
 interface CallerOf {
   readonly account: { readonly holder: AccountRef };
   readonly viewer: Viewer;
   readonly worker: { readonly worker: WorkerHolder };
 }
 
-/** What any operation learns about its caller. */
+/** The caller as any operation learns of it. */
 export type Caller = CallerOf[keyof CallerOf] | Nothing;
 
-/** What an operation with this access that takes this is told. */
+/** The call of an operation with this access that takes this. */
 type CallOf<Who extends Access, Taken> = Call &
   QueryGiven<Taken> &
   (Who extends keyof CallerOf ? CallerOf[Who] : unknown) &
@@ -115,14 +115,14 @@ type QueryGiven<Taken> = Taken extends { readonly query: infer Query extends Inp
   ? { readonly query: InputValues<Query> }
   : unknown;
 
-/** What operations are given of a body: its bytes, its fields, or nothing where they take none. */
+/** A body as operations are given it: its bytes, its fields, or nothing where they take none. */
 export type GivenBody = BytesGiven | { readonly body: InputValues<Inputs> } | Nothing;
 
 interface BytesGiven {
   readonly bodyBytes: Uint8Array;
 }
 
-/** What is handed to the operation as it came. */
+/** A body that is handed to the operation as it came. */
 type ParsedByOperation = { readonly json: unknown } | { readonly holds: "leases" | "results" };
 
 type BodyGiven<Taken> = Taken extends ParsedByOperation
@@ -131,10 +131,10 @@ type BodyGiven<Taken> = Taken extends ParsedByOperation
     ? { readonly body: InputValues<Fields> }
     : unknown;
 
-/** What any operation is told. */
+/** The call of any operation. */
 type AnyCall = Call & { readonly query: InputValues<Inputs> };
 
-/** What a client is answered; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
+/** An answer to a client; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
@@ -204,7 +204,7 @@ export interface OperationDoc {
   /** Named bodies of a 200. */
   readonly answerExamples?: Readonly<Record<string, unknown>>;
   /** Codes of refused requests beyond those that follow from the rules. */
-  readonly codes: readonly RequestStatusCode[];
+  readonly codes?: readonly RequestStatusCode[];
   /** Answers that are neither a 200 nor an error of the status table, by their HTTP status. */
   readonly otherAnswers?: Readonly<
     Record<number, { readonly description: string; readonly schema: JsonSchema }>
@@ -215,11 +215,8 @@ export interface OperationDoc {
   readonly callbacks?: JsonSchema;
 }
 
-/** One method of one path: who may call it, what it does, and what is said of it. */
-interface Declaration<Who extends Access, Verb extends Method, Path extends string> {
-  readonly method: Verb;
-  /** As h3 routes it; `:name` stands for a part of the path. */
-  readonly path: Path;
+/** Who may call an operation, and what is said of it. */
+interface Declaration<Who extends Access> {
   readonly access: Who;
   /** It is there while the dashboard is served only; what is for operators is so without saying. */
   readonly isDashboard?: true;
@@ -233,22 +230,17 @@ interface Declaration<Who extends Access, Verb extends Method, Path extends stri
   readonly doc: OperationDoc;
 }
 
-/** An operation, and what it takes. */
-export interface Operation extends Declaration<Access, Method, string> {
+/** One method of one path: who may call it, what it takes, and what it does. */
+export interface Operation extends Declaration<Access> {
+  readonly method: string;
+  /** As h3 routes it; `:name` stands for a part of the path. */
+  readonly path: string;
   readonly query: Inputs;
   readonly body: BodyRule;
   handle(call: AnyCall): MaybePromise<Answer | FieldsAnswer<AnyFields>>;
 }
 
-type Method = "GET" | "POST" | "DELETE";
 type MaybePromise<Value> = Value | Promise<Value>;
-
-/** The paths of the operations with this method. */
-type PathOf<Verb extends Method> = OperationKey extends infer Key
-  ? Key extends `${Verb} ${infer Path}`
-    ? Path
-    : never
-  : never;
 
 /** The own fields of some operation's answer. */
 export type AnyFields = FieldsOf<OperationKey>;
@@ -261,32 +253,24 @@ export function isKeptByNobody({
   return access !== "public" || isSignIn === true;
 }
 
-type KeyAt<Verb extends Method, Path extends string> = Extract<`${Verb} ${Path}`, OperationKey>;
-
 /** An operation without what it takes: the api ring has that, and its answer, by its method and path. */
-interface Defined<Who extends Access, Verb extends Method, Path extends string> extends Declaration<
-  Who,
-  Verb,
-  Path
-> {
+interface Defined<Who extends Access, Key extends OperationKey> extends Declaration<Who> {
   /** How many tasks its body may hold, where that is a number of tasks. */
   readonly tasksMax?: number;
-  handle(
-    call: CallOf<Who, InputsOf<KeyAt<Verb, Path>>>,
-  ): MaybePromise<Answer | FieldsAnswer<FieldsOf<KeyAt<Verb, Path>>>>;
+  handle(call: CallOf<Who, InputsOf<Key>>): MaybePromise<Answer | FieldsAnswer<FieldsOf<Key>>>;
 }
 
 /** Takes an operation in with what the api ring says that it takes and answers. */
-export function defineOperation<
-  const Who extends Access,
-  const Verb extends Method,
-  const Path extends PathOf<Verb>,
->({ tasksMax = 0, ...defined }: Defined<Who, Verb, Path>): Operation {
+export function defineOperation<const Who extends Access, const Key extends OperationKey>(
+  key: Key,
+  { tasksMax = 0, ...defined }: Defined<Who, Key>,
+): Operation {
   const table: Readonly<Record<string, OperationInputs>> = INPUTS;
-  const taken = table[`${defined.method} ${defined.path}`] ?? {};
-  const operation = { ...defined, query: taken.query ?? {}, body: bodyRule(taken, tasksMax) };
+  const taken = table[key] ?? {};
+  const [method, path] = key.split(" ");
+  const rules = { query: taken.query ?? {}, body: bodyRule(taken, tasksMax) };
   // app.ts makes each call by these very rules, so the call has what `handle` was promised.
-  return operation as unknown as Operation;
+  return { ...defined, ...rules, method, path } as unknown as Operation;
 }
 
 function bodyRule(

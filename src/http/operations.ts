@@ -1,99 +1,40 @@
 import { openApi } from "./openapi/openapi.ts";
+import type { OperationDeps } from "./operation-deps.ts";
 import type { Operation } from "./operation.ts";
-import { accessRequest, type AccessRequestDeps } from "./operations/access-requests.ts";
-import { deliveryList, redeliver, type DeliveriesDeps } from "./operations/deliveries.ts";
-import { events, type EventsDeps } from "./operations/events.ts";
+import { accessRequest } from "./operations/access-requests.ts";
+import { deliveryList, redeliver } from "./operations/deliveries.ts";
+import { events } from "./operations/events.ts";
 import { livez, readyz } from "./operations/health.ts";
-import { keyCreate, keyRevoke, type KeysDeps } from "./operations/keys.ts";
+import { keyCreate, keyRevoke } from "./operations/keys.ts";
 import {
   accessRequestApprove,
   accessRequestDeny,
   accessRequestList,
-  type OperatorAccessRequestsDeps,
 } from "./operations/operator-access-requests.ts";
-import {
-  accountChanges,
-  type OperatorAccountChangesDeps,
-} from "./operations/operator-account-changes.ts";
-import {
-  accountCreate,
-  accountList,
-  type OperatorAccountsDeps,
-} from "./operations/operator-accounts.ts";
-import { runnerList, type OperatorRunnersDeps } from "./operations/operator-runners.ts";
-import { systemShow, type OperatorSystemDeps } from "./operations/operator-system.ts";
-import { redeliveries, type RedeliveriesDeps } from "./operations/redeliveries.ts";
-import {
-  marketplaces,
-  serviceStatus,
-  statusCodes,
-  type MarketplaceDocument,
-} from "./operations/reference.ts";
-import {
-  sessionGet,
-  signIn,
-  signInByLink,
-  signOut,
-  type SessionDeps,
-} from "./operations/session.ts";
-import { statsHosts, type StatsHostsDeps } from "./operations/stats-hosts.ts";
-import { statsOverview, type StatsOverviewDeps } from "./operations/stats-overview.ts";
-import { statsSeries, type StatsSeriesDeps } from "./operations/stats-series.ts";
-import { taskCancelMany, type TaskCancelManyDeps } from "./operations/task-cancel-many.ts";
-import { taskCancel, type TaskCancelDeps } from "./operations/task-cancel.ts";
-import { taskGet, type TaskGetDeps } from "./operations/task-get.ts";
-import { taskList, type TaskListDeps } from "./operations/task-list.ts";
-import { taskPost, type TaskPostDeps } from "./operations/task-post.ts";
-import { taskSearch, type TaskSearchDeps } from "./operations/task-search.ts";
-import { tasksReady, type TasksReadyDeps } from "./operations/tasks-ready.ts";
-import { timeline, type TimelineDeps } from "./operations/timeline.ts";
-import { userData, type UserDataDeps } from "./operations/user-data.ts";
-import { workerClaim, type WorkerClaimDeps } from "./operations/worker-claim.ts";
-import {
-  workerHeartbeat,
-  workerRelease,
-  type WorkerLeasesDeps,
-} from "./operations/worker-leases.ts";
-import { workerComplete, workerFail, type WorkerResultsDeps } from "./operations/worker-results.ts";
+import { accountChanges } from "./operations/operator-account-changes.ts";
+import { accountCreate, accountList } from "./operations/operator-accounts.ts";
+import { runnerList } from "./operations/operator-runners.ts";
+import { systemShow } from "./operations/operator-system.ts";
+import { redeliveries } from "./operations/redeliveries.ts";
+import { marketplaces, serviceStatus, statusCodes } from "./operations/reference.ts";
+import { sessionGet, signIn, signInByLink, signOut } from "./operations/session.ts";
+import { statsHosts } from "./operations/stats-hosts.ts";
+import { statsOverview } from "./operations/stats-overview.ts";
+import { statsSeries } from "./operations/stats-series.ts";
+import { taskCancelMany } from "./operations/task-cancel-many.ts";
+import { taskCancel } from "./operations/task-cancel.ts";
+import { taskGet } from "./operations/task-get.ts";
+import { taskList, tasksReady } from "./operations/task-lists.ts";
+import { taskPost } from "./operations/task-post.ts";
+import { taskSearch } from "./operations/task-search.ts";
+import { timeline } from "./operations/timeline.ts";
+import { userData } from "./operations/user-data.ts";
+import { workerClaim } from "./operations/worker-claim.ts";
+import { workerHeartbeat, workerRelease } from "./operations/worker-leases.ts";
+import { workerComplete, workerFail } from "./operations/worker-results.ts";
 
-export type OperationsDeps = TaskPostDeps &
-  TaskGetDeps &
-  TaskCancelDeps &
-  TaskCancelManyDeps &
-  KeysDeps &
-  UserDataDeps &
-  DeliveriesDeps &
-  AccessRequestDeps &
-  TaskListDeps &
-  TasksReadyDeps &
-  WorkerClaimDeps &
-  WorkerLeasesDeps &
-  WorkerResultsDeps &
-  SessionDeps &
-  StatsOverviewDeps &
-  StatsSeriesDeps &
-  StatsHostsDeps &
-  TaskSearchDeps &
-  TimelineDeps &
-  RedeliveriesDeps &
-  EventsDeps &
-  OperatorDeps & {
-    /** Without the dashboard there are no sessions, and nothing that needs one. */
-    readonly servesDashboard: boolean;
-    readonly marketplaces: readonly MarketplaceDocument[];
-    readonly serviceStatus: Parameters<typeof serviceStatus>[0];
-    readonly notReadyReason: () => Promise<string | null>;
-  };
-
-/** The dependencies of the operator's operations. */
-export type OperatorDeps = OperatorAccountsDeps &
-  OperatorAccountChangesDeps &
-  OperatorAccessRequestsDeps &
-  OperatorRunnersDeps &
-  OperatorSystemDeps;
-
-/** The API on one screen: all operations. */
-export function operations(deps: OperationsDeps): readonly Operation[] {
+/** The API on one screen: all operations. What each does, takes and answers stands in its `doc`. */
+export function operations(deps: OperationDeps): readonly Operation[] {
   const all = [
     taskPost(deps),
     taskGet(deps),
@@ -106,8 +47,8 @@ export function operations(deps: OperationsDeps): readonly Operation[] {
     keyCreate(deps),
     keyRevoke(deps),
     userData(deps),
-    marketplaces(deps.marketplaces),
-    serviceStatus(deps.serviceStatus),
+    marketplaces(deps),
+    serviceStatus(deps),
     statusCodes(),
     accessRequest(deps),
     workerClaim(deps),
@@ -122,7 +63,14 @@ export function operations(deps: OperationsDeps): readonly Operation[] {
     timeline(deps),
     ...redeliveries(deps),
     events(deps),
-    ...operatorOperations(deps),
+    accountList(deps),
+    accountCreate(deps),
+    ...accountChanges(deps),
+    accessRequestList(deps),
+    accessRequestApprove(deps),
+    accessRequestDeny(deps),
+    runnerList(deps),
+    systemShow(deps),
     signIn(deps),
     signInByLink(deps),
     sessionGet(deps),
@@ -136,18 +84,4 @@ export function operations(deps: OperationsDeps): readonly Operation[] {
 
 function isWithoutDashboard({ access, isDashboard }: Operation): boolean {
   return access !== "operator" && isDashboard !== true;
-}
-
-/** The operations that only the operator's sessions may call. */
-function operatorOperations(deps: OperatorDeps): readonly Operation[] {
-  return [
-    accountList(deps),
-    accountCreate(deps),
-    ...accountChanges(deps),
-    accessRequestList(deps),
-    accessRequestApprove(deps),
-    accessRequestDeny(deps),
-    runnerList(deps),
-    systemShow(deps),
-  ];
 }

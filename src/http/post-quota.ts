@@ -1,46 +1,28 @@
 import { excessOf, type PostQuota, type QuotaExcess } from "../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
-import type { Store } from "../store/store.ts";
-import { tooManyRequests } from "./guard/gate.ts";
-import { rateLimitHeaders, type RateLimiter } from "./guard/rate-limiter.ts";
+import type { RatePolicy } from "./guard/rate-limiter.ts";
+import type { OperationDeps } from "./operation-deps.ts";
 import type { AccountRef } from "./operation.ts";
 
-/** The limits of an account's bytes. */
-export interface ByteQuotaDeps {
-  /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */
-  readonly shareBytes: () => number;
-  readonly retentionDays: number;
-}
-
 /** The limits that a post may not exceed. */
-export interface PostQuotaDeps extends ByteQuotaDeps {
-  /** By account. */
-  readonly postedTasks: RateLimiter;
-}
 
-/**
- * Counts the tasks of a post; throws 42900 when they are too many for this minute. Answers the headers about the limit.
- */
+const TASKS: RatePolicy = {
+  name: "tasks",
+  detail: ({ limit, remaining }, tasks) =>
+    `This account may post ${limit} tasks a minute; ${remaining} are left of them, and this post has ${tasks}.`,
+};
+
+/** Counts the tasks of a post; throws 42900 when they are too many for this minute. */
 export function countPosted(
-  { accountId, limits }: AccountRef,
-  { postedTasks, tasks }: Pick<PostQuotaDeps, "postedTasks"> & { readonly tasks: number },
+  { accountId, limits: { tasksPerMinute: limit } }: AccountRef,
+  events: number,
+  { postedTasks }: OperationDeps,
 ): ResponseHeaders {
-  const limit = limits.tasksPerMinute;
-  if (limit === 0) return {};
-  const verdict = postedTasks.count(String(accountId), { limit, events: tasks });
-  const headers = rateLimitHeaders("tasks", verdict);
-  if (verdict.isAllowed) return headers;
-  const detail =
-    `This account may post ${limit} tasks a minute; ${verdict.remaining} are left of them, and this post has ` +
-    `${tasks}.`;
-  throw tooManyRequests(verdict.resetSeconds, { detail, headers });
+  return limit === 0 ? {} : postedTasks.admit(String(accountId), TASKS, { limit, events });
 }
 
 /** The limits within which the store must keep this account's posts. */
-export function quotaOf(
-  { limits }: AccountRef,
-  { shareBytes }: Pick<ByteQuotaDeps, "shareBytes">,
-): PostQuota {
+export function quotaOf({ limits }: AccountRef, { shareBytes }: OperationDeps): PostQuota {
   return { bytes: limits.bytes, openTasks: limits.openTasks, shareBytes: shareBytes() };
 }
 
@@ -53,27 +35,20 @@ const OPEN_TASKS_RETRY_SECONDS = "10";
  * Throws 50700 for an account that has as many bytes as it may have: each attempt to send a webhook again would add to
  * them.
  */
-export async function refuseBeyondBytes(
-  holder: AccountRef,
-  deps: ByteQuotaDeps & { readonly store: Pick<Store, "countWork"> },
-): Promise<void> {
+export async function refuseBeyondBytes(holder: AccountRef, deps: OperationDeps): Promise<void> {
   const { bytes } = await deps.store.countWork(holder.accountId);
-  const quota = quotaOf(holder, deps);
   const used = { bytes, openTasks: 0 };
-  const excess = excessOf({ bytes: 1, openTasks: 0 }, { used, quota });
-  if (excess !== null) throw overQuota(excess, { ...deps, holder, adds: "each attempt adds some" });
+  const excess = excessOf({ bytes: 1, openTasks: 0 }, { used, quota: quotaOf(holder, deps) });
+  if (excess !== null) throw overQuota(excess, holder, deps, "each attempt adds some");
 }
 
 /** 42900 or 50700, for the account that would have exceeded its quota. `adds` says what would have. */
 export function overQuota(
-  excess: QuotaExcess,
-  {
-    holder: { login },
-    retentionDays,
-    adds = `this post adds ${excess.asked}`,
-  }: { readonly holder: AccountRef; readonly adds?: string } & Pick<ByteQuotaDeps, "retentionDays">,
+  { quota, limit, used, asked }: QuotaExcess,
+  { login }: AccountRef,
+  { retentionDays }: OperationDeps,
+  adds = `this post adds ${asked}`,
 ): StatusError {
-  const { quota, limit, used, asked } = excess;
   const raise = (flag: string): string =>
     `the operator can raise the limit: postbackd admin account limit ${login} ${flag}`;
   const kept = `To collect tasks frees nothing: they are kept for ${retentionDays} days after they have finished`;

@@ -6,7 +6,8 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { EXAMPLE_TYPE } from "../../src/http/openapi/worker-example.ts";
-import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import type { OperationDeps } from "../../src/http/operation-deps.ts";
+import { operations } from "../../src/http/operations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -57,9 +58,9 @@ test("the document has every operation of the table and no other", async (t) => 
   const { document } = await startDocumented(t);
   // Nothing of this is used before a request comes.
   const table = operations({
-    ...{ tasksMax: 100, marketplaces: [], servesDashboard: true },
+    ...{ limits: { tasksPerPost: 100 }, marketplaces: [], servesDashboard: true },
     webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
-  } as unknown as OperationsDeps);
+  } as unknown as OperationDeps);
 
   const expected = table.map(({ method, path, doc }) => [
     doc.id,

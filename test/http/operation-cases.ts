@@ -4,8 +4,9 @@ import type { TestContext } from "node:test";
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../src/domain/account/key.ts";
 import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
+import type { OperationDeps } from "../../src/http/operation-deps.ts";
 import type { Operation } from "../../src/http/operation.ts";
-import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import { operations } from "../../src/http/operations.ts";
 import {
   createTestAccount,
   startTestDaemon,
@@ -209,12 +210,12 @@ export function assertQuiet({ daemon, token }: Pick<Tested, "daemon" | "token">)
 /** The table that the daemon serves. */
 function apiOperations(): readonly Operation[] {
   const values = {
-    ...{ marketplaces: [], tasksMax: 100, retentionDays: 30, limits: {} },
+    ...{ marketplaces: [], retentionDays: 30, limits: { tasksPerPost: 100 } },
     servesDashboard: true,
     webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
   };
   // Only what the operations say of themselves is read here: what they are given is used in `handle` alone.
-  const all = operations(values as unknown as OperationsDeps);
+  const all = operations(values as unknown as OperationDeps);
   // An answer without an end has tests of its own: events.test.ts.
   return all.filter(({ doc }) => doc.answerType === undefined);
 }

@@ -13,7 +13,8 @@ import { toBrowserPolicy } from "../../src/http/guard/browser-guard.ts";
 import { RateLimiter } from "../../src/http/guard/rate-limiter.ts";
 import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";
-import { operations, type OperationsDeps } from "../../src/http/operations.ts";
+import type { ApiStore } from "../../src/http/operation-deps.ts";
+import { operations } from "../../src/http/operations.ts";
 import type { PageFiles } from "../../src/http/page/page-serve.ts";
 import { openServer } from "../../src/http/server/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
@@ -26,7 +27,7 @@ import { NO_OWN_LIMITS } from "../helpers/store.ts";
 import { cookieLine } from "./session-requests.ts";
 
 /** What of the store the ring uses. */
-export type UsedStore = OperationsDeps["store"] &
+export type UsedStore = ApiStore &
   Pick<Store, "findKeyHolder" | "findWorkerHolder" | "findSession" | "findAccount">;
 
 /** The task of {@link SOUND}. */
@@ -192,7 +193,6 @@ export async function startRing(
       store,
       ids,
       cursors: listCursors(newCursorKey()),
-      tasksMax: 100,
       retentionMs: 1000,
       retentionDays: 30,
       limits,
@@ -210,9 +210,8 @@ export async function startRing(
     ...{
       clock: steadyClock,
       parser: inlineOffload(BODY_PARSES),
-      webhookTimeoutMs: 10_000,
       webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
-      shortage: async () => null,
+      shortage: async () => ((given.hasRoom ?? true) ? null : "the disk is full"),
     },
     liveFeed: { open: () => assert.fail("nobody opens a stream"), sentChanges: () => 0 },
     progressOf: () => null,
@@ -220,7 +219,6 @@ export async function startRing(
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
     notReadyReason: async () => given.notReadyReason?.() ?? null,
     isAccepting: () => given.isAccepting ?? true,
-    hasRoom: async () => given.hasRoom ?? true,
     shareBytes: () => 0,
     wake: (types) => void woken.push(...types),
     cancelled: (id) => void woken.push(id),

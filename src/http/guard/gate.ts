@@ -14,7 +14,7 @@ import {
 } from "./authenticate.ts";
 import { guardBrowser, guardSession, isFromPage } from "./browser-guard.ts";
 import { addressKey, arrivalOf, clientFacts } from "./client-address.ts";
-import { rateLimitHeaders, type RateLimiter } from "./rate-limiter.ts";
+import { tooManyRequests, type RateLimiter, type RatePolicy } from "./rate-limiter.ts";
 import { cookieValues, sessionCookie } from "./session-cookie.ts";
 import {
   identifySession,
@@ -172,29 +172,16 @@ async function namedAccount(request: IncomingMessage, deps: GateDeps): Promise<A
   throw new StatusError(40400, { detail: "No account has the login that X-Account names." });
 }
 
+const REQUESTS: RatePolicy = {
+  name: "requests",
+  detail: ({ limit }) => `This account may send ${limit} requests a minute.`,
+};
+
 function countRequest({ accountId, limits }: AccountRef, { requests }: GateDeps): ResponseHeaders {
   const limit = limits.requestsPerMinute;
-  if (limit === 0) return {};
-  const verdict = requests.count(String(accountId), { limit });
-  const headers = rateLimitHeaders("requests", verdict);
-  if (verdict.isAllowed) return headers;
-  throw tooManyRequests(verdict.resetSeconds, {
-    detail: `This account may send ${limit} requests a minute.`,
-    headers,
-  });
+  return limit === 0 ? {} : requests.admit(String(accountId), REQUESTS, { limit });
 }
 
 function forbidden(detail: string): StatusError {
   return new StatusError(40301, { detail });
-}
-
-/** 42900, with the time after which it is worth another try. */
-export function tooManyRequests(
-  resetSeconds: number,
-  { detail, headers = {} }: { readonly detail: string; readonly headers?: ResponseHeaders },
-): StatusError {
-  return new StatusError(42900, {
-    detail,
-    headers: { ...headers, "retry-after": String(resetSeconds) },
-  });
 }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../domain/clock/clock.ts";
 import { countEvents } from "../../domain/rate-window.ts";
 import type { RateMoment, RateRule, RateVerdict, RateWindow } from "../../domain/rate-window.ts";
-import type { ResponseHeaders } from "../../domain/status.ts";
+import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 
 export interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
@@ -10,6 +10,20 @@ export interface RateLimiterOptions extends RateRule {
 }
 
 const ENTRIES_MAX = 10_000;
+
+/** A limit as clients are told of it. */
+export interface RatePolicy {
+  /** Consists of letters, digits and `-`. */
+  readonly name: string;
+  /** Why so many events are too many now. */
+  readonly detail: (verdict: RateVerdict, events: number) => string;
+}
+
+/** How events are counted: one event, and everybody's limit unless given. */
+interface Counted {
+  readonly limit?: number;
+  readonly events?: number;
+}
 
 /**
  * Counts events by key in windows of a fixed length, each from its key's first event on. Memory is bounded: one key
@@ -33,14 +47,17 @@ export class RateLimiter {
     this.#entriesMax = entriesMax;
   }
 
-  /**
-   * Counts events of this key (one unless given) against its present limit (everybody's unless given). A refused
-   * event does not count.
-   */
-  count(
-    key: string,
-    { limit = this.limit, events = 1 }: { readonly limit?: number; readonly events?: number } = {},
-  ): RateVerdict {
+  /** Counts as {@link count}, and returns the headers about the limit. Throws 42900 where the events are too many. */
+  admit(key: string, { name, detail }: RatePolicy, counted: Counted = {}): ResponseHeaders {
+    const verdict = this.count(key, counted);
+    const headers = rateLimitHeaders(name, verdict);
+    if (verdict.isAllowed) return headers;
+    const reason = detail(verdict, counted.events ?? 1);
+    throw tooManyRequests(verdict.resetSeconds, { detail: reason, headers });
+  }
+
+  /** Counts events of this key against its present limit. A refused event does not count. */
+  count(key: string, { limit = this.limit, events = 1 }: Counted = {}): RateVerdict {
     const rule = { ...this.#rule, limit };
     const moment: RateMoment = { now: this.#clock.monotonic(), rule };
     const known = this.#windows.get(key) ?? null;
@@ -76,4 +93,13 @@ export function rateLimitHeaders(policyName: string, verdict: RateVerdict): Resp
     "ratelimit-policy": `"${policyName}";q=${limit};w=${windowSeconds}`,
     ratelimit: `"${policyName}";r=${remaining};t=${resetSeconds}`,
   };
+}
+
+/** 42900, with the time after which it is worth another try. */
+export function tooManyRequests(
+  resetSeconds: number,
+  { detail, headers }: { readonly detail: string; readonly headers?: ResponseHeaders },
+): StatusError {
+  const retry = { ...headers, "retry-after": String(resetSeconds) };
+  return new StatusError(42900, { detail, headers: retry });
 }

@@ -5,7 +5,7 @@ import type { Clock, Timer } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import type { Logger } from "../../domain/log.ts";
 import { StoreError, type Scope, type Store } from "../../store/store.ts";
-import { tooManyRequests } from "../guard/gate.ts";
+import { tooManyRequests } from "../guard/rate-limiter.ts";
 import { workDocument } from "../openapi/work-document.ts";
 import { LiveStream } from "./live-stream.ts";
 

@@ -73,7 +73,7 @@ export function errorCodes({ path, access, body, doc }: Operation): readonly Req
     ...ACCESS_CODES[access],
     ...BODY_CODES[body.kind],
     50000,
-    ...doc.codes,
+    ...(doc.codes ?? []),
   ];
   return [...new Set(codes)].toSorted((a, b) => a - b);
 }

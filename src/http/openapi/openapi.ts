@@ -5,13 +5,10 @@ import { openApiDocument } from "./openapi-document.ts";
 
 const HEADERS = { "cache-control": "public, max-age=300" };
 
-/** GET /openapi.json: the document of all these operations and of itself. */
 export function openApi(others: readonly Operation[]): Operation {
   // Made at the first request: most daemons never serve it.
   const text = (): string => JSON.stringify(openApiDocument([...others, self], version));
-  const self = defineOperation({
-    method: "GET",
-    path: "/openapi.json",
+  const self = defineOperation("GET /openapi.json", {
     access: "public",
     doc: DOC,
     handle: constantAnswer(text, HEADERS),
@@ -25,5 +22,4 @@ const DOC: Operation["doc"] = {
   summary: "Get this document",
   description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
   answerHeaders: CACHED_HEADERS,
-  codes: [],
 };

@@ -5,28 +5,16 @@ import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task/task.ts";
 import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
 import { UNDELIVERED_STATES, type DeliveryKind } from "../../domain/webhook/delivery.ts";
-import type { Delivery, LaneRef, Store } from "../../store/store.ts";
+import type { Delivery } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
-import { tooManyRequests } from "../guard/gate.ts";
-import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
+import type { RatePolicy } from "../guard/rate-limiter.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import { refuseBeyondBytes, type ByteQuotaDeps } from "../post-quota.ts";
+import { refuseBeyondBytes } from "../post-quota.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
-export interface DeliveriesDeps extends ByteQuotaDeps {
-  readonly store: Pick<Store, "listDeliveries" | "redeliver" | "countWork">;
-  readonly retentionMs: number;
-  /** By account and task: each call may send the whole result to somebody else's receiver. */
-  readonly redeliveries: RateLimiter;
-  /** Tells the engine that these lanes have an attempt due. */
-  readonly wakeDeliveries: (lanes: readonly LaneRef[]) => void;
-}
-
-/** GET /v1/tasks/deliveries/{id}: what happened to a task's webhooks, attempt by attempt. */
-export function deliveryList(deps: DeliveriesDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/tasks/deliveries/:id",
+export function deliveryList(deps: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks/deliveries/:id", {
     access: "account",
     doc: {
       id: "listDeliveries",
@@ -45,15 +33,8 @@ export function deliveryList(deps: DeliveriesDeps): Operation {
   });
 }
 
-/**
- * POST /v1/tasks/redeliver/{id}: a fresh series of attempts for deliveries that were delivered, given up or refused. A
- * scheduled one is made due now, and one in flight stays. With `states`, only deliveries that ended in these states are
- * sent.
- */
-export function redeliver(deps: DeliveriesDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/tasks/redeliver/:id",
+export function redeliver(deps: OperationDeps): Operation {
+  return defineOperation("POST /v1/tasks/redeliver/:id", {
     access: "account",
     doc: {
       id: "redeliver",
@@ -75,10 +56,7 @@ export function redeliver(deps: DeliveriesDeps): Operation {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
       const before = await findDeliveries(key, { deps, now });
       if (kind !== null && !before.some((each) => each.kind === kind)) throw noDelivery(kind);
-      const verdict = deps.redeliveries.count(`${key.accountId} ${key.id}`);
-      const headers = rateLimitHeaders("redeliveries", verdict);
-      if (!verdict.isAllowed)
-        throw tooManyRequests(verdict.resetSeconds, { detail: TOO_OFTEN, headers });
+      const headers = deps.redeliveries.admit(`${key.accountId} ${key.id}`, LIMIT);
       await refuseBeyondBytes(holder, deps);
       const lanes = await deps.store.redeliver({ ...key, kind, states, now });
       if (lanes.length > 0) deps.wakeDeliveries(lanes);
@@ -87,11 +65,14 @@ export function redeliver(deps: DeliveriesDeps): Operation {
   });
 }
 
-const TOO_OFTEN = "This task was sent again too often within the last minute.";
+const LIMIT: RatePolicy = {
+  name: "redeliveries",
+  detail: () => "This task was sent again too often within the last minute.",
+};
 
 async function findDeliveries(
   key: TaskKey,
-  { deps, now }: { readonly deps: DeliveriesDeps; readonly now: number },
+  { deps, now }: { readonly deps: OperationDeps; readonly now: number },
 ): Promise<readonly Delivery[]> {
   const found = isId(key.id) ? await deps.store.listDeliveries(key) : null;
   if (found === null) throw taskNotFound(key.id, { ...deps, now });

@@ -1,11 +1,6 @@
 import { StatusError } from "../../domain/status.ts";
-import type { LiveFeed } from "../live/live-feed.ts";
-import type { AnswerHeaderDoc } from "../operation.ts";
-import { defineOperation, type Operation } from "../operation.ts";
-
-export interface EventsDeps {
-  readonly liveFeed: Pick<LiveFeed, "open">;
-}
+import type { OperationDeps } from "../operation-deps.ts";
+import { defineOperation, type AnswerHeaderDoc, type Operation } from "../operation.ts";
 
 const CONTENT_TYPE = "text/event-stream";
 
@@ -27,11 +22,8 @@ const EXAMPLE = [
   'data: {"tasks":{"waiting":2,"running":1,"ready":0,"retrying":1,"undelivered":0},"time":"2026-01-01T12:00:00.000Z"}\n\n',
 ].join("\n");
 
-/** GET /v1/events: a stream that tells when something has changed. */
-export function events({ liveFeed }: EventsDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/events",
+export function events({ liveFeed }: OperationDeps): Operation {
+  return defineOperation("GET /v1/events", {
     access: "viewer",
     isDashboard: true,
     doc: {

@@ -1,23 +1,14 @@
 import { KeyId, type Key as KeyShown } from "../../api/account.ts";
 import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
-import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { Key, Store } from "../../store/store.ts";
+import type { Key } from "../../store/store.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import type { LastUses, UsageNotes } from "../usage-notes.ts";
+import type { LastUses } from "../usage-notes.ts";
 
-export interface KeysDeps {
-  readonly store: Pick<Store, "createKey" | "revokeKey">;
-  readonly ids: IdGenerator;
-  readonly keyUsage: UsageNotes<string>;
-}
-
-/** POST /v1/appendix/keys: makes another key and shows it in full, only this once. */
-export function keyCreate({ store, ids }: KeysDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/appendix/keys",
+export function keyCreate({ store, ids }: OperationDeps): Operation {
+  return defineOperation("POST /v1/appendix/keys", {
     access: "account",
     doc: {
       id: "createKey",
@@ -56,11 +47,8 @@ function limitReached(): StatusError {
   return new StatusError(40910, { detail });
 }
 
-/** DELETE /v1/appendix/keys/{key_id}: the key is refused from the next request on; another call answers the same. */
-export function keyRevoke({ store, keyUsage }: KeysDeps): Operation {
-  return defineOperation({
-    method: "DELETE",
-    path: "/v1/appendix/keys/:key_id",
+export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
+  return defineOperation("DELETE /v1/appendix/keys/:key_id", {
     access: "account",
     doc: {
       id: "revokeKey",

@@ -2,33 +2,24 @@ import type { AccessRequest as AccessRequestShown } from "../../api/operator.ts"
 import { lettersOf, type AccessRequest } from "../../domain/account/access-request.ts";
 import { mintAccount } from "../../domain/account/account.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
-import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { Store, Undecidable } from "../../store/store.ts";
+import type { Undecidable } from "../../store/store.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { loginTaken, newAccount } from "./operator-accounts.ts";
-
-export interface OperatorAccessRequestsDeps {
-  readonly store: Pick<Store, "listAccessRequests" | "approveAccessRequest" | "denyAccessRequest">;
-  readonly ids: IdGenerator;
-}
 
 const LISTED_MAX = 500;
 // Each may hold 4,000 characters from anybody: 500 of them took the main thread 33 ms (measured).
 const LETTERS_MAX = 256 * 1024;
 
-/** GET /v1/operator/access_requests: requests for an account, oldest first. */
-export function accessRequestList({ store }: OperatorAccessRequestsDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/operator/access_requests",
+export function accessRequestList({ store }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/access_requests", {
     access: "operator",
     doc: {
       id: "listAccessRequests",
       group: "Operator",
       summary: "List access requests",
       description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts are anybody's.`,
-      codes: [],
     },
     async handle({ query: { which } }) {
       const bounds = { limit: LISTED_MAX + 1, lettersMax: LETTERS_MAX };
@@ -50,11 +41,8 @@ const DECISION_PARAMS = {
   },
 } as const;
 
-/** POST /v1/operator/access_requests/approve/{id}: makes the account and decides the request. */
-export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/operator/access_requests/approve/:request_id",
+export function accessRequestApprove({ store, ids }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/access_requests/approve/:request_id", {
     access: "operator",
     doc: {
       id: "approveAccessRequest",
@@ -79,11 +67,8 @@ export function accessRequestApprove({ store, ids }: OperatorAccessRequestsDeps)
   });
 }
 
-/** POST /v1/operator/access_requests/deny/{id}: decides that no account is made. */
-export function accessRequestDeny({ store }: OperatorAccessRequestsDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/operator/access_requests/deny/:request_id",
+export function accessRequestDeny({ store }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/access_requests/deny/:request_id", {
     access: "operator",
     doc: {
       id: "denyAccessRequest",

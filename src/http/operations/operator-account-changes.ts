@@ -2,19 +2,8 @@ import { Login } from "../../api/value.ts";
 import { newWebhookSecret } from "../../domain/account/account.ts";
 import { timeOrNull } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { Store } from "../../store/store.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation, type OperationDoc } from "../operation.ts";
-
-export interface OperatorAccountChangesDeps {
-  readonly store: Pick<
-    Store,
-    "findAccount" | "findHeldWork" | "setAccountDisabled" | "rotateSecret" | "finishRotation"
-  >;
-  /** Tells that an account was disabled or enabled, and that is on disk. */
-  readonly accountsChanged: () => void;
-}
-
-type ChangeStore = OperatorAccountChangesDeps["store"];
 
 /** A change that the operator makes to one account; answers the account's new state. */
 interface Change {
@@ -23,16 +12,12 @@ interface Change {
   /** True when the account's work is held by it, or goes on. */
   readonly isOfHold?: true;
   /** Throws a StatusError when it cannot be done. */
-  readonly make: (store: ChangeStore, change: { login: string; now: number }) => Promise<unknown>;
+  readonly make: (store: ApiStore, change: { login: string; now: number }) => Promise<unknown>;
 }
 
-/** POST /v1/operator/accounts/{disable,enable,rotate,finish}/{login}. */
-export function accountChanges(deps: OperatorAccountChangesDeps): readonly Operation[] {
-  const { store, accountsChanged } = deps;
+export function accountChanges({ store, accountsChanged }: OperationDeps): readonly Operation[] {
   return CHANGES.map(({ name, doc, isOfHold, make }) =>
-    defineOperation({
-      method: "POST",
-      path: `/v1/operator/accounts/${name}/:login`,
+    defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
       access: "operator",
       doc: {
         ...doc,

@@ -4,22 +4,13 @@ import { mintAccount, type MintedAccount } from "../../domain/account/account.ts
 import { LOGIN } from "../../domain/account/login.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
-import type { IdGenerator } from "../../domain/id.ts";
-import type { AccountOverview, Store } from "../../store/store.ts";
+import type { AccountOverview } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
 import { limitsDocument, usageDocument } from "../openapi/quota-document.ts";
 import { workDocument } from "../openapi/work-document.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { refusedValue } from "../query.ts";
-
-export interface OperatorAccountsDeps {
-  readonly store: Pick<Store, "listAccountOverviews" | "createAccount">;
-  readonly ids: IdGenerator;
-  readonly limits: {
-    /** For each account without limits of its own. */
-    readonly account: AccountLimits;
-  };
-}
 
 /** Shows a new account with both its secrets, only this once. */
 export function newAccount({ account, first }: MintedAccount): NewAccount {
@@ -32,18 +23,14 @@ export function loginTaken() {
   return invalidField("login", "Another account has this login: choose another one.");
 }
 
-/** GET /v1/operator/accounts: all accounts by login, with their activity. */
-export function accountList({ store, limits }: OperatorAccountsDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/operator/accounts",
+export function accountList({ store, limits }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/accounts", {
     access: "operator",
     doc: {
       id: "listAccounts",
       group: "Operator",
       summary: "List accounts",
       description: "All accounts, by login.",
-      codes: [],
     },
     async handle({ query: { q, cursor, limit: max }, now }) {
       const { accounts, next } = await store.listAccountOverviews({
@@ -59,11 +46,8 @@ export function accountList({ store, limits }: OperatorAccountsDeps): Operation 
   });
 }
 
-/** POST /v1/operator/accounts: makes an account with its first key and its webhook secret. */
-export function accountCreate({ store, ids }: OperatorAccountsDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/operator/accounts",
+export function accountCreate({ store, ids }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/accounts", {
     access: "operator",
     doc: {
       id: "createAccount",

@@ -1,33 +1,8 @@
-import type {
-  RunnerKind,
-  RunnerType as RunnerTypeShown,
-  WorkerOverview,
-} from "../../api/runner.ts";
+import type { RunnerType, WorkerOverview } from "../../api/runner.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
-import type { Store, TypeWork, Worker } from "../../store/store.ts";
+import type { TypeWork, Worker } from "../../store/store.ts";
+import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import type { UsageNotes } from "../usage-notes.ts";
-
-/** A configured type, as the operator is shown it. */
-export interface RunnerType {
-  readonly name: string;
-  readonly kind: RunnerKind;
-  /** What runs it, without anything that may be a secret; null when there is nothing to name. */
-  readonly runs: string | null;
-  readonly concurrency: number;
-  readonly timeoutMs: number;
-  /** For a worker type. */
-  readonly leaseMs: number | null;
-  readonly retries: number;
-}
-
-export interface OperatorRunnersDeps {
-  readonly store: Pick<Store, "listTypeWork" | "listWorkers">;
-  readonly runnerTypes: readonly RunnerType[];
-  /** How many requests of workers wait for tasks of a type now. */
-  readonly workersWaiting: (type: string) => number;
-  readonly workerUsage: UsageNotes<number>;
-}
 
 /** Of each type. An index entry each: some milliseconds, in a thread of its own. */
 export const WAITING_COUNTED_MAX = 10_000;
@@ -35,18 +10,14 @@ export const WAITING_COUNTED_MAX = 10_000;
 // Twice the time that a worker may wait for a task before it asks again.
 const UNHEARD_MS_MAX = 60_000;
 
-/** GET /v1/operator/runners: what runs each type, what waits for it, and the workers. */
-export function runnerList(deps: OperatorRunnersDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/operator/runners",
+export function runnerList(deps: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/runners", {
     access: "operator",
     doc: {
       id: "listRunners",
       group: "Operator",
       summary: "List runners and workers",
       description: "Every configured type with what waits for it, and every worker.",
-      codes: [],
     },
     async handle({ now }) {
       const { types, workers } = await lookAtTypes(deps, now);
@@ -57,14 +28,14 @@ export function runnerList(deps: OperatorRunnersDeps): Operation {
 
 /** The types whose tasks wait although no worker for them was heard lately. */
 export async function typesWithoutWorker(
-  deps: OperatorRunnersDeps,
+  deps: OperationDeps,
   now: number,
 ): Promise<readonly string[]> {
   const { types } = await lookAtTypes(deps, now);
   return types.filter((type) => type.has_worker === false).map(({ name }) => name);
 }
 
-async function lookAtTypes(deps: OperatorRunnersDeps, now: number) {
+async function lookAtTypes(deps: OperationDeps, now: number) {
   const { store, runnerTypes, workerUsage } = deps;
   const names = runnerTypes.map(({ name }) => name);
   const lastUses = workerUsage.lastUses();
@@ -77,38 +48,27 @@ async function lookAtTypes(deps: OperatorRunnersDeps, now: number) {
     return { ...worker, lastSeenAt };
   });
   const types = runnerTypes.map((type) => {
-    const work = works.find((each) => each.type === type.name) ?? nothing(type.name);
+    const work = works.find((each) => each.type === type.name) ?? NO_WORK;
     return typeDocument({ type, work, workers, now }, deps);
   });
   return { types, workers };
 }
 
-function nothing(type: string): TypeWork {
-  return { type, running: 0, waiting: 0, isMoreWaiting: false, oldestAt: null };
-}
+const NO_WORK = { running: 0, waiting: 0, isMoreWaiting: false, oldestAt: null };
 
 interface TypeFacts {
-  readonly type: RunnerType;
-  readonly work: TypeWork;
+  readonly type: ConfiguredType;
+  readonly work: Omit<TypeWork, "type">;
   readonly workers: readonly Worker[];
   readonly now: number;
 }
 
-function typeDocument(
-  { type, work, workers, now }: TypeFacts,
-  deps: OperatorRunnersDeps,
-): RunnerTypeShown {
+function typeDocument({ type, work, workers, now }: TypeFacts, deps: OperationDeps): RunnerType {
   const workersWaiting = type.kind === "worker" ? deps.workersWaiting(type.name) : null;
   // These include workers that wait at the desk: nobody waits for so long.
   const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));
   return {
-    name: type.name,
-    kind: type.kind,
-    runs: type.runs,
-    concurrency: type.concurrency,
-    timeout_ms: type.timeoutMs,
-    lease_ms: type.leaseMs,
-    retries: type.retries,
+    ...type,
     running: work.running,
     waiting: work.waiting,
     waiting_is_more: work.isMoreWaiting,

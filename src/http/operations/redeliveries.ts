@@ -6,32 +6,16 @@ import {
 } from "../../api/redelivery.ts";
 import { Id } from "../../api/value.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
-import { isId, type IdGenerator } from "../../domain/id.ts";
-import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
+import { isId } from "../../domain/id.ts";
+import { StatusError } from "../../domain/status.ts";
 import { UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/webhook/delivery.ts";
-import type { RedeliveryOrder, Store } from "../../store/store.ts";
+import type { RedeliveryOrder } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
-import { tooManyRequests } from "../guard/gate.ts";
-import { rateLimitHeaders, type RateLimiter } from "../guard/rate-limiter.ts";
-import { openCursorField, type ListCursors } from "../list-cursor.ts";
+import type { RatePolicy } from "../guard/rate-limiter.ts";
+import { openCursorField } from "../list-cursor.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type AccountRef, type Operation } from "../operation.ts";
-import { refuseBeyondBytes, type ByteQuotaDeps } from "../post-quota.ts";
-
-export interface RedeliveriesDeps extends ByteQuotaDeps {
-  readonly store: Pick<
-    Store,
-    | "countWork"
-    | "countEndedDeliveriesStep"
-    | "orderRedelivery"
-    | "listRedeliveryOrders"
-    | "cancelRedeliveryOrder"
-    | "findAccount"
-  >;
-  readonly cursors: ListCursors;
-  readonly ids: IdGenerator;
-  /** The limit of orders by account, among other things: each order stays in the file for a while. */
-  readonly redeliveries: RateLimiter;
-}
+import { refuseBeyondBytes } from "../post-quota.ts";
 
 const ORDERS_LISTED_MAX = 50;
 
@@ -44,15 +28,12 @@ const ORDER_ID_PARAM = {
 const EXAMPLE = { since: "2026-01-31T09:00:00.000Z", host: "hooks.example.com" };
 
 /** Preview, order, list and cancel: sending many deliveries again. */
-export function redeliveries(deps: RedeliveriesDeps): readonly Operation[] {
+export function redeliveries(deps: OperationDeps): readonly Operation[] {
   return [preview(deps), order(deps), list(deps), cancel(deps)];
 }
 
-/** POST /v1/redeliveries/preview: counts the deliveries that a filter selects, some at a time. */
-function preview({ store, cursors }: RedeliveriesDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/redeliveries/preview",
+function preview({ store, cursors }: OperationDeps): Operation {
+  return defineOperation("POST /v1/redeliveries/preview", {
     access: "viewer",
     doc: {
       id: "previewRedelivery",
@@ -61,7 +42,6 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
       description:
         "Counts the ended deliveries that pass a filter, by host. A request looks at a bounded number " +
         "of attempts: add up the answers, each with the `next_cursor` of the one before, until it is null.",
-      codes: [],
       examples: { host: EXAMPLE },
     },
     async handle({ scope, body }) {
@@ -83,12 +63,9 @@ function preview({ store, cursors }: RedeliveriesDeps): Operation {
   });
 }
 
-/** POST /v1/redeliveries: sends again what passes a filter by now, at a rate per second. */
-function order(deps: RedeliveriesDeps): Operation {
+function order(deps: OperationDeps): Operation {
   const { store, ids, redeliveries: limiter } = deps;
-  return defineOperation({
-    method: "POST",
-    path: "/v1/redeliveries",
+  return defineOperation("POST /v1/redeliveries", {
     access: "viewer",
     doc: {
       id: "orderRedelivery",
@@ -105,7 +82,7 @@ function order(deps: RedeliveriesDeps): Operation {
       const filter = await toFilter(body, { scope, store });
       const { per_second: perSecond } = body;
       if (scope !== null && perSecond > RATE_OF_ACCOUNT_MAX) throw tooFast();
-      const headers = scope === null ? {} : countOrder(scope, limiter);
+      const headers = scope === null ? {} : limiter.admit(`orders of ${scope.accountId}`, LIMIT);
       if (scope !== null) await refuseBeyondBytes(scope, deps);
       const openMax = scope === null ? null : 1;
       const request = { id: ids.next(now), filter, perSecond, createdAt: now, openMax };
@@ -116,11 +93,8 @@ function order(deps: RedeliveriesDeps): Operation {
   });
 }
 
-/** GET /v1/redeliveries: orders, newest first. */
-function list({ store }: RedeliveriesDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/redeliveries",
+function list({ store }: OperationDeps): Operation {
+  return defineOperation("GET /v1/redeliveries", {
     access: "viewer",
     doc: {
       id: "listRedeliveries",
@@ -129,7 +103,6 @@ function list({ store }: RedeliveriesDeps): Operation {
       description:
         `The last ${ORDERS_LISTED_MAX} orders, newest first, and how far they are. An account sees those for itself ` +
         "alone, the operator's among them.",
-      codes: [],
     },
     async handle({ scope }) {
       const query = { login: scope?.login ?? null, limit: ORDERS_LISTED_MAX };
@@ -139,11 +112,8 @@ function list({ store }: RedeliveriesDeps): Operation {
   });
 }
 
-/** DELETE /v1/redeliveries/{id}: ends an order before its time. */
-function cancel({ store }: RedeliveriesDeps): Operation {
-  return defineOperation({
-    method: "DELETE",
-    path: "/v1/redeliveries/:order_id",
+function cancel({ store }: OperationDeps): Operation {
+  return defineOperation("DELETE /v1/redeliveries/:order_id", {
     access: "viewer",
     doc: {
       id: "cancelRedelivery",
@@ -166,25 +136,18 @@ function cancel({ store }: RedeliveriesDeps): Operation {
 const BUSY =
   "This account has an order that is not worked off yet: wait for its end, or cancel it, and order again.";
 
-const TOO_OFTEN = "This account has ordered too many redeliveries within the last minute.";
+const LIMIT: RatePolicy = {
+  name: "redeliveries",
+  detail: () => "This account has ordered too many redeliveries within the last minute.",
+};
 
 function tooFast(): StatusError {
   return invalidField("per_second", `An account may have at most ${RATE_OF_ACCOUNT_MAX} a second.`);
 }
 
-function countOrder({ accountId }: AccountRef, limiter: RateLimiter): ResponseHeaders {
-  const verdict = limiter.count(`orders of ${accountId}`);
-  const headers = rateLimitHeaders("redeliveries", verdict);
-  if (verdict.isAllowed) return headers;
-  throw tooManyRequests(verdict.resetSeconds, { detail: TOO_OFTEN, headers });
-}
-
 async function toFilter(
   body: GivenFilter,
-  {
-    scope,
-    store,
-  }: { readonly scope: AccountRef | null; readonly store: RedeliveriesDeps["store"] },
+  { scope, store }: { readonly scope: AccountRef | null; readonly store: ApiStore },
 ): Promise<DeliveryFilter> {
   const { since, until, host, kind, states, login } = body;
   if (scope !== null && login !== null && login !== scope.login) {

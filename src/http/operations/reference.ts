@@ -1,42 +1,32 @@
 import type { FieldsOf } from "../../api/answers.ts";
-import type { ServiceStatus } from "../../domain/stats/service-status.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
 
-/** A marketplace as the operator configured it: its code, its name and everything else it has. */
-export type MarketplaceDocument = Readonly<Record<string, unknown>>;
-
-const REFERENCE = { method: "GET", access: "public" } as const;
-
-/** GET /v1/appendix/marketplaces: the valid values of a task's `marketplace`. */
-export function marketplaces(configured: readonly MarketplaceDocument[]): Operation {
-  const text = (): string => envelope({ marketplaces: configured });
-  return defineOperation({
-    ...REFERENCE,
-    path: "/v1/appendix/marketplaces",
+export function marketplaces(deps: OperationDeps): Operation {
+  const text = (): string => envelope({ marketplaces: deps.marketplaces });
+  return defineOperation("GET /v1/appendix/marketplaces", {
+    access: "public",
     doc: {
       id: "listMarketplaces",
       group: "Reference",
       summary: "List marketplaces",
       description: "The operator's list. A task's `marketplace` is one of these codes.",
       answerHeaders: CACHED_HEADERS,
-      codes: [],
     },
     handle: constantAnswer(text, keptFor(300)),
   });
 }
 
-/** GET /v1/appendix/status_codes: all codes. */
 export function statusCodes(): Operation {
   const table = Object.entries(STATUS_TABLE).map(([code, { message, http }]) => {
     return { code: Number(code), message, http };
   });
   const fields: FieldsOf<"GET /v1/appendix/status_codes"> = { status_codes: table };
-  return defineOperation({
-    ...REFERENCE,
-    path: "/v1/appendix/status_codes",
+  return defineOperation("GET /v1/appendix/status_codes", {
+    access: "public",
     doc: {
       id: "listStatusCodes",
       group: "Reference",
@@ -44,17 +34,14 @@ export function statusCodes(): Operation {
       description:
         "Every code with its message and its HTTP status, which is null for codes that only tasks have.",
       answerHeaders: CACHED_HEADERS,
-      codes: [],
     },
     handle: constantAnswer(() => envelope(fields), keptFor(3600)),
   });
 }
 
-/** GET /v1/appendix/status: the state of the service, in words. */
-export function serviceStatus(current: () => Promise<ServiceStatus>): Operation {
-  return defineOperation({
-    ...REFERENCE,
-    path: "/v1/appendix/status",
+export function serviceStatus(deps: OperationDeps): Operation {
+  return defineOperation("GET /v1/appendix/status", {
+    access: "public",
     doc: {
       id: "getStatus",
       group: "Reference",
@@ -62,10 +49,9 @@ export function serviceStatus(current: () => Promise<ServiceStatus>): Operation 
       description:
         "From the age of the queue and the rates at which runs and deliveries fail; at most a second old.",
       answerHeaders: CACHED_HEADERS,
-      codes: [],
     },
     async handle(call) {
-      const { status, components } = await current();
+      const { status, components } = await deps.serviceStatus();
       const fields: FieldsOf<"GET /v1/appendix/status"> = { status, components };
       const text = envelope(fields);
       return withEntityTag(call, { status: 200, text, headers: keptFor(1) });

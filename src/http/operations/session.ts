@@ -6,13 +6,11 @@ import {
   signInTokenHash,
 } from "../../domain/account/session-secret.ts";
 import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/session.ts";
-import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Session, Store } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
 import { refuseAfterMany } from "../guard/gate.ts";
-import type { RateLimiter } from "../guard/rate-limiter.ts";
 import {
   cookieValues,
   givenCookie,
@@ -21,36 +19,15 @@ import {
   takenCookie,
 } from "../guard/session-cookie.ts";
 import { findLiveSession, isAutomatic } from "../guard/session-lookup.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Call, type Operation } from "../operation.ts";
-import type { UsageNotes } from "../usage-notes.ts";
-
-export interface SessionDeps {
-  readonly store: Pick<
-    Store,
-    "findKeyHolder" | "findSession" | "createSession" | "endSession" | "useSignInLink"
-  >;
-  readonly keyUsage: UsageNotes<string>;
-  readonly sessionUsage: UsageNotes<number>;
-  readonly clock: Pick<SteadyClock, "steady">;
-  /** By client address: the same limiter that counts refused keys. */
-  readonly failedAuthentications: RateLimiter;
-}
-
-const PATH = "/v1/session";
 
 // Anything that sends a request here may be a browser that was talked into it.
-const RULES = {
-  access: "public",
-  isDashboard: true,
-  isSignIn: true,
-} as const;
+const RULES = { access: "public", isDashboard: true, isSignIn: true } as const;
 
-/** POST /v1/session: signs an account in with its login and a key. */
-export function signIn(deps: SessionDeps): Operation {
-  return defineOperation({
+export function signIn(deps: OperationDeps): Operation {
+  return defineOperation("POST /v1/session", {
     ...RULES,
-    method: "POST",
-    path: PATH,
     doc: {
       id: "signIn",
       group: "Dashboard",
@@ -78,12 +55,9 @@ export function signIn(deps: SessionDeps): Operation {
   });
 }
 
-/** POST /v1/session/link: signs the operator in with a link's token, and uses the token up. */
-export function signInByLink(deps: SessionDeps): Operation {
-  return defineOperation({
+export function signInByLink(deps: OperationDeps): Operation {
+  return defineOperation("POST /v1/session/link", {
     ...RULES,
-    method: "POST",
-    path: `${PATH}/link`,
     doc: {
       id: "signInByLink",
       group: "Dashboard",
@@ -108,12 +82,9 @@ export function signInByLink(deps: SessionDeps): Operation {
   });
 }
 
-/** GET /v1/session: the holder of this session; null when there is none. */
-export function sessionGet(deps: SessionDeps): Operation {
-  return defineOperation({
+export function sessionGet(deps: OperationDeps): Operation {
+  return defineOperation("GET /v1/session", {
     ...RULES,
-    method: "GET",
-    path: PATH,
     doc: {
       id: "getSession",
       group: "Dashboard",
@@ -133,12 +104,9 @@ export function sessionGet(deps: SessionDeps): Operation {
   });
 }
 
-/** DELETE /v1/session: ends the session and takes the cookie away; another call answers the same. */
-export function signOut({ store }: SessionDeps): Operation {
-  return defineOperation({
+export function signOut({ store }: OperationDeps): Operation {
+  return defineOperation("DELETE /v1/session", {
     ...RULES,
-    method: "DELETE",
-    path: PATH,
     doc: {
       id: "signOut",
       group: "Dashboard",
@@ -157,7 +125,7 @@ export function signOut({ store }: SessionDeps): Operation {
 
 interface Opening {
   readonly call: Call;
-  readonly deps: SessionDeps;
+  readonly deps: OperationDeps;
   /** Null for the operator. */
   readonly login: string | null;
   /** By the steady clock. */
@@ -193,7 +161,7 @@ function valuesOf(call: Call): readonly string[] {
 function refusal(
   code: 40100 | 40101 | 40102,
   call: Call,
-  { failedAuthentications }: SessionDeps,
+  { failedAuthentications }: OperationDeps,
 ): StatusError {
   refuseAfterMany(failedAuthentications, call.clientKey());
   // Without Basic: the browser's own dialog must not open on a page that asks by itself.
@@ -205,7 +173,7 @@ function sessionDocument(
     holder,
     createdAt,
   }: Pick<Session, "createdAt"> & { readonly holder: { readonly login: string } | null },
-  { call: { now }, deps }: { readonly call: Call; readonly deps: Pick<SessionDeps, "clock"> },
+  { call: { now }, deps }: { readonly call: Call; readonly deps: Pick<OperationDeps, "clock"> },
 ): SessionShown {
   const leftMs = sessionEndsAt({ createdAt }) - deps.clock.steady();
   return {

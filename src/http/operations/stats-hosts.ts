@@ -2,24 +2,16 @@ import type { HostOverview } from "../../api/stats.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { percentile } from "../../domain/stats/duration-histogram.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { HostFailure, HostTraffic, Store } from "../../store/store.ts";
+import type { HostFailure, HostTraffic } from "../../store/store.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-
-export interface StatsHostsDeps {
-  readonly store: Pick<Store, "listHostTraffic">;
-  readonly retentionMs: number;
-  readonly retentionDays: number;
-}
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const HOSTS_MAX = 200;
 
-/** GET /v1/stats/hosts: the state of the receivers, the worst first. */
-export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/stats/hosts",
+export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps): Operation {
+  return defineOperation("GET /v1/stats/hosts", {
     access: "viewer",
     doc: {
       id: "listHosts",
@@ -28,7 +20,6 @@ export function statsHosts({ store, retentionMs, retentionDays }: StatsHostsDeps
       description:
         `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
         "those with the most deliveries given up, refused or retried first, then those that fail the most.",
-      codes: [],
     },
     async handle({ scope, query, now }) {
       const since = query.since ?? now - Math.min(DAY_MS, retentionMs);

@@ -1,33 +1,15 @@
 import type { DayCounts, Overview, Setup } from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
-import type { Clock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { decideAttention, type AttentionFacts } from "../../domain/stats/attention.ts";
 import { successShare, sumSteps, type SeriesCounts } from "../../domain/stats/time-series.ts";
 import type { ReaderRole } from "../../domain/webhook/advice.ts";
-import type { FirstSteps, Scope, Store, WorkCounts } from "../../store/store.ts";
+import type { FirstSteps, Scope, WorkCounts } from "../../store/store.ts";
 import { RecentValues } from "../guard/recent-values.ts";
-import type { LiveFeed } from "../live/live-feed.ts";
 import { workDocument } from "../openapi/work-document.ts";
+import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import {
-  typesWithoutWorker,
-  type OperatorRunnersDeps,
-  type RunnerType,
-} from "./operator-runners.ts";
-
-export interface StatsOverviewDeps extends Omit<OperatorRunnersDeps, "store"> {
-  readonly store: OperatorRunnersDeps["store"] &
-    Pick<
-      Store,
-      | ("countWork" | "findTraffic" | "listHostTraffic" | "findFirstSteps" | "findOldestWaiting")
-      | ("findAccountData" | "countPendingRequests" | "listAccountOverviews")
-    >;
-  readonly clock: Pick<Clock, "now" | "monotonic">;
-  readonly liveFeed: Pick<LiveFeed, "sentChanges">;
-  /** What there is too little of, in words for the operator; null while there is room. */
-  readonly shortage: () => Promise<string | null>;
-}
+import { typesWithoutWorker } from "./operator-runners.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -36,8 +18,7 @@ const HOSTS_READ_MAX = 200;
 // More than anybody decides one by one.
 const ACCESS_REQUESTS_COUNTED_MAX = 1000;
 
-/** GET /v1/stats/overview: the present state, and what needs attention. */
-export function statsOverview(deps: StatsOverviewDeps): Operation {
+export function statsOverview(deps: OperationDeps): Operation {
   const { clock, liveFeed } = deps;
   // Every open page asks at the same change, and each must see that change.
   const recent = new RecentValues<Scope, OverviewFacts>({
@@ -45,9 +26,7 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
     ageMsMax: AGE_MS_MAX,
     versionOf: (scope) => liveFeed.sentChanges(scope),
   });
-  return defineOperation({
-    method: "GET",
-    path: "/v1/stats/overview",
+  return defineOperation("GET /v1/stats/overview", {
     access: "viewer",
     doc: {
       id: "getOverview",
@@ -55,7 +34,6 @@ export function statsOverview(deps: StatsOverviewDeps): Operation {
       summary: "See how things are",
       description:
         "The work there is, what happened in the last 24 hours, and what needs attention. Decided anew once a second, and whenever GET /v1/events reports a change.",
-      codes: [],
     },
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
@@ -77,7 +55,7 @@ interface OverviewFacts {
   readonly attention: Omit<AttentionFacts, "role">;
 }
 
-async function gather(scope: Scope, deps: StatsOverviewDeps): Promise<OverviewFacts> {
+async function gather(scope: Scope, deps: OperationDeps): Promise<OverviewFacts> {
   const now = deps.clock.now();
   const [counts, day, waitsSince, first, hasAccount] = await Promise.all([
     deps.store.countWork(scope),
@@ -93,8 +71,8 @@ async function gather(scope: Scope, deps: StatsOverviewDeps): Promise<OverviewFa
 }
 
 /** The types that a task may name. Types that return their input come first: any input will do for them. */
-function postedTypes({ runnerTypes }: StatsOverviewDeps): readonly string[] {
-  const isEcho = ({ kind }: RunnerType): boolean => kind === "echo";
+function postedTypes({ runnerTypes }: OperationDeps): readonly string[] {
+  const isEcho = ({ kind }: ConfiguredType): boolean => kind === "echo";
   const ordered = [...runnerTypes.filter(isEcho), ...runnerTypes.filter((type) => !isEcho(type))];
   return ordered.map(({ name }) => name);
 }
@@ -112,7 +90,7 @@ function overviewDocument(facts: OverviewFacts, role: ReaderRole): Overview {
 }
 
 interface At {
-  readonly deps: StatsOverviewDeps;
+  readonly deps: OperationDeps;
   readonly now: number;
 }
 
@@ -154,7 +132,7 @@ async function ofOperator({ deps, now }: At): Promise<OwnFacts> {
   return { shortage, typesWithoutWorker: unworked, accessRequests: requests, keys: null };
 }
 
-async function ofAccount(accountId: number, { store }: StatsOverviewDeps): Promise<OwnFacts> {
+async function ofAccount(accountId: number, { store }: OperationDeps): Promise<OwnFacts> {
   const data = await store.findAccountData({ accountId, revokedMax: 0 });
   const keys = data === null ? null : { active: data.keys.length, max: ACTIVE_KEYS_MAX };
   return { shortage: null, typesWithoutWorker: [], accessRequests: 0, keys };

@@ -8,22 +8,13 @@ import {
   type SeriesRange,
 } from "../../domain/stats/time-series.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { Store } from "../../store/store.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-
-export interface StatsSeriesDeps {
-  readonly store: Pick<Store, "findTraffic">;
-  /** After this time an attempt is broken off. */
-  readonly webhookTimeoutMs: number;
-}
 
 const HOUR_MS = 3_600_000;
 
-/** GET /v1/stats/series: what happened, step by step. */
-export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/stats/series",
+export function statsSeries({ store, webhooks }: OperationDeps): Operation {
+  return defineOperation("GET /v1/stats/series", {
     access: "viewer",
     doc: {
       id: "getSeries",
@@ -32,7 +23,6 @@ export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Opera
       description:
         `The numbers of a time in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day; both ends are moved ` +
         "outwards to whole steps. Beyond the last 25 hours the smallest step is an hour.",
-      codes: [],
     },
     async handle({ scope, query, now }) {
       const range = chooseRange(query, now);
@@ -47,7 +37,7 @@ export function statsSeries({ store, webhookTimeoutMs }: StatsSeriesDeps): Opera
         to: timeText(range.to),
         step_ms: range.stepMs,
         buckets,
-        limit_ms: webhookTimeoutMs,
+        limit_ms: webhooks.timeoutMs,
       };
       return { fields };
     },

@@ -1,36 +1,23 @@
 import type { InputValues } from "../../api/input.ts";
 import type { TASK_INPUTS } from "../../api/task.ts";
-import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { retentionEnd } from "../../domain/clock/retention.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { OPEN_STATES, type OpenState } from "../../domain/task/task.ts";
-import { cancelStep } from "../../store/store.ts";
-import type { BulkFilter, OpenTaskPlace, Store } from "../../store/store.ts";
+import { cancelStep, type BulkFilter, type OpenTaskPlace } from "../../store/store.ts";
 import { openCursorField, type ListCursors } from "../list-cursor.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { AccountTurns } from "../server/account-turns.ts";
-import type { TaskCancelDeps } from "./task-cancel.ts";
-
-export interface TaskCancelManyDeps extends Omit<TaskCancelDeps, "store"> {
-  readonly clock: Pick<SteadyClock, "now" | "steady">;
-  readonly store: Pick<Store, "listTasks" | "cancelTasks">;
-  readonly cursors: ListCursors;
-}
 
 type Fields = InputValues<(typeof TASK_INPUTS)["POST /v1/tasks/cancel"]["body"]>;
 
 // For one request. Each step cancels some tasks, and the writes and reads of others come in between.
 const STEPS_MAX = 10;
 
-/**
- * POST /v1/tasks/cancel: cancels the account's open tasks that pass a filter, some at a time. One request of an account
- * is worked on at a time, so however many it sends, others wait for one portion of one of them.
- */
-export function taskCancelMany(deps: TaskCancelManyDeps): Operation {
+export function taskCancelMany(deps: OperationDeps): Operation {
+  // However many requests an account sends, others wait for one portion of one of them.
   const turns = new AccountTurns();
-  return defineOperation({
-    method: "POST",
-    path: "/v1/tasks/cancel",
+  return defineOperation("POST /v1/tasks/cancel", {
     access: "account",
     doc: DOC,
     async handle({ holder: { accountId }, body, gone }) {
@@ -53,7 +40,7 @@ interface BulkWalk {
 }
 
 async function cancelMany(
-  { store, clock, retentionMs, cancelled }: TaskCancelManyDeps,
+  { store, clock, retentionMs, cancelled }: OperationDeps,
   { filter, begin, isDry, gone }: BulkWalk,
 ) {
   const total = { queued: 0, running: 0 };

@@ -1,28 +1,13 @@
-import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { retentionEnd } from "../../domain/clock/retention.ts";
 import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { Store } from "../../store/store.ts";
 import { CANCEL_EXAMPLES } from "../openapi/task-example.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { envelopeAnswer, TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
-export interface TaskCancelDeps {
-  readonly store: Pick<Store, "cancelTask" | "findTask">;
-  readonly clock: Pick<SteadyClock, "steady">;
-  readonly retentionMs: number;
-  /** Tells the engine and everybody who waits that the task was cancelled. */
-  readonly cancelled: (id: string) => void;
-}
-
-/**
- * POST /v1/tasks/task_cancel/{id}: a queued task never runs, a running one is told to stop; neither is ever ready nor
- * sends anything. Another call answers the same; a task that has completed or failed is 40902.
- */
-export function taskCancel(deps: TaskCancelDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/tasks/task_cancel/:id",
+export function taskCancel(deps: OperationDeps): Operation {
+  return defineOperation("POST /v1/tasks/task_cancel/:id", {
     access: "account",
     doc: DOC,
     async handle({ holder, params, now }) {

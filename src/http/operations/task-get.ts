@@ -5,30 +5,16 @@ import { StatusError } from "../../domain/status.ts";
 import { taskEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { isFinished, type TaskKey } from "../../domain/task/task.ts";
-import { StoreError, type FoundTask, type Store } from "../../store/store.ts";
+import { StoreError, type FoundTask } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
 import { GET_EXAMPLES } from "../openapi/task-example.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
 import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
-import type { TaskWaiters } from "../task-waiters.ts";
 
-export interface TaskGetDeps {
-  readonly store: Pick<Store, "findTask" | "collectTask">;
-  readonly retentionMs: number;
-  readonly waiters: TaskWaiters;
-  /** The progress of the task's run; null when nothing is known of it. */
-  readonly progressOf: (id: string) => TaskProgress | null;
-}
-
-/**
- * GET /v1/tasks/task_get/{id}: the envelope with one task. The first answer for a finished task takes it out of
- * tasks_ready, unless it is a HEAD, a 304 or has `collect=false`.
- */
-export function taskGet(deps: TaskGetDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/tasks/task_get/:id",
+export function taskGet(deps: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks/task_get/:id", {
     access: "account",
     doc: DOC,
     async handle(call) {
@@ -105,7 +91,7 @@ async function findOrWait(
     deps,
     call,
     waitMs,
-  }: { readonly deps: TaskGetDeps; readonly call: Call; readonly waitMs: number },
+  }: { readonly deps: OperationDeps; readonly call: Call; readonly waitMs: number },
 ): Promise<FoundTask | null> {
   if (!isId(key.id)) return null;
   const find = (): Promise<FoundTask | null> =>
@@ -131,7 +117,7 @@ async function findOrWait(
 
 // A result that has been read is given out even when the disk is full or locked: the task then stays ready, and the
 // next answer collects it.
-async function collectIfPossible(store: TaskGetDeps["store"], key: TaskKey): Promise<void> {
+async function collectIfPossible(store: ApiStore, key: TaskKey): Promise<void> {
   try {
     await store.collectTask(key);
   } catch (error) {

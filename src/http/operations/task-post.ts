@@ -1,45 +1,24 @@
 import { hash } from "node:crypto";
 
-import type { SteadyClock } from "../../domain/clock/clock.ts";
 import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/clock/retention.ts";
-import type { IdGenerator } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/task/envelope.ts";
-import type { ParsedTask, TaskRules } from "../../domain/task/task-post.ts";
+import type { ParsedTask } from "../../domain/task/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
-import type { Idempotency, KeptAnswer, Store, TaskPost } from "../../store/store.ts";
+import type { Idempotency, KeptAnswer, TaskPost } from "../../store/store.ts";
 import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
-import { accountOwner, isLong, type BodyParser } from "../long-parses.ts";
-import { webhookCallbacks, type WebhookSchedule } from "../openapi/openapi-callback.ts";
+import { accountOwner, isLong } from "../long-parses.ts";
+import { webhookCallbacks } from "../openapi/openapi-callback.ts";
 import { POST_EXAMPLES } from "../openapi/task-example.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
-import { countPosted, overQuota, quotaOf, type PostQuotaDeps } from "../post-quota.ts";
+import { countPosted, overQuota, quotaOf } from "../post-quota.ts";
 import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 
-export interface TaskPostDeps extends PostQuotaDeps {
-  readonly store: Pick<Store, "insertTasks" | "findKeptAnswer">;
-  readonly clock: Pick<SteadyClock, "steady">;
-  readonly ids: IdGenerator;
-  readonly rules: () => TaskRules;
-  readonly parser: BodyParser;
-  readonly tasksMax: number;
-  readonly retentionMs: number;
-  readonly webhooks: WebhookSchedule;
-  /** False while the daemon stops: it could not run what it accepted now. */
-  readonly isAccepting: () => boolean;
-  /** False while the disk or the database is as full as the operator allows. */
-  readonly hasRoom: () => Promise<boolean>;
-  /** Tells the engine that tasks of these types are queued. */
-  readonly wake: (types: ReadonlySet<string>) => void;
-}
-
-/** POST /v1/tasks/task_post: accepts 1–100 tasks and answers once all of them are on disk. */
-export function taskPost(deps: TaskPostDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/tasks/task_post",
+export function taskPost(deps: OperationDeps): Operation {
+  return defineOperation("POST /v1/tasks/task_post", {
     access: "account",
-    tasksMax: deps.tasksMax,
+    tasksMax: deps.limits.tasksPerPost,
     doc: { ...DOC, callbacks: webhookCallbacks(deps.webhooks) },
     async handle(call) {
       const { holder, bodyBytes, now } = call;
@@ -54,12 +33,12 @@ export function taskPost(deps: TaskPostDeps): Operation {
       const { post, answerText } = take(posted.tasks, { deps, moment: { at: now, steadyAt } });
       await refuseWhileUnable(deps);
       const { accepted, refused } = post;
-      const headers = countPosted(holder, { ...deps, tasks: accepted.length + refused.length });
+      const headers = countPosted(holder, accepted.length + refused.length, deps);
       const idempotency = promise === null ? null : { ...promise, answerText };
       const quota = quotaOf(holder, deps);
       const outcome = await deps.store.insertTasks({ ...post, accountId, idempotency, quota });
       if (outcome.kind === "kept") return repeat(outcome, promise?.bodyHash ?? "");
-      if (outcome.kind === "over quota") throw overQuota(outcome, { ...deps, holder });
+      if (outcome.kind === "over quota") throw overQuota(outcome, holder, deps);
       if (accepted.length > 0) deps.wake(new Set(accepted.map(({ type }) => type)));
       return { status: 200, text: answerText, headers };
     },
@@ -122,13 +101,13 @@ function repeat({ bodyHash, answerText }: KeptAnswer, bodyHashNow: string): Answ
   throw new StatusError(42200, { detail });
 }
 
-async function refuseWhileUnable({ isAccepting, hasRoom }: TaskPostDeps): Promise<void> {
+async function refuseWhileUnable({ isAccepting, shortage }: OperationDeps): Promise<void> {
   if (!isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
-  if (!(await hasRoom())) throw new StatusError(50700);
+  if ((await shortage()) !== null) throw new StatusError(50700);
 }
 
 function readPosted(
-  { parser, rules, ids, tasksMax }: TaskPostDeps,
+  { parser, rules, ids, limits: { tasksPerPost: tasksMax } }: OperationDeps,
   {
     accountId,
     bytes,
@@ -151,7 +130,7 @@ interface Taken {
 
 function take(
   parsed: readonly ParsedTask[],
-  { deps, moment }: { readonly deps: TaskPostDeps; readonly moment: Moment },
+  { deps, moment }: { readonly deps: OperationDeps; readonly moment: Moment },
 ): Taken {
   const { at: now } = moment;
   const refusedUntil = retentionEnd(moment, deps.retentionMs);
@@ -188,14 +167,12 @@ function toItem(
   }
   const { code, message, errorText } = parsed.task;
   const refused: Task = {
-    ...{
-      ...QUEUED,
-      ...fresh,
-      errorText,
-      state: "failed",
-      statusCode: code,
-      statusMessage: message,
-    },
+    ...QUEUED,
+    ...fresh,
+    errorText,
+    state: "failed",
+    statusCode: code,
+    statusMessage: message,
     completedAt: times.createdAt,
     expiresAt: times.refusedExpireAt,
   };

@@ -4,21 +4,13 @@ import { StatusError, statusMessage } from "../../domain/status.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { parseTaskSearch, type TaskSearch } from "../../domain/task/task-search.ts";
 import { TASKS_EXAMINED_MAX } from "../../store/store.ts";
-import type { FoundDelivery, FoundTaskRow, Store } from "../../store/store.ts";
-import { openCursor, type ListCursors } from "../list-cursor.ts";
+import type { FoundDelivery, FoundTaskRow } from "../../store/store.ts";
+import { openCursor } from "../list-cursor.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 
-export interface TaskSearchDeps {
-  readonly store: Pick<Store, "searchTasks">;
-  readonly cursors: ListCursors;
-  readonly progressOf: (id: string) => TaskProgress | null;
-}
-
-/** GET /v1/tasks/search: finds tasks by their own facts and those of their webhooks, newest first. */
-export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/tasks/search",
+export function taskSearch({ store, cursors, progressOf }: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks/search", {
     access: "viewer",
     doc: {
       id: "searchTasks",
@@ -28,7 +20,6 @@ export function taskSearch({ store, cursors, progressOf }: TaskSearchDeps): Oper
         `Tasks that pass all words of \`q\`, newest first. A request looks at ${TASKS_EXAMINED_MAX} tasks and no more: a page ` +
         "that has found fewer than `limit` among them is short or empty and still has a `next_cursor`, with which the " +
         "search goes on.",
-      codes: [],
     },
     async handle({ scope, query, now }) {
       const { q, limit } = query;

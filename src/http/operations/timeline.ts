@@ -1,4 +1,3 @@
-import type { RunnerKind } from "../../api/runner.ts";
 import type {
   HeaderLine,
   Timeline,
@@ -26,30 +25,14 @@ import {
   webhookRequest,
   type WebhookRequest,
 } from "../../domain/webhook/webhook-request.ts";
-import type { Store, TaskTimeline } from "../../store/store.ts";
+import type { TaskTimeline } from "../../store/store.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
-/** The runner of a type's tasks, as far as it may be shown: never a command's arguments or a service's path. */
-export interface ShownRunner {
-  readonly kind: RunnerKind;
-  readonly name: string | null;
-}
-
-export interface TimelineDeps {
-  readonly store: Pick<Store, "findTimeline">;
-  readonly retentionMs: number;
-  readonly progressOf: (id: string) => TaskProgress | null;
-  /** Null for a type that is not configured. */
-  readonly runnerOf: (type: string) => ShownRunner | null;
-}
-
-/** GET /v1/tasks/timeline/{id}: everything that happened to a task and its webhooks, and why. */
-export function timeline(deps: TimelineDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/tasks/timeline/:id",
+export function timeline(deps: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks/timeline/:id", {
     access: "viewer",
     doc: {
       id: "getTimeline",
@@ -77,7 +60,7 @@ export function timeline(deps: TimelineDeps): Operation {
 
 function timelineText(
   found: TaskTimeline,
-  { deps, now, reader }: StoryCircumstances & { readonly deps: TimelineDeps },
+  { deps, now, reader }: StoryCircumstances & { readonly deps: OperationDeps },
 ): string {
   const { task, deliveries } = found;
   const fields: Omit<Timeline, "task"> = {
@@ -99,7 +82,7 @@ function taskText(found: TaskTimeline, progress: TaskProgress | null): string {
   return `${summary},"login":${JSON.stringify(login)},${bytes},"error":${error},"ready":${isReady}}`;
 }
 
-function runDocument({ task, lease }: TaskTimeline, { runnerOf }: TimelineDeps): TimelineRun {
+function runDocument({ task, lease }: TaskTimeline, { runnerOf }: OperationDeps): TimelineRun {
   const runner = task.type === null ? null : runnerOf(task.type);
   // Its type may have been configured otherwise since.
   const kind = runner?.kind ?? (lease === null ? null : "worker");

@@ -4,24 +4,14 @@ import type { LeasedTask, WorkerHolder } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { invalidField } from "../fields.ts";
 import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../openapi/worker-example.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
 
-export interface WorkerClaimDeps {
-  readonly desk: Pick<WorkerDesk, "claim" | "release" | "isDraining">;
-  /** Names of the configured types whose tasks workers run. */
-  readonly workerTypes: ReadonlySet<string>;
-  /** False while the daemon starts, stops or is halted: no task may be started. */
-  readonly isAccepting: () => boolean;
-}
-
 type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
 
-/** POST /v1/worker/claim: starts queued tasks for the calling worker; waits for them if it may. */
-export function workerClaim(deps: WorkerClaimDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/worker/claim",
+export function workerClaim(deps: OperationDeps): Operation {
+  return defineOperation("POST /v1/worker/claim", {
     access: "worker",
     doc: DOC,
     async handle(call) {
@@ -60,7 +50,7 @@ const DOC: Operation["doc"] = {
 /** Without a place to wait in, the worker gets the tasks that are there now, or 42900. */
 async function claim(
   call: Call,
-  { deps, order }: { readonly deps: WorkerClaimDeps; readonly order: ClaimOrder },
+  { deps, order }: { readonly deps: OperationDeps; readonly order: ClaimOrder },
 ): Promise<readonly LeasedTask[]> {
   if (order.waitMs === 0) return deps.desk.claim(order);
   const refusal = call.room.waitRefusal();
@@ -73,7 +63,7 @@ async function claim(
 
 function checkTypes(
   types: readonly string[],
-  { worker, workerTypes }: { readonly worker: WorkerHolder } & Pick<WorkerClaimDeps, "workerTypes">,
+  { worker, workerTypes }: { readonly worker: WorkerHolder } & Pick<OperationDeps, "workerTypes">,
 ): void {
   const foreign = types.findIndex((type) => !worker.types.includes(type));
   if (foreign !== -1) {
@@ -95,7 +85,7 @@ function checkTypes(
  */
 async function checkTaker(
   call: Call & { readonly worker: WorkerHolder },
-  { deps, tasks }: { readonly deps: WorkerClaimDeps; readonly tasks: readonly LeasedTask[] },
+  { deps, tasks }: { readonly deps: OperationDeps; readonly tasks: readonly LeasedTask[] },
 ): Promise<void> {
   try {
     await call.admitAgain();

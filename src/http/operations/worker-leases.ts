@@ -1,19 +1,11 @@
 import { answerItems } from "../lease-items.ts";
-import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
+import { parseLong, workerOwner } from "../long-parses.ts";
 import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import type { WorkerDesk } from "../worker-desk.ts";
 
-export interface WorkerLeasesDeps {
-  readonly desk: Pick<WorkerDesk, "heartbeat" | "release" | "isDraining">;
-  readonly parser: BodyParser;
-}
-
-/** POST /v1/worker/heartbeat: extends leases, takes progress, and tells which were lost or cancelled. */
-export function workerHeartbeat({ desk, parser }: WorkerLeasesDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/worker/heartbeat",
+export function workerHeartbeat({ desk, parser }: OperationDeps): Operation {
+  return defineOperation("POST /v1/worker/heartbeat", {
     access: "worker",
     doc: {
       id: "heartbeatLeases",
@@ -41,11 +33,8 @@ export function workerHeartbeat({ desk, parser }: WorkerLeasesDeps): Operation {
   });
 }
 
-/** POST /v1/worker/release: puts tasks back into the queue; their runs do not count. */
-export function workerRelease({ desk, parser }: WorkerLeasesDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/worker/release",
+export function workerRelease({ desk, parser }: OperationDeps): Operation {
+  return defineOperation("POST /v1/worker/release", {
     access: "worker",
     doc: {
       id: "releaseLeases",

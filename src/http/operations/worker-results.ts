@@ -2,22 +2,13 @@ import { JSON_DEPTH_MAX } from "../../domain/json/json.ts";
 import type { LeaseOutcome } from "../../domain/lease/lease.ts";
 import type { Ending } from "../lease-bodies.ts";
 import { answerItems } from "../lease-items.ts";
-import { parseLong, workerOwner, type BodyParser } from "../long-parses.ts";
+import { parseLong, workerOwner } from "../long-parses.ts";
 import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import type { WorkerDesk } from "../worker-desk.ts";
 
-export interface WorkerResultsDeps {
-  readonly desk: Pick<WorkerDesk, "complete" | "fail">;
-  readonly limits: { readonly resultBytes: number };
-  readonly parser: BodyParser;
-}
-
-/** POST /v1/worker/complete: ends runs with their results, on disk before the answer. */
-export function workerComplete({ desk, limits, parser }: WorkerResultsDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/worker/complete",
+export function workerComplete({ desk, limits, parser }: OperationDeps): Operation {
+  return defineOperation("POST /v1/worker/complete", {
     access: "worker",
     doc: {
       id: "completeTasks",
@@ -38,11 +29,8 @@ export function workerComplete({ desk, limits, parser }: WorkerResultsDeps): Ope
   });
 }
 
-/** POST /v1/worker/fail: ends runs that failed. */
-export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operation {
-  return defineOperation({
-    method: "POST",
-    path: "/v1/worker/fail",
+export function workerFail({ desk, limits, parser }: OperationDeps): Operation {
+  return defineOperation("POST /v1/worker/fail", {
     access: "worker",
     doc: {
       id: "failTasks",
@@ -71,7 +59,7 @@ export function workerFail({ desk, limits, parser }: WorkerResultsDeps): Operati
 /** In the order of the request, though completions and failures go to the desk apart: a task may occur twice. */
 async function endRuns(
   endings: readonly Ending[],
-  { desk, workerId }: Pick<WorkerResultsDeps, "desk"> & { readonly workerId: number },
+  { desk, workerId }: Pick<OperationDeps, "desk"> & { readonly workerId: number },
 ): Promise<readonly LeaseOutcome[]> {
   const outcomes: LeaseOutcome[] = [];
   for (let at = 0; at < endings.length; at = outcomes.length) {

@@ -2,20 +2,12 @@ import { summaryJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
 import type { TaskSummary } from "../../domain/task/task.ts";
-import type { Store } from "../../store/store.ts";
-import { openCursor, type ListCursors } from "../list-cursor.ts";
+import { openCursor } from "../list-cursor.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Answer, type Operation } from "../operation.ts";
 
-export interface TasksReadyDeps {
-  readonly store: Pick<Store, "listReady">;
-  readonly cursors: ListCursors;
-}
-
-/** GET /v1/tasks/tasks_ready: finished tasks that were not collected, oldest completion first. */
-export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
-  return defineOperation({
-    method: "GET",
-    path: "/v1/tasks/tasks_ready",
+export function tasksReady({ store, cursors }: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks/tasks_ready", {
     access: "account",
     doc: {
       id: "listReadyTasks",
@@ -23,7 +15,6 @@ export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
       summary: "List ready tasks",
       description:
         "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
-      codes: [],
     },
     async handle({ holder, query }) {
       const { limit, cursor, ...asked } = query;
@@ -39,6 +30,30 @@ export function tasksReady({ store, cursors }: TasksReadyDeps): Operation {
   });
 }
 
+export function taskList({ store, cursors, progressOf }: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks", {
+    access: "account",
+    doc: {
+      id: "listTasks",
+      group: "Tasks",
+      summary: "List tasks",
+      description: "All tasks of the account, newest first, refused and cancelled ones included.",
+    },
+    async handle({ holder, query }) {
+      const { limit, cursor, state, created_after, created_before, ...asked } = query;
+      const view = { list: "tasks", scope: holder.accountId } as const;
+      const times = { createdAfter: created_after, createdBefore: created_before };
+      const { tasks, next } = await store.listTasks({
+        scope: view.scope,
+        search: { ...ANY_TASK, ...asked, ...times, states: state && [state] },
+        limit,
+        after: openCursor(cursor, { cursors, ...view }),
+      });
+      return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view), progressOf });
+    },
+  });
+}
+
 interface ListPage {
   readonly tasks: readonly TaskSummary[];
   readonly nextCursor: string | null;
@@ -46,8 +61,7 @@ interface ListPage {
   readonly progressOf?: (id: string) => TaskProgress | null;
 }
 
-/** A page of a list of tasks. */
-export function listAnswer({ tasks, nextCursor, progressOf }: ListPage): Answer {
+function listAnswer({ tasks, nextCursor, progressOf }: ListPage): Answer {
   const items = tasks.map((task) => {
     const progress = progressOf?.(task.id) ?? null;
     return { code: task.statusCode, text: summaryJson(task, { progress }) };

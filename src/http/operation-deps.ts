@@ -1,0 +1,120 @@
+import type { System } from "../api/operator.ts";
+import type { RunnerKind, RunnerType } from "../api/runner.ts";
+import type { AccountLimits } from "../domain/account/quota.ts";
+import type { SteadyClock } from "../domain/clock/clock.ts";
+import type { IdGenerator } from "../domain/id.ts";
+import type { ServiceStatus } from "../domain/stats/service-status.ts";
+import type { TaskProgress } from "../domain/task/progress.ts";
+import type { TaskRules } from "../domain/task/task-post.ts";
+import type { LaneRef, Store } from "../store/store.ts";
+import type { RateLimiter } from "./guard/rate-limiter.ts";
+import type { ListCursors } from "./list-cursor.ts";
+import type { LiveFeed } from "./live/live-feed.ts";
+import type { BodyParser } from "./long-parses.ts";
+import type { WebhookSchedule } from "./openapi/openapi-callback.ts";
+import type { TaskWaiters } from "./task-waiters.ts";
+import type { UsageNotes } from "./usage-notes.ts";
+import type { WorkerDesk } from "./worker-desk.ts";
+
+/** Everything that the composition root gives to operations; each takes of it what it needs. */
+export interface OperationDeps extends ConfiguredFacts {
+  readonly store: ApiStore;
+  readonly clock: SteadyClock;
+  readonly ids: IdGenerator;
+  readonly cursors: ListCursors;
+  readonly waiters: TaskWaiters;
+  readonly liveFeed: Pick<LiveFeed, "open" | "sentChanges">;
+  readonly parser: BodyParser;
+  readonly keyUsage: UsageNotes<string>;
+  readonly workerUsage: UsageNotes<number>;
+  readonly sessionUsage: UsageNotes<number>;
+  /** By client address: the same limiter that counts refused keys. */
+  readonly failedAuthentications: RateLimiter;
+  /** By client address. */
+  readonly accessRequests: RateLimiter;
+  /** By account. */
+  readonly postedTasks: RateLimiter;
+  /** By account and task: each call may send the whole result to somebody else's receiver. Orders count here too. */
+  readonly redeliveries: RateLimiter;
+  readonly desk: WorkerDesk;
+  /** How many requests of workers wait for tasks of a type now. */
+  readonly workersWaiting: (type: string) => number;
+  /** The progress of the task's run; null when nothing is known of it. */
+  readonly progressOf: (id: string) => TaskProgress | null;
+  /** Tells the engine that tasks of these types are queued. */
+  readonly wake: (types: ReadonlySet<string>) => void;
+  /** Tells the engine that these lanes have an attempt due. */
+  readonly wakeDeliveries: (lanes: readonly LaneRef[]) => void;
+  /** Tells the engine and everybody who waits that the task was cancelled. */
+  readonly cancelled: (id: string) => void;
+  /** Tells that an account was disabled or enabled, and that is on disk. */
+  readonly accountsChanged: () => void;
+  /** False while the daemon starts, stops or is halted: it could not run what it accepted now. */
+  readonly isAccepting: () => boolean;
+  readonly notReadyReason: () => Promise<string | null>;
+  /** The lack of room on the disk or in the database, in words for the operator; null while there is room. */
+  readonly shortage: () => Promise<string | null>;
+  /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */
+  readonly shareBytes: () => number;
+  readonly serviceStatus: () => Promise<ServiceStatus>;
+  readonly systemFacts: () => Promise<SystemFacts>;
+}
+
+/** The part of the store that operations use. */
+export type ApiStore = Pick<
+  Store,
+  | ("insertTasks" | "findKeptAnswer" | "findTask" | "collectTask" | "cancelTask" | "cancelTasks")
+  | ("listReady" | "listTasks" | "searchTasks" | "findTimeline" | "listDeliveries" | "redeliver")
+  | ("countEndedDeliveriesStep" | "orderRedelivery")
+  | ("listRedeliveryOrders" | "cancelRedeliveryOrder")
+  | ("createKey" | "revokeKey" | "findAccountData" | "findKeyHolder")
+  | ("createSession" | "findSession" | "endSession" | "useSignInLink")
+  | ("listAccountOverviews" | "createAccount" | "findAccount" | "findHeldWork")
+  | ("setAccountDisabled" | "rotateSecret" | "finishRotation")
+  | ("insertAccessRequest" | "listAccessRequests" | "countPendingRequests")
+  | ("approveAccessRequest" | "denyAccessRequest" | "listTypeWork" | "listWorkers")
+  | ("countWork" | "findTraffic" | "listHostTraffic" | "findFirstSteps" | "findOldestWaiting")
+>;
+
+/** The facts of the configuration that operations go by. */
+interface ConfiguredFacts {
+  /** Without the dashboard there are no sessions, and nothing that needs one. */
+  readonly servesDashboard: boolean;
+  readonly limits: {
+    readonly bodyBytes: number;
+    readonly tasksPerPost: number;
+    readonly resultBytes: number;
+    /** The days that a task may wait to be started. */
+    readonly queueDays: number;
+    /** For each account without limits of its own. */
+    readonly account: AccountLimits;
+  };
+  readonly retentionMs: number;
+  readonly retentionDays: number;
+  readonly rules: () => TaskRules;
+  readonly webhooks: WebhookSchedule;
+  readonly marketplaces: readonly MarketplaceDocument[];
+  readonly runnerTypes: readonly ConfiguredType[];
+  /** Null for a type that is not configured. */
+  readonly runnerOf: (type: string) => ShownRunner | null;
+  /** Names of the configured types whose tasks workers run. */
+  readonly workerTypes: ReadonlySet<string>;
+}
+
+/** A marketplace as the operator configured it: its code, its name and everything else it has. */
+export type MarketplaceDocument = Readonly<Record<string, unknown>>;
+
+/** The process, its machine and its configuration, as the operator is shown them. Nothing of it is secret. */
+export type SystemFacts = Omit<System, "status">;
+
+/** A type as it is configured. */
+export type ConfiguredType = Pick<
+  RunnerType,
+  "name" | "kind" | "runs" | "concurrency" | "timeout_ms" | "lease_ms" | "retries"
+>;
+
+/** The runner of a type's tasks, as far as it may be shown: never a command's arguments or a service's path. */
+export interface ShownRunner {
+  readonly kind: RunnerKind;
+  readonly name: string | null;
+}
