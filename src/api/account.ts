@@ -8,18 +8,14 @@ import { Id, Login, Time } from "./value.ts";
 
 /** The calling account, and its keys. */
 
-const Limit = s.count({ description: "0 is no limit." });
+const Limit = s.count("0 is no limit.");
 
 /** The limits of an account. */
 export const LIMITS = {
-  bytes: s.count({
-    description: "Of tasks in the store, from which posts are 50700; 0 is no limit.",
-  }),
-  open_tasks: s.count({
-    description: "That wait or run, beyond which posts are 42900; 0 is no limit.",
-  }),
+  bytes: s.count("Of tasks in the store, from which posts are 50700; 0 is no limit."),
+  open_tasks: s.count("That wait or run, beyond which posts are 42900; 0 is no limit."),
   requests_per_minute: Limit,
-  tasks_per_minute: s.count({ description: "That are posted; 0 is no limit." }),
+  tasks_per_minute: s.count("That are posted; 0 is no limit."),
 };
 
 export type AccountLimits = s.ValuesOf<typeof LIMITS>;
@@ -42,11 +38,10 @@ const Limits = s.named(
 export const Usage = s.named(
   "Usage",
   s.object({
-    bytes: s.count({
-      description:
-        "Of tasks in the store: data, input, result and error, attempts and kept answers, each with the size of its rows.",
-    }),
-    open_tasks: s.count({ description: "That wait or run." }),
+    bytes: s.count(
+      "Of tasks in the store: data, input, result and error, attempts and kept answers, each with the size of its rows.",
+    ),
+    open_tasks: s.count("That wait or run."),
   }),
 );
 export type Usage = s.Static<typeof Usage>;
@@ -98,14 +93,15 @@ const Secret = {
 const UserData = envelope({
   login: Login,
   webhook_secret: Secret,
-  webhook_secret_next: s.nullable(WebhookSecret, {
-    description: "What `X-Signature-Next` is made with; null unless a rotation is going on.",
-  }),
+  webhook_secret_next: s.nullable(
+    WebhookSecret,
+    "What `X-Signature-Next` is made with; null unless a rotation is going on.",
+  ),
   keys: s.list(Key),
-  key_limit: s.integer({ description: "How many keys may be active at once." }),
+  key_limit: s.integer("How many keys may be active at once."),
   limits: Limits,
   usage: Usage,
-  retention_days: s.integer({ description: "How long results are kept." }),
+  retention_days: s.integer("How long results are kept."),
   tasks: TaskCounts,
 });
 export type UserData = OwnFields<typeof UserData>;

@@ -20,21 +20,19 @@ export const ATTEMPT = {
   due_at: Time,
   started_at: s.nullable(Time),
   ended_at: s.nullable(Time),
-  outcome: s.nullable(
-    s.word(ATTEMPT_OUTCOMES, { description: "Null while it is scheduled or in flight." }),
-  ),
+  outcome: s.nullable(s.word(ATTEMPT_OUTCOMES, "Null while it is scheduled or in flight.")),
   http_status: s.nullable(s.integer()),
   error: s.nullable(s.text()),
-  address: s.nullable(s.text({ description: "The address that was dialled." })),
+  address: s.nullable(s.text("The address that was dialled.")),
   phases: s.object({ dns_ms: Phase, connect_ms: Phase, tls_ms: Phase, first_byte_ms: Phase }),
-  response_excerpt: s.nullable(s.text({ description: "The first 4 KiB of the response's body." })),
+  response_excerpt: s.nullable(s.text("The first 4 KiB of the response's body.")),
   refusal: s.nullable(s.object({ host: s.text(), addresses: s.list(s.text()), rule: s.text() })),
 };
 
 const Attempt = s.named("Attempt", s.object(ATTEMPT));
 export type Attempt = s.Static<typeof Attempt>;
 
-export const DeliveryId = s.text({ description: "What the receiver gets as webhook-id." });
+export const DeliveryId = s.text("What the receiver gets as webhook-id.");
 export const DeliveryKind = s.word(DELIVERY_KINDS);
 export const DeliveryState = s.word(DELIVERY_STATES);
 

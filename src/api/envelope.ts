@@ -41,5 +41,5 @@ export function tasksEnvelope<Item, Added extends Fields = {}>(item: Schema<Item
 
 /** Where a list continues; null on its last page. */
 export const NextCursor = nullable(
-  text({ description: "To be given as `cursor` for the next page; null on the last one." }),
+  text("To be given as `cursor` for the next page; null on the last one."),
 );

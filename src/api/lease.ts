@@ -9,9 +9,9 @@ import { Id, Share, Time } from "./value.ts";
 
 /** The requests and answers of the worker protocol (contract §7). */
 
-const LeaseId = s.text({
-  description: "Opaque; new at every claim. Only the newest lease of a task can end its run.",
-});
+const LeaseId = s.text(
+  "Opaque; new at every claim. Only the newest lease of a task can end its run.",
+);
 
 const LeasedTask = s.named(
   "LeasedTask",
@@ -20,7 +20,7 @@ const LeasedTask = s.named(
     type: s.text(),
     tag: s.nullable(s.text()),
     marketplace: s.nullable(s.text()),
-    input: s.anything({ description: "Any JSON, as it was posted; null where there was none." }),
+    input: s.anything("Any JSON, as it was posted; null where there was none."),
     lease_id: LeaseId,
     lease_expires_at: {
       ...Time,
@@ -39,16 +39,16 @@ const LeaseOutcome = s.named(
   "LeaseOutcome",
   s.object(
     {
-      id: s.nullable(s.text({ description: "As it was given; null where it was no text." })),
-      outcome: s.word(LEASE_OUTCOMES, {
-        description:
-          "`ok`: it counted, now or before. `lost`: the task is not this lease's any more, or there is no such lease. " +
+      id: s.nullable(s.text("As it was given; null where it was no text.")),
+      outcome: s.word(
+        LEASE_OUTCOMES,
+        "`ok`: it counted, now or before. `lost`: the task is not this lease's any more, or there is no such lease. " +
           "`cancelled`: the client has cancelled the task.",
-      }),
+      ),
     },
     {
       optional: {
-        detail: s.text({ description: "What was wrong with this item, where something was." }),
+        detail: s.text("What was wrong with this item, where something was."),
       },
       description: "Answers stand in the order asked.",
     },
@@ -61,7 +61,7 @@ const Outcomes = tasksEnvelope(LeaseOutcome);
 export const LEASE_ANSWERS = {
   "POST /v1/worker/claim": tasksEnvelope(LeasedTask),
   "POST /v1/worker/heartbeat": tasksEnvelope(LeaseOutcome, {
-    drain: s.flag({ description: "The daemon stops: finish what is held, and claim no more." }),
+    drain: s.flag("The daemon stops: finish what is held, and claim no more."),
   }),
   "POST /v1/worker/complete": Outcomes,
   "POST /v1/worker/fail": Outcomes,
@@ -92,7 +92,7 @@ export const LeaseCompletionItem = s.named(
   "LeaseCompletion",
   s.closed(
     s.object(REF, {
-      optional: { result: s.anything({ description: "Any JSON; null where there is none." }) },
+      optional: { result: s.anything("Any JSON; null where there is none.") },
     }),
   ),
 );
@@ -110,12 +110,9 @@ export const LeaseFailureItem = s.named(
       },
       {
         optional: {
-          detail: s.anything({ description: "Any JSON, for the client." }),
+          detail: s.anything("Any JSON, for the client."),
           retry: s.nullable(
-            s.flag({
-              description:
-                "True queues the task again, false is final; without it the type decides.",
-            }),
+            s.flag("True queues the task again, false is final; without it the type decides."),
           ),
         },
       },

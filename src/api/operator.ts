@@ -21,11 +21,8 @@ import { Id, Login, Time } from "./value.ts";
 
 const HeldWork = s.nullable(
   s.object({ queued: s.count(), running: s.count(), webhooks: s.count() }),
-  {
-    description:
-      "What waits until the account is enabled: queued tasks, those that run and are told to stop, and webhooks that are to " +
-      "be sent. Null where it is not disabled.",
-  },
+  "What waits until the account is enabled: queued tasks, those that run and are told to stop, and webhooks that are to " +
+    "be sent. Null where it is not disabled.",
 );
 
 const AccountOverview = s.named(
@@ -35,7 +32,7 @@ const AccountOverview = s.named(
     created_at: Time,
     disabled_at: s.nullable(Time),
     keys_active: s.count(),
-    is_rotating: s.flag({ description: "Its webhooks are signed with two secrets for now." }),
+    is_rotating: s.flag("Its webhooks are signed with two secrets for now."),
     held: HeldWork,
     tasks: WorkCounts,
     limits: s.object(LIMITS, { description: "That count for this account now." }),
@@ -86,14 +83,12 @@ const AccessRequest = s.named(
 );
 export type AccessRequest = s.Static<typeof AccessRequest>;
 
-const Bytes = s.count({ description: "In bytes." });
+const Bytes = s.count("In bytes.");
 
 const Setting = s.object({
   key: s.text(),
-  value: s.nullable(s.text({ description: "As TOML writes it; null where there is none." })),
-  source: s.text({
-    description: "`flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`.",
-  }),
+  value: s.nullable(s.text("As TOML writes it; null where there is none.")),
+  source: s.text("`flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`."),
   is_default: s.flag(),
 });
 export type Setting = s.Static<typeof Setting>;
@@ -119,16 +114,17 @@ const System = envelope({
     path: s.text(),
     bytes: Bytes,
     wal_bytes: Bytes,
-    data_bytes: s.count({ description: "Without what erased tasks left in the file." }),
+    data_bytes: s.count("Without what erased tasks left in the file."),
   }),
   disk: s.object({ free_bytes: s.nullable(Bytes), total_bytes: s.nullable(Bytes) }),
   memory: s.object({ rss_bytes: Bytes, heap_bytes: Bytes }),
-  event_loop: s.nullable(s.object({ p99_delay_ms: s.count(), worst_delay_ms: s.count() }), {
-    description: "How late it was in the last minute. Null where it is not watched.",
-  }),
+  event_loop: s.nullable(
+    s.object({ p99_delay_ms: s.count(), worst_delay_ms: s.count() }),
+    "How late it was in the last minute. Null where it is not watched.",
+  ),
   status: s.object(SERVICE_STATUS),
   settings: s.list(Setting),
-  log: s.list(LogLine, { description: "The newest last." }),
+  log: s.list(LogLine, "The newest last."),
 });
 export type System = OwnFields<typeof System>;
 

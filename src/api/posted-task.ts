@@ -8,15 +8,15 @@ import * as s from "./schema.ts";
 const WEB_ADDRESS = "^[Hh][Tt][Tt][Pp][Ss]?://";
 const URL_RULES = `Public targets alone, at most ${URL_BYTES_MAX} bytes in encoded form.`;
 
-const text = (more: s.JsonSchema): s.Schema<string | null> => s.nullable(s.text(more));
+const text = (more: s.More): s.Schema<string | null> => s.nullable(s.text(more));
 
 const FIELDS = {
-  type: text({ description: "Which runner; optional where there is only one." }),
+  type: text("Which runner; optional where there is only one."),
   tag: text({
     ...TAG.schema,
     description: "A label of the client's. Without control characters.",
   }),
-  marketplace: text({ description: "A code from /v1/appendix/marketplaces." }),
+  marketplace: text("A code from /v1/appendix/marketplaces."),
   priority: s.nullable(
     s.integer({ ...PRIORITY.schema, description: "Higher first; 0 unless given." }),
   ),
@@ -33,7 +33,7 @@ const FIELDS = {
     description: `Gets a signed GET, with $id and $tag filled in. ${URL_RULES}`,
     examples: ["https://example.com/done?id=$id&tag=$tag"],
   }),
-  input: s.anything({ description: "Any JSON, given to the runner; null when absent." }),
+  input: s.anything("Any JSON, given to the runner; null when absent."),
 } satisfies Record<TaskField, s.Schema<unknown>>;
 
 /**

@@ -22,7 +22,7 @@ import { Id, Time } from "./value.ts";
 export const PREVIEW_HOSTS_MAX = 20;
 
 const Filter = s.object({
-  login: s.nullable(s.text({ description: "Null is all accounts." })),
+  login: s.nullable(s.text("Null is all accounts.")),
   host: s.nullable(s.text()),
   kind: s.nullable(DeliveryKind),
   states: s.nullable(s.list(DeliveryState)),
@@ -40,7 +40,7 @@ const RedeliveryOrder = s.named(
     filter: Filter,
     per_second: s.integer({ minimum: 1 }),
     created_at: Time,
-    redelivered: s.count({ description: "Deliveries that were given a fresh series so far." }),
+    redelivered: s.count("Deliveries that were given a fresh series so far."),
     ended_at: s.nullable(Time),
     is_cancelled: s.flag(),
   }),

@@ -13,27 +13,21 @@ const RunnerType = s.named(
     name: s.text(),
     kind: RunnerKind,
     runs: s.nullable(
-      s.text({
-        description: "A command's program and how many arguments it has; a service's origin.",
-      }),
+      s.text("A command's program and how many arguments it has; a service's origin."),
     ),
     concurrency: s.count(),
     timeout_ms: s.count(),
     lease_ms: s.nullable(s.count()),
     retries: s.count(),
     running: s.count(),
-    waiting: s.count({ description: "Queued tasks that may start now, counted up to 10,000." }),
-    waiting_is_more: s.flag({ description: "More wait than were counted." }),
+    waiting: s.count("Queued tasks that may start now, counted up to 10,000."),
+    waiting_is_more: s.flag("More wait than were counted."),
     oldest_waiting_ms: s.nullable(s.count()),
     workers_waiting: s.nullable(
-      s.count({
-        description: "Requests of workers that wait for a task now; null for other kinds.",
-      }),
+      s.count("Requests of workers that wait for a task now; null for other kinds."),
     ),
     has_worker: s.nullable(
-      s.flag({
-        description: "False while tasks wait and no worker of the type was heard for a minute.",
-      }),
+      s.flag("False while tasks wait and no worker of the type was heard for a minute."),
     ),
   }),
 );

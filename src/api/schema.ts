@@ -23,55 +23,62 @@ export type Fields = Readonly<Record<string, Schema<unknown>>>;
 /** The type of an object's members. */
 export type ValuesOf<Of extends Fields> = { readonly [Name in keyof Of]: Static<Of[Name]> };
 
-/** Text. `more` are further keywords, as with all of these. */
-export function text(more: JsonSchema = {}): Schema<string> {
-  return { type: "string", ...more };
+/** Further keywords of a schema; where it is text, its description. */
+export type More = JsonSchema | string;
+
+function keywords(more: More): JsonSchema {
+  return typeof more === "string" ? { description: more } : more;
+}
+
+/** Text. */
+export function text(more: More = {}): Schema<string> {
+  return { type: "string", ...keywords(more) };
 }
 
 /** One of these words. */
 export function word<const Word extends string>(
   words: readonly Word[],
-  more: JsonSchema = {},
+  more: More = {},
 ): Schema<Word> {
-  return { type: "string", enum: words, ...more };
+  return { type: "string", enum: words, ...keywords(more) };
 }
 
 /** Any number. */
-export function number(more: JsonSchema = {}): Schema<number> {
-  return { type: "number", ...more };
+export function number(more: More = {}): Schema<number> {
+  return { type: "number", ...keywords(more) };
 }
 
 /** A whole number. */
-export function integer(more: JsonSchema = {}): Schema<number> {
-  return { type: "integer", ...more };
+export function integer(more: More = {}): Schema<number> {
+  return { type: "integer", ...keywords(more) };
 }
 
 /** A whole number, 0 or more. */
-export function count(more: JsonSchema = {}): Schema<number> {
-  return integer({ minimum: 0, ...more });
+export function count(more: More = {}): Schema<number> {
+  return integer({ minimum: 0, ...keywords(more) });
 }
 
 /** True or false. */
-export function flag(more: JsonSchema = {}): Schema<boolean> {
-  return { type: "boolean", ...more };
+export function flag(more: More = {}): Schema<boolean> {
+  return { type: "boolean", ...keywords(more) };
 }
 
 /** This value and no other. */
 export function constant<const Value extends string | number>(
   value: Value,
-  more: JsonSchema = {},
+  more: More = {},
 ): Schema<Value> {
-  return { const: value, ...more };
+  return { const: value, ...keywords(more) };
 }
 
 /** Any JSON. */
-export function anything(more: JsonSchema = {}): Schema<unknown> {
-  return more;
+export function anything(more: More = {}): Schema<unknown> {
+  return keywords(more);
 }
 
 /** A list of values that all fit one schema. */
-export function list<Item>(items: Schema<Item>, more: JsonSchema = {}): Schema<readonly Item[]> {
-  return { type: "array", items, ...more };
+export function list<Item>(items: Schema<Item>, more: More = {}): Schema<readonly Item[]> {
+  return { type: "array", items, ...keywords(more) };
 }
 
 /**
@@ -100,20 +107,17 @@ export function closed<Value>(schema: Schema<Value>): Schema<Value> {
 export function either<One, Other>(
   one: Schema<One>,
   other: Schema<Other>,
-  more: JsonSchema = {},
+  more: More = {},
 ): Schema<One | Other> {
-  return { anyOf: [one, other], ...more };
+  return { anyOf: [one, other], ...keywords(more) };
 }
 
 /** The schema, or null. */
-export function nullable<Value>(
-  schema: Schema<Value>,
-  more: JsonSchema = {},
-): Schema<Value | null> {
+export function nullable<Value>(schema: Schema<Value>, more: More = {}): Schema<Value | null> {
   const { type, enum: words } = schema;
-  if (typeof type !== "string") return { anyOf: [schema, { type: "null" }], ...more };
+  if (typeof type !== "string") return { anyOf: [schema, { type: "null" }], ...keywords(more) };
   const orNull = Array.isArray(words) ? { enum: [...words, null] } : {};
-  return { ...schema, type: [type, "null"], ...orNull, ...more };
+  return { ...schema, type: [type, "null"], ...orNull, ...keywords(more) };
 }
 
 /** A schema that the document shows once, by this name, and refers to everywhere else. */

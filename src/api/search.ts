@@ -8,15 +8,16 @@ import { Progress } from "./task.ts";
 import { Id, Time } from "./value.ts";
 
 /** Where a search or a count continues, beside what it has found. */
-export const ExaminedUntil = s.nullable(Time, {
-  description: "How far back it has looked; null where nothing was looked at.",
-});
+export const ExaminedUntil = s.nullable(
+  Time,
+  "How far back it has looked; null where nothing was looked at.",
+);
 
 const FoundDelivery = s.object({
   kind: DeliveryKind,
   host: s.text(),
   state: s.word(["waiting", ...DELIVERY_STATES]),
-  attempts: s.count({ description: "The one that is under way among them." }),
+  attempts: s.count("The one that is under way among them."),
   last: s.nullable(
     s.object({
       outcome: s.word(ATTEMPT_OUTCOMES),
@@ -46,7 +47,7 @@ const FoundTask = s.named(
     completed_at: s.nullable(Time),
     start_at: s.nullable(Time),
     progress: s.nullable(Progress),
-    ready: s.flag({ description: "Finished by a run, and not collected yet." }),
+    ready: s.flag("Finished by a run, and not collected yet."),
     deliveries: s.list(FoundDelivery),
   }),
 );

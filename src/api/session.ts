@@ -9,13 +9,13 @@ const Session = s.named(
   "Session",
   s.object({
     role: s.word(["account", "operator"]),
-    login: s.nullable(s.text({ description: "Null is the operator." })),
+    login: s.nullable(s.text("Null is the operator.")),
     expires_at: { ...Time, description: "When it is over at the latest." },
     idle_seconds: s.integer({
       const: SESSION_IDLE_MS / 1000,
       description: "After so long without use it is over.",
     }),
-    version: s.text({ description: "Of the daemon." }),
+    version: s.text("Of the daemon."),
     time: { ...Time, description: "The daemon's, now." },
   }),
 );

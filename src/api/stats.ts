@@ -6,13 +6,13 @@ import { Id, Share, Time } from "./value.ts";
 /** The numbers of the dashboard. */
 
 const Percentile = s.nullable(s.number({ minimum: 0 }));
-const Retrying = s.count({ description: "Deliveries that failed and will be tried again." });
+const Retrying = s.count("Deliveries that failed and will be tried again.");
 
 const OUTCOMES = {
   posted: s.count(),
   completed: s.count(),
   failed: s.count(),
-  first_attempts: s.count({ description: "First attempts that ended." }),
+  first_attempts: s.count("First attempts that ended."),
   first_delivered: s.count(),
   delivered: s.count(),
   given_up: s.count(),
@@ -20,22 +20,22 @@ const OUTCOMES = {
 };
 
 /** The share of a day's deliveries that arrived. */
-export const Success = s.nullable(Share, {
-  description: "Delivered ones among all that ended; null where none did.",
-});
+export const Success = s.nullable(
+  Share,
+  "Delivered ones among all that ended; null where none did.",
+);
 
 export const WorkCounts = s.named(
   "WorkCounts",
   s.object({
-    waiting: s.count({ description: "Queued tasks that may run now." }),
-    delayed: s.count({
-      description:
-        "Queued tasks that start later: at `start_at`, or for another try after a failure.",
-    }),
+    waiting: s.count("Queued tasks that may run now."),
+    delayed: s.count(
+      "Queued tasks that start later: at `start_at`, or for another try after a failure.",
+    ),
     running: s.count(),
-    ready: s.count({ description: "Finished tasks that nobody has collected." }),
+    ready: s.count("Finished tasks that nobody has collected."),
     retrying: Retrying,
-    undelivered: s.count({ description: "Deliveries that are given up or refused now." }),
+    undelivered: s.count("Deliveries that are given up or refused now."),
   }),
 );
 export type WorkCounts = s.Static<typeof WorkCounts>;
@@ -56,9 +56,9 @@ const Attention = s.named(
   "Attention",
   s.object({
     level: s.word(["problem", "warning"]),
-    what: s.text({ description: "One word for its kind." }),
-    text: s.text({ description: "What it is and what to do, for people." }),
-    link: s.nullable(s.text({ description: "A page of the dashboard." })),
+    what: s.text("One word for its kind."),
+    text: s.text("What it is and what to do, for people."),
+    link: s.nullable(s.text("A page of the dashboard.")),
   }),
 );
 export type Attention = s.Static<typeof Attention>;
@@ -71,9 +71,10 @@ const Setup = s.object({
   has_webhook: s.flag(),
   has_delivered: s.flag(),
   has_collected: s.flag(),
-  types: s.list(s.text(), {
-    description: "The types that a task may name, those that give back their input first.",
-  }),
+  types: s.list(
+    s.text(),
+    "The types that a task may name, those that give back their input first.",
+  ),
 });
 export type Setup = s.Static<typeof Setup>;
 
@@ -91,15 +92,15 @@ const SeriesBucket = s.named(
   "SeriesBucket",
   s.object({
     at: Time,
-    is_whole: s.flag({ description: "False while its time is not over." }),
+    is_whole: s.flag("False while its time is not over."),
     ...OUTCOMES,
     cancelled: s.count(),
     p50_ms: Percentile,
     p95_ms: Percentile,
     p99_ms: Percentile,
-    attempts: s.count({ description: "Attempts that ended, retries included." }),
-    queued: s.count({ description: "The most tasks that were seen waiting to run." }),
-    oldest_ms: s.count({ description: "The longest that a waiting task was seen to have waited." }),
+    attempts: s.count("Attempts that ended, retries included."),
+    queued: s.count("The most tasks that were seen waiting to run."),
+    oldest_ms: s.count("The longest that a waiting task was seen to have waited."),
   }),
 );
 export type SeriesBucket = s.Static<typeof SeriesBucket>;
@@ -109,7 +110,7 @@ const Series = envelope({
   to: Time,
   step_ms: s.integer({ minimum: 60_000 }),
   buckets: s.list(SeriesBucket),
-  limit_ms: s.count({ description: "After which an attempt is broken off." }),
+  limit_ms: s.count("After which an attempt is broken off."),
 });
 export type Series = OwnFields<typeof Series>;
 
@@ -122,8 +123,8 @@ const HostOverview = s.named(
     success: s.nullable(Share),
     p50_ms: Percentile,
     p95_ms: Percentile,
-    given_up: s.count({ description: "Deliveries that are given up now, whenever that was." }),
-    refused: s.count({ description: "Deliveries that are refused now, whenever that was." }),
+    given_up: s.count("Deliveries that are given up now, whenever that was."),
+    refused: s.count("Deliveries that are refused now, whenever that was."),
     retrying: Retrying,
     last_error: s.nullable(
       s.object({
@@ -143,9 +144,7 @@ export const STATS_ANSWERS = {
   "GET /v1/stats/hosts": envelope({
     since: Time,
     hosts: s.list(HostOverview),
-    more: s.flag({
-      description: "True where not all hosts are shown, or not all of them is counted.",
-    }),
+    more: s.flag("True where not all hosts are shown, or not all of them is counted."),
   }),
 };
 

@@ -12,10 +12,10 @@ export const Refusal = s.named(
       optional: {
         errors: s.list(
           s.object({
-            pointer: s.text({ description: "A JSON pointer (RFC 6901) into the request." }),
+            pointer: s.text("A JSON pointer (RFC 6901) into the request."),
             detail: s.text(),
           }),
-          { description: "What was found, where there is more to say than the message does." },
+          "What was found, where there is more to say than the message does.",
         ),
       },
     },
@@ -27,10 +27,8 @@ const StatusCode = s.named(
   s.object(
     {
       code: s.integer({ enum: CODES }),
-      message: s.text({
-        description: "With NAME and REASON where a field's name and a reason stand.",
-      }),
-      http: s.nullable(s.integer({ description: "Null for codes that only tasks have." })),
+      message: s.text("With NAME and REASON where a field's name and a reason stand."),
+      http: s.nullable(s.integer("Null for codes that only tasks have.")),
     },
     { description: `Every code there is.\n\n${CODE_TABLE}` },
   ),

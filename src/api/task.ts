@@ -18,7 +18,7 @@ import * as s from "./schema.ts";
 import { TASK_CODE_TABLE, TASK_CODES } from "./status-doc.ts";
 import { Id, Share, Time } from "./value.ts";
 
-const AnyJson = s.anything({ description: "Any JSON." });
+const AnyJson = s.anything("Any JSON.");
 
 export const ProgressNote = s.nullable(s.text({ maxLength: PROGRESS_NOTE_MAX }));
 
@@ -33,7 +33,7 @@ const DATA = {
   start_at: Time,
   postback_url: s.text(),
   pingback_url: s.text(),
-  input: s.anything({ description: "Any JSON; not in lists." }),
+  input: s.anything("Any JSON; not in lists."),
 } satisfies Record<TaskField, s.Schema<unknown>>;
 
 const TaskData = s.named(
@@ -64,10 +64,12 @@ export const TASK_SUMMARY = {
   completed_at: s.nullable(Time),
   expires_at: s.nullable(Time),
   runs: s.count(),
-  progress: s.nullable(Progress, { description: "How far a run has come; null when not told." }),
-  data: s.either(TaskData, AnyData, {
-    description: "The task as posted, URLs in encoded form. A refused task may hold anything here.",
-  }),
+  progress: s.nullable(Progress, "How far a run has come; null when not told."),
+  data: s.either(
+    TaskData,
+    AnyData,
+    "The task as posted, URLs in encoded form. A refused task may hold anything here.",
+  ),
 };
 
 /** Why a task has failed. */
@@ -97,9 +99,9 @@ const TaskPage = tasksEnvelope(TaskSummary, { next_cursor: NextCursor });
 
 /** The result of one step of a bulk cancellation. */
 const TasksCancelled = envelope({
-  queued: s.count({ description: "How many that waited were cancelled." }),
-  running: s.count({ description: "How many that ran; they are told to stop." }),
-  dry_run: s.flag({ description: "True where they were only counted." }),
+  queued: s.count("How many that waited were cancelled."),
+  running: s.count("How many that ran; they are told to stop."),
+  dry_run: s.flag("True where they were only counted."),
   next_cursor: NextCursor,
 });
 

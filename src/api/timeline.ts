@@ -18,14 +18,14 @@ const HeaderLine: s.Schema<readonly [name: string, value: string]> = {
 };
 export type HeaderLine = s.Static<typeof HeaderLine>;
 
-const Headers = s.list(HeaderLine, { description: "Names and values, as they are sent." });
+const Headers = s.list(HeaderLine, "Names and values, as they are sent.");
 
 const TimelineTask = s.named(
   "TimelineTask",
   s.object({
     ...TASK_SUMMARY,
     login: s.text(),
-    input_bytes: s.nullable(s.count({ description: "Of JSON text; null where there is none." })),
+    input_bytes: s.nullable(s.count("Of JSON text; null where there is none.")),
     result_bytes: s.nullable(s.count()),
     error: TaskError,
     ready: s.flag(),
@@ -38,11 +38,7 @@ const TimelineRun = s.named(
   s.object({
     by: s.object({
       kind: s.nullable(RunnerKind),
-      name: s.nullable(
-        s.text({
-          description: "The command's program, the service's origin, or the worker.",
-        }),
-      ),
+      name: s.nullable(s.text("The command's program, the service's origin, or the worker.")),
     }),
     lease_expires_at: s.nullable(Time),
   }),
@@ -53,13 +49,13 @@ const TimelineRequest = s.named(
   "TimelineRequest",
   s.object({
     method: s.word(["POST", "GET"]),
-    target: s.text({ description: "Path and query, as they stand on the request line." }),
+    target: s.text("Path and query, as they stand on the request line."),
     headers: Headers,
     body: s.object({
       bytes: s.count(),
-      text: s.nullable(s.text({ description: "Null when it is longer than 64 KiB." })),
+      text: s.nullable(s.text("Null when it is longer than 64 KiB.")),
     }),
-    message: s.text({ description: "What X-Signature signs: `body`, or this URL." }),
+    message: s.text("What X-Signature signs: `body`, or this URL."),
     signature: s.text(),
     signature_next: s.nullable(s.text()),
   }),
@@ -70,7 +66,7 @@ const TimelineAttempt = s.named(
   "TimelineAttempt",
   s.object({
     ...ATTEMPT,
-    explanation: s.text({ description: "What became of it and why, without a full stop." }),
+    explanation: s.text("What became of it and why, without a full stop."),
     retry_after: s.nullable(s.text()),
     request_headers: {
       ...Headers,
@@ -90,7 +86,7 @@ const TimelineDelivery = s.named(
     url: s.text(),
     host: s.text(),
     state: DeliveryState,
-    story: s.text({ description: "Where it stands and why, without a full stop." }),
+    story: s.text("Where it stands and why, without a full stop."),
     next_attempt_at: s.nullable(Time),
     request: TimelineRequest,
     attempts: s.list(TimelineAttempt),
@@ -100,11 +96,7 @@ export type TimelineDelivery = s.Static<typeof TimelineDelivery>;
 
 const Timeline = envelope({
   run: TimelineRun,
-  story: s.nullable(
-    s.text({
-      description: "Why nothing was sent, without a full stop; null where something was.",
-    }),
-  ),
+  story: s.nullable(s.text("Why nothing was sent, without a full stop; null where something was.")),
   deliveries: s.list(TimelineDelivery),
   time: Time,
   task: TimelineTask,

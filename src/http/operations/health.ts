@@ -4,7 +4,7 @@ import { defineOperation, type Operation } from "../operation.ts";
 
 const UNAVAILABLE = object({
   status: constant("unavailable"),
-  reason: text({ description: "Why, in words." }),
+  reason: text("Why, in words."),
 });
 
 const PROBE = { access: "public", isHealthCheck: true } as const;
