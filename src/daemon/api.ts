@@ -16,7 +16,7 @@ import { listCursors, newCursorKey } from "../http/list-cursor.ts";
 import { LiveFeed, newBootName } from "../http/live/live-feed.ts";
 import { operations } from "../http/operations.ts";
 import type { TaskWaiters } from "../http/task-waiters.ts";
-import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "../http/usage-notes.ts";
+import { usageNotes } from "../http/usage-notes.ts";
 import type { Parser } from "../parser/parser.ts";
 import { FileFault, StoreError, type LaneRef, type Store } from "../store/store.ts";
 import type { LoopDelay } from "./loop-watch.ts";
@@ -69,11 +69,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   // A halted engine would never run the tasks that are accepted.
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
-  const usage = {
-    keyUsage: keyUsageNotes(parts),
-    workerUsage: workerUsageNotes(parts),
-    sessionUsage: sessionUsageNotes(parts),
-  };
+  const usage = usageNotes(parts);
   const ids = new IdGenerator();
   const cursorKey = { name: "cursors", fresh: newCursorKey() } as const;
   const cursors = listCursors(await store.keepSecret(cursorKey));
@@ -164,7 +160,7 @@ function callLimits({ config: { limits }, clock }: ApiParts) {
 
 function createGate(
   { config, clock, store }: ApiParts,
-  usage: Pick<GateDeps, "keyUsage" | "workerUsage" | "sessionUsage">,
+  usage: ReturnType<typeof usageNotes>,
 ): GateDeps {
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock };

@@ -15,10 +15,7 @@ export interface UsageNotesDeps<Id> {
 /** The later of the stored and the noted use; null when there was none. */
 export type LastUses<Id> = (id: Id, stored: number | null) => number | null;
 
-const KEYS_WRITTEN_EVERY_MS = 60_000;
-const SESSIONS_WRITTEN_EVERY_MS = 60_000;
-// There are few workers, and an operator who misses one wants to know now.
-const WORKERS_WRITTEN_EVERY_MS = 5000;
+const MINUTE_MS = 60_000;
 
 /**
  * When keys, sessions or workers were last used, gathered here and written now and then: a write per request would cost
@@ -93,46 +90,33 @@ export class UsageNotes<Id> {
   }
 }
 
-interface Parts<Method extends keyof Store> {
-  readonly store: Pick<Store, Method>;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
-
-/** When API keys were last used, by their ids. */
-export function keyUsageNotes({ store, clock, log }: Parts<"touchKeys">): UsageNotes<string> {
-  return new UsageNotes({
-    whose: "keys",
-    writeEveryMs: KEYS_WRITTEN_EVERY_MS,
-    clock,
-    log,
-    write: (uses) => store.touchKeys(uses.map(([keyId, usedAt]) => ({ keyId, usedAt }))),
-  });
-}
-
-/** When sessions were last used by a person, by their ids. */
-export function sessionUsageNotes({
+/** When API keys, workers and sessions were last used, by their ids; a session only by a person. */
+export function usageNotes({
   store,
-  clock,
-  log,
-}: Parts<"touchSessions">): UsageNotes<number> {
-  return new UsageNotes({
-    whose: "sessions",
-    writeEveryMs: SESSIONS_WRITTEN_EVERY_MS,
-    clock,
-    log,
-    write: (uses) =>
-      store.touchSessions(uses.map(([sessionId, seenAt]) => ({ sessionId, seenAt }))),
-  });
-}
-
-/** When workers were last heard, by their ids. */
-export function workerUsageNotes({ store, clock, log }: Parts<"touchWorkers">): UsageNotes<number> {
-  return new UsageNotes({
-    whose: "workers",
-    writeEveryMs: WORKERS_WRITTEN_EVERY_MS,
-    clock,
-    log,
-    write: (uses) => store.touchWorkers(uses.map(([workerId, seenAt]) => ({ workerId, seenAt }))),
-  });
+  ...parts
+}: Pick<UsageNotesDeps<unknown>, "clock" | "log"> & {
+  readonly store: Pick<Store, "touchKeys" | "touchWorkers" | "touchSessions">;
+}) {
+  return {
+    keyUsage: new UsageNotes<string>({
+      ...parts,
+      whose: "keys",
+      writeEveryMs: MINUTE_MS,
+      write: (uses) => store.touchKeys(uses.map(([keyId, usedAt]) => ({ keyId, usedAt }))),
+    }),
+    workerUsage: new UsageNotes<number>({
+      ...parts,
+      whose: "workers",
+      // There are few workers, and an operator who misses one wants to know now.
+      writeEveryMs: 5000,
+      write: (uses) => store.touchWorkers(uses.map(([workerId, seenAt]) => ({ workerId, seenAt }))),
+    }),
+    sessionUsage: new UsageNotes<number>({
+      ...parts,
+      whose: "sessions",
+      writeEveryMs: MINUTE_MS,
+      write: (uses) =>
+        store.touchSessions(uses.map(([sessionId, seenAt]) => ({ sessionId, seenAt }))),
+    }),
+  };
 }

@@ -18,7 +18,7 @@ import { operations } from "../../src/http/operations.ts";
 import type { PageFiles } from "../../src/http/page/page-serve.ts";
 import { openServer } from "../../src/http/server/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
-import { keyUsageNotes, sessionUsageNotes, workerUsageNotes } from "../../src/http/usage-notes.ts";
+import { usageNotes } from "../../src/http/usage-notes.ts";
 import type { WorkerDesk } from "../../src/http/worker-desk.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -182,11 +182,7 @@ export async function startRing(
     clock: createFakeClock({ now: 0 }),
     log,
   };
-  const usage = {
-    keyUsage: keyUsageNotes(noted),
-    workerUsage: workerUsageNotes(noted),
-    sessionUsage: sessionUsageNotes(noted),
-  };
+  const usage = usageNotes(noted);
   const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
   const all = operations({
     ...{

@@ -2,11 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { keyUsageNotes, workerUsageNotes } from "../../src/http/usage-notes.ts";
+import { usageNotes } from "../../src/http/usage-notes.ts";
 import { StoreError, type KeyUse, type WorkerUse } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const MINUTE_MS = 60_000;
+
+const UNUSED = { touchKeys: unused, touchWorkers: unused, touchSessions: unused };
+
+function unused(): never {
+  assert.fail("nothing of this kind was used");
+}
 
 /** Notes of keys on a store that keeps what it is told, one settled step at a time. */
 function setUp() {
@@ -24,7 +30,7 @@ function setUp() {
       return step();
     },
   };
-  const usage = keyUsageNotes({ store, clock, log });
+  const { keyUsage: usage } = usageNotes({ store: { ...UNUSED, ...store }, clock, log });
   const answerBy = (next: () => Promise<void>): void => void (step = next);
   return { clock, logged, writes, usage, answerBy };
 }
@@ -184,7 +190,7 @@ test("workers are noted by their ids, and written by the store's verb for them",
   };
   const warn = (facts: LogFacts) => void logged.push({ level: "warn", facts });
   const log: Logger = { debug() {}, info() {}, warn, error() {} };
-  const usage = workerUsageNotes({ store, clock, log });
+  const { workerUsage: usage } = usageNotes({ store: { ...UNUSED, ...store }, clock, log });
   usage.note(7, 1000);
   usage.note(8, 1500);
   usage.note(7, 2000);
