@@ -20,18 +20,6 @@ export interface ListView {
   readonly scope: Scope;
 }
 
-/**
- * Places in lists as clients know them. Rows are numbered over all accounts, so a readable place would tell each
- * account how much the others do: it is encrypted. It is also signed, together with its list and its account, so nobody
- * can make one or use another's.
- */
-export interface ListCursors {
-  /** Opaque, safe in a URL, always of one length and never twice the same. */
-  seal(place: ListPlace, view: ListView): string;
-  /** Null for anything that was not sealed for this view. */
-  open(cursor: string, view: ListView): ListPlace | null;
-}
-
 const CIPHER = "aes-256-gcm";
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
@@ -43,11 +31,18 @@ export function newCursorKey(): string {
   return randomBytes(KEY_BYTES).toString("base64url");
 }
 
-/** Seals with a key of {@link newCursorKey}; every daemon that has the key opens the cursors of others. */
-export function listCursors(keyText: string): ListCursors {
+export type ListCursors = ReturnType<typeof listCursors>;
+
+/**
+ * Places in lists as clients know them. Rows are numbered over all accounts, so a readable place would tell each
+ * account how much the others do: it is encrypted. It is also signed, together with its list and its account, so nobody
+ * can make one or use another's. Every daemon that has the key opens the cursors of others.
+ */
+export function listCursors(keyText: string) {
   const key = Buffer.from(keyText, "base64url");
   return {
-    seal({ timeMs, seq }, view) {
+    /** Opaque, safe in a URL, always of one length and never twice the same. */
+    seal({ timeMs, seq }: ListPlace, view: ListView): string {
       // Random nonces serve 2^32 cursors (NIST SP 800-38D, section 8.3): a thousand a second for fifty days. Two equal
       // nonces would tell only how far apart two places are.
       const nonce = randomBytes(NONCE_BYTES);
@@ -60,7 +55,8 @@ export function listCursors(keyText: string): ListCursors {
       return Buffer.concat([nonce, ...sealed]).toString("base64url");
     },
 
-    open(cursor, view) {
+    /** Null for anything that was not sealed for this view. */
+    open(cursor: string, view: ListView): ListPlace | null {
       const bytes = Buffer.from(cursor, "base64url");
       if (bytes.length !== NONCE_BYTES + PLACE_BYTES + TAG_BYTES) return null;
       // Base64 has several texts for the same bytes; only one of them was given out.
@@ -85,26 +81,16 @@ function viewBytes({ list, scope }: ListView): Buffer {
   return Buffer.from(`${list} ${scope ?? "all"}`);
 }
 
-/** The place that a query's `cursor` stands for; null where there is none. Throws 40000 for one that is not this view's. */
+/**
+ * The place that a `cursor` stands for; null where there is none. Throws 40000 for one that is not this view's, and
+ * 40501 where it is a field of a body.
+ */
 export function openCursor(
   cursor: string | null,
-  { cursors, ...view }: ListView & { readonly cursors: ListCursors },
+  { cursors, isField = false, ...view }: ListView & { cursors: ListCursors; isField?: boolean },
 ): ListPlace | null {
-  if (cursor === null) return null;
-  const place = cursors.open(cursor, view);
-  if (place === null) throw refusedValue("cursor", CURSOR_RULE);
-  return place;
-}
-
-/**
- * The place that a body's `cursor` stands for; null when there is none. Throws 40501 for one that is not this view's.
- */
-export function openCursorField(
-  cursor: string | null,
-  { cursors, ...view }: ListView & { readonly cursors: ListCursors },
-): ListPlace | null {
-  if (cursor === null) return null;
-  const place = cursors.open(cursor, view);
-  if (place === null) throw invalidField("cursor", `It must be ${CURSOR_RULE.takes}.`);
-  return place;
+  const place = cursor === null ? null : cursors.open(cursor, view);
+  if (cursor === null || place !== null) return place;
+  if (isField) throw invalidField("cursor", `It must be ${CURSOR_RULE.takes}.`);
+  throw refusedValue("cursor", CURSOR_RULE);
 }

@@ -12,7 +12,7 @@ import { UNDELIVERED_STATES, type DeliveryFilter } from "../../domain/webhook/de
 import type { RedeliveryOrder } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
 import type { RatePolicy } from "../guard/rate-limiter.ts";
-import { openCursorField } from "../list-cursor.ts";
+import { openCursor } from "../list-cursor.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type AccountRef, type Operation } from "../operation.ts";
 import { refuseBeyondBytes } from "../post-quota.ts";
@@ -47,7 +47,7 @@ function preview({ store, cursors }: OperationDeps): Operation {
     async handle({ scope, body }) {
       const filter = await toFilter(body, { scope, store });
       const view = { list: "attempts", scope: scope?.accountId ?? null } as const;
-      const before = openCursorField(body.cursor, { cursors, ...view })?.seq ?? null;
+      const before = openCursor(body.cursor, { cursors, isField: true, ...view })?.seq ?? null;
       const page = await store.countEndedDeliveriesStep({ filter, before });
       const { deliveries, hosts, next, examinedUntil: until } = page;
       // The log holds the attempts of all accounts: how far back so many of them reach would tell how many there are.

@@ -4,7 +4,7 @@ import { retentionEnd } from "../../domain/clock/retention.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { OPEN_STATES, type OpenState } from "../../domain/task/task.ts";
 import { cancelStep, type BulkFilter, type OpenTaskPlace } from "../../store/store.ts";
-import { openCursorField, type ListCursors } from "../list-cursor.ts";
+import { openCursor, type ListCursors } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { AccountTurns } from "../server/account-turns.ts";
@@ -74,7 +74,8 @@ function openPlace(
   const isIn = (list: OpenState): boolean =>
     cursors.open(cursor, { list, scope: accountId }) !== null;
   const reached = state ?? OPEN_STATES.find(isIn) ?? OPEN_STATES[0];
-  const place = openCursorField(cursor, { cursors, list: reached, scope: accountId });
+  const view = { list: reached, scope: accountId };
+  const place = openCursor(cursor, { cursors, isField: true, ...view });
   return place && { state: reached, ...place };
 }
 
