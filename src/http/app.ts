@@ -6,9 +6,9 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
-import { StatusError, type ResponseHeaders } from "../domain/status.ts";
+import { StatusError } from "../domain/status.ts";
 import {
-  bodyBounds,
+  bodyBytesMax,
   ClientGoneError,
   largestBody,
   parseBody,
@@ -19,15 +19,7 @@ import {
 } from "./body.ts";
 import { parseFields } from "./fields.ts";
 import { arrivalOf } from "./guard/client-address.ts";
-import {
-  admit,
-  admitWorker,
-  admitWorkerAgain,
-  clientKey,
-  guardSignIn,
-  requireHttps,
-  type GateDeps,
-} from "./guard/gate.ts";
+import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
 import { isOverReserve, noPlace, requireReserved } from "./guard/reserve-gate.ts";
 import { strictTransport } from "./guard/strict-transport.ts";
 import { requestHooks } from "./observed-requests.ts";
@@ -38,15 +30,20 @@ import {
   type AnyFields,
   type BodyRule,
   type Call,
-  type Caller,
   type FieldsAnswer,
   type GivenBody,
   type Operation,
-  type Viewer,
 } from "./operation.ts";
 import { addPages, servePage, serveRoot, type PageFiles } from "./page/page-serve.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
-import { envelope, NO_STORE, toErrorAnswer, toResponse, toStatusError } from "./respond.ts";
+import {
+  envelope,
+  NO_STORE,
+  toErrorAnswer,
+  toResponse,
+  toStatusError,
+  type Reply,
+} from "./respond.ts";
 import { ByteBudget } from "./server/byte-budget.ts";
 import { whenAnswered } from "./server/client-connection.ts";
 import { headerValues } from "./server/raw-headers.ts";
@@ -99,15 +96,6 @@ function sharedRoom({ limits, clock }: AppDeps): SharedRoom {
     budget: new ByteBudget({ bytes, clock }),
     waits: new WaitPlaces(limits.connections),
   };
-}
-
-/**
- * The parts of a response that do not depend on its content: its id, and its headers about HTTPS, caches and limits.
- */
-interface Reply {
-  readonly requestId: string;
-  readonly isHead: boolean;
-  headers: ResponseHeaders;
 }
 
 function newReply(event: H3Event, { ids, clock, gate }: AppDeps): Reply {
@@ -166,7 +154,9 @@ async function callOperation(
   // Health checks come from machines that know nothing of certificates, and carry no key.
   if (operation.path.startsWith("/v1/")) requireHttps(request, gate);
   const came = clock.monotonic();
-  const { who, holder, isOperator, admitAgain } = await letIn(operation, request, { deps, reply });
+  const admitted = await admit(request, operation, { deps: gate, now: clock.now() });
+  const { who, holder, isOperator, admitAgain } = admitted;
+  reply.headers = { ...reply.headers, ...admitted.headers };
   if (isReserve && !isOperator && operation.isHealthCheck !== true) throw noPlace();
   const query = parseQuery(queryOf(event), operation.query);
   const room = openRoom(event, { request, holder, deps });
@@ -230,53 +220,6 @@ function servePages(app: H3, deps: AppDeps): void {
   });
 }
 
-interface Admitted extends Pick<Call, "admitAgain"> {
-  /** The caller, as the operation learns of it. */
-  readonly who: Caller;
-  /** The holder by whom the room of the request is counted. */
-  readonly holder: string;
-  readonly isOperator: boolean;
-}
-
-async function letIn(
-  { access, isSignIn }: Operation,
-  request: IncomingMessage,
-  { deps: { gate, clock }, reply }: Pick<Serving, "deps" | "reply">,
-): Promise<Admitted> {
-  const context = { deps: gate, now: clock.now() };
-  if (isSignIn === true) guardSignIn(request, gate);
-  if (access === "public") return { ...EVERYBODY, holder: `address ${clientKey(request, gate)}` };
-  if (access === "worker") {
-    const worker = await admitWorker(request, context);
-    const holder = `worker ${worker.workerId}`;
-    return {
-      ...EVERYBODY,
-      holder,
-      who: { worker },
-      admitAgain: () => admitWorkerAgain(request, gate),
-    };
-  }
-  const { account, identity, headers } = await admit(request, { ...context, access });
-  reply.headers = { ...reply.headers, ...headers };
-  const { credential, admitAgain } = identity;
-  const isOperator = identity.account === null;
-  const holder = isOperator ? "operator" : `account ${identity.account?.accountId}`;
-  const admitted = { holder, isOperator, admitAgain };
-  if (access === "account") {
-    if (account === null) throw new Error("nobody says for whom an account's operation acts");
-    return { ...admitted, who: { holder: account } };
-  }
-  if (access === "operator") return { ...admitted, who: NOTHING };
-  const who: Viewer = { scope: account, isOperator, credential };
-  return { ...admitted, who };
-}
-
-const EVERYBODY: Omit<Admitted, "holder"> = {
-  who: {},
-  isOperator: false,
-  admitAgain: async () => {},
-};
-
 const NO_PARAMETERS = new URLSearchParams();
 
 // Most requests have none, and asking h3 for it parses the URL.
@@ -303,15 +246,12 @@ const NOTHING = {};
 
 async function readBody(
   request: IncomingMessage,
-  {
-    rule,
-    limits,
-    room,
-  }: { readonly rule: BodyRule; readonly room: BodyRoom } & Pick<AppDeps, "limits">,
+  { rule, limits, room }: Pick<AppDeps, "limits"> & { rule: BodyRule; room: BodyRoom },
 ): Promise<GivenBody> {
   if (rule.kind === "none") return NOTHING;
   const isOptional = rule.kind === "fields" && rule.isOptional;
-  const bytes = await readBodyBytes(request, { ...bodyBounds(rule, limits), isOptional, room });
+  const bytesMax = bodyBytesMax(rule, limits);
+  const bytes = await readBodyBytes(request, { bytesMax, isOptional, room });
   if (isParsedByOperation(rule) && bytes !== null) return { bodyBytes: bytes };
   if (rule.kind !== "fields") throw new Error("nobody reads this body");
   return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), rule.fields) };

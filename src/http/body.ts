@@ -14,11 +14,6 @@ export interface BodyLimits {
   readonly resultBytes: number;
 }
 
-/** How much of a body is read. */
-export interface BodyBounds {
-  readonly bytesMax: number;
-}
-
 /** Counts the bytes of a body; see byte-budget.ts. */
 export interface BodyRoom {
   /** Takes so many more bytes if there is room now; else false. */
@@ -30,7 +25,8 @@ export interface BodyRoom {
 }
 
 /** How a body is read. */
-export interface BodyReading extends BodyBounds {
+interface BodyReading {
+  readonly bytesMax: number;
   readonly isOptional: boolean;
   readonly room: BodyRoom;
 }
@@ -58,27 +54,17 @@ export const RESULTS_READING = { depthMax: RESULT_BODY_DEPTH_MAX, opens: 2 } as 
  * How much is read of a body with this rule: of one with results, the size of the largest possible result in any
  * spelling; of any other, no more than the operator's limit.
  */
-export function bodyBounds(
-  rule: Exclude<BodyRule, { kind: "none" }>,
-  { bodyBytes, resultBytes }: BodyLimits,
-): BodyBounds {
-  const { holds = "little" } = rule.kind === "json" ? TASKS : rule;
-  const bytesMax = {
-    little: Math.min(bodyBytes, SMALL_BODY_BYTES),
-    message: Math.min(bodyBytes, MESSAGE_BODY_BYTES),
-    leases: bodyBytes,
-    tasks: bodyBytes,
-    results: largestBody({ bodyBytes, resultBytes }),
-  };
-  return { bytesMax: bytesMax[holds] };
+export function bodyBytesMax(rule: BodyRule, limits: BodyLimits): number {
+  const { bodyBytes } = limits;
+  if (rule.kind !== "fields" || rule.holds === "leases") return bodyBytes;
+  if (rule.holds === "results") return largestBody(limits);
+  return Math.min(bodyBytes, rule.holds === "message" ? MESSAGE_BODY_BYTES : SMALL_BODY_BYTES);
 }
 
 /** The most bytes that any body may have. */
 export function largestBody({ bodyBytes, resultBytes }: BodyLimits): number {
   return Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes);
 }
-
-const TASKS = { holds: "tasks" } as const;
 
 /** The client disconnected while its body was read or its task was waited for: nobody is left to answer. */
 export class ClientGoneError extends Error {
@@ -179,11 +165,7 @@ async function readBounded(
 
 function collect(
   request: IncomingMessage,
-  {
-    bytesMax,
-    room,
-    reserved,
-  }: Pick<BodyReading, "bytesMax" | "room"> & { readonly reserved: number },
+  { bytesMax, room, reserved }: Omit<BodyReading, "isOptional"> & { readonly reserved: number },
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const bytes = new GrowingBytes(bytesMax);

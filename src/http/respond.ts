@@ -7,16 +7,16 @@ import type { Answer } from "./operation.ts";
 const RETRY_AFTER_SECONDS = "1";
 
 /** The parts of a response that do not depend on its content. */
-export interface ReplyHeaders {
+export interface Reply {
   readonly requestId: string;
   /** The request was a HEAD: only the headers of the answer are sent. */
-  readonly isHead?: boolean;
-  /** In addition to those of the answer, which come last. */
-  readonly headers?: ResponseHeaders;
+  readonly isHead: boolean;
+  /** About HTTPS, caches and limits; those of the answer come last. */
+  headers: ResponseHeaders;
 }
 
 /** A response that h3 sends as it is. */
-export function toResponse(answer: Answer, reply: ReplyHeaders): Response {
+export function toResponse(answer: Answer, reply: Reply): Response {
   const { status } = answer;
   const headers = headerLines(answer, reply);
   if (reply.isHead) return headOnly(answer, headers);
@@ -37,10 +37,13 @@ function headOnly(answer: Answer, headers: [string, string][]): Response {
   return new FastResponse(null, { status, headers: hasLength ? [...headers, length] : headers });
 }
 
-function headerLines(answer: Answer, { requestId, headers }: ReplyHeaders): [string, string][] {
+function headerLines(
+  answer: Answer,
+  { requestId, headers }: Omit<Reply, "isHead">,
+): [string, string][] {
   const lines: [string, string][] = answer.status === 304 ? [] : [contentType(answer)];
   lines.push(["x-request-id", requestId], ["x-content-type-options", "nosniff"]);
-  if (headers !== undefined) addLines(lines, headers);
+  addLines(lines, headers);
   if (answer.headers !== undefined) addLines(lines, answer.headers);
   return lines;
 }
@@ -97,7 +100,7 @@ export function toRawResponse(error: StatusError, requestId: string): string {
   const reason = STATUS_TABLE[error.code].message.replace(".", "");
   return [
     `HTTP/1.1 ${error.httpStatus} ${reason}`,
-    ...headerLines(answer, { requestId }).map(([name, value]) => `${name}: ${value}`),
+    ...headerLines(answer, { requestId, headers: {} }).map(([name, value]) => `${name}: ${value}`),
     `content-length: ${Buffer.byteLength(answer.text)}`,
     "connection: close",
     "",

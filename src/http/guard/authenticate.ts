@@ -9,11 +9,7 @@ import { hashKey, isWellFormedKey, isWellFormedWorkerToken } from "../../domain/
 import { StatusError } from "../../domain/status.ts";
 import type { Store, WorkerHolder } from "../../store/store.ts";
 
-/** The part of the store that authenticates accounts. */
-export type KeyStore = Pick<Store, "findKeyHolder">;
-
-/** The part of the store that authenticates workers. */
-export type WorkerStore = Pick<Store, "findWorkerHolder">;
+type KeyStore = Pick<Store, "findKeyHolder">;
 
 const BASIC_CHALLENGE = 'Basic realm="postbackd", charset="UTF-8"';
 /** For people who sign in at a page, where a browser's own dialog must not open. */
@@ -52,7 +48,7 @@ export async function judgeCredentials(
  */
 export async function authenticateWorker(
   headers: readonly string[],
-  store: WorkerStore,
+  store: Pick<Store, "findWorkerHolder">,
 ): Promise<WorkerHolder> {
   const credentials = parseAuthorization(headers);
   if (credentials?.kind !== "bearer") throw challengeWorker(40100, BEARER_CHALLENGE);

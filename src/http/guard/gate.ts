@@ -1,30 +1,30 @@
 import type { IncomingMessage } from "node:http";
 
+import { limitsOf, type AccountLimits, type OwnLimits } from "../../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import type { Store, WorkerHolder } from "../../store/store.ts";
-import type { Access, AccountRef } from "../operation.ts";
+import type { AccountRef, Call, Caller, Operation } from "../operation.ts";
 import { headerValues } from "../server/raw-headers.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import {
   authenticate,
   authenticateWorker,
+  BEARER_CHALLENGE,
   withoutBasic,
-  type KeyStore,
-  type WorkerStore,
 } from "./authenticate.ts";
-import { guardBrowser, guardSession, isFromPage } from "./browser-guard.ts";
-import { addressKey, arrivalOf, clientFacts } from "./client-address.ts";
+import { guardBrowser, guardSession, isFromPage, type BrowserPolicy } from "./browser-guard.ts";
+import { addressKey, arrivalOf, clientFacts, type ProxyPolicy } from "./client-address.ts";
 import { tooManyRequests, type RateLimiter, type RatePolicy } from "./rate-limiter.ts";
-import { cookieValues, sessionCookie } from "./session-cookie.ts";
-import {
-  identifySession,
-  toAccountRef,
-  type Identity,
-  type SessionGateDeps,
-} from "./session-gate.ts";
+import { cookieValues, sessionCookie, takenCookie } from "./session-cookie.ts";
+import { findLiveSession, isAutomatic, type SessionLookup } from "./session-lookup.ts";
 
-export interface GateDeps extends SessionGateDeps {
-  readonly store: KeyStore & WorkerStore & Pick<Store, "findSession" | "findAccount">;
+export interface GateDeps extends SessionLookup {
+  readonly store: Pick<Store, "findKeyHolder" | "findWorkerHolder" | "findSession" | "findAccount">;
+  readonly proxies: ProxyPolicy;
+  /** The names by which browsers may come; null where no dashboard is served: then cookies mean nothing. */
+  readonly browsers: BrowserPolicy | null;
+  /** The limits of each account that has none of its own. */
+  readonly accountLimits: AccountLimits;
   readonly keyUsage: UsageNotes<string>;
   readonly workerUsage: UsageNotes<number>;
   /** By client address. */
@@ -34,7 +34,7 @@ export interface GateDeps extends SessionGateDeps {
 }
 
 /** The context of every check at the gate, beside the request. */
-export interface GateContext {
+interface GateContext {
   readonly deps: GateDeps;
   readonly now: number;
 }
@@ -55,62 +55,83 @@ export function clientKey(request: IncomingMessage, { proxies }: GateDeps): stri
   return addressKey(clientFacts(request, proxies).address);
 }
 
-/** Who may go on, and the headers about a limit that the answer carries. */
-export interface Admission {
-  /** The account to act for; null: none, or all. */
-  readonly account: AccountRef | null;
-  readonly identity: Identity;
+/** A caller who may go on. */
+export interface Admitted extends Pick<Call, "admitAgain"> {
+  /** The caller, as the operation learns of it. */
+  readonly who: Caller;
+  /** By whom the room of the request is counted. */
+  readonly holder: string;
+  readonly isOperator: boolean;
+  /** The headers about a limit that the answer carries. */
   readonly headers: ResponseHeaders;
 }
 
+const EVERYBODY = { who: {}, isOperator: false, headers: {}, admitAgain: async () => {} };
+
 /**
- * Admits callers of operations for accounts, viewers or the operator, or throws: 401xx for wrong credentials, 40301
- * for insufficient ones, 40400 for an account that the operator names and that does not exist, 42900 for an address
- * with too many refused credentials and for an account with too many requests. Refusals of others at its address
- * never hold up a valid key.
+ * Admits a caller of an operation, or throws: 401xx for wrong credentials, 40301 for insufficient ones, 40400 for an
+ * account that the operator names and that does not exist, 42900 for an address with too many refused credentials and
+ * for an account with too many requests. Refusals of others at its address never hold up a valid key. How often a
+ * worker may call is not limited: the operator runs it.
  */
 export async function admit(
   request: IncomingMessage,
-  { access, ...context }: GateContext & { readonly access: Exclude<Access, "public" | "worker"> },
-): Promise<Admission> {
-  const identity = await identify(identifyCaller, request, context);
+  { access, isSignIn }: Operation,
+  context: GateContext,
+): Promise<Admitted> {
+  const { deps } = context;
+  if (isSignIn === true) guardSignIn(request, deps);
+  if (access === "public") return { ...EVERYBODY, holder: `address ${clientKey(request, deps)}` };
+  if (access === "worker") return admitWorker(request, context);
+  const { account: own, credential, admitAgain } = await identify(identifyCaller, request, context);
+  const isOperator = own === null;
+  const holder = isOperator ? "operator" : `account ${own.accountId}`;
   if (access === "operator") {
-    if (identity.account === null) return { account: null, identity, headers: {} };
+    if (isOperator) return { who: {}, holder, isOperator, headers: {}, admitAgain };
     throw forbidden("This is the operator's: `postbackd admin link` makes a link to sign in with.");
   }
-  const account = identity.account ?? (await namedAccount(request, context.deps));
+  const account = own ?? (await namedAccount(request, deps));
   if (access === "account" && account === null) {
     throw forbidden("Name the account to act for: X-Account: LOGIN.");
   }
   // A request of the operator does not count against the account.
-  const headers = identity.account === null ? {} : countRequest(identity.account, context.deps);
-  return { account, identity, headers };
+  const headers = isOperator ? {} : countRequest(own, deps);
+  const isFor = access === "account" && account !== null;
+  const who = isFor ? { holder: account } : { scope: account, isOperator, credential };
+  return { who, holder, isOperator, headers, admitAgain };
 }
 
-/**
- * Admits a worker, or throws: 40100 and 40101 for its token, 42900 for an address with too many refused ones. How
- * often a worker may call is not limited: the operator runs it.
- */
-export async function admitWorker(
-  request: IncomingMessage,
-  context: GateContext,
-): Promise<WorkerHolder> {
+async function admitWorker(request: IncomingMessage, context: GateContext): Promise<Admitted> {
+  const { deps, now } = context;
   const worker = await identify(identifyWorker, request, context);
-  context.deps.workerUsage.note(worker.workerId, context.now);
-  return worker;
-}
-
-/** Throws 40100 or 40101 where this worker would no longer be admitted. Counts no refusal. */
-export async function admitWorkerAgain(request: IncomingMessage, deps: GateDeps): Promise<void> {
-  await authenticateWorker(headerValues(request, "authorization"), deps.store);
+  deps.workerUsage.note(worker.workerId, now);
+  return {
+    ...EVERYBODY,
+    who: { worker },
+    holder: `worker ${worker.workerId}`,
+    // Counts no refusal.
+    async admitAgain() {
+      await identifyWorker(request, context);
+    },
+  };
 }
 
 /** Refuses sign-ins that a foreign page talked a browser into: see {@link guardBrowser}. */
-export function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
+function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
   if (deps.browsers === null) return;
   guardBrowser(request, deps.browsers);
   const cookie = sessionCookie(arrivalOf(request, deps.proxies));
   if (cookieValues(headerValues(request, "cookie"), cookie).length > 0) guardSession(request);
+}
+
+/** The caller: an account by its key or its session, or the operator. */
+interface Identity {
+  /** Null is the operator. */
+  readonly account: AccountRef | null;
+  /** A name of the key or the session that is no secret. */
+  readonly credential: string;
+  /** Throws the refusal that it would get now. Counts as no activity, and counts no refusal. */
+  readonly admitAgain: () => Promise<void>;
 }
 
 type Identify<Who> = (request: IncomingMessage, context: GateContext) => Promise<Who>;
@@ -138,6 +159,51 @@ async function identifyKey(
       await authenticate(headers, deps.store);
     },
   };
+}
+
+/**
+ * Returns the caller by a session's cookie; null where there is none, or no dashboard is served. Throws 40301 for a
+ * request that a foreign page talked a browser into, and 40100, which takes the cookie away, for a session that is
+ * over.
+ */
+async function identifySession(
+  request: IncomingMessage,
+  { deps }: GateContext,
+): Promise<Identity | null> {
+  if (deps.browsers === null) return null;
+  const cookie = sessionCookie(arrivalOf(request, deps.proxies));
+  const values = cookieValues(headerValues(request, "cookie"), cookie);
+  if (values.length === 0) return null;
+  guardBrowser(request, deps.browsers);
+  guardSession(request);
+  const session = await findLiveSession(values, deps);
+  if (session === null) throw sessionOver(takenCookie(cookie));
+  const { sessionId, holder } = session;
+  if (!isAutomatic(headerValues(request, "x-refresh"))) {
+    deps.sessionUsage.note(sessionId, deps.clock.steady());
+  }
+  return {
+    account: holder === null ? null : toAccountRef(holder, deps),
+    credential: `session ${sessionId}`,
+    async admitAgain() {
+      if ((await findLiveSession(values, deps)) === null) throw sessionOver(takenCookie(cookie));
+    },
+  };
+}
+
+function sessionOver(taken: string): StatusError {
+  return new StatusError(40100, {
+    detail: "The session is over: sign in again.",
+    headers: { "www-authenticate": BEARER_CHALLENGE, "set-cookie": taken },
+  });
+}
+
+/** An account with its present limits. */
+function toAccountRef(
+  { accountId, login, ownLimits }: Omit<AccountRef, "limits"> & { readonly ownLimits: OwnLimits },
+  { accountLimits }: GateDeps,
+): AccountRef {
+  return { accountId, login, limits: limitsOf(ownLimits, accountLimits) };
 }
 
 async function identify<Who>(

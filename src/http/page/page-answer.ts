@@ -1,16 +1,7 @@
 import { FastResponse } from "srvx";
 
 import type { DashboardFile } from "../../assets.ts";
-import type { ResponseHeaders } from "../../domain/status.ts";
-import { addLines } from "../respond.ts";
-
-/** The context of everything that is served as a page, refusals included. */
-export interface PageReply {
-  readonly requestId: string;
-  readonly isHead: boolean;
-  /** Headers beside those of the answer. */
-  readonly headers: ResponseHeaders;
-}
+import { addLines, type Reply } from "../respond.ts";
 
 // Scripts and styles come from here alone and nothing comes from elsewhere; no text becomes markup (Trusted Types),
 // no form goes anywhere, nobody frames the page.
@@ -43,7 +34,7 @@ const SECURITY_HEADERS: readonly (readonly [string, string])[] = [
 export function fileResponse(
   file: DashboardFile,
   accepted: readonly string[],
-  reply: PageReply,
+  reply: Reply,
 ): Response {
   const { body, encoding } = encodedBody(file, accepted);
   const caching = file.isImmutable ? "public, max-age=31536000, immutable" : "no-store";
@@ -57,7 +48,7 @@ export function fileResponse(
 }
 
 /** A sentence for a person, where there is no page. */
-export function textResponse({ status, text, headers = [] }: PageText, reply: PageReply): Response {
+export function textResponse({ status, text, headers = [] }: PageText, reply: Reply): Response {
   const all = [
     ["content-type", "text/plain; charset=utf-8"],
     ["cache-control", "no-store"],
@@ -73,7 +64,7 @@ export interface PageText {
 }
 
 /** Sends a browser to another page of this daemon. */
-export function redirect(status: 302 | 308, location: string, reply: PageReply): Response {
+export function redirect(status: 302 | 308, location: string, reply: Reply): Response {
   const headers = [
     ["location", location],
     ["cache-control", "no-store"],
@@ -88,7 +79,7 @@ interface PageAnswer {
   readonly body: Uint8Array;
 }
 
-function toResponse({ status, headers, body }: PageAnswer, reply: PageReply): Response {
+function toResponse({ status, headers, body }: PageAnswer, reply: Reply): Response {
   const all: [string, string][] = [...headers, ...SECURITY_HEADERS].map(([name, value]) => [
     name,
     value,

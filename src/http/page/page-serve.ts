@@ -6,8 +6,9 @@ import type { DashboardFile } from "../../assets.ts";
 import { StatusError } from "../../domain/status.ts";
 import { hostFault, type BrowserPolicy } from "../guard/browser-guard.ts";
 import { requireHttps, type GateDeps } from "../guard/gate.ts";
+import type { Reply } from "../respond.ts";
 import { headerValues } from "../server/raw-headers.ts";
-import { fileResponse, redirect, textResponse, type PageReply } from "./page-answer.ts";
+import { fileResponse, redirect, textResponse } from "./page-answer.ts";
 
 /** The path of the dashboard. */
 export const DASHBOARD_PATH = "/dashboard/";
@@ -28,7 +29,7 @@ export interface PageRequest {
   readonly request: IncomingMessage;
   readonly method: string;
   readonly pathname: string;
-  readonly reply: PageReply;
+  readonly reply: Reply;
 }
 
 /**
