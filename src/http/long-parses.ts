@@ -18,7 +18,7 @@ export const BODY_PARSES = {
   releases: parseReleases,
 };
 
-export type BodyParses = typeof BODY_PARSES;
+type BodyParses = typeof BODY_PARSES;
 
 /** Parses bodies that may take long, elsewhere. */
 export type BodyParser = Offload<BodyParses>;
@@ -42,14 +42,4 @@ export async function parseLong<Name extends keyof BodyParses>(
   // The compiler sees only that some parse takes some arguments and returns something.
   const parse = BODY_PARSES[name] as (given: unknown) => unknown;
   return parse(args) as ReturnType<BodyParses[Name]>;
-}
-
-/** The owner whose turn an account's bodies take. */
-export function accountOwner(accountId: number): string {
-  return `account ${accountId}`;
-}
-
-/** The owner whose turn a worker's bodies take. */
-export function workerOwner(workerId: number): string {
-  return `worker ${workerId}`;
 }

@@ -30,8 +30,12 @@ import { taskSearch } from "./operations/task-search.ts";
 import { timeline } from "./operations/timeline.ts";
 import { userData } from "./operations/user-data.ts";
 import { workerClaim } from "./operations/worker-claim.ts";
-import { workerHeartbeat, workerRelease } from "./operations/worker-leases.ts";
-import { workerComplete, workerFail } from "./operations/worker-results.ts";
+import {
+  workerComplete,
+  workerFail,
+  workerHeartbeat,
+  workerRelease,
+} from "./operations/worker-leases.ts";
 
 /** The API on one screen: all operations. What each does, takes and answers stands in its `doc`. */
 export function operations(deps: OperationDeps): readonly Operation[] {

@@ -7,7 +7,7 @@ import type { ParsedTask } from "../../domain/task/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
 import type { Idempotency, KeptAnswer, TaskPost } from "../../store/store.ts";
 import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
-import { accountOwner, isLong } from "../long-parses.ts";
+import { isLong } from "../long-parses.ts";
 import { webhookCallbacks } from "../openapi/openapi-callback.ts";
 import { POST_EXAMPLES } from "../openapi/task-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
@@ -117,7 +117,7 @@ function readPosted(
   const body = { bytes, rules: rules(), now, tasksMax };
   const nextId = (): string => ids.next(now);
   if (!isLong(bytes)) return parsePostedTasks(body, nextId);
-  const owner = accountOwner(accountId);
+  const owner = `account ${accountId}`;
   // As many as there may be tasks: another thread cannot ask for the next one.
   const taskIds = Array.from({ length: tasksMax }, nextId);
   return parser.run("postedTasks", { ...body, ids: taskIds }, { owner, bytes: bytes.length });
