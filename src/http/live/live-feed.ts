@@ -5,8 +5,8 @@ import type { Clock, Timer } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import type { Logger } from "../../domain/log.ts";
 import { StoreError, type Scope, type Store } from "../../store/store.ts";
+import { workDocument } from "../account-document.ts";
 import { tooManyRequests } from "../guard/rate-limiter.ts";
-import { workDocument } from "../openapi/work-document.ts";
 import { LiveStream } from "./live-stream.ts";
 
 export interface LiveFeedDeps {
@@ -121,20 +121,18 @@ export class LiveFeed {
   }
 
   #requirePlace(scope: Scope, credential: string): void {
-    const ofAccount = scope === null ? 0 : (this.#channels.get(scope)?.streams.size ?? 0);
-    if (ofAccount >= STREAMS_PER_ACCOUNT_MAX) {
-      const detail = `Of one account ${STREAMS_PER_ACCOUNT_MAX} streams may be open at once: close one first, or poll.`;
-      throw tooManyRequests(RETRY_AFTER_SECONDS, { detail });
-    }
     const all = [...this.#channels.values()].flatMap(({ streams }) => [...streams]);
+    const ofAccount = scope === null ? 0 : (this.#channels.get(scope)?.streams.size ?? 0);
     const own = all.filter((stream) => stream.credential === credential).length;
-    if (own >= STREAMS_PER_CREDENTIAL_MAX) {
-      const detail = `Of one session or key ${STREAMS_PER_CREDENTIAL_MAX} streams may be open at once: close one first.`;
-      throw tooManyRequests(RETRY_AFTER_SECONDS, { detail });
+    let detail = null;
+    if (ofAccount >= STREAMS_PER_ACCOUNT_MAX) {
+      detail = `Of one account ${STREAMS_PER_ACCOUNT_MAX} streams may be open at once: close one first, or poll.`;
+    } else if (own >= STREAMS_PER_CREDENTIAL_MAX) {
+      detail = `Of one session or key ${STREAMS_PER_CREDENTIAL_MAX} streams may be open at once: close one first.`;
+    } else if (all.length >= STREAMS_MAX) {
+      detail = `${STREAMS_MAX} streams are open, as many as there may be: try again later, or poll.`;
     }
-    if (all.length < STREAMS_MAX) return;
-    const detail = `${STREAMS_MAX} streams are open, as many as there may be: try again later, or poll.`;
-    throw tooManyRequests(RETRY_AFTER_SECONDS, { detail });
+    if (detail !== null) throw tooManyRequests(RETRY_AFTER_SECONDS, { detail });
   }
 
   #channelOf(scope: Scope): Channel {

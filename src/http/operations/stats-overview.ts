@@ -1,12 +1,11 @@
-import type { DayCounts, Overview, Setup } from "../../api/stats.ts";
+import type { DayCounts, Setup } from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { decideAttention, type AttentionFacts } from "../../domain/stats/attention.ts";
 import { successShare, sumSteps, type SeriesCounts } from "../../domain/stats/time-series.ts";
-import type { ReaderRole } from "../../domain/webhook/advice.ts";
-import type { FirstSteps, Scope, WorkCounts } from "../../store/store.ts";
+import type { FirstSteps, Scope } from "../../store/store.ts";
+import { workDocument } from "../account-document.ts";
 import { RecentValues } from "../guard/recent-values.ts";
-import { workDocument } from "../openapi/work-document.ts";
 import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { typesWithoutWorker } from "./operator-runners.ts";
@@ -21,7 +20,7 @@ const ACCESS_REQUESTS_COUNTED_MAX = 1000;
 export function statsOverview(deps: OperationDeps): Operation {
   const { clock, liveFeed } = deps;
   // Every open page asks at the same change, and each must see that change.
-  const recent = new RecentValues<Scope, OverviewFacts>({
+  const recent = new RecentValues<Scope, Gathered>({
     clock,
     ageMsMax: AGE_MS_MAX,
     versionOf: (scope) => liveFeed.sentChanges(scope),
@@ -37,37 +36,40 @@ export function statsOverview(deps: OperationDeps): Operation {
     },
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
-      const facts = await recent.get(whose, () => gather(whose, deps));
+      const { tasks, day, facts, setup } = await recent.get(whose, () => gather(whose, deps));
       const role = isOperator ? "operator" : "account";
-      return { fields: overviewDocument(facts, role) };
+      const fields = {
+        tasks,
+        day,
+        oldest_waiting_ms: facts.oldestWaitingMs,
+        attention: decideAttention({ ...facts, role }),
+        setup,
+        time: timeText(facts.now),
+      };
+      return { fields };
     },
   });
 }
 
 /** The content of an overview, for any reader. */
-interface OverviewFacts {
-  readonly now: number;
-  readonly counts: WorkCounts;
-  readonly day: SeriesCounts;
-  readonly first: FirstSteps;
-  readonly hasAccount: boolean;
-  readonly types: readonly string[];
-  readonly attention: Omit<AttentionFacts, "role">;
-}
+type Gathered = Awaited<ReturnType<typeof gather>>;
 
-async function gather(scope: Scope, deps: OperationDeps): Promise<OverviewFacts> {
-  const now = deps.clock.now();
-  const [counts, day, waitsSince, first, hasAccount] = await Promise.all([
-    deps.store.countWork(scope),
-    lastDay(scope, { deps, now }),
-    deps.store.findOldestWaiting(scope),
-    deps.store.findFirstSteps(scope),
+async function gather(scope: Scope, deps: OperationDeps) {
+  const { store, clock } = deps;
+  const now = clock.now();
+  const [counts, { steps }, waitsSince, first, hasAccount] = await Promise.all([
+    store.countWork(scope),
+    // Changes during the read count too.
+    store.findTraffic({ scope, from: now - DAY_MS, to: now + DAY_MS }),
+    store.findOldestWaiting(scope),
+    store.findFirstSteps(scope),
     hasAnyAccount(scope, { deps, now }),
   ]);
   const oldestWaitingMs = waitsSince === null ? null : Math.max(0, now - waitsSince);
   const { undelivered } = counts;
-  const attention = { ...(await watched(scope, { deps, now })), undelivered, oldestWaitingMs };
-  return { now, counts, day, first, hasAccount, types: postedTypes(deps), attention };
+  const facts = { ...(await watched(scope, { deps, now })), undelivered, oldestWaitingMs };
+  const setup = setupDocument(first, { hasAccount, types: postedTypes(deps) });
+  return { tasks: workDocument(counts), day: dayDocument(sumSteps(steps)), facts, setup };
 }
 
 /** The types that a task may name. Types that return their input come first: any input will do for them. */
@@ -77,27 +79,9 @@ function postedTypes({ runnerTypes }: OperationDeps): readonly string[] {
   return ordered.map(({ name }) => name);
 }
 
-function overviewDocument(facts: OverviewFacts, role: ReaderRole): Overview {
-  const { now, counts, day, attention } = facts;
-  return {
-    tasks: workDocument(counts),
-    day: dayDocument(day),
-    oldest_waiting_ms: attention.oldestWaitingMs,
-    attention: decideAttention({ ...attention, role }),
-    setup: setupDocument(facts),
-    time: timeText(now),
-  };
-}
-
 interface At {
   readonly deps: OperationDeps;
   readonly now: number;
-}
-
-async function lastDay(scope: Scope, { deps, now }: At): Promise<SeriesCounts> {
-  // Changes during the read count too.
-  const { steps } = await deps.store.findTraffic({ scope, from: now - DAY_MS, to: now + DAY_MS });
-  return sumSteps(steps);
 }
 
 // The operator's dashboard exists before the first account does.
@@ -153,7 +137,10 @@ function dayDocument(day: SeriesCounts): DayCounts {
   };
 }
 
-function setupDocument({ first, hasAccount, types }: OverviewFacts): Setup {
+function setupDocument(
+  first: FirstSteps,
+  { hasAccount, types }: { readonly hasAccount: boolean; readonly types: readonly string[] },
+): Setup {
   return {
     has_account: hasAccount,
     has_posted: first.hasPosted,

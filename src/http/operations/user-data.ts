@@ -1,6 +1,6 @@
 import type { UserData } from "../../api/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
-import { limitsDocument, usageDocument } from "../openapi/quota-document.ts";
+import { limitsDocument, usageDocument } from "../account-document.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { keyDocument } from "./keys.ts";

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { RequestListener, Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 
@@ -14,7 +15,7 @@ import { refuseGarbage } from "./garbage.ts";
 import type { ShortageOutcome } from "./place-shortage.ts";
 import { takeTurns } from "./request-turns.ts";
 import { cutOffSlow } from "./send-pace.ts";
-import { createTlsServer, listenTls, replacePair, type TlsPair } from "./tls-server.ts";
+import { contextOptions, createTlsServer, type TlsPair } from "./tls-server.ts";
 
 /** A server that listens. */
 export interface HttpServer extends Connections {
@@ -118,14 +119,16 @@ async function openTls(
   const server: TlsServer = createTlsServer(listener, { pair: tls, handshakeTimeoutMs });
   harden(server, options);
   try {
-    await listenTls(server, { host, port });
+    const listening = once(server, "listening");
+    server.listen(port, host);
+    await listening;
     lengthenQueue(server);
   } catch (error) {
     throw toListenError(error, { host, port });
   }
   return toHttpServer(server, {
     origin: `https://${urlHost(host)}`,
-    reloadTls: (pair) => replacePair(server, pair),
+    reloadTls: (pair) => server.setSecureContext(contextOptions(pair)),
   });
 }
 

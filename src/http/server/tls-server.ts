@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { RequestListener } from "node:http";
 import { createServer, type Server } from "node:https";
 
@@ -32,13 +31,6 @@ export function createTlsServer(
 }
 
 /**
- * New connections get this pair; open ones keep theirs. Throws, and changes nothing, where the pair cannot be served.
- */
-export function replacePair(server: Server, pair: TlsPair): void {
-  server.setSecureContext(contextOptions(pair));
-}
-
-/**
  * Throws OpenSSL's reason why a pair cannot be served: the key belongs to another certificate, or one of them is too
  * weak or invalid.
  */
@@ -47,19 +39,9 @@ export function checkPair(pair: TlsPair): void {
   createServer(contextOptions(pair));
 }
 
-/** Settles when the server listens; rejects with the reason why it cannot. Port 0 picks a free one. */
-export async function listenTls(
-  server: Server,
-  { host, port }: { readonly host: string; readonly port: number },
-): Promise<void> {
-  const listening = once(server, "listening");
-  server.listen(port, host);
-  await listening;
-}
-
 // Node takes an empty text as not given: it would serve a certificate with no key, or none. The version is set here
 // because NODE_OPTIONS can lower Node's own minimum.
-function contextOptions({ cert, key }: TlsPair) {
+export function contextOptions({ cert, key }: TlsPair) {
   if (cert === "" || key === "") throw new Error("the certificate or its key is empty");
   return { cert, key, minVersion: "TLSv1.2" as const };
 }
