@@ -10,7 +10,6 @@ import { Id, Login, Time } from "./value.ts";
 
 const Limit = s.count("0 is no limit.");
 
-/** The limits of an account. */
 export const LIMITS = {
   bytes: s.count("Of tasks in the store, from which posts are 50700; 0 is no limit."),
   open_tasks: s.count("That wait or run, beyond which posts are 42900; 0 is no limit."),
@@ -34,7 +33,6 @@ const Limits = s.named(
   }),
 );
 
-/** The usage of an account. */
 export const Usage = s.named(
   "Usage",
   s.object({
@@ -48,7 +46,6 @@ export type Usage = s.Static<typeof Usage>;
 
 export const KeyId = s.text({ pattern: "^key_[0-9a-f]{32}$" });
 
-/** A whole key. */
 export const WholeKey = s.text({ pattern: "^pbd_live_[0-9A-Za-z]{40}$" });
 
 export const WebhookSecret = s.text({ pattern: "^whsec_[0-9A-Za-z+/]{43}=$" });

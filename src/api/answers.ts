@@ -38,10 +38,8 @@ export const ANSWERS = {
   ),
 };
 
-/** An operation, by its method and path. */
 export type OperationKey = keyof typeof ANSWERS;
 
-/** The answer of an operation. */
 export type AnswerOf<Key extends OperationKey> = Static<(typeof ANSWERS)[Key]>;
 
 /** The answer's own fields beside the head of the envelope; never for an answer without an envelope. */

@@ -29,7 +29,6 @@ export type OwnFields<Of> = Of extends Enveloped<infer Own> ? Own : never;
 
 const HEAD = { status_code: constant(20000), status_message: constant(statusMessage(20000)) };
 
-/** The envelope around an operation's own fields. */
 export function envelope<Own extends Fields>(fields: Own): Enveloped<ValuesOf<Own>> {
   return object({ ...HEAD, ...fields });
 }

@@ -14,7 +14,6 @@ export interface Input<Value, Written = unknown> extends Rule<Value, Written> {
   readonly description: string;
 }
 
-/** An input that may be absent. */
 interface OptionalInput<Value, Written> extends Input<Value, Written> {
   readonly absent: { readonly value: Value };
 }
@@ -46,7 +45,6 @@ type WrittenOf<One> = One extends Input<unknown, infer Written> ? Written : neve
 /** The inputs of an operation beside the parts of its path. */
 export interface OperationInputs {
   readonly query?: Inputs;
-  /** The fields of its body. */
   readonly body?: Inputs;
   /** No body is the same as `{}`. */
   readonly isBodyOptional?: true;
@@ -126,7 +124,6 @@ export const CURSOR_RULE = textRule({
   read: (text) => text,
 });
 
-/** A list's `cursor`. */
 export const CURSOR = optional(
   CURSOR_RULE,
   "`next_cursor` of the page before, with the same filters.",

@@ -150,7 +150,6 @@ export const OPERATOR_ANSWERS = {
   "GET /v1/operator/system": System,
 };
 
-/** Of an account to make. */
 const LOGIN_BODY = { login: required(NEW_LOGIN, "", { examples: ["alice"] }) };
 
 const LIST_LIMIT = { min: 1, max: 200, standard: 50 };

@@ -18,7 +18,6 @@ import * as s from "./schema.ts";
 import { ExaminedUntil } from "./search.ts";
 import { Id, Time } from "./value.ts";
 
-/** So many hosts a preview names. */
 export const PREVIEW_HOSTS_MAX = 20;
 
 const Filter = s.object({

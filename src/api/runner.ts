@@ -2,8 +2,6 @@ import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { Time } from "./value.ts";
 
-/** The runners of tasks. */
-
 export const RunnerKind = s.word(["echo", "command", "http", "worker", "function"]);
 export type RunnerKind = s.Static<typeof RunnerKind>;
 

@@ -20,7 +20,6 @@ export type Static<Of extends Schema<unknown>> = Of extends Schema<infer Value> 
 /** The members of an object, by name and in their order. */
 export type Fields = Readonly<Record<string, Schema<unknown>>>;
 
-/** The type of an object's members. */
 export type ValuesOf<Of extends Fields> = { readonly [Name in keyof Of]: Static<Of[Name]> };
 
 /** Further keywords of a schema; where it is text, its description. */
@@ -30,12 +29,10 @@ function keywords(more: More): JsonSchema {
   return typeof more === "string" ? { description: more } : more;
 }
 
-/** Text. */
 export function text(more: More = {}): Schema<string> {
   return { type: "string", ...keywords(more) };
 }
 
-/** One of these words. */
 export function word<const Word extends string>(
   words: readonly Word[],
   more: More = {},
@@ -43,27 +40,22 @@ export function word<const Word extends string>(
   return { type: "string", enum: words, ...keywords(more) };
 }
 
-/** Any number. */
 export function number(more: More = {}): Schema<number> {
   return { type: "number", ...keywords(more) };
 }
 
-/** A whole number. */
 export function integer(more: More = {}): Schema<number> {
   return { type: "integer", ...keywords(more) };
 }
 
-/** A whole number, 0 or more. */
 export function count(more: More = {}): Schema<number> {
   return integer({ minimum: 0, ...keywords(more) });
 }
 
-/** True or false. */
 export function flag(more: More = {}): Schema<boolean> {
   return { type: "boolean", ...keywords(more) };
 }
 
-/** This value and no other. */
 export function constant<const Value extends string | number>(
   value: Value,
   more: More = {},
@@ -71,12 +63,10 @@ export function constant<const Value extends string | number>(
   return { const: value, ...keywords(more) };
 }
 
-/** Any JSON. */
 export function anything(more: More = {}): Schema<unknown> {
   return keywords(more);
 }
 
-/** A list of values that all fit one schema. */
 export function list<Item>(items: Schema<Item>, more: More = {}): Schema<readonly Item[]> {
   return { type: "array", items, ...keywords(more) };
 }
@@ -103,7 +93,6 @@ export function closed<Value>(schema: Schema<Value>): Schema<Value> {
   return { ...schema, additionalProperties: false };
 }
 
-/** A value that fits one of two schemas. */
 export function either<One, Other>(
   one: Schema<One>,
   other: Schema<Other>,
@@ -112,7 +101,6 @@ export function either<One, Other>(
   return { anyOf: [one, other], ...keywords(more) };
 }
 
-/** The schema, or null. */
 export function nullable<Value>(schema: Schema<Value>, more: More = {}): Schema<Value | null> {
   const { type, enum: words } = schema;
   if (typeof type !== "string") return { anyOf: [schema, { type: "null" }], ...keywords(more) };

@@ -40,7 +40,6 @@ export const WorkCounts = s.named(
 );
 export type WorkCounts = s.Static<typeof WorkCounts>;
 
-/** The data of an event that reports a change. */
 export interface ChangeData {
   readonly tasks: WorkCounts;
   readonly time: string;

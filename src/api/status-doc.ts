@@ -83,15 +83,12 @@ const DOCS: readonly StatusDoc[] = Object.entries(STATUS_TABLE).map(([code, row]
 
 const TASK_DOCS = DOCS.filter(({ state }) => state !== null);
 
-/** Every code. */
 export const CODES: readonly number[] = DOCS.map(({ code }) => code);
 
-/** The codes with which a request can be refused. */
 export const ERROR_CODES: readonly number[] = DOCS.flatMap(({ code, http }) =>
   http !== null && http >= 400 ? [code] : [],
 );
 
-/** The codes of tasks. */
 export const TASK_CODES: readonly number[] = TASK_DOCS.map(({ code }) => code);
 
 /** Every code with its message, HTTP status and reason, as a Markdown table. */

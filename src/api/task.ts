@@ -72,7 +72,6 @@ export const TASK_SUMMARY = {
   ),
 };
 
-/** Why a task has failed. */
 export const TaskError = s.nullable(s.object({ message: s.text(), detail: AnyJson }));
 
 const TaskSummary = s.named(

@@ -13,5 +13,4 @@ export const Id = text({ format: "uuid", description: "A lower-case UUIDv7." });
 
 export const Login = text(LOGIN.schema);
 
-/** A part of a whole. */
 export const Share = number({ minimum: 0, maximum: 1 });

@@ -81,7 +81,6 @@ export function createApp(given: AppDeps): H3 {
   return app;
 }
 
-/** The arguments of {@link createApp}, with its own state. */
 interface ServingDeps extends AppDeps {
   readonly shared: SharedRoom;
 }

@@ -24,7 +24,6 @@ export interface BodyRoom {
   set(bytes: number): void;
 }
 
-/** How a body is read. */
 interface BodyReading {
   readonly bytesMax: number;
   readonly isOptional: boolean;
@@ -98,7 +97,6 @@ export function parseBody(bytes: Uint8Array, reading: JsonReading): unknown {
   throw new StatusError(40503, { detail: `The body is ${parsed.reason}.` });
 }
 
-/** True when the request declares that it has no body. */
 function hasNoBody({ headers }: IncomingMessage): boolean {
   if (headers["transfer-encoding"] !== undefined) return false;
   return Number(headers["content-length"] ?? 0) === 0;

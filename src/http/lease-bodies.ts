@@ -20,7 +20,6 @@ import { parseFields } from "./fields.ts";
  * never spoils the others (contract §7); a body of which nothing can be used is 40501 or 40503.
  */
 
-/** A body as it came. */
 interface LeasesBody {
   readonly bytes: Uint8Array;
 }
@@ -81,7 +80,6 @@ export function parseReleases({ bytes }: LeasesBody): readonly ReadItem<LeaseRef
   return readItems(tasks, LeaseRefItem, (_item, { ref }) => ref);
 }
 
-/** An item of a list, as plain data. */
 export type ReadItem<Asked> = {
   /** As it was given, if it was text. */
   readonly id: string | null;

@@ -107,7 +107,6 @@ export type MarketplaceDocument = Readonly<Record<string, unknown>>;
 /** The process, its machine and its configuration, as the operator is shown them. Nothing of it is secret. */
 export type SystemFacts = Omit<System, "status">;
 
-/** A type as it is configured. */
 export type ConfiguredType = Pick<
   RunnerType,
   "name" | "kind" | "runs" | "concurrency" | "timeout_ms" | "lease_ms" | "retries"

@@ -16,7 +16,6 @@ import type { WorkerHolder } from "../store/store.ts";
  */
 export type Access = "public" | "account" | "viewer" | "operator" | "worker";
 
-/** The account that a request acts for. */
 export interface AccountRef {
   readonly accountId: number;
   readonly login: string;
@@ -27,11 +26,9 @@ export interface AccountRef {
 export interface Arrival {
   /** For certain: over this server's own TLS, or because a trusted proxy says so. */
   readonly isHttps: boolean;
-  /** The port on this machine. */
   readonly port: number;
 }
 
-/** The body that an operation takes. */
 export type BodyRule =
   | { readonly kind: "none" }
   /** Any JSON within the limits, which the operation parses itself. */
@@ -46,7 +43,6 @@ interface FieldsRule extends Pick<OperationInputs, "holds"> {
   readonly isOptional: boolean;
 }
 
-/** True where the operation parses the body itself. */
 export function isParsedByOperation(rule: BodyRule): boolean {
   if (rule.kind !== "fields") return rule.kind === "json";
   return rule.holds === "leases" || rule.holds === "results";
@@ -56,7 +52,6 @@ export function isParsedByOperation(rule: BodyRule): boolean {
 export interface Call {
   /** The decoded parts of the path that the operation's path names. */
   readonly params: Readonly<Record<string, string>>;
-  /** The time at which the request is judged. */
   readonly now: number;
   /** HEAD: answered like GET, without a body and without effect. */
   readonly isHead: boolean;
@@ -64,7 +59,6 @@ export interface Call {
   readonly headers: (name: string) => readonly string[];
   /** The client's address, from behind the trusted proxies, by which limits count. */
   readonly clientKey: () => string;
-  /** How the request came, and to which port. */
   readonly arrival: () => Arrival;
   /** Aborted when the client disconnects. */
   readonly gone: () => AbortSignal;
@@ -102,7 +96,6 @@ interface CallerOf {
   readonly worker: { readonly worker: WorkerHolder };
 }
 
-/** The caller as any operation learns of it. */
 export type Caller = CallerOf[keyof CallerOf] | Nothing;
 
 /** The call of an operation with this access that takes this. */
@@ -131,7 +124,6 @@ type BodyGiven<Taken> = Taken extends ParsedByOperation
     ? { readonly body: InputValues<Fields> }
     : unknown;
 
-/** The call of any operation. */
 type AnyCall = Call & { readonly query: InputValues<Inputs> };
 
 /** An answer to a client; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
@@ -158,27 +150,23 @@ export interface AnswerStream {
   open(): ReadableStream<Uint8Array>;
 }
 
-/** The document's description of a header. */
 export interface HeaderDoc {
   readonly description: string;
   /** Any text unless given. */
   readonly schema?: JsonSchema;
 }
 
-/** The document's description of a header of an answer. */
 export interface AnswerHeaderDoc extends HeaderDoc {
   /** True when every 200 has it; otherwise it may be missing. */
   readonly isAlways?: boolean;
 }
 
-/** The document's description of a named part of a path. */
 export interface ParamDoc {
   readonly description: string;
   readonly schema: JsonSchema;
   readonly example: string;
 }
 
-/** The document's description of an operation, beyond its path and rules. */
 export interface OperationDoc {
   /** Unique; a verb and a noun in camel case. */
   readonly id: string;
@@ -193,7 +181,6 @@ export interface OperationDoc {
     | "Health";
   readonly summary: string;
   readonly description: string;
-  /** The named parts of the path. */
   readonly params?: Readonly<Record<string, ParamDoc>>;
   /** Request headers that it reads; if its answers have an ETag, `If-None-Match` is implied. */
   readonly headers?: Readonly<Record<string, HeaderDoc>>;
@@ -242,7 +229,6 @@ export interface Operation extends Declaration<Access> {
 
 type MaybePromise<Value> = Value | Promise<Value>;
 
-/** The own fields of some operation's answer. */
 export type AnyFields = FieldsOf<OperationKey>;
 
 /** True for answers to credentials: they hold data of accounts, so no cache may keep them. */

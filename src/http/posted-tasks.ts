@@ -7,7 +7,6 @@ import { parseBody, TASKS_READING } from "./body.ts";
 export interface PostedBody {
   readonly bytes: Uint8Array;
   readonly rules: TaskRules;
-  /** When it was posted. */
   readonly now: number;
   readonly tasksMax: number;
 }

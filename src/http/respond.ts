@@ -15,7 +15,6 @@ export interface Reply {
   headers: ResponseHeaders;
 }
 
-/** A response that h3 sends as it is. */
 export function toResponse(answer: Answer, reply: Reply): Response {
   const { status } = answer;
   const headers = headerLines(answer, reply);

@@ -40,7 +40,6 @@ export class TaskWaiters {
     });
   }
 
-  /** The ids of the tasks that somebody waits for. */
   get ids(): Iterable<string> {
     return this.#waiting.keys();
   }

@@ -20,7 +20,6 @@ export class WaitPlaces {
     this.ofAllMax = Math.max(1, Math.floor(connections * SHARE_OF_ALL));
   }
 
-  /** The number of places that are taken now. */
   get taken(): number {
     return this.#all;
   }

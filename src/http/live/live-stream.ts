@@ -1,4 +1,3 @@
-/** The reason why a stream ends by itself. */
 export type StreamEnd = "stopping" | "signed_out";
 
 export interface LiveStreamOptions {
@@ -16,9 +15,7 @@ export interface Change {
   readonly id: string;
   /** How many changes there were, this one included. */
   readonly changes: number;
-  /** One line. */
   readonly data: string;
-  /** The time by the monotonic clock. */
   readonly now: number;
 }
 
@@ -59,12 +56,10 @@ export class LiveStream {
     );
   }
 
-  /** The number of changes that it has been sent. */
   get seen(): number {
     return this.#seen;
   }
 
-  /** When it was last sent a change, by the monotonic clock. */
   get sentAt(): number {
     return this.#sentAt;
   }

@@ -9,7 +9,6 @@ import {
   isConditional,
 } from "./openapi-answer.ts";
 
-/** A part of an OpenAPI document, as plain JSON. */
 export type DocumentPart = Readonly<Record<string, unknown>>;
 
 /** The OpenAPI 3.1 document of these operations, made from their rules and docs. */

@@ -79,13 +79,11 @@ const REFUSED_FIELD = refused(40506, {
   dataText: '{"postback":"https://example.com/done"}',
 });
 
-/** Answers of task_post. */
 export const POST_EXAMPLES = {
   accepted: JSON.parse(tasksEnvelope([{ code: 20100, text: taskJson(QUEUED, { code: 20100 }) }])),
   refused: JSON.parse(tasksEnvelope([REFUSED_URL, REFUSED_FIELD].map(toItem))),
 } satisfies Readonly<Record<string, unknown>>;
 
-/** Answers of task_get. */
 export const GET_EXAMPLES = {
   queued: envelope(QUEUED),
   running: JSON.parse(taskEnvelope(RUNNING, { progress: 0.25, note: "30 of 120 frames" })),
@@ -96,7 +94,6 @@ export const GET_EXAMPLES = {
   cancelled: envelope(CANCELLED),
 } satisfies Readonly<Record<string, unknown>>;
 
-/** Answers of task_cancel. */
 export const CANCEL_EXAMPLES = { cancelled: GET_EXAMPLES.cancelled };
 
 function envelope(task: Task): unknown {

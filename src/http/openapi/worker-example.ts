@@ -2,7 +2,6 @@ import { leasedTaskJson, tasksEnvelope, type LeasedTaskShown } from "../../domai
 
 /** A worker's requests and answers, as the document shows them. */
 
-/** A type that workers run. */
 export const EXAMPLE_TYPE = "thumbnail";
 
 const TASK: LeasedTaskShown = {
@@ -19,7 +18,6 @@ const TASK: LeasedTaskShown = {
 /** The names of its lease. */
 export const EXAMPLE_LEASE = { id: TASK.id, lease_id: TASK.leaseId } as const;
 
-/** Answers to a claim. */
 export const CLAIM_EXAMPLES = {
   claimed: JSON.parse(tasksEnvelope([{ code: 20000, text: leasedTaskJson(TASK) }])),
   nothing: JSON.parse(tasksEnvelope([])),

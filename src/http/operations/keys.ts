@@ -76,7 +76,6 @@ export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
   });
 }
 
-/** A key as lists show it. */
 export function keyDocument(key: Key, lastUses: LastUses<string>): KeyShown {
   const { keyId, lastFour, label, createdAt, revokedAt } = key;
   return {

@@ -51,7 +51,6 @@ export function statsOverview(deps: OperationDeps): Operation {
   });
 }
 
-/** The content of an overview, for any reader. */
 type Gathered = Awaited<ReturnType<typeof gather>>;
 
 async function gather(scope: Scope, deps: OperationDeps) {

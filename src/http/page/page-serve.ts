@@ -10,7 +10,6 @@ import type { Reply } from "../respond.ts";
 import { headerValues } from "../server/raw-headers.ts";
 import { fileResponse, redirect, textResponse } from "./page-answer.ts";
 
-/** The path of the dashboard. */
 export const DASHBOARD_PATH = "/dashboard/";
 
 const ASSETS = `${DASHBOARD_PATH}assets/`;
@@ -24,7 +23,6 @@ export interface PageDeps {
   readonly browsers: BrowserPolicy;
 }
 
-/** A request for a page. */
 export interface PageRequest {
   readonly request: IncomingMessage;
   readonly method: string;
@@ -55,7 +53,6 @@ export function serveRoot({ request, method, reply }: PageRequest): Response | n
   return isRead && isBrowser ? redirect(302, DASHBOARD_PATH, reply) : null;
 }
 
-/** Makes an app answer these paths with its handlers. */
 export function addPages(
   app: H3,
   { page, root }: Readonly<Record<"page" | "root", Parameters<H3["all"]>[1]>>,

@@ -30,12 +30,10 @@ export class Arrivals {
     this.#loop = loop;
   }
 
-  /** Notes the connections of a server from now on. */
   follow(server: Server): void {
     server.prependListener("connection", () => this.note());
   }
 
-  /** A connection has come. */
   note(): void {
     this.#hasCome = true;
     if (!this.#isLooking) this.#look();

@@ -2,12 +2,10 @@ import type { Clock } from "../../domain/clock/clock.ts";
 import { StatusError } from "../../domain/status.ts";
 
 export interface ByteBudgetOptions {
-  /** For all holders together. */
   readonly bytes: number;
   readonly clock: Clock;
 }
 
-/** How long a request waits for room. */
 export const ROOM_WAIT_MS_MAX = 5000;
 /** The most requests that wait for room at once, of one holder and of all. */
 export const ROOM_WAITS_PER_HOLDER_MAX = 1024;
@@ -19,7 +17,6 @@ const LARGEST_PART = 1 / 4;
 const NEWCOMER_FACTOR = 4;
 const RETRY_AFTER_SECONDS = "5";
 
-/** The client whose requests take room. */
 interface Holder {
   readonly name: string;
   bytes: number;
@@ -27,7 +24,6 @@ interface Holder {
   holds: number;
 }
 
-/** A request that waits for room. */
 interface RoomOrder {
   readonly hold: ByteHold;
   readonly bytes: number;
@@ -55,12 +51,10 @@ export class ByteBudget {
     this.#clock = clock;
   }
 
-  /** The bytes held now, in all. */
   get bytes(): number {
     return this.#all;
   }
 
-  /** How many requests wait for room. */
   get waiting(): number {
     return this.#waiting;
   }

@@ -5,7 +5,6 @@ import type { Duplex } from "node:stream";
 import { addressKey } from "../guard/client-address.ts";
 import type { ConnectionPlaces, ConnectionActivity, Occupant } from "./connection-places.ts";
 
-/** A socket of TCP or TLS. */
 export type Socket = IncomingMessage["socket"];
 
 interface Exchange {

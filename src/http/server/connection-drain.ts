@@ -1,7 +1,6 @@
 import type { Server } from "node:http";
 import type { Duplex } from "node:stream";
 
-/** How a server is stopped. */
 export interface Connections {
   /**
    * No connection is accepted any more, those without a request under way are closed at once, the others after
@@ -14,7 +13,6 @@ export interface Connections {
   abort(): void;
 }
 
-/** Follows a server's connections from now on. */
 export function followConnections(server: Server): Connections {
   const requestsUnderWay = new Map<Duplex, number>();
   let isDraining = false;

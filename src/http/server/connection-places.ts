@@ -14,7 +14,6 @@ const SLOW_FROM_MS = 1000;
 /** The present activity of a connection. The daemon decides how long `serving` and `waiting` take, not the client. */
 export type ConnectionActivity = "receiving" | "serving" | "waiting" | "sending" | "idle";
 
-/** The name by which shares are counted. */
 export interface Occupant {
   /** The name by which shares are counted. */
   readonly address: string;
@@ -34,7 +33,6 @@ export interface PlaceLimits {
   readonly onShortage?: (what: ShortageOutcome) => void;
 }
 
-/** The place of a new connection. */
 export type Admittance = "place" | "reserve" | "none";
 
 /**

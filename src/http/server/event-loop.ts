@@ -1,4 +1,3 @@
-/** The event loop, as it is used here. */
 export interface EventLoop {
   /** In milliseconds; only differences mean something. */
   now(): number;

@@ -15,7 +15,6 @@ const TURN_MS = 5;
 // Each request begins in a call of its own, so that the work which follows it at once counts too.
 const CALLS_MAX = 64;
 
-/** The settings of a listener's turns. */
 export interface TurnOptions {
   readonly arrivals: Arrivals;
   readonly loop?: EventLoop;

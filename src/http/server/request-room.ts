@@ -7,18 +7,15 @@ import type { WaitPlaces } from "../wait-places.ts";
 import type { ByteBudget, ByteHold } from "./byte-budget.ts";
 import { connectionOf } from "./client-connection.ts";
 
-/** The room that the requests of an app share. */
 export interface SharedRoom {
   readonly budget: ByteBudget;
   readonly waits: WaitPlaces;
 }
 
-/** A request that needs room. */
 export interface Roomed {
   readonly request: IncomingMessage;
   /** The holder of its room: an account, a worker, or an address. */
   readonly holder: string;
-  /** Aborted when the client hangs up. */
   readonly gone: () => AbortSignal;
 }
 
@@ -56,7 +53,6 @@ export class RequestRoom implements BodyRoom, CallRoom {
     this.#hold.set(bytes);
   }
 
-  /** To be awaited before an answer is made that may be large. Throws 42900 or 50300, with the time of the next try. */
   async forAnswer(): Promise<void> {
     if (!this.takeNow(ANSWER_BYTES_GUESS)) await this.take(ANSWER_BYTES_GUESS);
   }
@@ -67,12 +63,10 @@ export class RequestRoom implements BodyRoom, CallRoom {
     if (stream !== undefined && !isHead && !this.#isEnded) this.#letGo = this.#beginWait();
   }
 
-  /** The refusal of a request that wants to wait; null where it may. */
   waitRefusal(): StatusError | null {
     return this.#shared.waits.refusal(this.#roomed.holder);
   }
 
-  /** Does work that may take long, holding nothing but a place. Throws {@link waitRefusal}. */
   async whileWaiting<T>(begin: () => Promise<T>): Promise<T> {
     const letGo = this.#beginWait();
     this.set(0);

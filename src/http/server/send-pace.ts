@@ -4,7 +4,6 @@ import { systemClock } from "../../domain/clock/clock.ts";
 import type { ClientConnection, Socket } from "./client-connection.ts";
 import type { ConnectionPlaces } from "./connection-places.ts";
 
-/** How far the system has sent the bytes of a socket. */
 export interface Sending {
   /** Bytes that the kernel took. */
   readonly taken: number;
@@ -39,7 +38,6 @@ export class SendPace<Client extends object> {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** True where this client is to be cut off now. */
   isTooSlow(client: Client, { taken, unsent }: Sending, now: number): boolean {
     const look = this.#looks.get(client);
     if (unsent === 0) {

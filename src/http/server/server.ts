@@ -17,7 +17,6 @@ import { takeTurns } from "./request-turns.ts";
 import { cutOffSlow } from "./send-pace.ts";
 import { contextOptions, createTlsServer, type TlsPair } from "./tls-server.ts";
 
-/** A server that listens. */
 export interface HttpServer extends Connections {
   readonly url: string;
   readonly port: number;
@@ -28,7 +27,6 @@ export interface HttpServer extends Connections {
   reloadTls(pair: TlsPair): void;
 }
 
-/** The address and the manner in which a server listens. */
 export interface ServerOptions {
   readonly host: string;
   /** 0 picks a free one. */
