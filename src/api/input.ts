@@ -3,7 +3,7 @@ import { integerBetween, textRule, type Rule } from "../domain/rule.ts";
 import { isAtMostCodePoints } from "../domain/text.ts";
 import { closed, nullable, type JsonSchema, type Schema } from "./schema.ts";
 
-/** What a query or the fields of a body may hold, by name. */
+/** The values that a query or the fields of a body may hold, by name. */
 export type Inputs = Readonly<Record<string, Input<unknown>>>;
 
 /** A value of a query or a field of a body: its rule, its value when it is absent, and its purpose. */
@@ -49,7 +49,7 @@ export interface OperationInputs {
   /** No body is the same as `{}`. */
   readonly isBodyOptional?: true;
   /**
-   * What makes the body large, see http/body.ts; without it a few KiB are all. Bodies of leases and results the operation
+   * The content that makes the body large, see http/body.ts; without it a few KiB are all. Bodies of leases and results the operation
    * parses itself: those may take long, see http/long-parses.ts.
    */
   readonly holds?: "message" | "leases" | "results";

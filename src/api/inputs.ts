@@ -12,7 +12,7 @@ import { STATS_INPUTS } from "./stats.ts";
 import { TASK_INPUTS } from "./task.ts";
 import { TIMELINE_INPUTS } from "./timeline.ts";
 
-/** What each operation takes beside the parts of its path, by its method and path; what is not here takes nothing. */
+/** The inputs of each operation beside the parts of its path, by its method and path; one that is not here takes nothing. */
 export const INPUTS = {
   ...TASK_INPUTS,
   ...DELIVERY_INPUTS,
@@ -26,7 +26,7 @@ export const INPUTS = {
   ...SESSION_INPUTS,
 };
 
-/** What an operation takes; `{}` where that is nothing. */
+/** The inputs of an operation; `{}` where it takes nothing. */
 export type InputsOf<Key extends OperationKey> = Key extends keyof typeof INPUTS
   ? (typeof INPUTS)[Key]
   : {};

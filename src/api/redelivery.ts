@@ -67,7 +67,7 @@ export const REDELIVERY_ANSWERS = {
   "DELETE /v1/redeliveries/:order_id": OneOrder,
 };
 
-// What deliveries are chosen by; what is left out is any.
+// Deliveries are chosen by these; one that is left out is any.
 const FILTER_FIELDS = {
   since: required(INSTANT, "Only what ended at this time or later. RFC 3339."),
   until: optional(INSTANT, "Only what ended before this time. RFC 3339."),
@@ -80,10 +80,9 @@ const FILTER_FIELDS = {
   ),
 };
 
-/** What deliveries are chosen by. */
 export type GivenFilter = InputValues<typeof FILTER_FIELDS>;
 
-/** The same as a client writes it. */
+/** The filter as a client writes it. */
 export type WrittenFilter = WrittenInputs<typeof FILTER_FIELDS, null>;
 
 const RATE_MAX = 1000;

@@ -10,7 +10,7 @@ export interface ObservedRequestsDeps {
   readonly operations: readonly Operation[];
 }
 
-/** What tells the observer of every request that the app answers; nothing where it does not listen. */
+/** Hooks that tell the observer of every request that the app answers; none where it does not listen. */
 export function requestHooks({
   observer,
   clock,
