@@ -1,4 +1,5 @@
 import { EMAIL, REQUEST_MESSAGE, REQUEST_NAME } from "../domain/account/access-request.ts";
+import { KEY_ID } from "../domain/account/key-id.ts";
 import { KEY_LABEL } from "../domain/account/key-label.ts";
 import type { TaskState } from "../domain/task/task.ts";
 import { envelope, type OwnFields } from "./envelope.ts";
@@ -44,7 +45,7 @@ export const Usage = s.named(
 );
 export type Usage = s.Static<typeof Usage>;
 
-export const KeyId = s.text({ pattern: "^key_[0-9a-f]{32}$" });
+export const KeyId = s.text(KEY_ID.schema);
 
 export const WholeKey = s.text({ pattern: "^pbd_live_[0-9A-Za-z]{40}$" });
 

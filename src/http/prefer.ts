@@ -1,21 +1,18 @@
 import { StatusError } from "../domain/status.ts";
+import { WAIT_SECONDS } from "../domain/task/task-wait.ts";
 import type { Call } from "./operation.ts";
 
-/** The longest time that an answer may be held. */
-export const WAIT_SECONDS_MAX = 60;
-
 /**
- * How long the client prefers to wait for a finished task: `Prefer: wait=N` (RFC 7240), N in seconds. Null when it does
- * not say. Other preferences are ignored, as they should be; an N that is out of range is 40000, because an answer that
+ * How long the client prefers to wait for a finished task. Null when it does not say. Other preferences are ignored, as they should be; an N that is out of range is 40000, because an answer that
  * comes too early looks like one that came late.
  */
 export function preferredWaitSeconds(call: Pick<Call, "headers">): number | null {
   const [wait] = call.headers("prefer").flatMap(waitsOf);
   if (wait === undefined) return null;
   // The first one counts when there are several (RFC 7240 §2).
-  if (/^\d{1,3}$/.test(wait) && Number(wait) <= WAIT_SECONDS_MAX) return Number(wait);
-  const detail = `Prefer: wait takes whole seconds from 0 to ${WAIT_SECONDS_MAX}.`;
-  throw new StatusError(40000, { detail });
+  const parsed = WAIT_SECONDS.parse(wait);
+  if (parsed.kind === "value") return parsed.value;
+  throw new StatusError(40000, { detail: `Prefer: wait takes ${WAIT_SECONDS.takes}.` });
 }
 
 /** The values of `wait` in a line of preferences, each of which may have parameters: `name=value; parameter`. */

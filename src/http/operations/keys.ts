@@ -1,4 +1,5 @@
 import { KeyId, type Key as KeyShown } from "../../api/account.ts";
+import { KEY_ID } from "../../domain/account/key-id.ts";
 import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
@@ -66,10 +67,11 @@ export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
       codes: [40400, 50700],
     },
     async handle({ holder, params, now }) {
-      const keyId = params["key_id"] ?? "";
+      const keyId = KEY_ID.parse(params["key_id"]);
+      if (keyId.kind === "fault") throw new StatusError(40400);
       const { accountId } = holder;
       const lastUses = keyUsage.lastUses();
-      const key = await store.revokeKey({ keyId, accountId, revokedAt: now });
+      const key = await store.revokeKey({ keyId: keyId.value, accountId, revokedAt: now });
       if (key === null) throw new StatusError(40400);
       return { fields: { key: keyDocument(key, lastUses) } };
     },

@@ -4,6 +4,7 @@ import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
+import { WAIT_SECONDS_MAX } from "../../domain/task/task-wait.ts";
 import { isFinished, type TaskKey } from "../../domain/task/task.ts";
 import { StoreError, type FoundTask } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
@@ -11,7 +12,7 @@ import { withEntityTag } from "../conditional.ts";
 import { GET_EXAMPLES } from "../openapi/task-example.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
-import { preferredWaitSeconds, WAIT_SECONDS_MAX } from "../prefer.ts";
+import { preferredWaitSeconds } from "../prefer.ts";
 
 export function taskGet(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/task_get/:id", {

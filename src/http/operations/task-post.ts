@@ -3,15 +3,15 @@ import { hash } from "node:crypto";
 import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/clock/retention.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/task/envelope.ts";
+import { IDEMPOTENCY_KEY } from "../../domain/task/idempotency-key.ts";
 import type { ParsedTask } from "../../domain/task/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
 import type { Idempotency, KeptAnswer, TaskPost } from "../../store/store.ts";
-import { IDEMPOTENCY_KEY_SCHEMA, idempotencyKey } from "../idempotency-key.ts";
 import { isLong } from "../long-parses.ts";
 import { webhookCallbacks } from "../openapi/openapi-callback.ts";
 import { POST_EXAMPLES } from "../openapi/task-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Answer, type Operation } from "../operation.ts";
+import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
 import { countPosted, overQuota, quotaOf } from "../post-quota.ts";
 import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 
@@ -56,7 +56,7 @@ const DOC: Operation["doc"] = {
     "Idempotency-Key": {
       description:
         "The same key and body within 24 hours get the first answer again and make no task; another body is 42200.",
-      schema: IDEMPOTENCY_KEY_SCHEMA,
+      schema: IDEMPOTENCY_KEY.schema,
     },
   },
   answerHeaders: {
@@ -81,6 +81,14 @@ const DOC: Operation["doc"] = {
     ],
   },
 };
+
+function idempotencyKey({ headers }: Pick<Call, "headers">): string | null {
+  const [key, ...others] = headers("idempotency-key");
+  if (key === undefined) return null;
+  const parsed = IDEMPOTENCY_KEY.parse(key);
+  if (parsed.kind === "value" && others.length === 0) return parsed.value;
+  throw new StatusError(40000, { detail: `Send one Idempotency-Key of ${IDEMPOTENCY_KEY.takes}.` });
+}
 
 /** The promise that an idempotency key makes about this request. */
 type Promised = Omit<Idempotency, "answerText">;
