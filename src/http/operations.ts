@@ -1,34 +1,29 @@
 import { openApi } from "./openapi/openapi.ts";
 import type { OperationDeps } from "./operation-deps.ts";
 import type { Operation } from "./operation.ts";
-import { accessRequest } from "./operations/access-requests.ts";
-import { deliveryList, redeliver } from "./operations/deliveries.ts";
-import { events } from "./operations/events.ts";
-import { livez, readyz } from "./operations/health.ts";
-import { keyCreate, keyRevoke } from "./operations/keys.ts";
 import {
+  accessRequest,
   accessRequestApprove,
   accessRequestDeny,
   accessRequestList,
-} from "./operations/operator-access-requests.ts";
-import { accountChanges } from "./operations/operator-account-changes.ts";
-import { accountCreate, accountList } from "./operations/operator-accounts.ts";
+} from "./operations/access-requests.ts";
+import { keyCreate, keyRevoke, userData } from "./operations/account.ts";
+import { deliveryList, redeliver } from "./operations/deliveries.ts";
+import { events } from "./operations/events.ts";
+import { livez, readyz } from "./operations/health.ts";
+import { accountChanges, accountCreate, accountList } from "./operations/operator-accounts.ts";
 import { runnerList } from "./operations/operator-runners.ts";
 import { systemShow } from "./operations/operator-system.ts";
 import { redeliveries } from "./operations/redeliveries.ts";
 import { marketplaces, serviceStatus, statusCodes } from "./operations/reference.ts";
 import { sessionGet, signIn, signInByLink, signOut } from "./operations/session.ts";
-import { statsHosts } from "./operations/stats-hosts.ts";
-import { statsOverview } from "./operations/stats-overview.ts";
-import { statsSeries } from "./operations/stats-series.ts";
-import { taskCancelMany } from "./operations/task-cancel-many.ts";
-import { taskCancel } from "./operations/task-cancel.ts";
+import { statsHosts, statsOverview, statsSeries } from "./operations/stats.ts";
+import { taskCancel, taskCancelMany } from "./operations/task-cancel.ts";
 import { taskGet } from "./operations/task-get.ts";
 import { taskList, tasksReady } from "./operations/task-lists.ts";
 import { taskPost } from "./operations/task-post.ts";
 import { taskSearch } from "./operations/task-search.ts";
 import { timeline } from "./operations/timeline.ts";
-import { userData } from "./operations/user-data.ts";
 import { workerClaim } from "./operations/worker-claim.ts";
 import {
   workerComplete,

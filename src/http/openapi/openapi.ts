@@ -10,16 +10,14 @@ export function openApi(others: readonly Operation[]): Operation {
   const text = (): string => JSON.stringify(openApiDocument([...others, self], version));
   const self = defineOperation("GET /openapi.json", {
     access: "public",
-    doc: DOC,
+    doc: {
+      id: "getOpenApi",
+      group: "Reference",
+      summary: "Get this document",
+      description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
+      answerHeaders: CACHED_HEADERS,
+    },
     handle: constantAnswer(text, HEADERS),
   });
   return self;
 }
-
-const DOC: Operation["doc"] = {
-  id: "getOpenApi",
-  group: "Reference",
-  summary: "Get this document",
-  description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
-  answerHeaders: CACHED_HEADERS,
-};

@@ -1,14 +1,16 @@
 import { CURSOR_RULE } from "../../api/input.ts";
 import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
-import { mintAccount, type MintedAccount } from "../../domain/account/account.ts";
+import { Login } from "../../api/value.ts";
+import { mintAccount, newWebhookSecret, type MintedAccount } from "../../domain/account/account.ts";
 import { LOGIN } from "../../domain/account/login.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
+import { StatusError } from "../../domain/status.ts";
 import type { AccountOverview } from "../../store/store.ts";
 import { limitsDocument, usageDocument, workDocument } from "../account-document.ts";
 import { invalidField } from "../fields.ts";
-import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Operation } from "../operation.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
+import { defineOperation, type Operation, type OperationDoc } from "../operation.ts";
 import { refusedValue } from "../query.ts";
 
 /** Shows a new account with both its secrets, only this once. */
@@ -100,3 +102,99 @@ function fromCursor(cursor: string): string {
   if (isLogin && toCursor(login) === cursor) return login;
   throw refusedValue("cursor", CURSOR_RULE);
 }
+
+/** A change that the operator makes to one account; answers the account's new state. */
+interface Change {
+  readonly name: "disable" | "enable" | "rotate" | "finish";
+  readonly doc: Pick<OperationDoc, "id" | "summary" | "description">;
+  /** True when the account's work is held by it, or goes on. */
+  readonly isOfHold?: true;
+  /** Throws a StatusError when it cannot be done. */
+  readonly make: (store: ApiStore, change: { login: string; now: number }) => Promise<unknown>;
+}
+
+export function accountChanges({ store, accountsChanged }: OperationDeps): readonly Operation[] {
+  return CHANGES.map(({ name, doc, isOfHold, make }) =>
+    defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
+      access: "operator",
+      doc: {
+        ...doc,
+        group: "Operator",
+        params: {
+          login: { description: "Login of the account.", schema: Login, example: "alice" },
+        },
+        codes: [40400, 50700],
+      },
+      async handle({ params, now }) {
+        const login = params["login"] ?? "";
+        await make(store, { login, now });
+        const account = await store.findAccount(login);
+        if (account === null) throw new StatusError(40400);
+        const { accountId, disabledAt, isRotating } = account;
+        // Counted before runs are told to stop: after that they are queued.
+        const held = disabledAt === null ? null : await store.findHeldWork({ accountId });
+        if (isOfHold === true) accountsChanged();
+        const state = { disabled_at: timeOrNull(disabledAt), is_rotating: isRotating };
+        return { fields: { account: { login, ...state, held } } };
+      },
+    }),
+  );
+}
+
+const CHANGES: readonly Change[] = [
+  {
+    name: "disable",
+    doc: {
+      id: "disableAccount",
+      summary: "Disable an account",
+      description:
+        "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
+        "not sent, and what runs is told to stop, all until it is enabled: then each task that was stopped runs again as if " +
+        "it had not been started. `held` says how much that is. A second time changes nothing.",
+    },
+    isOfHold: true,
+    make: (store, { login, now }) => store.setAccountDisabled({ login, disabledAt: now }),
+  },
+  {
+    name: "enable",
+    doc: {
+      id: "enableAccount",
+      summary: "Enable an account",
+      description:
+        "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
+    },
+    isOfHold: true,
+    make: (store, { login }) => store.setAccountDisabled({ login, disabledAt: null }),
+  },
+  {
+    name: "rotate",
+    doc: {
+      id: "rotateSecret",
+      summary: "Begin to replace an account's webhook secret",
+      description:
+        "Its webhooks are signed with both secrets until the rotation is finished: `X-Signature` with the current one, " +
+        "`X-Signature-Next` with the next one. The account sees both in its user data.",
+    },
+    async make(store, { login }) {
+      const outcome = await store.rotateSecret({ login, next: newWebhookSecret() });
+      if (outcome !== "already rotating") return;
+      const detail = "The secret of this account is rotating already: finish that rotation first.";
+      throw new StatusError(40000, { detail });
+    },
+  },
+  {
+    name: "finish",
+    doc: {
+      id: "finishRotation",
+      summary: "End the rotation of an account's webhook secret",
+      description:
+        "The next secret signs alone from now on, and the one before it is forgotten: do this once every receiver knows " +
+        "the next one.",
+    },
+    async make(store, { login }) {
+      if ((await store.finishRotation(login)) !== "not rotating") return;
+      const detail = "The secret of this account is not rotating: begin a rotation first.";
+      throw new StatusError(40000, { detail });
+    },
+  },
+];

@@ -17,7 +17,33 @@ import { preferredWaitSeconds } from "../prefer.ts";
 export function taskGet(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/task_get/:id", {
     access: "account",
-    doc: DOC,
+    doc: {
+      id: "getTask",
+      group: "Tasks",
+      summary: "Get a task",
+      description:
+        "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
+        "to be read until it expires. A malformed id is answered like an unknown one.",
+      params: { id: TASK_ID_PARAM },
+      headers: {
+        Prefer: {
+          description: `\`wait=N\` holds the answer until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
+          schema: { type: "string", examples: ["wait=30"] },
+        },
+      },
+      answerHeaders: {
+        ETag: {
+          description:
+            "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
+        },
+        "Preference-Applied": {
+          description: "On answers to `Prefer: wait=N`: the wait that was accepted.",
+          schema: { type: "string", pattern: "^wait=\\d+$" },
+        },
+      },
+      answerExamples: GET_EXAMPLES,
+      codes: [40401, 40403],
+    },
     async handle(call) {
       const key = { accountId: call.holder.accountId, id: call.params["id"] ?? "" };
       const wait = preferredWaitSeconds(call);
@@ -40,34 +66,6 @@ export const TASK_ID_PARAM = {
   schema: Id,
   example: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",
 } as const;
-
-const DOC: Operation["doc"] = {
-  id: "getTask",
-  group: "Tasks",
-  summary: "Get a task",
-  description:
-    "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
-    "to be read until it expires. A malformed id is answered like an unknown one.",
-  params: { id: TASK_ID_PARAM },
-  headers: {
-    Prefer: {
-      description: `\`wait=N\` holds the answer until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
-      schema: { type: "string", examples: ["wait=30"] },
-    },
-  },
-  answerHeaders: {
-    ETag: {
-      description:
-        "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
-    },
-    "Preference-Applied": {
-      description: "On answers to `Prefer: wait=N`: the wait that was accepted.",
-      schema: { type: "string", pattern: "^wait=\\d+$" },
-    },
-  },
-  answerExamples: GET_EXAMPLES,
-  codes: [40401, 40403],
-};
 
 /** The envelope of a task, as it was found. */
 export function envelopeAnswer(

@@ -13,7 +13,22 @@ type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
 export function workerClaim(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/claim", {
     access: "worker",
-    doc: DOC,
+    doc: {
+      id: "claimTasks",
+      group: "Workers",
+      summary: "Claim tasks",
+      description:
+        "Starts queued tasks for this worker, each with a lease that heartbeats have to extend. When nothing is " +
+        "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
+        "a separate connection: requests of one connection are served one after the other. " +
+        "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
+      answerExamples: CLAIM_EXAMPLES,
+      codes: [40301, 50700],
+      examples: {
+        one: { types: [EXAMPLE_TYPE] },
+        waiting: { types: [EXAMPLE_TYPE], max: 10, wait_seconds: 30 },
+      },
+    },
     async handle(call) {
       const { worker, body } = call;
       checkTypes(body.types, { worker, workerTypes: deps.workerTypes });
@@ -29,23 +44,6 @@ export function workerClaim(deps: OperationDeps): Operation {
     },
   });
 }
-
-const DOC: Operation["doc"] = {
-  id: "claimTasks",
-  group: "Workers",
-  summary: "Claim tasks",
-  description:
-    "Starts queued tasks for this worker, each with a lease that heartbeats have to extend. When nothing is " +
-    "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
-    "a separate connection: requests of one connection are served one after the other. " +
-    "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
-  answerExamples: CLAIM_EXAMPLES,
-  codes: [40301, 50700],
-  examples: {
-    one: { types: [EXAMPLE_TYPE] },
-    waiting: { types: [EXAMPLE_TYPE], max: 10, wait_seconds: 30 },
-  },
-};
 
 /** Without a place to wait in, the worker gets the tasks that are there now, or 42900. */
 async function claim(

@@ -1,9 +1,25 @@
-import type { DayCounts, Setup } from "../../api/stats.ts";
+import type {
+  DayCounts,
+  HostOverview,
+  SeriesBucket as BucketShown,
+  Setup,
+} from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
-import { timeText } from "../../domain/clock/time.ts";
+import { parseTime, timeText } from "../../domain/clock/time.ts";
 import { decideAttention, type AttentionFacts } from "../../domain/stats/attention.ts";
-import { successShare, sumSteps, type SeriesCounts } from "../../domain/stats/time-series.ts";
-import type { FirstSteps, Scope } from "../../store/store.ts";
+import { percentile } from "../../domain/stats/duration-histogram.ts";
+import {
+  SERIES_BUCKETS_MAX,
+  seriesRange,
+  successShare,
+  sumSteps,
+  toSeries,
+  type SeriesBucket,
+  type SeriesCounts,
+  type SeriesRange,
+} from "../../domain/stats/time-series.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { FirstSteps, HostFailure, HostTraffic, Scope } from "../../store/store.ts";
 import { workDocument } from "../account-document.ts";
 import { RecentValues } from "../guard/recent-values.ts";
 import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
@@ -149,4 +165,136 @@ function setupDocument(
     has_collected: first.hasCollected,
     types,
   };
+}
+
+export function statsSeries({ store, webhooks }: OperationDeps): Operation {
+  return defineOperation("GET /v1/stats/series", {
+    access: "viewer",
+    doc: {
+      id: "getSeries",
+      group: "Dashboard",
+      summary: "See what happened over time",
+      description:
+        `The numbers of a time in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day; both ends are moved ` +
+        "outwards to whole steps. Beyond the last 25 hours the smallest step is an hour.",
+    },
+    async handle({ scope, query, now }) {
+      const range = chooseRange(query, now);
+      const { steps, durations } = await store.findTraffic({
+        scope: scope?.accountId ?? null,
+        from: range.from,
+        to: range.to,
+      });
+      const buckets = toSeries(range, { steps, durations, now }).map(bucketDocument);
+      const fields = {
+        from: timeText(range.from),
+        to: timeText(range.to),
+        step_ms: range.stepMs,
+        buckets,
+        limit_ms: webhooks.timeoutMs,
+      };
+      return { fields };
+    },
+  });
+}
+
+function chooseRange(
+  query: { readonly from: number | null; readonly to: number | null },
+  now: number,
+): SeriesRange {
+  const to = query.to ?? now;
+  const from = query.from ?? to - HOUR_MS;
+  const range = seriesRange({ from, to, now });
+  if (range !== null) {
+    if (isWritten(range.from) && isWritten(range.to)) return range;
+    throw new StatusError(40000, { detail: OUT_OF_TIME });
+  }
+  const detail =
+    to > from
+      ? `From 'from' to 'to' are at most ${SERIES_BUCKETS_MAX} days.`
+      : "'from' must be before 'to', which is now unless given.";
+  throw new StatusError(40000, { detail });
+}
+
+const OUT_OF_TIME = "The steps from 'from' to 'to' must lie in the years 0000 to 9999.";
+
+// A time that is moved outwards may leave the years that RFC 3339 can write.
+function isWritten(timeMs: number): boolean {
+  return parseTime(timeText(timeMs)) !== null;
+}
+
+function bucketDocument(bucket: SeriesBucket): BucketShown {
+  const { posted, completed, failed, cancelled, delivered, refused, attempts, queued } = bucket;
+  return {
+    at: timeText(bucket.at),
+    is_whole: bucket.isWhole,
+    posted,
+    completed,
+    failed,
+    cancelled,
+    first_attempts: bucket.firstAttempts,
+    first_delivered: bucket.firstDelivered,
+    delivered,
+    given_up: bucket.givenUp,
+    refused,
+    p50_ms: bucket.p50Ms,
+    p95_ms: bucket.p95Ms,
+    p99_ms: bucket.p99Ms,
+    attempts,
+    queued,
+    oldest_ms: bucket.oldestMs,
+  };
+}
+
+const HOSTS_MAX = 200;
+
+export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps): Operation {
+  return defineOperation("GET /v1/stats/hosts", {
+    access: "viewer",
+    doc: {
+      id: "listHosts",
+      group: "Dashboard",
+      summary: "See how receivers do",
+      description:
+        `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
+        "those with the most deliveries given up, refused or retried first, then those that fail the most.",
+    },
+    async handle({ scope, query, now }) {
+      const since = query.since ?? now - Math.min(DAY_MS, retentionMs);
+      // An hour's grace: a client that asks for everything uses a clock of its own.
+      if (since < now - retentionMs - HOUR_MS) throw tooEarly(retentionDays);
+      const page = await store.listHostTraffic({
+        scope: scope?.accountId ?? null,
+        since,
+        limit: HOSTS_MAX,
+      });
+      const hosts = page.hosts.map(hostDocument);
+      return { fields: { since: timeText(since), hosts, more: page.hasMore } };
+    },
+  });
+}
+
+function tooEarly(days: number): StatusError {
+  const detail = `'since' is too early: what happened is kept for ${days === 1 ? "1 day" : `${days} days`}.`;
+  return new StatusError(40000, { detail });
+}
+
+function hostDocument(host: HostTraffic): HostOverview {
+  const { attempts, succeeded, refused, retrying, durations, lastFailure } = host;
+  return {
+    host: host.host,
+    attempts,
+    succeeded,
+    success: attempts === 0 ? null : succeeded / attempts,
+    p50_ms: percentile(durations, 0.5),
+    p95_ms: percentile(durations, 0.95),
+    given_up: host.givenUp,
+    refused,
+    retrying,
+    last_error: lastFailure === null ? null : failureDocument(lastFailure),
+  };
+}
+
+function failureDocument({ endedAt, error, httpStatus, taskId }: HostFailure) {
+  return { at: timeText(endedAt), error, http_status: httpStatus, task_id: taskId };
 }
