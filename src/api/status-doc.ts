@@ -62,19 +62,10 @@ const STATE_OF = {
   50402: "failed",
 } as const satisfies Record<TaskStatusCode, TaskState>;
 
-interface StatusDoc {
-  readonly code: number;
-  readonly message: string;
-  readonly http: number | null;
-  readonly reason: string;
-  /** The state of a task with this code; null when no task has it. */
-  readonly state: string | null;
-}
-
 const REASONS: Readonly<Record<string, string>> = STATUS_REASONS;
 const STATES: Readonly<Record<string, string>> = STATE_OF;
 
-const DOCS: readonly StatusDoc[] = Object.entries(STATUS_TABLE).map(([code, row]) => ({
+const DOCS = Object.entries(STATUS_TABLE).map(([code, row]) => ({
   ...row,
   code: Number(code),
   reason: REASONS[code] ?? "",

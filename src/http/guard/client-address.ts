@@ -27,12 +27,12 @@ export type ReceivedRequest = Pick<IncomingMessage, "rawHeaders"> & {
   readonly socket: { readonly remoteAddress?: string | undefined };
 };
 
-/** How a request came here. */
 export function arrivalOf(
   request: ReceivedRequest & { readonly socket: { readonly localPort?: number | undefined } },
   policy: ProxyPolicy,
 ): Arrival {
-  return { isHttps: isHttps(request, policy), port: request.socket.localPort ?? 0 };
+  const isHttps = policy.servesTls || saysHttps(request, policy);
+  return { isHttps, port: request.socket.localPort ?? 0 };
 }
 
 /** The known facts of the client behind a request. */
@@ -60,24 +60,20 @@ export function toProxyPolicy({
 export function clientFacts(request: ReceivedRequest, policy: ProxyPolicy): ClientFacts {
   const text = request.socket.remoteAddress ?? "";
   const peer = parseAddress(text);
-  if (peer === null) return { address: text, isPlainHttp: goesAround(peer, policy) };
-  if (!isTrusted(peer, policy)) {
-    return { address: addressText(peer), isPlainHttp: goesAround(peer, policy) };
+  if (peer === null || !isTrusted(peer, policy)) {
+    const address = peer === null ? text : addressText(peer);
+    return { address, isPlainHttp: goesAround(peer, policy) };
   }
   const client = forwardedFor(request, { proxy: peer, policy });
-  return { address: addressText(client), isPlainHttp: saysPlainHttp(request) };
+  const isPlainHttp = (forwardedScheme(request) ?? "https") !== "https";
+  return { address: addressText(client), isPlainHttp };
 }
 
-/**
- * Whether a request certainly came over HTTPS: to this server itself, or to a trusted proxy that says so. A proxy
- * that does not say may do either.
- */
-function isHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
-  if (policy.servesTls) return true;
+// Only what a trusted proxy says is certain, and one that does not say may do either.
+function saysHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
   if (policy.trusted.length === 0) return false;
-  const peer = parseAddress(request.socket.remoteAddress ?? "");
-  if (peer === null || !isTrusted(peer, policy)) return false;
-  return listValues(request, "x-forwarded-proto").at(-1)?.toLowerCase() === "https";
+  const isProxy = isTrustedProxy(request.socket.remoteAddress ?? "", policy);
+  return isProxy && forwardedScheme(request) === "https";
 }
 
 /**
@@ -124,9 +120,8 @@ function forwardedFor(
   return nearest;
 }
 
-function saysPlainHttp(request: ReceivedRequest): boolean {
-  const scheme = listValues(request, "x-forwarded-proto").at(-1);
-  return scheme !== undefined && scheme.toLowerCase() !== "https";
+function forwardedScheme(request: ReceivedRequest): string | undefined {
+  return listValues(request, "x-forwarded-proto").at(-1)?.toLowerCase();
 }
 
 // Several lines form one list, in their order, and empty elements do not count (RFC 9110 §5.3, §5.6.1).

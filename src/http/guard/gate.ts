@@ -16,7 +16,7 @@ import { guardBrowser, guardSession, isFromPage, type BrowserPolicy } from "./br
 import { addressKey, arrivalOf, clientFacts, type ProxyPolicy } from "./client-address.ts";
 import { tooManyRequests, type RateLimiter, type RatePolicy } from "./rate-limiter.ts";
 import { cookieValues, sessionCookie, takenCookie } from "./session-cookie.ts";
-import { findLiveSession, isAutomatic, type SessionLookup } from "./session-lookup.ts";
+import { findLiveSession, noteActivity, type SessionLookup } from "./session-lookup.ts";
 
 export interface GateDeps extends SessionLookup {
   readonly store: Pick<Store, "findKeyHolder" | "findWorkerHolder" | "findSession" | "findAccount">;
@@ -178,10 +178,8 @@ async function identifySession(
   guardSession(request);
   const session = await findLiveSession(values, deps);
   if (session === null) throw sessionOver(takenCookie(cookie));
+  noteActivity(session, headerValues(request, "x-refresh"), deps);
   const { sessionId, holder } = session;
-  if (!isAutomatic(headerValues(request, "x-refresh"))) {
-    deps.sessionUsage.note(sessionId, deps.clock.steady());
-  }
   return {
     account: holder === null ? null : toAccountRef(holder, deps),
     credential: `session ${sessionId}`,

@@ -20,7 +20,8 @@ export async function findLiveSession(
   values: readonly string[],
   { store, sessionUsage, clock }: SessionLookup,
 ): Promise<Session | null> {
-  const hash = onlyHash(values);
+  const [value, ...others] = values;
+  const hash = value === undefined || others.length > 0 ? null : sessionHash(value);
   // Uses noted since they were last written count too.
   const lastUses = sessionUsage.lastUses();
   const session = hash === null ? null : await store.findSession(hash);
@@ -29,13 +30,11 @@ export async function findLiveSession(
   return isSessionOver({ ...session, lastSeenAt }, clock.steady()) ? null : session;
 }
 
-// Null where the values name none, or several.
-function onlyHash(values: readonly string[]): string | null {
-  const [value, ...others] = values;
-  return value === undefined || others.length > 0 ? null : sessionHash(value);
-}
-
-/** True for a request that the page made by itself: it keeps no session alive. */
-export function isAutomatic(refresh: readonly string[]): boolean {
-  return refresh.includes("automatic");
+/** Notes that a session was used, unless the page made the request by itself: that keeps no session alive. */
+export function noteActivity(
+  { sessionId }: Session,
+  refresh: readonly string[],
+  { sessionUsage, clock }: SessionLookup,
+): void {
+  if (!refresh.includes("automatic")) sessionUsage.note(sessionId, clock.steady());
 }

@@ -8,7 +8,6 @@ import {
 import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/session.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { Session, Store } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
 import { refuseAfterMany } from "../guard/gate.ts";
 import {
@@ -18,8 +17,8 @@ import {
   sessionCookie,
   takenCookie,
 } from "../guard/session-cookie.ts";
-import { findLiveSession, isAutomatic } from "../guard/session-lookup.ts";
-import type { OperationDeps } from "../operation-deps.ts";
+import { findLiveSession, noteActivity } from "../guard/session-lookup.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Call, type Operation } from "../operation.ts";
 
 // Anything that sends a request here may be a browser that was talked into it.
@@ -50,7 +49,7 @@ export function signIn(deps: OperationDeps): Operation {
       // Its key may have been revoked meanwhile, or its account disabled.
       if ((await deps.store.createSession(session)) === "refused") throw refusal(40100, call, deps);
       deps.keyUsage.note(keyId, call.now);
-      return opened(secret, { call, deps, login: owner, createdAt });
+      return opened(secret, { login: owner, createdAt }, { call, deps });
     },
   });
 }
@@ -77,7 +76,7 @@ export function signInByLink(deps: OperationDeps): Operation {
       const outcome =
         hash === null ? "refused" : await deps.store.useSignInLink({ hash, now, session });
       if (outcome === "refused") throw refusal(40100, call, deps);
-      return opened(secret, { call, deps, login: null, createdAt });
+      return opened(secret, { login: null, createdAt }, { call, deps });
     },
   });
 }
@@ -96,10 +95,9 @@ export function sessionGet(deps: OperationDeps): Operation {
     async handle(call) {
       const session = await findLiveSession(valuesOf(call), deps);
       if (session === null) return { fields: { session: null } };
-      if (!isAutomatic(call.headers("x-refresh"))) {
-        deps.sessionUsage.note(session.sessionId, deps.clock.steady());
-      }
-      return { fields: { session: sessionDocument(session, { call, deps }) } };
+      noteActivity(session, call.headers("x-refresh"), deps);
+      const held = { login: session.holder?.login ?? null, createdAt: session.createdAt };
+      return { fields: { session: sessionDocument(held, { call, deps }) } };
     },
   });
 }
@@ -123,9 +121,12 @@ export function signOut({ store }: OperationDeps): Operation {
   });
 }
 
-interface Opening {
+interface At {
   readonly call: Call;
   readonly deps: OperationDeps;
+}
+
+interface Held {
   /** Null for the operator. */
   readonly login: string | null;
   /** By the steady clock. */
@@ -133,19 +134,16 @@ interface Opening {
 }
 
 // The cookie's value is new at each sign-in, so one that somebody else had set signs nobody in.
-async function opened(secret: string, opening: Opening) {
-  const { call, deps, login, createdAt } = opening;
-  await endEarlier(call, deps.store);
-  const holder = login === null ? null : { login };
-  const session = sessionDocument({ holder, createdAt }, { call, deps });
-  const cookie = givenCookie(sessionCookie(call.arrival()), secret);
-  return { fields: { session }, headers: { "set-cookie": cookie } };
+async function opened(secret: string, held: Held, at: At) {
+  await endEarlier(at.call, at.deps.store);
+  const cookie = givenCookie(sessionCookie(at.call.arrival()), secret);
+  return { fields: { session: sessionDocument(held, at) }, headers: { "set-cookie": cookie } };
 }
 
 // If somebody else has set a cookie of this name too, the browser sends both.
 const ENDED_MAX = 4;
 
-async function endEarlier(call: Call, store: Pick<Store, "endSession">): Promise<void> {
+async function endEarlier(call: Call, store: ApiStore): Promise<void> {
   const hashes = new Set(
     valuesOf(call)
       .slice(0, ENDED_MAX)
@@ -169,16 +167,13 @@ function refusal(
 }
 
 function sessionDocument(
-  {
-    holder,
-    createdAt,
-  }: Pick<Session, "createdAt"> & { readonly holder: { readonly login: string } | null },
-  { call: { now }, deps }: { readonly call: Call; readonly deps: Pick<OperationDeps, "clock"> },
+  { login, createdAt }: Held,
+  { call: { now }, deps: { clock } }: At,
 ): SessionShown {
-  const leftMs = sessionEndsAt({ createdAt }) - deps.clock.steady();
+  const leftMs = sessionEndsAt({ createdAt }) - clock.steady();
   return {
-    role: holder === null ? "operator" : "account",
-    login: holder?.login ?? null,
+    role: login === null ? "operator" : "account",
+    login,
     expires_at: timeText(now + leftMs),
     idle_seconds: SESSION_IDLE_MS / 1000,
     version,
