@@ -34,7 +34,7 @@ import {
   type GivenBody,
   type Operation,
 } from "./operation.ts";
-import { addPages, servePage, serveRoot, type PageFiles } from "./page/page-serve.ts";
+import { addPages, servePage, serveRoot, type PageFiles } from "./page.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
 import {
   envelope,

@@ -15,7 +15,7 @@ import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";
 import type { ApiStore } from "../../src/http/operation-deps.ts";
 import { operations } from "../../src/http/operations.ts";
-import type { PageFiles } from "../../src/http/page/page-serve.ts";
+import type { PageFiles } from "../../src/http/page.ts";
 import { openServer } from "../../src/http/server/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
 import { usageNotes } from "../../src/http/usage-notes.ts";

@@ -1,0 +1,174 @@
+import type { IncomingMessage } from "node:http";
+
+import type { H3 } from "h3";
+import { FastResponse } from "srvx";
+
+import type { DashboardFile } from "../assets.ts";
+import { StatusError, type ResponseHeaders } from "../domain/status.ts";
+import { hostFault, type BrowserPolicy } from "./guard/browser-guard.ts";
+import { requireHttps, type GateDeps } from "./guard/gate.ts";
+import { addLines, type Reply } from "./respond.ts";
+import { headerValues } from "./server/raw-headers.ts";
+
+const DASHBOARD_PATH = "/dashboard/";
+const ASSETS = `${DASHBOARD_PATH}assets/`;
+
+/** The dashboard's files as they are now; none where they were not built. */
+export type PageFiles = () => readonly DashboardFile[];
+
+interface PageDeps {
+  readonly files: PageFiles;
+  readonly gate: Pick<GateDeps, "proxies">;
+  readonly browsers: BrowserPolicy;
+}
+
+interface PageRequest {
+  readonly request: IncomingMessage;
+  readonly method: string;
+  readonly pathname: string;
+  readonly reply: Reply;
+}
+
+/**
+ * Answers every request below `/dashboard`: its files, and for every other path the page itself, which knows its own
+ * paths. It needs no credentials, because nothing in it is private.
+ */
+export function servePage(page: PageRequest, deps: PageDeps): Response {
+  const { request, method, pathname, reply } = page;
+  if (method !== "GET" && method !== "HEAD") {
+    return textResponse(reply, 405, "Pages are only read.");
+  }
+  const fault = faultOf(request, deps);
+  if (fault !== null) return textResponse(reply, 403, fault);
+  if (`${pathname}/` === DASHBOARD_PATH) return redirect(308, DASHBOARD_PATH, reply);
+  return serveFile(page, deps.files());
+}
+
+/** Sends a browser from `/` to the dashboard; null for other clients, for whom nothing is there. */
+export function serveRoot({ request, method, reply }: PageRequest): Response | null {
+  const isRead = method === "GET" || method === "HEAD";
+  const isBrowser = headerValues(request, "accept").some((line) => /\btext\/html\b/i.test(line));
+  return isRead && isBrowser ? redirect(302, DASHBOARD_PATH, reply) : null;
+}
+
+export function addPages(
+  app: H3,
+  { page, root }: Readonly<Record<"page" | "root", Parameters<H3["all"]>[1]>>,
+): void {
+  app.all("/", root);
+  app.all("/dashboard", page);
+  app.all("/dashboard/**", page);
+}
+
+function faultOf(request: IncomingMessage, { gate, browsers }: PageDeps): string | null {
+  try {
+    requireHttps(request, gate);
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    return "Come over HTTPS: whoever signs in here must not send a key in the clear.";
+  }
+  return hostFault(request, browsers);
+}
+
+const NOT_BUILT =
+  "The dashboard is not built: run `npm run build:dashboard`, then load this page again.";
+
+function serveFile(
+  { request, pathname, reply }: PageRequest,
+  files: readonly DashboardFile[],
+): Response {
+  const isAsset = pathname.startsWith(ASSETS);
+  const wanted = files.find(({ path }) => path === pathname);
+  const file = wanted ?? (isAsset ? undefined : files.find(({ path }) => path === DASHBOARD_PATH));
+  if (file === undefined) {
+    return files.length > 0
+      ? textResponse(reply, 404, "There is no such file.")
+      : textResponse(reply, 503, NOT_BUILT);
+  }
+  const { body, encoding } = encodedBody(file, headerValues(request, "accept-encoding"));
+  const headers = {
+    "content-type": file.type,
+    "cache-control": file.isImmutable ? "public, max-age=31536000, immutable" : "no-store",
+    vary: "accept-encoding",
+    ...(encoding !== null && { "content-encoding": encoding }),
+  };
+  return toResponse({ status: 200, headers, body }, reply);
+}
+
+/** A sentence for a person, where there is no page. */
+function textResponse(reply: Reply, status: number, text: string): Response {
+  const headers = {
+    "content-type": "text/plain; charset=utf-8",
+    "cache-control": "no-store",
+    ...(status === 405 && { allow: "GET, HEAD" }),
+  };
+  return toResponse({ status, headers, body: Buffer.from(`${text}\n`) }, reply);
+}
+
+/** Sends a browser to another page of this daemon. */
+function redirect(status: 302 | 308, location: string, reply: Reply): Response {
+  const headers = { location, "cache-control": "no-store", vary: "accept" };
+  return toResponse({ status, headers, body: new Uint8Array() }, reply);
+}
+
+// Scripts and styles come from here alone and nothing comes from elsewhere; no text becomes markup (Trusted Types),
+// no form goes anywhere, nobody frames the page.
+const CONTENT_SECURITY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+
+const SECURITY_HEADERS: ResponseHeaders = {
+  "content-security-policy": CONTENT_SECURITY,
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "permissions-policy":
+    "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
+};
+
+interface PageAnswer {
+  readonly status: number;
+  readonly headers: ResponseHeaders;
+  readonly body: Uint8Array;
+}
+
+function toResponse({ status, headers, body }: PageAnswer, reply: Reply): Response {
+  const lines: [string, string][] = [];
+  addLines(lines, headers);
+  addLines(lines, SECURITY_HEADERS);
+  lines.push(["x-request-id", reply.requestId], ["content-length", String(body.length)]);
+  addLines(lines, reply.headers);
+  // Anything but a view of its own bytes would be copied.
+  const sent = reply.isHead ? null : (body as Uint8Array<ArrayBuffer>);
+  return new FastResponse(sent, { status, headers: lines });
+}
+
+function encodedBody({ body, brotli, gzip }: DashboardFile, accepted: readonly string[]) {
+  const weights = codingWeights(accepted);
+  const isAccepted = (coding: string) => (weights.get(coding) ?? weights.get("*") ?? 0) > 0;
+  if (brotli !== null && isAccepted("br")) return { body: brotli, encoding: "br" };
+  if (gzip !== null && isAccepted("gzip")) return { body: gzip, encoding: "gzip" };
+  return { body, encoding: null };
+}
+
+// RFC 9110 §12.5.3. The client's preference among several does not matter: the smallest serves it best.
+function codingWeights(accepted: readonly string[]): ReadonlyMap<string, number> {
+  const elements = accepted.join(",").toLowerCase().split(",");
+  return new Map(
+    elements.map((element) => {
+      const [coding = "", ...parameters] = element.split(";").map((part) => part.trim());
+      const quality = parameters.find((parameter) => parameter.startsWith("q="));
+      return [coding, quality === undefined ? 1 : Number(quality.slice(2)) || 0];
+    }),
+  );
+}
