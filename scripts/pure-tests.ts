@@ -5,8 +5,6 @@ const PURE = [
   "bench/durations",
   "bench/http-messages",
   "config",
-  "crash/duplicates",
-  "crash/ledger",
   "dashboard/json-source",
   "dashboard/overview-series",
   "dashboard/task-filter",
@@ -33,9 +31,11 @@ const PURE = [
   "runners/command-output",
   "runners/excerpt",
   "scripts/flags",
+  "soak/duplicates",
   "soak/ending-judge",
   "soak/lease-judge",
   "soak/lease-ledger",
+  "soak/ledger",
 ].map((name) => join("test", name));
 
 /**

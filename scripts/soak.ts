@@ -6,6 +6,6 @@ import { runCommands } from "./kit/command.ts";
  */
 await runCommands("node --import tsx scripts/soak.ts", {
   runners: () => import("./soak/command.ts"),
-  crash: () => import("./crash/command.ts"),
-  backlog: () => import("./crash/backlog-command.ts"),
+  crash: () => import("./soak/crash-command.ts"),
+  backlog: () => import("./soak/backlog-command.ts"),
 });

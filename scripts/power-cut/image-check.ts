@@ -2,15 +2,15 @@ import { join } from "node:path";
 
 import { z } from "zod";
 
-import { CarefulClient } from "../crash/careful-client.ts";
-import { inspectAnytime } from "../crash/inspection.ts";
-import { judgeSettled, settle } from "../crash/settlement.ts";
 import { carefulCall } from "../kit/careful-call.ts";
 import { startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
 import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { MessageServer } from "../kit/message-server.ts";
 import { webhookUrls } from "../kit/webhook-receiver.ts";
+import { CarefulClient } from "../soak/careful-client.ts";
+import { inspectAnytime } from "../soak/inspection.ts";
+import { judgeSettled, settle } from "../soak/settlement.ts";
 import type { PromisesAt } from "./promises-at.ts";
 
 /** How a daemon got on with what a power cut had left. */

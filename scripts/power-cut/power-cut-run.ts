@@ -2,9 +2,9 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
-import type { Ledger } from "../crash/ledger.ts";
 import { Random } from "../kit/random.ts";
 import { openReceiver } from "../kit/webhook-receiver.ts";
+import type { Ledger } from "../soak/ledger.ts";
 import { CutChoice, type Occasion } from "./cut-choice.ts";
 import { imageAt, writeImage, type PowerCut } from "./disk-image.ts";
 import { DiskRecord } from "./disk-record.ts";

@@ -1,5 +1,5 @@
-import type { CarefulPost, CarefulWork } from "../crash/careful-client.ts";
-import { Ledger } from "../crash/ledger.ts";
+import type { CarefulPost, CarefulWork } from "../soak/careful-client.ts";
+import { Ledger } from "../soak/ledger.ts";
 import type { HistoryEntry } from "./client-history.ts";
 import type { DiskRecord } from "./disk-record.ts";
 import type { Recording } from "./recording.ts";

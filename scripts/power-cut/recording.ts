@@ -4,9 +4,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import { CarefulClient, type CarefulListener } from "../crash/careful-client.ts";
-import { Ledger } from "../crash/ledger.ts";
-import { judgeSettled, settle } from "../crash/settlement.ts";
 import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
 import type { DaemonProcess } from "../kit/daemon-process.ts";
 import type { Program } from "../kit/program.ts";
@@ -16,6 +13,9 @@ import {
   webhookUrls,
   type ReceivedWebhook,
 } from "../kit/webhook-receiver.ts";
+import { CarefulClient, type CarefulListener } from "../soak/careful-client.ts";
+import { Ledger } from "../soak/ledger.ts";
+import { judgeSettled, settle } from "../soak/settlement.ts";
 import { historyText, parseHistory, type HistoryEntry } from "./client-history.ts";
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
 import { Observer } from "./observer.ts";

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { Ledger } from "../crash/ledger.ts";
 import { asError } from "../kit/as-error.ts";
 import { carefulCall, type CarefulAnswer, type CarefulRequest } from "../kit/careful-call.ts";
 import type { NewAccount } from "../kit/daemon-process.ts";
@@ -10,6 +9,7 @@ import type { WebhookUrls } from "../kit/webhook-receiver.ts";
 import type { Expectation } from "./ending-judge.ts";
 import type { SeenCancel } from "./lease-judge.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
+import type { Ledger } from "./ledger.ts";
 import { planTask, type PlannedTask } from "./task-plan.ts";
 
 /** The daemon's address. */

@@ -1,7 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { inspectAnytime } from "../crash/inspection.ts";
-import { Ledger } from "../crash/ledger.ts";
 import {
   createDaemonFile,
   startDaemon,
@@ -27,7 +25,9 @@ import {
 import { killWithChildren } from "./daemon-kill.ts";
 import { every } from "./every.ts";
 import { HttpService } from "./http-service.ts";
+import { inspectAnytime } from "./inspection.ts";
 import { LeaseLedger, type LeaseCount } from "./lease-ledger.ts";
+import { Ledger } from "./ledger.ts";
 import { endMarked, markedProcesses } from "./marked-processes.ts";
 import { judgeFlat, type Sample } from "./samples.ts";
 import { LEASE_TYPES, soakSettings, writeCommand } from "./setup.ts";

@@ -2,15 +2,15 @@ import { isDeepStrictEqual } from "node:util";
 
 import { z } from "zod";
 
-import { explainArrivals, recordedAttempts } from "../crash/duplicates.ts";
-import { inspectFinished } from "../crash/inspection.ts";
-import type { Ledger } from "../crash/ledger.ts";
 import { ApiClient } from "../kit/api-client.ts";
 import type { NewAccount } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
+import { explainArrivals, recordedAttempts } from "./duplicates.ts";
 import { judgeLeasedRun, judgeOwnRun, type ShownTask } from "./ending-judge.ts";
+import { inspectFinished } from "./inspection.ts";
 import { judgeLeases } from "./lease-judge.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
+import type { Ledger } from "./ledger.ts";
 import { COMMAND_RETRIES, LEASE_TYPES, countStarts } from "./setup.ts";
 import type { BookedTask } from "./soak-client.ts";
 

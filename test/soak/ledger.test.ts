@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";
 
-import { Ledger } from "../../scripts/crash/ledger.ts";
 import type { ReceivedWebhook } from "../../scripts/kit/webhook-receiver.ts";
+import { Ledger } from "../../scripts/soak/ledger.ts";
 
 const SECRET = "whsec_c2VjcmV0";
 const ID = "01983c5e-7d5c-7000-8000-000000000001";

@@ -1,7 +1,7 @@
 import { defineCommand } from "../kit/command.ts";
 import { whole } from "../kit/flags.ts";
 import { runBacklog } from "./backlog-run.ts";
-import { backlogFaults, backlogTable } from "./report.ts";
+import { backlogFaults, backlogTable } from "./crash-report.ts";
 
 export const command = defineCommand({
   about: "What a restart after a kill costs with a long queue, in time and in memory.",

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { explainArrivals, type RecordedAttempt } from "../../scripts/crash/duplicates.ts";
-import type { Arrival } from "../../scripts/crash/ledger.ts";
+import { explainArrivals, type RecordedAttempt } from "../../scripts/soak/duplicates.ts";
+import type { Arrival } from "../../scripts/soak/ledger.ts";
 
 const KILLED_AT = [1000, 2000];
 

@@ -5,8 +5,8 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { inspectAnytime, inspectDatabase, type Promises } from "../../scripts/crash/inspection.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
+import { inspectAnytime, inspectDatabase, type Promises } from "../../scripts/soak/inspection.ts";
 
 const SCHEMA = readFileSync(join(import.meta.dirname, "..", "..", "schema.sql"), "utf8");
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { runCrashes, type CrashRound } from "../../scripts/crash/crash-run.ts";
-import { crashTable } from "../../scripts/crash/report.ts";
 import { sourceProgram } from "../../scripts/kit/program.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
+import { crashTable } from "../../scripts/soak/crash-report.ts";
+import { runCrashes, type CrashRound } from "../../scripts/soak/crash-run.ts";
 
 // The long version: scripts/soak.ts crash.
 test("kill -9 loses no acknowledged task, webhook, key or cancelling, and damages no database", async (t) => {

@@ -1,7 +1,7 @@
 import { defineCommand } from "../kit/command.ts";
 import { whole } from "../kit/flags.ts";
+import { crashTable } from "./crash-report.ts";
 import { runCrashes } from "./crash-run.ts";
-import { crashTable } from "./report.ts";
 
 export const command = defineCommand({
   about:
