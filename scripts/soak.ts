@@ -5,7 +5,7 @@ import { runCommands } from "./kit/command.ts";
  * the load that it can take; a start on a long queue.
  */
 await runCommands("node --import tsx scripts/soak.ts", {
-  runners: () => import("./soak/command.ts"),
-  crash: () => import("./soak/crash-command.ts"),
-  backlog: () => import("./soak/backlog-command.ts"),
+  runners: async () => ({ command: (await import("./soak/commands.ts")).runners }),
+  crash: async () => ({ command: (await import("./soak/commands.ts")).crash }),
+  backlog: () => import("./soak/backlog.ts"),
 });

@@ -35,6 +35,8 @@ export class DaemonProcess {
   readonly pid: number;
   /** From its start to its ready line. */
   readonly readyMs: number;
+  /** Settles when it has ended, by itself or otherwise. */
+  readonly ended: Promise<unknown>;
   readonly #child: ChildProcess;
   readonly #stderr: () => string;
   readonly #kill: () => void;
@@ -48,6 +50,7 @@ export class DaemonProcess {
     this.pid = ready.pid;
     this.readyMs = readyMs;
     this.#child = started.child;
+    this.ended = once(started.child, "exit");
     this.#stderr = started.stderr;
     this.#kill = started.kill;
   }

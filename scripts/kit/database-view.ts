@@ -1,4 +1,5 @@
 import Database from "better-sqlite3";
+import type { z } from "zod";
 
 import { until } from "./until.ts";
 
@@ -30,9 +31,9 @@ export class DatabaseView {
     return this.#connection.prepare(sql).pluck().all();
   }
 
-  /** A statement's rows, each with its columns in order, one after the other. */
-  rows(sql: string): Iterable<unknown> {
-    return this.#connection.prepare(sql).raw().iterate();
+  /** A statement's rows, by the names of its columns, one after the other. */
+  *rows<Row>(sql: string, row: z.ZodType<Row>): Generator<Row> {
+    for (const found of this.#connection.prepare(sql).iterate()) yield row.parse(found);
   }
 
   /** A statement that answers one number. */

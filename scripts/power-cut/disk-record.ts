@@ -18,48 +18,6 @@ const WEBHOOK_ID = hexOf("webhook-id: ");
 const ATTEMPT = hexOf("x-attempt: ");
 const LINE_END = hexOf("\r\n");
 
-/** The changes of the disk and the daemon's words, on one time line. */
-export class DiskRecord {
-  readonly changes: readonly DiskChange[];
-  /** The positions of the daemon's words: answers by their X-Request-Id, webhooks by webhook-id and attempt. */
-  readonly said: ReadonlyMap<string, number>;
-  /** The position where each life begins. */
-  readonly lifeStarts: readonly number[];
-  /** The end of the time line. */
-  readonly end: number;
-
-  private constructor(
-    reading: Pick<DiskReading, "changes" | "said">,
-    { lifeStarts, end }: Pick<DiskRecord, "lifeStarts" | "end">,
-  ) {
-    this.changes = reading.changes;
-    this.said = reading.said;
-    this.lifeStarts = lifeStarts;
-    this.end = end;
-  }
-
-  /**
-   * Reads the traces of all lives of a database, the first of which made it. Rejects when what they tell does not
-   * amount to the files as each life left them: then something wrote that strace was not asked about.
-   */
-  static async read(database: string, lives: readonly TracedLife[]): Promise<DiskRecord> {
-    const reading = new DiskReading(database);
-    const lifeStarts: number[] = [];
-    let line = 0;
-    for (const { traceFile, snapshot } of lives) {
-      lifeStarts.push(line);
-      line = await reading.readLife(traceFile, { firstLine: line, snapshot });
-    }
-    return new DiskRecord(reading, { lifeStarts, end: line });
-  }
-
-  /** When the power was cut, in epoch milliseconds. */
-  timeOf(cut: number): number {
-    const before = this.changes.filter(({ begun }) => begun < cut);
-    return Math.max(0, ...before.slice(-100).map(({ at }) => at));
-  }
-}
-
 /** Whether a file of that name is one of the database's that outlive a power cut: the WAL's index is made anew. */
 function isRecorded(name: string, database: string): boolean {
   return name.startsWith(basename(database)) && !name.endsWith("-shm");
@@ -69,29 +27,50 @@ const OPEN_FLAGS = /, (O_[A-Z_|]+)/;
 const STRING = /"((?:\\x[0-9a-f]{2})*)"/g;
 const DESCRIPTOR = /^\d+<((?:\\x[0-9a-f]{2})*)>(\(deleted\))?/;
 
-class DiskReading {
+/** The changes of the disk and the daemon's words, on one time line. */
+export class DiskRecord {
   readonly changes: DiskChange[] = [];
+  /** The positions of the daemon's words: answers by their X-Request-Id, webhooks by webhook-id and attempt. */
   readonly said = new Map<string, number>();
+  /** The position where each life begins. */
+  readonly lifeStarts: number[] = [];
+  /** The end of the time line. */
+  end = 0;
   readonly #database: string;
   readonly #folder: string;
   /** The files that there are, by name. */
   readonly #files = new Map<string, number>();
   readonly #contents = new Map<number, FileContent>();
 
-  constructor(database: string) {
+  private constructor(database: string) {
     this.#database = database;
     this.#folder = dirname(database);
   }
 
-  async readLife(
-    traceFile: string,
-    { firstLine, snapshot }: { readonly firstLine: number; readonly snapshot: string },
-  ): Promise<number> {
-    const calls = readTrace(traceFile, firstLine);
+  /**
+   * Reads the traces of all lives of a database, the first of which made it. Rejects when what they tell does not
+   * amount to the files as each life left them: then something wrote that strace was not asked about.
+   */
+  static async read(database: string, lives: readonly TracedLife[]): Promise<DiskRecord> {
+    const record = new DiskRecord(database);
+    for (const life of lives) await record.#readLife(life);
+    return record;
+  }
+
+  /** When the power was cut, in epoch milliseconds. */
+  timeOf(cut: number): number {
+    const before = this.changes.filter(({ begun }) => begun < cut);
+    return Math.max(0, ...before.slice(-100).map(({ at }) => at));
+  }
+
+  async #readLife({ traceFile, snapshot }: TracedLife): Promise<void> {
+    this.lifeStarts.push(this.end);
+    const calls = readTrace(traceFile, this.end);
     const found: DiskChange[] = [];
     let next = await calls.next();
     for (; !next.done; next = await calls.next()) found.push(...this.#changesOf(next.value));
     const end = next.value;
+    this.end = end;
     // A write that the end of the process cut off was done or not: the files say it.
     const whole = found.flatMap((change) => {
       return change.over === Infinity ? seenOnDisk(change, { snapshot, end }) : [change];
@@ -100,7 +79,6 @@ class DiskReading {
     for (const change of whole) this.#apply(change);
     this.changes.push(...whole);
     this.#compare(snapshot);
-    return end;
   }
 
   // In the order in which calls were over, which is that in which names came to stand for other files.

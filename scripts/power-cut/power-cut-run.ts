@@ -8,7 +8,7 @@ import type { Ledger } from "../soak/ledger.ts";
 import { CutChoice, type Occasion } from "./cut-choice.ts";
 import { imageAt, writeImage, type PowerCut } from "./disk-image.ts";
 import { DiskRecord } from "./disk-record.ts";
-import { checkImage, fileIn, type ImageVerdict } from "./image-check.ts";
+import { checkImage, type ImageVerdict } from "./image-check.ts";
 import { promisesAt, type PromisesAt } from "./promises-at.ts";
 import { statusOf, type Recording } from "./recording.ts";
 
@@ -24,7 +24,7 @@ export interface PowerCutOptions {
   readonly onlyImage?: number;
   /** Plants a fault: see {@link PowerCut}. */
   readonly forgetsSyncs: boolean;
-  readonly stallMsMax: number;
+  readonly quietMsMax: number;
   readonly onImage: (image: JudgedImage) => void;
 }
 
@@ -39,16 +39,7 @@ export interface JudgedImage extends ImageVerdict {
 }
 
 /** How much had been promised. */
-export interface PromiseCount {
-  readonly tasks: number;
-  readonly cancelled: number;
-  readonly finished: number;
-  readonly collected: number;
-  readonly delivered: number;
-  readonly revokedKeys: number;
-  readonly validKeys: number;
-  readonly webhooks: number;
-}
+export type PromiseCount = ReturnType<typeof countOf>;
 
 /** The recording, and the verdict on every image. */
 export interface PowerCutReport {
@@ -65,10 +56,11 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
   const random = new Random(seed);
   // Of the image that is being judged.
   let ledger: Ledger | null = null;
-  await using receiver = await openReceiver((...arrived) => ledger?.receive(...arrived), {
-    statusOf,
-    port,
-  });
+  const { webhookSecret: secret } = file.account;
+  await using receiver = await openReceiver(
+    (webhook, status) => ledger?.receive(webhook, { status, secret }),
+    { statusOf, port },
+  );
   const images: JudgedImage[] = [];
   for (let number = 1; number <= imageCount; number++) {
     const { occasion, cut } = choice.draw(random);
@@ -82,8 +74,9 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
     writeImage(imageAt(record.changes, power), { folder: image, configuration });
     const before = `${image}-before`;
     cpSync(image, before, { recursive: true });
-    const { stallMsMax } = options;
-    const verdict = await checkImage({ file: fileIn(image, file), promises, receiver, stallMsMax });
+    const placed = { ...file, folder: image, database: join(image, basename(file.database)) };
+    const { quietMsMax } = options;
+    const verdict = await checkImage({ file: placed, promises, receiver, quietMsMax });
     const judged = { number, occasion, power, promised, ...verdict };
     const evidence =
       verdict.faults.length === 0 ? null : keepEvidence(judged, { image, before, promises });
@@ -94,16 +87,16 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
   return { record, images };
 }
 
-function countOf(promises: PromisesAt): PromiseCount {
+function countOf({ ledger, revokedKeys, validKeys }: PromisesAt) {
   return {
-    tasks: promises.tasks.size,
-    cancelled: promises.ledger.cancelled.size,
-    finished: promises.finished.size,
-    collected: promises.collected.size,
-    delivered: promises.delivered.size,
-    revokedKeys: promises.revokedKeys.size,
-    validKeys: promises.validKeys.size,
-    webhooks: promises.ledger.arrivals.length,
+    tasks: ledger.tasks.size,
+    cancelled: ledger.cancelled.size,
+    finished: ledger.finished.size,
+    collected: ledger.collected.size,
+    delivered: ledger.delivered.size,
+    revokedKeys: revokedKeys.size,
+    validKeys: validKeys.size,
+    webhooks: ledger.arrivals.length,
   };
 }
 
@@ -115,11 +108,11 @@ function keepEvidence(
   const folder = mkdtempSync(join(tmpdir(), "postbackd-power-cut-"));
   cpSync(paths.before, join(folder, "before"), { recursive: true });
   cpSync(paths.image, join(folder, "after"), { recursive: true });
-  const { tasks, finished, delivered, revokedKeys, killedAt } = paths.promises;
+  const { ledger, revokedKeys, killedAt } = paths.promises;
   const promised = {
-    tasks: [...tasks],
-    finished: [...finished.keys()],
-    delivered: [...delivered],
+    tasks: [...ledger.tasks.keys()],
+    finished: [...ledger.finished.keys()],
+    delivered: [...ledger.delivered],
     revokedKeys: [...revokedKeys],
     killedAt,
   };

@@ -1,7 +1,7 @@
-import type { CarefulPost, CarefulWork } from "../soak/careful-client.ts";
+import { bookPost, type Cancel, type Post } from "../soak/client.ts";
 import { Ledger } from "../soak/ledger.ts";
-import type { HistoryEntry } from "./client-history.ts";
 import type { DiskRecord } from "./disk-record.ts";
+import type { HistoryEntry } from "./history.ts";
 import type { Recording } from "./recording.ts";
 
 /** The promises of a daemon at the moment of the power cut. */
@@ -10,14 +10,7 @@ export interface PromisesAt {
   readonly hasAccount: boolean;
   readonly ledger: Ledger;
   /** The requests that its clients have to repeat, and some that were answered already. */
-  readonly works: readonly CarefulWork[];
-  /** Tasks that were accepted, however they go on. */
-  readonly tasks: ReadonlySet<string>;
-  /** Envelopes of finished tasks that were shown, by id. */
-  readonly finished: ReadonlyMap<string, string>;
-  readonly collected: ReadonlySet<string>;
-  /** Deliveries that were shown as delivered, by webhook-id. */
-  readonly delivered: ReadonlySet<string>;
+  readonly works: readonly (Post | Cancel)[];
   readonly revokedKeys: ReadonlySet<string>;
   /** Keys that nobody had tried to revoke. */
   readonly validKeys: ReadonlySet<string>;
@@ -30,127 +23,101 @@ const REPEATED_POSTS = 20;
 
 /** Reads in a recording what a daemon had promised at that place on its time line. */
 export function promisesAt(recording: Recording, record: DiskRecord, cut: number): PromisesAt {
+  const { lives, file, history } = recording;
   const cutAt = record.timeOf(cut);
-  const collector = new PromiseCollector(recording, { record, cut, cutAt });
-  for (const entry of recording.history) collector.take(entry);
-  const kills = recording.lives.flatMap(({ killedAt }) => killedAt ?? []);
+  const before = history.filter((entry) => isBefore(entry, { record, cut, cutAt }));
+  const keys = { revokedKeys: new Set<string>(), validKeys: new Set<string>() };
+  const book = { ledger: new Ledger(), posts: new Map<string, Post>(), ...keys };
+  for (const entry of before) takeEntry(entry, { ...book, account: file.account, cutAt });
+  const kills = lives.flatMap(({ killedAt }) => killedAt ?? []);
   return {
-    ...collector.promises(),
+    ...keys,
+    ledger: book.ledger,
+    works: unansweredWorks([...book.posts.values()], before),
     // The account is promised when the command that makes it is over.
     hasAccount: cut > (record.lifeStarts[1] ?? Infinity),
     killedAt: [...kills.filter((at) => at < cutAt), cutAt],
   };
 }
 
-class PromiseCollector {
-  readonly #place: { readonly record: DiskRecord; readonly cut: number; readonly cutAt: number };
-  readonly #ledger: Ledger;
-  readonly #posts = new Map<string, CarefulPost>();
-  readonly #accepted: CarefulPost[] = [];
-  readonly #cancelled = new Set<string>();
-  readonly #tasks = new Set<string>();
-  readonly #finished = new Map<string, string>();
-  readonly #collected = new Set<string>();
-  readonly #delivered = new Set<string>();
-  readonly #revokedKeys = new Set<string>();
-  readonly #validKeys = new Set<string>();
-
-  constructor(
-    { file }: Recording,
-    place: { readonly record: DiskRecord; readonly cut: number; readonly cutAt: number },
-  ) {
-    this.#place = place;
-    this.#ledger = new Ledger(file.account.webhookSecret);
-  }
-
-  promises(): Omit<PromisesAt, "hasAccount" | "killedAt"> {
-    for (const { ids, isToCancel } of this.#accepted)
-      if (!isToCancel) for (const id of idsOf(ids)) this.#ledger.acknowledge(id);
-    return {
-      ledger: this.#ledger,
-      works: this.#works(),
-      tasks: this.#tasks,
-      finished: this.#finished,
-      collected: this.#collected,
-      delivered: this.#delivered,
-      revokedKeys: this.#revokedKeys,
-      validKeys: this.#validKeys,
-    };
-  }
-
-  /** Takes an entry in unless it is from after the power cut. */
-  take(entry: HistoryEntry): void {
-    if (!this.#isBefore(entry)) return;
-    switch (entry.kind) {
-      case "post": {
-        const { key, body, isToCancel } = entry;
-        const post = { key, body, isToCancel, ids: null, wasCutOff: true };
-        this.#posts.set(key, { kind: "post", ...post });
-        break;
-      }
-      case "accepted":
-        this.#accept(entry);
-        break;
-      case "cancelled":
-        this.#cancelled.add(entry.id);
-        if (entry.hasRun) this.#ledger.acknowledge(entry.id);
-        else this.#ledger.cancel(entry.id);
-        break;
-      case "finished":
-        this.#finished.set(entry.id, entry.text);
-        if (entry.isCollected) this.#collected.add(entry.id);
-        break;
-      case "delivered":
-        this.#delivered.add(entry.webhookId);
-        break;
-      case "key-made":
-        this.#validKeys.add(entry.key);
-        break;
-      case "key-revocation":
-        this.#validKeys.delete(entry.key);
-        break;
-      case "key-revoked":
-        this.#revokedKeys.add(entry.key);
-        break;
-      case "webhook":
-        this.#ledger.receive(entry.webhook, entry.status);
-        break;
+function takeEntry(
+  entry: HistoryEntry,
+  book: Pick<PromisesAt, "ledger"> & {
+    readonly posts: Map<string, Post>;
+    readonly revokedKeys: Set<string>;
+    readonly validKeys: Set<string>;
+    readonly account: Recording["file"]["account"];
+    readonly cutAt: number;
+  },
+): void {
+  const { ledger, posts, account, cutAt } = book;
+  switch (entry.kind) {
+    case "post":
+      posts.set(entry.key, { ...entry, ids: null, wasCutOff: true });
+      break;
+    case "accepted": {
+      const post = posts.get(entry.key);
+      if (post === undefined) throw new Error(`${entry.key} was answered before it was sent`);
+      Object.assign(post, { ids: entry.ids, wasCutOff: false });
+      bookPost(post, { ledger, apiKey: account.key });
+      break;
     }
-  }
-
-  #accept({ key, ids }: { readonly key: string; readonly ids: string }): void {
-    const post = this.#posts.get(key);
-    if (post === undefined) throw new Error(`${key} was answered before it was sent`);
-    post.ids = ids;
-    post.wasCutOff = false;
-    this.#accepted.push(post);
-    this.#ledger.promise(key, idsOf(ids).length);
-    for (const id of idsOf(ids)) this.#tasks.add(id);
-  }
-
-  #works(): readonly CarefulWork[] {
-    const unanswered = [...this.#posts.values()].filter(({ ids }) => ids === null);
-    const cancels = this.#accepted
-      .filter(({ isToCancel }) => isToCancel)
-      .flatMap(({ ids }) => idsOf(ids))
-      .filter((id) => !this.#cancelled.has(id))
-      .map((id) => ({ kind: "cancel", id }) as const);
-    return [...unanswered, ...this.#accepted.slice(-REPEATED_POSTS), ...cancels];
-  }
-
-  #isBefore(entry: HistoryEntry): boolean {
-    const { record, cut, cutAt } = this.#place;
-    if (entry.kind === "post" || entry.kind === "key-revocation") return entry.sentAt <= cutAt;
-    const what =
-      entry.kind === "webhook"
-        ? `${entry.webhook.taskId}-${entry.webhook.kind} ${entry.webhook.attempt}`
-        : entry.requestId;
-    const place = record.said.get(what);
-    if (place === undefined) throw new Error(`strace did not see the daemon write ${what}`);
-    return place < cut;
+    case "cancelled":
+      if (entry.hasRun) ledger.owe(entry.id);
+      else ledger.cancel(entry.id, { sentAt: cutAt, acknowledgedAt: cutAt });
+      break;
+    case "finished":
+      ledger.finished.set(entry.id, entry.text);
+      if (entry.isCollected) ledger.collected.add(entry.id);
+      break;
+    case "delivered":
+      ledger.delivered.add(entry.webhookId);
+      break;
+    case "key-made":
+      book.validKeys.add(entry.key);
+      break;
+    case "key-revocation":
+      book.validKeys.delete(entry.key);
+      break;
+    case "key-revoked":
+      book.revokedKeys.add(entry.key);
+      break;
+    case "webhook":
+      ledger.receive(entry.webhook, { status: entry.status, secret: account.webhookSecret });
+      break;
   }
 }
 
-function idsOf(ids: string | null): readonly string[] {
-  return ids === null || ids === "" ? [] : ids.split(",");
+function unansweredWorks(
+  posts: readonly Post[],
+  before: readonly HistoryEntry[],
+): PromisesAt["works"] {
+  const answered = before.flatMap((entry) => (entry.kind === "cancelled" ? [entry.id] : []));
+  const isAnswered = new Set(answered);
+  const accepted = posts.filter(({ ids }) => ids !== null);
+  const cancels = accepted
+    .flatMap(({ ids, tasks }) => ids?.filter((_, i) => tasks[i]?.cancelAfterMs !== null) ?? [])
+    .filter((id) => !isAnswered.has(id))
+    .map((id) => ({ kind: "cancel", id, dueAt: 0 }) as const);
+  const unanswered = posts.filter(({ ids }) => ids === null);
+  return [...unanswered, ...accepted.slice(-REPEATED_POSTS), ...cancels];
+}
+
+/** False for an entry from after the power cut. */
+function isBefore(
+  entry: HistoryEntry,
+  {
+    record,
+    cut,
+    cutAt,
+  }: { readonly record: DiskRecord; readonly cut: number; readonly cutAt: number },
+): boolean {
+  if ("sentAt" in entry) return entry.sentAt <= cutAt;
+  const what =
+    entry.kind === "webhook"
+      ? `${entry.webhook.taskId}-${entry.webhook.kind} ${entry.webhook.attempt}`
+      : entry.requestId;
+  const place = record.said.get(what);
+  if (place === undefined) throw new Error(`strace did not see the daemon write ${what}`);
+  return place < cut;
 }

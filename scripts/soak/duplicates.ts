@@ -4,15 +4,17 @@ import { DatabaseView } from "../kit/database-view.ts";
 import type { Arrival } from "./ledger.ts";
 
 /** An attempt as the daemon recorded it; times in epoch milliseconds. */
-export interface RecordedAttempt {
-  readonly taskId: string;
-  readonly kind: string;
-  readonly number: number;
-  readonly outcome: string;
-  readonly httpStatus: number | null;
-  readonly startedAt: number;
-  readonly endedAt: number;
-}
+const recordedAttempt = z.object({
+  taskId: z.string(),
+  kind: z.string(),
+  number: z.number(),
+  outcome: z.string(),
+  httpStatus: z.number().nullable(),
+  startedAt: z.number(),
+  endedAt: z.number(),
+});
+
+export type RecordedAttempt = Readonly<z.infer<typeof recordedAttempt>>;
 
 /** The arrived webhooks, beside the records and the times when the daemon was killed. */
 export interface Evidence {
@@ -66,27 +68,15 @@ export function explainArrivals({ arrivals, attempts, killedAt }: Evidence): Exp
   return { duplicates, unrecordedMs, faults };
 }
 
-const attemptRow = z.tuple([
-  z.string(),
-  z.string(),
-  z.number(),
-  z.string(),
-  z.number().nullable(),
-  z.number(),
-  z.number(),
-]);
-
 /** Every attempt that a database has on record as ended. */
 export function* recordedAttempts(database: string): Generator<RecordedAttempt> {
   using view = new DatabaseView(database);
-  const rows = view.rows(`
-    SELECT t.id, a.kind, a.number, a.outcome, a.http_status, a.started_at, a.ended_at
+  const attempts = `
+    SELECT t.id AS taskId, a.kind, a.number, a.outcome, a.http_status AS httpStatus,
+      a.started_at AS startedAt, a.ended_at AS endedAt
     FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
-    WHERE a.ended_at IS NOT NULL`);
-  for (const row of rows) {
-    const [taskId, kind, number, outcome, httpStatus, startedAt, endedAt] = attemptRow.parse(row);
-    yield { taskId, kind, number, outcome, httpStatus, startedAt, endedAt };
-  }
+    WHERE a.ended_at IS NOT NULL`;
+  yield* view.rows(attempts, recordedAttempt);
 }
 
 function faultOf(

@@ -12,20 +12,28 @@ import {
 } from "./lease-judge.ts";
 import type { LostClaim } from "./lease-ledger.ts";
 
-/** A task as it stands in the database when all is over. Times are epoch milliseconds. */
-export interface ShownTask {
-  readonly id: string;
-  readonly type: string;
-  readonly state: string;
-  readonly code: number;
-  readonly runs: number;
-  readonly createdAt: number;
+/** A task as it stands in the database when all is over. Times are epoch milliseconds, results and errors JSON texts. */
+export const shownTask = z.object({
+  id: z.string(),
+  type: z.string(),
+  tag: z.string().nullable(),
+  state: z.string(),
+  code: z.number(),
+  runs: z.number(),
+  createdAt: z.number(),
   /** Null for one that is not over. */
-  readonly completedAt: number | null;
-  /** JSON text. */
-  readonly resultText: string | null;
-  readonly errorText: string | null;
-}
+  completedAt: z.number().nullable(),
+  resultText: z.string().nullable(),
+  errorText: z.string().nullable(),
+});
+
+export type ShownTask = Readonly<z.infer<typeof shownTask>>;
+
+/** Selects each {@link ShownTask}. */
+export const SHOWN_TASKS = `
+  SELECT t.id, t.type, t.tag, t.state, t.status_code AS code, t.runs, t.created_at AS createdAt,
+    t.completed_at AS completedAt, r.result_text AS resultText, r.error_text AS errorText
+  FROM tasks AS t LEFT JOIN task_results AS r ON r.task_seq = t.seq`;
 
 /** How a task of the daemon's own runners must end, unless it is cancelled. */
 export type Expectation =

@@ -7,21 +7,9 @@ import {
 import { DatabaseView } from "../kit/database-view.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** The state of a database after the crashes. */
-export interface Inspection {
-  /** Everything that must never be, in words. */
-  readonly faults: readonly string[];
-  readonly tasks: number;
-  /** Tasks that were on disk when the daemon died before it could say so. */
-  readonly unacknowledged: number;
-  /** Tasks that were started more than once. */
-  readonly rerun: number;
-  /** Attempts that a crash cut off: their outcome is unknown, so they were made again. */
-  readonly interrupted: number;
-}
-
-/** The promises of the daemon. */
-export type Promises = Pick<Ledger, "acknowledged" | "cancelled" | "promised">;
+/** The promises of a daemon. */
+export type Promises = Pick<Ledger, "tasks" | "promised" | "cancelled"> &
+  Pick<Ledger, "finished" | "collected" | "delivered">;
 
 // One statement each, and so of one moment, while a daemon writes. What was ever done cannot be counted again.
 const WRONG_COUNTS = `
@@ -117,91 +105,90 @@ const FOREIGN_ATTEMPTS = `
   SELECT count(*) FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
   WHERE a.account_seq IS NOT t.account_seq`;
 
+const SENT_CANCELLED = `
+  SELECT count(*) FROM tasks AS t
+  WHERE t.state = 'cancelled' AND (
+    t.ready = 1
+    OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.task_seq = t.seq)
+    OR EXISTS (SELECT 1 FROM deliveries AS d WHERE d.task_seq = t.seq AND d.state <> 'waiting')
+  )`;
+
+const DELIVERED = `
+  SELECT t.id || '-' || d.kind FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
+  WHERE d.state = 'delivered'`;
+
 /** Lists everything that must never be in a database, whatever has just happened to its daemon and whether one runs. */
-export function inspectAnytime(file: string, { cancelled }: Pick<Promises, "cancelled">): string[] {
+export function inspectAnytime(file: string, promises: Promises): readonly string[] {
   using view = new DatabaseView(file);
   return [
     ...checkIntegrity(view),
-    fault(view.number(WRONG_COUNTS), "states of an account are counted wrongly"),
-    fault(view.number(WRONG_HOSTS), "hosts of an account are counted wrongly"),
-    fault(view.number(WRONG_TRAFFIC), "accounts, or all of them together, have wrong traffic"),
-    fault(view.number(FOREIGN_ATTEMPTS), "attempts are of another account than their task"),
-    ...checkCancelled(view, cancelled),
-  ].filter((text) => text !== "");
+    ...fault(view.number(WRONG_COUNTS), "states of an account are counted wrongly"),
+    ...fault(view.number(WRONG_HOSTS), "hosts of an account are counted wrongly"),
+    ...fault(view.number(WRONG_TRAFFIC), "accounts, or all of them together, have wrong traffic"),
+    ...fault(view.number(FOREIGN_ATTEMPTS), "attempts are of another account than their task"),
+    ...fault(view.number(SENT_CANCELLED), "cancelled tasks are ready or have something to send"),
+    ...brokenPromises(view, promises),
+  ];
 }
 
-/** Compares the database of a daemon that has finished and stopped with the daemon's promises. */
-export function inspectDatabase(file: string, promises: Promises): Inspection {
-  const { acknowledged, cancelled } = promises;
-  using view = new DatabaseView(file);
-  const completed = view.column("SELECT id FROM tasks WHERE state = 'completed'");
-  const found = new Set(completed);
-  const lost = [...acknowledged].filter((id) => !found.has(id));
-  const count = (what: string): number => view.number(`SELECT count(*) FROM ${what}`);
-  const tasks = count("tasks");
-  const faults = [
-    fault(lost.length, `acknowledged tasks are not completed, ${lost[0] ?? ""} for one`),
-    fault(completed.length - found.size, "ids stand twice in the database"),
-    fault(count("tasks WHERE state = 'failed'"), "tasks failed"),
-    ...inspectFinished(file, promises),
-  ].filter((text) => text !== "");
-  const rerun = count("tasks WHERE runs > 1");
-  const interrupted = count("attempts WHERE outcome = 'interrupted'");
-  const unacknowledged = tasks - acknowledged.size - cancelled.size;
-  return { faults, tasks, unacknowledged, rerun, interrupted };
+/** What was promised or shown once stays so. */
+function brokenPromises(view: DatabaseView, promises: Promises): readonly string[] {
+  const ids = (what: string): Set<unknown> => new Set(view.column(`SELECT id FROM tasks ${what}`));
+  const without = (wanted: Iterable<string>, found: ReadonlySet<unknown>): readonly string[] =>
+    [...wanted].filter((each) => !found.has(each));
+  const ready = ids("WHERE ready = 1");
+  const delivered = new Set(view.column(DELIVERED));
+  return [
+    ...faultOf(without(promises.tasks.keys(), ids("")), "acknowledged tasks are lost"),
+    ...faultOf(
+      without(promises.cancelled, ids("WHERE state = 'cancelled'")),
+      "cancelled tasks are not cancelled any more",
+    ),
+    ...faultOf(
+      without(promises.finished.keys(), ids("WHERE state = 'completed'")),
+      "completed tasks are not completed any more",
+    ),
+    ...faultOf(
+      [...promises.collected].filter((id) => ready.has(id)),
+      "tasks that were collected are ready",
+    ),
+    ...faultOf(
+      without(promises.delivered, delivered),
+      "deliveries that were shown as delivered are not",
+    ),
+  ];
 }
 
 /**
  * Lists everything that must not be in the database of a daemon that has finished and stopped, however its tasks
  * ended.
  */
-export function inspectFinished(
-  file: string,
-  promises: Omit<Promises, "acknowledged">,
-): readonly string[] {
+export function inspectFinished(file: string, promises: Promises): readonly string[] {
   using view = new DatabaseView(file);
   const count = (what: string): number => view.number(`SELECT count(*) FROM ${what}`);
   const open = "tasks WHERE state NOT IN ('completed', 'failed', 'cancelled')";
   const undelivered = `deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
     WHERE d.state <> 'delivered' AND t.state <> 'cancelled'`;
+  const keys = wrongKeys(view, promises.promised);
   return [
     ...inspectAnytime(file, promises),
-    fault(count(open), "tasks are not over"),
-    fault(
-      wrongKeys(view, promises.promised),
-      "idempotency keys stand for too many or too few tasks",
+    ...fault(count(open), "tasks are not over"),
+    ...fault(keys, "idempotency keys stand for too many or too few tasks"),
+    ...fault(count(undelivered), "deliveries are not over"),
+    ...fault(count("attempts WHERE ended_at IS NULL"), "attempts have no end"),
+    ...fault(
+      view.number(BROKEN_SERIES),
+      "deliveries have attempts with missing or repeated numbers",
     ),
-    fault(count(undelivered), "deliveries are not over"),
-    fault(count("attempts WHERE ended_at IS NULL"), "attempts have no end"),
-    fault(view.number(BROKEN_SERIES), "deliveries have attempts with missing or repeated numbers"),
-    fault(view.number(WRONG_RETRIES), "attempts count the retries before them wrongly"),
-    fault(count("attempts WHERE started_at < due_at"), "attempts were begun before their time"),
-  ].filter((text) => text !== "");
+    ...fault(view.number(WRONG_RETRIES), "attempts count the retries before them wrongly"),
+    ...fault(count("attempts WHERE started_at < due_at"), "attempts were begun before their time"),
+  ];
 }
 
 function checkIntegrity(view: DatabaseView): readonly string[] {
   const findings = view.column("PRAGMA integrity_check").filter((finding) => finding !== "ok");
   const orphans = view.column("PRAGMA foreign_key_check").length;
-  return [...findings.map(String), fault(orphans, "rows refer to rows that are not there")];
-}
-
-function checkCancelled(view: DatabaseView, cancelled: ReadonlySet<string>): readonly string[] {
-  const found = new Set(view.column("SELECT id FROM tasks WHERE state = 'cancelled'"));
-  const revived = [...cancelled].filter((id) => !found.has(id));
-  const sent = view.number(`
-    SELECT count(*) FROM tasks AS t
-    WHERE t.state = 'cancelled' AND (
-      t.ready = 1
-      OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.task_seq = t.seq)
-      OR EXISTS (SELECT 1 FROM deliveries AS d WHERE d.task_seq = t.seq AND d.state <> 'waiting')
-    )`);
-  return [
-    fault(
-      revived.length,
-      `cancelled tasks are not cancelled any more, ${revived[0] ?? ""} for one`,
-    ),
-    fault(sent, "cancelled tasks are ready or have something to send"),
-  ];
+  return [...findings.map(String), ...fault(orphans, "rows refer to rows that are not there")];
 }
 
 /** A task that was posted with a key has that key for its tag. */
@@ -213,6 +200,11 @@ function wrongKeys(view: DatabaseView, promised: ReadonlyMap<string, number>): n
   return Math.max(found.length, wanted.size) - right;
 }
 
-function fault(count: number, text: string): string {
-  return count === 0 ? "" : `${count} ${text}`;
+function fault(count: number, text: string): readonly string[] {
+  return count === 0 ? [] : [`${count} ${text}`];
+}
+
+/** A fault that some share. */
+export function faultOf(found: readonly string[], text: string): readonly string[] {
+  return fault(found.length, `${text}, ${found[0]} for one`);
 }

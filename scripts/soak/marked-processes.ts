@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 
-import { listProcesses } from "../kit/processes.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
+import { childrenOf, listProcesses } from "../kit/processes.ts";
 import { MARK } from "./setup.ts";
 
 /**
@@ -23,12 +24,22 @@ export function endMarked(mark: string): void {
   for (const each of markedProcesses(mark)) signalProcess(Number.parseInt(each), "SIGKILL");
 }
 
-/** Signals a process that may have ended by itself. */
-export function signalProcess(pid: number, signal: "SIGSTOP" | "SIGKILL"): void {
+/**
+ * kill -9 for the daemon and for what it has started, before that can end what it has started in turn: commands are
+ * left behind, and the next daemon has to find them.
+ */
+export async function killWithChildren(daemon: DaemonProcess): Promise<void> {
+  const children = childrenOf(daemon.pid).map(({ pid }) => pid);
+  for (const pid of children) signalProcess(pid, "SIGSTOP");
+  await daemon.kill();
+  for (const pid of children) signalProcess(pid, "SIGKILL");
+}
+
+function signalProcess(pid: number, signal: "SIGSTOP" | "SIGKILL"): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has.
+    // It has ended by itself.
   }
 }
 

@@ -1,65 +1,79 @@
+import { median } from "../kit/durations.ts";
 import { factTable } from "../kit/text-table.ts";
-import { trendOf, type Sample, type Trend } from "./samples.ts";
-import type { SoakReport } from "./soak-run.ts";
+import { trendOf, type Sample } from "./samples.ts";
+import type { Life, SoakReport } from "./soak-run.ts";
+
+type Fact = readonly [what: string, figure: string | number];
 
 /** The course of a soak and its findings, as a Markdown table. */
 export function soakTable(report: SoakReport): string {
-  const { leases, lives } = report;
+  const { ledger, leases, lives, unrecordedMs, faults } = report;
+  const restartMs = lives.slice(1).map(({ readyMs }) => readyMs);
+  const refused = ledger.arrivals.filter(({ status }) => status === 500).length;
+  const twice = faults.filter((fault) => / while .* was live$/.test(fault));
+  const right = faults.length === 0 ? "right" : "see the violations";
   return factTable([
     ["minutes", (report.seconds / 60).toFixed(1)],
-    ["kill -9 of the daemon, all in the first half", report.kills],
+    ["kill -9 of the daemon, under load and while it starts", report.kills],
     ["kill -9 of a worker process", report.workerKills],
     ["deaths of the service behind the http type", report.serviceDeaths],
-    ["tasks acknowledged, each over in the end", report.acknowledged],
-    ["of these completed", report.completed],
+    ["tasks acknowledged, each over in the end", ledger.tasks.size],
+    ["tasks on disk whose acknowledgement the crash cut off", report.unacknowledged],
+    ["of all, completed", report.completed],
     ["failed, each for a cause that was seen", report.failed],
     ["cancelled, each by its client", report.cancelled],
-    ["started more than once", report.rerun],
+    ["tasks whose cancelling was acknowledged, cancelled and unsent", ledger.cancelled.size],
+    ["tasks started more than once", report.rerun],
     ["leases handed out", leases.claims],
     ["answers ok to a lease", leases.ok],
     ["answers lost", leases.lost],
     ["answers cancelled", leases.cancelled],
-    ["completions answered ok, each kept", leases.completed],
+    ["completions answered ok, each kept", ledger.finished.size],
     ["requests that were none, each refused", leases.refused],
     ["requests to the service", report.serviceRequests],
-    ["webhooks received, every signature right", report.webhooks],
-    ["of these twice, each explained by a kill", report.duplicates],
-    ["tasks run under two live leases", count(report, / while .* was live$/)],
-    ["violations of any kind", report.faults.length],
+    ["webhooks received, every signature right", ledger.arrivals.length],
+    ["of these, answered 500 and sent again", refused],
+    ["acknowledged results without a delivered postback and pingback", ledger.missing],
+    ["duplicates: accepted by the receiver before, each explained by a kill", report.duplicates],
+    ["accepted attempts in flight at a kill, recorded as interrupted", unrecordedMs.length],
+    [
+      "of those, the longest from arrival to the end of the process, ms",
+      Math.max(0, ...unrecordedMs),
+    ],
+    ["attempts interrupted by a crash and made again, no retry used", report.interrupted],
+    ["posts with an Idempotency-Key, each with its tasks once", sum(report, "posts")],
+    ["of these, sent again because a crash cut off the answer", sum(report, "repeated")],
+    ["of those, on disk before the crash and answered as kept", sum(report, "replayed")],
+    ["tasks run under two live leases", twice.length],
+    ["counts by state, integrity_check and foreign_key_check, after every start", right],
+    ["violations of any kind", faults.length],
+    ["restart to ready, p50 ms", median(restartMs).toFixed(0)],
+    ["restart to ready, slowest ms", Math.max(...restartMs).toFixed(0)],
     ...lifeRows("lives that a kill ended", lives.slice(0, -1)),
     ...lifeRows("the last life", lives.slice(-1)),
   ]);
 }
 
-function count({ faults }: SoakReport, pattern: RegExp): number {
-  return faults.filter((fault) => pattern.test(fault)).length;
+function sum({ clients }: SoakReport, what: "posts" | "repeated" | "replayed"): number {
+  return clients.reduce((total, client) => total + client[what], 0);
 }
 
 /** Of several lives the extremes, and the slope of the longest. */
-function lifeRows(
-  name: string,
-  lives: readonly (readonly Sample[])[],
-): readonly (readonly [string, string])[] {
-  const longest = lives.toSorted((a, b) => b.length - a.length)[0] ?? [];
-  const samples = lives.flat();
-  if (samples.length === 0) return [];
+function lifeRows(name: string, lives: readonly Life[]): readonly Fact[] {
+  const all = lives.map(({ samples }) => samples);
+  const longest = all.toSorted((a, b) => b.length - a.length)[0] ?? [];
+  if (longest.length === 0) return [];
   const minutes = ((longest.at(-1)?.atMs ?? 0) / 60_000).toFixed(1);
-  const row = (what: string, value: (sample: Sample) => number) => {
-    const all = trendOf(samples, value);
-    const trend = trendOf(longest, value);
-    return [`${name}: ${what}, min–max; slope over ${minutes} min`, rangeText(all, trend)] as const;
+  const row = (what: string, value: (sample: Sample) => number): Fact => {
+    const { min, max } = trendOf(all.flat(), value);
+    const { perMinute, grown } = trendOf(longest, value);
+    const sign = grown < 0 ? "−" : "+";
+    const trend = `${perMinute.toFixed(2)}/min, last third ${sign}${Math.abs(grown).toFixed(1)}`;
+    const range = `${min.toFixed(0)}–${max.toFixed(0)}; ${trend}`;
+    return [`${name}: ${what}, min–max; slope over ${minutes} min`, range];
   };
   return [
     row("RSS MB", ({ rssBytes }) => rssBytes / 1e6),
     row("descriptors", ({ descriptors }) => descriptors),
   ];
-}
-
-function rangeText({ min, max }: Trend, { perMinute, grown }: Trend): string {
-  const range = `${min.toFixed(0)}–${max.toFixed(0)}`;
-  return `${range}; ${perMinute.toFixed(2)}/min, last third ${signed(grown)}`;
-}
-
-function signed(value: number): string {
-  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`;
 }

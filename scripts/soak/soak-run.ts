@@ -1,48 +1,39 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { DaemonAddress } from "../kit/daemon-address.ts";
 import {
   createDaemonFile,
+  daemonStart,
   startDaemon,
   type DaemonFile,
   type DaemonPlace,
 } from "../kit/daemon-file.ts";
-import {
-  createAccount,
-  createWorker,
-  type DaemonProcess,
-  type NewAccount,
-} from "../kit/daemon-process.ts";
+import { createAccount, createWorker, DaemonProcess } from "../kit/daemon-process.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { cleanAtExit } from "../kit/exit-cleanup.ts";
+import { runLoad } from "../kit/load.ts";
 import { descriptorCount, processUsage } from "../kit/processes.ts";
 import { Random } from "../kit/random.ts";
+import { acceptedIds, servedText, taskPostRequest } from "../kit/request.ts";
+import { until } from "../kit/until.ts";
 import {
   failingAtFirst,
   openReceiver,
   webhookUrls,
   type WebhookUrls,
 } from "../kit/webhook-receiver.ts";
-import { killWithChildren } from "./daemon-kill.ts";
-import { every } from "./every.ts";
+import { Client, type Habit } from "./client.ts";
 import { HttpService } from "./http-service.ts";
 import { inspectAnytime } from "./inspection.ts";
-import { LeaseLedger, type LeaseCount } from "./lease-ledger.ts";
+import { LeaseLedger } from "./lease-ledger.ts";
 import { Ledger } from "./ledger.ts";
-import { endMarked, markedProcesses } from "./marked-processes.ts";
+import { endMarked, killWithChildren, markedProcesses } from "./marked-processes.ts";
 import { judgeFlat, type Sample } from "./samples.ts";
-import { LEASE_TYPES, soakSettings, writeCommand } from "./setup.ts";
-import { SoakClient, type BookedTask, type DaemonAddress } from "./soak-client.ts";
-import {
-  allCancelled,
-  judgeSettled,
-  judgeShown,
-  judgeSoak,
-  lostCompletions,
-  type SoakTally,
-} from "./verdict.ts";
-import { WorkerFleet } from "./worker-fleet.ts";
+import { countStarts, LEASE_TYPES, soakSettings, writeCommand } from "./setup.ts";
+import { judgeFinished, judgeSettled, judgeShown, LOAD_EXPECTED, type Tally } from "./verdict.ts";
+import { WorkerFleet, type WorkerToken } from "./worker-fleet.ts";
 
-/** A span to draw a time from, in milliseconds. */
+/** A span to draw from. */
 export interface Span {
   readonly min: number;
   readonly max: number;
@@ -53,35 +44,50 @@ export interface SoakOptions {
   readonly place: DaemonPlace;
   /** Repeats the plan of faults and tasks; when each meets the other is the machine's choice. */
   readonly seed: number;
-  /** The daemon is killed again and again in the first half, and never in the second. */
-  readonly seconds: number;
-  /** Of all accounts together. */
-  readonly tasksPerSecond: number;
   readonly accounts: number;
+  /** Of each account's client. */
+  readonly habit: Habit;
+  /** Connections that post all the time until the daemon is killed, without keys. */
+  readonly loadConnections: number;
   readonly workerProcesses: number;
-  /** From the start of a daemon to its kill. */
-  readonly killAfter: Span;
-  readonly workerKillEvery: Span;
-  readonly serviceDeathEvery: Span;
-  /** Everything must be over so soon after the last post. */
+  /** The daemon is killed so often, and as long; then it lives on, under the clients alone. */
+  readonly rounds: number;
+  readonly killSeconds: number;
+  readonly calmSeconds: number;
+  /** From a start of the daemon to its kill: milliseconds, or tasks that it acknowledges. */
+  readonly killAfter: Span & { readonly unit: "ms" | "tasks" };
+  /** Whether every second daemon is preceded by one that is killed before it is ready, or soon after. */
+  readonly killsStarts: boolean;
+  /** In milliseconds; null for those that live. */
+  readonly workerKillEvery: Span | null;
+  readonly serviceDeathEvery: Span | null;
+  /** Everything must be over so soon after the last post; and a round must get to its kill. */
   readonly quietMsMax: number;
   /** Called with every fault as soon as it is found, and with every kill. */
   readonly onNews: (text: string) => void;
 }
 
+/** A daemon's life; the last one is not killed. */
+export interface Life {
+  readonly readyMs: number;
+  readonly samples: Sample[];
+  /** Tasks that it acknowledged, and webhooks that were missing when it was killed. */
+  acknowledged: number;
+  missing: number;
+}
+
 /** The result of a soak. */
-export interface SoakReport extends Omit<SoakTally, "faults"> {
+export interface SoakReport extends Tally {
   readonly seconds: number;
-  readonly acknowledged: number;
+  readonly lives: readonly Life[];
+  /** Of daemons, those while they started included. */
   readonly kills: number;
   readonly workerKills: number;
   readonly serviceDeaths: number;
   readonly serviceRequests: number;
-  readonly webhooks: number;
-  readonly leases: LeaseCount;
-  /** Of every daemon's life, the last of which is the long one. */
-  readonly lives: readonly (readonly Sample[])[];
-  readonly faults: readonly string[];
+  readonly ledger: Ledger;
+  readonly leases: LeaseLedger["count"];
+  readonly clients: readonly Client[];
 }
 
 const SAMPLE_MS = 5000;
@@ -91,204 +97,217 @@ const SETTLED_MS = 10_000;
 const LOOPS = 4;
 // The share of kills that leave the daemon's own helper processes to themselves.
 const ALONE = 0.5;
+const KILL_DELAY_MS_MAX = 30;
 const SERVICE_DEATH: Span = { min: 500, max: 3000 };
 // What a daemon left behind it gives 5 s to end, and a second to be gone.
 const ORPHAN_MS_MAX = 8000;
+// Tasks of each post of the load, in turn.
+const POSTED = [1, 10, 100];
 
-// A sixteenth of the tasks has receivers that fail at first.
-const statusOf = failingAtFirst(/0$/, 1);
+// An eighth of the tasks has receivers that fail at first: retries and kills meet in one series. Interrupted attempts
+// count too, so that no series can run out of retries.
+const statusOf = failingAtFirst(/[01]$/, 2);
 
 /**
  * Lets one database file live through everything at once: tasks of every kind of runner for several accounts, workers
- * with every fault, a service that fails and dies, commands that hang and fork, kill -9 for workers and for the daemon.
- * Then lets it come to rest, and holds what is there against all that was seen.
+ * with every fault, a service that fails and dies, commands that hang and fork, kill -9 for workers and for the daemon,
+ * on the whole way from post to postback and while it starts. Then lets it come to rest, and holds what is there against
+ * all that was seen. A process that is killed loses nothing that the kernel has taken from it: this shows what a crash of
+ * the program does, not what a power cut does.
  */
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
-  await using service = await HttpService.open();
-  const soak = await Soak.prepare(options, service);
-  await using fleet = soak.fleet;
-  await using receivers = new AsyncDisposableStack();
-  const clients = await Promise.all(
-    soak.accounts.map(async (account) => {
-      const ledger = new Ledger(account.webhookSecret);
-      const receiver = await openReceiver((...arrived) => ledger.receive(...arrived), { statusOf });
-      receivers.use(receiver);
-      return soak.newClient({ account, ledger, webhooks: webhookUrls(receiver) });
-    }),
-  );
+  await using used = new AsyncDisposableStack();
+  const service = used.use(await HttpService.open());
+  const mark = `${process.pid}-${options.seed}-${Date.now()}`;
+  cleanAtExit(() => endMarked(mark));
+  const more = soakSettings({ serviceUrl: service.url, mark });
+  const file = await createDaemonFile(options.place, { more });
+  writeCommand(file.folder);
+  const random = new Random(options.seed);
+  const [ledger, address] = [new Ledger(), new DaemonAddress()];
+  const leases = new LeaseLedger(ledger);
+  const { workerProcesses: processes, habit } = options;
+  const tokens = processes > 0 ? await workerTokens(file) : [];
+  const workers = { ledger: leases, random: new Random(random.fork()), processes, loops: LOOPS };
+  const fleet = used.use(new WorkerFleet({ ...workers, tokens }));
+  const clients: Client[] = [];
+  const urls: WebhookUrls[] = [];
+  for (let number = 0; number < options.accounts; number++) {
+    const account = number === 0 ? file.account : await createAccount(`soak-${number}`, file);
+    const { webhookSecret: secret } = account;
+    const receiver = await openReceiver(
+      (webhook, status) => ledger.receive(webhook, { status, secret }),
+      { statusOf },
+    );
+    const webhooks = webhookUrls(used.use(receiver));
+    urls.push(webhooks);
+    const own = { account, webhooks, random: new Random(random.fork()) };
+    clients.push(new Client({ ...own, address, ledger, habit }));
+  }
+  const players = { clients, fleet, service, loadUrls: urls[0] };
   // Not without await: what is used here would be gone at once.
-  return await soak.run({ clients, fleet, service });
+  return await new Soak({ ...players, options, file, mark, random, ledger, leases, address }).run();
 }
 
-interface Players {
-  readonly clients: readonly SoakClient[];
+async function workerTokens(file: DaemonFile): Promise<readonly WorkerToken[]> {
+  const types = Object.keys(LEASE_TYPES);
+  const one = types.slice(0, 1);
+  return [
+    { types, token: await createWorker({ name: "all", types }, file) },
+    { types: one, token: await createWorker({ name: "one", types: one }, file) },
+  ];
+}
+
+interface SoakParts {
+  readonly options: SoakOptions;
+  readonly file: DaemonFile;
+  readonly mark: string;
+  readonly random: Random;
+  readonly ledger: Ledger;
+  readonly leases: LeaseLedger;
+  readonly address: DaemonAddress;
+  readonly clients: readonly Client[];
   readonly fleet: WorkerFleet;
   readonly service: HttpService;
+  /** For the webhooks of the load. */
+  readonly loadUrls: WebhookUrls | undefined;
 }
 
 class Soak {
-  readonly accounts: readonly NewAccount[];
-  readonly fleet: WorkerFleet;
-  readonly #options: SoakOptions;
-  readonly #random: Random;
-  readonly #file: DaemonFile;
-  readonly #mark: string;
-  readonly #leases: LeaseLedger;
-  readonly #address: DaemonAddress = { url: null, isOver: false };
-  readonly #spans: AbortController[] = [];
-  readonly #book = new Map<string, BookedTask>();
-  readonly #ledgers: Ledger[] = [];
+  readonly #parts: SoakParts;
+  readonly #posting = new AbortController();
+  readonly #trouble = new AbortController();
   readonly #killedAt: number[] = [];
-  readonly #lives: Sample[][] = [];
+  readonly #lives: Life[] = [];
   readonly #faults = new Set<string>();
   #serviceDeaths = 0;
 
-  private constructor(deps: {
-    readonly options: SoakOptions;
-    readonly random: Random;
-    readonly file: DaemonFile;
-    readonly mark: string;
-    readonly accounts: readonly NewAccount[];
-    readonly tokens: ConstructorParameters<typeof WorkerFleet>[0]["tokens"];
-  }) {
-    const { options, random, tokens } = deps;
-    this.accounts = deps.accounts;
-    this.#options = options;
-    this.#random = random;
-    this.#file = deps.file;
-    this.#mark = deps.mark;
-    this.#leases = new LeaseLedger();
-    const processes = options.workerProcesses;
-    const fleet = { ledger: this.#leases, random: new Random(random.fork()), tokens };
-    this.fleet = new WorkerFleet({ ...fleet, processes, loops: LOOPS });
+  constructor(parts: SoakParts) {
+    this.#parts = parts;
   }
 
-  static async prepare(options: SoakOptions, service: HttpService): Promise<Soak> {
-    const mark = `${process.pid}-${options.seed}-${Date.now()}`;
-    cleanAtExit(() => endMarked(mark));
-    const more = soakSettings({ serviceUrl: service.url, mark });
-    const file = await createDaemonFile(options.place, { more });
-    writeCommand(file.folder);
-    const accounts = [file.account];
-    while (accounts.length < options.accounts) {
-      accounts.push(await createAccount(`soak-${accounts.length}`, file));
+  async run(): Promise<SoakReport> {
+    const { options, address, clients, fleet, service, ledger, leases } = this.#parts;
+    const startedAt = performance.now();
+    const troubles = this.#troubles();
+    const posts = Promise.all(clients.map((client) => client.run(this.#posting.signal)));
+    // A failure ends the soak: it is awaited below, and here only kept from being unhandled.
+    posts.catch(() => this.#posting.abort());
+    const killsUntil = startedAt + options.killSeconds * 1000;
+    try {
+      while (this.#lives.length < options.rounds && performance.now() < killsUntil) {
+        if (this.#posting.signal.aborted) break;
+        await this.#killedLife();
+      }
+      const tally = await this.#lastLife(posts);
+      await troubles;
+      this.#blame(tally.faults);
+      this.#blame(judgeFlat(this.#lives.at(-1)?.samples ?? []));
+      return {
+        ...tally,
+        ...{ ledger, clients, lives: this.#lives, leases: leases.count },
+        seconds: (performance.now() - startedAt) / 1000,
+        kills: this.#killedAt.length,
+        workerKills: fleet.kills,
+        serviceDeaths: this.#serviceDeaths,
+        serviceRequests: service.requests,
+        faults: [...this.#faults],
+      };
+    } finally {
+      address.isOver = true;
+      this.#posting.abort();
+      this.#trouble.abort();
     }
-    const types = Object.keys(LEASE_TYPES);
-    const [first = ""] = types;
-    const tokens = [
-      { types, token: await createWorker({ name: "all", types }, file) },
-      { types: [first], token: await createWorker({ name: "one", types: [first] }, file) },
-    ];
-    const random = new Random(options.seed);
-    return new Soak({ options, random, file, mark, accounts, tokens });
   }
 
-  newClient(given: {
-    readonly account: NewAccount;
-    readonly ledger: Ledger;
-    readonly webhooks: WebhookUrls;
-  }): SoakClient {
-    this.#ledgers.push(given.ledger);
-    return new SoakClient({
-      ...given,
-      address: this.#address,
-      leases: this.#leases,
-      book: this.#book,
-      random: new Random(this.#random.fork()),
-      tasksPerSecond: this.#options.tasksPerSecond / this.#options.accounts,
+  async #killedLife(): Promise<void> {
+    const { options, ledger } = this.#parts;
+    if (options.killsStarts && this.#lives.length % 2 === 1) await this.#killStart();
+    await using daemon = await this.#start();
+    using life = this.#watch(daemon);
+    const before = ledger.tasks.size;
+    await Promise.all([this.#load(daemon), this.#killInTime(daemon)]);
+    life.acknowledged = ledger.tasks.size - before;
+    life.missing = ledger.missing;
+    const what = `${life.acknowledged} acknowledged tasks, ${life.missing} webhooks missing`;
+    options.onNews(`ready in ${daemon.readyMs.toFixed(0)} ms, killed after ${what}`);
+  }
+
+  // A kill in the first half would only meet Node reading the program.
+  async #killStart(): Promise<void> {
+    const { file, random } = this.#parts;
+    const readyMs = this.#lives.at(-1)?.readyMs ?? 0;
+    await DaemonProcess.startAndKill(daemonStart(file), readyMs * (0.5 + random.next() / 2));
+    this.#killedAt.push(Date.now());
+  }
+
+  async #killInTime(daemon: DaemonProcess): Promise<void> {
+    const { options, address, ledger, random } = this.#parts;
+    const { unit, min, max } = options.killAfter;
+    const now = (): number => (unit === "ms" ? performance.now() : ledger.tasks.size);
+    const killAt = now() + random.between(min, max);
+    const isTime = (): boolean => {
+      daemon.requireRunning();
+      return now() >= killAt || this.#posting.signal.aborted;
+    };
+    const msMax = options.quietMsMax + (unit === "ms" ? max : 0);
+    await until(isTime, { msMax, everyMs: 5, fault: () => "too few tasks were acknowledged" });
+    await sleep(random.between(0, KILL_DELAY_MS_MAX));
+    address.url = null;
+    if (random.chance(ALONE)) await daemon.kill();
+    else await killWithChildren(daemon);
+    this.#killedAt.push(Date.now());
+  }
+
+  /** Settles when the kill has broken its connections. */
+  async #load({ port }: DaemonProcess): Promise<void> {
+    const { options, file, ledger, loadUrls } = this.#parts;
+    const { key } = file.account;
+    const tasks = POSTED[this.#lives.length % POSTED.length] ?? 1;
+    await runLoad({
+      port,
+      connections: options.loadConnections,
+      request: Buffer.from(taskPostRequest({ key, tasks, type: "echo", ...loadUrls })),
+      goesOn: () => true,
+      onAnswer: (message) => {
+        for (const id of acceptedIds(servedText(message))) {
+          ledger.acknowledge(id, { key, expected: LOAD_EXPECTED });
+          ledger.owe(id);
+        }
+      },
     });
   }
 
-  async run(players: Players): Promise<SoakReport> {
-    const startedAt = performance.now();
-    const [posting, trouble] = [this.#newSpan(), this.#newSpan()];
-    const troubles = this.#troubles(players, trouble.signal);
-    const posts = Promise.all(players.clients.map((client) => client.run(posting.signal)));
-    // A failure ends the soak: it is awaited below, and here only kept from being unhandled.
-    posts.catch(() => posting.abort());
-    const halfMs = (this.#options.seconds * 1000) / 2;
-    try {
-      while (performance.now() - startedAt < halfMs && !posting.signal.aborted) {
-        await this.#shortLife(players.fleet);
-      }
-      const untilMs = startedAt + 2 * halfMs;
-      const calm = (): void => trouble.abort();
-      const tally = await this.#longLife(players, { untilMs, posting, posts, calm });
-      await troubles;
-      return this.#report({ ...players, tally, startedAt });
-    } finally {
-      this.#address.isOver = true;
-      for (const span of this.#spans) span.abort();
-    }
-  }
-
-  /** Work that goes on until it is aborted, or the soak is over. */
-  #newSpan(): AbortController {
-    const span = new AbortController();
-    this.#spans.push(span);
-    return span;
-  }
-
-  async #shortLife(fleet: WorkerFleet): Promise<void> {
-    await using daemon = await this.#start(fleet);
-    const watch = this.#watch(daemon);
-    const { min, max } = this.#options.killAfter;
-    await sleep(this.#random.between(min, max));
-    daemon.requireRunning();
-    watch.abort();
-    this.#address.url = null;
-    if (this.#random.chance(ALONE)) await daemon.kill();
-    else await killWithChildren(daemon);
-    this.#killedAt.push(Date.now());
-    this.#options.onNews(
-      `kill -9 number ${this.#killedAt.length}, ${this.#book.size} tasks so far`,
-    );
-  }
-
-  async #longLife(
-    { fleet }: Players,
-    plan: {
-      readonly untilMs: number;
-      readonly posting: AbortController;
-      readonly posts: Promise<unknown>;
-      /** Ends the faults. */
-      readonly calm: () => void;
-    },
-  ): Promise<SoakTally> {
-    const { quietMsMax } = this.#options;
-    await using daemon = await this.#start(fleet);
-    const watch = this.#watch(daemon);
-    const waiting = { signal: plan.posting.signal };
-    const leftMs = Math.max(0, plan.untilMs - performance.now());
-    await sleep(leftMs, undefined, waiting).catch(() => {});
-    plan.posting.abort();
-    try {
-      await plan.posts;
-    } finally {
-      // The reason why nothing is answered any more, where that is it.
-      daemon.requireRunning();
-    }
-    plan.calm();
+  async #lastLife(posts: Promise<unknown>): Promise<Tally> {
+    const { options, file, fleet, ledger, leases, address } = this.#parts;
+    await using daemon = await this.#start();
+    using _life = this.#watch(daemon);
+    const { signal } = this.#posting;
+    await sleep(options.calmSeconds * 1000, undefined, { signal }).catch(() => {});
+    this.#posting.abort();
+    // Where nothing is answered any more because it has ended, that is the reason to tell.
+    await posts.finally(() => daemon.requireRunning());
+    this.#trouble.abort();
     fleet.turnHonest();
-    using view = new DatabaseView(this.#file.database);
-    await view.quiet({ msMax: quietMsMax }).catch((error) => this.#blame([String(error)]));
-    watch.abort();
-    const shown = await judgeShown(this.#evidence, { url: daemon.url, accounts: this.accounts });
-    this.#blame(shown);
+    using view = new DatabaseView(file.database);
+    const quiet = view.quiet({ msMax: options.quietMsMax });
+    await quiet.catch((error: unknown) => this.#blame([String(error)]));
+    this.#blame(await judgeShown(ledger, daemon.url));
     await fleet[Symbol.asyncDispose]();
+    address.url = null;
     await daemon.stop();
     this.#blame(this.#left());
-    return judgeSoak(this.#evidence);
+    const seen = { ledger, leases, killedAt: this.#killedAt, starts: countStarts(file.folder) };
+    return judgeFinished(file.database, { ...seen, hasLoad: options.loadConnections > 0 });
   }
 
   /** Starts the daemon and looks at what the one before left in the file and among the processes. */
-  async #start(fleet: WorkerFleet): Promise<DaemonProcess> {
-    const orphans = markedProcesses(this.#mark);
-    const daemon = await startDaemon(this.#file);
-    const cancelled = allCancelled(this.#ledgers);
-    this.#blame(inspectAnytime(this.#file.database, { cancelled }));
-    this.#blame(lostCompletions(this.#file.database, this.#leases));
-    this.#address.url = daemon.url;
+  async #start(): Promise<DaemonProcess> {
+    const { file, mark, ledger, address, fleet } = this.#parts;
+    const orphans = markedProcesses(mark);
+    const daemon = await startDaemon(file);
+    this.#blame(inspectAnytime(file.database, ledger));
+    address.moveTo(daemon);
     fleet.moveTo(daemon.url);
     setTimeout(() => this.#blame(this.#left(orphans)), ORPHAN_MS_MAX).unref();
     return daemon;
@@ -296,81 +315,56 @@ class Soak {
 
   /** Which of these processes still run; of all unless they are named. */
   #left(before: ReadonlySet<string> | null = null): readonly string[] {
-    const now = [...markedProcesses(this.#mark)];
+    const now = [...markedProcesses(this.#parts.mark)];
     const left = now.filter((each) => before === null || before.has(each));
     return left.map((each) => `process ${each} outlived its daemon`);
   }
 
-  /** Samples a life until the returned controller is aborted. */
-  #watch(daemon: DaemonProcess): AbortController {
-    const samples: Sample[] = [];
-    this.#lives.push(samples);
+  /** A life that is sampled until it is disposed of. */
+  #watch(daemon: DaemonProcess): Life & Disposable {
+    const { pid, readyMs } = daemon;
     const startedAt = performance.now();
-    const sample = (): void => {
-      // Nobody killed it: what waits for an answer must not wait for ever.
-      if (!daemon.isRunning) this.#address.isOver = true;
+    const samples: Sample[] = [];
+    const timer = setInterval(() => {
       if (!daemon.isRunning) return;
-      const { rssBytes } = processUsage(daemon.pid);
       const atMs = performance.now() - startedAt;
-      samples.push({ atMs, rssBytes, descriptors: descriptorCount(daemon.pid) });
-    };
-    const watch = this.#newSpan();
-    void every(() => SAMPLE_MS, { signal: watch.signal, act: sample });
-    return watch;
+      const { rssBytes } = processUsage(pid);
+      samples.push({ atMs, rssBytes, descriptors: descriptorCount(pid) });
+    }, SAMPLE_MS);
+    const end = { [Symbol.dispose]: () => clearInterval(timer) };
+    const life = { readyMs, samples, acknowledged: 0, missing: 0, ...end };
+    this.#lives.push(life);
+    return life;
   }
 
-  /** Settles when the signal has come and nothing is under way any more. */
-  async #troubles({ fleet, service }: Players, signal: AbortSignal): Promise<void> {
-    const { workerKillEvery, serviceDeathEvery } = this.#options;
-    const random = new Random(this.#random.fork());
+  /** Settles when the faults are over and nothing of them is under way any more. */
+  async #troubles(): Promise<void> {
+    const { options, random: parent, fleet, service, leases } = this.#parts;
+    const random = new Random(parent.fork());
     const draw = ({ min, max }: Span): number => random.between(min, max);
-    const die = async (): Promise<void> => {
-      this.#serviceDeaths++;
-      await service.die(draw(SERVICE_DEATH));
-    };
-    const judge = (): void => {
-      this.#blame(judgeSettled(this.#leases, Date.now() - SETTLED_MS));
+    const often = async (span: Span | null, act: () => Promise<void> | void): Promise<void> => {
+      const { signal } = this.#trouble;
+      while (span !== null && !signal.aborted) {
+        const isOver = await sleep(draw(span), false, { signal }).catch(() => true);
+        if (!isOver) await act();
+      }
     };
     await Promise.all([
-      every(() => draw(workerKillEvery), { signal, act: () => fleet.killOne() }),
-      every(() => draw(serviceDeathEvery), { signal, act: die }),
-      every(() => JUDGE_MS, { signal, act: judge }),
+      often(options.workerKillEvery, () => fleet.killOne()),
+      often(options.serviceDeathEvery, async () => {
+        this.#serviceDeaths++;
+        await service.die(draw(SERVICE_DEATH));
+      }),
+      often({ min: JUDGE_MS, max: JUDGE_MS }, () => {
+        this.#blame(judgeSettled(leases, Date.now() - SETTLED_MS));
+      }),
     ]);
   }
 
   #blame(faults: readonly string[]): void {
     for (const fault of faults) {
-      if (!this.#faults.has(fault)) this.#options.onNews(`FAULT: ${fault}`);
+      if (!this.#faults.has(fault)) this.#parts.options.onNews(`FAULT: ${fault}`);
       this.#faults.add(fault);
     }
-  }
-
-  get #evidence() {
-    const { database, folder } = this.#file;
-    const seen = { ledgers: this.#ledgers, leases: this.#leases, book: this.#book };
-    return { database, folder, ...seen, killedAt: this.#killedAt };
-  }
-
-  #report({
-    tally,
-    fleet,
-    service,
-    startedAt,
-  }: Players & { readonly tally: SoakTally; readonly startedAt: number }): SoakReport {
-    this.#blame(tally.faults);
-    this.#blame(judgeFlat(this.#lives.at(-1) ?? []));
-    return {
-      ...tally,
-      seconds: (performance.now() - startedAt) / 1000,
-      acknowledged: this.#book.size,
-      kills: this.#killedAt.length,
-      workerKills: fleet.kills,
-      serviceDeaths: this.#serviceDeaths,
-      serviceRequests: service.requests,
-      webhooks: this.#ledgers.reduce((sum, { count }) => sum + count.webhooks, 0),
-      leases: this.#leases.count,
-      lives: this.#lives,
-      faults: [...this.#faults],
-    };
   }
 }

@@ -2,84 +2,79 @@ import { isDeepStrictEqual } from "node:util";
 
 import { z } from "zod";
 
-import { ApiClient } from "../kit/api-client.ts";
-import type { NewAccount } from "../kit/daemon-process.ts";
+import { servedCall } from "../kit/careful-call.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { explainArrivals, recordedAttempts } from "./duplicates.ts";
-import { judgeLeasedRun, judgeOwnRun, type ShownTask } from "./ending-judge.ts";
+import { benchInput } from "../kit/request.ts";
+import { explainArrivals, recordedAttempts, type Explanation } from "./duplicates.ts";
+import {
+  judgeLeasedRun,
+  judgeOwnRun,
+  shownTask,
+  SHOWN_TASKS,
+  type ShownTask,
+} from "./ending-judge.ts";
 import { inspectFinished } from "./inspection.ts";
 import { judgeLeases } from "./lease-judge.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
 import type { Ledger } from "./ledger.ts";
-import { COMMAND_RETRIES, LEASE_TYPES, countStarts } from "./setup.ts";
-import type { BookedTask } from "./soak-client.ts";
+import { COMMAND_RETRIES, LEASE_TYPES } from "./setup.ts";
 
-/** All that was seen and promised while a soak went on. */
-export interface SoakEvidence {
-  readonly database: string;
-  /** The folder of the daemon. */
-  readonly folder: string;
-  /** One for each account. */
-  readonly ledgers: readonly Ledger[];
-  readonly leases: LeaseLedger;
-  readonly book: ReadonlyMap<string, BookedTask>;
-  /** When each killed daemon was gone, in epoch milliseconds. */
+/** All that was seen and promised of a database. */
+export interface Evidence {
+  readonly ledger: Ledger;
+  /** When each killed daemon was gone, in epoch milliseconds, the earliest first. */
   readonly killedAt: readonly number[];
+  /** Of workers, where there were any. */
+  readonly leases?: LeaseLedger;
+  /** How often a command was started for each task, by its own word. */
+  readonly starts?: ReadonlyMap<string, number>;
+  /** Whether tasks were posted without a key too: of these the acknowledgement may be lost, and nobody posts them again. */
+  readonly hasLoad?: boolean;
 }
 
 /** The contents of the database in the end. */
-export interface SoakTally {
+export interface Tally extends Explanation {
   readonly completed: number;
   readonly failed: number;
   readonly cancelled: number;
-  /** Started more than once. */
+  /** Tasks that were on disk when the daemon died before it could say so. */
+  readonly unacknowledged: number;
+  /** Tasks that were started more than once. */
   readonly rerun: number;
-  /** Webhooks that came twice, each explained by a kill. */
-  readonly duplicates: number;
-  /** Everything that must never be, in words. */
-  readonly faults: readonly string[];
+  /** Attempts that a crash cut off: their outcome is unknown, so they were made again. */
+  readonly interrupted: number;
 }
 
 /** Holds the database of a daemon that has finished and stopped against all that was seen. */
-export function judgeSoak(evidence: SoakEvidence): SoakTally {
-  const { database, ledgers, killedAt, book } = evidence;
-  const tasks = [...shownTasks(database)];
-  const found = new Set(tasks.map(({ id }) => id));
-  const lost = [...book.keys()].filter((id) => !found.has(id));
-  const arrivals = ledgers.flatMap((ledger) => ledger.arrivals);
-  const attempts = recordedAttempts(database);
-  const explanation = explainArrivals({ arrivals, attempts, killedAt });
-  const promised = new Map(ledgers.flatMap((ledger) => [...ledger.promised]));
+export function judgeFinished(database: string, evidence: Evidence): Tally {
+  const { ledger, killedAt, leases } = evidence;
+  using view = new DatabaseView(database);
+  const tasks = [...view.rows(SHOWN_TASKS, shownTask)];
+  const explanation = explainArrivals({
+    arrivals: ledger.arrivals,
+    attempts: recordedAttempts(database),
+    killedAt,
+  });
+  const missing = ledger.missing === 0 ? [] : [`${ledger.missing} webhooks are missing`];
   const faults = [
-    ...lost.map((id) => `${id} was acknowledged and is lost`),
-    ...judgeTasks(tasks, evidence),
-    ...evidence.leases.faults,
-    ...ledgers.flatMap((ledger) => ledger.faults),
-    ...inspectFinished(database, { cancelled: allCancelled(ledgers), promised }),
+    ...tasks.flatMap((task) => judgeTask(task, evidence)),
+    ...(leases?.faults ?? []),
+    ...ledger.faults,
+    ...inspectFinished(database, ledger),
+    ...missing,
     ...explanation.faults,
   ];
   const count = (state: string): number => tasks.filter((task) => task.state === state).length;
   return {
+    ...explanation,
     completed: count("completed"),
     failed: count("failed"),
     cancelled: count("cancelled"),
+    unacknowledged: tasks.length - ledger.tasks.size,
     rerun: tasks.filter(({ runs }) => runs > 1).length,
-    duplicates: explanation.duplicates,
+    interrupted: view.number("SELECT count(*) FROM attempts WHERE outcome = 'interrupted'"),
     faults,
   };
-}
-
-/** Tasks of all accounts whose cancelling was acknowledged. */
-export function allCancelled(ledgers: readonly Ledger[]): ReadonlySet<string> {
-  return new Set(ledgers.flatMap((ledger) => [...ledger.cancelled]));
-}
-
-/** Finds completions that were answered ok and are not in the file, which must be read after each kill. */
-export function lostCompletions(database: string, leases: LeaseLedger): readonly string[] {
-  using view = new DatabaseView(database);
-  const found = new Set(view.column("SELECT id FROM tasks WHERE state = 'completed'"));
-  const lost = [...leases.completed.keys()].filter((id) => !found.has(id));
-  return lost.map((id) => `${id} is not completed any more`);
 }
 
 /** Judges the observations of workers' tasks that have not changed since `before`. */
@@ -90,74 +85,49 @@ export function judgeSettled(leases: LeaseLedger, before: number): readonly stri
   });
 }
 
-function judgeTasks(tasks: readonly ShownTask[], evidence: SoakEvidence): readonly string[] {
-  const { book, leases, killedAt } = evidence;
-  const starts = countStarts(evidence.folder);
-  return tasks.flatMap((task) => {
-    const booked = book.get(task.id);
-    if (booked === undefined)
-      return [`${task.id} stands in the database and was never acknowledged`];
-    if (task.completedAt === null) return [`${task.id} of ${task.type} is still ${task.state}`];
-    const { expected, cancel } = booked;
-    const rule = LEASE_TYPES[task.type];
-    if (rule !== undefined) {
-      const history = leases.history(task.id);
-      const { lostClaims } = leases;
-      const { retries } = rule;
-      const end = judgeLeasedRun(task, { history, rule, retries, lostClaims });
-      return [...judgeLeases(history, rule), ...end];
-    }
-    if (expected === null) return [`${task.id} has a type that nobody posted: ${task.type}`];
-    const isCommand = task.type === "command";
-    const seen = isCommand ? (starts.get(task.id) ?? 0) : null;
-    const retries = isCommand ? COMMAND_RETRIES : 0;
-    return judgeOwnRun(task, { expected, cancel, starts: seen, killedAt, retries });
-  });
-}
+/** Of a task that the load posts. */
+export const LOAD_EXPECTED = { kind: "completed", result: benchInput() } as const;
 
-const taskRow = z.tuple([
-  z.string(),
-  z.string(),
-  z.string(),
-  z.number(),
-  z.number(),
-  z.number(),
-  z.number().nullable(),
-  z.string().nullable(),
-  z.string().nullable(),
-]);
-
-function* shownTasks(database: string): Generator<ShownTask> {
-  using view = new DatabaseView(database);
-  const rows = view.rows(`
-    SELECT t.id, t.type, t.state, t.status_code, t.runs, t.created_at, t.completed_at, r.result_text, r.error_text
-    FROM tasks AS t LEFT JOIN task_results AS r ON r.task_seq = t.seq`);
-  for (const row of rows) {
-    const [id, type, state, code, runs, createdAt, completedAt, resultText, errorText] =
-      taskRow.parse(row);
-    yield { id, type, state, code, runs, createdAt, completedAt, resultText, errorText };
+function judgeTask(task: ShownTask, evidence: Evidence): readonly string[] {
+  const { ledger, leases, killedAt, starts, hasLoad } = evidence;
+  const { id, type } = task;
+  const promised = ledger.tasks.get(id);
+  if (promised === undefined && (task.tag !== null || hasLoad !== true))
+    return [`${id} stands in the database and was never acknowledged`];
+  if (task.completedAt === null) return [`${id} of ${type} is still ${task.state}`];
+  const rule = LEASE_TYPES[type];
+  if (rule !== undefined && leases !== undefined) {
+    const history = leases.history(id);
+    const { lostClaims } = leases;
+    const end = judgeLeasedRun(task, { history, rule, retries: rule.retries, lostClaims });
+    return [...judgeLeases(history, rule), ...end];
   }
+  const expected = promised === undefined ? LOAD_EXPECTED : promised.expected;
+  if (expected === null) return [`${id} has a type that nobody posted: ${type}`];
+  const isCommand = type === "command";
+  const seen = isCommand ? (starts?.get(id) ?? 0) : null;
+  const retries = isCommand ? COMMAND_RETRIES : 0;
+  const cancel = ledger.cancels.get(id) ?? null;
+  return judgeOwnRun(task, { expected, cancel, starts: seen, killedAt, retries });
 }
 
 const SHOWN = 200;
 
 /** Asks task_get for some tasks whose completion was answered ok; it must show the result that was brought. */
-export async function judgeShown(
-  evidence: SoakEvidence,
-  { url, accounts }: { readonly url: string; readonly accounts: readonly NewAccount[] },
-): Promise<readonly string[]> {
-  const clients = new Map(
-    accounts.map((account) => [account.login, new ApiClient({ url, ...account })]),
-  );
-  const { completed } = evidence.leases;
+export async function judgeShown(ledger: Ledger, url: string): Promise<readonly string[]> {
   const faults: string[] = [];
-  const every = Math.ceil(completed.size / SHOWN);
-  for (const [i, [id, result]] of [...completed].entries()) {
-    const client = clients.get(evidence.book.get(id)?.account ?? "");
-    if (i % every > 0 || client === undefined) continue;
-    const [task] = (await client.get(id)).tasks;
-    const isSame = isDeepStrictEqual(task?.result, JSON.parse(result));
-    if (task?.state !== "completed" || !isSame) faults.push(`task_get shows ${id} otherwise`);
+  const every = Math.ceil(ledger.finished.size / SHOWN);
+  for (const [i, [id, result]] of [...ledger.finished].entries()) {
+    const secret = ledger.tasks.get(id)?.key;
+    if (i % every > 0 || secret === undefined) continue;
+    const answer = await servedCall(`${url}/v1/tasks/task_get/${id}`, { secret, method: "GET" });
+    const [task] = shown.parse(JSON.parse(answer?.text ?? "{}")).tasks;
+    const isSame = isDeepStrictEqual(task.result, JSON.parse(result));
+    if (task.state !== "completed" || !isSame) faults.push(`task_get shows ${id} otherwise`);
   }
   return faults;
 }
+
+const shown = z.object({
+  tasks: z.tuple([z.object({ state: z.string(), result: z.unknown() })]),
+});

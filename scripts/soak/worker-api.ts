@@ -92,7 +92,7 @@ export class WorkerApi {
   /** Sends an invalid request. */
   async offend(path: string, body: string): Promise<void> {
     const answer = await this.#send(path, body);
-    if (answer === null || answer.status === 503) return;
+    if (answer === null) return;
     const isRefused = answer.status >= 400 && answer.status < 500;
     if (isRefused) this.#report({ kind: "refused" });
     else this.#report({ kind: "fault", text: `${path} ${body}: ${answer.status} ${answer.text}` });
@@ -100,8 +100,7 @@ export class WorkerApi {
 
   async #served(operation: string, body: unknown): Promise<string | null> {
     const answer = await this.#send(operation, JSON.stringify(body));
-    // 503 while it starts: nothing was done.
-    if (answer === null || answer.status === 503) return null;
+    if (answer === null) return null;
     if (answer.status === 200) return answer.text;
     this.#report({ kind: "fault", text: `${operation}: ${answer.status} ${answer.text}` });
     return null;

@@ -6,6 +6,12 @@ import type { Random } from "../kit/random.ts";
 import type { LeaseLedger } from "./lease-ledger.ts";
 import type { WorkerEvent, WorkerOrder } from "./worker-event.ts";
 
+/** What a worker process may do. */
+export interface WorkerToken {
+  readonly token: string;
+  readonly types: readonly string[];
+}
+
 /** The worker processes of a soak. */
 export interface FleetOptions {
   readonly ledger: LeaseLedger;
@@ -14,7 +20,7 @@ export interface FleetOptions {
   /** Claims under way at once, in each process. */
   readonly loops: number;
   /** The settings of each process, in turn. */
-  readonly tokens: readonly { readonly token: string; readonly types: readonly string[] }[];
+  readonly tokens: readonly WorkerToken[];
 }
 
 interface Member {

@@ -14,7 +14,7 @@ const RULE = { leaseMs: 2000, timeoutMs: 10_000 };
 const RESULT = '{"lease":"a"}';
 const MESSAGE = "It went wrong with lease a.";
 const DONE: ShownTask = {
-  ...{ id: "task", type: "work", state: "completed", code: 20000, runs: 1 },
+  ...{ id: "task", type: "work", tag: null, state: "completed", code: 20000, runs: 1 },
   ...{ createdAt: 900, completedAt: 1520, resultText: RESULT, errorText: null },
 };
 const FAILED: ShownTask = {

@@ -5,8 +5,11 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
+import { benchInput } from "../../scripts/kit/request.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
-import { inspectAnytime, inspectDatabase, type Promises } from "../../scripts/soak/inspection.ts";
+import { inspectAnytime, inspectFinished } from "../../scripts/soak/inspection.ts";
+import { Ledger } from "../../scripts/soak/ledger.ts";
+import { judgeFinished } from "../../scripts/soak/verdict.ts";
 
 const SCHEMA = readFileSync(join(import.meta.dirname, "..", "..", "schema.sql"), "utf8");
 
@@ -33,8 +36,8 @@ function databaseWith(
   database.exec(SCHEMA);
   database.exec(`
     INSERT INTO accounts (seq, login, webhook_secret, created_at) VALUES (1, 'a', 's', 0);
-    INSERT INTO tasks (seq, id, account_seq, state, status_code, created_at, runs, data_text)
-      VALUES (1, 'done', 1, '${taskState}', 20000, 0, 2, '{}');
+    INSERT INTO tasks (seq, id, account_seq, type, state, status_code, created_at, completed_at, runs, data_text)
+      VALUES (1, 'done', 1, 'echo', '${taskState}', 20000, 0, 1, 2, '{}');
     INSERT INTO task_counts (account_seq, state, count) 
       VALUES (1, '${taskState}', 1), (1, 'queued', 0), (1, 'bytes', ${BYTES});
     INSERT INTO traffic (account_seq, step_ms, at, posted, completed, cancelled)
@@ -50,37 +53,88 @@ function databaseWith(
   return file;
 }
 
-/** What a daemon promised: to complete `done`, unless told otherwise. */
-function promises(given: Partial<Promises> = {}): Promises {
-  return { acknowledged: new Set(["done"]), cancelled: new Set(), promised: new Map(), ...given };
+const TASK = { key: "key", expected: { kind: "completed", result: null } } as const;
+
+/** A daemon that promised to complete these tasks, and was killed when its first attempt was cut off. */
+function judged(file: string, ids: readonly string[]) {
+  const ledger = new Ledger();
+  for (const id of ids) ledger.acknowledge(id, TASK);
+  return judgeFinished(file, { ledger, killedAt: [1] });
 }
 
-const NOTHING = promises({ acknowledged: new Set() });
-const CANCELLED = promises({ acknowledged: new Set(), cancelled: new Set(["done"]) });
+/** A daemon that promised to cancel `done`. */
+function cancelling(): Ledger {
+  const ledger = new Ledger();
+  ledger.acknowledge("done", TASK);
+  ledger.cancel("done", { sentAt: 0, acknowledgedAt: 1 });
+  return ledger;
+}
+
+const NOTHING = new Ledger();
+const CANCELLED = cancelling();
 
 test("a database that holds every acknowledged task completed and delivered has no faults", (t) => {
   const file = databaseWith(t, { taskState: "completed", deliveryState: "delivered" });
 
-  const inspection = inspectDatabase(file, promises());
+  const { faults, rerun, interrupted, unacknowledged } = judged(file, ["done"]);
 
-  assert.deepEqual(inspection.faults, []);
-  assert.equal(inspection.rerun, 1);
-  assert.equal(inspection.interrupted, 1);
-  assert.equal(inspection.unacknowledged, 0);
+  assert.deepEqual(faults, []);
+  assert.equal(rerun, 1);
+  assert.equal(interrupted, 1);
+  assert.equal(unacknowledged, 0);
 });
 
 test("an acknowledged task that is not there is a fault", (t) => {
   const file = databaseWith(t, { taskState: "completed", deliveryState: "delivered" });
 
-  const { faults } = inspectDatabase(file, promises({ acknowledged: new Set(["done", "lost"]) }));
+  const { faults } = judged(file, ["done", "lost"]);
 
-  assert.deepEqual(faults, ["1 acknowledged tasks are not completed, lost for one"]);
+  assert.deepEqual(faults, ["1 acknowledged tasks are lost, lost for one"]);
+});
+
+test("a task that nobody was told of is a fault, unless nobody could post it again", (t) => {
+  const input = JSON.stringify(benchInput());
+  const bytes = BYTES + 2 * input.length;
+  const file = databaseWith(t, {
+    change: `
+      INSERT INTO task_inputs VALUES (1, '${input}');
+      INSERT INTO task_results VALUES (1, '${input}', NULL);
+      UPDATE task_counts SET count = ${bytes} WHERE state = 'bytes';`,
+  });
+  const evidence = { ledger: new Ledger(), killedAt: [1] };
+
+  const { faults } = judgeFinished(file, evidence);
+  const loaded = judgeFinished(file, { ...evidence, hasLoad: true });
+
+  assert.deepEqual(faults, ["done stands in the database and was never acknowledged"]);
+  assert.deepEqual(loaded.faults, []);
+  assert.equal(loaded.unacknowledged, 1);
+});
+
+test("what was shown as completed, collected or delivered and is so no more is a fault", (t) => {
+  const change = `
+    UPDATE tasks SET ready = 1;
+    INSERT INTO task_counts (account_seq, state, count) VALUES (1, 'ready', 1);`;
+  const ready = databaseWith(t, { change });
+  const open = databaseWith(t, { taskState: "running", deliveryState: "open" });
+  const ledger = new Ledger();
+  ledger.finished.set("done", "{}");
+  ledger.collected.add("done");
+  ledger.delivered.add("done-postback");
+
+  assert.deepEqual(inspectAnytime(ready, ledger), [
+    "1 tasks that were collected are ready, done for one",
+  ]);
+  assert.deepEqual(inspectAnytime(open, ledger), [
+    "1 completed tasks are not completed any more, done for one",
+    "1 deliveries that were shown as delivered are not, done-postback for one",
+  ]);
 });
 
 test("a task that is neither completed nor cancelled is a fault", (t) => {
   const file = databaseWith(t, { taskState: "running", deliveryState: "delivered" });
 
-  const { faults } = inspectDatabase(file, NOTHING);
+  const faults = inspectFinished(file, NOTHING);
 
   assert.deepEqual(faults, ["1 tasks are not over"]);
 });
@@ -88,7 +142,7 @@ test("a task that is neither completed nor cancelled is a fault", (t) => {
 test("a delivery that is not over is a fault", (t) => {
   const file = databaseWith(t, { taskState: "completed", deliveryState: "open" });
 
-  const { faults } = inspectDatabase(file, promises());
+  const faults = inspectFinished(file, NOTHING);
 
   assert.deepEqual(faults, ["1 deliveries are not over"]);
 });
@@ -104,8 +158,7 @@ test("attempts whose numbers have gaps, whose retries are counted wrongly or tha
       UPDATE traffic SET first_attempts = ${Number(retry === 0)}, delivered = 1, durations_text = '[0,1]';
       INSERT INTO host_traffic (account_seq, at, host, attempts) VALUES (0, 0, 'h', 1), (1, 0, 'h', 1);`;
   };
-  const faultsOf = (change: string) =>
-    inspectDatabase(databaseWith(t, { change }), promises()).faults;
+  const faultsOf = (change: string) => inspectFinished(databaseWith(t, { change }), NOTHING);
 
   assert.deepEqual(faultsOf(second(2, 0, 1)), []);
   assert.deepEqual(faultsOf(second(3, 0, 1)), [
@@ -120,7 +173,7 @@ test("a cancelled task that sent nothing is no fault, and no unacknowledged one"
   const change = NO_ATTEMPTS;
   const file = databaseWith(t, { taskState: "cancelled", deliveryState: "waiting", change });
 
-  const { faults, unacknowledged } = inspectDatabase(file, CANCELLED);
+  const { faults, unacknowledged } = judgeFinished(file, { ledger: CANCELLED, killedAt: [] });
 
   assert.deepEqual(faults, []);
   assert.equal(unacknowledged, 0);
@@ -247,13 +300,16 @@ test("an attempt of another account than its task is a fault", (t) => {
 
 test("an idempotency key with more or fewer tasks than were promised for it is a fault", (t) => {
   const file = databaseWith(t, { change: "UPDATE tasks SET tag = 'key-1';" });
-  const faultsOf = (promised: Promises["promised"]) =>
-    inspectDatabase(file, promises({ promised })).faults;
+  const faultsOf = (...promised: readonly (readonly [string, number])[]) => {
+    const ledger = new Ledger();
+    for (const [key, tasks] of promised) ledger.promised.set(key, tasks);
+    return inspectFinished(file, ledger);
+  };
 
-  assert.deepEqual(faultsOf(new Map([["key-1", 1]])), []);
+  assert.deepEqual(faultsOf(["key-1", 1]), []);
   const message = "idempotency keys stand for too many or too few tasks";
-  assert.deepEqual(faultsOf(new Map([["key-1", 2]])), [`1 ${message}`]);
-  assert.deepEqual(faultsOf(new Map()), [`1 ${message}`]);
+  assert.deepEqual(faultsOf(["key-1", 2]), [`1 ${message}`]);
+  assert.deepEqual(faultsOf(), [`1 ${message}`]);
 });
 
 test("a row that refers to nothing is a fault", (t) => {

@@ -2,24 +2,26 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { LeaseLedger } from "../../scripts/soak/lease-ledger.ts";
+import { Ledger } from "../../scripts/soak/ledger.ts";
 
 const TASK = { id: "task", type: "work", leaseId: "a", expiresAt: 3000, run: 1 };
 
 /** A ledger that knows of one claim: `w` was given the lease `a`. */
-function claimedLedger(): LeaseLedger {
-  const ledger = new LeaseLedger();
+function claimedLedger(whole = new Ledger()): LeaseLedger {
+  const ledger = new LeaseLedger(whole);
   ledger.take("w", { kind: "claiming", number: 0, at: 990, types: ["work"] });
   ledger.take("w", { kind: "claimed", number: 0, at: 1010, tasks: [TASK] });
   return ledger;
 }
 
 test("what processes tell becomes the history of a task, with the times of request and answer", () => {
-  const ledger = claimedLedger();
+  const whole = new Ledger();
+  const ledger = claimedLedger(whole);
   const items = [{ id: "task", leaseId: "a", result: "1" }];
   ledger.take("w", { kind: "asking", number: 1, at: 1500, what: "complete", items });
   ledger.take("v", { kind: "asking", number: 1, at: 1600, what: "release", items });
   ledger.take("w", { kind: "answered", number: 1, at: 1520, outcomes: ["ok"] });
-  ledger.cancel("task", { sentAt: 1700, acknowledgedAt: null });
+  whole.cancel("task", { sentAt: 1700, acknowledgedAt: null });
 
   const { claims, asks, cancel } = ledger.history("task");
 
@@ -30,7 +32,7 @@ test("what processes tell becomes the history of a task, with the times of reque
     { what: "release", ...common, sentAt: 1600, answeredAt: null, outcome: null },
   ]);
   assert.deepEqual(cancel, { sentAt: 1700, acknowledgedAt: null });
-  assert.deepEqual([...ledger.completed], [["task", "1"]]);
+  assert.deepEqual([...whole.finished], [["task", "1"]]);
   assert.equal(ledger.count.ok, 1);
 });
 
@@ -62,7 +64,7 @@ test("a task is settled once, and again when it has changed", () => {
 });
 
 test("a task of a type that was not asked for, and what a process blames the daemon for, are faults", () => {
-  const ledger = new LeaseLedger();
+  const ledger = new LeaseLedger(new Ledger());
   ledger.take("w", { kind: "claiming", number: 0, at: 990, types: ["brief"] });
   ledger.take("w", { kind: "claimed", number: 0, at: 1010, tasks: [TASK] });
   ledger.take("w", { kind: "fault", text: "complete: 500" });

@@ -1,0 +1,43 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { carefulCall, type CarefulAnswer, type CarefulRequest } from "./careful-call.ts";
+import type { DaemonProcess } from "./daemon-process.ts";
+
+const RETRY_MS = 20;
+
+/** Where the daemon is, for those who outlive it and go on with the next one. */
+export class DaemonAddress {
+  /** Null while there is none. */
+  url: string | null = null;
+  /** True when there will be none any more: who waits for an answer need not wait for ever. */
+  isOver = false;
+
+  /** From now on this daemon is asked. Where it ends and `url` was not cleared before, it was the last. */
+  moveTo(daemon: DaemonProcess): void {
+    this.url = daemon.url;
+    void daemon.ended.then(() => {
+      if (this.url === daemon.url) this.isOver = true;
+    });
+  }
+
+  /** One attempt. Null when nobody answered. */
+  async try(path: string, request: CarefulRequest): Promise<CarefulAnswer | null> {
+    return this.url === null ? null : await carefulCall(`${this.url}${path}`, request);
+  }
+
+  /** Asks until there is an answer; `onCutOff` is called when one was awaited and did not come. Rejects when it is over. */
+  async ask(
+    path: string,
+    request: CarefulRequest,
+    onCutOff: () => void = () => {},
+  ): Promise<CarefulAnswer> {
+    while (!this.isOver) {
+      const isAsked = this.url !== null;
+      const answer = await this.try(path, request);
+      if (answer !== null) return answer;
+      if (isAsked) onCutOff();
+      await sleep(RETRY_MS);
+    }
+    throw new Error(`${path} was never answered`);
+  }
+}

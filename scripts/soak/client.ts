@@ -1,0 +1,177 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import type { CarefulAnswer } from "../kit/careful-call.ts";
+import type { DaemonAddress } from "../kit/daemon-address.ts";
+import type { NewAccount } from "../kit/daemon-process.ts";
+import type { Random } from "../kit/random.ts";
+import { acceptedIds } from "../kit/request.ts";
+import type { WebhookUrls } from "../kit/webhook-receiver.ts";
+import type { Ledger } from "./ledger.ts";
+import { expectationOf, type PlannedTask, type TaskPlan } from "./task-plan.ts";
+
+/** A post that is the same however often it is sent. */
+export interface Post {
+  readonly kind: "post";
+  readonly key: string;
+  readonly tasks: readonly PlannedTask[];
+  /** Those of its first answer; null before it. */
+  ids: readonly string[] | null;
+  wasCutOff: boolean;
+}
+
+/** The cancelling of a task. */
+export interface Cancel {
+  readonly kind: "cancel";
+  readonly id: string;
+  /** Not before, on the clock of `performance`. */
+  readonly dueAt: number;
+}
+
+/** How a client works. */
+export interface Habit {
+  /** Requests under way at once. */
+  readonly lanes: number;
+  /** The mean time that a lane rests after a post. */
+  readonly pauseMs: number;
+  readonly plan: TaskPlan;
+  /** Beyond so many webhooks to come it posts no more. */
+  readonly missingMax: number;
+}
+
+/** As often as requests are answered, without tasks of any weight. */
+export const EAGER: Omit<Habit, "plan"> = { lanes: 16, pauseMs: 0, missingMax: Infinity };
+
+/** The parts of a {@link Client}. */
+export interface ClientDeps {
+  readonly account: NewAccount;
+  readonly address: DaemonAddress;
+  readonly webhooks: WebhookUrls;
+  readonly ledger: Ledger;
+  readonly random: Random;
+  readonly habit: Habit;
+  /** Called before a post is sent for the first time. */
+  readonly onPost?: (post: Post) => void;
+  /** Called when a work is answered for the first time. */
+  readonly onDone?: (work: Post | Cancel, answer: CarefulAnswer) => void;
+}
+
+const RETRY_MS = 10;
+// So many posts are sent again although they were answered.
+const REPEATED = 0.2;
+
+/**
+ * A client that outlives the crashes and does what the contract asks of one: it posts with an Idempotency-Key, cancels
+ * some of its tasks, and sends again, after a crash, whatever was not answered.
+ */
+export class Client {
+  /** Each answered in the end. */
+  posts = 0;
+  /** Posts that were sent again because a crash had cut off their answer. */
+  repeated = 0;
+  /** Of these, those whose tasks were on disk before the crash. */
+  replayed = 0;
+  readonly #deps: ClientDeps;
+  /** To be sent, for the first time or again. */
+  readonly #works: (Post | Cancel)[];
+
+  /** `works` is what another client has left: what has an answer must be answered the same. */
+  constructor(deps: ClientDeps, works: readonly (Post | Cancel)[] = []) {
+    this.#deps = deps;
+    this.#works = [...works];
+  }
+
+  /** Posts until the signal; settles when everything is answered. Rejects at a wrong answer. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { habit, random } = this.#deps;
+    const lane = async (): Promise<void> => {
+      while (!signal.aborted || this.#works.length > 0) {
+        const work = this.#dueWork() ?? this.#newPost(signal);
+        if (work === null) await sleep(RETRY_MS);
+        else if (work.kind === "cancel") await this.#cancel(work);
+        else await this.#post(work);
+        if (work?.kind === "post") await sleep(random.next() * 2 * habit.pauseMs);
+      }
+    };
+    await Promise.all(Array.from({ length: habit.lanes }, lane));
+  }
+
+  #dueWork(): Post | Cancel | null {
+    const now = performance.now();
+    const index = this.#works.findIndex((work) => work.kind === "post" || work.dueAt <= now);
+    return index === -1 ? null : (this.#works.splice(index, 1)[0] ?? null);
+  }
+
+  #newPost(signal: AbortSignal): Post | null {
+    const { account, habit, ledger, random, onPost } = this.#deps;
+    if (signal.aborted || ledger.missing > habit.missingMax) return null;
+    const key = `${account.login}-${this.posts++}`;
+    const tasks = habit.plan(random, key);
+    const post: Post = { kind: "post", key, tasks, ids: null, wasCutOff: false };
+    onPost?.(post);
+    return post;
+  }
+
+  async #post(post: Post): Promise<void> {
+    const { address, account, webhooks } = this.#deps;
+    const { key, tasks } = post;
+    const urls = { postback_url: webhooks.postbackUrl, pingback_url: webhooks.pingbackUrl };
+    const body = JSON.stringify(tasks.map((task) => ({ ...task.body, ...urls, tag: key })));
+    const request = { secret: account.key, headers: { "idempotency-key": key }, body };
+    const answer = await address.ask("/v1/tasks/task_post", request, () => {
+      post.wasCutOff ||= post.ids === null;
+    });
+    if (answer.status !== 200)
+      throw new Error(`task_post answered ${answer.status}: ${answer.text}`);
+    const ids = acceptedIds(answer.text);
+    if (post.ids === null) this.#book(post, { ids, answer });
+    else if (!answer.isReplayed || post.ids.join() !== ids.join())
+      this.#deps.ledger.faults.push(`${key}: a repeated post was answered otherwise`);
+  }
+
+  #book(
+    post: Post,
+    { ids, answer }: { readonly ids: readonly string[]; readonly answer: CarefulAnswer },
+  ): void {
+    const { account, ledger, random, onDone } = this.#deps;
+    post.ids = ids;
+    if (post.wasCutOff) this.repeated++;
+    if (answer.isReplayed) this.replayed++;
+    bookPost(post, { ledger, apiKey: account.key });
+    for (const [i, id] of ids.entries()) {
+      const afterMs = post.tasks[i]?.cancelAfterMs ?? null;
+      const dueAt = performance.now() + (afterMs ?? 0);
+      if (afterMs !== null) this.#works.push({ kind: "cancel", id, dueAt });
+    }
+    if (random.chance(REPEATED)) this.#works.push(post);
+    onDone?.(post, answer);
+  }
+
+  async #cancel(cancel: Cancel): Promise<void> {
+    const { account, address, ledger, onDone } = this.#deps;
+    const { id } = cancel;
+    const sentAt = Date.now();
+    ledger.cancel(id, { sentAt, acknowledgedAt: null });
+    const answer = await address.ask(`/v1/tasks/task_cancel/${id}`, { secret: account.key });
+    const { status, text } = answer;
+    if (status === 200) ledger.cancel(id, { sentAt, acknowledgedAt: Date.now() });
+    // It had run before.
+    else if (status === 409) ledger.owe(id);
+    else throw new Error(`task_cancel answered ${status}: ${text}`);
+    onDone?.(cancel, answer);
+  }
+}
+
+/** Notes what the first answer to a post promises. */
+export function bookPost(
+  { key, tasks, ids }: Post,
+  { ledger, apiKey }: { readonly ledger: Ledger; readonly apiKey: string },
+): void {
+  if (ids?.length !== tasks.length)
+    throw new Error(`${key} was answered with ${ids?.length} tasks`);
+  ledger.promised.set(key, tasks.length);
+  for (const [i, { body, cancelAfterMs }] of tasks.entries()) {
+    const id = ids[i] ?? "";
+    ledger.acknowledge(id, { key: apiKey, expected: expectationOf(body) });
+    if (cancelAfterMs === null) ledger.owe(id);
+  }
+}
