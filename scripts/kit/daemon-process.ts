@@ -1,5 +1,7 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
@@ -19,7 +21,7 @@ export interface DaemonStart {
 const READY_MS_MAX = 60_000;
 // The daemon gives everything under way 25 s.
 const STOP_MS_MAX = 30_000;
-const STDERR_KEPT = 4096;
+const LOG_KEPT = 4096;
 
 const readyLine = z.object({
   event: z.literal("ready"),
@@ -27,6 +29,8 @@ const readyLine = z.object({
   port: z.number(),
   pid: z.number(),
 });
+
+type ReadyLine = z.infer<typeof readyLine>;
 
 /** A postbackd that runs as a process of its own. Gone when it is disposed of or this process ends. */
 export class DaemonProcess {
@@ -37,22 +41,15 @@ export class DaemonProcess {
   readonly readyMs: number;
   /** Settles when it has ended, by itself or otherwise. */
   readonly ended: Promise<unknown>;
-  readonly #child: ChildProcess;
-  readonly #stderr: () => string;
-  readonly #kill: () => void;
+  readonly #started: Started;
 
-  private constructor(
-    started: Started,
-    { ready, readyMs }: { readonly ready: z.infer<typeof readyLine>; readonly readyMs: number },
-  ) {
+  private constructor(started: Started, ready: ReadyLine & { readonly readyMs: number }) {
     this.url = ready.url;
     this.port = ready.port;
     this.pid = ready.pid;
-    this.readyMs = readyMs;
-    this.#child = started.child;
+    this.readyMs = ready.readyMs;
     this.ended = once(started.child, "exit");
-    this.#stderr = started.stderr;
-    this.#kill = started.kill;
+    this.#started = started;
   }
 
   /** Starts it and waits until it is ready. When it does not get ready it rejects with the daemon's stderr. */
@@ -60,13 +57,11 @@ export class DaemonProcess {
     const startedAt = performance.now();
     const started = spawnDaemon(start);
     try {
-      const line = await firstLine(started);
-      const readyMs = performance.now() - startedAt;
-      const ready = readyLine.parse(JSON.parse(line));
-      return new DaemonProcess(started, { ready, readyMs });
+      const ready = readyLine.parse(JSON.parse(await firstLine(started)));
+      return new DaemonProcess(started, { ...ready, readyMs: performance.now() - startedAt });
     } catch (error) {
       started.kill();
-      throw new Error(`the daemon did not get ready: ${started.stderr()}`, { cause: error });
+      throw new Error(`the daemon did not get ready: ${started.log()}`, { cause: error });
     }
   }
 
@@ -81,22 +76,22 @@ export class DaemonProcess {
 
   /** Asks it to stop and waits. Rejects when it ends in any other way than by exit code 0. */
   async stop(): Promise<void> {
-    const ended = this.#ended(STOP_MS_MAX);
-    this.#child.kill("SIGTERM");
-    const how = await ended;
-    if (how !== "exit code 0") throw new Error(`the daemon ended by ${how}: ${this.#stderr()}`);
+    const { child } = this.#started;
+    await this.#end(() => child.kill("SIGTERM"));
+    const { exitCode, signalCode } = child;
+    const how = exitCode === null ? `signal ${signalCode}` : `exit code ${exitCode}`;
+    if (exitCode !== 0) throw new Error(`the daemon ended by ${how}: ${this.log}`);
   }
 
   /** kill -9. Settles when it is gone. */
   async kill(): Promise<void> {
-    const ended = this.#ended(STOP_MS_MAX);
-    this.#kill();
-    await ended;
+    await this.#end(this.#started.kill);
   }
 
   /** True until it has ended, by itself or otherwise. */
   get isRunning(): boolean {
-    return this.#child.exitCode === null && this.#child.signalCode === null;
+    const { exitCode, signalCode } = this.#started.child;
+    return exitCode === null && signalCode === null;
   }
 
   /** Throws, with its log, when it has ended although nobody asked it to. */
@@ -106,23 +101,27 @@ export class DaemonProcess {
 
   /** The end of its stderr: its log. */
   get log(): string {
-    return this.#stderr();
+    return this.#started.log();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.isRunning) await this.kill();
   }
 
-  async #ended(msMax: number): Promise<string> {
-    if (this.isRunning) await once(this.#child, "exit", { signal: AbortSignal.timeout(msMax) });
-    const { exitCode, signalCode } = this.#child;
-    return exitCode === null ? `signal ${signalCode}` : `exit code ${exitCode}`;
+  async #end(ask: () => void): Promise<void> {
+    const { child } = this.#started;
+    const signal = AbortSignal.timeout(STOP_MS_MAX);
+    const ended = this.isRunning ? once(child, "exit", { signal }) : Promise.resolve();
+    ask();
+    await ended;
   }
 }
 
 interface Started {
   readonly child: ChildProcess;
-  readonly stderr: () => string;
+  readonly stdout: Readable;
+  /** The end of its stderr. */
+  readonly log: () => string;
   readonly kill: () => void;
 }
 
@@ -133,12 +132,16 @@ function spawnDaemon({ program, folder, flags }: DaemonStart): Started {
     env: cleanEnvironment(),
     stdio: ["ignore", "pipe", "pipe"],
   });
-  let stderr = "";
+  let log = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    stderr = (stderr + text).slice(-STDERR_KEPT);
+    log = (log + text).slice(-LOG_KEPT);
   });
-  const kill = cleanAtExit(() => child.kill("SIGKILL"));
-  return { child, stderr: () => stderr, kill };
+  return {
+    child,
+    stdout: child.stdout,
+    log: () => log,
+    kill: cleanAtExit(() => child.kill("SIGKILL")),
+  };
 }
 
 // Settings of the caller's environment must not reach the measured daemon.
@@ -147,22 +150,15 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(kept);
 }
 
-function firstLine({ child }: Started): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = "";
-    const timer = setTimeout(() => reject(new Error("it took too long")), READY_MS_MAX);
-    child.stdout?.setEncoding("utf8").on("data", (more: string) => {
-      text += more;
-      const end = text.indexOf("\n");
-      if (end !== -1) settle(() => resolve(text.slice(0, end)));
-    });
-    child.once("error", (error) => settle(() => reject(error)));
-    child.once("exit", (code) => settle(() => reject(new Error(`it ended with ${code}`))));
-    const settle = (how: () => void): void => {
-      clearTimeout(timer);
-      how();
-    };
+async function firstLine({ child, stdout }: Started): Promise<string> {
+  const lines = createInterface({ input: stdout });
+  const said = once(lines, "line", { signal: AbortSignal.timeout(READY_MS_MAX) });
+  // It rejects where there is no such program.
+  const ended = once(child, "exit").then(([code]) => {
+    throw new Error(`it ended with ${code}`);
   });
+  const [line] = z.tuple([z.string()]).parse(await Promise.race([said, ended]));
+  return line;
 }
 
 /** An account, as `admin account create` shows it this once. */

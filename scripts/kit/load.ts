@@ -1,8 +1,5 @@
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-
-import { asError } from "./as-error.ts";
-import { HttpMessages, type HttpMessage } from "./http-messages.ts";
+import type { HttpMessage } from "./http-messages.ts";
+import { KeptConnection } from "./kept-connection.ts";
 import { requireTaken } from "./request.ts";
 
 /** Requests to send, all alike. */
@@ -30,13 +27,27 @@ export interface LoadEnd {
  * connection that breaks is not opened again. Rejects when it cannot connect, or when `onAnswer` throws.
  */
 export async function runLoad(load: Load): Promise<LoadEnd> {
-  const sockets = await connectAll(load);
-  try {
-    const ends = await Promise.all(sockets.map((socket) => new LoadConnection(socket, load).run()));
-    return { broken: ends.filter((end) => end === "broken").length };
-  } finally {
-    for (const socket of sockets) socket.destroy();
+  using stack = new DisposableStack();
+  const opening = Array.from({ length: load.connections }, async () =>
+    stack.use(await KeptConnection.open(load.port)),
+  );
+  const lanes = (await Promise.all(opening)).map((connection) => isDone(connection, load));
+  const ends = await Promise.all(lanes);
+  return { broken: ends.filter((done) => !done).length };
+}
+
+/** request → answer → request …, on one connection. False when it breaks. */
+async function isDone(
+  connection: KeptConnection,
+  { request, goesOn, onAnswer }: Load,
+): Promise<boolean> {
+  while (goesOn()) {
+    const sentAt = performance.now();
+    const answer = await connection.ask(request).catch(() => null);
+    if (answer === null) return false;
+    onAnswer(answer, performance.now() - sentAt);
   }
+  return true;
 }
 
 /** Sends a request so often over some connections. Rejects when one is cut off, or at an answer that `require` throws at. */
@@ -54,61 +65,4 @@ export async function sendTimes(
     onAnswer: (answer) => void require(answer),
   });
   if (broken > 0) throw new Error(`the server closed ${broken} connections`);
-}
-
-async function connectAll({ port, connections }: Load): Promise<Socket[]> {
-  const sockets = Array.from({ length: connections }, () => {
-    return connect({ host: "127.0.0.1", port, noDelay: true });
-  });
-  try {
-    await Promise.all(sockets.map((socket) => once(socket, "connect")));
-    return sockets;
-  } catch (error) {
-    for (const socket of sockets) socket.on("error", ignoreError).destroy();
-    throw error;
-  }
-}
-
-/** request → answer → request …, on one connection. */
-class LoadConnection {
-  readonly #socket: Socket;
-  readonly #load: Load;
-  readonly #messages = new HttpMessages();
-  #sentAt = 0;
-
-  constructor(socket: Socket, load: Load) {
-    this.#socket = socket;
-    this.#load = load;
-  }
-
-  run(): Promise<"done" | "broken"> {
-    return new Promise((resolve, reject) => {
-      const onAnswer = (answer: HttpMessage): void => {
-        this.#load.onAnswer(answer, performance.now() - this.#sentAt);
-        if (!this.#send()) resolve("done");
-      };
-      this.#socket.on("data", (chunk: Buffer) => {
-        try {
-          this.#messages.read(chunk, onAnswer);
-        } catch (error) {
-          reject(asError(error));
-        }
-      });
-      // "close" follows every error and says all that matters here.
-      this.#socket.on("error", ignoreError);
-      this.#socket.on("close", () => resolve("broken"));
-      if (!this.#send()) resolve("done");
-    });
-  }
-
-  #send(): boolean {
-    if (!this.#load.goesOn()) return false;
-    this.#sentAt = performance.now();
-    this.#socket.write(this.#load.request);
-    return true;
-  }
-}
-
-function ignoreError(): void {
-  // Said where it is attached.
 }
