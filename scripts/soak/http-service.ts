@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -26,15 +26,15 @@ const REBIND_MS = 50;
  * the task's input says; and it dies and comes back.
  */
 export class HttpService {
+  /** How many requests it got. */
+  requests = 0;
   /** How often each task came. */
-  readonly #requests = new Map<string, number>();
-  #server: Server;
-  #port: number;
-
-  private constructor() {
-    this.#server = this.#newServer();
-    this.#port = 0;
-  }
+  readonly #came = new Map<string, number>();
+  readonly #server = createServer((request, response) => {
+    // An error here is a connection that the service or the daemon has ended.
+    this.#serve(request, response).catch(() => response.destroy());
+  });
+  #port = 0;
 
   static async open(): Promise<HttpService> {
     const service = new HttpService();
@@ -46,24 +46,14 @@ export class HttpService {
     return `http://${HOST}:${this.#port}/run`;
   }
 
-  /** How many requests it got. */
-  get requests(): number {
-    return [...this.#requests.values()].reduce((sum, count) => sum + count, 0);
-  }
-
   /** Dies with all its connections, and is back on the same port when this settles. */
   async die(forMs: number): Promise<void> {
-    await this.#close();
+    await this[Symbol.asyncDispose]();
     await sleep(forMs);
-    this.#server = this.#newServer();
     await this.#listen();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#close();
-  }
-
-  async #close(): Promise<void> {
     if (!this.#server.listening) return;
     const closed = once(this.#server, "close");
     this.#server.close();
@@ -83,17 +73,11 @@ export class HttpService {
     }
   }
 
-  #newServer(): Server {
-    return createServer((request, response) => {
-      // An error here is a connection that the service or the daemon has ended.
-      this.#serve(request, response).catch(() => response.destroy());
-    });
-  }
-
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { id, input } = run.parse(JSON.parse(await text(request)));
-    const before = this.#requests.get(id) ?? 0;
-    this.#requests.set(id, before + 1);
+    const before = this.#came.get(id) ?? 0;
+    this.#came.set(id, before + 1);
+    this.requests++;
     const done = JSON.stringify({ done: input.nonce });
     switch (input.mode) {
       case "slow":

@@ -1,14 +1,7 @@
 import { z } from "zod";
 
 import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
-import type { AskItem, AskKind, Outcome, WorkerEvent } from "./worker-event.ts";
-
-/** A task that was handed out. */
-export interface Leased {
-  readonly id: string;
-  readonly type: string;
-  readonly leaseId: string;
-}
+import type { AskItem, AskKind, ClaimedTask, Outcome, WorkerEvent } from "./worker-event.ts";
 
 const claimed = z.object({
   tasks: z.array(
@@ -29,19 +22,14 @@ const answered = z.object({
 /** The worker protocol of the soak's worker processes: they report every request before and after. */
 export class WorkerApi {
   /** The daemon's URL; changes when it is started again. */
-  url: string;
+  url = "";
   readonly #token: string;
   readonly #report: (event: WorkerEvent) => void;
   #number = 0;
 
-  constructor(deps: {
-    readonly url: string;
-    readonly token: string;
-    readonly report: (event: WorkerEvent) => void;
-  }) {
-    this.url = deps.url;
-    this.#token = deps.token;
-    this.#report = deps.report;
+  constructor(token: string, report: (event: WorkerEvent) => void) {
+    this.#token = token;
+    this.#report = report;
   }
 
   /** Null when there was no answer, or none but that the daemon takes nothing now. */
@@ -49,7 +37,7 @@ export class WorkerApi {
     readonly types: readonly string[];
     readonly max: number;
     readonly wait_seconds: number;
-  }): Promise<readonly Leased[] | null> {
+  }): Promise<readonly ClaimedTask[] | null> {
     const number = this.#number++;
     this.#report({ kind: "claiming", number, at: Date.now(), types: wish.types });
     const answer = await this.#served("claim", wish);
@@ -58,8 +46,8 @@ export class WorkerApi {
       return null;
     }
     const tasks = claimed.parse(JSON.parse(answer)).tasks.map((task) => {
-      const { id, type, lease_id: leaseId, lease_expires_at: expiresAt, run } = task;
-      return { id, type, leaseId, expiresAt: Date.parse(expiresAt), run };
+      const { id, type, lease_id: leaseId, lease_expires_at: expiresAt } = task;
+      return { id, type, leaseId, expiresAt: Date.parse(expiresAt) };
     });
     this.#report({ kind: "claimed", number, at: Date.now(), tasks });
     return tasks;
@@ -69,19 +57,14 @@ export class WorkerApi {
   async ask(what: AskKind, items: readonly AskItem[]): Promise<readonly Outcome[] | null> {
     const number = this.#number++;
     this.#report({ kind: "asking", number, at: Date.now(), what, items });
-    const list = items.map(toJson);
-    const answer = await this.#served(
-      what,
-      what === "heartbeat" ? { leases: list } : { tasks: list },
-    );
+    const list = what === "heartbeat" ? "leases" : "tasks";
+    const answer = await this.#served(what, { [list]: items.map(toJson) });
     if (answer === null) return null;
     const { tasks } = answered.parse(JSON.parse(answer));
     const isInOrder = items.every(({ id }, i) => tasks[i]?.id === id);
     if (!isInOrder || tasks.length !== items.length) {
-      this.#report({
-        kind: "fault",
-        text: `${what} was not answered in the order asked: ${answer}`,
-      });
+      const text = `${what} was not answered in the order asked: ${answer}`;
+      this.#report({ kind: "fault", text });
       return null;
     }
     const outcomes = tasks.map(({ outcome }) => outcome);

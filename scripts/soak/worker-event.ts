@@ -20,8 +20,8 @@ export interface ClaimedTask {
   readonly id: string;
   readonly type: string;
   readonly leaseId: string;
+  /** Epoch milliseconds. */
   readonly expiresAt: number;
-  readonly run: number;
 }
 
 interface At {
@@ -47,16 +47,15 @@ export type WorkerEvent =
   /** A request that is no request was refused, as it must be. */
   | { readonly kind: "refused" };
 
-/** The orders of a worker process. */
-export type WorkerOrder =
-  | {
-      readonly kind: "work";
-      readonly seed: number;
-      readonly token: string;
-      readonly types: readonly string[];
-      readonly loops: number;
-    }
+/** What a worker process is to do now; the first order starts it, and only the last two change. */
+export interface WorkerOrder {
+  readonly seed: number;
+  readonly token: string;
+  readonly types: readonly string[];
+  /** Claims under way at once. */
+  readonly loops: number;
   /** The daemon's present URL. */
-  | { readonly kind: "url"; readonly url: string }
+  readonly url: string;
   /** From now on every task is completed at once. */
-  | { readonly kind: "honest" };
+  readonly isHonest: boolean;
+}

@@ -24,67 +24,62 @@ export interface FleetOptions {
 }
 
 interface Member {
-  readonly name: string;
   readonly child: ChildProcess;
   readonly kill: () => void;
+  readonly work: Omit<WorkerOrder, "url" | "isHonest">;
 }
 
 const LOOP_FILE = new URL("worker-loop.ts", import.meta.url);
 
 /** Worker processes that are killed and replaced; the ledger gets all their reports. */
 export class WorkerFleet {
+  /** How many processes were killed. */
+  kills = 0;
   readonly #options: FleetOptions;
   readonly #members: Member[] = [];
-  #url = "";
   #started = 0;
-  #kills = 0;
-  #isHonest = false;
+  #now = { url: "", isHonest: false };
 
   constructor(options: FleetOptions) {
     this.#options = options;
   }
 
-  /** How many processes were killed. */
-  get kills(): number {
-    return this.#kills;
-  }
-
   /** Tells every worker where the daemon is; the first time it starts them. */
   moveTo(url: string): void {
-    this.#url = url;
+    this.#now = { ...this.#now, url };
     while (this.#members.length < this.#options.processes) this.#start();
-    this.#order({ kind: "url", url });
+    this.#members.forEach((member) => this.#order(member));
   }
 
   /** kill -9 for one of them, and another in its place. */
   async killOne(): Promise<void> {
-    const [member] = this.#members.splice(
-      this.#options.random.between(0, this.#members.length - 1),
-      1,
-    );
+    const index = this.#options.random.between(0, this.#members.length - 1);
+    const [member] = this.#members.splice(index, 1);
     if (member === undefined) return;
-    this.#kills++;
+    this.kills++;
     await end(member);
     this.#start();
   }
 
   /** From now on they complete whatever they are given. */
   turnHonest(): void {
-    this.#isHonest = true;
-    this.#order({ kind: "honest" });
+    this.#now = { ...this.#now, isHonest: true };
+    this.#members.forEach((member) => this.#order(member));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#members.splice(0).map(end));
   }
 
-  #order(order: WorkerOrder): void {
-    for (const { child } of this.#members) if (child.connected) child.send(order);
+  #order({ child, work }: Member): void {
+    if (child.connected) child.send({ ...work, ...this.#now } satisfies WorkerOrder);
   }
 
   #start(): void {
     const { ledger, random, loops, tokens } = this.#options;
-    const name = `worker-${this.#started}`;
+    const given = tokens[this.#started % tokens.length];
+    if (given === undefined) throw new Error("there is no token to work with");
+    const name = `worker-${this.#started++}`;
     // Without options of this process such as tsx: Node runs TypeScript by itself, and starts faster.
     const child = fork(LOOP_FILE, { execArgv: [] });
     const kill = cleanAtExit(() => child.kill("SIGKILL"));
@@ -96,14 +91,9 @@ export class WorkerFleet {
       if (signal === "SIGKILL") return;
       ledger.take(name, { kind: "fault", text: `${name} ended by itself, with ${code ?? signal}` });
     });
-    const given = tokens[this.#started % tokens.length];
-    if (given === undefined) throw new Error("there is no token to work with");
-    this.#started++;
-    this.#members.push({ name, child, kill });
-    child.send({ kind: "url", url: this.#url } satisfies WorkerOrder);
-    const work = { seed: random.fork(), token: given.token, types: given.types, loops };
-    child.send({ kind: "work", ...work } satisfies WorkerOrder);
-    if (this.#isHonest) child.send({ kind: "honest" } satisfies WorkerOrder);
+    const member = { child, kill, work: { ...given, loops, seed: random.fork() } };
+    this.#members.push(member);
+    this.#order(member);
   }
 }
 

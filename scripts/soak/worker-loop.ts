@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Random } from "../kit/random.ts";
 import { LEASE_TYPES } from "./setup.ts";
-import { WorkerApi, type Leased } from "./worker-api.ts";
-import type { AskItem, WorkerEvent, WorkerOrder } from "./worker-event.ts";
+import { WorkerApi } from "./worker-api.ts";
+import type { AskItem, ClaimedTask, WorkerOrder } from "./worker-event.ts";
 
 /** A worker process of the soak. It works like one that has every fault a worker can have. */
 
@@ -42,32 +42,26 @@ const OFFENCES: readonly (readonly [path: string, body: string])[] = [
 ];
 
 class Worker {
+  /** From now on every task is completed at once. */
+  isHonest = false;
   readonly #api: WorkerApi;
   readonly #random: Random;
   readonly #types: readonly string[];
   /** Leases that are kept by heartbeats. */
-  readonly #beating = new Map<string, Leased>();
+  readonly #beating = new Map<string, ClaimedTask>();
   #outbox: { readonly item: AskItem; readonly sent: () => void }[] = [];
-  #isHonest = false;
   #held = 0;
 
-  constructor(deps: {
-    readonly api: WorkerApi;
-    readonly random: Random;
-    readonly types: readonly string[];
-  }) {
-    this.#api = deps.api;
-    this.#random = deps.random;
-    this.#types = deps.types;
+  constructor(api: WorkerApi, { seed, types, loops }: WorkerOrder) {
+    this.#api = api;
+    this.#random = new Random(seed);
+    this.#types = types;
     setInterval(() => void this.#beat(), BEAT_MS);
     setInterval(() => void this.#flush(), FLUSH_MS);
+    for (let loop = 0; loop < loops; loop++) void this.#loop();
   }
 
-  turnHonest(): void {
-    this.#isHonest = true;
-  }
-
-  async loop(): Promise<never> {
+  async #loop(): Promise<never> {
     for (;;) {
       const tasks = this.#held < HELD_MAX ? await this.#api.claim(this.#wish()) : null;
       if (tasks === null) await sleep(PAUSE_MS);
@@ -86,8 +80,8 @@ class Worker {
     return { types: types.length > 0 ? types : this.#types, max, wait_seconds: wait };
   }
 
-  async #run(task: Leased): Promise<void> {
-    const behaviour = this.#isHonest ? "complete" : this.#random.choose(BEHAVIOURS);
+  async #run(task: ClaimedTask): Promise<void> {
+    const behaviour = this.isHonest ? "complete" : this.#random.choose(BEHAVIOURS);
     const { leaseMs } = LEASE_TYPES[task.type] ?? { leaseMs: 0 };
     switch (behaviour) {
       case "complete":
@@ -119,17 +113,17 @@ class Worker {
   }
 
   #rest(msMax: number): Promise<void> {
-    return sleep(this.#isHonest ? 0 : this.#random.between(0, msMax));
+    return sleep(this.isHonest ? 0 : this.#random.between(0, msMax));
   }
 
-  async #long(task: Leased, ms: number): Promise<void> {
+  async #long(task: ClaimedTask, ms: number): Promise<void> {
     this.#beating.set(task.leaseId, task);
     await sleep(ms);
     this.#beating.delete(task.leaseId);
     await this.#complete(task);
   }
 
-  async #twice(task: Leased): Promise<void> {
+  async #twice(task: ClaimedTask): Promise<void> {
     if (this.#random.chance(0.5)) {
       await Promise.all([this.#send(completionOf(task)), this.#send(completionOf(task))]);
       return;
@@ -140,7 +134,7 @@ class Worker {
   }
 
   // In one batch with what is right, which must count all the same.
-  async #wrong(task: Leased): Promise<void> {
+  async #wrong(task: ClaimedTask): Promise<void> {
     const wrong = { ...completionOf(task), leaseId: `not-${this.#random.fork()}` };
     const unknown = { id: "nobody's", leaseId: "nobody's", result: "1" };
     await this.#rest(200);
@@ -148,7 +142,7 @@ class Worker {
     await this.#api.ask(this.#random.chance(0.5) ? "release" : "heartbeat", [wrong]);
   }
 
-  async #fail(task: Leased): Promise<void> {
+  async #fail(task: ClaimedTask): Promise<void> {
     const retry = this.#random.choose({ true: 2, false: 1, absent: 2 });
     await this.#rest(500);
     await this.#api.ask("fail", [
@@ -161,7 +155,7 @@ class Worker {
   }
 
   // Until the type's timeout: its heartbeats keep the lease, and it never ends the run.
-  async #stuck(task: Leased): Promise<void> {
+  async #stuck(task: ClaimedTask): Promise<void> {
     this.#beating.set(task.leaseId, task);
     for (let waited = 0; waited < STUCK_MS_MAX; waited += BEAT_MS) {
       await sleep(BEAT_MS);
@@ -176,7 +170,7 @@ class Worker {
   }
 
   /** Alone, or with others in one request. */
-  async #complete(task: Leased): Promise<void> {
+  async #complete(task: ClaimedTask): Promise<void> {
     const item = completionOf(task);
     if (this.#random.chance(0.5)) return this.#send(item);
     await new Promise<void>((resolve) => this.#outbox.push({ item, sent: resolve }));
@@ -206,38 +200,25 @@ class Worker {
   }
 }
 
-function refOf({ id, leaseId }: Leased): AskItem {
+function refOf({ id, leaseId }: ClaimedTask): AskItem {
   return { id, leaseId };
 }
 
 /** The result names the lease, so that the one that is kept tells whose it is. */
-function completionOf(task: Leased): AskItem {
+function completionOf(task: ClaimedTask): AskItem {
   return { ...refOf(task), result: JSON.stringify({ lease: task.leaseId, pages: [1, 2, 3] }) };
 }
 
-function report(event: WorkerEvent): void {
-  process.send?.(event);
-}
-
 function obey(): void {
-  let worker: Worker | null = null;
   let api: WorkerApi | null = null;
-  let url = "";
-  const work = (order: Extract<WorkerOrder, { kind: "work" }>): void => {
-    api = new WorkerApi({ url, token: order.token, report });
-    const { seed, types } = order;
-    worker = new Worker({ api, random: new Random(seed), types });
-    for (let loop = 0; loop < order.loops; loop++) void worker.loop();
-  };
+  let worker: Worker | null = null;
   process.on("message", (message) => {
     // The fleet sends nothing else.
     const order = message as WorkerOrder;
-    if (order.kind === "work") work(order);
-    else if (order.kind === "honest") worker?.turnHonest();
-    else {
-      url = order.url;
-      if (api !== null) api.url = url;
-    }
+    api ??= new WorkerApi(order.token, (event) => process.send?.(event));
+    api.url = order.url;
+    worker ??= new Worker(api, order);
+    worker.isHonest = order.isHonest;
   });
   process.on("disconnect", () => process.exit());
 }

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { LeaseLedger } from "../../scripts/soak/lease-ledger.ts";
 import { Ledger } from "../../scripts/soak/ledger.ts";
 
-const TASK = { id: "task", type: "work", leaseId: "a", expiresAt: 3000, run: 1 };
+const TASK = { id: "task", type: "work", leaseId: "a", expiresAt: 3000 };
 
 /** A ledger that knows of one claim: `w` was given the lease `a`. */
 function claimedLedger(whole = new Ledger()): LeaseLedger {
