@@ -23,63 +23,47 @@ export interface Bench {
   readonly print: (report: string) => void;
 }
 
-/** Something that is measured or proved of a daemon. */
-export interface Command {
-  /** Runs it; `usage` is how it is called. */
-  readonly start: (args: readonly string[], usage: string) => Promise<void>;
-}
-
-/** The parts of a command. */
-export interface CommandParts<Own extends Flags> {
-  /** For its help. */
-  readonly about: string;
-  readonly flags: Own;
-  /** The program unless it is named; without it the binary where it is newer than the sources, else these. */
-  readonly program?: "binary";
-  readonly run: (values: Values<Own>, bench: Bench) => Promise<void>;
-}
+/** Something that is measured or proved of a daemon: it is run with its arguments, and with how it is called. */
+export type Command = (args: readonly string[], usage: string) => Promise<void>;
 
 /**
  * A command that chooses the program and makes a folder, and says beside its report of what program and machine it is. Fails
- * when `run` rejects.
+ * when `run` rejects. `about` is for its help; `program` runs unless another is named: without it the binary where it is newer
+ * than the sources, else these.
  */
-export function defineCommand<Own extends Flags>(parts: CommandParts<Own>): Command {
-  const places = placeFlags(parts.program);
-  const flags = { ...parts.flags, ...places };
-  return {
-    async start(args, usage) {
-      const given = parseFlags(flags, args);
-      if (given === null)
-        process.stdout.write(`${usage} [options]\n\n${parts.about}\n\n${flagLines(flags)}\n`);
-      else await run(parts, { values: valuesOf(parts.flags, given), ...valuesOf(places, given) });
-    },
-  };
-}
-
-async function run<Own extends Flags>(
-  parts: CommandParts<Own>,
-  given: { readonly values: Values<Own>; readonly program: string | null; folder: string | null },
-): Promise<void> {
-  using scratch = new ScratchFolder(given.folder ?? undefined);
-  const program = chooseProgram(given.program ?? parts.program);
-  const machine = machineDescription(scratch.path);
-  const print = (report: string): void => void process.stdout.write(`${report}\n`);
-  const note = (news: string): void => void process.stderr.write(`  ${news}\n`);
-  process.stderr.write(`measuring ${program.name}\n`);
-  try {
-    await parts.run(given.values, { place: { program, folder: scratch.path }, note, print });
-  } finally {
-    print(`\n${program.name}. ${machine}`);
-  }
-}
-
-function placeFlags(program: string | undefined) {
-  const fallback = program ?? "the binary, if it is newer than the sources";
-  return {
+export function defineCommand<Own extends Flags>(parts: {
+  readonly about: string;
+  readonly flags: Own;
+  readonly program?: "binary";
+  readonly run: (values: Values<Own>, bench: Bench) => Promise<void>;
+}): Command {
+  const fallback = parts.program ?? "the binary, if it is newer than the sources";
+  const places = {
     program: optional(text("P", `source, binary, or an executable (${fallback})`)),
     folder: optional(
       text("DIR", "where databases lie while they run (the folder for temporary files)"),
     ),
+  };
+  const flags = { ...parts.flags, ...places };
+  return async (args, usage) => {
+    const given = parseFlags(flags, args);
+    if (given === null) {
+      process.stdout.write(`${usage} [options]\n\n${parts.about}\n\n${flagLines(flags)}\n`);
+      return;
+    }
+    const { program: wanted, folder } = valuesOf(places, given);
+    const values = valuesOf(parts.flags, given);
+    using scratch = new ScratchFolder(folder ?? undefined);
+    const program = chooseProgram(wanted ?? parts.program);
+    const machine = machineDescription(scratch.path);
+    const print = (report: string): void => void process.stdout.write(`${report}\n`);
+    const note = (news: string): void => void process.stderr.write(`  ${news}\n`);
+    process.stderr.write(`measuring ${program.name}\n`);
+    try {
+      await parts.run(values, { place: { program, folder: scratch.path }, note, print });
+    } finally {
+      print(`\n${program.name}. ${machine}`);
+    }
   };
 }
 
@@ -88,16 +72,15 @@ export type Commands = Readonly<Record<string, () => Promise<{ readonly command:
 
 /** Runs the command that the command line names, or the first of them where it begins with none of their names. */
 export async function runCommands(usage: string, commands: Commands): Promise<void> {
-  const [, , first = "", ...rest] = process.argv;
-  const all = Object.keys(commands);
-  const [main = ""] = all;
-  const name = all.includes(first) ? first : main;
-  const others = name === main && all.length > 1 ? `[${all.slice(1).join(" | ")}]` : name;
-  const called = all.length > 1 ? `${usage} ${others}` : usage;
+  const [main = "", ...others] = Object.keys(commands);
+  const [first = "", ...rest] = process.argv.slice(2);
+  const name = Object.hasOwn(commands, first) ? first : main;
+  const shown = name === main && others.length > 0 ? `[${others.join(" | ")}]` : name;
   await runScript(async () => {
     const load = commands[name];
     if (load === undefined) throw new Error("there is no command");
     const { command } = await load();
-    await command.start(name === first ? rest : process.argv.slice(2), called);
+    const args = name === first ? rest : process.argv.slice(2);
+    await command(args, others.length > 0 ? `${usage} ${shown}` : usage);
   });
 }
