@@ -1,17 +1,23 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Looks again and again, and settles once it is so. Rejects, with what `fault` says then, when that takes longer. */
+/**
+ * Looks again and again, and settles once it is so. Rejects, with what `fault` says then, when that takes longer than
+ * `msMax`: since `progress` last changed, where it is given.
+ */
 export async function until(
   isSo: () => boolean | Promise<boolean>,
-  {
-    msMax,
-    everyMs = 20,
-    fault,
-  }: { readonly msMax: number; readonly everyMs?: number; readonly fault: () => string },
+  how: {
+    readonly msMax: number;
+    readonly everyMs?: number;
+    readonly progress?: () => number;
+    readonly fault: () => string;
+  },
 ): Promise<void> {
-  const deadline = performance.now() + msMax;
+  const { msMax, everyMs = 20, progress = () => 0, fault } = how;
+  let [last, since] = [progress(), performance.now()];
   while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(fault());
+    if (progress() !== last) [last, since] = [progress(), performance.now()];
+    if (performance.now() - since > msMax) throw new Error(fault());
     await sleep(everyMs);
   }
 }

@@ -8,7 +8,7 @@ import { cutPower, type JudgedImage } from "./power-cut-run.ts";
 import { hasRecording, loadRecording, record, type Recording } from "./recording.ts";
 import { powerCutTable } from "./report.ts";
 
-const QUIET_MS_MAX = 180_000;
+const STALL_MS_MAX = 60_000;
 const SEED_MAX = 1_000_000;
 
 export const command = defineCommand({
@@ -39,7 +39,7 @@ each of these images to prove that nothing it had promised was lost.`,
       folder: place.folder,
       ...(values.image !== null && { onlyImage: values.image }),
       forgetsSyncs: values["forget-syncs"],
-      quietMsMax: QUIET_MS_MAX,
+      stallMsMax: STALL_MS_MAX,
       onImage: (image) => note(imageLine(image)),
     });
     print(powerCutTable(report));
@@ -63,7 +63,7 @@ async function recordOrLoad(
   if (readdirSync(folder).length > 0)
     throw new Error(`${folder} has no recording and is not empty; name another folder`);
   const loadMs = (seconds * 1000) / (kills + 1);
-  return await record({ program, folder, kills, loadMs, quietMsMax: QUIET_MS_MAX });
+  return await record({ program, folder, kills, loadMs, stallMsMax: STALL_MS_MAX });
 }
 
 function imageLine({ number, occasion, power, promised, ...verdict }: JudgedImage): string {

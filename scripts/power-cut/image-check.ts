@@ -4,11 +4,11 @@ import { carefulCall } from "../kit/careful-call.ts";
 import { DaemonAddress } from "../kit/daemon-address.ts";
 import { startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
 import type { DaemonProcess } from "../kit/daemon-process.ts";
-import { DatabaseView } from "../kit/database-view.ts";
 import type { MessageServer } from "../kit/message-server.ts";
 import { Random } from "../kit/random.ts";
 import { webhookUrls } from "../kit/webhook-receiver.ts";
 import { Client } from "../soak/client.ts";
+import { finish } from "../soak/finish.ts";
 import { faultOf, inspectAnytime } from "../soak/inspection.ts";
 import { judgeFinished } from "../soak/verdict.ts";
 import type { PromisesAt } from "./promises-at.ts";
@@ -37,8 +37,8 @@ export interface ImageCheck {
   readonly promises: PromisesAt;
   /** Passes on to the promises' ledger whatever comes. */
   readonly receiver: MessageServer;
-  /** The daemon must have finished everything so soon. */
-  readonly quietMsMax: number;
+  /** Nothing may stand still for longer. */
+  readonly stallMsMax: number;
 }
 
 /** Starts the daemon on an image, asks for everything that was promised, lets it finish, and looks at the file. */
@@ -59,7 +59,7 @@ export async function checkImage(check: ImageCheck): Promise<ImageVerdict> {
 
 async function checkRunning(
   daemon: DaemonProcess,
-  { file, promises, receiver, quietMsMax }: ImageCheck,
+  { file, promises, receiver, stallMsMax }: ImageCheck,
 ): Promise<Partial<ImageVerdict>> {
   const { database, account } = file;
   const { ledger, works, killedAt, hasAccount } = promises;
@@ -80,8 +80,7 @@ async function checkRunning(
   const deps = { account, address, webhooks, ledger, random: new Random(0), habit: HABIT };
   const client = new Client(deps, works);
   await client.run(AbortSignal.abort());
-  using view = new DatabaseView(database);
-  await view.quiet({ msMax: quietMsMax });
+  await finish(daemon, { database, ledger, stallMsMax });
   await daemon.stop();
   const { duplicates, faults } = judgeFinished(database, { ledger, killedAt });
   const again = ledger.arrivals

@@ -24,7 +24,7 @@ export interface PowerCutOptions {
   readonly onlyImage?: number;
   /** Plants a fault: see {@link PowerCut}. */
   readonly forgetsSyncs: boolean;
-  readonly quietMsMax: number;
+  readonly stallMsMax: number;
   readonly onImage: (image: JudgedImage) => void;
 }
 
@@ -75,8 +75,8 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
     const before = `${image}-before`;
     cpSync(image, before, { recursive: true });
     const placed = { ...file, folder: image, database: join(image, basename(file.database)) };
-    const { quietMsMax } = options;
-    const verdict = await checkImage({ file: placed, promises, receiver, quietMsMax });
+    const { stallMsMax } = options;
+    const verdict = await checkImage({ file: placed, promises, receiver, stallMsMax });
     const judged = { number, occasion, power, promised, ...verdict };
     const evidence =
       verdict.faults.length === 0 ? null : keepEvidence(judged, { image, before, promises });

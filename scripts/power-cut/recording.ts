@@ -5,7 +5,6 @@ import { deserialize, serialize } from "node:v8";
 
 import { DaemonAddress } from "../kit/daemon-address.ts";
 import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
-import { DatabaseView } from "../kit/database-view.ts";
 import type { Program } from "../kit/program.ts";
 import { Random } from "../kit/random.ts";
 import {
@@ -15,6 +14,7 @@ import {
   type WebhookUrls,
 } from "../kit/webhook-receiver.ts";
 import { Client, EAGER } from "../soak/client.ts";
+import { finish } from "../soak/finish.ts";
 import { Ledger } from "../soak/ledger.ts";
 import { lightTasks } from "../soak/task-plan.ts";
 import { judgeFinished } from "../soak/verdict.ts";
@@ -31,8 +31,8 @@ export interface RecordingOptions {
   readonly kills: number;
   /** How long each daemon is under load. */
   readonly loadMs: number;
-  /** Everything must be done so soon after the load. */
-  readonly quietMsMax: number;
+  /** Nothing may stand still for longer. */
+  readonly stallMsMax: number;
 }
 
 /** Everything that is known of a database that was written under load. */
@@ -80,11 +80,11 @@ export async function record(options: RecordingOptions): Promise<Recording> {
     await using daemon = await startDaemon({ ...made, program: lives.program() });
     address.moveTo(daemon);
     await sleep(loadMs);
+    daemon.requireRunning();
     if (count === kills) {
       posting.abort();
       await load;
-      using view = new DatabaseView(made.database);
-      await view.quiet({ msMax: options.quietMsMax });
+      await finish(daemon, { database: made.database, ledger, stallMsMax: options.stallMsMax });
     }
     address.url = null;
     await (count === kills ? daemon.stop() : daemon.kill());

@@ -80,6 +80,11 @@ export class Client {
     this.#works = [...works];
   }
 
+  /** Where the webhooks of its tasks go. */
+  get webhooks(): WebhookUrls {
+    return this.#deps.webhooks;
+  }
+
   /** Posts until the signal; settles when everything is answered. Rejects at a wrong answer. */
   async run(signal: AbortSignal): Promise<void> {
     const { habit, random } = this.#deps;

@@ -60,11 +60,11 @@ export const crash = defineCommand({
 async function soak(
   { place, note, print }: Bench,
   wantedSeed: number | null,
-  options: Omit<SoakOptions, "place" | "seed" | "quietMsMax" | "onNews">,
+  options: Omit<SoakOptions, "place" | "seed" | "stallMsMax" | "onNews">,
 ): Promise<void> {
   const seed = wantedSeed ?? randomInt(1, SEED_MAX);
   note(`--seed ${seed}`);
-  const common = { place, seed, quietMsMax: 180_000, onNews: note };
+  const common = { place, seed, stallMsMax: 180_000, onNews: note };
   const report = await runSoak({ ...options, ...common });
   print(`${soakTable(report)}\n\n--seed ${seed}`);
   const { faults } = report;

@@ -9,20 +9,15 @@ import {
   type DaemonPlace,
 } from "../kit/daemon-file.ts";
 import { createAccount, createWorker, DaemonProcess } from "../kit/daemon-process.ts";
-import { DatabaseView } from "../kit/database-view.ts";
 import { cleanAtExit } from "../kit/exit-cleanup.ts";
 import { runLoad } from "../kit/load.ts";
 import { descriptorCount, processUsage } from "../kit/processes.ts";
 import { Random } from "../kit/random.ts";
 import { acceptedIds, servedText, taskPostRequest } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
-import {
-  failingAtFirst,
-  openReceiver,
-  webhookUrls,
-  type WebhookUrls,
-} from "../kit/webhook-receiver.ts";
+import { failingAtFirst, openReceiver, webhookUrls } from "../kit/webhook-receiver.ts";
 import { Client, type Habit } from "./client.ts";
+import { finish } from "./finish.ts";
 import { HttpService } from "./http-service.ts";
 import { inspectAnytime } from "./inspection.ts";
 import { LeaseLedger } from "./lease-ledger.ts";
@@ -61,8 +56,8 @@ export interface SoakOptions {
   /** In milliseconds; null for those that live. */
   readonly workerKillEvery: Span | null;
   readonly serviceDeathEvery: Span | null;
-  /** Everything must be over so soon after the last post; and a round must get to its kill. */
-  readonly quietMsMax: number;
+  /** Nothing may stand still for longer. */
+  readonly stallMsMax: number;
   /** Called with every fault as soon as it is found, and with every kill. */
   readonly onNews: (text: string) => void;
 }
@@ -117,6 +112,14 @@ const statusOf = failingAtFirst(/[01]$/, 2);
  */
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   await using used = new AsyncDisposableStack();
+  // Not without await: what is used here would be gone at once.
+  return await new Soak(await openWorld(options, used)).run();
+}
+
+type World = Awaited<ReturnType<typeof openWorld>>;
+
+/** The daemon's file, and everybody around the daemon. */
+async function openWorld(options: SoakOptions, used: AsyncDisposableStack) {
   const service = used.use(await HttpService.open());
   const mark = `${process.pid}-${options.seed}-${Date.now()}`;
   cleanAtExit(() => endMarked(mark));
@@ -131,7 +134,6 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const workers = { ledger: leases, random: new Random(random.fork()), processes, loops: LOOPS };
   const fleet = used.use(new WorkerFleet({ ...workers, tokens }));
   const clients: Client[] = [];
-  const urls: WebhookUrls[] = [];
   for (let number = 0; number < options.accounts; number++) {
     const account = number === 0 ? file.account : await createAccount(`soak-${number}`, file);
     const { webhookSecret: secret } = account;
@@ -140,13 +142,10 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
       { statusOf },
     );
     const webhooks = webhookUrls(used.use(receiver));
-    urls.push(webhooks);
     const own = { account, webhooks, random: new Random(random.fork()) };
     clients.push(new Client({ ...own, address, ledger, habit }));
   }
-  const players = { clients, fleet, service, loadUrls: urls[0] };
-  // Not without await: what is used here would be gone at once.
-  return await new Soak({ ...players, options, file, mark, random, ledger, leases, address }).run();
+  return { options, file, mark, random, ledger, leases, address, clients, fleet, service };
 }
 
 async function workerTokens(file: DaemonFile): Promise<readonly WorkerToken[]> {
@@ -158,23 +157,8 @@ async function workerTokens(file: DaemonFile): Promise<readonly WorkerToken[]> {
   ];
 }
 
-interface SoakParts {
-  readonly options: SoakOptions;
-  readonly file: DaemonFile;
-  readonly mark: string;
-  readonly random: Random;
-  readonly ledger: Ledger;
-  readonly leases: LeaseLedger;
-  readonly address: DaemonAddress;
-  readonly clients: readonly Client[];
-  readonly fleet: WorkerFleet;
-  readonly service: HttpService;
-  /** For the webhooks of the load. */
-  readonly loadUrls: WebhookUrls | undefined;
-}
-
 class Soak {
-  readonly #parts: SoakParts;
+  readonly #world: World;
   readonly #posting = new AbortController();
   readonly #trouble = new AbortController();
   readonly #killedAt: number[] = [];
@@ -182,12 +166,12 @@ class Soak {
   readonly #faults = new Set<string>();
   #serviceDeaths = 0;
 
-  constructor(parts: SoakParts) {
-    this.#parts = parts;
+  constructor(world: World) {
+    this.#world = world;
   }
 
   async run(): Promise<SoakReport> {
-    const { options, address, clients, fleet, service, ledger, leases } = this.#parts;
+    const { options, address, clients, fleet, service, ledger, leases } = this.#world;
     const startedAt = performance.now();
     const troubles = this.#troubles();
     const posts = Promise.all(clients.map((client) => client.run(this.#posting.signal)));
@@ -221,7 +205,7 @@ class Soak {
   }
 
   async #killedLife(): Promise<void> {
-    const { options, ledger } = this.#parts;
+    const { options, ledger } = this.#world;
     if (options.killsStarts && this.#lives.length % 2 === 1) await this.#killStart();
     await using daemon = await this.#start();
     using life = this.#watch(daemon);
@@ -235,14 +219,14 @@ class Soak {
 
   // A kill in the first half would only meet Node reading the program.
   async #killStart(): Promise<void> {
-    const { file, random } = this.#parts;
+    const { file, random } = this.#world;
     const readyMs = this.#lives.at(-1)?.readyMs ?? 0;
     await DaemonProcess.startAndKill(daemonStart(file), readyMs * (0.5 + random.next() / 2));
     this.#killedAt.push(Date.now());
   }
 
   async #killInTime(daemon: DaemonProcess): Promise<void> {
-    const { options, address, ledger, random } = this.#parts;
+    const { options, address, ledger, random } = this.#world;
     const { unit, min, max } = options.killAfter;
     const now = (): number => (unit === "ms" ? performance.now() : ledger.tasks.size);
     const killAt = now() + random.between(min, max);
@@ -250,8 +234,8 @@ class Soak {
       daemon.requireRunning();
       return now() >= killAt || this.#posting.signal.aborted;
     };
-    const msMax = options.quietMsMax + (unit === "ms" ? max : 0);
-    await until(isTime, { msMax, everyMs: 5, fault: () => "too few tasks were acknowledged" });
+    const fault = (): string => "no task was acknowledged for too long";
+    await until(isTime, { msMax: options.stallMsMax, everyMs: 5, progress: now, fault });
     await sleep(random.between(0, KILL_DELAY_MS_MAX));
     address.url = null;
     if (random.chance(ALONE)) await daemon.kill();
@@ -261,13 +245,13 @@ class Soak {
 
   /** Settles when the kill has broken its connections. */
   async #load({ port }: DaemonProcess): Promise<void> {
-    const { options, file, ledger, loadUrls } = this.#parts;
+    const { options, file, ledger, clients } = this.#world;
     const { key } = file.account;
     const tasks = POSTED[this.#lives.length % POSTED.length] ?? 1;
     await runLoad({
       port,
       connections: options.loadConnections,
-      request: Buffer.from(taskPostRequest({ key, tasks, type: "echo", ...loadUrls })),
+      request: Buffer.from(taskPostRequest({ key, tasks, type: "echo", ...clients[0]?.webhooks })),
       goesOn: () => true,
       onAnswer: (message) => {
         for (const id of acceptedIds(servedText(message))) {
@@ -279,7 +263,8 @@ class Soak {
   }
 
   async #lastLife(posts: Promise<unknown>): Promise<Tally> {
-    const { options, file, fleet, ledger, leases, address } = this.#parts;
+    const { options, file, fleet, ledger, leases, address } = this.#world;
+    const { stallMsMax } = options;
     await using daemon = await this.#start();
     using _life = this.#watch(daemon);
     const { signal } = this.#posting;
@@ -289,21 +274,22 @@ class Soak {
     await posts.finally(() => daemon.requireRunning());
     this.#trouble.abort();
     fleet.turnHonest();
-    using view = new DatabaseView(file.database);
-    const quiet = view.quiet({ msMax: options.quietMsMax });
-    await quiet.catch((error: unknown) => this.#blame([String(error)]));
+    const { database } = file;
+    await finish(daemon, { database, ledger, stallMsMax }).catch((error: unknown) => {
+      this.#blame([String(error)]);
+    });
     this.#blame(await judgeShown(ledger, daemon.url));
     await fleet[Symbol.asyncDispose]();
     address.url = null;
     await daemon.stop();
     this.#blame(this.#left());
     const seen = { ledger, leases, killedAt: this.#killedAt, starts: countStarts(file.folder) };
-    return judgeFinished(file.database, { ...seen, hasLoad: options.loadConnections > 0 });
+    return judgeFinished(database, { ...seen, hasLoad: options.loadConnections > 0 });
   }
 
   /** Starts the daemon and looks at what the one before left in the file and among the processes. */
   async #start(): Promise<DaemonProcess> {
-    const { file, mark, ledger, address, fleet } = this.#parts;
+    const { file, mark, ledger, address, fleet } = this.#world;
     const orphans = markedProcesses(mark);
     const daemon = await startDaemon(file);
     this.#blame(inspectAnytime(file.database, ledger));
@@ -315,7 +301,7 @@ class Soak {
 
   /** Which of these processes still run; of all unless they are named. */
   #left(before: ReadonlySet<string> | null = null): readonly string[] {
-    const now = [...markedProcesses(this.#parts.mark)];
+    const now = [...markedProcesses(this.#world.mark)];
     const left = now.filter((each) => before === null || before.has(each));
     return left.map((each) => `process ${each} outlived its daemon`);
   }
@@ -339,7 +325,7 @@ class Soak {
 
   /** Settles when the faults are over and nothing of them is under way any more. */
   async #troubles(): Promise<void> {
-    const { options, random: parent, fleet, service, leases } = this.#parts;
+    const { options, random: parent, fleet, service, leases } = this.#world;
     const random = new Random(parent.fork());
     const draw = ({ min, max }: Span): number => random.between(min, max);
     const often = async (span: Span | null, act: () => Promise<void> | void): Promise<void> => {
@@ -363,7 +349,7 @@ class Soak {
 
   #blame(faults: readonly string[]): void {
     for (const fault of faults) {
-      if (!this.#faults.has(fault)) this.#parts.options.onNews(`FAULT: ${fault}`);
+      if (!this.#faults.has(fault)) this.#world.options.onNews(`FAULT: ${fault}`);
       this.#faults.add(fault);
     }
   }

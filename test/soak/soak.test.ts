@@ -11,12 +11,12 @@ import { everyRunner, lightTasks } from "../../scripts/soak/task-plan.ts";
 // The long versions: scripts/soak.ts.
 function soak(
   t: TestContext,
-  options: Omit<SoakOptions, "place" | "seed" | "quietMsMax" | "onNews">,
+  options: Omit<SoakOptions, "place" | "seed" | "stallMsMax" | "onNews">,
 ): Promise<SoakReport> {
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
   const place = { program: sourceProgram(), folder: scratch.path };
-  const common = { place, seed: 20_260_721, quietMsMax: 90_000, onNews: () => {} };
+  const common = { place, seed: 20_260_721, stallMsMax: 90_000, onNews: () => {} };
   return runSoak({ ...options, ...common });
 }
 
