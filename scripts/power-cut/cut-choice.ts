@@ -6,15 +6,10 @@ import type { DiskRecord } from "./disk-record.ts";
  * When the power is cut: right after the daemon answered or sent a webhook, after one of the first of these of a start, at any
  * change of a file, in a checkpoint, or where a file is made, removed, cut short or begun anew.
  */
-export type Occasion = "answer" | "start" | "any" | "checkpoint" | "boundary";
+export type Occasion = keyof typeof OCCASIONS;
 
-const OCCASIONS: Readonly<Record<Occasion, number>> = {
-  answer: 4,
-  start: 2,
-  any: 3,
-  checkpoint: 2,
-  boundary: 2,
-};
+// Of each sort how often.
+const OCCASIONS = { answer: 4, start: 2, any: 3, checkpoint: 2, boundary: 2 };
 
 /** Draws moments to cut the power at, as places on the time line. */
 export class CutChoice {

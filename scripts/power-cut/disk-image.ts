@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { Random } from "../kit/random.ts";
 import type { DiskChange, FileChange, NameChange, Sync } from "./disk-change.ts";
 import { FileContent } from "./file-content.ts";
-import { drawSurvival, survivingContent } from "./survivors.ts";
+import { survivingContent } from "./survivors.ts";
 
 /** The files that a power cut leaves, by name. */
 export type DiskImage = ReadonlyMap<string, Buffer>;
@@ -66,35 +66,27 @@ function lastSyncs(changes: readonly DiskChange[], cut: number): ReadonlySet<Dis
 
 /** The durable content of each file, and the changes since. */
 class Disk {
-  readonly #synced = new Map<number, FileContent>();
-  readonly #unsynced = new Map<number, FileChange[]>();
+  readonly #files = new Map<number, { readonly synced: FileContent; unsynced: FileChange[] }>();
   readonly #names = new Map<string, number>();
   #nameChanges: NameChange[] = [];
 
   change(change: FileChange | NameChange): void {
-    if (change.kind === "written" || change.kind === "resized") {
-      const known = this.#unsynced.get(change.file);
-      if (known === undefined) this.#unsynced.set(change.file, [change]);
-      else known.push(change);
-    } else {
-      this.#nameChanges.push(change);
-    }
+    if (change.kind === "written" || change.kind === "resized")
+      this.#file(change.file).unsynced.push(change);
+    else this.#nameChanges.push(change);
   }
 
   sync(sync: Sync): void {
     const isCovered = ({ over }: FileChange | NameChange): boolean => over < sync.begun;
+    const isLeft = (change: FileChange | NameChange): boolean => !isCovered(change);
     if (sync.kind === "folder-synced") {
       for (const change of this.#nameChanges.filter(isCovered)) rename(this.#names, change);
-      this.#nameChanges = this.#nameChanges.filter((change) => !isCovered(change));
+      this.#nameChanges = this.#nameChanges.filter(isLeft);
       return;
     }
-    const changes = this.#unsynced.get(sync.file) ?? [];
-    const content = this.#contentOf(sync.file);
-    for (const change of changes) if (isCovered(change)) content.apply(change);
-    this.#unsynced.set(
-      sync.file,
-      changes.filter((change) => !isCovered(change)),
-    );
+    const file = this.#file(sync.file);
+    for (const change of file.unsynced.filter(isCovered)) file.synced.apply(change);
+    file.unsynced = file.unsynced.filter(isLeft);
   }
 
   afterPowerCut(random: Random): Map<string, Buffer> {
@@ -102,36 +94,22 @@ class Disk {
     const share = random.next();
     for (const change of this.#nameChanges) if (random.chance(share)) rename(names, change);
     const image = new Map<string, Buffer>();
-    for (const [name, file] of names) {
-      const unsynced = this.#unsynced.get(file) ?? [];
-      const survival = drawSurvival(random);
-      const synced = this.#contentOf(file).bytes;
-      image.set(name, survivingContent(synced, { unsynced, survival, random }));
+    for (const [name, number] of names) {
+      const { synced, unsynced } = this.#file(number);
+      image.set(name, survivingContent(synced.bytes, { unsynced, random }));
     }
     return image;
   }
 
-  #contentOf(file: number): FileContent {
-    const content = this.#synced.get(file) ?? new FileContent();
-    this.#synced.set(file, content);
-    return content;
+  #file(number: number): { readonly synced: FileContent; unsynced: FileChange[] } {
+    const file = this.#files.get(number) ?? { synced: new FileContent(), unsynced: [] };
+    this.#files.set(number, file);
+    return file;
   }
 }
 
-function rename(names: Map<string, number>, change: NameChange): void {
-  switch (change.kind) {
-    case "made":
-      names.set(change.name, change.file);
-      break;
-    case "removed":
-      // Under that name there may be another file by now.
-      if (names.get(change.name) === change.file) names.delete(change.name);
-      break;
-    case "renamed": {
-      const file = names.get(change.from);
-      names.delete(change.from);
-      if (file !== undefined) names.set(change.name, file);
-      break;
-    }
-  }
+function rename(names: Map<string, number>, { kind, name, file }: NameChange): void {
+  if (kind === "made") names.set(name, file);
+  // Under that name there may be another file by now.
+  else if (names.get(name) === file) names.delete(name);
 }

@@ -18,11 +18,6 @@ const WEBHOOK_ID = hexOf("webhook-id: ");
 const ATTEMPT = hexOf("x-attempt: ");
 const LINE_END = hexOf("\r\n");
 
-/** Whether a file of that name is one of the database's that outlive a power cut: the WAL's index is made anew. */
-function isRecorded(name: string, database: string): boolean {
-  return name.startsWith(basename(database)) && !name.endsWith("-shm");
-}
-
 const OPEN_FLAGS = /, (O_[A-Z_|]+)/;
 const STRING = /"((?:\\x[0-9a-f]{2})*)"/g;
 const DESCRIPTOR = /^\d+<((?:\\x[0-9a-f]{2})*)>(\(deleted\))?/;
@@ -40,7 +35,7 @@ export class DiskRecord {
   readonly #folder: string;
   /** The files that there are, by name. */
   readonly #files = new Map<string, number>();
-  readonly #contents = new Map<number, FileContent>();
+  readonly #contents: FileContent[] = [];
 
   private constructor(database: string) {
     this.#database = database;
@@ -76,7 +71,9 @@ export class DiskRecord {
       return change.over === Infinity ? seenOnDisk(change, { snapshot, end }) : [change];
     });
     whole.sort((a, b) => a.begun - b.begun);
-    for (const change of whole) this.#apply(change);
+    for (const change of whole)
+      if (change.kind === "written" || change.kind === "resized")
+        this.#contents[change.file]?.apply(change);
     this.changes.push(...whole);
     this.#compare(snapshot);
   }
@@ -86,56 +83,50 @@ export class DiskRecord {
     const { name, result } = call;
     if (name === "write" || name === "writev") this.#noteSaid(call);
     if (result !== null && result < 0) return [];
+    // Of what the end of the process cut off a write may be done in part; if anything else was, the files will tell.
+    if (result === null && name !== "pwrite64") return [];
     switch (name) {
       case "openat":
       case "open":
       case "creat":
-        return result === null ? [] : this.#opened(call);
+        return this.#opened(call);
       case "unlink":
       case "unlinkat":
-        return result === null ? [] : this.#removed(call);
+        return this.#removed(call);
       case "rename":
       case "renameat":
       case "renameat2":
-        return result === null ? [] : this.#renamed(call);
+        if (this.#names(call).length === 0) return [];
+        throw new Error(`${name} of a file of the database cannot be read: ${call.args}`);
       default:
         return this.#changedByDescriptor(call);
     }
   }
 
   #opened(call: TracedCall): readonly DiskChange[] {
-    const [name = null] = this.#names(call);
+    const [name] = this.#names(call);
     const flags = OPEN_FLAGS.exec(call.args)?.[1]?.split("|") ?? [];
-    if (name === null) return [];
+    if (name === undefined) return [];
     const known = this.#files.get(name);
     if (known === undefined) {
       if (!flags.includes("O_CREAT") && call.name !== "creat") {
         throw new Error(`${name} was there before the record began: begin with an empty folder`);
       }
-      return [{ kind: "made", name, file: this.#newFile(name), ...momentOf(call) }];
+      const file = this.#contents.length;
+      this.#files.set(name, file);
+      this.#contents.push(new FileContent());
+      return [{ kind: "made", name, file, ...momentOf(call) }];
     }
     if (!flags.includes("O_TRUNC") && call.name !== "creat") return [];
     return [{ kind: "resized", file: known, name, size: 0, ...momentOf(call) }];
   }
 
   #removed(call: TracedCall): readonly DiskChange[] {
-    const [name = null] = this.#names(call);
-    const file = name === null ? undefined : this.#files.get(name);
-    if (name === null || file === undefined) return [];
+    const [name = ""] = this.#names(call);
+    const file = this.#files.get(name);
+    if (file === undefined) return [];
     this.#files.delete(name);
     return [{ kind: "removed", name, file, ...momentOf(call) }];
-  }
-
-  #renamed(call: TracedCall): readonly DiskChange[] {
-    const [from = null, name = null] = this.#names(call);
-    if (from === null && name === null) return [];
-    const file = from === null ? undefined : this.#files.get(from);
-    if (from === null || name === null || file === undefined) {
-      throw new Error(`a file of the database was renamed from or to another name: ${call.args}`);
-    }
-    this.#files.delete(from);
-    this.#files.set(name, file);
-    return [{ kind: "renamed", from, name, ...momentOf(call) }];
   }
 
   #changedByDescriptor(call: TracedCall): readonly DiskChange[] {
@@ -146,15 +137,14 @@ export class DiskRecord {
     const path = bytesOf(hex).toString();
     const isSync = callName === "fsync" || callName === "fdatasync";
     const moment = momentOf(call);
-    if (path === this.#folder)
-      return isSync && result !== null ? [{ kind: "folder-synced", ...moment }] : [];
+    if (path === this.#folder) return isSync ? [{ kind: "folder-synced", ...moment }] : [];
+    if (!this.#isRecorded(path)) return [];
     const name = basename(path);
-    if (dirname(path) !== this.#folder || !isRecorded(name, this.#database)) return [];
     const file = this.#files.get(name);
     if (file === undefined) throw new Error(`${name} is written and was never made`);
-    if (isSync) return result === null ? [] : [{ kind: "synced", file, name, ...moment }];
+    if (isSync) return [{ kind: "synced", file, name, ...moment }];
     const rest = args.slice(whole.length);
-    if (callName === "ftruncate" && result !== null) {
+    if (callName === "ftruncate") {
       const size = Number(rest.split(", ")[1]);
       return [{ kind: "resized", file, name, size, ...moment }];
     }
@@ -172,30 +162,22 @@ export class DiskRecord {
     if (webhookId !== null) this.said.set(`${webhookId} ${valueOf(args, ATTEMPT)}`, begun);
   }
 
-  /** The files of the database that a call names; null for another. */
-  #names({ args }: TracedCall): readonly (string | null)[] {
-    return [...args.matchAll(STRING)].map(([, hex = ""]) => {
-      const path = resolve(this.#folder, bytesOf(hex).toString());
-      const name = basename(path);
-      return dirname(path) === this.#folder && isRecorded(name, this.#database) ? name : null;
-    });
+  /** The files of the database that a call names. */
+  #names({ args }: TracedCall): readonly string[] {
+    return [...args.matchAll(STRING)]
+      .map(([, hex = ""]) => resolve(this.#folder, bytesOf(hex).toString()))
+      .filter((path) => this.#isRecorded(path))
+      .map((path) => basename(path));
   }
 
-  #newFile(name: string): number {
-    const file = this.#contents.size;
-    this.#files.set(name, file);
-    this.#contents.set(file, new FileContent());
-    return file;
-  }
-
-  #apply(change: DiskChange): void {
-    if (change.kind === "written" || change.kind === "resized")
-      this.#contents.get(change.file)?.apply(change);
+  /** Whether it is one of the database's files that outlive a power cut: the WAL's index is made anew. */
+  #isRecorded(path: string): boolean {
+    return path.startsWith(this.#database) && !path.endsWith("-shm");
   }
 
   #compare(snapshot: string): void {
     for (const [name, file] of this.#files) {
-      const written = this.#contents.get(file)?.bytes ?? Buffer.alloc(0);
+      const written = this.#contents[file]?.bytes ?? Buffer.alloc(0);
       if (!written.equals(readFileSync(join(snapshot, name)))) {
         throw new Error(`${name} is not what strace saw being written: see ${snapshot}`);
       }

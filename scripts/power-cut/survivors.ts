@@ -2,44 +2,20 @@ import type { Random } from "../kit/random.ts";
 import type { FileChange } from "./disk-change.ts";
 import { FileContent } from "./file-content.ts";
 
-/**
- * What a power cut leaves of the changes of a file that were not synced: nothing, everything, the first of them and a part
- * of the next, some of them, or of each page or sector what it was after some of them.
- */
-export type Survival = "nothing" | "everything" | "beginning" | "writes" | "pages" | "sectors";
-
-const SURVIVALS: Readonly<Record<Survival, number>> = {
-  nothing: 1,
-  everything: 1,
-  beginning: 2,
-  writes: 2,
-  pages: 2,
-  sectors: 2,
-};
+// Nothing, everything, the first of the changes and a part of the next, some of them, or of each page or sector what it was
+// after some of them.
+const SURVIVALS = { nothing: 1, everything: 1, beginning: 2, writes: 2, pages: 2, sectors: 2 };
 
 // The units that a disk and a kernel write as a whole.
 const SECTOR_BYTES = 512;
 const PAGE_BYTES = 4096;
 
-/** Draws how much is left of a file. */
-export function drawSurvival(random: Random): Survival {
-  return random.choose(SURVIVALS);
-}
-
-/** The content of a file after a power cut: the synced part, and that part of later changes. */
+/** The content of a file after a power cut: the synced part, and a part of later changes that is drawn. */
 export function survivingContent(
   synced: Buffer,
-  {
-    unsynced,
-    survival,
-    random,
-  }: {
-    readonly unsynced: readonly FileChange[];
-    readonly survival: Survival;
-    readonly random: Random;
-  },
+  { unsynced, random }: { readonly unsynced: readonly FileChange[]; readonly random: Random },
 ): Buffer {
-  switch (survival) {
+  switch (random.choose(SURVIVALS)) {
     case "nothing":
       return synced;
     case "everything":
@@ -52,10 +28,8 @@ export function survivingContent(
     }
     case "writes": {
       const share = random.next();
-      return contentAfter(
-        synced,
-        unsynced.filter(() => random.chance(share)),
-      );
+      const left = unsynced.filter(() => random.chance(share));
+      return contentAfter(synced, left);
     }
     case "pages":
       return mixedContent(synced, { changes: unsynced, unitBytes: PAGE_BYTES, random });
@@ -76,16 +50,13 @@ function contentAfter(before: Buffer, changes: readonly FileChange[]): Buffer {
  */
 function mixedContent(
   before: Buffer,
-  {
-    changes,
-    unitBytes,
-    random,
-  }: {
+  of: {
     readonly changes: readonly FileChange[];
     readonly unitBytes: number;
     readonly random: Random;
   },
 ): Buffer {
+  const { changes, unitBytes, random } = of;
   const versions = new Map<number, Buffer[]>();
   const sizes = [before.length];
   const content = new FileContent(before);
