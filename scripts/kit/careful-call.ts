@@ -18,10 +18,7 @@ export interface CarefulRequest {
   readonly body?: string;
 }
 
-/**
- * Asks. Null when the connection broke before the whole answer was there, as when the daemon is killed, and when it takes
- * nothing now, as while it starts.
- */
+/** Asks. Null when the connection broke before the whole answer was there, as when the daemon is killed. */
 export async function carefulCall(
   url: string,
   { secret, method = "POST", ...request }: CarefulRequest,
@@ -30,11 +27,9 @@ export async function carefulCall(
   const headers = { ...type, ...request.headers, authorization: `Bearer ${secret}` };
   try {
     const response = await fetch(url, { ...request, method, headers });
-    const text = await response.text();
-    if (response.status === 503) return null;
     const isReplayed = response.headers.get("idempotent-replayed") === "true";
     const requestId = response.headers.get("x-request-id") ?? "";
-    return { status: response.status, isReplayed, text, requestId };
+    return { status: response.status, isReplayed, text: await response.text(), requestId };
   } catch {
     return null; // What fetch rejects with is a connection that broke.
   }

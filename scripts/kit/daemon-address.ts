@@ -20,9 +20,10 @@ export class DaemonAddress {
     });
   }
 
-  /** One attempt. Null when nobody answered. */
+  /** One attempt. Null when nobody answered, or only 503, as while it starts: then nothing was done. */
   async try(path: string, request: CarefulRequest): Promise<CarefulAnswer | null> {
-    return this.url === null ? null : await carefulCall(`${this.url}${path}`, request);
+    const answer = this.url === null ? null : await carefulCall(`${this.url}${path}`, request);
+    return answer?.status === 503 ? null : answer;
   }
 
   /** Asks until there is an answer; `onCutOff` is called when one was awaited and did not come. Rejects when it is over. */

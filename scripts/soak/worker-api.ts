@@ -1,6 +1,7 @@
 import { z } from "zod";
 
-import { carefulCall, type CarefulAnswer } from "../kit/careful-call.ts";
+import type { CarefulAnswer } from "../kit/careful-call.ts";
+import { DaemonAddress } from "../kit/daemon-address.ts";
 import type { AskItem, AskKind, ClaimedTask, Outcome, WorkerEvent } from "./worker-event.ts";
 
 const claimed = z.object({
@@ -21,8 +22,7 @@ const answered = z.object({
 
 /** The worker protocol of the soak's worker processes: they report every request before and after. */
 export class WorkerApi {
-  /** The daemon's URL; changes when it is started again. */
-  url = "";
+  readonly address = new DaemonAddress();
   readonly #token: string;
   readonly #report: (event: WorkerEvent) => void;
   #number = 0;
@@ -90,8 +90,7 @@ export class WorkerApi {
   }
 
   #send(operation: string, body: string): Promise<CarefulAnswer | null> {
-    const url = `${this.url}/v1/worker/${operation}`;
-    return carefulCall(url, { secret: this.#token, body });
+    return this.address.try(`/v1/worker/${operation}`, { secret: this.#token, body });
   }
 }
 

@@ -216,7 +216,7 @@ function obey(): void {
     // The fleet sends nothing else.
     const order = message as WorkerOrder;
     api ??= new WorkerApi(order.token, (event) => process.send?.(event));
-    api.url = order.url;
+    api.address.url = order.url;
     worker ??= new Worker(api, order);
     worker.isHonest = order.isHonest;
   });
