@@ -1,5 +1,7 @@
 import { z } from "zod";
 
+import { servedCall, type CarefulRequest } from "./careful-call.ts";
+
 const task = z.object({
   id: z.string(),
   status_code: z.number(),
@@ -32,15 +34,15 @@ export interface ApiAnswer {
 /** A small client of postbackd's API, as a customer would write it. Every call rejects unless it is answered 200. */
 export class ApiClient {
   readonly #url: string;
-  readonly #authorization: string;
+  readonly #key: string;
 
-  constructor({ url, login, key }: { readonly url: string; login: string; key: string }) {
+  constructor({ url, key }: { readonly url: string; readonly key: string }) {
     this.#url = url;
-    this.#authorization = `Basic ${Buffer.from(`${login}:${key}`).toString("base64")}`;
+    this.#key = key;
   }
 
   post(tasks: readonly object[]): Promise<ApiAnswer> {
-    return this.#call("task_post", { method: "POST", body: JSON.stringify(tasks) });
+    return this.#call("task_post", { body: JSON.stringify(tasks) });
   }
 
   /** Fetches a task and, once it is finished, takes it out of {@link ready}. */
@@ -53,12 +55,11 @@ export class ApiClient {
     return this.#call("tasks_ready", { method: "GET" });
   }
 
-  async #call(operation: string, request: { method: string; body?: string }): Promise<ApiAnswer> {
-    const headers = { authorization: this.#authorization, "content-type": "application/json" };
-    const response = await fetch(`${this.#url}/v1/tasks/${operation}`, { ...request, headers });
-    const text = await response.text();
-    if (response.status !== 200)
-      throw new Error(`${operation} answered ${response.status}: ${text}`);
+  async #call(operation: string, request: Omit<CarefulRequest, "secret">): Promise<ApiAnswer> {
+    const url = `${this.#url}/v1/tasks/${operation}`;
+    const answer = await servedCall(url, { ...request, secret: this.#key });
+    if (answer === null) throw new Error(`${operation} was not answered`);
+    const { text } = answer;
     return { text, tasks: envelope.parse(JSON.parse(text)).tasks };
   }
 }

@@ -17,7 +17,7 @@ const recordedAttempt = z.object({
 export type RecordedAttempt = Readonly<z.infer<typeof recordedAttempt>>;
 
 /** The arrived webhooks, beside the records and the times when the daemon was killed. */
-export interface Evidence {
+interface Evidence {
   readonly arrivals: readonly Arrival[];
   readonly attempts: Iterable<RecordedAttempt>;
   /** When a killed daemon was gone, in epoch milliseconds, the earliest first. */

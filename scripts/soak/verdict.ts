@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 
-import { z } from "zod";
-
-import { servedCall } from "../kit/careful-call.ts";
+import { ApiClient } from "../kit/api-client.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { benchInput } from "../kit/request.ts";
 import { explainArrivals, recordedAttempts, type Explanation } from "./duplicates.ts";
@@ -118,16 +116,11 @@ export async function judgeShown(ledger: Ledger, url: string): Promise<readonly 
   const faults: string[] = [];
   const every = Math.ceil(ledger.finished.size / SHOWN);
   for (const [i, [id, result]] of [...ledger.finished].entries()) {
-    const secret = ledger.tasks.get(id)?.key;
-    if (i % every > 0 || secret === undefined) continue;
-    const answer = await servedCall(`${url}/v1/tasks/task_get/${id}`, { secret, method: "GET" });
-    const [task] = shown.parse(JSON.parse(answer?.text ?? "{}")).tasks;
-    const isSame = isDeepStrictEqual(task.result, JSON.parse(result));
-    if (task.state !== "completed" || !isSame) faults.push(`task_get shows ${id} otherwise`);
+    const key = ledger.tasks.get(id)?.key;
+    if (i % every > 0 || key === undefined) continue;
+    const [task] = (await new ApiClient({ url, key }).get(id)).tasks;
+    const isSame = isDeepStrictEqual(task?.result, JSON.parse(result));
+    if (task?.state !== "completed" || !isSame) faults.push(`task_get shows ${id} otherwise`);
   }
   return faults;
 }
-
-const shown = z.object({
-  tasks: z.tuple([z.object({ state: z.string(), result: z.unknown() })]),
-});
