@@ -3,30 +3,24 @@ import { test, type TestContext } from "node:test";
 
 import { sourceProgram } from "../../scripts/kit/program.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
-import { EAGER } from "../../scripts/soak/client.ts";
+import { crashes, everyFault, type Profile } from "../../scripts/soak/commands.ts";
 import { soakTable } from "../../scripts/soak/report.ts";
-import { runSoak, type SoakOptions, type SoakReport } from "../../scripts/soak/soak-run.ts";
-import { everyRunner, lightTasks } from "../../scripts/soak/task-plan.ts";
+import { runSoak, type SoakReport } from "../../scripts/soak/soak-run.ts";
 
 // The long versions: scripts/soak.ts.
-function soak(
-  t: TestContext,
-  options: Omit<SoakOptions, "place" | "seed" | "stallMsMax" | "onNews">,
-): Promise<SoakReport> {
+function soak(t: TestContext, profile: Profile): Promise<SoakReport> {
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
   const place = { program: sourceProgram(), folder: scratch.path };
   const common = { place, seed: 20_260_721, stallMsMax: 90_000, onNews: () => {} };
-  return runSoak({ ...options, ...common });
+  return runSoak({ ...profile, ...common });
 }
 
 test("a soak of seconds loses no task, runs none under two live leases, and explains every end", async (t) => {
+  const killAfter = { min: 1000, max: 2000 };
   const report = await soak(t, {
-    ...{ accounts: 2, loadConnections: 0, workerProcesses: 2 },
-    habit: { lanes: 2, pauseMs: 500, plan: everyRunner, missingMax: 6000 },
-    ...{ rounds: Infinity, killSeconds: 3, calmSeconds: 3 },
-    killAfter: { unit: "ms", min: 1000, max: 2000 },
-    killsStarts: false,
+    ...everyFault({ seconds: 6, rate: 30, killAfter }),
+    ...{ accounts: 2, workerProcesses: 2 },
     workerKillEvery: { min: 1500, max: 2500 },
     serviceDeathEvery: { min: 1000, max: 3000 },
   });
@@ -40,14 +34,8 @@ test("a soak of seconds loses no task, runs none under two live leases, and expl
 });
 
 test("kill -9 loses no acknowledged task, webhook, key or cancelling, and damages no database", async (t) => {
-  const report = await soak(t, {
-    ...{ accounts: 1, loadConnections: 8, workerProcesses: 0 },
-    habit: { ...EAGER, plan: lightTasks },
-    ...{ rounds: 3, killSeconds: Infinity, calmSeconds: 0 },
-    killAfter: { unit: "tasks", min: 20, max: 300 },
-    killsStarts: true,
-    ...{ workerKillEvery: null, serviceDeathEvery: null },
-  });
+  const killAfter = { unit: "tasks", min: 20, max: 300 } as const;
+  const report = await soak(t, { ...crashes(3), loadConnections: 8, killAfter });
 
   const { ledger, lives, clients } = report;
   assert.deepEqual(report.faults, []);
