@@ -1,4 +1,6 @@
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
+
+import { editDatabase } from "./database-edit.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -24,12 +26,11 @@ const HOST = `
  * a few minutes does not leave. To be called while no daemon has the file.
  */
 export function fillTraffic(file: string): void {
-  const database = new Database(file);
   const now = Date.now();
   const hour = Math.floor(now / HOUR_MS) * HOUR_MS;
   const minute = Math.floor(now / MINUTE_MS) * MINUTE_MS;
   const oldestMinute = minute - MINUTES_KEPT * MINUTE_MS;
-  const fill = database.transaction(() => {
+  editDatabase(file, (database) => {
     for (const account of [0, 1]) {
       for (let i = 1; i < DAYS * 24; i++) {
         const at = hour - i * HOUR_MS;
@@ -41,8 +42,6 @@ export function fillTraffic(file: string): void {
       }
     }
   });
-  fill();
-  database.close();
 }
 
 interface Step {

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { asError } from "./as-error.ts";
 import { Durations, epochMs, type Spread } from "./durations.ts";
 import type { HttpMessage } from "./http-messages.ts";
-import { KeptConnection } from "./kept-connection.ts";
 import { requireTaken } from "./request.ts";
+import { Sender } from "./sender.ts";
 
 /** Requests that are sent at a steady rate, whether those before them have been answered or not. */
 export interface OpenLoad {
@@ -30,6 +30,11 @@ export interface OpenLoadEnd {
   readonly answers: Spread;
 }
 
+interface Due {
+  readonly at: number;
+  readonly index: number;
+}
+
 // A load that falls behind by more than this measures the load generator.
 const BEHIND_MS_MAX = 2000;
 const LOOK_MS_MAX = 50;
@@ -40,86 +45,59 @@ const LOOK_MS_MAX = 50;
  * process cannot keep the rate.
  */
 export async function runOpenLoad(load: OpenLoad): Promise<OpenLoadEnd> {
-  using stack = new DisposableStack();
-  const opening = Array.from({ length: load.connections }, async () =>
-    stack.use(await KeptConnection.open(load.port)),
-  );
-  return await new Sending(load, await Promise.all(opening)).run();
+  const { from, to, perSecond, requestAt, require = requireTaken, countedFrom = from } = load;
+  const answers = new Durations();
+  // In the order in which they are due.
+  const open = new Set<Due>();
+  const faults: Error[] = [];
+  const take = (due: Due, answer: HttpMessage | null): void => {
+    open.delete(due);
+    if (answer === null) throw new Error("the server closed the connection");
+    if (due.at >= countedFrom) answers.add(epochMs() - due.at);
+    require(answer);
+  };
+  using sender = new Sender<Due>({
+    port: load.port,
+    connections: load.connections,
+    requestOf: ({ at, index }) => requestAt(at, index),
+    onEnd(due, answer) {
+      try {
+        take(due, answer);
+      } catch (error) {
+        faults.push(asError(error));
+      }
+    },
+  });
+  await sender.open();
+  const total = Math.round(((to - from) * perSecond) / 1000);
+  let index = 0;
+  while (index < total || open.size > 0) {
+    const now = epochMs();
+    const dueAt = (): number => from + (index * 1000) / perSecond;
+    for (; index < total && dueAt() <= now; index++) {
+      const due = { at: dueAt(), index };
+      open.add(due);
+      sender.send(due);
+    }
+    requireSound({ faults, open, now, perSecond });
+    await sleep(index < total ? Math.max(0, Math.min(dueAt() - now, LOOK_MS_MAX)) : 1);
+  }
+  requireSound({ faults, open, now: epochMs(), perSecond });
+  return { sent: total, answers: answers.spread };
 }
 
-interface Waiting {
-  readonly at: number;
-  readonly index: number;
-}
-
-class Sending {
-  readonly #load: OpenLoad;
-  readonly #idle: KeptConnection[];
-  readonly #waiting: Waiting[] = [];
-  readonly #underWay = new Set<Waiting>();
-  readonly #answers = new Durations();
-  #fault: Error | null = null;
-
-  constructor(load: OpenLoad, connections: readonly KeptConnection[]) {
-    this.#load = load;
-    this.#idle = [...connections];
-  }
-
-  async run(): Promise<OpenLoadEnd> {
-    const { from, to, perSecond } = this.#load;
-    const total = Math.round(((to - from) * perSecond) / 1000);
-    const dueAt = (index: number): number => from + (index * 1000) / perSecond;
-    for (let index = 0; index < total;) {
-      const now = epochMs();
-      for (; index < total && dueAt(index) <= now; index++)
-        this.#waiting.push({ at: dueAt(index), index });
-      this.#send();
-      this.#require(now);
-      await sleep(Math.max(0, Math.min(dueAt(index) - now, LOOK_MS_MAX)));
-    }
-    while (this.#waiting.length + this.#underWay.size > 0) {
-      this.#require(epochMs());
-      await sleep(1);
-    }
-    if (this.#fault !== null) throw this.#fault;
-    return { sent: total, answers: this.#answers.spread };
-  }
-
-  #send(): void {
-    while (this.#waiting.length > 0) {
-      // The one that has been idle longest: the server closes connections that nobody uses.
-      const connection = this.#idle.shift();
-      const request = connection === undefined ? undefined : this.#waiting.shift();
-      if (connection === undefined || request === undefined) return;
-      void this.#ask(connection, request);
-    }
-  }
-
-  /** Never rejects: what fails ends the run. */
-  async #ask(connection: KeptConnection, request: Waiting): Promise<void> {
-    const { requestAt, require = requireTaken, from, countedFrom = from } = this.#load;
-    this.#underWay.add(request);
-    try {
-      const answer = await connection.ask(requestAt(request.at, request.index));
-      if (request.at >= countedFrom) this.#answers.add(epochMs() - request.at);
-      require(answer);
-    } catch (error) {
-      this.#fault ??= asError(error);
-    }
-    this.#underWay.delete(request);
-    this.#idle.push(connection);
-    this.#send();
-  }
-
-  #require(now: number): void {
-    if (this.#fault !== null) throw this.#fault;
-    const oldest = Math.min(
-      ...[this.#waiting[0] ?? { at: now }, ...this.#underWay].map(({ at }) => at),
-    );
-    if (now - oldest <= BEHIND_MS_MAX) return;
-    const { perSecond } = this.#load;
-    throw new Error(
-      `the rate of ${perSecond} requests a second was not kept: one is ${(now - oldest).toFixed(0)} ms behind`,
-    );
-  }
+function requireSound(state: {
+  readonly faults: readonly Error[];
+  readonly open: ReadonlySet<Due>;
+  readonly now: number;
+  readonly perSecond: number;
+}): void {
+  const { faults, open, now, perSecond } = state;
+  const [fault] = faults;
+  if (fault !== undefined) throw fault;
+  const [oldest] = open;
+  const behindMs = oldest === undefined ? 0 : now - oldest.at;
+  if (behindMs <= BEHIND_MS_MAX) return;
+  const late = `one is ${behindMs.toFixed(0)} ms behind`;
+  throw new Error(`the rate of ${perSecond} requests a second was not kept: ${late}`);
 }

@@ -2,17 +2,26 @@ import { z } from "zod";
 
 import type { HttpMessage } from "./http-messages.ts";
 
+export const JSON_TYPE = "Content-Type: application/json";
+
+/** The parts of a request that it need not have. */
+export interface RequestParts {
+  readonly secret?: string | undefined;
+  /** Header lines of its own. */
+  readonly headers?: readonly string[] | undefined;
+  /** JSON. */
+  readonly body?: string | undefined;
+}
+
 /** A request over a kept connection, as it goes over the wire: `line` is its method and path. */
 export function requestText(
   line: string,
-  { secret, body }: { readonly secret?: string; readonly body?: string } = {},
+  { secret, headers = [], body }: RequestParts = {},
 ): string {
-  const head = [
-    ...[`${line} HTTP/1.1`, "Host: 127.0.0.1"],
-    ...(secret === undefined ? [] : [`Authorization: Bearer ${secret}`]),
-  ];
+  const head = [`${line} HTTP/1.1`, "Host: 127.0.0.1", ...headers];
+  if (secret !== undefined) head.push(`Authorization: Bearer ${secret}`);
   if (body === undefined) return `${head.join("\r\n")}\r\n\r\n`;
-  head.push("Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`);
+  head.push(JSON_TYPE, `Content-Length: ${Buffer.byteLength(body)}`);
   return `${head.join("\r\n")}\r\n\r\n${body}`;
 }
 

@@ -5,7 +5,7 @@ import { helperProcess } from "../kit/helper-process.ts";
 import type { HttpMessage } from "../kit/http-messages.ts";
 import { EMPTY_ANSWERS, MessageServer } from "../kit/message-server.ts";
 import { readCompletedAt, toWebhook } from "../kit/webhook-receiver.ts";
-import { chunked } from "./chunks.ts";
+import { NUMBERS, bodyText, chunked } from "./attack.ts";
 import { openNameServer } from "./name-server.ts";
 
 /** The behaviour of a host, by the path of the request. */
@@ -20,8 +20,9 @@ const SLOW_MS = 300;
 const LOOK_MS = 50;
 const OK = EMPTY_ANSWERS[200];
 const JSON_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-const CHUNKS = `${JSON_HEAD}Transfer-Encoding: chunked\r\n\r\n${chunked(numbers(1_000_000, "0,"))}`;
-const NUMBERS = numbers(4_000_000, "1e9,");
+const ZEROS = bodyText({ ...NUMBERS, element: "0,", bytes: 1_000_000 });
+const CHUNKS = `${JSON_HEAD}Transfer-Encoding: chunked\r\n\r\n${chunked(ZEROS)}`;
+const LARGE = bodyText({ ...NUMBERS, bytes: 4_000_000 });
 
 class Inbox {
   readonly #latencies = new Map<string, number>();
@@ -51,7 +52,7 @@ class Inbox {
     this.#counts.set(path, this.count(path) + 1);
     if (path === IN_CHUNKS) socket.write(CHUNKS);
     if (path === OF_NUMBERS) {
-      socket.write(`${JSON_HEAD}Content-Length: ${NUMBERS.length}\r\n\r\n${NUMBERS}`);
+      socket.write(`${JSON_HEAD}Content-Length: ${LARGE.length}\r\n\r\n${LARGE}`);
     }
     if (path === SLOW) setTimeout(() => socket.write(OK), SLOW_MS);
     if (path !== ANSWERS) return;
@@ -61,10 +62,6 @@ class Inbox {
     const completedAt = readCompletedAt(webhook.body.toString("latin1"));
     this.#latencies.set(webhook.taskId, Date.now() - completedAt);
   }
-}
-
-function numbers(bytes: number, element: string): string {
-  return `[${element.repeat(Math.floor((bytes - 3) / element.length))}0]`;
 }
 
 /** Receivers on all loopback addresses, the name server that knows their names, and the services, in one process. */

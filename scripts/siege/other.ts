@@ -1,24 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { KeptConnection } from "../kit/kept-connection.ts";
+import { spreadOf, type Spread } from "../kit/durations.ts";
 import { requestText } from "../kit/request.ts";
-import { outcomeOf } from "./status-code.ts";
+import { pace, Sender } from "../kit/sender.ts";
+import { countUp, outcomeOf, type Tally } from "./outcome.ts";
 
-/**
- * The requests of the other: one finished task, a post, a health check; `get anew` is a `get` over a new connection.
- */
-export type Question = "get" | "get anew" | "post" | "livez";
-
-/** One request of the other, and its outcome. Times are of `performance.now()`. */
-export interface Sample {
-  readonly question: Question;
-  /** When it was due: waiting for its turn counts as waiting. */
-  readonly at: number;
-  /** Null until it is answered. */
-  ms: number | null;
-  /** `ok`, a status code, or `closed`; null until it is answered. */
-  outcome: string | null;
+/** Durations in milliseconds; a request that was never answered counts with the time that it was waited for. */
+export interface Figures extends Spread {
+  /** How often there was no good answer, by the outcome instead. */
+  readonly bad: Tally;
 }
+
+/** The other's answers in a stretch of time; gets over kept connections and over new ones together. */
+export type OthersFigures = Readonly<Record<Question, Figures>>;
 
 /** The account that the attacks must not affect. */
 export interface OtherAccount {
@@ -27,44 +21,74 @@ export interface OtherAccount {
   readonly taskId: string;
 }
 
-const GETS_PER_SECOND = 50;
+type Question = "get" | "post" | "livez";
+
+/** One request of the other, and its outcome. Times are of `performance.now()`. */
+interface Sample {
+  readonly question: Question;
+  /** When it was due: waiting for its turn counts as waiting. */
+  readonly at: number;
+  /** Null until it is answered. */
+  ms: number | null;
+  /** As {@link outcomeOf} has it; `unanswered` until then. */
+  outcome: string;
+}
+
+const PER_SECOND = { get: 50, post: 1, livez: 10 } as const;
 const ANEW_EVERY = 25;
-const PER_SECOND = { post: 1, livez: 10 } as const;
-const TICK_MS = 5;
 const KEPT = 4;
+// More than there ever are at once: none waits for another.
+const ANEW = 500;
 const LOOK_MS = 100;
 const SETTLED_GETS = 50;
 const SLOW_GETS_MAX = 2;
 
 /**
  * The other: an account that asks for one of its tasks 50 times a second and posts one a second, whatever else goes
- * on. Requests go out on time, over a free kept connection or the first one that becomes free.
+ * on, and asks for health. Requests go out on time over kept connections, every 25th get over one of its own.
  */
 export class Other {
-  readonly samples: Sample[] = [];
-  readonly #account: OtherAccount;
-  #port: number;
-  #idle: (KeptConnection | null)[] = Array.from({ length: KEPT }, () => null);
-  readonly #open = new Set<KeptConnection>();
-  readonly #waiting: Sample[] = [];
-  readonly #sent = { get: 0, post: 0, livez: 0 };
-  readonly #beganAt = performance.now();
-  readonly #timer: NodeJS.Timeout;
+  readonly #samples: Sample[] = [];
+  readonly #kept: Sender<Sample>;
+  readonly #anew: Sender<Sample>;
+  readonly #timers: readonly NodeJS.Timeout[];
 
   constructor(account: OtherAccount, port: number) {
-    this.#account = account;
-    this.#port = port;
-    this.#timer = setInterval(() => this.#tick(), TICK_MS);
+    const requests = requestsOf(account);
+    const sending = {
+      port,
+      requestOf: ({ question }: Sample) => requests[question],
+      onEnd: (sample: Sample, answer: Parameters<typeof outcomeOf>[0]) => {
+        sample.ms = performance.now() - sample.at;
+        sample.outcome = outcomeOf(answer);
+      },
+    };
+    this.#kept = new Sender({ ...sending, connections: KEPT });
+    this.#anew = new Sender({ ...sending, connections: ANEW, isAnew: true });
+    const questions = ["get", "post", "livez"] as const;
+    this.#timers = questions.map((question) =>
+      pace(PER_SECOND[question], (at, index) => {
+        const sample = { question, at, ms: null, outcome: "unanswered" };
+        this.#samples.push(sample);
+        const isAnew = question === "get" && index % ANEW_EVERY === 0;
+        (isAnew ? this.#anew : this.#kept).send(sample);
+      }),
+    );
   }
 
   /** A daemon that was started again listens on another port. */
   moveTo(port: number): void {
-    this.#port = port;
+    this.#kept.moveTo(port);
+    this.#anew.moveTo(port);
   }
 
-  /** The requests that were due from `from` on and before `to`. */
-  between(from: number, to: number): readonly Sample[] {
-    return this.samples.filter(({ at }) => at >= from && at < to);
+  /** What came, until now, of the requests that were due from `from` on and before `to`. */
+  figures(from: number, to: number): OthersFigures {
+    const of = (question: Question): Figures => {
+      const some = this.#samples.filter((each) => each.question === question);
+      return figuresOf(some.filter(({ at }) => at >= from && at < to));
+    };
+    return { get: of("get"), post: of("post"), livez: of("livez") };
   }
 
   /**
@@ -78,7 +102,7 @@ export class Other {
   ): Promise<number | null> {
     while (performance.now() < from + waitMs) {
       await sleep(LOOK_MS);
-      const gets = this.samples.filter(({ at, question }) => at >= from && isGet(question));
+      const gets = this.#samples.filter(({ at, question }) => at >= from && question === "get");
       for (let index = 0; index + SETTLED_GETS <= gets.length; index++) {
         const some = gets.slice(index, index + SETTLED_GETS);
         if (areAsBefore(some, msMax)) return (some[0]?.at ?? from) - from;
@@ -88,94 +112,31 @@ export class Other {
   }
 
   [Symbol.dispose](): void {
-    clearInterval(this.#timer);
-    for (const connection of this.#open) connection[Symbol.dispose]();
-  }
-
-  #tick(): void {
-    const seconds = (performance.now() - this.#beganAt) / 1000;
-    const due = (perSecond: number): number => Math.floor(seconds * perSecond);
-    for (; this.#sent.get <= due(GETS_PER_SECOND); this.#sent.get++) {
-      const isAnew = this.#sent.get % ANEW_EVERY === 0;
-      this.#plan(isAnew ? "get anew" : "get", this.#sent.get / GETS_PER_SECOND);
-    }
-    for (const question of ["post", "livez"] as const) {
-      for (; this.#sent[question] <= due(PER_SECOND[question]); this.#sent[question]++) {
-        this.#plan(question, this.#sent[question] / PER_SECOND[question]);
-      }
-    }
-    this.#send();
-  }
-
-  #plan(question: Question, atSeconds: number): void {
-    const sample = { question, at: this.#beganAt + atSeconds * 1000, ms: null, outcome: null };
-    this.samples.push(sample);
-    if (question === "get anew") void this.#askAnew(sample);
-    else this.#waiting.push(sample);
-  }
-
-  #send(): void {
-    while (this.#waiting.length > 0) {
-      // The one that has been idle longest: the server closes connections that nobody uses.
-      const connection = this.#idle.shift();
-      const sample = connection === undefined ? undefined : this.#waiting.shift();
-      if (sample === undefined) return;
-      void this.#askOver(connection ?? null, sample);
-    }
-  }
-
-  async #askOver(kept: KeptConnection | null, sample: Sample): Promise<void> {
-    const connection = await this.#ask(sample, kept);
-    this.#idle.push(connection);
-    this.#send();
-  }
-
-  async #askAnew(sample: Sample): Promise<void> {
-    const connection = await this.#ask(sample, null);
-    if (connection !== null) this.#close(connection);
-  }
-
-  /** Asks, and resolves to the connection if it can be used again. */
-  async #ask(sample: Sample, kept: KeptConnection | null): Promise<KeptConnection | null> {
-    let connection = kept;
-    try {
-      connection ??= await KeptConnection.open(this.#port);
-      this.#open.add(connection);
-      const answer = await connection.ask(this.#request(sample.question));
-      this.#note(sample, outcomeOf(answer));
-      return connection;
-    } catch {
-      this.#note(sample, "closed");
-      if (connection !== null) this.#close(connection);
-      return null;
-    }
-  }
-
-  #note(sample: Sample, outcome: string): void {
-    sample.ms = performance.now() - sample.at;
-    sample.outcome = outcome;
-  }
-
-  #close(connection: KeptConnection): void {
-    this.#open.delete(connection);
-    connection[Symbol.dispose]();
-  }
-
-  #request(question: Question): string {
-    const { key: secret, taskId } = this.#account;
-    if (question === "livez") return requestText("GET /livez");
-    if (question !== "post") return requestText(`GET /v1/tasks/task_get/${taskId}`, { secret });
-    const body = '[{"type":"echo","input":{"from":"the other"}}]';
-    return requestText("POST /v1/tasks/task_post", { secret, body });
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#kept[Symbol.dispose]();
+    this.#anew[Symbol.dispose]();
   }
 }
 
-function isGet(question: Question): boolean {
-  return question === "get" || question === "get anew";
+function requestsOf({ key: secret, taskId }: OtherAccount): Readonly<Record<Question, string>> {
+  const body = '[{"type":"echo","input":{"from":"the other"}}]';
+  return {
+    get: requestText(`GET /v1/tasks/task_get/${taskId}`, { secret }),
+    post: requestText("POST /v1/tasks/task_post", { secret, body }),
+    livez: requestText("GET /livez"),
+  };
+}
+
+function figuresOf(samples: readonly Sample[]): Figures {
+  const now = performance.now();
+  const bad: Tally = {};
+  for (const { outcome } of samples) if (outcome !== "ok") countUp(bad, outcome);
+  // A refusal may be quick: it does not count as an answer.
+  const answered = samples.filter(({ outcome, ms }) => outcome === "ok" || ms === null);
+  return { ...spreadOf(answered.map(({ ms, at }) => ms ?? now - at)), bad };
 }
 
 function areAsBefore(gets: readonly Sample[], msMax: number): boolean {
   const slow = gets.filter(({ ms }) => ms === null || ms > msMax);
-  const isAnswered = gets.every(({ outcome }) => outcome === "ok");
-  return isAnswered && slow.length <= SLOW_GETS_MAX;
+  return gets.every(({ outcome }) => outcome === "ok") && slow.length <= SLOW_GETS_MAX;
 }

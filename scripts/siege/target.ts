@@ -102,8 +102,9 @@ url = "${service(OF_NUMBERS)}"
     await this.start();
   }
 
+  /** Asks it to stop, and waits. */
   async stop(): Promise<void> {
-    if (this.#daemon?.isRunning === true) await this.#daemon.kill();
+    await this.daemon.stop();
   }
 
   /** The account of that login, made when it is first asked for. */
@@ -182,7 +183,7 @@ url = "${service(OF_NUMBERS)}"
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
+    await this.#daemon?.[Symbol.asyncDispose]();
     this.hosts[Symbol.dispose]();
   }
 

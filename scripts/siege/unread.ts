@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
 
-import type { Attack } from "./attack-job.ts";
-import { addressOf, ended, rampUp } from "./attack-line.ts";
+import { ended, placeOf, rampUp, type UnderWay } from "./connection.ts";
 
 const ESTABLISHED = "01";
 
@@ -10,21 +9,21 @@ const ESTABLISHED = "01";
  * Sends requests over many connections and reads nothing of their answers. Counts the connections open at the end as
  * `held`.
  */
-export async function unread(attack: Attack): Promise<void> {
-  const { job, signal, request, tally, underWay } = attack;
-  const bytes = Buffer.concat(Array.from({ length: job.pipelined }, () => request));
+export async function unread(way: UnderWay): Promise<void> {
+  const { attack, signal, request, tally, inPlace } = way;
+  const bytes = Buffer.concat(Array.from({ length: attack.pipelined ?? 1 }, () => request));
   const sockets: Socket[] = [];
   const opened = new Set<string>();
   let refused = 0;
   const noteOne = (): void => {
-    if (opened.size + refused === job.connections) underWay();
+    if (opened.size + refused === attack.connections) inPlace();
   };
-  await rampUp(attack, (index) => {
+  await rampUp(way, (index) => {
     // Paused before it connects, so it never reads a byte.
     const socket = new Socket().pause();
-    const localAddress = addressOf(job, index);
+    const place = placeOf(way, index);
     socket.on("connect", () => {
-      opened.add(`${localAddress}:${socket.localPort}`);
+      opened.add(`${place.localAddress}:${socket.localPort}`);
       socket.write(bytes);
       noteOne();
     });
@@ -32,14 +31,14 @@ export async function unread(attack: Attack): Promise<void> {
       refused++;
       noteOne();
     });
-    socket.connect({ host: "127.0.0.1", port: job.port, localAddress });
+    socket.connect(place);
     sockets.push(socket);
   });
   await ended(signal);
   const held = countEstablished(opened);
   tally("held", held);
   tally("closed", opened.size - held);
-  tally("refused", job.connections - opened.size);
+  tally("refused", attack.connections - opened.size);
   for (const socket of sockets) socket.destroy();
 }
 

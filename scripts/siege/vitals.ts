@@ -17,31 +17,25 @@ export interface Vitals {
   readonly rssBytes: number;
 }
 
+const NOTHING_SEEN = { rssBytesMax: 0, kernelBytesMax: 0, descriptorsMax: 0, rssBytes: 0 };
+
 /** Looks at a daemon ten times a second, and reports when the machine's memory is in danger. */
 export class VitalsWatch {
   readonly #timer: NodeJS.Timeout;
   readonly #onDanger: (why: string) => void;
-  #pid: number;
-  #seen: Vitals = NOTHING_SEEN;
+  /** A daemon that was started again is another process. */
+  pid: number;
+  seen: Vitals = NOTHING_SEEN;
 
   /** `onDanger` is called again and again while more than 4 GB are resident or less than 1.5 GB available. */
   constructor(pid: number, onDanger: (why: string) => void) {
-    this.#pid = pid;
+    this.pid = pid;
     this.#onDanger = onDanger;
     this.#timer = setInterval(() => this.#look(), EVERY_MS);
   }
 
-  /** A daemon that was started again is another process. */
-  moveTo(pid: number): void {
-    this.#pid = pid;
-  }
-
-  get seen(): Vitals {
-    return this.#seen;
-  }
-
   reset(): void {
-    this.#seen = NOTHING_SEEN;
+    this.seen = NOTHING_SEEN;
   }
 
   [Symbol.dispose](): void {
@@ -49,27 +43,19 @@ export class VitalsWatch {
   }
 
   #look(): void {
-    const pid = this.#pid;
-    const rssBytes = orNothing(() => processUsage(pid).rssBytes);
-    const descriptors = orNothing(() => descriptorCount(pid));
-    const before = this.#seen;
-    this.#seen = {
+    const rssBytes = orNothing(() => processUsage(this.pid).rssBytes);
+    const descriptors = orNothing(() => descriptorCount(this.pid));
+    const { rssBytesMax, kernelBytesMax, descriptorsMax } = this.seen;
+    this.seen = {
       rssBytes,
-      rssBytesMax: Math.max(before.rssBytesMax, rssBytes),
-      kernelBytesMax: Math.max(before.kernelBytesMax, tcpBytes()),
-      descriptorsMax: Math.max(before.descriptorsMax, descriptors),
+      rssBytesMax: Math.max(rssBytesMax, rssBytes),
+      kernelBytesMax: Math.max(kernelBytesMax, tcpBytes()),
+      descriptorsMax: Math.max(descriptorsMax, descriptors),
     };
     if (rssBytes > RSS_BYTES_MAX) this.#onDanger("4 GB resident");
     else if (availableBytes() < AVAILABLE_BYTES_MIN) this.#onDanger("1.5 GB available");
   }
 }
-
-const NOTHING_SEEN: Vitals = {
-  rssBytesMax: 0,
-  kernelBytesMax: 0,
-  descriptorsMax: 0,
-  rssBytes: 0,
-};
 
 /** 0 when the daemon is gone, which others report. */
 function orNothing(look: () => number): number {

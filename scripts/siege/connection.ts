@@ -1,21 +1,35 @@
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { HttpMessages } from "../kit/http-messages.ts";
-import type { Attack } from "./attack-job.ts";
-import { codeOf } from "./status-code.ts";
+import type { AttackOrder } from "./attack.ts";
+import { codeOf } from "./outcome.ts";
+
+/** An attack under way. */
+export interface UnderWay extends AttackOrder {
+  readonly request: Buffer;
+  readonly tally: (what: string, times?: number) => void;
+  /** Aborted at the end of the attack. */
+  readonly signal: AbortSignal;
+  /** To be called when everything that it holds or posts is in place. */
+  readonly inPlace: () => void;
+}
 
 // A client that is shut out tries again, but does not spin.
 const AGAIN_MS = 250;
+// The listening queue is short: not all connections are opened at once.
+const RAMP_STEP = 64;
+const RAMP_MS = 20;
 
 /** One connection of an attack, opened when it is needed and again after it was closed. */
-export class AttackLine {
-  readonly #attack: Attack;
+export class AttackConnection {
+  readonly #attack: UnderWay;
   readonly #index: number;
   #socket: Socket | null = null;
   #settle: (what: string) => void = () => {};
 
-  constructor(attack: Attack, index: number) {
+  constructor(attack: UnderWay, index: number) {
     this.#attack = attack;
     this.#index = index;
   }
@@ -23,11 +37,9 @@ export class AttackLine {
   /**
    * Sends bytes; resolves to the first status code that comes, to `closed`, or to `refused` where nobody lets it in.
    */
-  async ask(bytes: Buffer): Promise<string> {
-    const { promise, resolve } = Promise.withResolvers<string>();
-    this.#settle = resolve;
+  ask(bytes: Buffer): Promise<string> {
     this.send(bytes);
-    return promise;
+    return this.next();
   }
 
   /** Like {@link ask}, and counts the outcome; waits after it was shut out. */
@@ -57,8 +69,7 @@ export class AttackLine {
   }
 
   #open(): Socket {
-    const { job } = this.#attack;
-    const socket = openSocket(job, this.#index);
+    const socket = connect({ ...placeOf(this.#attack, this.#index), noDelay: true });
     const messages = new HttpMessages();
     let what = "refused";
     socket.on("connect", () => (what = "closed"));
@@ -79,16 +90,9 @@ export class AttackLine {
   }
 }
 
-/** A socket to the daemon from the next address. */
-function openSocket(job: Attack["job"], index: number): Socket {
-  const localAddress = addressOf(job, index);
-  return connect({ host: "127.0.0.1", port: job.port, localAddress, noDelay: true });
-}
-
-/** The address that a connection comes from. */
-export function addressOf({ from }: Attack["job"], index: number): string {
-  const [first] = from;
-  return from[index % from.length] ?? first;
+/** Where a connection goes to, and the address that it comes from. */
+export function placeOf({ from, port }: AttackOrder, index: number) {
+  return { host: "127.0.0.1", port, localAddress: from[index % from.length] ?? "127.0.0.1" };
 }
 
 /** Waits, but not beyond the end of the attack. */
@@ -97,41 +101,35 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => {});
 }
 
-/** Calls `begin` for each connection, but not for all at once: the listening queue is short. */
+/** Calls `begin` for each of the attack's connections, some at a time. */
 export async function rampUp(
-  { job, signal }: Attack,
+  { attack, signal }: UnderWay,
   begin: (index: number) => void,
 ): Promise<void> {
-  for (let index = 0; index < job.connections && !signal.aborted; index++) {
+  for (let index = 0; index < attack.connections && !signal.aborted; index++) {
     begin(index);
     if (index % RAMP_STEP === RAMP_STEP - 1) await pause(RAMP_MS, signal);
   }
 }
 
 /** Runs a task on each of the attack's connections until the attack ends, when all of them are cut off. */
-export async function overEachLine(
-  attack: Attack,
-  run: (line: AttackLine) => Promise<void>,
+export async function overEach(
+  attack: UnderWay,
+  run: (connection: AttackConnection) => Promise<void>,
 ): Promise<void> {
-  const lines: AttackLine[] = [];
+  const connections: AttackConnection[] = [];
   const running: Promise<void>[] = [];
-  attack.signal.addEventListener("abort", () => lines.forEach((line) => line.end()));
+  attack.signal.addEventListener("abort", () => connections.forEach((each) => each.end()));
   await rampUp(attack, (index) => {
-    const line = new AttackLine(attack, index);
-    lines.push(line);
-    running.push(run(line));
+    const connection = new AttackConnection(attack, index);
+    connections.push(connection);
+    running.push(run(connection));
   });
-  attack.underWay();
+  attack.inPlace();
   await Promise.all(running);
 }
 
-const RAMP_STEP = 64;
-const RAMP_MS = 20;
-
 /** Settles at the end of the attack. */
 export async function ended(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
+  if (!signal.aborted) await once(signal, "abort");
 }

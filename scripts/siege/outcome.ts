@@ -1,5 +1,12 @@
 import type { HttpMessage } from "../kit/http-messages.ts";
 
+/** How often each outcome came: a status code, or what came instead (`closed`, `refused`, `unanswered`). */
+export type Tally = Record<string, number>;
+
+export function countUp(tally: Tally, what: string, times = 1): void {
+  tally[what] = (tally[what] ?? 0) + times;
+}
+
 const STATUS_CODE = /"status_code": ?(\d{5})/;
 const HTTP_STATUS = /^HTTP\/1\.1 (\d{3})/;
 
@@ -9,7 +16,8 @@ export function codeOf({ head, body }: HttpMessage): string {
   return code ?? HTTP_STATUS.exec(head)?.[1] ?? "unreadable";
 }
 
-/** `ok` for 200, the status code for another answer. */
-export function outcomeOf(answer: HttpMessage): string {
+/** `ok` for 200, the status code for another answer, `closed` for none. */
+export function outcomeOf(answer: HttpMessage | null): string {
+  if (answer === null) return "closed";
   return answer.head.startsWith("HTTP/1.1 200") ? "ok" : codeOf(answer);
 }
