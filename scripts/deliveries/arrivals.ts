@@ -5,7 +5,22 @@ import {
   type ReceivedWebhook,
   type SignatureCount,
 } from "../kit/webhook-receiver.ts";
-import { readTag } from "./tag.ts";
+
+/**
+ * What a measured task says of itself in its tag, so that whoever receives its postback can tell how late it is without
+ * asking anybody.
+ */
+export type Tag =
+  /** Posted while it is measured; `at` is when it was to be posted, in epoch milliseconds. */
+  | { readonly kind: "fresh"; readonly at: number }
+  /** A retry that was put into the file before; due so many milliseconds after the first of them. */
+  | { readonly kind: "retry"; readonly at: number };
+
+const TAG = /"tag":"(fresh|retry) (\d+(?:\.\d+)?)"/;
+
+export function tagText({ kind, at }: Tag): string {
+  return `${kind} ${at}`;
+}
 
 /** The arrivals at the receiver during a measurement. */
 export interface ArrivalReport extends SignatureCount {
@@ -50,20 +65,19 @@ export class Arrivals {
   add(webhook: ReceivedWebhook, arrivedAt: number): void {
     this.#signatures.take(webhook);
     const envelope = webhook.body.toString("latin1");
-    const tag = readTag(envelope);
-    if (tag?.kind === "retry") {
-      if (webhook.attempt !== RETRY_ATTEMPT) return;
-      this.#retries.add(arrivedAt - this.#measured.retriesFrom - tag.at);
-    }
-    if (tag?.kind !== "fresh") return;
-    if (tag.at < this.#measured.from || tag.at >= this.#measured.to) return;
+    const [, kind, atText] = TAG.exec(envelope) ?? [];
+    const at = Number(atText);
+    const { from, to, retriesFrom } = this.#measured;
+    if (kind === "retry" && webhook.attempt === RETRY_ATTEMPT)
+      this.#retries.add(arrivedAt - retriesFrom - at);
+    if (kind !== "fresh" || at < from || at >= to) return;
     if (this.#ids.has(webhook.taskId)) {
       this.#repeated++;
       return;
     }
     this.#ids.add(webhook.taskId);
     this.#fromCompletion.add(arrivedAt - readCompletedAt(envelope));
-    this.#fromPost.add(arrivedAt - tag.at);
+    this.#fromPost.add(arrivedAt - at);
   }
 
   get counts(): { readonly fresh: number; readonly retries: number } {

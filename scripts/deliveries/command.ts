@@ -2,8 +2,7 @@ import { defineCommand } from "../kit/command.ts";
 import { names, number, optional, whole, wholes } from "../kit/flags.ts";
 import type { DeliveryRun } from "./delivery-run.ts";
 import { scenarioReport } from "./report.ts";
-import { runScenario } from "./scenario-run.ts";
-import { SCENARIOS } from "./scenario.ts";
+import { SCENARIOS, runScenario, type Leg } from "./scenario.ts";
 
 export const command = defineCommand({
   about:
@@ -18,23 +17,13 @@ export const command = defineCommand({
     "warm-up": number("seconds of load before a measurement, not counted", 5),
     idle: number("seconds that the daemon's CPU is looked at before and after", 10),
   },
-  async run(values, { place, note, print }) {
-    const { seconds, rounds, retries, rate: perSecond, hang: hanging } = values;
-    const effort = {
-      seconds,
-      rounds,
-      retries,
-      perSecond,
-      hanging,
-      warmUpSeconds: values["warm-up"],
-      idleSeconds: values.idle,
-    };
-    for (const name of values.only) {
+  async run({ only, ...effort }, { place, note, print }) {
+    for (const name of only) {
       const scenario = SCENARIOS[name]?.(effort);
       if (scenario === undefined) continue;
-      const onRun = (leg: { readonly name: string }, run: DeliveryRun): void =>
-        note(`${leg.name}: ${newsOf(run)}`);
-      print(`${scenarioReport(scenario, await runScenario(scenario, { place, onRun }))}\n`);
+      const onResult = (leg: Leg, run: DeliveryRun): void => note(`${leg.name}: ${newsOf(run)}`);
+      const results = await runScenario(scenario, { place, onResult });
+      print(`${scenarioReport(scenario, results)}\n`);
     }
     print("HTTP without TLS on loopback.");
   },

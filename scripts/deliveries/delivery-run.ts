@@ -7,20 +7,18 @@ import {
   type DaemonPlace,
 } from "../kit/daemon-file.ts";
 import type { DaemonProcess } from "../kit/daemon-process.ts";
-import type { Spread } from "../kit/durations.ts";
-import { runOpenLoad } from "../kit/open-load.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import { Durations, type Spread } from "../kit/durations.ts";
+import { runOpenLoad, type OpenLoadEnd } from "../kit/open-load.ts";
 import { processUsage, spendingOf } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
-import type { ArrivalReport } from "./arrivals.ts";
+import { tagText, type ArrivalReport, type Measured } from "./arrivals.ts";
 import { fillBacklog, moveBacklog, type Backlog } from "./backlog.ts";
 import { ManyHosts, type Behaviour } from "./receiver.ts";
-import { retryLateness } from "./retry-lateness.ts";
-import { tagText } from "./tag.ts";
 
 /** One daemon, one load: what {@link runDeliveries} measures. */
 export interface DeliveryPlan {
-  readonly place: DaemonPlace;
   /** Fresh tasks a second, each with a postback to the next of these hosts; 0 for none. */
   readonly perSecond: number;
   readonly hosts: readonly string[];
@@ -64,59 +62,54 @@ const POLL_MS = 50;
 // After the last arrival: its attempt is still to be recorded.
 const SETTLE_MS = 1000;
 
-const SETTINGS = { allowed: "127.0.0.0/8" };
-
 /**
  * Starts a daemon and sends it a load. Rejects when the load could not be sent at its rate, when something did not
  * arrive, arrived twice or had a wrong signature, and when the daemon does not stop as it should.
  */
-export async function runDeliveries(plan: DeliveryPlan): Promise<DeliveryRun> {
+export async function runDeliveries(plan: DeliveryPlan, place: DaemonPlace): Promise<DeliveryRun> {
   for (let patience = 1; patience <= PATIENCE_MAX; patience *= 2) {
-    const run = await tryDeliveries(plan, patience);
+    const run = await tryDeliveries(plan, { place, patience });
     if (run !== "late") return run;
   }
   throw new Error("the daemon took too long to start");
 }
 
+interface Times extends Measured {
+  readonly loadFrom: number;
+}
+
+interface Run {
+  readonly plan: DeliveryPlan;
+  readonly times: Times;
+  readonly file: DaemonFile;
+  readonly daemon: DaemonProcess;
+  readonly hosts: ManyHosts;
+  readonly port: number;
+}
+
 /** "late" when the time of the load had come before the daemon was there. */
-async function tryDeliveries(plan: DeliveryPlan, patience: number): Promise<DeliveryRun | "late"> {
-  const file = await createDaemonFile(plan.place, SETTINGS);
+async function tryDeliveries(
+  plan: DeliveryPlan,
+  { place, patience }: { readonly place: DaemonPlace; readonly patience: number },
+): Promise<DeliveryRun | "late"> {
+  const { backlog, behaviour, seconds } = plan;
+  const file = await createDaemonFile(place, { allowed: "127.0.0.0/8" });
   using hosts = new ManyHosts();
   const port = await hosts.ask("open", file.account.webhookSecret);
-  const settled = plan.backlog === null ? null : await fillFile(file, { plan, port, patience });
+  if (backlog !== null) {
+    await hosts.ask("behave", { failing: backlog.hosts, hanging: [], ignored: [] });
+    await fillBacklog(file, { ...backlog, port, spreadMs: seconds * 1000 });
+  }
+  const settled = backlog && timesOf(plan, patience * START_MS);
+  if (settled !== null) moveBacklog(file, settled.retriesFrom);
   await using daemon = await startDaemon(file);
   const times = settled ?? timesOf(plan, patience * SOON_MS);
   await hosts.ask("measure", times);
   // Nobody hangs before it is measured: hosts that were quick and begin to hang are the worst case.
-  await hosts.ask("behave", { ...plan.behaviour, hanging: [] });
-  const run = await new Run({ plan, times, file, daemon, hosts, port }).measure();
+  await hosts.ask("behave", { ...behaviour, hanging: [] });
+  const run = await measure({ plan, times, file, daemon, hosts, port });
   await daemon.stop();
-  if (run === "late") return run;
-  const lateness = retryLateness(file.database, times);
-  return { ...run, lateness };
-}
-
-interface Times {
-  readonly loadFrom: number;
-  readonly from: number;
-  readonly to: number;
-  readonly retriesFrom: number;
-}
-
-/** Puts the plan's retries into the file and settles when they are due. */
-async function fillFile(
-  file: DaemonFile,
-  {
-    plan,
-    port,
-    patience,
-  }: { readonly plan: DeliveryPlan; readonly port: number; readonly patience: number },
-): Promise<Times> {
-  const { backlog, seconds } = plan;
-  if (backlog !== null) await fillBacklog(file, { ...backlog, port, spreadMs: seconds * 1000 });
-  const times = timesOf(plan, patience * START_MS);
-  await moveBacklog(file, times.retriesFrom);
-  return times;
+  return run === "late" ? run : { ...run, lateness: retryLateness(file.database, times) };
 }
 
 function timesOf(plan: DeliveryPlan, startMs: number): Times {
@@ -127,115 +120,98 @@ function timesOf(plan: DeliveryPlan, startMs: number): Times {
   return { loadFrom, from, to: from + seconds * 1000, retriesFrom };
 }
 
-class Run {
-  readonly #plan: DeliveryPlan;
-  readonly #times: Times;
-  readonly #file: DaemonFile;
-  readonly #daemon: DaemonProcess;
-  readonly #hosts: ManyHosts;
-  readonly #port: number;
-
-  constructor(deps: {
-    readonly plan: DeliveryPlan;
-    readonly times: Times;
-    readonly file: DaemonFile;
-    readonly daemon: DaemonProcess;
-    readonly hosts: ManyHosts;
-    readonly port: number;
-  }) {
-    this.#plan = deps.plan;
-    this.#times = deps.times;
-    this.#file = deps.file;
-    this.#daemon = deps.daemon;
-    this.#hosts = deps.hosts;
-    this.#port = deps.port;
-  }
-
-  async measure(): Promise<Omit<DeliveryRun, "lateness"> | "late"> {
-    const { idleSeconds, perSecond } = this.#plan;
-    const { loadFrom, from, to } = this.#times;
-    const before = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
-    if (Date.now() > loadFrom) return "late";
-    const load = perSecond === 0 ? null : this.#load();
-    // An early failure is noticed at once, and not when the time is over.
-    const [during, loaded] = await Promise.all([this.#measured(), load]);
-    await this.#allArrived();
-    const arrivals = await this.#hosts.ask("report");
-    requireSound(arrivals);
-    await sleep(SETTLE_MS);
-    const after = await this.#cpuPercent(Date.now() + idleSeconds * 1000);
-    return {
-      arrivals,
-      posts: loaded?.answers ?? arrivals.fromPost,
-      arrivedPerSecond: (1000 * arrivals.fromPost.count) / (to - from),
-      cpuPercent: { before, during, after },
-      rssBytes: processUsage(this.#daemon.pid).rssBytes,
-    };
-  }
-
-  async #measured(): Promise<number> {
-    const { from, to } = this.#times;
+async function measure(run: Run): Promise<Omit<DeliveryRun, "lateness"> | "late"> {
+  const { plan, times, daemon, hosts } = run;
+  const { from, to } = times;
+  const idle = (): Promise<number> => cpuPercent(daemon, Date.now() + plan.idleSeconds * 1000);
+  const before = await idle();
+  if (Date.now() > times.loadFrom) return "late";
+  const behaved = async (): Promise<number> => {
     await sleep(from - Date.now());
-    await this.#hosts.ask("behave", this.#plan.behaviour);
-    return this.#cpuPercent(to);
-  }
+    await hosts.ask("behave", plan.behaviour);
+    return cpuPercent(daemon, to);
+  };
+  // An early failure is noticed at once, and not when the time is over.
+  const [during, loaded] = await Promise.all([behaved(), plan.perSecond > 0 ? load(run) : null]);
+  await allArrived(run);
+  const arrivals = await hosts.ask("report");
+  const { repeated, badSignatures, verified } = arrivals;
+  if (repeated > 0) throw new Error(`${repeated} postbacks arrived twice, without a crash`);
+  if (badSignatures > 0) throw new Error(`${badSignatures} of ${verified} signatures were wrong`);
+  await sleep(SETTLE_MS);
+  const after = await idle();
+  return {
+    arrivals,
+    posts: loaded?.answers ?? arrivals.fromPost,
+    arrivedPerSecond: (1000 * arrivals.fromPost.count) / (to - from),
+    cpuPercent: { before, during, after },
+    rssBytes: processUsage(daemon.pid).rssBytes,
+  };
+}
 
-  /** From now until then. */
-  async #cpuPercent(until: number): Promise<number> {
-    const waitMs = until - Date.now();
-    if (waitMs <= 0) return Number.NaN;
-    const spent = spendingOf(this.#daemon.pid);
-    await sleep(waitMs);
-    return spent().cpuPercent;
-  }
+/** From now until then. */
+async function cpuPercent(daemon: DaemonProcess, untilAt: number): Promise<number> {
+  const waitMs = untilAt - Date.now();
+  if (waitMs <= 0) return Number.NaN;
+  const spent = spendingOf(daemon.pid);
+  await sleep(waitMs);
+  return spent().cpuPercent;
+}
 
-  #load(): ReturnType<typeof runOpenLoad> {
-    const { perSecond, hosts } = this.#plan;
-    const { loadFrom, to } = this.#times;
-    const { key } = this.#file.account;
-    const template = { key, tasks: 1, type: "echo" };
-    return runOpenLoad({
-      port: this.#daemon.port,
-      connections: CONNECTIONS,
-      perSecond,
-      from: loadFrom,
-      to,
-      requestAt: (at, index) => {
-        const postbackUrl = `http://${hosts[index % hosts.length]}:${this.#port}/postback`;
-        return taskPostRequest({ ...template, postbackUrl, tag: tagText({ kind: "fresh", at }) });
-      },
-    });
-  }
+function load({ plan, times, file, daemon, port }: Run): Promise<OpenLoadEnd> {
+  const { perSecond, hosts } = plan;
+  const template = { key: file.account.key, tasks: 1, type: "echo" };
+  return runOpenLoad({
+    port: daemon.port,
+    connections: CONNECTIONS,
+    perSecond,
+    from: times.loadFrom,
+    to: times.to,
+    requestAt: (at, index) => {
+      const postbackUrl = `http://${hosts[index % hosts.length]}:${port}/postback`;
+      return taskPostRequest({ ...template, postbackUrl, tag: tagText({ kind: "fresh", at }) });
+    },
+  });
+}
 
-  async #allArrived(): Promise<void> {
-    const expected = this.#expected();
-    let [fresh, retries] = [0, 0];
-    const haveArrived = async (): Promise<boolean> => {
-      ({ fresh, retries } = await this.#hosts.ask("count"));
-      return fresh >= expected.fresh && retries >= expected.retries;
-    };
-    const missing = (): string => {
-      const what = `${expected.fresh - fresh} postbacks and ${expected.retries - retries} retries`;
-      return `${what} are missing: ${this.#daemon.log}`;
-    };
-    await until(haveArrived, { msMax: ARRIVED_MS_MAX, everyMs: POLL_MS, fault: missing });
-  }
+async function allArrived({ plan, times, hosts, daemon }: Run): Promise<void> {
+  const expected = expectedArrivals(plan, times);
+  let [fresh, retries] = [0, 0];
+  const haveArrived = async (): Promise<boolean> => {
+    ({ fresh, retries } = await hosts.ask("count"));
+    return fresh >= expected.fresh && retries >= expected.retries;
+  };
+  const missing = (): string => {
+    const what = `${expected.fresh - fresh} postbacks and ${expected.retries - retries} retries`;
+    return `${what} are missing: ${daemon.log}`;
+  };
+  await until(haveArrived, { msMax: ARRIVED_MS_MAX, everyMs: POLL_MS, fault: missing });
+}
 
-  #expected(): { readonly fresh: number; readonly retries: number } {
-    const { perSecond, hosts, behaviour, backlog } = this.#plan;
-    const { loadFrom, from, to } = this.#times;
-    const retries = backlog?.due === "measured" ? backlog.retries : 0;
-    const ignored = new Set(behaviour.ignored);
-    let fresh = 0;
-    for (let index = 0; ; index++) {
-      const at = loadFrom + (index * 1000) / perSecond;
-      if (!(at < to)) return { fresh, retries };
-      if (at >= from && !ignored.has(hosts[index % hosts.length] ?? "")) fresh++;
-    }
+function expectedArrivals(
+  { perSecond, hosts, behaviour, backlog }: DeliveryPlan,
+  { loadFrom, from, to }: Times,
+): { readonly fresh: number; readonly retries: number } {
+  const retries = backlog?.due === "measured" ? backlog.retries : 0;
+  const ignored = new Set(behaviour.ignored);
+  let fresh = 0;
+  for (let index = 0; ; index++) {
+    const at = loadFrom + (index * 1000) / perSecond;
+    if (!(at < to)) return { fresh, retries };
+    if (at >= from && !ignored.has(hosts[index % hosts.length] ?? "")) fresh++;
   }
 }
 
-function requireSound({ repeated, badSignatures, verified }: ArrivalReport): void {
-  if (repeated > 0) throw new Error(`${repeated} postbacks arrived twice, without a crash`);
-  if (badSignatures > 0) throw new Error(`${badSignatures} of ${verified} signatures were wrong`);
+/**
+ * How late retries were begun, from `due_at` to `started_at`, of all that were due in a time. Throws when one of them was not
+ * begun.
+ */
+function retryLateness(database: string, { retriesFrom, to }: Measured): Spread {
+  using view = new DatabaseView(database);
+  const due = `FROM attempts WHERE retry > 0 AND due_at >= ${retriesFrom} AND due_at < ${to}`;
+  const left = view.number(`SELECT count(*) ${due} AND started_at IS NULL`);
+  if (left > 0) throw new Error(`${left} retries that were due were not begun`);
+  const durations = new Durations();
+  for (const ms of view.column(`SELECT started_at - due_at ${due}`)) durations.add(Number(ms));
+  return durations.spread;
 }

@@ -16,9 +16,7 @@ export interface Behaviour {
 class Hosts {
   #secret = "";
   #arrivals = new Arrivals("", { from: 0, to: 0, retriesFrom: 0 });
-  #failing: ReadonlySet<string> = new Set();
-  #hanging: ReadonlySet<string> = new Set();
-  #ignored: ReadonlySet<string> = new Set();
+  #behaviour: Behaviour = { failing: [], hanging: [], ignored: [] };
 
   /** Answers the hosts' port. Webhooks must be signed with this secret. */
   async open(secret: string): Promise<number> {
@@ -28,9 +26,10 @@ class Hosts {
         const host = socket.localAddress ?? "";
         const webhook = toWebhook(message);
         if (webhook === null) throw new Error(`what came is no webhook: ${message.head}`);
-        if (!this.#ignored.has(host)) this.#arrivals.add(webhook, firstByteAt);
-        if (this.#hanging.has(host)) return;
-        socket.write(EMPTY_ANSWERS[this.#failing.has(host) ? 500 : 200]);
+        const { failing, hanging, ignored } = this.#behaviour;
+        if (!ignored.includes(host)) this.#arrivals.add(webhook, firstByteAt);
+        if (hanging.includes(host)) return;
+        socket.write(EMPTY_ANSWERS[failing.includes(host) ? 500 : 200]);
       },
       { host: "0.0.0.0", backlog: 4096 },
     );
@@ -43,10 +42,8 @@ class Hosts {
   }
 
   /** From now on; an attempt that hangs already stays so. */
-  behave({ failing, hanging, ignored }: Behaviour): void {
-    this.#failing = new Set(failing);
-    this.#hanging = new Set(hanging);
-    this.#ignored = new Set(ignored);
+  behave(behaviour: Behaviour): void {
+    this.#behaviour = behaviour;
   }
 
   /** The measured webhooks that have arrived. */

@@ -1,8 +1,7 @@
 import { besideFirst, figureOf, figureTable, type Beside, type Figure } from "../kit/figures.ts";
 import { verdict } from "../kit/text-table.ts";
 import type { DeliveryRun } from "./delivery-run.ts";
-import type { LegResult } from "./scenario-run.ts";
-import type { Scenario } from "./scenario.ts";
+import { p99Ratio, type LegResult, type Scenario } from "./scenario.ts";
 
 type DeliveryFigure = Figure<Beside<DeliveryRun>>;
 
@@ -14,8 +13,7 @@ const FRESH: readonly DeliveryFigure[] = [
   {
     name: "p99 to first",
     digits: 2,
-    value: ({ run, first }) =>
-      run.arrivals.fromCompletion.p99Ms / first.arrivals.fromCompletion.p99Ms,
+    value: p99Ratio,
   },
   { name: "post → arrival p99 ms", digits: 1, value: ({ run }) => run.arrivals.fromPost.p99Ms },
   { name: "post → answer p99 ms", digits: 1, value: ({ run }) => run.posts.p99Ms },
@@ -42,11 +40,13 @@ const RETRIES: readonly DeliveryFigure[] = [
  * within each round.
  */
 export function scenarioReport(scenario: Scenario, results: readonly LegResult[]): string {
-  const has = (kind: (run: DeliveryRun) => number) => (result: LegResult) =>
-    result.runs.some((run) => kind(run) > 0);
+  const has =
+    (kind: (run: DeliveryRun) => number) =>
+    ({ results: runs }: LegResult) =>
+      runs.some((run) => kind(run) > 0);
   const fresh = results.filter(has(({ arrivals }) => arrivals.fromCompletion.count));
   const late = results.filter(has(({ lateness }) => lateness.count));
-  const first = results[0]?.runs ?? [];
+  const first = results[0]?.results ?? [];
   const tables = [
     ...(fresh.length > 0 ? [table(FRESH, fresh, first)] : []),
     ...(late.length > 0 ? [table(RETRIES, late, first)] : []),
@@ -60,7 +60,7 @@ function table(
   results: readonly LegResult[],
   first: readonly DeliveryRun[],
 ): string {
-  const rows = results.map(({ leg, runs }) => ({
+  const rows = results.map(({ leg, results: runs }) => ({
     what: [leg.name],
     runs: besideFirst(runs, first),
   }));
@@ -69,10 +69,10 @@ function table(
 
 /** One line for each bound. */
 export function budgetLines({ budgets }: Scenario, results: readonly LegResult[]): string {
-  const first = results[0]?.runs ?? [];
+  const first = results[0]?.results ?? [];
   return budgets
     .map(({ text, leg, max, value }) => {
-      const measured = figureOf({ value }, besideFirst(results[leg]?.runs ?? [], first));
+      const measured = figureOf({ value }, besideFirst(results[leg]?.results ?? [], first));
       return `- ${text}: ${measured.toFixed(2)}, at most ${max}: ${verdict(measured <= max)}`;
     })
     .join("\n");

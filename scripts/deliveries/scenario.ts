@@ -1,25 +1,26 @@
+import type { DaemonPlace } from "../kit/daemon-file.ts";
 import type { Beside } from "../kit/figures.ts";
-import type { DeliveryPlan, DeliveryRun } from "./delivery-run.ts";
-import { hostAddresses } from "./hosts.ts";
+import { inTurn } from "../kit/in-turn.ts";
+import { runDeliveries, type DeliveryPlan, type DeliveryRun } from "./delivery-run.ts";
 
 /** The common options of the scenarios: how long and how hard. Null is the scenario's own default. */
 export interface Effort {
   readonly seconds: number | null;
   readonly rounds: number | null;
-  readonly perSecond: number | null;
+  readonly rate: number | null;
   /** Retries in the file. */
   readonly retries: number | null;
-  readonly warmUpSeconds: number;
-  readonly idleSeconds: number;
+  readonly "warm-up": number;
+  readonly idle: number;
   /** For each of these numbers of hanging hosts, a leg. */
-  readonly hanging: readonly number[];
+  readonly hang: readonly number[];
 }
 
 /** A load that is measured in turn with others: each with a daemon and a file of its own. */
 export interface Leg {
   /** For the table. */
   readonly name: string;
-  readonly plan: Omit<DeliveryPlan, "place">;
+  readonly plan: DeliveryPlan;
 }
 
 /** Legs that are compared with the first of them. */
@@ -38,11 +39,20 @@ export interface Budget {
   readonly value: (measured: Beside<DeliveryRun>) => number;
 }
 
+/** A leg and its runs, by round. */
+export interface LegResult {
+  readonly leg: Leg;
+  readonly results: readonly DeliveryRun[];
+}
+
 const HOSTS = hostAddresses(200, 77);
 const FAILING_HOSTS = hostAddresses(20, 78);
 const QUIET = { failing: [], hanging: [], ignored: [] };
-const p99Ratio = ({ run, first }: Beside<DeliveryRun>): number =>
-  run.arrivals.fromCompletion.p99Ms / first.arrivals.fromCompletion.p99Ms;
+
+/** The ratio of the p99 of fresh deliveries. */
+export function p99Ratio({ run, first }: Beside<DeliveryRun>): number {
+  return run.arrivals.fromCompletion.p99Ms / first.arrivals.fromCompletion.p99Ms;
+}
 
 /** The scenarios by name. */
 export const SCENARIOS: Readonly<Record<string, (effort: Effort) => Scenario>> = {
@@ -51,33 +61,36 @@ export const SCENARIOS: Readonly<Record<string, (effort: Effort) => Scenario>> =
   lateness: latenessScenario,
 };
 
+/** Measures the legs of a scenario in turn. */
+export function runScenario(
+  { legs, rounds }: Scenario,
+  options: {
+    readonly place: DaemonPlace;
+    /** Called with every run as soon as it is done. */
+    readonly onResult: (leg: Leg, run: DeliveryRun) => void;
+  },
+): Promise<readonly LegResult[]> {
+  const { place, onResult } = options;
+  const measure = (leg: Leg): Promise<DeliveryRun> => runDeliveries(leg.plan, place);
+  return inTurn(legs, { rounds, uncounted: 0, onResult, measure });
+}
+
 function hangingScenario(effort: Effort): Scenario {
-  const perSecond = effort.perSecond ?? 500;
-  const seconds = effort.seconds ?? 30;
-  const { warmUpSeconds } = effort;
+  const { hang } = effort;
   // The same hosts are left out of all legs, so that all measure the same ones.
-  const ignored = HOSTS.slice(0, Math.max(...effort.hanging));
-  const leg = (name: string, hanging: readonly string[]): Leg => ({
-    name,
-    plan: {
-      perSecond,
-      hosts: HOSTS,
-      warmUpSeconds,
-      seconds,
-      backlog: null,
-      idleSeconds: 0,
-      behaviour: { failing: [], hanging, ignored },
-    },
-  });
-  const others = effort.hanging.map((count) => ({ count, hanging: HOSTS.slice(0, count) }));
+  const ignored = HOSTS.slice(0, Math.max(...hang));
+  const plan = { ...planOf(effort, { seconds: 30, rate: 500 }), idleSeconds: 0 };
+  const leg = (name: string, hanging: readonly string[]): Leg => {
+    return { name, plan: { ...plan, behaviour: { failing: [], hanging, ignored } } };
+  };
   return {
-    title: `${perSecond} deliveries a second to ${HOSTS.length} hosts, measured at the ${HOSTS.length - ignored.length} that never hang`,
+    title: `${plan.perSecond} deliveries a second to ${HOSTS.length} hosts, measured at the ${HOSTS.length - ignored.length} that never hang`,
     rounds: effort.rounds ?? 5,
     legs: [
       leg("all answer", []),
-      ...others.map(({ count, hanging }) => leg(`${count} take and never answer`, hanging)),
+      ...hang.map((count) => leg(`${count} take and never answer`, HOSTS.slice(0, count))),
     ],
-    budgets: others.map(({ count }, i) => ({
+    budgets: hang.map((count, i) => ({
       text: `p99 with ${count} hanging hosts to that without`,
       leg: i + 1,
       max: 1.2,
@@ -87,21 +100,18 @@ function hangingScenario(effort: Effort): Scenario {
 }
 
 function backlogScenario(effort: Effort): Scenario {
-  const perSecond = effort.perSecond ?? 1000;
-  const seconds = effort.seconds ?? 60;
+  const plan = planOf(effort, { seconds: 60, rate: 1000 });
   const retries = effort.retries ?? 50_000;
-  const { warmUpSeconds, idleSeconds } = effort;
-  const plan = { perSecond, hosts: HOSTS, warmUpSeconds, seconds, idleSeconds };
   const behaviour = { ...QUIET, failing: FAILING_HOSTS };
   // The first of their retries; the next one is due 5 minutes after it, by default, when all else is over.
   const backlog = { retries, hosts: FAILING_HOSTS, retryNumbers: [1], due: "measured" as const };
   return {
-    title: `${perSecond} fresh deliveries a second, beside ${retries} to ${FAILING_HOSTS.length} hosts that fail`,
+    title: `${plan.perSecond} fresh deliveries a second, beside ${retries} to ${FAILING_HOSTS.length} hosts that fail`,
     rounds: effort.rounds ?? 3,
     legs: [
-      { name: "no backlog", plan: { ...plan, behaviour: QUIET, backlog: null } },
+      { name: "no backlog", plan },
       {
-        name: `${retries} retries, due evenly over ${seconds} s, answered 500`,
+        name: `${retries} retries, due evenly over ${plan.seconds} s, answered 500`,
         plan: { ...plan, behaviour, backlog },
       },
     ],
@@ -123,25 +133,20 @@ function backlogScenario(effort: Effort): Scenario {
 }
 
 function latenessScenario(effort: Effort): Scenario {
-  const perSecond = effort.perSecond ?? 500;
-  const seconds = effort.seconds ?? 100;
+  const plan = planOf(effort, { seconds: 100, rate: 500 });
   const retries = effort.retries ?? 100_000;
-  const { warmUpSeconds, idleSeconds } = effort;
-  const plan = { hosts: HOSTS, warmUpSeconds, seconds, idleSeconds, behaviour: QUIET };
   const backlog = { retries, hosts: HOSTS, retryNumbers: [1, 2, 3] };
   const later = { ...backlog, due: "in an hour" } as const;
   const due = { ...backlog, due: "measured" } as const;
+  const fresh = `${plan.perSecond} fresh/s`;
   return {
     title: `${retries} retries for ${HOSTS.length} hosts`,
     rounds: effort.rounds ?? 1,
     legs: [
-      { name: `${perSecond} fresh/s, no retries`, plan: { ...plan, perSecond, backlog: null } },
+      { name: `${fresh}, no retries`, plan },
+      { name: `${fresh}, ${retries} retries due in an hour`, plan: { ...plan, backlog: later } },
       {
-        name: `${perSecond} fresh/s, ${retries} retries due in an hour`,
-        plan: { ...plan, perSecond, backlog: later },
-      },
-      {
-        name: `${retries} retries due evenly over ${seconds} s, nothing else`,
+        name: `${retries} retries due evenly over ${plan.seconds} s, nothing else`,
         plan: { ...plan, perSecond: 0, backlog: due },
       },
     ],
@@ -160,4 +165,27 @@ function latenessScenario(effort: Effort): Scenario {
       },
     ],
   };
+}
+
+/** The plan of a scenario's first leg, with its own defaults. */
+function planOf(
+  effort: Effort,
+  own: { readonly seconds: number; readonly rate: number },
+): DeliveryPlan {
+  return {
+    perSecond: effort.rate ?? own.rate,
+    hosts: HOSTS,
+    warmUpSeconds: effort["warm-up"],
+    seconds: effort.seconds ?? own.seconds,
+    behaviour: QUIET,
+    backlog: null,
+    idleSeconds: effort.idle,
+  };
+}
+
+/** So many addresses of 127.0.0.0/8, each a host of its own; another `block` (1–254) makes others. */
+function hostAddresses(count: number, block: number): readonly string[] {
+  return Array.from({ length: count }, (_, i) => {
+    return `127.${block}.${Math.floor(i / 250)}.${1 + (i % 250)}`;
+  });
 }

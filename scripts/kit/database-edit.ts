@@ -16,7 +16,7 @@ export function editDatabase(file: string, edit: (database: Database.Database) =
 /** The rows to copy. */
 export interface RowsToCopy {
   readonly table: string;
-  /** Which rows, as SQL. */
+  /** Which rows and copies, as SQL. */
   readonly where: string;
   readonly times: number;
   /** What is not copied, as SQL by column: `n.i` is the number of the copy, from 1. */
@@ -36,7 +36,7 @@ export function copyRows(
   database.exec(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${times})
     INSERT INTO ${table} (${names.join(", ")})
-    SELECT ${values.join(", ")} FROM n, (SELECT * FROM ${table} WHERE ${where})`,
+    SELECT ${values.join(", ")} FROM ${table}, n WHERE ${where}`,
   );
 }
 

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";
 
-import { Arrivals } from "../../scripts/deliveries/arrivals.ts";
-import { tagText, type Tag } from "../../scripts/deliveries/tag.ts";
+import { Arrivals, tagText, type Tag } from "../../scripts/deliveries/arrivals.ts";
 import { VERIFIED_EVERY, type ReceivedWebhook } from "../../scripts/kit/webhook-receiver.ts";
 
 const SECRET = "whsec_c2VjcmV0";

@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { scenarioReport } from "../../scripts/deliveries/report.ts";
-import { runScenario } from "../../scripts/deliveries/scenario-run.ts";
-import { SCENARIOS, type Effort } from "../../scripts/deliveries/scenario.ts";
+import { SCENARIOS, runScenario, type Effort } from "../../scripts/deliveries/scenario.ts";
 import { sourceProgram } from "../../scripts/kit/program.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 
 const EFFORT: Effort = {
-  ...{ seconds: 1, rounds: 1, perSecond: 40, retries: 60 },
-  ...{ warmUpSeconds: 0.5, idleSeconds: 0.1, hanging: [2] },
+  ...{ seconds: 1, rounds: 1, rate: 40, retries: 60 },
+  ...{ "warm-up": 0.5, idle: 0.1, hang: [2] },
 };
 
 // What they measure is not asserted: only that they measure, and that what they count on happens.
@@ -26,11 +25,11 @@ for (const [name, legs] of [
 
     const results = await runScenario(scenario, {
       place: { program: sourceProgram(), folder: scratch.path },
-      onRun: (leg) => measured.push(leg.name),
+      onResult: (leg) => measured.push(leg.name),
     });
 
     assert.equal(measured.length, legs);
-    for (const { runs } of results) {
+    for (const { results: runs } of results) {
       const [run] = runs;
       assert(run);
       assert(run.arrivals.fromCompletion.count >= 30, "the fresh ones did not arrive");
@@ -38,8 +37,8 @@ for (const [name, legs] of [
       assert(run.rssBytes > 10e6);
     }
     if (name === "backlog") {
-      assert.equal(results[1]?.runs[0]?.lateness.count, EFFORT.retries);
-      assert.equal(results[1]?.runs[0]?.arrivals.retries.count, EFFORT.retries);
+      assert.equal(results[1]?.results[0]?.lateness.count, EFFORT.retries);
+      assert.equal(results[1]?.results[0]?.arrivals.retries.count, EFFORT.retries);
     }
     assert.match(scenarioReport(scenario, results), /p99/);
   });

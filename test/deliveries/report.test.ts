@@ -6,8 +6,8 @@ import { budgetLines, scenarioReport } from "../../scripts/deliveries/report.ts"
 import { SCENARIOS, type Effort, type Scenario } from "../../scripts/deliveries/scenario.ts";
 
 const EFFORT: Effort = {
-  ...{ seconds: 1, rounds: 1, perSecond: 1, retries: 1 },
-  ...{ warmUpSeconds: 1, idleSeconds: 1, hanging: [2] },
+  ...{ seconds: 1, rounds: 1, rate: 1, retries: 1 },
+  ...{ "warm-up": 1, idle: 1, hang: [2] },
 };
 
 function run(p99Ms: number, { late = 0, cpuAfter = Number.NaN } = {}): DeliveryRun {
@@ -30,7 +30,7 @@ function scenarioOf(name: string): Scenario {
 }
 
 function resultsOf(scenario: Scenario, runs: readonly (readonly DeliveryRun[])[]) {
-  return scenario.legs.map((leg, i) => ({ leg, runs: runs[i] ?? [] }));
+  return scenario.legs.map((leg, i) => ({ leg, results: runs[i] ?? [] }));
 }
 
 test("a ratio is the median of the ratios within each round", () => {
