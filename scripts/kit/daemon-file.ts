@@ -4,6 +4,7 @@ import { join } from "node:path";
 import {
   DaemonProcess,
   createAccount,
+  createWorker,
   type DaemonStart,
   type NewAccount,
 } from "./daemon-process.ts";
@@ -70,4 +71,14 @@ export function startDaemon(file: DaemonFile): Promise<DaemonProcess> {
 export function daemonStart({ program, folder, database, allowed }: DaemonFile): DaemonStart {
   const flags = ["--db", database, "--port", "0", "--allow-target", allowed];
   return { program, folder, flags };
+}
+
+/** As {@link createDaemonFile}, with a type for workers, and the token of a worker for it. */
+export async function createWorkerFile(
+  type: string,
+  place: DaemonPlace,
+): Promise<{ readonly file: DaemonFile; readonly token: string }> {
+  const more = `\n[types.${type}]\nrunner = "worker"\nlease = "30s"\n`;
+  const file = await createDaemonFile(place, { more });
+  return { file, token: await createWorker({ name: "bench", types: [type] }, file) };
 }

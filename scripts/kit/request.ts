@@ -56,6 +56,18 @@ export function acceptedIds(text: string): readonly string[] {
   return tasks.map(({ id }) => id);
 }
 
+const claimAnswer = z.object({
+  tasks: z.array(z.object({ id: z.string(), lease_id: z.string() })),
+});
+
+/** A task that a worker was given. */
+export type LeasedTask = Readonly<z.infer<typeof claimAnswer>["tasks"][number]>;
+
+/** The tasks in the answer to a claim. */
+export function claimedTasks(text: string): readonly LeasedTask[] {
+  return claimAnswer.parse(JSON.parse(text)).tasks;
+}
+
 /** The parts of a request to task_post. */
 export interface TaskPostRequest {
   readonly key: string;

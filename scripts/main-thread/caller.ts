@@ -1,4 +1,4 @@
-import { z } from "zod";
+import { acceptedIds, claimedTasks, type LeasedTask } from "../kit/request.ts";
 
 /** One request. */
 export interface Ask {
@@ -13,17 +13,7 @@ export interface CallAnswer {
   readonly text: string;
 }
 
-const posted = z.object({ tasks: z.array(z.object({ id: z.string() })) });
-const leased = z.object({ tasks: z.array(z.object({ id: z.string(), lease_id: z.string() })) });
 const JSON_TYPE = { "content-type": "application/json" } as const;
-
-/** A task that a worker got. */
-export type Lease = Readonly<z.infer<typeof leased>["tasks"][number]>;
-
-/** The leases in the answer to a claim. */
-export function leasesIn(text: string): readonly Lease[] {
-  return leased.parse(JSON.parse(text)).tasks;
-}
 
 /** A client of the daemon, with the headers that identify it. */
 export class Caller {
@@ -88,18 +78,18 @@ export class Caller {
     while (ids.length < count) {
       const tasks = Array.from({ length: Math.min(100, count - ids.length) }, () => task);
       const text = await this.done(this.post("/v1/tasks/task_post", tasks));
-      ids.push(...posted.parse(JSON.parse(text)).tasks.map(({ id }) => id));
+      ids.push(...acceptedIds(text));
     }
     return ids;
   }
 
   /** Claims so many tasks of a type, which must exist. */
-  async claim(type: string, count: number): Promise<readonly Lease[]> {
-    const leases: Lease[] = [];
+  async claim(type: string, count: number): Promise<readonly LeasedTask[]> {
+    const leases: LeasedTask[] = [];
     while (leases.length < count) {
       const order = { types: [type], max: Math.min(100, count - leases.length), wait_seconds: 10 };
       const text = await this.done(this.post("/v1/worker/claim", order));
-      leases.push(...leasesIn(text));
+      leases.push(...claimedTasks(text));
     }
     return leases;
   }

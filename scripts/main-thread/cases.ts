@@ -1,26 +1,10 @@
 import type { BoundName } from "./bounds.ts";
-import type { Ask } from "./caller.ts";
+import type { Case } from "./measure.ts";
 import { operatorCases } from "./operator-cases.ts";
 import { postCases } from "./post-cases.ts";
 import { readCases } from "./read-cases.ts";
-import { runCases } from "./run-cases.ts";
 import { workerCases } from "./worker-cases.ts";
-import type { World } from "./world.ts";
-
-/** A measured request; it is made anew for each time where it can be sent only once. */
-export interface Case {
-  readonly ask: Ask | (() => Promise<Ask>);
-  /** The expected status; 200 unless given. */
-  readonly status?: number;
-  /** Settles when all its work is done. Called before the request is sent. */
-  readonly done?: () => Promise<void>;
-  /** Work on the answer before the next time; it does not count. */
-  readonly after?: (text: string) => Promise<void>;
-  /** Its other work takes a second, or so many seconds that only the table shows it. */
-  readonly pace?: "slow" | "very slow";
-  /** For an endless answer: reads as much as belongs to it. */
-  readonly isStream?: true;
-}
+import { untilNone, type World } from "./world.ts";
 
 /** A case for each row of the table. */
 export async function prepareCases(world: World): Promise<Readonly<Record<BoundName, Case>>> {
@@ -31,4 +15,27 @@ export async function prepareCases(world: World): Promise<Readonly<Record<BoundN
     ...(await operatorCases(world)),
     ...runCases(world),
   };
+}
+
+const UNENDED = "tasks WHERE state IN ('queued', 'running') AND type =";
+
+/** Work without a request, except for the one that begins it. */
+function runCases({ owner, view, peer, ids }: World) {
+  const ended = (type: string) => async (): Promise<void> =>
+    untilNone(view, `${UNENDED} '${type}'`);
+  const post = (task: object, count = 1) =>
+    owner.post(
+      "/v1/tasks/task_post",
+      Array.from({ length: count }, () => task),
+    );
+  const input = "x".repeat(10 * 1024);
+  return {
+    runEcho: { ask: post({ type: "echo", input }, 100), done: ended("echo") },
+    runCommand: { ask: post({ type: "ascii" }), done: ended("ascii") },
+    runService: { ask: post({ type: "service" }), done: ended("service") },
+    postback: {
+      ask: owner.post(`/v1/tasks/redeliver/${ids.ascii}`, {}),
+      done: () => peer.nextWebhook(),
+    },
+  } as const satisfies Record<string, Case>;
 }

@@ -1,7 +1,21 @@
 import { readFileSync } from "node:fs";
 
-import type { Caller } from "./caller.ts";
-import type { Case } from "./cases.ts";
+import type { Ask, Caller } from "./caller.ts";
+
+/** A measured request; it is made anew for each time where it can be sent only once. */
+export interface Case {
+  readonly ask: Ask | (() => Promise<Ask>);
+  /** The expected status; 200 unless given. */
+  readonly status?: number;
+  /** Settles when all its work is done. Called before the request is sent. */
+  readonly done?: () => Promise<void>;
+  /** Work on the answer before the next time; it does not count. */
+  readonly after?: (text: string) => Promise<void>;
+  /** Its other work takes a second, or so many seconds that only the table shows it. */
+  readonly pace?: "slow" | "very slow";
+  /** For an endless answer: reads as much as belongs to it. */
+  readonly isStream?: true;
+}
 
 /** The cost of a case for the daemon's main thread, each time that it was measured. */
 export interface Measured {

@@ -1,5 +1,5 @@
 import type { Caller } from "./caller.ts";
-import type { Case } from "./cases.ts";
+import type { Case } from "./measure.ts";
 import type { World } from "./world.ts";
 
 const ACCOUNTS = 200;

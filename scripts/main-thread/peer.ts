@@ -1,59 +1,41 @@
-import { once } from "node:events";
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { EMPTY_ANSWERS, MessageServer } from "../kit/message-server.ts";
 
-const SERVICE_ANSWER = Buffer.from(`"${"x".repeat(4_000_000)}"`);
+const SERVICE_ANSWER = `"${"x".repeat(4_000_000)}"`;
 // The kept part of an answer ends far before its end.
-const LONG_REFUSAL = Buffer.from("ä".repeat(32 * 1024));
+const LONG_REFUSAL = "ä".repeat(32 * 1024);
+
+type Path = "/service" | "/hook" | "/refusing";
+
+const ANSWERS: Readonly<Record<Path, string>> = {
+  "/service": answer("200 OK\r\nContent-Type: application/json", SERVICE_ANSWER),
+  "/refusing": answer("500 Internal Server Error", LONG_REFUSAL),
+  "/hook": EMPTY_ANSWERS[200],
+};
 
 /** The other side of the daemon's requests: a receiver of webhooks, one that refuses them all, and a service. */
-export class Peer {
-  readonly #server: Server;
-  #waiting: (() => void)[] = [];
-
-  private constructor(server: Server) {
-    this.#server = server;
-    server.on("request", (request, response) => {
-      request.resume();
-      request.on("end", () => this.#answer(request.url ?? "", response));
-    });
-  }
-
-  static async start(): Promise<Peer> {
-    const server = createServer();
-    const peer = new Peer(server);
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    return peer;
-  }
-
-  url(path: "/service" | "/hook" | "/refusing"): string {
-    const address = this.#server.address();
-    if (address === null || typeof address === "string") throw new Error("it does not listen");
-    return `http://127.0.0.1:${address.port}${path}`;
-  }
-
+export interface Peer extends AsyncDisposable {
+  readonly url: (path: Path) => string;
   /** Settles when a whole webhook has come to `/hook`. */
-  nextWebhook(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
+  readonly nextWebhook: () => Promise<void>;
+}
 
-  #answer(path: string, response: ServerResponse): void {
-    if (path === "/service") {
-      response.setHeader("content-type", "application/json");
-      response.end(SERVICE_ANSWER);
-    } else if (path === "/refusing") {
-      response.statusCode = 500;
-      response.end(LONG_REFUSAL);
-    } else {
-      response.end();
-      const waiting = this.#waiting;
-      this.#waiting = [];
-      for (const resolve of waiting) resolve();
-    }
-  }
+export async function openPeer(): Promise<Peer> {
+  let next = Promise.withResolvers<void>();
+  const server = await MessageServer.open(({ head }, { socket }) => {
+    const asked = head.split(" ", 2)[1] ?? "";
+    const path = asked === "/service" || asked === "/refusing" ? asked : "/hook";
+    socket.write(ANSWERS[path]);
+    if (path !== "/hook") return;
+    next.resolve();
+    next = Promise.withResolvers<void>();
+  });
+  return {
+    url: (path) => `${server.url}${path}`,
+    nextWebhook: () => next.promise,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
 
-  [Symbol.dispose](): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
-  }
+function answer(head: string, body: string): string {
+  return `HTTP/1.1 ${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }

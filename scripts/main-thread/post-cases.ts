@@ -1,5 +1,5 @@
 import type { Ask, Caller } from "./caller.ts";
-import type { Case } from "./cases.ts";
+import type { Case } from "./measure.ts";
 import { LATER, TAG, type World } from "./world.ts";
 
 const KIB = 1024;

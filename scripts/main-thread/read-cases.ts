@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { Case } from "./cases.ts";
+import type { Case } from "./measure.ts";
 import { TAG, type World } from "./world.ts";
 
 const DAY_MS = 86_400_000;

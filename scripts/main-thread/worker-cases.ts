@@ -1,5 +1,5 @@
-import { leasesIn, type Lease } from "./caller.ts";
-import type { Case } from "./cases.ts";
+import { claimedTasks, type LeasedTask } from "../kit/request.ts";
+import type { Case } from "./measure.ts";
 import type { World } from "./world.ts";
 
 const KIB = 1024;
@@ -14,7 +14,7 @@ const LARGE_INPUTS = 20;
 export async function workerCases({ owner, worker }: World) {
   const order = (type: string) => ({ types: [type], max: BATCH, wait_seconds: 10 });
   const giveBack = async (text: string): Promise<void> => {
-    await worker.done(worker.post("/v1/worker/release", { tasks: leasesIn(text) }));
+    await worker.done(worker.post("/v1/worker/release", { tasks: claimedTasks(text) }));
   };
   const ended = async (with_: object): Promise<readonly object[]> => {
     await owner.postTasks({ type: "leased" }, BATCH);
@@ -28,7 +28,7 @@ export async function workerCases({ owner, worker }: World) {
     await owner.postTasks({ type: "large", input: "ш".repeat(MIB / 2 - 200) });
   }
   await owner.postTasks({ type: "kept" }, LEASES);
-  let kept: readonly Lease[] = await worker.claim("kept", LEASES);
+  let kept: readonly LeasedTask[] = await worker.claim("kept", LEASES);
   const progress = { progress: 0.5, note: "ш".repeat(200) };
   return {
     claim: { ask: worker.post("/v1/worker/claim", order("batch")), after: giveBack },

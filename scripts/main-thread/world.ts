@@ -1,14 +1,17 @@
-import Database from "better-sqlite3";
-
-import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
+import {
+  createDaemonFile,
+  startDaemon,
+  type DaemonFile,
+  type DaemonPlace,
+} from "../kit/daemon-file.ts";
 import { createWorker, type DaemonProcess } from "../kit/daemon-process.ts";
+import { copyRows, editDatabase } from "../kit/database-edit.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { fillTraffic } from "../kit/fill-traffic.ts";
-import type { Program } from "../kit/program.ts";
 import { pageHeaders, signInOperator } from "../kit/sign-in.ts";
 import { until } from "../kit/until.ts";
 import { Caller } from "./caller.ts";
-import { Peer } from "./peer.ts";
+import { openPeer, type Peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 // The most attempts of a delivery that are shown.
@@ -21,8 +24,13 @@ export const TAG = "ш".repeat(255);
 /** Far enough in the future for tasks that must stay queued. */
 export const LATER = new Date(Date.now() + 86_400_000).toISOString();
 
+const WORKER_TYPES = ["leased", "kept", "batch", "large"];
+
 /** The configuration of the daemon of these cases, beside the usual types. */
 function toml(peer: Peer): string {
+  const ofWorkers = WORKER_TYPES.map(
+    (type) => `[types.${type}]\nrunner = "worker"\nlease = "1h"\n`,
+  );
   return `
 [limits]
 access_requests_per_hour = 0
@@ -36,22 +44,7 @@ command = ["sh", "-c", 'printf "\\""; yes ш | head -n 1390000 | tr -d "\\n"; pr
 [types.service]
 url = "${peer.url("/service")}"
 
-[types.leased]
-runner = "worker"
-lease = "1h"
-
-[types.kept]
-runner = "worker"
-lease = "1h"
-
-[types.batch]
-runner = "worker"
-lease = "1h"
-
-[types.large]
-runner = "worker"
-lease = "1h"
-`;
+${ofWorkers.join("")}`;
 }
 
 /** A daemon whose file holds as much as the most expensive requests need, and its clients. */
@@ -82,15 +75,12 @@ interface LargeTasks {
 
 /** Makes a daemon file, fills it, and returns what `use` does with the daemon that serves it. */
 export async function withWorld<Value>(
-  place: { readonly program: Program; readonly folder: string },
+  place: DaemonPlace,
   use: (world: World) => Promise<Value>,
 ): Promise<Value> {
-  using peer = await Peer.start();
+  await using peer = await openPeer();
   const file = await createDaemonFile(place, { more: toml(peer) });
-  const worker = await createWorker(
-    { name: "worker", types: ["leased", "kept", "batch", "large"] },
-    file,
-  );
+  const worker = await createWorker({ name: "worker", types: WORKER_TYPES }, file);
   const ids = await fill(file, peer);
   fillTraffic(file.database);
   multiply(file.database, ids.tried);
@@ -141,25 +131,17 @@ export async function untilNone(view: DatabaseView, what: string): Promise<void>
 
 // Making them one by one would take minutes of retries, and real hosts.
 function multiply(file: string, tried: string): void {
-  const database = new Database(file);
-  const columns = database.prepare("SELECT name FROM pragma_table_info('attempts')").pluck().all();
-  const copied = columns.filter((name) => name !== "seq" && name !== "number").join(", ");
-  database.transaction(() => {
+  editDatabase(file, (database) => {
     database.exec("DELETE FROM attempts WHERE started_at IS NULL");
-    database
-      .prepare(
-        `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ${ATTEMPTS})
-        INSERT INTO attempts (number, ${copied}) SELECT n.i, ${copied}
-        FROM attempts, n WHERE task_seq = (SELECT seq FROM tasks WHERE id = ?)`,
-      )
-      .run(tried);
+    copyRows(database, {
+      table: "attempts",
+      where: `task_seq = (SELECT seq FROM tasks WHERE id = '${tried}')`,
+      times: ATTEMPTS - 1,
+      anew: { seq: "NULL", number: "number + n.i" },
+    });
     database.exec("UPDATE deliveries SET state = 'given_up' WHERE state = 'open'");
-    database.exec(
-      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${HOSTS})
-      INSERT OR IGNORE INTO host_traffic (account_seq, at, host, attempts, succeeded, durations_text)
-      SELECT account_seq, at, printf('%060d.%060d.example.com', n.i, n.i), attempts, succeeded, durations_text
-      FROM (SELECT * FROM host_traffic ORDER BY at DESC LIMIT 2), n`,
-    );
-  })();
-  database.close();
+    const where = "at = (SELECT max(at) FROM host_traffic)";
+    const host = "printf('%060d.%060d.example.com', n.i, n.i)";
+    copyRows(database, { table: "host_traffic", where, times: HOSTS, anew: { host } });
+  });
 }

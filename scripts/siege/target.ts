@@ -17,9 +17,8 @@ import {
   type DaemonProcess,
   type NewAccount,
 } from "../kit/daemon-process.ts";
-import { acceptedIds } from "../kit/request.ts";
+import { acceptedIds, claimedTasks } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
-import { claimedTasks } from "../kit/worker-request.ts";
 import { Hosts, IN_CHUNKS, OF_NUMBERS } from "./hosts.ts";
 
 /** The type whose tasks a worker claims in order to give them results. */
@@ -160,7 +159,7 @@ url = "${service(OF_NUMBERS)}"
     const [id = ""] = await this.post(login, [{ type: LEASED, input: {} }]);
     const wish = JSON.stringify({ types: [LEASED], max: 1, wait_seconds: 10 });
     const text = await this.#call("worker/claim", { secret, body: wish });
-    const [task] = claimedTasks({ head: "HTTP/1.1 200", body: Buffer.from(text) });
+    const [task] = claimedTasks(text);
     if (task?.id !== id) throw new Error("the worker was given another task");
     const lease = `"id":"${id}","lease_id":"${task.lease_id}"`;
     const body = `{"tasks":[{${lease},"result":${resultText}}]}`;

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
+import { createWorkerFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
 import { spendingOf } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
-import { Pollers } from "./pollers.ts";
-import { LEASED, createWorkerFile } from "./worker-file.ts";
+import { Crew } from "./crew.ts";
 
 /** How many workers wait, and for how long they are looked at. */
 export interface IdleOptions {
@@ -38,6 +37,7 @@ export interface IdleReport {
 /** How long each poll waits. */
 export const WAIT_SECONDS = 30;
 
+const TYPE = "leased";
 const SETTLE_MS = 5000;
 // Until the memory that a thousand connections at once have taken is as it will be.
 const OPENED_MS = 2000;
@@ -46,19 +46,19 @@ const SAMPLE_MS = 1000;
 /** Has workers wait for tasks that do not come, looks at what that costs the daemon, then posts some. */
 export async function measureIdle(options: IdleOptions): Promise<IdleReport> {
   const { workers, seconds, posts, settleMs = SETTLE_MS } = options;
-  const file = await createWorkerFile(options.place);
+  const { file, token } = await createWorkerFile(TYPE, options.place);
   await using daemon = await startDaemon(file);
-  using pollers = new Pollers();
+  using crew = new Crew();
   await sleep(settleMs);
   const before = await observe(daemon.pid, settleMs);
-  const order = { port: daemon.port, token: file.token, type: LEASED };
-  await pollers.ask("open", { ...order, connections: workers, waitSeconds: WAIT_SECONDS });
+  const who = { port: daemon.port, token, type: TYPE };
+  await crew.ask("wait", { ...who, workers, batch: 1, waitSeconds: WAIT_SECONDS });
   await sleep(OPENED_MS);
-  const emptyBefore = await pollers.ask("empty");
+  const emptyBefore = await crew.ask("empty");
   const during = await observe(daemon.pid, seconds * 1000);
-  const empty = await pollers.ask("empty");
-  const request = taskPostRequest({ key: file.account.key, tasks: 1, type: LEASED });
-  const handMs = await pollers.ask("hand", { request, posts });
+  const empty = await crew.ask("empty");
+  const request = taskPostRequest({ key: file.account.key, tasks: 1, type: TYPE });
+  const handMs = await crew.ask("hand", { request, posts });
   await daemon.stop();
   return {
     workers,

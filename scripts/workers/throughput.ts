@@ -1,13 +1,11 @@
-import { startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
-import type { DaemonProcess } from "../kit/daemon-process.ts";
+import { createWorkerFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import { spreadOf, type Spread } from "../kit/durations.ts";
 import { inTurn } from "../kit/in-turn.ts";
 import { sendTimes } from "../kit/load.ts";
 import { processUsage, threadCpuSeconds } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
-import { Drain, type DrainReport } from "./drain.ts";
-import { LEASED, createWorkerFile, type WorkerFile } from "./worker-file.ts";
+import { Crew, type DrainReport } from "./crew.ts";
 
 /** How many tasks workers claim and complete, and how. */
 export interface ThroughputOptions {
@@ -40,6 +38,7 @@ export interface ThroughputRun {
   readonly rssBytes: number;
 }
 
+const TYPE = "leased";
 const TASKS_PER_POST = 100;
 // One by one takes about as long as the full number by 50.
 const SMALL_BATCH = 10;
@@ -52,75 +51,61 @@ const SMALL_SHARE = 0.125;
 export async function measureThroughput(
   options: ThroughputOptions,
 ): Promise<readonly ThroughputRun[]> {
-  const file = await createWorkerFile(options.place);
+  const { place, batches, rounds, processes, onRun } = options;
+  const { file, token } = await createWorkerFile(TYPE, place);
   await using daemon = await startDaemon(file);
+  const { port, pid } = daemon;
   using view = new DatabaseView(file.database);
   using stack = new DisposableStack();
-  const drains = Array.from({ length: options.processes }, () => stack.use(new Drain()));
-  const measured = await inTurn(options.batches, {
-    rounds: options.rounds,
-    uncounted: 1,
-    onResult: (_batch, run: ThroughputRun) => options.onRun(run),
-    measure: (batch) => measureOnce(batch, { options, file, daemon, view, drains }),
-  });
+  const crews = Array.from({ length: processes }, () => stack.use(new Crew()));
+  const job = { port, token, type: TYPE, workers: options.workers / processes, waitSeconds: 0 };
+  const post = { key: file.account.key, tasks: TASKS_PER_POST, type: TYPE };
+  const measure = async (batch: number): Promise<ThroughputRun> => {
+    const share = batch < SMALL_BATCH ? SMALL_SHARE : 1;
+    const posts = Math.ceil((options.tasks * share) / TASKS_PER_POST);
+    await sendTimes(posts, { port, request: taskPostRequest(post) });
+    const before = cpuOf(pid, crews);
+    const reports = await Promise.all(crews.map((crew) => crew.ask("drain", { ...job, batch })));
+    const after = cpuOf(pid, crews);
+    const run = toRun({ batch, reports, before, after });
+    const left = view.number("SELECT count(*) FROM tasks WHERE state <> 'completed'");
+    if (run.tasks === posts * TASKS_PER_POST && left === 0) return run;
+    throw new Error(`${run.tasks} tasks were completed, and ${left} are left`);
+  };
+  const onResult = (_batch: number, run: ThroughputRun): void => onRun(run);
+  const measured = await inTurn(batches, { rounds, uncounted: 1, onResult, measure });
   await daemon.stop();
   return measured.flatMap(({ results }) => results);
-}
-
-interface Setup {
-  readonly options: ThroughputOptions;
-  readonly file: WorkerFile;
-  readonly daemon: DaemonProcess;
-  readonly view: DatabaseView;
-  readonly drains: readonly Drain[];
-}
-
-async function measureOnce(batch: number, setup: Setup): Promise<ThroughputRun> {
-  const { options, file, daemon, view, drains } = setup;
-  const share = batch < SMALL_BATCH ? SMALL_SHARE : 1;
-  const tasks = Math.ceil((options.tasks * share) / TASKS_PER_POST) * TASKS_PER_POST;
-  const post = { key: file.account.key, tasks: TASKS_PER_POST, type: LEASED };
-  const request = taskPostRequest(post);
-  await sendTimes(tasks / TASKS_PER_POST, { port: daemon.port, request });
-  const before = cpuOf(setup);
-  const workers = options.workers / options.processes;
-  const job = { port: daemon.port, token: file.token, type: LEASED, workers, batch };
-  const reports = await Promise.all(drains.map((drain) => drain.ask("run", job)));
-  const after = cpuOf(setup);
-  const done = reports.reduce((sum, report) => sum + report.tasks, 0);
-  const left = view.number("SELECT count(*) FROM tasks WHERE state <> 'completed'");
-  if (done !== tasks || left > 0)
-    throw new Error(`${done} of ${tasks} tasks were completed, and ${left} are left`);
-  return toRun({ batch, tasks, reports, before, after });
 }
 
 interface Cpu {
   readonly daemonSeconds: number;
   readonly rssBytes: number;
   readonly threads: ReadonlyMap<string, number>;
-  readonly workersSeconds: readonly number[];
+  readonly crewsSeconds: readonly number[];
 }
 
-function cpuOf({ daemon, drains }: Setup): Cpu {
-  const { cpuSeconds: daemonSeconds, rssBytes } = processUsage(daemon.pid);
-  const workersSeconds = drains.map(({ pid }) => processUsage(pid).cpuSeconds);
-  return { daemonSeconds, rssBytes, threads: threadCpuSeconds(daemon.pid), workersSeconds };
+function cpuOf(daemonPid: number, crews: readonly Crew[]): Cpu {
+  const { cpuSeconds: daemonSeconds, rssBytes } = processUsage(daemonPid);
+  const crewsSeconds = crews.map(({ pid }) => processUsage(pid).cpuSeconds);
+  return { daemonSeconds, rssBytes, threads: threadCpuSeconds(daemonPid), crewsSeconds };
 }
 
 function toRun(measured: {
   readonly batch: number;
-  readonly tasks: number;
   readonly reports: readonly DrainReport[];
   readonly before: Cpu;
   readonly after: Cpu;
 }): ThroughputRun {
-  const { batch, tasks, reports, before, after } = measured;
+  const { batch, reports, before, after } = measured;
   const startedAt = Math.min(...reports.map((report) => report.startedAt));
   const endedAt = Math.max(...reports.map((report) => report.endedAt));
   const seconds = (endedAt - startedAt) / 1000;
   const percent = (cpuSeconds: number): number => (cpuSeconds / seconds) * 100;
   const threads = [...after.threads].map(([id, spent]) => spent - (before.threads.get(id) ?? 0));
-  const workers = after.workersSeconds.map((spent, i) => spent - (before.workersSeconds[i] ?? 0));
+  const crews = after.crewsSeconds.map((spent, i) => spent - (before.crewsSeconds[i] ?? 0));
+  const sum = (values: readonly number[]): number => values.reduce((all, each) => all + each, 0);
+  const tasks = sum(reports.map((report) => report.tasks));
   return {
     batch,
     tasks,
@@ -130,7 +115,7 @@ function toRun(measured: {
     complete: spreadOf(reports.flatMap(({ completeMs }) => completeMs)),
     daemonPercent: percent(after.daemonSeconds - before.daemonSeconds),
     threadPercent: percent(Math.max(...threads)),
-    workersPercent: percent(workers.reduce((sum, spent) => sum + spent, 0)),
-    workerPercent: percent(Math.max(...workers)),
+    workersPercent: percent(sum(crews)),
+    workerPercent: percent(Math.max(...crews)),
   };
 }

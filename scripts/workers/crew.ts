@@ -1,0 +1,142 @@
+import { asError } from "../kit/as-error.ts";
+import { epochMs } from "../kit/durations.ts";
+import { helperProcess } from "../kit/helper-process.ts";
+import { KeptConnection } from "../kit/kept-connection.ts";
+import { claimedTasks, requestText, servedText } from "../kit/request.ts";
+
+/** The orders of workers, each on a connection of its own: they claim tasks of a type and complete them. */
+export interface CrewJob {
+  readonly port: number;
+  readonly token: string;
+  readonly type: string;
+  readonly workers: number;
+  /** Tasks of one claim and of one completion. */
+  readonly batch: number;
+  /** How long a claim waits for tasks. */
+  readonly waitSeconds: number;
+}
+
+/** The result: every claimed task is completed, and was answered so. */
+export interface DrainReport {
+  tasks: number;
+  /** Epoch milliseconds: the first claim was sent, the last completion was answered. */
+  readonly startedAt: number;
+  endedAt: number;
+  /** Every round trip, in milliseconds; claims that came back empty are not among them. */
+  readonly claimMs: number[];
+  readonly completeMs: number[];
+}
+
+class Workers {
+  #port = 0;
+  #empty = 0;
+  #fault: Error | null = null;
+  /** Called when a task has arrived, and when it is completed. */
+  #arrived: (at: number) => void = () => {};
+  #completed: () => void = () => {};
+
+  /** Claim and complete until a claim comes back empty. Rejects at the first answer that is not as it should be. */
+  async drain(job: CrewJob): Promise<DrainReport> {
+    const connections = await openAll(job);
+    const startedAt = epochMs();
+    const report = { tasks: 0, startedAt, endedAt: startedAt, claimMs: [], completeMs: [] };
+    try {
+      await Promise.all(connections.map((connection) => drainOver(connection, { job, report })));
+      return report;
+    } finally {
+      for (const connection of connections) connection[Symbol.dispose]();
+    }
+  }
+
+  /** Wait for tasks by long polls; settles when every poll has been sent. */
+  async wait(job: CrewJob): Promise<void> {
+    this.#port = job.port;
+    for (const connection of await openAll(job)) {
+      this.#poll(connection, job).catch((error: unknown) => {
+        this.#fault ??= asError(error);
+      });
+    }
+  }
+
+  /** Polls that came back empty so far. Throws when one was not answered as it should be. */
+  empty(): number {
+    if (this.#fault !== null) throw this.#fault;
+    return this.#empty;
+  }
+
+  /**
+   * Posts tasks, each when the one before has been handed out and completed: `request` is a whole request that posts one, as
+   * text of ASCII characters. Answers how long each took from its sending to the arrival at a worker, in milliseconds.
+   */
+  async hand(order: { readonly request: string; readonly posts: number }): Promise<number[]> {
+    using poster = await KeptConnection.open(this.#port);
+    const handMs: number[] = [];
+    for (let post = 0; post < order.posts; post++) {
+      const arrived = new Promise<number>((resolve) => (this.#arrived = resolve));
+      const completed = new Promise<void>((resolve) => (this.#completed = resolve));
+      const sentAt = performance.now();
+      await poster.ask(order.request);
+      handMs.push((await arrived) - sentAt);
+      await completed;
+    }
+    this.empty();
+    return handMs;
+  }
+
+  async #poll(connection: KeptConnection, job: CrewJob): Promise<void> {
+    const onClaimed = (): void => this.#arrived(performance.now());
+    const round = rounds(connection, job, onClaimed);
+    for (;;) {
+      if ((await round()) === null) this.#empty++;
+      else this.#completed();
+    }
+  }
+}
+
+async function drainOver(
+  connection: KeptConnection,
+  { job, report }: { readonly job: CrewJob; readonly report: DrainReport },
+): Promise<void> {
+  const round = rounds(connection, job);
+  for (let done = await round(); done !== null; done = await round()) {
+    report.claimMs.push(done.claimMs);
+    report.completeMs.push(done.completeMs);
+    report.tasks += done.tasks;
+    report.endedAt = epochMs();
+  }
+}
+
+/** Claims and completes once at each call; null where the claim came back empty. */
+function rounds(
+  connection: KeptConnection,
+  { token: secret, type, batch, waitSeconds }: CrewJob,
+  onClaimed = (): void => {},
+) {
+  const order = JSON.stringify({ types: [type], max: batch, wait_seconds: waitSeconds });
+  const claim = Buffer.from(requestText("POST /v1/worker/claim", { secret, body: order }));
+  return async () => {
+    const claimedFrom = performance.now();
+    const tasks = claimedTasks(servedText(await connection.ask(claim)));
+    const claimMs = performance.now() - claimedFrom;
+    if (tasks.length === 0) return null;
+    onClaimed();
+    const items = tasks.map(({ id, lease_id: leaseId }) => {
+      return `{"id":"${id}","lease_id":"${leaseId}","result":{"pages":12,"ok":true}}`;
+    });
+    const body = `{"tasks":[${items.join(",")}]}`;
+    const completedFrom = performance.now();
+    const answer = await connection.ask(requestText("POST /v1/worker/complete", { secret, body }));
+    const completeMs = performance.now() - completedFrom;
+    const done = servedText(answer).split('"outcome":"ok"').length - 1;
+    if (done !== tasks.length)
+      throw new Error(`only ${done} of ${tasks.length} completions were answered ok`);
+    return { tasks: done, claimMs, completeMs };
+  };
+}
+
+function openAll({ port, workers }: CrewJob): Promise<readonly KeptConnection[]> {
+  return Promise.all(Array.from({ length: workers }, () => KeptConnection.open(port)));
+}
+
+/** Workers in a process of their own. */
+export class Crew extends helperProcess(import.meta, Workers) {}
