@@ -1,6 +1,6 @@
 import { defineCommand } from "../kit/command.ts";
 import { names, number, whole } from "../kit/flags.ts";
-import { PHASE_LETTERS, measurePhases } from "./measurement.ts";
+import { PHASE_LETTERS, measurePhases } from "./phases.ts";
 import { budgetLines, reportTable } from "./report.ts";
 
 export const command = defineCommand({

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { measurePhases } from "../../scripts/bench/measurement.ts";
+import { measurePhases } from "../../scripts/bench/phases.ts";
 import { budgetLines, reportTable } from "../../scripts/bench/report.ts";
 import { machineDescription } from "../../scripts/kit/machine.ts";
 import { sourceProgram } from "../../scripts/kit/program.ts";

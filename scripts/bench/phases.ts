@@ -1,0 +1,250 @@
+import type { DaemonPlace } from "../kit/daemon-file.ts";
+import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
+import { DatabaseView } from "../kit/database-view.ts";
+import type { Spread } from "../kit/durations.ts";
+import { inTurn } from "../kit/in-turn.ts";
+import { KeptConnection } from "../kit/kept-connection.ts";
+import { LoadGenerator } from "../kit/load-generator.ts";
+import { spendingOf } from "../kit/processes.ts";
+import { servedText, taskPostRequest } from "../kit/request.ts";
+import { BareHandler } from "./bare-handler.ts";
+import { BenchReceiver, type Arrivals } from "./receiver.ts";
+
+/** One measurement of a phase. */
+export interface Slice {
+  readonly tasks: number;
+  readonly tasksPerSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** Of the server, for `tasks` and the warm-up before them. */
+  readonly cpuSeconds: number;
+  readonly cpuMicrosPerTask: number;
+  /** Of the server, at the end. */
+  readonly rssBytes: number;
+}
+
+/** The measurements of one phase. */
+export interface PhaseResult {
+  readonly letter: string;
+  /** Its description, for the table. */
+  readonly title: string;
+  /** By round: in each round the phases were measured one right after the other. */
+  readonly slices: readonly Slice[];
+}
+
+/** How long and how hard to measure. */
+export interface Effort {
+  /** Of one measurement. */
+  readonly seconds: number;
+  readonly connections: number;
+  /** Tasks of one measurement of the whole way to the postback. */
+  readonly tasks: number;
+}
+
+/** How the tasks of a phase are posted, to which type, and whether their postbacks are waited for. */
+interface Posting {
+  readonly title: string;
+  readonly connections: number;
+  readonly tasksPerRequest: number;
+  readonly type: "parked" | "echo";
+  readonly isDelivered?: true;
+}
+
+/** A server under load. */
+interface Load {
+  readonly port: number;
+  readonly pid: number;
+  readonly connections: number;
+  readonly request: string;
+  readonly tasksPerRequest: number;
+  readonly generator: LoadGenerator;
+}
+
+const QUIET_MS_MAX = 60_000;
+// Until the connections are as busy as they get.
+const WARM_UP_MS = 250;
+
+/** The phases beside (a) by their letters, in the order they are measured, for a number of connections. */
+const POSTINGS: Readonly<Record<string, (connections: number) => Posting>> = {
+  b: (connections) => ({
+    title: `task_post one by one, ${connections} connections`,
+    connections,
+    tasksPerRequest: 1,
+    type: "parked",
+  }),
+  // As (b), but the same machine runs the tasks at the same time.
+  "b+": (connections) => ({
+    title: "as (b), tasks run by echo meanwhile",
+    connections,
+    tasksPerRequest: 1,
+    type: "echo",
+  }),
+  c: (connections) => ({
+    title: `task_post by 100, ${Math.ceil(connections / 4)} connections`,
+    connections: Math.ceil(connections / 4),
+    tasksPerRequest: 100,
+    type: "parked",
+  }),
+  d: (connections) => ({
+    title: "post → echo → signed postback → recorded",
+    connections,
+    tasksPerRequest: 1,
+    type: "echo",
+    isDelivered: true,
+  }),
+  "d+": () => ({
+    title: "as (d), posted by 100",
+    connections: 1,
+    tasksPerRequest: 100,
+    type: "echo",
+    isDelivered: true,
+  }),
+};
+
+/** The letters of all phases, in the order they are measured. */
+export const PHASE_LETTERS: readonly string[] = ["a", ...Object.keys(POSTINGS)];
+
+interface Phase {
+  readonly letter: string;
+  readonly title: string;
+  readonly measure: () => Promise<Slice>;
+}
+
+/** Starts the phases, each with a server and a database of its own, and measures them in turn. */
+export async function measurePhases(options: {
+  readonly place: DaemonPlace;
+  readonly effort: Effort;
+  readonly rounds: number;
+  /** Of {@link PHASE_LETTERS}. */
+  readonly letters: readonly string[];
+  /** Called with every measurement as soon as it is done. */
+  readonly onSlice: (phase: { readonly letter: string }, slice: Slice) => void;
+}): Promise<readonly PhaseResult[]> {
+  const { letters, effort, rounds, onSlice: onResult } = options;
+  await using stack = new AsyncDisposableStack();
+  const setup = { ...options, stack };
+  const phases: Phase[] = [];
+  for (const letter of PHASE_LETTERS.filter((each) => letters.includes(each))) {
+    const posting = POSTINGS[letter]?.(effort.connections);
+    const phase = posting === undefined ? bare(setup) : daemonPhase(posting, setup);
+    phases.push({ letter, ...(await phase) });
+  }
+  const measure = (phase: Phase): Promise<Slice> => phase.measure();
+  const measured = await inTurn(phases, { rounds, uncounted: 1, onResult, measure });
+  return measured.map(({ leg: { letter, title }, results: slices }) => ({ letter, title, slices }));
+}
+
+interface Setup {
+  readonly place: DaemonPlace;
+  readonly effort: Effort;
+  /** Ends what a phase starts. */
+  readonly stack: AsyncDisposableStack;
+}
+
+/** The bare h3 handler, which answers what postbackd answers. */
+async function bare({ place, effort, stack }: Setup): Promise<Omit<Phase, "letter">> {
+  const handler = stack.use(new BareHandler());
+  const port = await handler.ask("serve", await sampleAnswer(place));
+  const generator = stack.use(new LoadGenerator());
+  const { connections, seconds } = effort;
+  const request = taskPostRequest({ key: "k".repeat(49), tasks: 1, type: "parked" });
+  const load = { port, pid: handler.pid, connections, request, tasksPerRequest: 1, generator };
+  return {
+    title: `bare h3 handler, ${connections} connections`,
+    measure: () => measurePosts(load, seconds),
+  };
+}
+
+/** The body with which postbackd answers the request that the bench posts. */
+async function sampleAnswer(place: DaemonPlace): Promise<string> {
+  const file = await createDaemonFile(place);
+  await using daemon = await startDaemon(file);
+  using connection = await KeptConnection.open(daemon.port);
+  const request = { key: file.account.key, tasks: 1, type: "parked" };
+  return servedText(await connection.ask(taskPostRequest(request)));
+}
+
+/** Posts tasks to a daemon of its own, and lets it finish the started ones before the next measurement. */
+async function daemonPhase(
+  { title, connections, tasksPerRequest, type, isDelivered }: Posting,
+  { place, effort, stack }: Setup,
+): Promise<Omit<Phase, "letter">> {
+  const file = await createDaemonFile(place);
+  const { key, webhookSecret } = file.account;
+  const receiver = isDelivered === true ? stack.use(new BenchReceiver()) : null;
+  const daemon = await startDaemon(file);
+  stack.defer(() => daemon.stop());
+  const view = stack.use(new DatabaseView(file.database));
+  const generator = stack.use(new LoadGenerator());
+  const url = await receiver?.ask("open", webhookSecret);
+  const postbackUrl = url && { postbackUrl: `${url}/postback` };
+  const request = taskPostRequest({ key, tasks: tasksPerRequest, type, ...postbackUrl });
+  const load = { port: daemon.port, pid: daemon.pid, connections, request, tasksPerRequest };
+  const measure = async (): Promise<Slice> => {
+    if (receiver !== null)
+      return measureDelivery({ ...load, generator }, { tasks: effort.tasks, receiver, view });
+    const slice = await measurePosts({ ...load, generator }, effort.seconds);
+    if (type === "echo") await view.quiet({ msMax: QUIET_MS_MAX });
+    return slice;
+  };
+  return { title, measure };
+}
+
+async function measurePosts(load: Load, seconds: number): Promise<Slice> {
+  const { port, connections, request, tasksPerRequest, generator } = load;
+  const spent = spendingOf(load.pid);
+  const until = { measuredMs: seconds * 1000 };
+  const order = { port, connections, request, warmUpMs: WARM_UP_MS, until };
+  const report = await generator.ask("run", order);
+  const inAll = report.answersInAll * tasksPerRequest;
+  const tasks = report.answers * tasksPerRequest;
+  return toSlice(report, { ...spent(), seconds: report.seconds, tasks, inAll });
+}
+
+/**
+ * The whole way: post, run by echo, postback signed and sent, received, attempt recorded. A measurement ends
+ * when the database says that every attempt is over. Latencies are from a task's making to its arrival.
+ */
+async function measureDelivery(
+  load: Load,
+  parts: { readonly tasks: number; readonly receiver: BenchReceiver; readonly view: DatabaseView },
+): Promise<Slice> {
+  const { port, connections, request, tasksPerRequest, generator } = load;
+  const { receiver, view } = parts;
+  const answers = Math.ceil(parts.tasks / tasksPerRequest);
+  const tasks = answers * tasksPerRequest;
+  const spent = spendingOf(load.pid);
+  const arrived = receiver.ask("expect", { tasks, withinMs: QUIET_MS_MAX });
+  const until = { answers };
+  await generator.ask("run", { port, connections, request, warmUpMs: 0, until });
+  const arrivals = await arrived;
+  requireAll(arrivals, tasks);
+  await view.quiet({ msMax: QUIET_MS_MAX });
+  const spending = spent();
+  const others = view.number("SELECT count(*) FROM deliveries WHERE state <> 'delivered'");
+  if (others > 0) throw new Error(`${others} deliveries are not recorded as delivered`);
+  return toSlice(arrivals, { ...spending, tasks, inAll: tasks });
+}
+
+function requireAll({ tasks, repeated, badSignatures }: Arrivals, expected: number): void {
+  if (tasks < expected) throw new Error(`only ${tasks} of ${expected} postbacks arrived`);
+  if (repeated > 0) throw new Error(`${repeated} postbacks arrived twice, without a crash`);
+  if (badSignatures > 0) throw new Error(`${badSignatures} postbacks had a bad signature`);
+}
+
+function toSlice(
+  { p50Ms, p99Ms }: Pick<Spread, "p50Ms" | "p99Ms">,
+  spent: {
+    readonly tasks: number;
+    /** With those of the warm-up. */
+    readonly inAll: number;
+    readonly seconds: number;
+    readonly cpuSeconds: number;
+    readonly rssBytes: number;
+  },
+): Slice {
+  const { tasks, inAll, seconds, cpuSeconds, rssBytes } = spent;
+  const cpuMicrosPerTask = (cpuSeconds * 1e6) / inAll;
+  const tasksPerSecond = tasks / seconds;
+  return { tasks, tasksPerSecond, p50Ms, p99Ms, cpuSeconds, cpuMicrosPerTask, rssBytes };
+}
