@@ -1,9 +1,13 @@
 import { runCommands } from "./kit/command.ts";
 
-/** `npm run bench`: what postbackd does on this machine, and what that costs. */
+/** `npm run bench`: what postbackd does on this machine, what that costs, and what others see meanwhile. */
 await runCommands("npm run bench --", {
   phases: () => import("./bench/command.ts"),
   reads: () => import("./reads/command.ts"),
   runs: () => import("./runs/command.ts"),
   dashboards: () => import("./dashboards/command.ts"),
+  deliveries: () => import("./deliveries/command.ts"),
+  workers: () => import("./workers/command.ts"),
+  "main-thread": () => import("./main-thread/command.ts"),
+  siege: () => import("./siege/command.ts"),
 });
