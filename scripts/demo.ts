@@ -1,17 +1,19 @@
 import assert from "node:assert/strict";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 
-import { startDemoDaemon, type DemoDaemon } from "./demo/demo-daemon.ts";
 import { demoTable, type DemoRow } from "./demo/demo-row.ts";
 import { findForeignHmac } from "./demo/foreign-hmac.ts";
 import { fileFacts, sampleFiles } from "./demo/sample-files.ts";
 import { wronglySigned } from "./demo/signatures.ts";
-import { openInbox, type WebhookInbox } from "./demo/webhook-inbox.ts";
-import type { ApiAnswer, ApiClient, ApiTask } from "./kit/api-client.ts";
+import { ApiClient, type ApiAnswer, type ApiTask } from "./kit/api-client.ts";
+import { createDaemonFile, startDaemon } from "./kit/daemon-file.ts";
+import type { DaemonProcess } from "./kit/daemon-process.ts";
+import type { MessageServer } from "./kit/message-server.ts";
 import { sourceProgram } from "./kit/program.ts";
 import { ScratchFolder } from "./kit/scratch-folder.ts";
 import { runScript } from "./kit/script.ts";
-import type { ReceivedWebhook } from "./kit/webhook-receiver.ts";
+import { until } from "./kit/until.ts";
+import { openReceiver, type ReceivedWebhook } from "./kit/webhook-receiver.ts";
 
 /**
  * `npm run demo`: the main job on real input. A daemon on a throwaway database runs a program on 50 files of
@@ -22,6 +24,14 @@ import type { ReceivedWebhook } from "./kit/webhook-receiver.ts";
 const TASKS = 50;
 const WEBHOOKS_MS_MAX = 45_000;
 const ROOT = dirname(import.meta.dirname);
+// JSON strings are TOML strings too.
+const TYPE = `
+[types.file-facts]
+command = ${JSON.stringify([process.execPath, join(ROOT, "scripts", "demo", "file-facts.mjs")])}
+cwd = ${JSON.stringify(ROOT)}
+timeout = "30s"
+concurrency = 4
+`;
 
 await runScript(demo);
 
@@ -33,46 +43,52 @@ async function demo(): Promise<void> {
       "openssl and perl. Install one of them, for example with 'apt-get install openssl'.",
   );
   using scratch = new ScratchFolder();
-  await using inbox = await openInbox();
-  const place = { program: sourceProgram(), folder: scratch.path, root: ROOT };
-  const started = await startDemoDaemon({ ...place, receiverPort: inbox.receiver.port });
-  await using daemon = started.daemon;
+  const webhooks: ReceivedWebhook[] = [];
+  await using receiver = await openReceiver((webhook) => webhooks.push(webhook));
+  // As an operator would: a configuration, an account, `start`.
+  const place = { program: sourceProgram(), folder: scratch.path };
+  const settings = { allowed: `127.0.0.1:${receiver.port}`, more: TYPE };
+  const file = await createDaemonFile(place, settings);
+  await using daemon = await startDaemon(file);
+  const client = new ApiClient({ url: daemon.url, ...file.account });
   say(`postbackd serves ${daemon.url} on a throwaway database. ${TASKS} tasks in one call …`);
 
-  const files = sampleFiles(ROOT, TASKS);
   const startedAt = performance.now();
-  const rows = await runTasks(files, { ...started, inbox });
+  const rows = await runTasks(sampleFiles(ROOT, TASKS), { daemon, client, receiver, webhooks });
   const seconds = (performance.now() - startedAt) / 1000;
-  const secret = started.webhookSecret;
-  const wrong = wronglySigned(inbox.webhooks, { hmac, secret });
+  const wrong = wronglySigned(webhooks, { hmac, secret: file.account.webhookSecret });
   assert.deepEqual(wrong, [], `${wrong.length} webhooks are wrongly signed, ${wrong[0]} for one`);
   await daemon.stop();
 
-  say(demoTable(rows.map((row) => ({ ...row, verdict: "verified" }))));
+  say(demoTable(rows));
   say(`
 ${TASKS} tasks were posted in one call, run, reported and fetched in ${seconds.toFixed(1)} s.
 Results: each equals what this script finds out about the file by itself.
 Postbacks: each body equals what task_get answers, byte for byte.
-Signatures: X-Signature and webhook-signature of all ${inbox.webhooks.length} webhooks verified with ${hmac.name}.`);
+Signatures: X-Signature and webhook-signature of all ${webhooks.length} webhooks verified with ${hmac.name}.`);
 }
 
-interface Parts extends DemoDaemon {
-  readonly inbox: WebhookInbox;
+interface Parts {
+  readonly daemon: DaemonProcess;
+  readonly client: ApiClient;
+  readonly receiver: MessageServer;
+  /** The arrived webhooks, in the order of their arrival. */
+  readonly webhooks: readonly ReceivedWebhook[];
 }
 
 /** Posts a task for each file, waits for all webhooks and fetches all results. Throws at whatever is wrong. */
-async function runTasks(
-  files: readonly string[],
-  parts: Parts,
-): Promise<readonly Omit<DemoRow, "verdict">[]> {
-  const { client, inbox } = parts;
+async function runTasks(files: readonly string[], parts: Parts): Promise<readonly DemoRow[]> {
+  const { daemon, client, webhooks } = parts;
   await requireReady(client, 0, "before the first task");
   const posted = await postTasks(files, parts);
-  const webhooks = await receiveAll(posted, parts);
+  await until(() => webhooks.length >= files.length, {
+    msMax: WEBHOOKS_MS_MAX,
+    fault: () => `Only ${webhooks.length} of ${files.length} webhooks arrived. ${daemon.log}`,
+  });
   await requireReady(client, files.length, "when all tasks are finished");
-  const rows: Omit<DemoRow, "verdict">[] = [];
+  const rows: DemoRow[] = [];
   for (const [index, { id }] of posted.entries()) {
-    const webhook = webhooks.get(id);
+    const webhook = webhooks.find(({ taskId }) => taskId === id);
     assert(webhook, `${id}: its webhook did not arrive`);
     const answer = await client.get(id);
     const file = files[index] ?? "";
@@ -80,7 +96,7 @@ async function runTasks(
     requireReport(webhook, { answer, file });
   }
   await requireReady(client, 0, "when all results are fetched");
-  assert.equal(inbox.webhooks.length, files.length, "a webhook arrived more than once");
+  assert.equal(webhooks.length, files.length, "a webhook arrived more than once");
   return rows;
 }
 
@@ -95,7 +111,7 @@ async function requireReady(client: ApiClient, count: number, when: string): Pro
 
 async function postTasks(
   files: readonly string[],
-  { client, inbox }: Parts,
+  { client, receiver }: Parts,
 ): Promise<readonly ApiTask[]> {
   const { tasks } = await client.post(
     files.map((file, index) => ({
@@ -103,25 +119,14 @@ async function postTasks(
       tag: file,
       input: { file },
       ...(index % 2 === 0
-        ? { postback_url: `${inbox.receiver.url}/postback` }
-        : { pingback_url: `${inbox.receiver.url}/pingback?id=$id&tag=$tag` }),
+        ? { postback_url: `${receiver.url}/postback` }
+        : { pingback_url: `${receiver.url}/pingback?id=$id&tag=$tag` }),
     })),
   );
   for (const { id, status_code: code, status_message: message } of tasks) {
     assert.equal(code, 20100, `${id} was not accepted: ${code} ${message}`);
   }
   return tasks;
-}
-
-async function receiveAll(
-  tasks: readonly ApiTask[],
-  { inbox, daemon }: Parts,
-): Promise<ReadonlyMap<string, ReceivedWebhook>> {
-  await inbox.arrived(tasks.length, { withinMs: WEBHOOKS_MS_MAX });
-  const { length } = inbox.webhooks;
-  const log = daemon.log === "" ? "" : ` The daemon's log ends with:\n${daemon.log}`;
-  assert(length >= tasks.length, `Only ${length} of ${tasks.length} webhooks arrived.${log}`);
-  return new Map(inbox.webhooks.map((webhook) => [webhook.taskId, webhook]));
 }
 
 /** The task of a task_get, which must be completed with what this script finds out about the file itself. */

@@ -10,27 +10,16 @@ export interface HmacJob {
 export interface ForeignHmac {
   readonly name: string;
   /** The lower-case hex HMACs, in the order of the jobs. Throws when the program fails. */
-  sign(jobs: readonly HmacJob[]): readonly string[];
+  readonly sign: (jobs: readonly HmacJob[]) => readonly string[];
 }
 
-/**
- * Python's hmac module, or else the openssl command, or else Perl, which comes along with git; null where
- * none is installed.
- */
-export function findForeignHmac(): ForeignHmac | null {
-  if (succeeds("python3", ["-c", PYTHON])) return { name: "Python's hmac", sign: signWithPython };
-  if (succeeds("openssl", ["version"])) return { name: "openssl dgst", sign: signWithOpenssl };
-  if (succeeds("perl", ["-e", PERL])) return { name: "Perl's Digest::SHA", sign: signWithPerl };
-  return null;
-}
-
+// Both read `key,message` in Base64 from each line and write its HMAC.
 const PYTHON = `
 import base64, hashlib, hmac, sys
 for line in sys.stdin:
     key, message = (base64.b64decode(part) for part in line.split(","))
     print(hmac.new(key, message, hashlib.sha256).hexdigest())
 `;
-
 const PERL = `
 use Digest::SHA qw(hmac_sha256_hex);
 use MIME::Base64;
@@ -40,26 +29,34 @@ while (<STDIN>) {
 }
 `;
 
-function signWithPython(jobs: readonly HmacJob[]): readonly string[] {
-  return signLines("python3", ["-c", PYTHON], jobs);
+const PROGRAMS = [
+  {
+    name: "Python's hmac",
+    test: ["python3", "-c", PYTHON],
+    sign: signLines("python3", "-c", PYTHON),
+  },
+  { name: "openssl dgst", test: ["openssl", "version"], sign: signWithOpenssl },
+  { name: "Perl's Digest::SHA", test: ["perl", "-e", PERL], sign: signLines("perl", "-e", PERL) },
+] as const;
+
+/**
+ * Python's hmac module, or else the openssl command, or else Perl, which comes along with git; null where
+ * none is installed.
+ */
+export function findForeignHmac(): ForeignHmac | null {
+  const isThere = ([program, ...args]: readonly [string, ...string[]]): boolean =>
+    spawnSync(program, args, { input: "" }).status === 0;
+  return PROGRAMS.find(({ test }) => isThere(test)) ?? null;
 }
 
-function signWithPerl(jobs: readonly HmacJob[]): readonly string[] {
-  return signLines("perl", ["-e", PERL], jobs);
-}
-
-/** For a program that reads `key,message` in Base64 from each line and writes its HMAC. */
-function signLines(
-  program: string,
-  args: readonly string[],
-  jobs: readonly HmacJob[],
-): readonly string[] {
-  const lines = jobs.map(({ key, message }) => {
-    return `${key.toString("base64")},${message.toString("base64")}\n`;
-  });
-  return run(program, args, Buffer.from(lines.join("")))
-    .trimEnd()
-    .split("\n");
+function signLines(program: string, ...args: readonly string[]): ForeignHmac["sign"] {
+  return (jobs) => {
+    const lines = jobs.map(({ key, message }) => {
+      return `${key.toString("base64")},${message.toString("base64")}\n`;
+    });
+    const output = run(program, args, Buffer.from(lines.join("")));
+    return output.trimEnd().split("\n");
+  };
 }
 
 function signWithOpenssl(jobs: readonly HmacJob[]): readonly string[] {
@@ -70,10 +67,6 @@ function signWithOpenssl(jobs: readonly HmacJob[]): readonly string[] {
     // "HMAC-SHA2-256(stdin)= hex", with another name in front in each version.
     return /([0-9a-f]{64})\s*$/.exec(output)?.[1] ?? output;
   });
-}
-
-function succeeds(program: string, args: readonly string[]): boolean {
-  return spawnSync(program, args, { input: "" }).status === 0;
 }
 
 function run(program: string, args: readonly string[], input: Buffer): string {
