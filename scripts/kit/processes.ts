@@ -97,3 +97,20 @@ function cpuSecondsOf(statFile: string): number {
   const fields = statFields(readFileSync(statFile, "utf8"));
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
+
+/** What a process holds. */
+export interface ProcessHoldings {
+  readonly descriptors: number;
+  /** Processes that it started and that have not ended, or that it has not noticed to have ended. */
+  readonly childPids: readonly number[];
+  /** How many of them have ended. */
+  readonly zombies: number;
+}
+
+/** The descriptors and children of a process of this machine. Throws when there is no such process. */
+export function processHoldings(pid: number): ProcessHoldings {
+  const children = childrenOf(pid);
+  const zombies = children.filter(({ state }) => state === "Z").length;
+  const childPids = children.map((child) => child.pid);
+  return { descriptors: descriptorCount(pid), childPids, zombies };
+}

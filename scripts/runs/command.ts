@@ -18,7 +18,7 @@ what the daemon makes of the machine.`,
   async run({ tasks, concurrency: several, command: file }, { place, print }) {
     const reports: RunsReport[] = [];
     for (const concurrency of several) {
-      reports.push(await measureRuns({ ...place, command: file, concurrency, tasks }));
+      reports.push(await measureRuns({ place, command: file, concurrency, tasks }));
     }
     print(reportText(reports));
     if (reports.some(leftSomething)) process.exitCode = 1;
@@ -44,7 +44,7 @@ function toRow(report: RunsReport): readonly string[] {
     ...[String(report.concurrency), ...rates, percent(ratioOf(report))],
     report.bareIgnorePerSecond.toFixed(0),
     ...[report.cpuMicrosPerTask, report.hostCpuMicrosPerTask].map((micros) => micros.toFixed(0)),
-    ...[String(after.zombies), `${before.children} → ${after.children}`],
+    ...[String(after.zombies), `${before.childPids.length} → ${after.childPids.length}`],
     `${before.descriptors} → ${after.descriptors}`,
     `${before.rssMb.toFixed(0)} → ${after.rssMb.toFixed(0)}`,
     String(report.notCompleted),
@@ -56,6 +56,7 @@ function ratioOf({ tasksPerSecond, barePerSecond }: RunsReport): number {
 }
 
 function leftSomething({ before, after, notCompleted }: RunsReport): boolean {
-  const more = after.children > before.children || after.descriptors > before.descriptors;
+  const more =
+    after.childPids.length > before.childPids.length || after.descriptors > before.descriptors;
   return more || after.zombies > 0 || notCompleted > 0;
 }

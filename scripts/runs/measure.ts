@@ -4,17 +4,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
 import { ApiClient } from "../kit/api-client.ts";
-import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
+import { createDaemonFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { processUsage } from "../kit/processes.ts";
-import type { Program } from "../kit/program.ts";
-import { processHoldings, type ProcessHoldings } from "./process-children.ts";
+import { processHoldings, processUsage, type ProcessHoldings } from "../kit/processes.ts";
 
 /** The order of a measurement. */
 export interface RunsOrder {
-  readonly program: Program;
-  /** The folder of the databases. */
-  readonly folder: string;
+  readonly place: DaemonPlace;
   readonly tasks: number;
   /** Runs at once. */
   readonly concurrency: number;
@@ -51,14 +47,14 @@ const WARM_UP_TASKS = 200;
 
 /** Posts all tasks, to be started at one moment, and waits for the end of the last. */
 export async function measureRuns(order: RunsOrder): Promise<RunsReport> {
-  const { concurrency, command, tasks, program, folder } = order;
+  const { concurrency, command, tasks, place } = order;
   const bareCount = Math.max(100, Math.round(tasks / 5));
   const bare = async (stdio: "pipe" | "ignore"): Promise<number> =>
     bareRate([command, String(bareCount), String(concurrency), stdio]);
   const bareBefore = [await bare("pipe"), await bare("ignore")] as const;
 
   const more = `\n[types.runs]\ncommand = ${JSON.stringify([command])}\nconcurrency = ${concurrency}\n`;
-  const file = await createDaemonFile({ program, folder }, { more });
+  const file = await createDaemonFile(place, { more });
   await using daemon = await startDaemon(file);
   const client = new ApiClient({ ...file.account, url: daemon.url });
   using view = new DatabaseView(file.database);

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { processHoldings } from "../../scripts/runs/process-children.ts";
+import { processHoldings } from "../../scripts/kit/processes.ts";
 import { startTestDaemon, tempFolder } from "../helpers/daemon.ts";
 import { node } from "../runners/command-run.ts";
 import { openHeldProcesses } from "../runners/held-process.ts";
