@@ -4,7 +4,6 @@ import { fillDatabase } from "../kit/fill-tasks.ts";
 import { fillTraffic } from "../kit/fill-traffic.ts";
 import { names, whole } from "../kit/flags.ts";
 import { measurePaint } from "./paint.ts";
-import { paintText, requestsText, throughputText } from "./report.ts";
 import { measureRequests } from "./requests.ts";
 import { measureThroughput } from "./throughput.ts";
 
@@ -26,9 +25,8 @@ dashboards against that with none, in turn.`,
     fillTraffic(file.database);
     await using daemon = await startDaemon(file);
     const measured = { file, daemon };
-    if (only.includes("paint")) print(paintText(await measurePaint(measured)));
-    if (only.includes("requests")) print(requestsText(await measureRequests(measured)));
-    if (only.includes("throughput"))
-      print(throughputText(await measureThroughput(measured, { rounds, tabs })));
+    if (only.includes("paint")) print(await measurePaint(measured));
+    if (only.includes("requests")) print(await measureRequests(measured));
+    if (only.includes("throughput")) print(await measureThroughput(measured, { rounds, tabs }));
   },
 });

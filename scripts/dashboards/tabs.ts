@@ -1,29 +1,5 @@
 import { helperProcess } from "../kit/helper-process.ts";
-
-/** The changes that open tabs heard of, and their requests. */
-export interface TabsReport {
-  readonly changes: number;
-  readonly requests: number;
-}
-
-interface TabsPlace {
-  readonly port: number;
-  readonly cookie: string;
-  readonly count: number;
-}
-
-const report = { changes: 0, requests: 0 };
-
-class Tabs {
-  /** Settles when each has its stream. */
-  async open(place: TabsPlace): Promise<void> {
-    await Promise.all(Array.from({ length: place.count }, (_, i) => openTab(place, i)));
-  }
-
-  report(): TabsReport {
-    return report;
-  }
-}
+import { pageHeaders } from "../kit/sign-in.ts";
 
 // As the screens do: `everyMs` in their useResource.
 const SCREENS = [
@@ -31,46 +7,61 @@ const SCREENS = [
   { path: "/v1/tasks/search?q=", everyMs: 1000 },
 ];
 
-async function openTab({ port, cookie }: TabsPlace, index: number): Promise<void> {
-  const headers = {
-    cookie,
-    "x-requested-with": "postbackd",
-    "x-refresh": "automatic",
-    "sec-fetch-site": "same-origin",
-  };
-  const origin = `http://127.0.0.1:${port}`;
-  const response = await fetch(`${origin}/v1/events`, { headers });
-  if (!response.ok || response.body === null) {
-    throw new Error(`the stream was answered with ${response.status}`);
-  }
-  const screen = SCREENS[index % SCREENS.length];
-  if (screen === undefined) throw new Error("there is no screen");
-  let isPlanned = false;
-  let askedAt = 0;
-  const ask = async (): Promise<void> => {
-    isPlanned = false;
-    askedAt = performance.now();
-    report.requests++;
-    const answer = await fetch(origin + screen.path, { headers });
-    await answer.arrayBuffer();
-  };
-  void followChanges(response.body, () => {
-    report.changes++;
-    if (isPlanned) return;
-    isPlanned = true;
-    const waitMs = Math.max(0, askedAt + screen.everyMs - performance.now());
-    setTimeout(() => void ask(), waitMs);
-  });
+interface Tab {
+  readonly origin: string;
+  readonly headers: Record<string, string>;
+  readonly screen: (typeof SCREENS)[number];
 }
 
-async function followChanges(
-  body: ReadableStream<Uint8Array>,
-  onChange: () => void,
-): Promise<void> {
-  const decoder = new TextDecoder();
-  for await (const chunk of body) {
-    const events = decoder.decode(chunk).split("event: change").length - 1;
-    for (let i = 0; i < events; i++) onChange();
+class Tabs {
+  /** The changes that they heard of, and their requests. */
+  readonly #report = { changes: 0, requests: 0 };
+
+  /** Settles when each has its stream. */
+  async open(place: {
+    readonly port: number;
+    readonly cookie: string;
+    readonly count: number;
+  }): Promise<void> {
+    const origin = `http://127.0.0.1:${place.port}`;
+    const headers = { ...pageHeaders(place.cookie), "x-refresh": "automatic" };
+    const opening = Array.from({ length: place.count }, async (_, i) => {
+      const screen = SCREENS[i % SCREENS.length];
+      if (screen !== undefined) await this.#openTab({ origin, headers, screen });
+    });
+    await Promise.all(opening);
+  }
+
+  report(): { readonly changes: number; readonly requests: number } {
+    return this.#report;
+  }
+
+  async #openTab(tab: Tab): Promise<void> {
+    const { origin, headers } = tab;
+    const { ok, status, body } = await fetch(`${origin}/v1/events`, { headers });
+    if (!ok || body === null) throw new Error(`the stream was answered with ${status}`);
+    void this.#follow(body, tab);
+  }
+
+  async #follow(body: ReadableStream<Uint8Array>, { origin, headers, screen }: Tab): Promise<void> {
+    const decoder = new TextDecoder();
+    let isPlanned = false;
+    let askedAt = 0;
+    const ask = async (): Promise<void> => {
+      isPlanned = false;
+      askedAt = performance.now();
+      this.#report.requests++;
+      const answer = await fetch(origin + screen.path, { headers });
+      await answer.arrayBuffer();
+    };
+    for await (const chunk of body) {
+      const changes = decoder.decode(chunk).split("event: change").length - 1;
+      this.#report.changes += changes;
+      if (changes === 0 || isPlanned) continue;
+      isPlanned = true;
+      const waitMs = Math.max(0, askedAt + screen.everyMs - performance.now());
+      setTimeout(() => void ask(), waitMs);
+    }
   }
 }
 

@@ -41,6 +41,12 @@ export class DatabaseView {
     return Number(this.#connection.prepare(sql).pluck().get());
   }
 
+  /** Answers the id of some task of the file, another one each time. */
+  anyTask(): () => string {
+    const ids = this.column("SELECT id FROM tasks WHERE abs(random()) % 200 = 0 LIMIT 5000");
+    return () => String(ids[Math.floor(Math.random() * ids.length)]);
+  }
+
   /** True when no task waits or runs, and no attempt is scheduled or in flight. */
   isQuiet(): boolean {
     return this.#unfinished.get() === 0;
