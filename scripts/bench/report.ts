@@ -1,3 +1,4 @@
+import { sumOf } from "../kit/durations.ts";
 import { figureOf, figureTable, type Figure, type FigureRow } from "../kit/figures.ts";
 import { verdict } from "../kit/text-table.ts";
 import type { PhaseResult, Slice } from "./phases.ts";
@@ -58,8 +59,4 @@ function rowsOf(
     what: [`(${letter}) ${title}`],
     runs: slices.map((run, round) => ({ run, first: base?.slices[round] })),
   }));
-}
-
-function sumOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0);
 }

@@ -56,6 +56,10 @@ export function epochMs(): number {
   return performance.timeOrigin + performance.now();
 }
 
+export function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
 /** The middle one; of an even number of values the mean of the middle two. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);

@@ -82,10 +82,14 @@ export function spendingOf(pid: number): () => Spending {
   };
 }
 
-/** User and system time of each of its threads since it started, in steps of 10 ms. */
-export function threadCpuSeconds(pid: number): ReadonlyMap<string, number> {
-  const threads = readdirSync(`/proc/${pid}/task`);
-  return new Map(threads.map((id) => [id, cpuSecondsOf(`/proc/${pid}/task/${id}/stat`)]));
+/** Answers the processor's seconds that each thread of a process has spent since this was called. */
+export function threadSpendingOf(pid: number): () => readonly number[] {
+  const look = (): ReadonlyMap<string, number> => {
+    const threads = readdirSync(`/proc/${pid}/task`);
+    return new Map(threads.map((id) => [id, cpuSecondsOf(`/proc/${pid}/task/${id}/stat`)]));
+  };
+  const before = look();
+  return () => [...look()].map(([id, now]) => now - (before.get(id) ?? 0));
 }
 
 /** How many files, sockets and pipes it has open. */

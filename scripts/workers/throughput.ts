@@ -1,9 +1,9 @@
 import { createWorkerFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
-import { spreadOf, type Spread } from "../kit/durations.ts";
+import { spreadOf, sumOf, type Spread } from "../kit/durations.ts";
 import { inTurn } from "../kit/in-turn.ts";
 import { sendTimes } from "../kit/load.ts";
-import { processUsage, threadCpuSeconds } from "../kit/processes.ts";
+import { spendingOf, threadSpendingOf, type Spending } from "../kit/processes.ts";
 import { taskPostRequest } from "../kit/request.ts";
 import { Crew, type DrainReport } from "./crew.ts";
 
@@ -64,10 +64,17 @@ export async function measureThroughput(
     const share = batch < SMALL_BATCH ? SMALL_SHARE : 1;
     const posts = Math.ceil((options.tasks * share) / TASKS_PER_POST);
     await sendTimes(posts, { port, request: taskPostRequest(post) });
-    const before = cpuOf(pid, crews);
+    const [spent, threadsSpent] = [spendingOf(pid), threadSpendingOf(pid)];
+    const crewsSpent = crews.map((crew) => spendingOf(crew.pid));
     const reports = await Promise.all(crews.map((crew) => crew.ask("drain", { ...job, batch })));
-    const after = cpuOf(pid, crews);
-    const run = toRun({ batch, reports, before, after });
+    const crewsEnd = crewsSpent.map((each) => each());
+    const run = toRun({
+      batch,
+      reports,
+      daemon: spent(),
+      threads: threadsSpent(),
+      crews: crewsEnd,
+    });
     const left = view.number("SELECT count(*) FROM tasks WHERE state <> 'completed'");
     if (run.tasks === posts * TASKS_PER_POST && left === 0) return run;
     throw new Error(`${run.tasks} tasks were completed, and ${left} are left`);
@@ -78,44 +85,31 @@ export async function measureThroughput(
   return measured.flatMap(({ results }) => results);
 }
 
-interface Cpu {
-  readonly daemonSeconds: number;
-  readonly rssBytes: number;
-  readonly threads: ReadonlyMap<string, number>;
-  readonly crewsSeconds: readonly number[];
-}
-
-function cpuOf(daemonPid: number, crews: readonly Crew[]): Cpu {
-  const { cpuSeconds: daemonSeconds, rssBytes } = processUsage(daemonPid);
-  const crewsSeconds = crews.map(({ pid }) => processUsage(pid).cpuSeconds);
-  return { daemonSeconds, rssBytes, threads: threadCpuSeconds(daemonPid), crewsSeconds };
-}
-
 function toRun(measured: {
   readonly batch: number;
   readonly reports: readonly DrainReport[];
-  readonly before: Cpu;
-  readonly after: Cpu;
+  readonly daemon: Spending;
+  /** Seconds of each thread of the daemon. */
+  readonly threads: readonly number[];
+  readonly crews: readonly Spending[];
 }): ThroughputRun {
-  const { batch, reports, before, after } = measured;
+  const { batch, reports, daemon, threads } = measured;
   const startedAt = Math.min(...reports.map((report) => report.startedAt));
   const endedAt = Math.max(...reports.map((report) => report.endedAt));
   const seconds = (endedAt - startedAt) / 1000;
   const percent = (cpuSeconds: number): number => (cpuSeconds / seconds) * 100;
-  const threads = [...after.threads].map(([id, spent]) => spent - (before.threads.get(id) ?? 0));
-  const crews = after.crewsSeconds.map((spent, i) => spent - (before.crewsSeconds[i] ?? 0));
-  const sum = (values: readonly number[]): number => values.reduce((all, each) => all + each, 0);
-  const tasks = sum(reports.map((report) => report.tasks));
+  const crews = measured.crews.map(({ cpuSeconds }) => cpuSeconds);
+  const tasks = sumOf(reports.map((report) => report.tasks));
   return {
     batch,
     tasks,
     tasksPerSecond: tasks / seconds,
-    rssBytes: after.rssBytes,
+    rssBytes: daemon.rssBytes,
     claim: spreadOf(reports.flatMap(({ claimMs }) => claimMs)),
     complete: spreadOf(reports.flatMap(({ completeMs }) => completeMs)),
-    daemonPercent: percent(after.daemonSeconds - before.daemonSeconds),
+    daemonPercent: percent(daemon.cpuSeconds),
     threadPercent: percent(Math.max(...threads)),
-    workersPercent: percent(sum(crews)),
+    workersPercent: percent(sumOf(crews)),
     workerPercent: percent(Math.max(...crews)),
   };
 }
