@@ -5,14 +5,8 @@ import { build } from "esbuild";
 import type { Plugin } from "esbuild";
 
 import { dashboardFiles } from "../src/assets.ts";
-import { packageManifest } from "./manifest.ts";
+import { ROOT, version } from "./manifest.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
-
-/** The absolute paths of the sources and of the bundle. */
-export interface BundleOptions {
-  readonly root: string;
-  readonly outFile: string;
-}
 
 // One file is all: `new Worker(__filename)` enters it again as the thread that `workerData.role` names, and the
 // executable starts itself with `--command-host` as the process that runs commands. `require` evaluates only what it
@@ -32,26 +26,25 @@ const ENTRY = `
  * own place on disk. Rejects on warnings too: what esbuild warns of (`import.meta` in CommonJS, a
  * package it cannot find) fails only later, in the executable.
  */
-export async function bundle({ root, outFile }: BundleOptions): Promise<void> {
+export async function bundle(outFile: string): Promise<void> {
   const { warnings } = await build({
-    stdin: { contents: ENTRY, resolveDir: join(root, "src"), sourcefile: "entry.js" },
+    stdin: { contents: ENTRY, resolveDir: join(ROOT, "src"), sourcefile: "entry.js" },
     outfile: outFile,
     bundle: true,
     platform: "node",
     target: "node24",
     format: "cjs",
     external: ["better-sqlite3"],
-    define: { ...assetTexts(root), POSTBACKD_DASHBOARD: packedDashboard() },
-    plugins: [assetsFrom("packaged-assets.ts", root), withoutUnusedCode()],
+    define: { ...assetTexts(), POSTBACKD_DASHBOARD: packedDashboard() },
+    plugins: [assetsFrom("packaged-assets.ts"), withoutUnusedCode()],
     logLevel: "warning",
   });
   if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
 }
 
 /** The texts that stand in for files of the sources, by the names that esbuild puts them in for. */
-export function assetTexts(root: string): Record<string, string> {
-  const schemaSql = readFileSync(join(root, "schema.sql"), "utf8");
-  const { version } = packageManifest(root);
+export function assetTexts(): Record<string, string> {
+  const schemaSql = readFileSync(join(ROOT, "schema.sql"), "utf8");
   return {
     POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
     POSTBACKD_VERSION: JSON.stringify(version),
@@ -62,8 +55,7 @@ export function assetTexts(root: string): Record<string, string> {
 function packedDashboard(): string {
   const files = dashboardFiles();
   if (files.length === 0) throw new Error("the dashboard is not built: npm run build:dashboard");
-  const base64 = (bytes: Uint8Array | null) =>
-    bytes === null ? null : Buffer.from(bytes).toString("base64");
+  const base64 = (bytes: Uint8Array | null) => bytes && Buffer.from(bytes).toString("base64");
   const packed = files.map((file) => ({
     ...file,
     body: base64(file.body),
@@ -74,9 +66,9 @@ function packedDashboard(): string {
 }
 
 /** Puts a file of `scripts` in the place of `src/assets.ts`. */
-export function assetsFrom(file: string, root: string): Plugin {
-  const assets = join(root, "src", "assets.ts");
-  const packaged = join(root, "scripts", file);
+export function assetsFrom(file: string): Plugin {
+  const assets = join(ROOT, "src", "assets.ts");
+  const packaged = join(ROOT, "scripts", file);
   return {
     name: "assets",
     setup(setup) {

@@ -1,17 +1,15 @@
 import { spawnSync } from "node:child_process";
 import type { SpawnSyncReturns } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
-import { dirname, join, sep } from "node:path";
+import { join, sep } from "node:path";
 
-import { requirePinnedNode } from "./manifest.ts";
+import { ROOT, requirePinnedNode } from "./manifest.ts";
 import { isPureTest } from "./pure-tests.ts";
 
 /**
  * Runs the named steps in order, without arguments those of `npm run check`, and ends with the first
  * that fails. What a test step prints comes last and is the runner's own.
  */
-
-const ROOT = dirname(import.meta.dirname);
 
 // By name, because without them the linter and the formatter would walk everything there is.
 const FOLDERS = ["src", "test", "scripts", "examples"].filter((name) =>
@@ -37,7 +35,7 @@ interface Step {
   /** Run in order, up to the first that fails. */
   readonly commands: () => readonly Command[];
   /** Its output is what one came for; of the others only that of a failure is shown. */
-  readonly isShown: boolean;
+  readonly isShown?: boolean;
 }
 
 const CHECK = ["format", "lint", "types", "dashboard", "quick"];
@@ -45,69 +43,39 @@ const CHECK = ["format", "lint", "types", "dashboard", "quick"];
 // Tests of one ring in one process. The others start the program, a browser or a peer for each test, or wait in real time.
 const QUICK = new Set(["helpers", "http", "net", "parser", "runners", "scripts", "store"]);
 
+const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];
+const OXLINT = [program("oxlint"), "--config", "scripts/oxlint.config.ts", "--deny-warnings"];
+
 const STEPS: Readonly<Record<string, Step>> = {
-  format: {
-    title: "format (oxfmt)",
-    commands: () => [[program("oxfmt"), "--config", ".oxfmtrc.json", "--check", ...FOLDERS]],
-    isShown: false,
-  },
-  rewrite: {
-    title: "rewrite to the format (oxfmt)",
-    commands: () => [[program("oxfmt"), "--config", ".oxfmtrc.json", ...FOLDERS]],
-    isShown: false,
-  },
+  format: { title: "format (oxfmt)", commands: () => [[...OXFMT, "--check", ...FOLDERS]] },
+  rewrite: { title: "rewrite to the format (oxfmt)", commands: () => [[...OXFMT, ...FOLDERS]] },
   lint: {
     title: "lint (oxlint, with types)",
-    commands: () => [
-      [
-        ...[program("oxlint"), "--config", "scripts/oxlint.config.ts"],
-        ...["--deny-warnings", "--report-unused-disable-directives", ...FOLDERS],
-      ],
-    ],
-    isShown: false,
+    commands: () => [[...OXLINT, "--report-unused-disable-directives", ...FOLDERS]],
   },
   types: {
     title: "types (tsc)",
     // The browser's code knows other globals.
-    commands: () => [
-      [program("tsc"), "--noEmit", "--project", "."],
-      [program("tsc"), "--noEmit", "--project", join("src", "dashboard")],
-    ],
-    isShown: false,
+    commands: () =>
+      [".", join("src", "dashboard")].map((project) => {
+        return [program("tsc"), "--noEmit", "--project", project];
+      }),
   },
   dashboard: {
     title: "dashboard (esbuild)",
-    commands: () => [["--import", "tsx", "scripts/dashboard.ts"]],
-    isShown: false,
+    commands: () => [["--import", "tsx", "scripts/dashboard-bundle.ts"]],
   },
   build: {
     title: "build (esbuild, tsc, pkg)",
     commands: () => [["--import", "tsx", "scripts/build.ts"]],
-    isShown: false,
   },
-  quick: {
-    title: "quick tests of the sources",
-    commands: () => [testCommand(isQuickTest)],
-    isShown: true,
-  },
-  tests: {
-    title: "tests of the sources",
-    commands: () => [testCommand((file) => !isDistTest(file))],
-    isShown: true,
-  },
-  dist: {
-    title: "tests of the executable",
-    commands: () => [testCommand(isDistTest)],
-    isShown: true,
-  },
-  everything: {
-    title: "tests of the sources and of the executable",
-    commands: () => [testCommand(() => true)],
-    isShown: true,
-  },
+  quick: testStep("quick tests of the sources", isQuickTest),
+  tests: testStep("tests of the sources", (file) => !isDistTest(file)),
+  dist: testStep("tests of the executable", isDistTest),
+  everything: testStep("tests of the sources and of the executable", () => true),
 };
 
-requirePinnedNode(ROOT);
+requirePinnedNode();
 process.exitCode = runSteps(process.argv.length > 2 ? process.argv.slice(2) : CHECK);
 
 function runSteps(names: readonly string[]): number {
@@ -122,35 +90,32 @@ function runSteps(names: readonly string[]): number {
   return 0;
 }
 
-function hasPassed({ title, commands, isShown }: Step): boolean {
+function hasPassed({ title, commands, isShown = false }: Step): boolean {
   process.stdout.write(isShown ? `▸ ${title}\n` : `▸ ${title} … `);
   const start = performance.now();
-  const { status, error, stdout, stderr } = runAll(commands(), isShown);
-  if (isShown) return status === 0;
+  const failed = commands().reduce<SpawnSyncReturns<string> | null>(
+    (before, command) => before ?? failureOf(command, isShown),
+    null,
+  );
+  if (isShown) return failed === null;
 
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  process.stdout.write(`${status === 0 ? "" : "failed, "}${seconds} s\n`);
-  if (status !== 0) process.stdout.write(`${stdout}${stderr}${error?.message ?? ""}\n`);
-  return status === 0;
+  process.stdout.write(`${failed === null ? "" : "failed, "}${seconds} s\n`);
+  if (failed === null) return true;
+  process.stdout.write(`${failed.stdout}${failed.stderr}${failed.error?.message ?? ""}\n`);
+  return false;
 }
 
-/** How the last one ended that was run. */
-function runAll(
-  [command = [], ...others]: readonly Command[],
-  isShown: boolean,
-): SpawnSyncReturns<string> {
-  const end = run(command, isShown);
-  return end.status !== 0 || others.length === 0 ? end : runAll(others, isShown);
-}
-
-function run(command: Command, isShown: boolean): SpawnSyncReturns<string> {
-  return spawnSync(process.execPath, command, {
+/** How a command ended that did not end well. */
+function failureOf(command: Command, isShown: boolean): SpawnSyncReturns<string> | null {
+  const end = spawnSync(process.execPath, command, {
     cwd: ROOT,
     encoding: "utf8",
     env: { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE },
     stdio: isShown ? "inherit" : "pipe",
     maxBuffer: 64 * 1024 * 1024,
   });
+  return end.status === 0 ? null : end;
 }
 
 /** The JavaScript file behind a program of node_modules, which Node can run without a shell. */
@@ -158,20 +123,19 @@ function program(name: string): string {
   return join(ROOT, "node_modules", ".bin", name);
 }
 
-function testCommand(isWanted: (file: string) => boolean): Command {
-  const files = ["test", "examples"]
-    .flatMap((folder) => filesBelow(folder))
-    .filter((file) => file.endsWith(".test.ts") && !isPureTest(file) && isWanted(file));
-  const timeout = `--test-timeout=${TEST_TIMEOUT_MS}`;
-  return [
-    "--import",
-    OWN_PACKAGE,
+function testStep(title: string, isWanted: (file: string) => boolean): Step {
+  const files = (): readonly string[] =>
+    ["test", "examples"]
+      .flatMap((folder) => filesBelow(folder))
+      .filter((file) => file.endsWith(".test.ts") && !isPureTest(file) && isWanted(file));
+  const flags = [
     "--test",
     "--test-reporter=spec",
     CONCURRENCY,
-    timeout,
-    ...files,
+    `--test-timeout=${TEST_TIMEOUT_MS}`,
   ];
+  const commands = () => [["--import", OWN_PACKAGE, ...flags, ...files()]];
+  return { title, commands, isShown: true };
 }
 
 function filesBelow(folder: string): readonly string[] {

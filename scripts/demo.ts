@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 
 import { demoTable, type DemoRow } from "./demo/demo-row.ts";
 import { findForeignHmac } from "./demo/foreign-hmac.ts";
@@ -14,6 +14,7 @@ import { ScratchFolder } from "./kit/scratch-folder.ts";
 import { runScript } from "./kit/script.ts";
 import { until } from "./kit/until.ts";
 import { openReceiver, type ReceivedWebhook } from "./kit/webhook-receiver.ts";
+import { ROOT } from "./manifest.ts";
 
 /**
  * `npm run demo`: the main job on real input. A daemon on a throwaway database runs a program on 50 files of
@@ -23,7 +24,6 @@ import { openReceiver, type ReceivedWebhook } from "./kit/webhook-receiver.ts";
 
 const TASKS = 50;
 const WEBHOOKS_MS_MAX = 45_000;
-const ROOT = dirname(import.meta.dirname);
 // JSON strings are TOML strings too.
 const TYPE = `
 [types.file-facts]

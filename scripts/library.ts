@@ -6,12 +6,7 @@ import { build } from "esbuild";
 import type { BuildOptions, Plugin } from "esbuild";
 
 import { assetsFrom, assetTexts } from "./bundle.ts";
-
-/** The absolute paths of the sources and of the modules. */
-export interface LibraryOptions {
-  readonly root: string;
-  readonly outFolder: string;
-}
+import { ROOT } from "./manifest.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
 const MODULES = ["index.ts", "verify.ts"];
@@ -28,12 +23,11 @@ const DAEMON_MODULES = {
 };
 
 /** Makes the modules that other programs import, and their types. Rejects on warnings too. */
-export async function buildLibrary(options: LibraryOptions): Promise<void> {
-  const { root, outFolder } = options;
+export async function buildLibrary(outFolder: string): Promise<void> {
   const common = { bundle: true, format: "esm", logLevel: "warning" } as const;
   await buildModules({
     ...common,
-    entryPoints: MODULES.map((name) => join(root, "src", name)),
+    entryPoints: MODULES.map((name) => join(ROOT, "src", name)),
     outdir: outFolder,
     // No global and no module of any runtime is taken for granted, before a daemon is asked for.
     platform: "neutral",
@@ -43,16 +37,16 @@ export async function buildLibrary(options: LibraryOptions): Promise<void> {
   await buildModules({
     ...common,
     entryPoints: Object.entries(DAEMON_MODULES).map(([out, name]) => {
-      return { in: join(root, "src", name), out };
+      return { in: join(ROOT, "src", name), out };
     }),
     outdir: join(outFolder, DAEMON_FOLDER),
     platform: "node",
     target: "node24",
     packages: "external",
-    define: assetTexts(root),
-    plugins: [assetsFrom("library-assets.ts", root)],
+    define: assetTexts(),
+    plugins: [assetsFrom("library-assets.ts")],
   });
-  declareTypes(options);
+  declareTypes(outFolder);
 }
 
 async function buildModules(options: BuildOptions): Promise<void> {
@@ -72,10 +66,10 @@ const DAEMON_APART: Plugin = {
 };
 
 /** Makes the types of the exported modules and of what these name: the daemon itself is not among it. */
-function declareTypes({ root, outFolder }: LibraryOptions): void {
+function declareTypes(outFolder: string): void {
   const files = new Set<string>();
-  for (const name of MODULES) addNamed(join(root, "src", name), files);
-  const tsc = join(root, "node_modules", ".bin", "tsc");
+  for (const name of MODULES) addNamed(join(ROOT, "src", name), files);
+  const tsc = join(ROOT, "node_modules", ".bin", "tsc");
   const args = [
     // Files are named, so none of the project's settings is read.
     ...["--ignoreConfig", "--strict", "--exactOptionalPropertyTypes"],
@@ -84,10 +78,10 @@ function declareTypes({ root, outFolder }: LibraryOptions): void {
     // Nothing but the named files is looked at, and nothing of them needs to be: every type is written out. What
     // they say is checked with all the rest, by the project's settings.
     ...["--isolatedDeclarations", "--noResolve", "--noCheck"],
-    ...["--rootDir", join(root, "src"), "--outDir", outFolder],
+    ...["--rootDir", join(ROOT, "src"), "--outDir", outFolder],
   ];
   const { status, stdout } = spawnSync(process.execPath, [tsc, ...args, ...files], {
-    cwd: root,
+    cwd: ROOT,
     encoding: "utf8",
   });
   if (status !== 0) throw new Error(`tsc ended with ${status}:\n${stdout}`);

@@ -1,5 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
+
+import { ROOT } from "./manifest.ts";
 
 /**
  * Completes `package-lock.json`; run it after `npm install`, which undoes both.
@@ -11,7 +13,7 @@ import { dirname, join } from "node:path";
  *    would run node-gyp, which ends the installation where there is no Python or no `make`.
  */
 
-const LOCK_FILE = join(dirname(import.meta.dirname), "package-lock.json");
+const LOCK_FILE = join(ROOT, "package-lock.json");
 
 /** A package as `package-lock.json` has it: the names that matter here. */
 interface LockedPackage {

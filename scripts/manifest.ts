@@ -1,37 +1,27 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
-/** The parts of `package.json` that the scripts read. */
-export interface PackageManifest {
-  readonly version: string;
-  /** The Node version that everything runs on and that the executable is made of, in three parts. */
-  readonly nodeVersion: string;
-}
+import { z } from "zod";
 
-/** Reads `package.json` in `root`. */
-export function packageManifest(root: string): PackageManifest {
-  const manifest: unknown = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-  return {
-    version: textAt(manifest, ["version"]),
-    nodeVersion: textAt(manifest, ["devDependencies", "node"]),
-  };
-}
+/** The project's folder. */
+export const ROOT = dirname(import.meta.dirname);
 
-function textAt(document: unknown, path: readonly string[]): string {
-  let value = document;
-  for (const name of path) {
-    value = typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
-  }
-  if (typeof value !== "string") throw new Error(`package.json has no text at ${path.join(".")}`);
-  return value;
-}
+const manifest = z.object({
+  version: z.string(),
+  devDependencies: z.object({ node: z.string() }),
+});
+
+/** Of `package.json`: the version, and the Node that everything runs on and the executable is made of, in three parts. */
+export const {
+  version,
+  devDependencies: { node: nodeVersion },
+} = manifest.parse(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")));
 
 /**
  * Ends the process when it does not run on the pinned Node: on another one the tests would prove
  * nothing of the program that ships.
  */
-export function requirePinnedNode(root: string): void {
-  const { nodeVersion } = packageManifest(root);
+export function requirePinnedNode(): void {
   if (process.versions.node === nodeVersion) return;
 
   process.stderr.write(

@@ -1,7 +1,8 @@
 import { readdirSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 
-const ROOT = join(import.meta.dirname, "..", "..");
+import { ROOT } from "../manifest.ts";
+
 const EXECUTABLE = join(ROOT, "dist", "postbackd");
 
 /** A way to run postbackd. */

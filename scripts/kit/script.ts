@@ -1,5 +1,3 @@
-import { join } from "node:path";
-
 import { ZodError, prettifyError } from "zod";
 
 import { requirePinnedNode } from "../manifest.ts";
@@ -10,7 +8,7 @@ import { exitOnSignals } from "./exit-cleanup.ts";
  * rejects. SIGINT and SIGTERM end it, and what it started.
  */
 export async function runScript(main: () => Promise<void>): Promise<void> {
-  requirePinnedNode(join(import.meta.dirname, "..", ".."));
+  requirePinnedNode();
   exitOnSignals();
   try {
     await main();
