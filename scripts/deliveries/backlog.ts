@@ -1,4 +1,4 @@
-import { ApiClient } from "../kit/api-client.ts";
+import { Caller } from "../kit/caller.ts";
 import { startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
 import { NEW_ID, copyRows, editDatabase } from "../kit/database-edit.ts";
 import { DatabaseView } from "../kit/database-view.ts";
@@ -54,10 +54,9 @@ export async function fillBacklog(file: DaemonFile, backlog: Backlog): Promise<v
 /** Posts a task for each URL, and settles when the first attempt of each has failed. */
 async function failOnce(file: DaemonFile, urls: readonly string[]): Promise<void> {
   await using daemon = await startDaemon(file);
-  const client = new ApiClient({ ...file.account, url: daemon.url });
   const task = { type: "echo", tag: tagText({ kind: "retry", at: 0 }), input: benchInput() };
   const tasks = urls.map((url) => ({ ...task, postback_url: url }));
-  for (let i = 0; i < tasks.length; i += 100) await client.post(tasks.slice(i, i + 100));
+  await Caller.withKey(daemon.url, file.account.key).postAll(tasks);
   using view = new DatabaseView(file.database);
   const failed = "SELECT count(*) FROM attempts WHERE retry = 1 AND started_at IS NULL";
   const haveFailed = (): boolean => view.number(failed) === urls.length;

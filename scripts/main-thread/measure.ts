@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import type { Ask, Caller } from "./caller.ts";
+import type { Ask, Caller } from "../kit/caller.ts";
 
 /** A measured request; it is made anew for each time where it can be sent only once. */
 export interface Case {

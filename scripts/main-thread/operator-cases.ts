@@ -1,4 +1,4 @@
-import type { Caller } from "./caller.ts";
+import type { Caller } from "../kit/caller.ts";
 import type { Case } from "./measure.ts";
 import type { World } from "./world.ts";
 

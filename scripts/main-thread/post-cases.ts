@@ -1,4 +1,4 @@
-import type { Ask, Caller } from "./caller.ts";
+import type { Ask, Caller } from "../kit/caller.ts";
 import type { Case } from "./measure.ts";
 import { LATER, TAG, type World } from "./world.ts";
 

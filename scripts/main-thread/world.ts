@@ -1,3 +1,4 @@
+import { Caller } from "../kit/caller.ts";
 import {
   createDaemonFile,
   startDaemon,
@@ -10,7 +11,6 @@ import { DatabaseView } from "../kit/database-view.ts";
 import { fillTraffic } from "../kit/fill-traffic.ts";
 import { pageHeaders, signInOperator } from "../kit/sign-in.ts";
 import { until } from "../kit/until.ts";
-import { Caller } from "./caller.ts";
 import { openPeer, type Peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;

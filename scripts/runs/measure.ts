@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
-import { ApiClient } from "../kit/api-client.ts";
+import { Caller } from "../kit/caller.ts";
 import { createDaemonFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { DatabaseView } from "../kit/database-view.ts";
+import { sumOf } from "../kit/durations.ts";
 import { processHoldings, processUsage, type ProcessHoldings } from "../kit/processes.ts";
 
 /** The order of a measurement. */
@@ -42,7 +43,6 @@ export interface DaemonState extends ProcessHoldings {
   readonly hostCpuSeconds: number;
 }
 
-const POSTED_AT_ONCE = 100;
 const WARM_UP_TASKS = 200;
 
 /** Posts all tasks, to be started at one moment, and waits for the end of the last. */
@@ -56,7 +56,7 @@ export async function measureRuns(order: RunsOrder): Promise<RunsReport> {
   const more = `\n[types.runs]\ncommand = ${JSON.stringify([command])}\nconcurrency = ${concurrency}\n`;
   const file = await createDaemonFile(place, { more });
   await using daemon = await startDaemon(file);
-  const client = new ApiClient({ ...file.account, url: daemon.url });
+  const client = Caller.withKey(daemon.url, file.account.key);
   using view = new DatabaseView(file.database);
   await postAndWait(WARM_UP_TASKS, { client, view });
   const before = stateOf(daemon.pid);
@@ -85,17 +85,14 @@ export async function measureRuns(order: RunsOrder): Promise<RunsReport> {
 }
 
 interface PostParts {
-  readonly client: ApiClient;
+  readonly client: Caller;
   readonly view: DatabaseView;
 }
 
 // Posted first and started then, so that only the runs are measured.
 async function postAndWait(tasks: number, { client, view }: PostParts): Promise<void> {
   const startAt = new Date(Date.now() + 2000 + tasks / 2).toISOString();
-  for (let left = tasks; left > 0; left -= POSTED_AT_ONCE) {
-    const count = Math.min(left, POSTED_AT_ONCE);
-    await client.post(Array.from({ length: count }, () => ({ type: "runs", start_at: startAt })));
-  }
+  await client.postTasks({ type: "runs", start_at: startAt }, tasks);
   if (Date.now() > Date.parse(startAt)) throw new Error("posting took longer than was planned");
   await sleep(Date.parse(startAt) - Date.now());
   await view.quiet({ msMax: 60_000 + tasks * 100 });
@@ -105,8 +102,7 @@ function stateOf(pid: number): DaemonState {
   const holdings = processHoldings(pid);
   const { rssBytes, cpuSeconds } = processUsage(pid);
   const children = holdings.childPids.map((child) => processUsage(child).cpuSeconds);
-  const hostCpuSeconds = children.reduce((sum, seconds) => sum + seconds, 0);
-  return { ...holdings, rssMb: rssBytes / 1024 ** 2, cpuSeconds, hostCpuSeconds };
+  return { ...holdings, rssMb: rssBytes / 1024 ** 2, cpuSeconds, hostCpuSeconds: sumOf(children) };
 }
 
 const BARE = join(import.meta.dirname, "bare-spawn.ts");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import { z } from "zod";
 
-import { servedCall, type CarefulRequest } from "../kit/careful-call.ts";
+import { Caller } from "../kit/caller.ts";
 import {
   createDaemonFile,
   startDaemon,
@@ -17,7 +17,6 @@ import {
   type DaemonProcess,
   type NewAccount,
 } from "../kit/daemon-process.ts";
-import { acceptedIds, claimedTasks } from "../kit/request.ts";
 import { until } from "../kit/until.ts";
 import { Hosts, IN_CHUNKS, OF_NUMBERS } from "./hosts.ts";
 
@@ -46,14 +45,10 @@ export class Target {
   #token: string | null = null;
   #daemon: DaemonProcess | null = null;
 
-  private constructor(given: {
-    readonly file: DaemonFile;
-    readonly hosts: Hosts;
-    readonly hostPort: number;
-  }) {
-    this.#file = given.file;
-    this.hosts = given.hosts;
-    this.#hostPort = given.hostPort;
+  private constructor(file: DaemonFile, hosts: Hosts, hostPort: number) {
+    this.#file = file;
+    this.hosts = hosts;
+    this.#hostPort = hostPort;
   }
 
   /** Makes the file, with these settings of `limits` in TOML, and opens the hosts; the daemon is not started yet. */
@@ -79,7 +74,7 @@ concurrency = 32
 url = "${service(OF_NUMBERS)}"
 `;
     const file = await createDaemonFile(place, { allowed: "127.0.0.0/8", more });
-    return new Target({ file, hosts, hostPort: port });
+    return new Target(file, hosts, port);
   }
 
   get database(): string {
@@ -137,16 +132,14 @@ url = "${service(OF_NUMBERS)}"
 
   /** Posts tasks as an account and returns their ids. Rejects unless all are accepted. */
   async post(login: string, tasks: readonly object[]): Promise<readonly string[]> {
-    const { key } = await this.account(login);
-    const body = JSON.stringify(tasks);
-    return acceptedIds(await this.#call("tasks/task_post", { secret: key, body }));
+    return (await this.#owner(login)).postAll(tasks);
   }
 
   /** Waits until a task of an account is completed. */
   async completed(login: string, id: string): Promise<void> {
-    const { key } = await this.account(login);
+    const owner = await this.#owner(login);
     const isCompleted = async (): Promise<boolean> => {
-      const text = await this.#call(`tasks/task_get/${id}`, { secret: key, method: "GET" });
+      const text = await owner.done(owner.get(`/v1/tasks/task_get/${id}`));
       return shown.parse(JSON.parse(text)).tasks[0]?.state === "completed";
     };
     const fault = (): string => `task ${id} of ${login} was not completed`;
@@ -155,15 +148,13 @@ url = "${service(OF_NUMBERS)}"
 
   /** Makes a finished task of an account with this result (JSON text), through a worker. */
   async finishedWith(login: string, resultText: string): Promise<string> {
-    const secret = await this.workerToken();
+    const worker = Caller.withKey(this.daemon.url, await this.workerToken());
     const [id = ""] = await this.post(login, [{ type: LEASED, input: {} }]);
-    const wish = JSON.stringify({ types: [LEASED], max: 1, wait_seconds: 10 });
-    const text = await this.#call("worker/claim", { secret, body: wish });
-    const [task] = claimedTasks(text);
+    const [task] = await worker.claim(LEASED, 1);
     if (task?.id !== id) throw new Error("the worker was given another task");
     const lease = `"id":"${id}","lease_id":"${task.lease_id}"`;
     const body = `{"tasks":[{${lease},"result":${resultText}}]}`;
-    await this.#call("worker/complete", { secret, body });
+    await worker.done(worker.post("/v1/worker/complete", body));
     return id;
   }
 
@@ -186,9 +177,8 @@ url = "${service(OF_NUMBERS)}"
     this.hosts[Symbol.dispose]();
   }
 
-  async #call(path: string, request: CarefulRequest): Promise<string> {
-    const answer = await servedCall(`${this.daemon.url}/v1/${path}`, request);
-    if (answer === null) throw new Error(`${path} was not answered`);
-    return answer.text;
+  async #owner(login: string): Promise<Caller> {
+    const { key } = await this.account(login);
+    return Caller.withKey(this.daemon.url, key);
   }
 }

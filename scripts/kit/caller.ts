@@ -1,4 +1,4 @@
-import { acceptedIds, claimedTasks, type LeasedTask } from "../kit/request.ts";
+import { acceptedIds, claimedTasks, type LeasedTask } from "./request.ts";
 
 /** One request. */
 export interface Ask {
@@ -73,12 +73,16 @@ export class Caller {
   }
 
   /** Posts so many equal tasks; returns their ids. */
-  async postTasks(task: object, count = 1): Promise<readonly string[]> {
+  postTasks(task: object, count = 1): Promise<readonly string[]> {
+    return this.postAll(Array<object>(count).fill(task));
+  }
+
+  /** Posts tasks, by 100; returns their ids. Rejects unless all are accepted. */
+  async postAll(tasks: readonly object[]): Promise<readonly string[]> {
     const ids: string[] = [];
-    while (ids.length < count) {
-      const tasks = Array.from({ length: Math.min(100, count - ids.length) }, () => task);
-      const text = await this.done(this.post("/v1/tasks/task_post", tasks));
-      ids.push(...acceptedIds(text));
+    for (let i = 0; i < tasks.length; i += 100) {
+      const ask = this.post("/v1/tasks/task_post", tasks.slice(i, i + 100));
+      ids.push(...acceptedIds(await this.done(ask)));
     }
     return ids;
   }
