@@ -1,22 +1,13 @@
 import { defineCommand } from "../kit/command.ts";
-import { names, number, optional, whole, wholes } from "../kit/flags.ts";
+import { names } from "../kit/flags.ts";
 import type { DeliveryRun } from "./delivery-run.ts";
 import { scenarioReport } from "./report.ts";
-import { SCENARIOS, runScenario, type Leg } from "./scenario.ts";
+import { SCENARIOS, effortFlags, runScenario, type Leg } from "./scenario.ts";
 
 export const command = defineCommand({
   about:
     "How late webhooks come when receivers hang, when many deliveries have failed, and when many retries are due.",
-  flags: {
-    only: names("scenarios", Object.keys(SCENARIOS)),
-    seconds: optional(number("of each measurement (hanging 30, backlog 60, lateness 100)")),
-    rounds: optional(whole("measurements of each leg, in turn (hanging 5, backlog 3, lateness 1)")),
-    rate: optional(number("fresh deliveries a second (hanging 500, backlog 1000, lateness 500)")),
-    retries: optional(whole("in the file before (backlog 50000, lateness 100000)")),
-    hang: wholes("hosts of the 200 that hang, each number a leg of its own", 2),
-    "warm-up": number("seconds of load before a measurement, not counted", 5),
-    idle: number("seconds that the daemon's CPU is looked at before and after", 10),
-  },
+  flags: { only: names("scenarios", Object.keys(SCENARIOS)), ...effortFlags },
   async run({ only, ...effort }, { place, note, print }) {
     for (const name of only) {
       const scenario = SCENARIOS[name]?.(effort);

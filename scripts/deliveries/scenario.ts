@@ -1,20 +1,20 @@
 import type { DaemonPlace } from "../kit/daemon-file.ts";
 import type { Beside } from "../kit/figures.ts";
+import { number, optional, whole, wholes, type Values } from "../kit/flags.ts";
 import { inTurn } from "../kit/in-turn.ts";
 import { runDeliveries, type DeliveryPlan, type DeliveryRun } from "./delivery-run.ts";
 
 /** The common options of the scenarios: how long and how hard. Null is the scenario's own default. */
-export interface Effort {
-  readonly seconds: number | null;
-  readonly rounds: number | null;
-  readonly rate: number | null;
-  /** Retries in the file. */
-  readonly retries: number | null;
-  readonly "warm-up": number;
-  readonly idle: number;
-  /** For each of these numbers of hanging hosts, a leg. */
-  readonly hang: readonly number[];
-}
+export const effortFlags = {
+  seconds: optional(number("of each measurement (hanging 30, backlog 60, lateness 100)")),
+  rounds: optional(whole("measurements of each leg, in turn (hanging 5, backlog 3, lateness 1)")),
+  rate: optional(number("fresh deliveries a second (hanging 500, backlog 1000, lateness 500)")),
+  retries: optional(whole("in the file before (backlog 50000, lateness 100000)")),
+  hang: wholes("hosts of the 200 that hang, each number a leg of its own", 2),
+  "warm-up": number("seconds of load before a measurement, not counted", 5),
+  idle: number("seconds that the daemon's CPU is looked at before and after", 10),
+};
+export type Effort = Values<typeof effortFlags>;
 
 /** A load that is measured in turn with others: each with a daemon and a file of its own. */
 export interface Leg {
