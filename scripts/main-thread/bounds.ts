@@ -17,6 +17,9 @@ export const UNEXPLAINED_MS_MAX = 5;
 const LISTED = "a thousand rows come from the reader's thread and are written as JSON";
 const RECEIVED =
   "16 MiB are read from the socket: in some 300 pieces, with others' turns in between";
+const PARSED = "it goes to the parser's thread, from it, to the writer's, and out as the answer";
+const LEASES =
+  "1000 leases come from the parser's thread, go to the writer's and are answered one by one";
 const SENT_BYTES = "4 MiB come from another thread, and go to the next or to a socket, in pieces";
 
 /**
@@ -55,26 +58,10 @@ export const BOUNDS = {
   ),
   userData: row(["getUserData", "user_data", "a key and 100 revoked ones"], 3),
 
-  taskPost: row(
-    ["postTasks", "task_post", "100 tasks, 1 MB"],
-    10,
-    "100 tasks with 1 MB go to the parser's thread, from it, to the writer's, and out as the answer",
-  ),
-  taskPostUrls: row(
-    ["postTasks", "task_post", "100 tasks with long URLs and tags"],
-    10,
-    "100 tasks go to the parser's thread, from it, to the writer's, and out as the answer",
-  ),
-  taskPostDigits: row(
-    ["postTasks", "task_post", "1 MiB of `1e9,`"],
-    12,
-    "1 MiB goes to the parser's thread, from it, to the writer's, and out as the answer",
-  ),
-  taskPostArray: row(
-    ["postTasks", "task_post", "1 MiB of `0,`"],
-    12,
-    "1 MiB goes to the parser's thread, from it, to the writer's, and out as the answer",
-  ),
+  taskPost: row(["postTasks", "task_post", "100 tasks, 1 MB"], 10, PARSED),
+  taskPostUrls: row(["postTasks", "task_post", "100 tasks with long URLs and tags"], 10, PARSED),
+  taskPostDigits: row(["postTasks", "task_post", "1 MiB of `1e9,`"], 12, PARSED),
+  taskPostArray: row(["postTasks", "task_post", "1 MiB of `0,`"], 12, PARSED),
   taskPostDeep: row(
     ["postTasks", "task_post", "1 MiB of `[`"],
     8,
@@ -110,19 +97,11 @@ export const BOUNDS = {
     15,
     "a claim ends with the input that makes 1 MiB of it: up to 2 MiB",
   ),
-  heartbeat: row(
-    ["heartbeatLeases", "worker heartbeat", "1000 leases with progress"],
-    8,
-    "1000 leases come from the parser's thread, go to the writer's and are answered one by one",
-  ),
+  heartbeat: row(["heartbeatLeases", "worker heartbeat", "1000 leases with progress"], 8, LEASES),
   complete: row(["completeTasks", "worker complete", "100 results, 16 MiB"], 60, RECEIVED),
   completeDigits: row(["completeTasks", "worker complete", "16 MiB of `1e9,`"], 60, RECEIVED),
   fail: row(["failTasks", "worker fail", "100 with details, 16 MiB"], 100, RECEIVED),
-  release: row(
-    ["releaseLeases", "worker release", "1000 leases"],
-    8,
-    "1000 leases come from the parser's thread, go to the writer's and are answered one by one",
-  ),
+  release: row(["releaseLeases", "worker release", "1000 leases"], 8, LEASES),
 
   accessRequest: row(["requestAccess", "access request", "4000 characters, escaped"], 3),
   accessRequestLarge: row(["requestAccess", "access request", "1 MiB"], 3),

@@ -1,5 +1,5 @@
 import type { BoundName } from "./bounds.ts";
-import type { Case } from "./measure.ts";
+import type { Case, Cases } from "./measure.ts";
 import { operatorCases } from "./operator-cases.ts";
 import { postCases } from "./post-cases.ts";
 import { readCases } from "./read-cases.ts";
@@ -8,13 +8,18 @@ import { untilNone, type World } from "./world.ts";
 
 /** A case for each row of the table. */
 export async function prepareCases(world: World): Promise<Readonly<Record<BoundName, Case>>> {
-  return {
+  const cases: Readonly<Record<BoundName, Cases[string]>> = {
     ...(await readCases(world)),
     ...(await postCases(world)),
     ...(await workerCases(world)),
     ...(await operatorCases(world)),
     ...runCases(world),
   };
+  const whole = Object.entries(cases).map(([name, each]) => {
+    return [name, "ask" in each ? each : { ask: each }];
+  });
+  // The names are those of the cases: entries() only forgets it.
+  return Object.fromEntries(whole) as Record<BoundName, Case>;
 }
 
 const UNENDED = "tasks WHERE state IN ('queued', 'running') AND type =";
@@ -37,5 +42,5 @@ function runCases({ owner, view, peer, ids }: World) {
       ask: owner.post(`/v1/tasks/redeliver/${ids.ascii}`, {}),
       done: () => peer.nextWebhook(),
     },
-  } as const satisfies Record<string, Case>;
+  } as const satisfies Cases;
 }

@@ -17,6 +17,9 @@ export interface Case {
   readonly isStream?: true;
 }
 
+/** Cases by the names of their rows; for most of them the request is all. */
+export type Cases = Readonly<Record<string, Case | Case["ask"]>>;
+
 /** The cost of a case for the daemon's main thread, each time that it was measured. */
 export interface Measured {
   readonly status: number;

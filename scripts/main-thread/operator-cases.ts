@@ -1,5 +1,5 @@
 import type { Caller } from "../kit/caller.ts";
-import type { Case } from "./measure.ts";
+import type { Cases } from "./measure.ts";
 import type { World } from "./world.ts";
 
 const ACCOUNTS = 200;
@@ -26,36 +26,30 @@ export async function operatorCases({ operator, anybody, account }: World) {
     operator.post(`/v1/operator/accounts/${how}/${name}`, "");
   const requestsPath = "/v1/operator/access_requests";
   return {
-    preview: { ask: operator.post("/v1/redeliveries/preview", { since: SINCE }) },
-    order: { ask: order },
-    orders: { ask: operator.get("/v1/redeliveries") },
-    orderCancel: {
-      ask: async () => {
-        const text = await operator.done(order);
-        return operator.delete(`/v1/redeliveries/${/"id":"([^"]+)"/.exec(text)?.[1] ?? ""}`);
-      },
+    preview: operator.post("/v1/redeliveries/preview", { since: SINCE }),
+    order: order,
+    orders: operator.get("/v1/redeliveries"),
+    orderCancel: async () => {
+      const text = await operator.done(order);
+      return operator.delete(`/v1/redeliveries/${/"id":"([^"]+)"/.exec(text)?.[1] ?? ""}`);
     },
-    accounts: { ask: operator.get("/v1/operator/accounts?limit=200") },
-    accountCreate: { ask: async () => operator.post("/v1/operator/accounts", { login: login() }) },
-    accountDisable: { ask: async () => change("disable", await makeAccount()) },
-    accountEnable: { ask: change("enable", account.login) },
-    rotateSecret: { ask: async () => change("rotate", await makeAccount()) },
-    finishRotation: {
-      ask: async () => {
-        const name = await makeAccount();
-        await operator.done(change("rotate", name));
-        return change("finish", name);
-      },
+    accounts: operator.get("/v1/operator/accounts?limit=200"),
+    accountCreate: async () => operator.post("/v1/operator/accounts", { login: login() }),
+    accountDisable: async () => change("disable", await makeAccount()),
+    accountEnable: change("enable", account.login),
+    rotateSecret: async () => change("rotate", await makeAccount()),
+    finishRotation: async () => {
+      const name = await makeAccount();
+      await operator.done(change("rotate", name));
+      return change("finish", name);
     },
-    accessRequests: { ask: operator.get(`${requestsPath}?which=all`) },
-    approve: {
-      ask: async () =>
-        operator.post(`${requestsPath}/approve/${nextRequest()}`, { login: login() }),
-    },
-    deny: { ask: async () => operator.post(`${requestsPath}/deny/${nextRequest()}`, "") },
-    runners: { ask: operator.get("/v1/operator/runners") },
-    system: { ask: operator.get("/v1/operator/system") },
-  } as const satisfies Record<string, Case>;
+    accessRequests: operator.get(`${requestsPath}?which=all`),
+    approve: async () =>
+      operator.post(`${requestsPath}/approve/${nextRequest()}`, { login: login() }),
+    deny: async () => operator.post(`${requestsPath}/deny/${nextRequest()}`, ""),
+    runners: operator.get("/v1/operator/runners"),
+    system: operator.get("/v1/operator/system"),
+  } as const satisfies Cases;
 }
 
 async function fillRequests(anybody: Caller, operator: Caller): Promise<string[]> {

@@ -1,5 +1,5 @@
 import type { Ask, Caller } from "../kit/caller.ts";
-import type { Case } from "./measure.ts";
+import type { Cases } from "./measure.ts";
 import { LATER, TAG, type World } from "./world.ts";
 
 const KIB = 1024;
@@ -16,29 +16,23 @@ export async function postCases({ anybody, owner, account, peer }: World) {
   const used = { "idempotency-key": "used" };
   await owner.done(owner.post(path, megabyte, used));
   return {
-    taskPost: { ask: owner.post(path, megabyte) },
-    taskPostUrls: {
-      ask: owner.post(
-        path,
-        hundred({ ...held, tag: TAG, postback_url: url, pingback_url: `${url}?id=$id` }),
-      ),
-    },
-    taskPostDigits: { ask: owner.post(path, input(`[${"1e9,".repeat((MIB - 200) / 4)}1]`)) },
-    taskPostArray: { ask: owner.post(path, input(`[${"0,".repeat((MIB - 200) / 2)}1]`)) },
+    taskPost: owner.post(path, megabyte),
+    taskPostUrls: owner.post(
+      path,
+      hundred({ ...held, tag: TAG, postback_url: url, pingback_url: `${url}?id=$id` }),
+    ),
+    taskPostDigits: owner.post(path, input(`[${"1e9,".repeat((MIB - 200) / 4)}1]`)),
+    taskPostArray: owner.post(path, input(`[${"0,".repeat((MIB - 200) / 2)}1]`)),
     taskPostDeep: { ask: owner.post(path, "[".repeat(MIB - 10)), status: 400 },
-    taskPostShort: { ask: owner.post(path, input(names(64 * KIB - 200))) },
-    taskPostAgain: { ask: owner.post(path, megabyte, used) },
-    taskCancel: {
-      ask: async () => {
-        const [id = ""] = await owner.postTasks({ ...held, input: "ш".repeat(MIB / 2 - 200) });
-        return owner.post(`/v1/tasks/task_cancel/${id}`, {});
-      },
+    taskPostShort: owner.post(path, input(names(64 * KIB - 200))),
+    taskPostAgain: owner.post(path, megabyte, used),
+    taskCancel: async () => {
+      const [id = ""] = await owner.postTasks({ ...held, input: "ш".repeat(MIB / 2 - 200) });
+      return owner.post(`/v1/tasks/task_cancel/${id}`, {});
     },
-    taskCancelMany: {
-      ask: async () => {
-        await owner.postTasks({ ...held, tag: "bulk" }, 1000);
-        return owner.post("/v1/tasks/cancel", { tag: "bulk" });
-      },
+    taskCancelMany: async () => {
+      await owner.postTasks({ ...held, tag: "bulk" }, 1000);
+      return owner.post("/v1/tasks/cancel", { tag: "bulk" });
     },
     redeliver: {
       ask: async () => {
@@ -49,7 +43,7 @@ export async function postCases({ anybody, owner, account, peer }: World) {
     },
     ...keyCases(owner),
     ...signInCases({ anybody, account }),
-  } as const satisfies Record<string, Case>;
+  } as const satisfies Cases;
 }
 
 /** An account has few active keys: each one that is made is revoked. */
@@ -64,22 +58,23 @@ function keyCases(owner: Caller) {
         await owner.done(revoke(made));
       },
     },
-    keyRevoke: { ask: async () => revoke(await owner.done(create)) },
-  } as const satisfies Record<string, Case>;
+    keyRevoke: async () => revoke(await owner.done(create)),
+  } as const satisfies Cases;
 }
 
 /** The requests without a key, or before there is a session. */
 function signInCases({ anybody, account }: Pick<World, "anybody" | "account">) {
   const message = "\\u0448".repeat(4000);
   return {
-    accessRequest: {
-      ask: anybody.post("/v1/access_requests", `{"email":"a@example.com","message":"${message}"}`),
-    },
+    accessRequest: anybody.post(
+      "/v1/access_requests",
+      `{"email":"a@example.com","message":"${message}"}`,
+    ),
     accessRequestLarge: {
       ask: anybody.post("/v1/access_requests", `[${"1e9,".repeat((MIB - 200) / 4)}1]`),
       status: 413,
     },
-    session: { ask: anybody.get("/v1/session") },
+    session: anybody.get("/v1/session"),
     signIn: {
       ask: fromPage(anybody.post("/v1/session", { login: account.login, key: `${account.key}x` })),
       status: 401,
@@ -88,8 +83,8 @@ function signInCases({ anybody, account }: Pick<World, "anybody" | "account">) {
       ask: fromPage(anybody.post("/v1/session/link", { token: `pbd_link_${"x".repeat(43)}` })),
       status: 401,
     },
-    signOut: { ask: fromPage(anybody.delete("/v1/session")) },
-  } as const satisfies Record<string, Case>;
+    signOut: fromPage(anybody.delete("/v1/session")),
+  } as const satisfies Cases;
 }
 
 function fromPage<Of extends { readonly headers?: Readonly<Record<string, string>> }>(ask: Of): Of {

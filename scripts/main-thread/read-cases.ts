@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { Case } from "./measure.ts";
+import type { Cases } from "./measure.ts";
 import { TAG, type World } from "./world.ts";
 
 const DAY_MS = 86_400_000;
@@ -18,28 +18,26 @@ export async function readCases(world: World) {
   const from = new Date(Date.now() - 30 * DAY_MS).toISOString();
   await fillKeys(world);
   return {
-    livez: { ask: anybody.get("/livez") },
-    readyz: { ask: anybody.get("/readyz") },
-    openapi: { ask: anybody.get("/openapi.json") },
-    page: { ask: anybody.get("/dashboard/") },
-    pageScript: { ask: plain(anybody.get(await largestAsset(world))) },
-    statusCodes: { ask: anybody.get("/v1/appendix/status_codes") },
-    marketplaces: { ask: anybody.get("/v1/appendix/marketplaces") },
-    status: { ask: anybody.get("/v1/appendix/status") },
-    taskGetAscii: { ask: owner.get(`/v1/tasks/task_get/${ids.ascii}`) },
-    taskGetWide: { ask: owner.get(`/v1/tasks/task_get/${ids.wide}`) },
-    taskGetInput: { ask: owner.get(`/v1/tasks/task_get/${ids.parked}`) },
-    tasks: { ask: owner.get("/v1/tasks?limit=1000") },
-    tasksFiltered: {
-      ask: owner.get(`/v1/tasks?limit=1000&tag=${tag}&type=echo&state=completed`),
-    },
-    ready: { ask: owner.get("/v1/tasks/tasks_ready?limit=1000") },
-    readyHundred: { ask: owner.get("/v1/tasks/tasks_ready?limit=100") },
-    readyFiltered: { ask: owner.get(`/v1/tasks/tasks_ready?limit=1000&tag=${tag}&type=echo`) },
-    search: { ask: operator.get(`/v1/tasks/search?limit=200&q=${encodeURIComponent(WORDS)}`) },
-    deliveries: { ask: owner.get(`/v1/tasks/deliveries/${ids.tried}`) },
-    timeline: { ask: owner.get(`/v1/tasks/timeline/${ids.tried}?time_zone=Europe%2FBerlin`) },
-    userData: { ask: owner.get("/v1/appendix/user_data") },
+    livez: anybody.get("/livez"),
+    readyz: anybody.get("/readyz"),
+    openapi: anybody.get("/openapi.json"),
+    page: anybody.get("/dashboard/"),
+    pageScript: plain(anybody.get(await largestAsset(world))),
+    statusCodes: anybody.get("/v1/appendix/status_codes"),
+    marketplaces: anybody.get("/v1/appendix/marketplaces"),
+    status: anybody.get("/v1/appendix/status"),
+    taskGetAscii: owner.get(`/v1/tasks/task_get/${ids.ascii}`),
+    taskGetWide: owner.get(`/v1/tasks/task_get/${ids.wide}`),
+    taskGetInput: owner.get(`/v1/tasks/task_get/${ids.parked}`),
+    tasks: owner.get("/v1/tasks?limit=1000"),
+    tasksFiltered: owner.get(`/v1/tasks?limit=1000&tag=${tag}&type=echo&state=completed`),
+    ready: owner.get("/v1/tasks/tasks_ready?limit=1000"),
+    readyHundred: owner.get("/v1/tasks/tasks_ready?limit=100"),
+    readyFiltered: owner.get(`/v1/tasks/tasks_ready?limit=1000&tag=${tag}&type=echo`),
+    search: operator.get(`/v1/tasks/search?limit=200&q=${encodeURIComponent(WORDS)}`),
+    deliveries: owner.get(`/v1/tasks/deliveries/${ids.tried}`),
+    timeline: owner.get(`/v1/tasks/timeline/${ids.tried}?time_zone=Europe%2FBerlin`),
+    userData: owner.get("/v1/appendix/user_data"),
     overview: {
       pace: "slow",
       ask: async () => {
@@ -47,10 +45,10 @@ export async function readCases(world: World) {
         return operator.get("/v1/stats/overview");
       },
     },
-    series: { ask: operator.get(`/v1/stats/series?from=${from}`) },
-    hosts: { ask: operator.get(`/v1/stats/hosts?since=${from}`) },
+    series: operator.get(`/v1/stats/series?from=${from}`),
+    hosts: operator.get(`/v1/stats/hosts?since=${from}`),
     events: { ask: operator.get("/v1/events"), isStream: true },
-  } as const satisfies Record<string, Case>;
+  } as const satisfies Cases;
 }
 
 function plain(ask: ReturnType<World["anybody"]["get"]>): typeof ask {

@@ -1,5 +1,5 @@
 import { claimedTasks, type LeasedTask } from "../kit/request.ts";
-import type { Case } from "./measure.ts";
+import type { Cases } from "./measure.ts";
 import type { World } from "./world.ts";
 
 const KIB = 1024;
@@ -33,11 +33,9 @@ export async function workerCases({ owner, worker }: World) {
   return {
     claim: { ask: worker.post("/v1/worker/claim", order("batch")), after: giveBack },
     claimLarge: { ask: worker.post("/v1/worker/claim", order("large")), after: giveBack },
-    heartbeat: {
-      ask: async () => {
-        const leases = kept.map((lease) => ({ ...lease, progress }));
-        return worker.post("/v1/worker/heartbeat", { leases });
-      },
+    heartbeat: async () => {
+      const leases = kept.map((lease) => ({ ...lease, progress }));
+      return worker.post("/v1/worker/heartbeat", { leases });
     },
     complete: {
       pace: "slow",
@@ -60,5 +58,5 @@ export async function workerCases({ owner, worker }: World) {
         kept = await worker.claim("kept", LEASES);
       },
     },
-  } as const satisfies Record<string, Case>;
+  } as const satisfies Cases;
 }
