@@ -53,10 +53,9 @@ export class Sender<Due> {
   }
 
   #sendNext(): void {
-    const idle = this.#idle.length > 0 && this.#waiting.length > 0;
-    if (!idle) return;
-    const [connection = null, due] = [this.#idle.shift(), this.#waiting.shift()];
-    if (due !== undefined) void this.#ask(connection, due);
+    if (this.#idle.length === 0) return;
+    const due = this.#waiting.shift();
+    if (due !== undefined) void this.#ask(this.#idle.shift() ?? null, due);
   }
 
   async #ask(kept: KeptConnection | null, due: Due): Promise<void> {

@@ -63,15 +63,17 @@ const FROM = {
 } as const;
 
 /** Makes what a row's attack needs. The daemon serves. */
-export async function prepareAttack({ name, who, attack }: SiegeRow, target: Target) {
-  const secret =
-    who === "no key"
-      ? undefined
-      : who === "worker"
-        ? await target.workerToken()
-        : (await target.account(name)).key;
+export async function prepareAttack(row: SiegeRow, target: Target): Promise<AttackOrder> {
+  const { name, who, attack } = row;
+  const secret = await secretOf(row, target);
   const made = typeof attack === "function" ? await attack(target, name) : attack;
   return { attack: made, from: FROM[who], secret, port: target.daemon.port };
+}
+
+async function secretOf({ name, who }: SiegeRow, target: Target): Promise<string | undefined> {
+  if (who === "no key") return undefined;
+  if (who === "worker") return target.workerToken();
+  return (await target.account(name)).key;
 }
 
 /** Measures what the other sees, alone and then beside the attacks. The daemon serves. */
