@@ -72,9 +72,12 @@ export function assetsFrom(file: string): Plugin {
   return {
     name: "assets",
     setup(setup) {
-      setup.onResolve({ filter: /^\.{1,2}\/(?:.*\/)?assets\.ts$/ }, ({ path, resolveDir }) =>
-        join(resolveDir, path) === assets ? { path: packaged } : undefined,
-      );
+      const filter = /^\.{1,2}\/(?:.*\/)?assets\.ts$/;
+      setup.onResolve({ filter }, ({ path, resolveDir, importer }) => {
+        // What stands in for them may take some of them itself.
+        const isReplaced = join(resolveDir, path) === assets && importer !== packaged;
+        return isReplaced ? { path: packaged } : undefined;
+      });
     },
   };
 }

@@ -25,6 +25,9 @@ const CONCURRENCY = "--test-concurrency=2";
 // Node keeps its compiled sources here: a process that compiles them anew spends most of its time on that.
 const COMPILE_CACHE = join(ROOT, "node_modules", ".cache", "compiled");
 
+// What tests start as processes and as threads, made once for all of them.
+const TEST_PROGRAM = join(ROOT, "node_modules", ".cache", "program", "main.cjs");
+
 const OWN_PACKAGE = import.meta.resolve("../test/helpers/own-package.ts");
 
 /** The command of a step: a program of node_modules with arguments, or a script. */
@@ -111,7 +114,11 @@ function failureOf(command: Command, isShown: boolean): SpawnSyncReturns<string>
   const end = spawnSync(process.execPath, command, {
     cwd: ROOT,
     encoding: "utf8",
-    env: { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE },
+    env: {
+      ...process.env,
+      NODE_COMPILE_CACHE: COMPILE_CACHE,
+      POSTBACKD_TEST_PROGRAM: TEST_PROGRAM,
+    },
     stdio: isShown ? "inherit" : "pipe",
     maxBuffer: 64 * 1024 * 1024,
   });
@@ -128,13 +135,12 @@ function testStep(title: string, isWanted: (file: string) => boolean): Step {
     ["test", "examples"]
       .flatMap((folder) => filesBelow(folder))
       .filter((file) => file.endsWith(".test.ts") && !isPureTest(file) && isWanted(file));
-  const flags = [
-    "--test",
-    "--test-reporter=spec",
-    CONCURRENCY,
-    `--test-timeout=${TEST_TIMEOUT_MS}`,
+  const timeout = `--test-timeout=${TEST_TIMEOUT_MS}`;
+  const flags = ["--test", "--test-reporter=spec", CONCURRENCY, timeout];
+  const commands = () => [
+    ["--import", "tsx", "scripts/test-program.ts"],
+    ["--import", OWN_PACKAGE, ...flags, ...files()],
   ];
-  const commands = () => [["--import", OWN_PACKAGE, ...flags, ...files()]];
   return { title, commands, isShown: true };
 }
 

@@ -6,7 +6,17 @@ import { registerHooks } from "node:module";
  */
 const INDEX = new URL("../../src/index.ts", import.meta.url).href;
 
+const ASSETS = new URL("../../src/assets.ts", import.meta.url).href;
+
+/** Stands in for the sources' assets where the bundle has been made whose threads it names. */
+const TEST_ASSETS = new URL("../../scripts/test-assets.ts", import.meta.url).href;
+
+const isBundled = process.env["POSTBACKD_TEST_PROGRAM"] !== undefined;
+
 registerHooks({
-  resolve: (specifier, context, nextResolve) =>
-    nextResolve(specifier === "postbackd" ? INDEX : specifier, context),
+  resolve: (specifier, context, nextResolve) => {
+    const found = nextResolve(specifier === "postbackd" ? INDEX : specifier, context);
+    const isReplaced = isBundled && found.url === ASSETS && context.parentURL !== TEST_ASSETS;
+    return isReplaced ? { ...found, url: TEST_ASSETS } : found;
+  },
 });
