@@ -4,18 +4,20 @@ import { HOUR_MS, MINUTE_MS } from "./time-series.ts";
 
 /** Traffic is counted by minute for an account, and by hour for each of its hosts. */
 
+const NOTHING_COUNTED = {
+  posted: 0,
+  completed: 0,
+  failed: 0,
+  cancelled: 0,
+  first_attempts: 0,
+  first_delivered: 0,
+  delivered: 0,
+  given_up: 0,
+  refused: 0,
+};
+
 /** The counters of a minute. */
-export const TRAFFIC_WORDS = [
-  "posted",
-  "completed",
-  "failed",
-  "cancelled",
-  "first_attempts",
-  "first_delivered",
-  "delivered",
-  "given_up",
-  "refused",
-] as const;
+export const TRAFFIC_WORDS = Object.keys(NOTHING_COUNTED) as (keyof typeof NOTHING_COUNTED)[];
 
 /** The counters of a host's hour. */
 export const HOST_WORDS = ["attempts", "succeeded"] as const;
@@ -47,7 +49,7 @@ export interface EndedAttempt {
 /** A minute of an account. */
 export interface TrafficMinute {
   readonly at: number;
-  readonly counts: Record<(typeof TRAFFIC_WORDS)[number], number>;
+  readonly counts: typeof NOTHING_COUNTED;
   readonly durations: Durations;
 }
 
@@ -161,18 +163,7 @@ export class AccountTally {
     const at = time - (time % MINUTE_MS);
     const known = this.minutes.get(at);
     if (known !== undefined) return known;
-    const counts = {
-      posted: 0,
-      completed: 0,
-      failed: 0,
-      cancelled: 0,
-      first_attempts: 0,
-      first_delivered: 0,
-      delivered: 0,
-      given_up: 0,
-      refused: 0,
-    };
-    const minute: TrafficMinute = { at, counts, durations: [] };
+    const minute: TrafficMinute = { at, counts: { ...NOTHING_COUNTED }, durations: [] };
     this.minutes.set(at, minute);
     return minute;
   }
