@@ -4,7 +4,6 @@ import { test, type TestContext } from "node:test";
 import { schemaSql } from "../../src/assets.ts";
 import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
 import * as accountErasure from "../../src/store/sqlite/account-erasure.ts";
-import * as accountLimits from "../../src/store/sqlite/account-limits.ts";
 import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
@@ -31,7 +30,6 @@ import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
 import * as trafficTally from "../../src/store/sqlite/traffic-tally.ts";
 import * as traffic from "../../src/store/sqlite/traffic.ts";
-import * as typeWork from "../../src/store/sqlite/type-work.ts";
 import * as upkeep from "../../src/store/sqlite/upkeep.ts";
 import * as workers from "../../src/store/sqlite/workers.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -66,7 +64,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   }),
   ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({
-    ...{ ...attemptClaims, ...deliveries, ...accounts, ...accountLimits, ...holds, ...upkeep },
+    ...{ ...attemptClaims, ...deliveries, ...accounts, ...holds, ...upkeep },
     ...queueExpiry,
   }),
   ...statementsOf({
@@ -76,7 +74,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...redeliveryOrders,
   }),
   ...statementsOf({ ...taskErasure, ...accountErasure }),
-  ...statementsOf({ ...accessRequests, ...typeWork }),
+  ...statementsOf({ ...accessRequests }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
 };
 

@@ -1,8 +1,7 @@
 import type { OwnLimits } from "../../domain/account/quota.ts";
 import { MINUTE_MS } from "../../domain/stats/time-series.ts";
 import type { AccountOverview } from "../store.ts";
-import { LIMIT_COLUMNS, toOwnLimits } from "./account-limits.ts";
-import { ACCOUNT_COLUMNS } from "./accounts.ts";
+import { ACCOUNT_COLUMNS, LIMIT_COLUMNS, toOwnLimits } from "./accounts.ts";
 import { heldWorkReads } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

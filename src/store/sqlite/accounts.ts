@@ -2,7 +2,6 @@ import type { Account } from "../../domain/account/account.ts";
 import type { KeyHolder } from "../../domain/account/credentials.ts";
 import { hasRoomBeside, type OwnLimits } from "../../domain/account/quota.ts";
 import type { AccountState, Key, KeyUse, WebhookSecrets } from "../store.ts";
-import { LIMIT_COLUMNS, toOwnLimits } from "./account-limits.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { taskCountReads } from "./task-counts.ts";
@@ -56,6 +55,19 @@ export const ACCOUNT_COLUMNS = `login, created_at AS createdAt, disabled_at AS d
 export const SECRET_COLUMNS = `
   webhook_secret AS webhookSecret, webhook_secret_next AS webhookSecretNext`;
 
+/** The columns of {@link OwnLimits}; only accounts have columns of these names. */
+export const LIMIT_COLUMNS = `
+  bytes_max AS bytes, open_tasks_max AS openTasks, requests_per_minute AS requestsPerMinute,
+  tasks_per_minute AS tasksPerMinute`;
+
+export const SELECT_LIMITS = `SELECT ${LIMIT_COLUMNS} FROM accounts WHERE login = ?`;
+
+const UPDATE_LIMITS = `
+  UPDATE accounts
+  SET bytes_max = @bytes, open_tasks_max = @openTasks, requests_per_minute = @requestsPerMinute,
+      tasks_per_minute = @tasksPerMinute
+  WHERE login = @login`;
+
 const SELECT_ACCOUNTS = `SELECT ${ACCOUNT_COLUMNS} FROM accounts ORDER BY login`;
 
 const SELECT_SECOND = `SELECT 1 FROM accounts LIMIT 1 OFFSET 1`;
@@ -107,6 +119,8 @@ export function accountWrites(connection: Connection) {
   const touch = connection.prepare<[KeyUse]>(TOUCH_KEY);
   const rotate = connection.prepare(ROTATE_SECRET);
   const finish = connection.prepare<[string]>(FINISH_ROTATION);
+  const selectLimits = connection.prepare<[string], OwnLimits>(SELECT_LIMITS);
+  const updateLimits = connection.prepare<[object]>(UPDATE_LIMITS);
 
   return {
     createAccount({ firstKey, ...account }) {
@@ -114,6 +128,14 @@ export function accountWrites(connection: Connection) {
       if (changes === 0) return "exists";
       insertKey.run({ ...firstKey, accountSeq: lastInsertRowid, createdAt: account.createdAt });
       return "created";
+    },
+
+    changeLimits({ login, limits }) {
+      const own = selectLimits.get(login);
+      if (own === undefined) return null;
+      const changed = { ...own, ...limits };
+      updateLimits.run({ login, ...changed });
+      return changed;
     },
 
     createKey(key) {
@@ -202,4 +224,10 @@ export function accountReads(connection: Connection) {
       return { accountId, login, keyId, keyRevoked, accountDisabled, ownLimits };
     },
   } satisfies Steps;
+}
+
+/** Takes the limits out of a row that has more. */
+export function toOwnLimits(row: OwnLimits): OwnLimits {
+  const { bytes, openTasks, requestsPerMinute, tasksPerMinute } = row;
+  return { bytes, openTasks, requestsPerMinute, tasksPerMinute };
 }

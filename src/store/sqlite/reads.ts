@@ -18,11 +18,10 @@ import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { sessionReads } from "./sessions.ts";
 import { allCountReads, taskCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
-import { endedTaskReads, taskQueueReads } from "./task-runs.ts";
+import { endedTaskReads, taskQueueReads, typeWorkReads } from "./task-runs.ts";
 import { taskReads } from "./tasks.ts";
 import { timelineReads } from "./timeline.ts";
 import { trafficReads } from "./traffic.ts";
-import { typeWorkReads } from "./type-work.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { workerReads } from "./workers.ts";
 

@@ -1,7 +1,7 @@
 import type { OwnLimits } from "../../domain/account/quota.ts";
 import { SIGN_IN_LINK_MS } from "../../domain/account/session.ts";
 import type { NewSession, NewSignInLink, Session, SessionUse } from "../store.ts";
-import { LIMIT_COLUMNS, toOwnLimits } from "./account-limits.ts";
+import { LIMIT_COLUMNS, toOwnLimits } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 

@@ -2,7 +2,7 @@ import { countFinished } from "../../domain/stats/work-changes.ts";
 import { STATE_CODES } from "../../domain/task/task-transition.ts";
 import { isFinished, type StoredState } from "../../domain/task/task.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
-import type { LaneRef, RunEnd, RunRef } from "../store.ts";
+import type { LaneRef, RunEnd, RunRef, TypeWorkQuery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -119,6 +119,18 @@ export const DELAYED_TYPES = `
   SELECT type FROM tasks WHERE state = 'delayed' ORDER BY start_at LIMIT 1000`;
 
 export const FIND_TASK_STATE = `SELECT state FROM tasks WHERE id = @id`;
+
+/** Counts no further than necessary. */
+export const COUNT_QUEUED = `
+  SELECT count(*) FROM (
+    SELECT 1 FROM tasks INDEXED BY tasks_queued WHERE state = 'queued' AND type = @type LIMIT @max
+  )`;
+
+/** There are few: the concurrency of a type bounds its runs. */
+export const COUNT_RUNNING = `
+  SELECT type, count(*) AS running FROM tasks INDEXED BY tasks_running
+  WHERE state = 'running'
+  GROUP BY type`;
 
 export function taskRunWrites(connection: Connection, changes: BatchChanges) {
   const claimInTurn = taskClaims(connection, changes);
@@ -245,5 +257,28 @@ export function endedTaskReads(connection: Connection) {
         const state = findState.get({ id });
         return state === undefined || isFinished(state);
       }),
+  } satisfies Steps;
+}
+
+export function typeWorkReads(connection: Connection) {
+  const countQueued = connection.prepare<[object], number>(COUNT_QUEUED).pluck();
+  const countRunning = connection.prepare<[], [string, number]>(COUNT_RUNNING).raw();
+  const oldestQueued = connection.prepare<[object], number | null>(OLDEST_QUEUED).pluck();
+
+  return {
+    // One snapshot: a task that starts between two reads would be counted twice, or not at all.
+    listTypeWork: connection.transaction(({ types, waitingMax }: TypeWorkQuery) => {
+      const running = new Map(countRunning.all());
+      return types.map((type) => {
+        const counted = countQueued.get({ type, max: waitingMax + 1 }) ?? 0;
+        return {
+          type,
+          running: running.get(type) ?? 0,
+          waiting: Math.min(counted, waitingMax),
+          isMoreWaiting: counted > waitingMax,
+          oldestAt: counted === 0 ? null : (oldestQueued.get({ type }) ?? null),
+        };
+      });
+    }),
   } satisfies Steps;
 }

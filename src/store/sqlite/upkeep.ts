@@ -50,6 +50,10 @@ export const ERASE_SESSIONS = eraseSome(
 // The operator makes them one by one, so there are few.
 export const ERASE_LINKS = eraseSome("sign_in_links", `WHERE expires_at < @linksBefore`, "hash");
 
+const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`;
+
+const FIND_SECRET = `SELECT value FROM secrets WHERE name = ?`;
+
 // 4 MiB at a time: such a step takes tens of milliseconds at worst, for which new tasks wait.
 const RECLAIM_PAGES = 1000;
 
@@ -69,9 +73,16 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   const eraseSessions = connection.prepare(ERASE_SESSIONS);
   const eraseLinks = connection.prepare(ERASE_LINKS);
   const eraseTraffic = trafficErasure(connection);
+  const insertSecret = connection.prepare<[string, string]>(INSERT_SECRET);
+  const findSecret = connection.prepare<[string], string>(FIND_SECRET).pluck();
   const pragma = pragmaReader(connection);
 
   return {
+    keepSecret({ name, fresh }) {
+      insertSecret.run(name, fresh);
+      return findSecret.get(name) ?? fresh;
+    },
+
     eraseExpired(due) {
       const seqs = takeWithin(dueTasks.iterate(due)).map(({ seq }) => seq);
       const kept = new Set(keepUndelivered.all({ now: due.now, seqs: JSON.stringify(seqs) }));

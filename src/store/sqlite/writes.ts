@@ -1,6 +1,5 @@
 import { accessRequestWrites } from "./access-requests.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
-import { accountLimitWrites } from "./account-limits.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
 import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
@@ -13,7 +12,6 @@ import type { Connection } from "./machine/connection.ts";
 import { queueExpiryWrites } from "./queue-expiry.ts";
 import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
-import { secretWrites } from "./secrets.ts";
 import { sessionWrites } from "./sessions.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
 import { taskRunWrites } from "./task-runs.ts";
@@ -29,7 +27,6 @@ function allWrites(connection: Connection, changes: BatchChanges) {
   return {
     ...accountWrites(connection),
     ...accountErasureWrites(connection, changes),
-    ...accountLimitWrites(connection),
     ...holdWrites(connection),
     ...accessRequestWrites(connection),
     ...taskWrites(connection, changes),
@@ -37,7 +34,6 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...taskErasureWrites(connection, changes),
     ...leaseWrites(connection, changes),
     ...workerWrites(connection),
-    ...secretWrites(connection),
     ...sessionWrites(connection),
     ...attemptClaimWrites(connection),
     ...deliveryWrites(connection, changes),
