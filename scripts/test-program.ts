@@ -1,9 +1,10 @@
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 import { build } from "esbuild";
 
 import { assetsFrom } from "./bundle.ts";
+import { ROOT } from "./manifest.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
 /**
@@ -11,8 +12,6 @@ import { withoutUnusedCode } from "./unused-code.ts";
  * sources each start would look up and load a hundred modules and more. Measured in processor time: a writer thread takes
  * 60 ms instead of 85, a daemon 380 instead of 550, a command 100 instead of 150, and a run has hundreds of each.
  */
-
-const ROOT = dirname(import.meta.dirname);
 
 const ENTRIES = [
   "main.ts",
@@ -36,6 +35,6 @@ await build({
   format: "cjs",
   external: ["better-sqlite3"],
   define: { "import.meta.url": JSON.stringify(ASSETS_URL) },
-  plugins: [assetsFrom("test-assets.ts", ROOT), withoutUnusedCode()],
+  plugins: [assetsFrom("test-assets.ts"), withoutUnusedCode()],
   logLevel: "warning",
 });
