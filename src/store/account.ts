@@ -17,10 +17,10 @@ export interface AccountStore {
   /** Finds the account with this login; null when there is none. */
   findAccount(login: string): Promise<AccountState | null>;
   /**
-   * Changes the limits that an account has of its own. Answers all its limits as they are then; null when there is no
-   * such account.
+   * Changes the limits that an account has of its own: null removes one, and a limit that is not named stays. Answers
+   * all its limits as they are then; null when there is no such account.
    */
-  changeLimits(change: LimitChange): Promise<OwnLimits | null>;
+  changeLimits(change: { login: string; limits: Partial<OwnLimits> }): Promise<OwnLimits | null>;
   /**
    * Disables (a time) or enables (null) an account. Disabling it twice keeps the first time. A disabled account loses
    * its sessions for good, and none of its work is claimed from this step on until it is enabled.
@@ -49,7 +49,11 @@ export interface AccountStore {
    * Revokes a key; revoking it again keeps the first time. Null when there is no such key, or when it does not belong
    * to `accountId`. A null `accountId` stands for the operator, who may revoke any key.
    */
-  revokeKey(change: KeyRevocation): Promise<Key | null>;
+  revokeKey(change: {
+    keyId: string;
+    accountId: number | null;
+    revokedAt: number;
+  }): Promise<Key | null>;
   /** Notes when keys were last used; a time never moves back. Unknown keys are passed over. */
   touchKeys(uses: readonly KeyUse[]): Promise<void>;
   /** Finds the holder of a key. Reads what is committed now, by whichever process. */
@@ -59,9 +63,12 @@ export interface AccountStore {
   /** Finds an account's webhook secrets; null when there is no such account. */
   findSecrets(login: string): Promise<WebhookSecrets | null>;
   /** Begins a rotation: `next` signs beside the current secret until {@link finishRotation}. */
-  rotateSecret(rotation: { login: string; next: string }): Promise<RotationStart>;
+  rotateSecret(rotation: {
+    login: string;
+    next: string;
+  }): Promise<"rotating" | "already rotating" | "no account">;
   /** Ends a rotation: only the next secret signs from now on. */
-  finishRotation(login: string): Promise<RotationEnd>;
+  finishRotation(login: string): Promise<"finished" | "not rotating" | "no account">;
 }
 
 export interface NewAccount {
@@ -85,19 +92,10 @@ export interface NewKey extends KeyToStore {
   readonly activeMax: number;
 }
 
-export interface Key {
-  readonly keyId: string;
-  readonly lastFour: string;
-  readonly label: string | null;
+export interface Key extends Omit<KeyToStore, "hash"> {
   readonly createdAt: number;
   readonly lastUsedAt: number | null;
   readonly revokedAt: number | null;
-}
-
-export interface KeyRevocation {
-  readonly keyId: string;
-  readonly accountId: number | null;
-  readonly revokedAt: number;
 }
 
 export interface KeyUse {
@@ -111,12 +109,6 @@ export interface AccountState extends Account {
   /** True from the beginning of a rotation of its webhook secret to its end. */
   readonly isRotating: boolean;
   readonly ownLimits: OwnLimits;
-}
-
-/** A change of an account's limits by the operator: null removes one, and a limit that is not named stays. */
-export interface LimitChange {
-  readonly login: string;
-  readonly limits: Partial<OwnLimits>;
 }
 
 export interface WebhookSecrets {
@@ -133,17 +125,9 @@ export interface AccountData extends WebhookSecrets {
   readonly usage: AccountUsage;
 }
 
-export type RotationStart = "rotating" | "already rotating" | "no account";
-export type RotationEnd = "finished" | "not rotating" | "no account";
-
-/** An account that was disabled or enabled, as it is now. */
-export interface HoldChange {
-  readonly accountId: number;
-  readonly isDisabled: boolean;
-}
-
 export interface HoldChanges {
-  readonly accounts: readonly HoldChange[];
+  /** The accounts that were disabled or enabled, as they are now. */
+  readonly accounts: readonly { readonly accountId: number; readonly isDisabled: boolean }[];
   /** Names the last of these changes, so that a caller can ask for those after it. */
   readonly last: number;
 }

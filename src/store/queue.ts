@@ -16,18 +16,12 @@ export interface QueueStore {
    * the newest mark since which the queue was served for `queueMs`; null when there is none yet. Forgets the marks
    * before it.
    */
-  markQueue(served: QueueService): Promise<number | null>;
+  markQueue(served: { servedMs: number; everyMs: number; queueMs: number }): Promise<number | null>;
   /**
    * Ends up to `max` tasks that have been in the queue since `mark` or longer, as finishTask does. Looks at a few
    * thousand at most: a page of a walk through the queue, which `next` continues.
    */
   expireQueued(expiry: QueueExpiry): Promise<ExpiredPage>;
-}
-
-export interface QueueService {
-  readonly servedMs: number;
-  readonly everyMs: number;
-  readonly queueMs: number;
 }
 
 /** A place in the queue: the task that was looked at last. */

@@ -5,10 +5,12 @@ import type { LaneRef } from "./delivery.ts";
 export interface RedeliveryOrderStore {
   /**
    * Keeps an order to send again the deliveries that have ended and pass the filter by now; the engine works it off.
-   * Deliveries that end later are not part of it. Answers `busy` when its login has as many open orders as it may have;
-   * they are counted in the same step.
+   * Deliveries that end later are not part of it. Answers `busy` when its login has `openMax` open orders (null is no
+   * limit); they are counted in the same step.
    */
-  orderRedelivery(order: RedeliveryRequest): Promise<RedeliveryOrder | "busy">;
+  orderRedelivery(
+    order: NewRedeliveryOrder & { openMax: number | null },
+  ): Promise<RedeliveryOrder | "busy">;
   /** Lists orders, newest first. For a login: those whose filter names it, among the newest few thousand. */
   listRedeliveryOrders(query: {
     login: string | null;
@@ -38,12 +40,6 @@ export interface NewRedeliveryOrder {
   readonly filter: DeliveryFilter;
   readonly perSecond: number;
   readonly createdAt: number;
-}
-
-/** An order that is to be kept. */
-export interface RedeliveryRequest extends NewRedeliveryOrder {
-  /** The order is refused while the login of its filter has so many open orders; null is no limit. */
-  readonly openMax: number | null;
 }
 
 export interface RedeliveryOrder extends NewRedeliveryOrder {

@@ -25,7 +25,7 @@ export interface RunStore {
   /** Puts a running task back into the queue as if it had not been started. Does nothing to one that is not running. */
   releaseTask(which: RunRef): Promise<void>;
   /** Finds those of these tasks that have ended or been erased. Quick: it may be asked once a second. */
-  findEndedTasks(query: EndedTasksQuery): Promise<readonly string[]>;
+  findEndedTasks(query: { ids: readonly string[] }): Promise<readonly string[]>;
 }
 
 /**
@@ -76,8 +76,3 @@ export interface RunEnd extends RetentionEnd {
 
 /** The end of a run by the daemon's own runner. */
 export interface TaskFinish extends RunRef, RunEnd {}
-
-/** Tasks that another process may have ended. */
-export interface EndedTasksQuery {
-  readonly ids: readonly string[];
-}

@@ -1,4 +1,4 @@
-import type { OwnLimits } from "../domain/account/quota.ts";
+import type { KeyHolder } from "../domain/account/credentials.ts";
 
 export interface SessionStore {
   /** Keeps a session; answers `refused` when its key has been revoked or its account disabled meanwhile. */
@@ -14,9 +14,13 @@ export interface SessionStore {
   endSession(hash: string): Promise<void>;
   createSignInLink(link: NewSignInLink): Promise<void>;
   /**
-   * Uses up a link and keeps the session that it opens; answers `refused` for a link that is unknown, used or expired.
+   * Uses up a link and keeps the session that it opens, in the same step; answers `refused` for a link that is unknown, used or expired.
    */
-  useSignInLink(use: SignInLinkUse): Promise<"created" | "refused">;
+  useSignInLink(use: {
+    hash: string;
+    now: number;
+    session: NewSession;
+  }): Promise<"created" | "refused">;
 }
 
 /** A session to keep. The SHA-256 of its secret stands for it. */
@@ -33,12 +37,7 @@ export interface NewSession {
 export interface Session {
   readonly sessionId: number;
   /** Null for the operator. */
-  readonly holder: {
-    readonly accountId: number;
-    readonly login: string;
-    readonly keyId: string;
-    readonly ownLimits: OwnLimits;
-  } | null;
+  readonly holder: Omit<KeyHolder, "keyRevoked" | "accountDisabled"> | null;
   readonly createdAt: number;
   readonly lastSeenAt: number;
 }
@@ -52,11 +51,4 @@ export interface SessionUse {
 export interface NewSignInLink {
   readonly hash: string;
   readonly expiresAt: number;
-}
-
-/** The use of a link: the session is made in the same step. */
-export interface SignInLinkUse {
-  readonly hash: string;
-  readonly now: number;
-  readonly session: NewSession;
 }

@@ -23,7 +23,11 @@ export interface TaskStore {
    */
   insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
   /** Finds the answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
-  findKeptAnswer(query: KeptAnswerQuery): Promise<KeptAnswer | null>;
+  findKeptAnswer(query: {
+    accountId: number;
+    key: string;
+    steadyAt: number;
+  }): Promise<KeptAnswer | null>;
   /**
    * Finds an account's task, a large one as its envelope; null for an unknown id and for another account's task alike.
    */
@@ -40,8 +44,14 @@ export interface TaskStore {
    * Answers the cancelled ones, by the state that they were in.
    */
   cancelTasks(order: TaskCancels): Promise<Readonly<Record<OpenState, readonly string[]>>>;
-  /** Erases a task of any account, in whatever state, with everything that belongs to it. */
-  eraseTask(order: TaskErasure): Promise<"erased" | "running" | "to be sent" | "unknown">;
+  /**
+   * Erases a task of any account, in whatever state, with everything that belongs to it. `hasWebhooks` erases it even
+   * while a webhook of it is still to be sent; that webhook is then not sent.
+   */
+  eraseTask(order: {
+    id: string;
+    hasWebhooks: boolean;
+  }): Promise<"erased" | "running" | "to be sent" | "unknown">;
   /**
    * Lists tasks that pass a search, newest first, as clients see them. May take its time without holding up anything
    * else. A page that would be larger than a megabyte ends before `limit`. So does a page that found too little among
@@ -78,13 +88,6 @@ export interface KeptAnswer {
   readonly bodyHash: string;
   /** The body of the answer. */
   readonly answerText: string;
-}
-
-export interface KeptAnswerQuery {
-  readonly accountId: number;
-  readonly key: string;
-  /** Now, by the steady clock. */
-  readonly steadyAt: number;
 }
 
 export type TaskPostOutcome =
@@ -155,10 +158,4 @@ export interface FoundTask {
 export interface EnvelopeBytes {
   readonly bytes: Uint8Array;
   readonly tag: string;
-}
-
-export interface TaskErasure {
-  readonly id: string;
-  /** True to erase the task even while a webhook of it is still to be sent; that webhook is then not sent. */
-  readonly hasWebhooks: boolean;
 }

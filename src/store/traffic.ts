@@ -20,7 +20,10 @@ export interface TrafficStore {
   findFirstSteps(scope: Scope): Promise<FirstSteps>;
   /** When the longest-waiting task that may run was queued; null when none waits. Read as {@link countWork}. */
   findOldestWaiting(scope: Scope): Promise<number | null>;
-  listAccountOverviews(query: AccountOverviewQuery): Promise<AccountOverviewPage>;
+  listAccountOverviews(query: AccountOverviewQuery): Promise<{
+    readonly accounts: readonly AccountOverview[];
+    readonly next: string | null;
+  }>;
   /** Adds to the traffic how much waits at `now`, and for how long. */
   sampleQueues(sample: { now: number }): Promise<void>;
   /** Folds minutes that began before `minutesBefore` into hours, some at a time. */
@@ -106,9 +109,4 @@ export interface AccountOverviewQuery {
   readonly after: string | null;
   readonly limit: number;
   readonly now: number;
-}
-
-export interface AccountOverviewPage {
-  readonly accounts: readonly AccountOverview[];
-  readonly next: string | null;
 }
