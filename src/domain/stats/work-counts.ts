@@ -1,26 +1,7 @@
 import type { CountedWord, EverWord } from "./work-changes.ts";
 
-/**
- * The number of tasks in each state and of ready ones; of deliveries that are retried, and of those that never will be;
- * and the size of everything.
- */
-export interface WorkCounts {
-  /** Tasks that may run now. */
-  readonly queued: number;
-  /** Queued tasks that may not start yet: clients see them as queued. */
-  readonly delayed: number;
-  readonly running: number;
-  readonly completed: number;
-  readonly failed: number;
-  readonly cancelled: number;
-  readonly ready: number;
-  /** Deliveries that failed and are being retried. */
-  readonly retrying: number;
-  /** Deliveries that are given up or refused now: neither sent again since, nor erased. */
-  readonly undelivered: number;
-  /** The size of the texts of all tasks, in UTF-8, with the overhead of each. */
-  readonly bytes: number;
-}
+/** How much there is of everything, for an account or for all. */
+export type WorkCounts = Readonly<Record<CountedWord, number>>;
 
 /** An account's first steps, for those who begin. */
 export interface FirstSteps {

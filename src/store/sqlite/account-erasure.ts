@@ -3,15 +3,16 @@ import type { BatchChanges } from "./batch-changes.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
-import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
+import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
+import { takeWithin, taskEraser, type SizedRow } from "./task-erasure.ts";
 
 const FIND_ACCOUNT = `
   SELECT seq, disabled_at IS NOT NULL AS isDisabled FROM accounts WHERE login = ?`;
 
 export const ACCOUNT_TASKS = `
   SELECT t.seq, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
-  FROM ${TASK_PARTS.replace("tasks AS t", "tasks AS t INDEXED BY tasks_by_state")}
+  FROM tasks AS t INDEXED BY tasks_by_state
+  ${TEXT_JOINS}
   WHERE t.account_seq = @accountSeq AND t.state = @state
   LIMIT @max`;
 

@@ -1,5 +1,4 @@
-import type { DeliveryFilter, DeliveryKind } from "../../domain/webhook/delivery.ts";
-import { DELIVERY_KINDS } from "../../domain/webhook/delivery.ts";
+import { DELIVERY_KINDS, type DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import type { Connection } from "./machine/connection.ts";
 
 /**
@@ -11,25 +10,6 @@ import type { Connection } from "./machine/connection.ts";
 export interface AttemptRange {
   readonly from: number;
   readonly to: number;
-}
-
-/** The parameters of a filter, which {@link NEWEST_ATTEMPTS} and {@link passes} name. */
-export interface FilterParams {
-  readonly kind: DeliveryKind | null;
-  readonly host: string | null;
-  readonly accountSeq: number | null;
-  /** A JSON array of states. */
-  readonly statesText: string | null;
-  readonly outcome: string | null;
-  readonly since: number;
-  readonly until: number;
-}
-
-/** A filter as {@link filterReader} has read it. */
-export interface ReadFilter {
-  readonly params: FilterParams;
-  /** The ranges in which attempts may pass, within the given bounds; oldest first. */
-  readonly ranges: readonly AttemptRange[];
 }
 
 /** The state of a delivery as it is shown; `open` in the table stands for two of them. */
@@ -67,10 +47,11 @@ export const NEWEST_ATTEMPT = `SELECT max(seq) FROM attempts WHERE task_seq = ? 
 // No row has it.
 const NO_SEQ = -1;
 
-/** Converts filters into parameters of the statements. */
-export function filterReader(
-  connection: Connection,
-): (filter: DeliveryFilter, within: AttemptRange) => ReadFilter {
+/**
+ * Converts filters into the parameters that {@link NEWEST_ATTEMPTS} and {@link passes} name, and the ranges in which
+ * attempts may pass, within the given bounds; oldest first.
+ */
+export function filterReader(connection: Connection) {
   const findAccount = connection.prepare<[string], number>(FIND_ACCOUNT_SEQ).pluck();
   const findTask = connection.prepare<[string], number>(FIND_TASK_SEQ).pluck();
   const newest = connection.prepare<[number, string], number | null>(NEWEST_ATTEMPT).pluck();
@@ -84,7 +65,7 @@ export function filterReader(
       .map((seq) => ({ from: seq, to: seq }));
   }
 
-  return (filter, within) => {
+  return (filter: DeliveryFilter, within: AttemptRange) => {
     const { login, taskId, kind, host, states, outcome, since, until } = filter;
     const accountSeq = login === null ? null : (findAccount.get(login) ?? NO_SEQ);
     return {

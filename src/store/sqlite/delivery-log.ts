@@ -13,6 +13,7 @@ import { filterReader, NEWEST_ATTEMPTS, passes, SHOWN_STATE } from "./delivery-f
 import type { AttemptRange } from "./delivery-filter.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
+import { TEXT_JOINS } from "./task-bytes.ts";
 import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
 
 /** The lists of deliveries that the operator is shown, of any account. */
@@ -21,8 +22,7 @@ export const FIND_ANY_TASK = `
   SELECT ${TASK_COLUMNS}, t.seq, c.login, ${SECRET_COLUMNS}
   FROM tasks AS t
   JOIN accounts AS c ON c.seq = t.account_seq
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  ${TEXT_JOINS}
   WHERE t.id = ?`;
 
 /** Walks backwards through the attempts and stops at the limit: nothing is sorted. */

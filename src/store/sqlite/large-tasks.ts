@@ -4,6 +4,7 @@ import { signedRequest, type WebhookRequest } from "../../domain/webhook/webhook
 import type { AttemptRef, FoundTask, TaskLook, WebhookSecrets } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
+import { TEXT_JOINS } from "./task-bytes.ts";
 import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
 
 // Reads bytes: a text that is not Latin-1 would become one of twice the size, and bytes again (measured with 5 MB: 27
@@ -15,8 +16,7 @@ const TEXTS = `
 export const FIND_LARGE_TASK = `
   SELECT ${SUMMARY_COLUMNS}, t.ready, ${TEXTS}
   FROM tasks AS t
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  ${TEXT_JOINS}
   WHERE t.id = @id AND t.account_seq = @accountId`;
 
 interface LargeTexts {
@@ -31,8 +31,7 @@ export const SELECT_LARGE_POSTBACK = `
   FROM tasks AS t
   JOIN deliveries AS d ON d.task_seq = t.seq AND d.kind = 'postback'
   JOIN accounts AS c ON c.seq = t.account_seq
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  ${TEXT_JOINS}
   WHERE t.seq = @taskSeq AND t.id = @taskId`;
 
 type LargeRow = SummaryRow & LargeTexts & { readonly ready: 0 | 1 };

@@ -82,12 +82,6 @@ interface OrderedRow extends EndedDelivery {
   readonly seq: number;
 }
 
-/** The progress of a step, and what it found on its way. */
-interface StepFindings {
-  readonly found: readonly OrderedRow[];
-  readonly examined: number;
-}
-
 const NOTHING_LEFT: RedeliveryStep = { lanes: [], redelivered: 0, isDone: true };
 
 export function redeliveryOrderWrites(connection: Connection, changes: BatchChanges) {
@@ -130,19 +124,20 @@ export function redeliveryOrderWrites(connection: Connection, changes: BatchChan
   } satisfies Steps;
 }
 
-function orderSearch(connection: Connection): (order: OrderRow, max: number) => StepFindings {
+/** Searches for the deliveries of a step; tells them, and how far it came. */
+function orderSearch(connection: Connection) {
   const selectEnd = connection.prepare<[object], number>(STEP_END).pluck();
   const select = connection.prepare<[object], OrderedRow>(SELECT_ORDERED);
   const readFilter = filterReader(connection);
 
-  return (order, max) => {
-    if (max === 0) return { found: [], examined: order.examined };
+  return (order: OrderRow, max: number) => {
+    const found: OrderedRow[] = [];
+    if (max === 0) return { found, examined: order.examined };
     const filter = toFilter(order);
     const left = { from: order.examined + 1, to: order.lastAttempt };
     // A task's attempts are found without a walk.
     const within = filter.taskId === null ? firstOf(left) : left;
     const { params, ranges } = readFilter(filter, within);
-    const found: OrderedRow[] = [];
     for (const range of ranges) {
       const bounds = { ...range, createdAt: order.createdAt, max: max - found.length };
       found.push(...select.all({ ...params, ...bounds }));

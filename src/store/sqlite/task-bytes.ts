@@ -5,6 +5,11 @@
  */
 export const TASK_OVERHEAD_BYTES = 512;
 
+/** Finds the input and the result of `tasks AS t`. */
+export const TEXT_JOINS = `
+  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
+  LEFT JOIN task_results AS r ON r.task_seq = t.seq`;
+
 /** The size of a task's texts, for `tasks AS t` joined with its input `AS i` and its result `AS r`. */
 export const TASK_TEXT_BYTES = `
   octet_length(t.data_text) + coalesce(octet_length(i.input_text), 0)

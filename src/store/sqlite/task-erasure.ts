@@ -5,7 +5,7 @@ import type { StoredState } from "../../domain/task/task.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
+import { ATTEMPT_BYTES, TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
 
 const SEQS = `(SELECT value FROM json_each(@seqs))`;
 
@@ -35,19 +35,13 @@ export const COUNT_BYTES = `
   SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES}) AS count
   FROM json_each(@seqs) AS erased
   CROSS JOIN tasks AS t ON t.seq = erased.value
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  ${TEXT_JOINS}
   GROUP BY t.account_seq`;
 
 /** When the newest task is erased, its seq goes to the next task, which is younger than every mark. */
 export const LOWER_MARKS = `
   UPDATE queue_marks SET task_seq = (SELECT coalesce(max(seq), 0) FROM tasks)
   WHERE task_seq > (SELECT coalesce(max(seq), 0) FROM tasks)`;
-
-export const TASK_PARTS = `
-  tasks AS t
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq`;
 
 const FIND_TO_ERASE = `
   SELECT seq, state,

@@ -4,6 +4,7 @@ import { SECRET_COLUMNS } from "./accounts.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
+import { TEXT_JOINS } from "./task-bytes.ts";
 import { SUMMARY_COLUMNS, toTask, type SummaryRow, type TaskRow } from "./tasks.ts";
 
 /**
@@ -17,8 +18,7 @@ export const FIND_TIMELINE = `
     l.expires_at AS leaseExpiresAt, l.ending
   FROM tasks AS t
   JOIN accounts AS c ON c.seq = t.account_seq
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  ${TEXT_JOINS}
   LEFT JOIN leases AS l ON l.task_seq = t.seq
   LEFT JOIN workers AS w ON w.seq = l.worker_seq
   WHERE t.id = @id AND (@scope IS NULL OR t.account_seq = @scope)`;
@@ -26,8 +26,7 @@ export const FIND_TIMELINE = `
 export const FIND_TEXTS = `
   SELECT i.input_text AS inputText, r.result_text AS resultText
   FROM tasks AS t
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq
+  ${TEXT_JOINS}
   WHERE t.seq = ?`;
 
 type RowFields = "accountId" | "login" | keyof WebhookSecrets | "inputBytes" | "resultBytes";

@@ -3,14 +3,15 @@ import type { BatchChanges } from "./batch-changes.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ANSWER_OVERHEAD_BYTES, ATTEMPT_BYTES, TASK_TEXT_BYTES } from "./task-bytes.ts";
-import { takeWithin, TASK_PARTS, taskEraser, type SizedRow } from "./task-erasure.ts";
+import { ANSWER_OVERHEAD_BYTES, ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
+import { takeWithin, taskEraser, type SizedRow } from "./task-erasure.ts";
 import { trafficErasure } from "./traffic.ts";
 
 /** The next tasks to look at, with their sizes: nothing after them is read, however many of them have to be kept. */
 export const DUE_TASKS = `
   SELECT t.seq, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
-  FROM ${TASK_PARTS}
+  FROM tasks AS t
+  ${TEXT_JOINS}
   WHERE t.erase_at IS NOT NULL AND t.erase_at <= @now
   ORDER BY t.erase_at
   LIMIT @max`;

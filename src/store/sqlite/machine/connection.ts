@@ -129,8 +129,12 @@ function claimFile(connection: Connection, file: string): void {
 // file, where SQLite keeps it.
 function syncFoundWal(file: string): void {
   const wal = `${realpathSync(file)}-wal`;
-  if (!existsSync(wal)) return;
-  const descriptor = openSync(wal, "r+");
+  if (existsSync(wal)) syncToDisk(wal);
+}
+
+/** Syncs a file or a folder. */
+export function syncToDisk(path: string): void {
+  const descriptor = openSync(path, "r");
   try {
     fsyncSync(descriptor);
   } finally {

@@ -1,8 +1,8 @@
-import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 
 import { messageOf } from "../../../domain/message-of.ts";
-import type { Connection } from "./connection.ts";
+import { syncToDisk, type Connection } from "./connection.ts";
 
 /** The copy of a file as it was before a migration: where it is, or will be. */
 export interface MigrationCopy {
@@ -47,15 +47,6 @@ function toCopyMessage(path: string, error: unknown): string {
   const reason = messageOf(error);
   const remedy = "make room for as much as the database holds, then start again";
   return `the database cannot be copied to ${path} before it is migrated (${reason}): ${remedy}`;
-}
-
-function syncToDisk(path: string): void {
-  const descriptor = openSync(path, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
 }
 
 /** Tells whether a file is whole and holds the same, row by row. */
