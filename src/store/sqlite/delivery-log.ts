@@ -71,11 +71,6 @@ type SummaryRow = Omit<DeliverySummary, "last"> & {
   readonly [Name in keyof DeliverySummaryEnd]: DeliverySummaryEnd[Name] | null;
 };
 
-interface HostCount {
-  readonly host: string;
-  readonly deliveries: number;
-}
-
 /** The operator's reads that seek. */
 export function operatorReads(connection: Connection) {
   const find = connection.prepare<[string], AnyTaskRow>(FIND_ANY_TASK);
@@ -100,7 +95,7 @@ export function operatorReads(connection: Connection) {
  */
 export function deliveryLogReads(connection: Connection) {
   const list = connection.prepare<[object], SummaryRow>(LIST_DELIVERIES);
-  const count = connection.prepare<[object], HostCount>(COUNT_ENDED);
+  const count = connection.prepare<[object], DeliveryCount["hosts"][number]>(COUNT_ENDED);
   const newestBefore = connection.prepare<[number], number | null>(NEWEST_SEQ_BEFORE).pluck();
   const timeOf = connection.prepare<[number], number>(ATTEMPT_TIME).pluck();
   const readFilter = filterReader(connection);

@@ -16,32 +16,32 @@ export interface FewQuery extends AccountSearch {
 export const LISTED_BY = {
   // Nobody may learn that another account has such a task.
   id: `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t
     WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) LIMIT @max`,
   ready: `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_ready WHERE t.ready = 1 LIMIT @max`,
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_ready WHERE t.ready = 1 LIMIT @max`,
   readyOfAccount: `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_ready
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_ready
     WHERE t.account_seq = @accountSeq AND t.ready = 1 LIMIT @max`,
   waiting: `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
     LIMIT @max`,
   delayed: `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
     LIMIT @max`,
   running: `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY tasks_running WHERE t.state = 'running'
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_running WHERE t.state = 'running'
     LIMIT @max`,
   // A seek for each account.
   tag: `
-    SELECT t.created_at AS at, t.seq
+    SELECT t.created_at AS timeMs, t.seq
     FROM accounts AS a
     CROSS JOIN tasks AS t INDEXED BY tasks_by_tag
     WHERE t.account_seq = a.seq AND t.tag IS NOT NULL AND t.tag = @tag
       AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
     LIMIT @max`,
   states: `
-    SELECT t.created_at AS at, t.seq
+    SELECT t.created_at AS timeMs, t.seq
     FROM accounts AS a
     CROSS JOIN json_each(@statesText) AS s
     CROSS JOIN tasks AS t INDEXED BY tasks_by_state
@@ -52,11 +52,6 @@ export const LISTED_BY = {
 
 export const MANY_ACCOUNTS = `SELECT count(*) FROM (SELECT 1 FROM accounts LIMIT @max)`;
 
-interface PlaceRow {
-  readonly at: number;
-  readonly seq: number;
-}
-
 // Measured with a million tasks: 3 ms for so many scattered rows, 1 ms for a seek for each state of 1,000 accounts.
 const LIST_MAX = 3000;
 const ACCOUNTS_MAX = 1000;
@@ -66,7 +61,7 @@ const ACCOUNTS_MAX = 1000;
  * small, or when no index can tell.
  */
 export function fewTaskLister(connection: Connection): (of: FewQuery) => string | null {
-  const by = prepareEach<PlaceRow, keyof typeof LISTED_BY>(connection, LISTED_BY);
+  const by = prepareEach<TaskPlace, keyof typeof LISTED_BY>(connection, LISTED_BY);
   const manyAccounts = connection.prepare<[object], number>(MANY_ACCOUNTS).pluck();
 
   function listsOf({ accountSeq, search }: AccountSearch): readonly ListOrder[] | null {
@@ -81,7 +76,7 @@ export function fewTaskLister(connection: Connection): (of: FewQuery) => string 
   return (of) => {
     const lists = listsOf(of);
     const listMax = Math.min(LIST_MAX, of.examineMax);
-    const rows: PlaceRow[] = [];
+    const rows: TaskPlace[] = [];
     for (const { name, states = [] } of lists ?? []) {
       const max = listMax + 1 - rows.length;
       const statesText = JSON.stringify(states);
@@ -124,11 +119,11 @@ function listsOfState(state: SearchedState): readonly ListOrder[] {
   }
 }
 
-function toListText(rows: readonly PlaceRow[], { accountSeq, after }: FewQuery): string {
+function toListText(rows: readonly TaskPlace[], { accountSeq, after }: FewQuery): string {
   const isByTime = accountSeq !== null;
-  const order = (a: PlaceRow, b: PlaceRow) => (isByTime ? b.at - a.at : 0) || b.seq - a.seq;
-  const place = after && { at: after.timeMs, seq: after.seq };
-  const left = rows.filter((row) => place === null || order(place, row) < 0);
+  const order = (a: TaskPlace, b: TaskPlace) =>
+    (isByTime ? b.timeMs - a.timeMs : 0) || b.seq - a.seq;
+  const left = rows.filter((row) => after === null || order(after, row) < 0);
   // A ready task that has failed is in two lists. So is a waiting one that is also asked for as queued.
   const seqs = [...new Set(left.toSorted(order).map(({ seq }) => seq))];
   return JSON.stringify(seqs);

@@ -5,7 +5,6 @@ import { parseDurations } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { ALL_ACCOUNTS } from "./traffic-tally.ts";
-import { toAccountSeq } from "./traffic.ts";
 
 export const SELECT_HOST_TRAFFIC = `
   SELECT host, attempts, succeeded FROM host_traffic
@@ -66,7 +65,6 @@ interface HostSums extends HostCounts {
   succeeded: number;
 }
 
-/** The part of {@link HostTrafficQuery} that the statements take. */
 interface Within {
   readonly accountSeq: number;
   readonly from: number;
@@ -82,7 +80,7 @@ export function hostTrafficReads(connection: Connection) {
   const listHostTraffic = connection.transaction((query: HostTrafficQuery) => {
     const { scope, since, limit } = query;
     const from = since - (since % HOUR_MS);
-    const accountSeq = toAccountSeq(scope);
+    const accountSeq = scope ?? ALL_ACCOUNTS;
     const within = { accountSeq, from, onlySent: query.only === "sent" };
     const { sums, isWhole: hasAllSums } = readSums(within);
     const hasAllCounts = readCounts(sums, within);

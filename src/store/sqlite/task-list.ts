@@ -26,7 +26,7 @@ const FOUND_COLUMNS = `
 function listSql(columns: string, also = "") {
   return eachSource(
     (candidates) => `
-  SELECT ${columns}, p.at, t.seq
+  SELECT ${columns}, p.timeMs, t.seq
   FROM (${candidates}) AS p
   CROSS JOIN tasks AS t ON t.seq = p.seq
   ${also}
@@ -46,15 +46,10 @@ export const SEARCH_BY = listSql(
 
 /** The candidate that a turn has come to. */
 export const LAST_CANDIDATE_BY = eachSource(
-  (candidates) => `SELECT at, seq FROM (${candidates}) LIMIT 1 OFFSET @skip`,
+  (candidates) => `SELECT timeMs, seq FROM (${candidates}) LIMIT 1 OFFSET @skip`,
 );
 
-interface PlaceRow {
-  at: number;
-  seq: number;
-}
-
-type ListedRow = SummaryRow & PlaceRow;
+type ListedRow = SummaryRow & TaskPlace;
 
 interface FoundRow extends ListedRow, Pick<FoundTaskRow, "tag" | "priority" | "startAt" | "login"> {
   readonly ready: 0 | 1;
@@ -98,7 +93,7 @@ function turnTaker(connection: Connection) {
     connection,
     COUNT_CANDIDATES_BY,
   );
-  const lastOf = prepareEach<PlaceRow, SourceKind>(connection, LAST_CANDIDATE_BY);
+  const lastOf = prepareEach<TaskPlace, SourceKind>(connection, LAST_CANDIDATE_BY);
 
   function accountOf(scope: Scope, { login }: TaskSearch): number | null | "none" {
     if (login === null) return scope;
@@ -114,7 +109,7 @@ function turnTaker(connection: Connection) {
     // Rows are about as old as their seq: only a whole turn of rows that are too old is the end, and not a single one.
     const isTooOld = BY_AGE.has(kind) && newest < params.createdAfter;
     const isEnd = last === undefined || looked < params.max || isTooOld;
-    return { next: isEnd ? null : toPlace(last), examinedUntil: last?.at ?? null };
+    return { next: isEnd ? null : last, examinedUntil: last?.timeMs ?? null };
   }
 
   return <Row extends ListedRow, Shown>(
@@ -145,10 +140,10 @@ type Counted = ReturnType<typeof sourceParams> & { readonly max: number };
 type Reached = Pick<ListPart<unknown>, "next" | "examinedUntil">;
 
 // Anything beyond the page's last task is left to the next page.
-function fullAt(last: PlaceRow | undefined, after: TaskPlace | null): Reached {
+function fullAt(last: TaskPlace | undefined, after: TaskPlace | null): Reached {
   return last === undefined
     ? { next: after, examinedUntil: null }
-    : { next: toPlace(last), examinedUntil: last.at };
+    : { next: toPlace(last), examinedUntil: last.timeMs };
 }
 
 // Later than any time: the place in a source that is read by seq alone.
@@ -157,15 +152,15 @@ const NO_TIME = 999_999_999_999_999;
 /** Removes the times of other accounts' tasks, which nobody may learn. */
 function ownTimes(
   { next }: Reached,
-  { last, after }: { readonly last: PlaceRow | undefined; readonly after: TaskPlace | null },
+  { last, after }: { readonly last: TaskPlace | undefined; readonly after: TaskPlace | null },
 ): Reached {
   const before = after === null || after.timeMs === NO_TIME ? null : after.timeMs;
-  const examinedUntil = last?.at ?? before;
+  const examinedUntil = last?.timeMs ?? before;
   return { next: next && { timeMs: examinedUntil ?? NO_TIME, seq: next.seq }, examinedUntil };
 }
 
-function toPlace({ at, seq }: PlaceRow): TaskPlace {
-  return { timeMs: at, seq };
+function toPlace({ timeMs, seq }: TaskPlace): TaskPlace {
+  return { timeMs, seq };
 }
 
 function toFound(row: FoundRow, deliveries: FoundTaskRow["deliveries"]): FoundTaskRow {

@@ -33,16 +33,16 @@ type SeqKind = "failed" | "retrying" | "all";
 // the rows of that time (the rowid has no collation of its own, so it is left out of the range).
 function ofAccount(index: string, filter: string): string {
   return `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t INDEXED BY ${index}
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY ${index}
     WHERE ${filter} AND t.account_seq = @accountSeq
       AND t.created_at >= @createdAfter AND (t.created_at, t.seq) < (@placeTime, @placeSeq COLLATE BINARY)`;
 }
 
-const NEWEST_FIRST = "ORDER BY at DESC, seq DESC LIMIT @max";
+const NEWEST_FIRST = "ORDER BY timeMs DESC, seq DESC LIMIT @max";
 
 function ofReady(index: string, filter = ""): string {
   return `
-    SELECT t.completed_at AS at, t.seq FROM tasks AS t INDEXED BY ${index}
+    SELECT t.completed_at AS timeMs, t.seq FROM tasks AS t INDEXED BY ${index}
     WHERE t.account_seq = @accountSeq AND t.ready = 1 ${filter}
       AND (t.completed_at, t.seq) > (@placeTime, @placeSeq)
     ORDER BY t.completed_at, t.seq LIMIT @max`;
@@ -51,7 +51,7 @@ function ofReady(index: string, filter = ""): string {
 /** Selects one webhook of each; CROSS JOIN keeps their order. */
 function ofWebhooks(table: string, filter: string): string {
   return `
-    SELECT t.created_at AS at, t.seq
+    SELECT t.created_at AS timeMs, t.seq
     FROM (
       SELECT DISTINCT task_seq FROM ${table}
       WHERE ${filter} AND task_seq < @placeSeq
@@ -80,19 +80,19 @@ export const CANDIDATES_BY: Readonly<Record<SourceKind, string>> = {
   failed: ofWebhooks("deliveries INDEXED BY deliveries_failed", "state IN ('given_up', 'refused')"),
   retrying: ofWebhooks("attempts INDEXED BY attempts_retrying", "started_at IS NULL AND retry > 0"),
   all: `
-    SELECT t.created_at AS at, t.seq FROM tasks AS t
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t
     WHERE t.seq < @placeSeq
     ORDER BY t.seq DESC LIMIT @max`,
   // The list is in the order of the answer, and has been cut at the place.
   listed: `
-    SELECT t.created_at AS at, t.seq
+    SELECT t.created_at AS timeMs, t.seq
     FROM json_each(@listText) AS l
     CROSS JOIN tasks AS t ON t.seq = l.value`,
 };
 
 /** How many candidates there are up to @max, and when the newest of them was made. */
 export const COUNT_CANDIDATES_BY = eachSource(
-  (candidates) => `SELECT count(*) AS count, max(at) AS newest FROM (${candidates})`,
+  (candidates) => `SELECT count(*) AS count, max(timeMs) AS newest FROM (${candidates})`,
 );
 
 /** Makes a statement for each source from its candidates. */

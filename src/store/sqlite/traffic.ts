@@ -1,7 +1,7 @@
 import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
 import { HOUR_MS, MINUTE_MS, type SeriesDuration } from "../../domain/stats/time-series.ts";
 import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
-import type { Scope, Traffic, TrafficQuery, TrafficStep } from "../store.ts";
+import type { Traffic, TrafficQuery, TrafficStep } from "../store.ts";
 import { parseDurations, toDurationText } from "./durations.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -139,15 +139,10 @@ export function trafficReads(connection: Connection) {
   return {
     // One snapshot: minutes may be folded between two separate reads.
     readTraffic: connection.transaction(({ scope, from, to }: TrafficQuery) => {
-      const which = { accountSeq: toAccountSeq(scope), from, to };
+      const which = { accountSeq: scope ?? ALL_ACCOUNTS, from, to };
       return [HOUR_MS, MINUTE_MS].flatMap((stepMs) => steps.all({ ...which, stepMs }));
     }),
   };
-}
-
-/** The account_seq under which a scope is counted. */
-export function toAccountSeq(scope: Scope): number {
-  return scope ?? ALL_ACCOUNTS;
 }
 
 /** Converts the rows, oldest first. Done where it is used: 30,000 objects take long from one thread to another. */
