@@ -27,20 +27,18 @@ const list = defineAdminCommand({
   example: `${NAME} list --all`,
   notes: "The table cuts long texts; --json shows them in full.",
   args: { all: toggle("Also list the requests that were decided") },
-  plan:
-    ({ all }) =>
-    async (store) => {
-      const which = all ? "all" : "pending";
-      const found = await store.listAccessRequests({ which, limit: LISTED_MAX + 1 });
-      const requests = found.slice(0, LISTED_MAX);
-      const hasMore = found.length > LISTED_MAX;
-      const end = hasMore ? ["", `There are more; only the oldest ${LISTED_MAX} are shown.`] : [];
-      return {
-        document: { requests: requests.map(requestDocument), has_more: hasMore },
-        lines:
-          requests.length === 0 ? [NO_REQUEST[which]] : [...tableLines(requests, COLUMNS), ...end],
-      };
-    },
+  async run({ all }, { store }) {
+    const which = all ? "all" : "pending";
+    const found = await store.listAccessRequests({ which, limit: LISTED_MAX + 1 });
+    const requests = found.slice(0, LISTED_MAX);
+    const hasMore = found.length > LISTED_MAX;
+    const end = hasMore ? ["", `There are more; only the oldest ${LISTED_MAX} are shown.`] : [];
+    return {
+      document: { requests: requests.map(requestDocument), has_more: hasMore },
+      lines:
+        requests.length === 0 ? [NO_REQUEST[which]] : [...tableLines(requests, COLUMNS), ...end],
+    };
+  },
 });
 
 const approve = defineAdminCommand({
@@ -53,7 +51,7 @@ const approve = defineAdminCommand({
   },
   plan({ request_id: id, login }) {
     if (login === null) throw new UsageError("--login LOGIN is missing");
-    return async (store) => {
+    return async ({ store }) => {
       const minted = mintAccountNow(login);
       const { account } = minted;
       const approval = { id, decidedAt: account.createdAt, account };
@@ -75,20 +73,18 @@ const deny = defineAdminCommand({
   example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes: "Nothing is sent to the person who asked.",
   args: REQUEST_ARG,
-  plan:
-    ({ request_id: id }) =>
-    async (store) => {
-      const decidedAt = systemClock.now();
-      const outcome = await store.denyAccessRequest({ id, decidedAt });
-      if (outcome !== "denied") throw undecidable(outcome);
-      return {
-        document: {
-          request_id: id,
-          ...decisionDocument({ kind: "denied", decidedAt, login: null }),
-        },
-        lines: [`Access request ${id} is denied.`],
-      };
-    },
+  async run({ request_id: id }, { store }) {
+    const decidedAt = systemClock.now();
+    const outcome = await store.denyAccessRequest({ id, decidedAt });
+    if (outcome !== "denied") throw undecidable(outcome);
+    return {
+      document: {
+        request_id: id,
+        ...decisionDocument({ kind: "denied", decidedAt, login: null }),
+      },
+      lines: [`Access request ${id} is denied.`],
+    };
+  },
 });
 
 export const accessCommand: Command = {

@@ -16,35 +16,33 @@ export const eraseCommand = defineAdminCommand({
     ...LOGIN_ARG,
     yes: toggle("Erase it; otherwise only tell how much there is"),
   },
-  plan:
-    ({ login, yes }) =>
-    async (store, config) => {
-      const account = await accountNamed(login, store);
-      if (account.disabledAt === null) throw isEnabled(login);
-      const { queued, delayed, running, ...ended } = await store.countWork(account.accountId);
-      const { completed, failed, cancelled } = ended;
-      const total = queued + delayed + running + completed + failed + cancelled;
-      if (!yes) {
-        throw new CommandFailure(
-          `this erases the account ${login} with ${tasksText(total)} for good; say --yes to do it`,
-        );
-      }
-      let erased = 0;
-      await bySteps(
-        async () => {
-          const part = await store.eraseAccountPart({ login });
-          if (part.kind === "enabled") throw isEnabled(login);
-          if (part.kind === "more") erased += part.tasks;
-          return part.kind === "more";
-        },
-        () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
+  async run({ login, yes }, { store, config }) {
+    const account = await accountNamed(login, store);
+    if (account.disabledAt === null) throw isEnabled(login);
+    const { queued, delayed, running, ...ended } = await store.countWork(account.accountId);
+    const { completed, failed, cancelled } = ended;
+    const total = queued + delayed + running + completed + failed + cancelled;
+    if (!yes) {
+      throw new CommandFailure(
+        `this erases the account ${login} with ${tasksText(total)} for good; say --yes to do it`,
       );
-      const { document, lines } = await giveRoomBack(store, config);
-      return {
-        document: { login, erased: true, tasks: erased, ...document },
-        lines: [`Account ${login} is erased, with ${tasksText(erased)}.`, ...lines],
-      };
-    },
+    }
+    let erased = 0;
+    await bySteps(
+      async () => {
+        const part = await store.eraseAccountPart({ login });
+        if (part.kind === "enabled") throw isEnabled(login);
+        if (part.kind === "more") erased += part.tasks;
+        return part.kind === "more";
+      },
+      () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
+    );
+    const { document, lines } = await giveRoomBack(store, config);
+    return {
+      document: { login, erased: true, tasks: erased, ...document },
+      lines: [`Account ${login} is erased, with ${tasksText(erased)}.`, ...lines],
+    };
+  },
 });
 
 function isEnabled(login: string): CommandFailure {

@@ -48,18 +48,16 @@ export const limit = defineAdminCommand({
   notes:
     "A change counts from the account's next request on. 'default' removes a limit: then the configured one counts.",
   args: { ...LOGIN_ARG, ...FLAGS },
-  plan:
-    ({ login, ...given }) =>
-    async (store, config) => {
-      const limits = changesOf(given);
-      const account = await accountNamed(login, store);
-      const isChange = Object.keys(limits).length > 0;
-      const own = isChange ? await store.changeLimits({ login, limits }) : account.ownLimits;
-      if (own === null) throw noAccount(login);
-      const counts = await store.countWork(account.accountId);
-      const usage = { bytes: counts.bytes, openTasks: openTasksOf(counts) };
-      return limitAnswer({ login, own, usage }, config);
-    },
+  async run({ login, ...given }, { store, config }) {
+    const limits = changesOf(given);
+    const account = await accountNamed(login, store);
+    const isChange = Object.keys(limits).length > 0;
+    const own = isChange ? await store.changeLimits({ login, limits }) : account.ownLimits;
+    if (own === null) throw noAccount(login);
+    const counts = await store.countWork(account.accountId);
+    const usage = { bytes: counts.bytes, openTasks: openTasksOf(counts) };
+    return limitAnswer({ login, own, usage }, config);
+  },
 });
 
 function changesOf(given: Given<typeof FLAGS>): Partial<OwnLimits> {

@@ -21,24 +21,22 @@ const create = defineAdminCommand({
   example: `${NAME} create alice`,
   args: { login: word(NEW_LOGIN, LOGIN_ARG.login.description) },
   mayCreate: true,
-  plan:
-    ({ login }) =>
-    async (store) => {
-      const minted = mintAccountNow(login);
-      const outcome = await store.createAccount(minted.account);
-      if (outcome === "exists") {
-        const another = `'postbackd admin key create ${login}' makes another key for it`;
-        throw new CommandFailure(`the login ${login} exists already; ${another}`);
-      }
-      return newAccountAnswer(minted);
-    },
+  async run({ login }, { store }) {
+    const minted = mintAccountNow(login);
+    const outcome = await store.createAccount(minted.account);
+    if (outcome === "exists") {
+      const another = `'postbackd admin key create ${login}' makes another key for it`;
+      throw new CommandFailure(`the login ${login} exists already; ${another}`);
+    }
+    return newAccountAnswer(minted);
+  },
 });
 
 const list = defineAdminCommand({
   description: "List all accounts",
   example: `${NAME} list --json`,
   args: {},
-  plan: () => async (store) => {
+  async run(_given, { store }) {
     const accounts: ListedAccount[] = [];
     for (const account of await store.listAccounts()) {
       const held = account.disabledAt === null ? null : await heldWork(store, account.login);
@@ -59,43 +57,39 @@ const disable = defineAdminCommand({
   notes:
     "Running tasks are told to stop, and wait as if they had not been started. A second time changes nothing.",
   args: LOGIN_ARG,
-  plan:
-    ({ login }) =>
-    async (store) => {
-      const account = await store.setAccountDisabled({ login, disabledAt: systemClock.now() });
-      if (account === null) throw noAccount(login);
-      const held = await heldWork(store, login);
-      const stopped = stoppedText(held);
-      return {
-        document: { ...accountDocument(account), held },
-        lines: [
-          `Account ${login} is disabled since ${timeOrNull(account.disabledAt)}.`,
-          `held: ${heldText(held)}${stopped === null ? "" : `; ${stopped}`}`,
-          `'${NAME} enable ${login}' resumes.`,
-        ],
-      };
-    },
+  async run({ login }, { store }) {
+    const account = await store.setAccountDisabled({ login, disabledAt: systemClock.now() });
+    if (account === null) throw noAccount(login);
+    const held = await heldWork(store, login);
+    const stopped = stoppedText(held);
+    return {
+      document: { ...accountDocument(account), held },
+      lines: [
+        `Account ${login} is disabled since ${timeOrNull(account.disabledAt)}.`,
+        `held: ${heldText(held)}${stopped === null ? "" : `; ${stopped}`}`,
+        `'${NAME} enable ${login}' resumes.`,
+      ],
+    };
+  },
 });
 
 const enable = defineAdminCommand({
   description: "Accept an account's requests again, and resume its held work",
   example: `${NAME} enable alice`,
   args: LOGIN_ARG,
-  plan:
-    ({ login }) =>
-    async (store) => {
-      const before = await accountNamed(login, store);
-      const account = await store.setAccountDisabled({ login, disabledAt: null });
-      if (account === null) throw noAccount(login);
-      const resumed = before.disabledAt === null ? null : await heldWork(store, login);
-      return {
-        document: { ...accountDocument(account), resumed },
-        lines: [
-          `Account ${login} is enabled.`,
-          ...(resumed === null ? [] : [`resumed: ${heldText(resumed)}`]),
-        ],
-      };
-    },
+  async run({ login }, { store }) {
+    const before = await accountNamed(login, store);
+    const account = await store.setAccountDisabled({ login, disabledAt: null });
+    if (account === null) throw noAccount(login);
+    const resumed = before.disabledAt === null ? null : await heldWork(store, login);
+    return {
+      document: { ...accountDocument(account), resumed },
+      lines: [
+        `Account ${login} is enabled.`,
+        ...(resumed === null ? [] : [`resumed: ${heldText(resumed)}`]),
+      ],
+    };
+  },
 });
 
 export const accountCommand: Command = {

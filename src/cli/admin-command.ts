@@ -7,28 +7,36 @@ import { CommandFailure } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
-/** The command's work with the store, once its arguments are known to be right. It gets the present configuration. */
-export type AdminStep = (store: Store, config: Config) => Promise<Answer>;
+/** The open store, and the present configuration. */
+interface AdminParts {
+  readonly store: Store;
+  readonly config: Config;
+}
+
+/** The command's work, once its arguments are known to be right. */
+export type AdminStep = (parts: AdminParts) => Promise<Answer>;
 
 /** A command that does one thing to the database and reports the result. */
-export interface AdminCommand<Args extends ArgumentTable> extends Omit<
+type AdminCommand<Args extends ArgumentTable> = Omit<
   Command<Args>,
   "args" | "subCommands" | "run"
-> {
+> & {
   readonly args: Args;
   /** Flags of settings that it takes beside `--db` and `--config`. */
   readonly settings?: readonly string[];
   /** Makes the database file if there is none; all other commands refuse then. */
   readonly mayCreate?: true;
-  /** Checks the other arguments before any file is looked at; throws a {@link UsageError}. */
-  readonly plan: (given: Given<Args>, output: Given<typeof JSON_ARG>) => AdminStep;
-}
+} & (
+    | { readonly run: (given: Given<Args>, parts: AdminParts) => Promise<Answer> }
+    /** Checks arguments that must fit together, before any file is looked at; throws a {@link UsageError}. */
+    | { readonly plan: (given: Given<Args>, output: Given<typeof JSON_ARG>) => AdminStep }
+  );
 
 /** Defines a command of `admin`, with the flags that all of them take. */
 export function defineAdminCommand<const Args extends ArgumentTable>(
   command: AdminCommand<Args>,
 ): Command {
-  const { args, settings: flags = [], mayCreate = false, plan, ...about } = command;
+  const { args, settings: flags = [], mayCreate = false, ...about } = command;
   const settings = settingArgs(["db", "config", ...flags]);
   const all: ArgumentTable & typeof JSON_ARG = { ...args, ...settings, ...JSON_ARG };
   return defineCommand({
@@ -36,7 +44,9 @@ export function defineAdminCommand<const Args extends ArgumentTable>(
     args: all,
     async run(given) {
       // A flag of its own may have a setting's name: the --host of webhooks is not the one to listen on.
-      const step = plan(pick(given, args), given);
+      const own = pick(given, args);
+      const step: AdminStep =
+        "plan" in command ? command.plan(own, given) : (parts) => command.run(own, parts);
       const config = loadOfflineConfig(pick(given, settings));
       printAnswer(given, await doWithStore(step, { config, mayCreate }));
     },
@@ -76,7 +86,7 @@ async function doWithStore(
   try {
     const { store, isNew } = await openAdminStore(config, { mayCreate });
     try {
-      const answer = await step(store, config);
+      const answer = await step({ store, config });
       if (!isNew) return answer;
       // The operator may have meant another file, or misspelt its name: this shows it.
       const { database } = config;

@@ -51,7 +51,7 @@ export const redeliverCommand = defineAdminCommand({
   plan({ task_id: taskId, rate, "dry-run": isDry, ...filter }) {
     const meant = meantBy(taskId, filter);
     const perSecond = rate ?? RATE_STANDARD;
-    return async (store) => {
+    return async ({ store }) => {
       const found = taskId === null ? null : await taskNamed(taskId, store);
       await checkAccount(store, meant);
       const count = await store.countEndedDeliveries(meant);
@@ -73,7 +73,7 @@ export const ordersCommand = defineAdminCommand({
   example: `${NAME} orders --json`,
   notes: "Orders are worked off side by side, each at its own rate, while the daemon runs.",
   args: {},
-  plan: () => async (store) => {
+  async run(_given, { store }) {
     const found = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX + 1 });
     const orders = found.slice(0, ORDERS_LISTED_MAX);
     const hasMore = found.length > orders.length;
@@ -92,27 +92,25 @@ export const cancelCommand = defineAdminCommand({
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes: "Deliveries that it has begun go on.",
   args: { order_id: word(TEXT, "Id of the order, from 'delivery orders'") },
-  plan:
-    ({ order_id: id }) =>
-    async (store) => {
-      const order = isId(id)
-        ? await store.cancelRedeliveryOrder({ id, login: null, now: systemClock.now() })
-        : null;
-      if (order === null) {
-        throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);
-      }
-      const { redelivered } = order;
-      if (!order.isCancelled) {
-        const ended = cellText(timeOrNull(order.endedAt));
-        throw new CommandFailure(
-          `order ${id} was done at ${ended}, with ${deliveriesText(redelivered)} sent again`,
-        );
-      }
-      return {
-        document: { order: orderDocument(order) },
-        lines: [`Order ${id} is cancelled, with ${deliveriesText(redelivered)} sent again before.`],
-      };
-    },
+  async run({ order_id: id }, { store }) {
+    const order = isId(id)
+      ? await store.cancelRedeliveryOrder({ id, login: null, now: systemClock.now() })
+      : null;
+    if (order === null) {
+      throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);
+    }
+    const { redelivered } = order;
+    if (!order.isCancelled) {
+      const ended = cellText(timeOrNull(order.endedAt));
+      throw new CommandFailure(
+        `order ${id} was done at ${ended}, with ${deliveriesText(redelivered)} sent again`,
+      );
+    }
+    return {
+      document: { order: orderDocument(order) },
+      lines: [`Order ${id} is cancelled, with ${deliveriesText(redelivered)} sent again before.`],
+    };
+  },
 });
 
 function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): DeliveryFilter {

@@ -41,7 +41,7 @@ export const showCommand = defineAdminCommand({
   },
   plan({ task_id: id, kind, message }, { json }) {
     if (message && json) throw new UsageError("--message and --json exclude each other");
-    return async (store) => {
+    return async ({ store }) => {
       const found = await taskNamed(id, store);
       const wanted = found.deliveries.filter((each) => kind === null || each.kind === kind);
       const none = wanted.length === 0 ? explainNoDelivery(found.task, { kind, reader }) : null;

@@ -31,7 +31,7 @@ const list = defineAdminCommand({
   },
   plan({ task: taskId, limit, before, ...filter }) {
     const query = { filter: { ...filterOf(filter), taskId }, limit: limit ?? LISTED, before };
-    return async (store) => {
+    return async ({ store }) => {
       await checkAccount(store, query.filter);
       const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
       const deliveries = found.slice(0, query.limit);

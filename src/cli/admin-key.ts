@@ -21,62 +21,56 @@ const create = defineAdminCommand({
     ...LOGIN_ARG,
     label: flag(KEY_LABEL, `What the key is for; at most ${KEY_LABEL_MAX} characters`),
   },
-  plan:
-    ({ login, label }) =>
-    async (store) => {
-      const created = mintKey({ label, createdAt: systemClock.now() }, new IdGenerator());
-      const { createdAt, toStore } = created;
-      const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
-      const outcome = await store.createKey(key);
-      if (outcome === "no account") throw noAccount(login);
-      if (outcome === "limit reached") {
-        throw new CommandFailure(
-          `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be; ` +
-            `revoke one first, with '${NAME} revoke KEY_ID'`,
-        );
-      }
-      return {
-        document: { login, key: newKeyDocument(created) },
-        lines: [
-          `login   ${login}`,
-          `key     ${created.key}`,
-          `key_id  ${toStore.keyId}`,
-          "",
-          "Store the key now: it is shown this once and cannot be shown again.",
-        ],
-      };
-    },
+  async run({ login, label }, { store }) {
+    const created = mintKey({ label, createdAt: systemClock.now() }, new IdGenerator());
+    const { createdAt, toStore } = created;
+    const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
+    const outcome = await store.createKey(key);
+    if (outcome === "no account") throw noAccount(login);
+    if (outcome === "limit reached") {
+      throw new CommandFailure(
+        `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be; ` +
+          `revoke one first, with '${NAME} revoke KEY_ID'`,
+      );
+    }
+    return {
+      document: { login, key: newKeyDocument(created) },
+      lines: [
+        `login   ${login}`,
+        `key     ${created.key}`,
+        `key_id  ${toStore.keyId}`,
+        "",
+        "Store the key now: it is shown this once and cannot be shown again.",
+      ],
+    };
+  },
 });
 
 const list = defineAdminCommand({
   description: "List an account's keys, oldest first",
   example: `${NAME} list alice`,
   args: LOGIN_ARG,
-  plan:
-    ({ login }) =>
-    async (store) => {
-      const keys = await store.listKeys(login);
-      if (keys === null) throw noAccount(login);
-      return { document: { login, keys: keys.map(keyDocument) }, lines: tableLines(keys, COLUMNS) };
-    },
+  async run({ login }, { store }) {
+    const keys = await store.listKeys(login);
+    if (keys === null) throw noAccount(login);
+    return { document: { login, keys: keys.map(keyDocument) }, lines: tableLines(keys, COLUMNS) };
+  },
 });
 
 const revoke = defineAdminCommand({
   description: "Refuse a key from the next request on, for good",
   example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
   args: { key_id: word(TEXT, "Id of the key, from 'key list'") },
-  plan:
-    ({ key_id: keyId }) =>
-    async (store) => {
-      const revokedAt = systemClock.now();
-      const key = await store.revokeKey({ keyId, accountId: null, revokedAt });
-      if (key === null) throw noKey(keyId);
-      const document = keyDocument(key);
-      return {
-        document: { key: document },
-        lines: [`Key ${keyId} is revoked since ${document.revoked_at}.`],
-      };
-    },
+  async run({ key_id: keyId }, { store }) {
+    const revokedAt = systemClock.now();
+    const key = await store.revokeKey({ keyId, accountId: null, revokedAt });
+    if (key === null) throw noKey(keyId);
+    const document = keyDocument(key);
+    return {
+      document: { key: document },
+      lines: [`Key ${keyId} is revoked since ${document.revoked_at}.`],
+    };
+  },
 });
 
 export const keyCommand: Command = {

@@ -13,7 +13,7 @@ export const linkCommand = defineAdminCommand({
   args: {},
   settings: ["public-url"],
   mayCreate: true,
-  plan: () => async (store, config) => {
+  async run(_given, { store, config }) {
     // Loaded here, because the help needs none of it.
     const { createSignInLink, findDashboard } = await import("../daemon/link.ts");
     if (!config.dashboard) {

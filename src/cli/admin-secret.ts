@@ -12,10 +12,7 @@ const show = defineAdminCommand({
   description: "Show the secrets that sign an account's webhooks",
   example: `${NAME} show alice`,
   args: LOGIN_ARG,
-  plan:
-    ({ login }) =>
-    async (store) =>
-      secretsAnswer(login, store),
+  run: ({ login }, { store }) => secretsAnswer(login, store),
 });
 
 const rotate = defineAdminCommand({
@@ -25,23 +22,21 @@ const rotate = defineAdminCommand({
     "Webhooks are signed with both secrets until 'finish': X-Signature with the current one,\n" +
     "X-Signature-Next with the next one.",
   args: LOGIN_ARG,
-  plan:
-    ({ login }) =>
-    async (store) => {
-      const outcome = await store.rotateSecret({ login, next: newWebhookSecret() });
-      if (outcome === "no account") throw noAccount(login);
-      if (outcome === "already rotating") {
-        throw new CommandFailure(
-          `the secret of ${login} is rotating already; ` +
-            `finish that rotation first, with '${NAME} finish ${login}'`,
-        );
-      }
-      return secretsAnswer(login, store, [
-        "Give the next secret to every receiver now. Until the rotation is finished X-Signature keeps the",
-        "current secret and X-Signature-Next carries the next one; a receiver may accept either. Then run",
-        `'${NAME} finish ${login}': from there on X-Signature is made with the next secret alone.`,
-      ]);
-    },
+  async run({ login }, { store }) {
+    const outcome = await store.rotateSecret({ login, next: newWebhookSecret() });
+    if (outcome === "no account") throw noAccount(login);
+    if (outcome === "already rotating") {
+      throw new CommandFailure(
+        `the secret of ${login} is rotating already; ` +
+          `finish that rotation first, with '${NAME} finish ${login}'`,
+      );
+    }
+    return secretsAnswer(login, store, [
+      "Give the next secret to every receiver now. Until the rotation is finished X-Signature keeps the",
+      "current secret and X-Signature-Next carries the next one; a receiver may accept either. Then run",
+      `'${NAME} finish ${login}': from there on X-Signature is made with the next secret alone.`,
+    ]);
+  },
 });
 
 const finish = defineAdminCommand({
@@ -49,18 +44,16 @@ const finish = defineAdminCommand({
   example: `${NAME} finish alice`,
   notes: "The old secret is forgotten. Do this once every receiver knows the next one.",
   args: LOGIN_ARG,
-  plan:
-    ({ login }) =>
-    async (store) => {
-      const outcome = await store.finishRotation(login);
-      if (outcome === "no account") throw noAccount(login);
-      if (outcome === "not rotating") {
-        throw new CommandFailure(
-          `the secret of ${login} is not rotating; begin a rotation with '${NAME} rotate ${login}'`,
-        );
-      }
-      return secretsAnswer(login, store, ["Webhooks are signed with this secret only."]);
-    },
+  async run({ login }, { store }) {
+    const outcome = await store.finishRotation(login);
+    if (outcome === "no account") throw noAccount(login);
+    if (outcome === "not rotating") {
+      throw new CommandFailure(
+        `the secret of ${login} is not rotating; begin a rotation with '${NAME} rotate ${login}'`,
+      );
+    }
+    return secretsAnswer(login, store, ["Webhooks are signed with this secret only."]);
+  },
 });
 
 export const secretCommand: Command = {

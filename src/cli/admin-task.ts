@@ -47,25 +47,23 @@ const erase = defineAdminCommand({
     task_id: word(TEXT, "Id of the task"),
     "with-webhooks": toggle("Erase it even while a webhook of it is still to be sent"),
   },
-  plan:
-    ({ task_id: id, "with-webhooks": hasWebhooks }) =>
-    async (store, config) => {
-      const outcome = isId(id) ? await store.eraseTask({ id, hasWebhooks }) : "unknown";
-      if (outcome === "unknown") throw noTask();
-      if (outcome === "running") {
-        throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
-      }
-      if (outcome === "to be sent") {
-        throw new CommandFailure(
-          "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
-        );
-      }
-      const { document, lines } = await giveRoomBack(store, config);
-      return {
-        document: { task_id: id, erased: true, ...document },
-        lines: [`Task ${id} is erased.`, ...lines],
-      };
-    },
+  async run({ task_id: id, "with-webhooks": hasWebhooks }, { store, config }) {
+    const outcome = isId(id) ? await store.eraseTask({ id, hasWebhooks }) : "unknown";
+    if (outcome === "unknown") throw noTask();
+    if (outcome === "running") {
+      throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
+    }
+    if (outcome === "to be sent") {
+      throw new CommandFailure(
+        "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
+      );
+    }
+    const { document, lines } = await giveRoomBack(store, config);
+    return {
+      document: { task_id: id, erased: true, ...document },
+      lines: [`Task ${id} is erased.`, ...lines],
+    };
+  },
 });
 
 export const taskCommand: Command = {
@@ -81,7 +79,7 @@ function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {
       "give the id of a task, or --account LOGIN for all of an account that wait",
     );
   }
-  return async (store, config) => {
+  return async ({ store, config }) => {
     const { accountId } = await accountNamed(login, store);
     const states = OPEN_STATES.filter((state) => hasRunning || state !== "running");
     const filter = { accountId, states, search: { ...ANY_TASK, type, tag } };
@@ -108,7 +106,7 @@ function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {
 }
 
 function cancelOne(id: string): AdminStep {
-  return async (store, config) => {
+  return async ({ store, config }) => {
     const { login } = await taskNamed(id, store);
     const { accountId } = await accountNamed(login, store);
     const outcome = await store.cancelTask({ accountId, id, ...(await endNow(store, config)) });

@@ -28,44 +28,42 @@ const create = defineAdminCommand({
     type: typeFlag("Type whose tasks it may claim"),
   },
   mayCreate: true,
-  plan:
-    ({ name, type: types }) =>
-    async (store, config) => {
-      const { key: token, hash, lastFour } = newWorkerToken();
-      const worker = { name, hash, lastFour, types, createdAt: systemClock.now() };
-      if ((await store.createWorker(worker)) === "exists") {
-        const revoking = `revoke it first with '${NAME} revoke ${name}'`;
-        throw new CommandFailure(
-          `there is a worker ${name} already; choose another name, or ${revoking}`,
-        );
-      }
-      warnOfTypes(types, config);
-      const answer = {
-        name,
-        token,
-        prefix: WORKER_TOKEN_PREFIX,
-        last_four: lastFour,
-        types,
-        created_at: timeText(worker.createdAt),
-      };
-      return {
-        document: { worker: answer },
-        lines: [
-          `worker  ${name}`,
-          `token   ${token}`,
-          `types   ${types.join(", ")}`,
-          "",
-          "Store the token now: it is shown this once and cannot be shown again.",
-        ],
-      };
-    },
+  async run({ name, type: types }, { store, config }) {
+    const { key: token, hash, lastFour } = newWorkerToken();
+    const worker = { name, hash, lastFour, types, createdAt: systemClock.now() };
+    if ((await store.createWorker(worker)) === "exists") {
+      const revoking = `revoke it first with '${NAME} revoke ${name}'`;
+      throw new CommandFailure(
+        `there is a worker ${name} already; choose another name, or ${revoking}`,
+      );
+    }
+    warnOfTypes(types, config);
+    const answer = {
+      name,
+      token,
+      prefix: WORKER_TOKEN_PREFIX,
+      last_four: lastFour,
+      types,
+      created_at: timeText(worker.createdAt),
+    };
+    return {
+      document: { worker: answer },
+      lines: [
+        `worker  ${name}`,
+        `token   ${token}`,
+        `types   ${types.join(", ")}`,
+        "",
+        "Store the token now: it is shown this once and cannot be shown again.",
+      ],
+    };
+  },
 });
 
 const list = defineAdminCommand({
   description: "List all workers, by name",
   example: `${NAME} list`,
   args: {},
-  plan: () => async (store) => {
+  async run(_given, { store }) {
     const workers = await store.listWorkers();
     const hint = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
     return {
@@ -81,19 +79,17 @@ const revoke = defineAdminCommand({
   notes:
     "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
   args: NAME_ARG,
-  plan:
-    ({ name }) =>
-    async (store) => {
-      const worker = await store.revokeWorker({ name, revokedAt: systemClock.now() });
-      if (worker === null) {
-        throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
-      }
-      const document = workerDocument(worker);
-      return {
-        document: { worker: document },
-        lines: [`Worker ${name} is revoked since ${document.revoked_at}.`],
-      };
-    },
+  async run({ name }, { store }) {
+    const worker = await store.revokeWorker({ name, revokedAt: systemClock.now() });
+    if (worker === null) {
+      throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
+    }
+    const document = workerDocument(worker);
+    return {
+      document: { worker: document },
+      lines: [`Worker ${name} is revoked since ${document.revoked_at}.`],
+    };
+  },
 });
 
 export const workerCommand: Command = {
