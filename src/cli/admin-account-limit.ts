@@ -1,11 +1,9 @@
-import type { Config } from "../config/config.ts";
 import { SETTINGS, type Setting } from "../config/setting.ts";
-import { limitsOf, openTasksOf } from "../domain/account/quota.ts";
-import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
+import { limitsOf, openTasksOf, type OwnLimits } from "../domain/account/quota.ts";
 import { fault, quote, rawOf, type Rule } from "../domain/rule.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { flag as valueFlag, type Given } from "./arguments.ts";
-import { tableLines, type Answer } from "./print.ts";
+import { tableLines } from "./print.ts";
 
 const NAME = "postbackd admin account limit";
 
@@ -55,8 +53,21 @@ export const limit = defineAdminCommand({
     const own = isChange ? await store.changeLimits({ login, limits }) : account.ownLimits;
     if (own === null) throw noAccount(login);
     const counts = await store.countWork(account.accountId);
-    const usage = { bytes: counts.bytes, openTasks: openTasksOf(counts) };
-    return limitAnswer({ login, own, usage }, config);
+    const used = { bytes: counts.bytes, openTasks: openTasksOf(counts) };
+    const counting = limitsOf(own, config.limits.account);
+    const rows = ROWS.map(({ name, flag, setting }) => ({
+      limit: flag.replaceAll("-", "_"),
+      value: counting[name],
+      used: name === "bytes" || name === "openTasks" ? used[name] : null,
+      source: own[name] === null ? (config.sources.get(setting.key) ?? "default") : "account",
+    }));
+    const lines = tableLines(rows, {
+      LIMIT: (row) => row.limit,
+      VALUE: (row) => (row.value === 0 ? "none" : row.value),
+      USED: (row) => row.used,
+      SOURCE: (row) => row.source,
+    });
+    return { document: { login, limits: rows }, lines };
   },
 });
 
@@ -66,28 +77,4 @@ function changesOf(given: Given<typeof FLAGS>): Partial<OwnLimits> {
     return limit === null ? [] : [[name, limit === DEFAULT ? null : limit] as const];
   });
   return Object.fromEntries(changes);
-}
-
-function limitAnswer(
-  {
-    login,
-    own,
-    usage,
-  }: { readonly login: string; readonly own: OwnLimits; readonly usage: AccountUsage },
-  { limits, sources }: Config,
-): Answer {
-  const counting = limitsOf(own, limits.account);
-  const rows = ROWS.map(({ name, flag, setting }) => ({
-    limit: flag.replaceAll("-", "_"),
-    value: counting[name],
-    used: name === "bytes" || name === "openTasks" ? usage[name] : null,
-    source: own[name] === null ? (sources.get(setting.key) ?? "default") : "account",
-  }));
-  const lines = tableLines(rows, {
-    LIMIT: ({ limit: name }) => name,
-    VALUE: ({ value }) => (value === 0 ? "none" : value),
-    USED: ({ used }) => used,
-    SOURCE: ({ source }) => source,
-  });
-  return { document: { login, limits: rows }, lines };
 }

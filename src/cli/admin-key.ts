@@ -64,7 +64,12 @@ const revoke = defineAdminCommand({
   async run({ key_id: keyId }, { store }) {
     const revokedAt = systemClock.now();
     const key = await store.revokeKey({ keyId, accountId: null, revokedAt });
-    if (key === null) throw noKey(keyId);
+    if (key === null) {
+      // The given text is not repeated: it may be the key itself, and messages end up in logs.
+      const isKey = keyId.startsWith(KEY_PREFIX);
+      const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";
+      throw new CommandFailure(`${what}; '${NAME} list LOGIN' shows the ids`);
+    }
     const document = keyDocument(key);
     return {
       document: { key: document },
@@ -89,13 +94,6 @@ export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey 
     label: toStore.label,
     created_at: timeText(createdAt),
   };
-}
-
-// The given text is not repeated: it may be the key itself, and messages end up in logs.
-function noKey(keyId: string): CommandFailure {
-  const isKey = keyId.startsWith(KEY_PREFIX);
-  const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";
-  return new CommandFailure(`${what}; '${NAME} list LOGIN' shows the ids`);
 }
 
 function keyDocument(key: Key): KeyShown {
