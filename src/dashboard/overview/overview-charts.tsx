@@ -1,5 +1,6 @@
 import { useMemo, useRef } from "preact/hooks";
 
+import { Button } from "../part/button.tsx";
 import { Problem } from "../part/notice.tsx";
 import { Segments } from "../part/segments.tsx";
 import { call } from "../shell/api.ts";
@@ -100,9 +101,7 @@ function RangeBar({ range }: { readonly range: TimeRange }) {
       ) : (
         <>
           <p class="number">{spanText(range.zoom.from, range.zoom.to)}</p>
-          <button type="button" class="button button-small" onClick={resetZoom}>
-            Reset zoom
-          </button>
+          <Button press={resetZoom}>Reset zoom</Button>
         </>
       )}
       <a class="range-tasks" href={hrefOf(tasksPath(searchOf(range)))}>

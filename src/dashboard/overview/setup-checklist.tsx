@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 
 import type { Setup } from "../../api/stats.ts";
+import { Button } from "../part/button.tsx";
 import { isOperator, session, shownAccount } from "../shell/session.ts";
 import { firstSteps } from "./setup-step.tsx";
 
@@ -38,9 +39,7 @@ export function SetupChecklist({ setup, dismiss }: SetupChecklistProps) {
         <span class="hint" aria-live="polite">
           {done} of {steps.length} done
         </span>
-        <button type="button" class="button button-small" onClick={dismiss}>
-          Hide
-        </button>
+        <Button press={dismiss}>Hide</Button>
       </div>
       <ol>
         {steps.map(({ title, isDone, Body }, i) => (

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 
 import { useSubmission } from "../shell/submission.ts";
 import { announce } from "./announcer.tsx";
+import { Button } from "./button.tsx";
 import { Confirm, Dialog } from "./dialog.tsx";
 import { Problem } from "./notice.tsx";
 
@@ -68,9 +69,9 @@ export function FormDialog(props: FormDialogProps) {
         {children}
         {submission.problem !== null && <Problem text={submission.problem} />}
         <div class="dialog-buttons">
-          <button type="button" class="button" onClick={close}>
+          <Button isLarge press={close}>
             {otherwise}
-          </button>
+          </Button>
           <button type="submit" class="button button-primary" disabled={submission.isBusy}>
             {verb}
           </button>

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
+import { Button } from "./button.tsx";
 import { Problem } from "./notice.tsx";
 
 interface DialogProps {
@@ -78,17 +79,17 @@ export function Confirm(props: ConfirmProps) {
       {children}
       {problem !== null && <Problem text={problem} />}
       <div class="dialog-buttons">
-        <button type="button" class="button" onClick={close}>
+        <Button isLarge press={close}>
           {otherwise}
-        </button>
-        <button
-          type="button"
-          class={isDanger ? "button button-danger" : "button button-primary"}
-          disabled={isBusy || !mayConfirm}
-          onClick={confirm}
+        </Button>
+        <Button
+          look={isDanger ? "danger" : "primary"}
+          isLarge
+          isDisabled={isBusy || !mayConfirm}
+          press={confirm}
         >
           {verb}
-        </button>
+        </Button>
       </div>
     </Dialog>
   );

@@ -1,17 +1,14 @@
 import type { ComponentChildren } from "preact";
 
 import type { Resource } from "../shell/resource.ts";
+import { Button } from "./button.tsx";
 
 /** A problem in a frame of its own, with a way to try again. */
 export function Problem({ text, retry }: { readonly text: string; readonly retry?: () => void }) {
   return (
     <div class="notice notice-problem" role="alert">
       <p>{text}</p>
-      {retry && (
-        <button type="button" class="button button-small" onClick={retry}>
-          Try again
-        </button>
-      )}
+      {retry && <Button press={retry}>Try again</Button>}
     </div>
   );
 }

@@ -1,5 +1,6 @@
 import { effect } from "@preact/signals";
 
+import { Button } from "../part/button.tsx";
 import { countText } from "./format.ts";
 import { liveCounts, liveState } from "./live.ts";
 import { actsFor, go, hrefOf, pathParts } from "./route.ts";
@@ -111,9 +112,7 @@ function Who() {
   return (
     <div class="who">
       {isOperator.value ? <Operator /> : <p class="who-name">{login}</p>}
-      <button type="button" class="button button-small" onClick={() => void signOut()}>
-        Sign out
-      </button>
+      <Button press={() => void signOut()}>Sign out</Button>
     </div>
   );
 }

@@ -1,5 +1,6 @@
 import type { TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import { Badge } from "../part/badge.tsx";
+import { Button } from "../part/button.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Countdown } from "../part/time.tsx";
 import { AttemptRow } from "./attempt-row.tsx";
@@ -29,11 +30,7 @@ export function DeliveryPanel(props: DeliveryPanelProps) {
         <Badge state={state === "scheduled" && hasFailed ? "retrying" : state} />
         {next !== null && <Countdown at={next} />}
         <span class="grow" />
-        {redeliver !== null && (
-          <button type="button" class="button button-small" onClick={redeliver.run}>
-            {redeliver.text}
-          </button>
-        )}
+        {redeliver !== null && <Button press={redeliver.run}>{redeliver.text}</Button>}
       </div>
       <div class="delivery-head">
         <p class="url">

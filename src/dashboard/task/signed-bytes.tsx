@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 
 import type { TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
+import { Button } from "../part/button.tsx";
 import { Problem } from "../part/notice.tsx";
 import { bytesText, countText } from "../shell/format.ts";
 import { useSubmission } from "../shell/submission.ts";
@@ -30,14 +31,12 @@ export function SignedBytes({ task, delivery }: SignedBytesProps) {
     <div class="row">
       {submission.problem !== null && <Problem text={submission.problem} />}
       <span>The signed body has {countText(size)} bytes.</span>
-      <button
-        type="button"
-        class="button button-small"
-        disabled={submission.isBusy}
-        onClick={() => submission.run(async () => setLoaded(await readTaskText(task)))}
+      <Button
+        isDisabled={submission.isBusy}
+        press={() => submission.run(async () => setLoaded(await readTaskText(task)))}
       >
         Show the whole body ({bytesText(size)})
-      </button>
+      </Button>
     </div>
   );
 }

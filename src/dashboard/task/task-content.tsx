@@ -2,6 +2,7 @@ import type { ComponentProps } from "preact";
 import { useState } from "preact/hooks";
 
 import type { TimelineTask } from "../../api/timeline.ts";
+import { Button } from "../part/button.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Loaded } from "../part/notice.tsx";
 import { Panel } from "../part/panel.tsx";
@@ -27,9 +28,7 @@ export function TaskContent({ task }: { readonly task: TimelineTask }) {
           <span>
             Input {bytesText(input ?? 0)}, result {bytesText(result ?? 0)}.
           </span>
-          <button type="button" class="button button-small" onClick={() => setWanted(true)}>
-            Show them
-          </button>
+          <Button press={() => setWanted(true)}>Show them</Button>
         </section>
       )}
       {bytes > 0 && isWanted && <LoadedContent key={`${state} ${result ?? ""}`} task={task} />}

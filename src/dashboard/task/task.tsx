@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 
 import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
 import { Badge, Ready } from "../part/badge.tsx";
+import { Button } from "../part/button.tsx";
 import { CopyButton, copyAndAnnounce } from "../part/copy-button.tsx";
 import { Empty, Loaded, Problem } from "../part/notice.tsx";
 import { ApiError } from "../shell/api.ts";
@@ -243,24 +244,18 @@ function Head({
         <CopyButton text={task.id} what="id" />
       </h1>
       {actions.canCancel && (
-        <button
-          type="button"
-          class="button"
-          disabled={submission.isBusy}
-          onClick={() => ask({ action: "cancel", kind: null })}
+        <Button
+          isLarge
+          isDisabled={submission.isBusy}
+          press={() => ask({ action: "cancel", kind: null })}
         >
           Cancel
-        </button>
+        </Button>
       )}
       {redelivery !== null && (
-        <button
-          type="button"
-          class="button button-primary"
-          disabled={submission.isBusy}
-          onClick={() => ask(redelivery)}
-        >
+        <Button look="primary" isLarge isDisabled={submission.isBusy} press={() => ask(redelivery)}>
           {redeliveryText(deliveries, redelivery.kind)}
-        </button>
+        </Button>
       )}
     </div>
   );

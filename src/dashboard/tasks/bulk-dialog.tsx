@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { FoundTask } from "../../api/search.ts";
 import { announce } from "../part/announcer.tsx";
+import { Button } from "../part/button.tsx";
 import { Confirm, Dialog } from "../part/dialog.tsx";
 import { countOf, countText } from "../shell/format.ts";
 import {
@@ -147,9 +148,9 @@ function Progress({ action, run: { done, failures }, count, close }: ProgressPro
       <Dialog title={`${done} of ${countOf(count, "task")}`} close={close}>
         <progress value={done} max={count} aria-label="Tasks done" />
         <div class="dialog-buttons">
-          <button type="button" class="button" onClick={close}>
+          <Button isLarge press={close}>
             Stop here
-          </button>
+          </Button>
         </div>
       </Dialog>
     );
@@ -170,9 +171,9 @@ function Progress({ action, run: { done, failures }, count, close }: ProgressPro
         ))}
       </ul>
       <div class="dialog-buttons">
-        <button type="button" class="button" onClick={close}>
+        <Button isLarge press={close}>
           Close
-        </button>
+        </Button>
       </div>
     </Dialog>
   );

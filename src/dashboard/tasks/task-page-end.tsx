@@ -1,3 +1,4 @@
+import { Button } from "../part/button.tsx";
 import { Empty } from "../part/notice.tsx";
 import { Time } from "../part/time.tsx";
 import { countText } from "../shell/format.ts";
@@ -22,9 +23,9 @@ export function PageEnd({ page: { rows, next, examinedUntil } }: { readonly page
           <Time at={examinedUntil} />.
         </p>
       )}
-      <button type="button" class="button" onClick={older}>
+      <Button isLarge press={older}>
         {isShort ? "Look further back" : "Older tasks"}
-      </button>
+      </Button>
     </div>
   );
 }

@@ -2,6 +2,7 @@ import { useEffect, useId, useState } from "preact/hooks";
 
 import { SEARCHED_DELIVERIES, SEARCHED_STATES } from "../../domain/task/task-search.ts";
 import { stateText } from "../part/badge.tsx";
+import { Button } from "../part/button.tsx";
 import { setQuery } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
 import { listedIn, toggled } from "./task-filter.ts";
@@ -66,9 +67,9 @@ export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
           Search
         </button>
         {q !== "" && (
-          <button type="button" class="button" onClick={() => search("")}>
+          <Button isLarge press={() => search("")}>
             Clear
-          </button>
+          </Button>
         )}
       </div>
       <p id={hintId} class={fault === null ? "hint" : "fault"} role={fault ? "alert" : undefined}>

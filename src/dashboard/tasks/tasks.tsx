@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
 import type { FoundTask } from "../../api/search.ts";
 import { parseTaskSearch } from "../../domain/task/task-search.ts";
+import { Button } from "../part/button.tsx";
 import { Problem } from "../part/notice.tsx";
 import { ApiError, errorText } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
@@ -192,14 +193,9 @@ function ActionButtons({ chosen, selection, start }: ActionButtonsProps) {
         if (possible.length === 0) return null;
         const meant = action === "redeliver" ? possible.filter(hasUndelivered) : possible;
         return (
-          <button
-            key={action}
-            type="button"
-            class="button button-small"
-            onClick={() => start(action)}
-          >
+          <Button key={action} press={() => start(action)}>
             {meant.length === 0 ? `${verb}…` : `${verb} ${countText(meant.length)}`}
-          </button>
+          </Button>
         );
       })}
       <button type="button" class="link-button" onClick={selection.clear}>
@@ -233,13 +229,7 @@ function ListHead({ cursor, arrived, count, showArrived, children }: ListHeadPro
           </button>
         )
       ) : (
-        <button
-          type="button"
-          class="button button-small"
-          onClick={() => setQuery({ cursor: null })}
-        >
-          Back to the newest
-        </button>
+        <Button press={() => setQuery({ cursor: null })}>Back to the newest</Button>
       )}
       {children}
       <span class="hint list-count">
