@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 
 import { H3, HTTPError, type H3Event } from "h3";
 
+import type { OperationInputs } from "../api/input.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
@@ -18,17 +19,15 @@ import {
   type BodyRoom,
 } from "./body.ts";
 import { parseFields } from "./fields.ts";
-import { arrivalOf } from "./guard/client-address.ts";
+import { arrivalOf, strictTransport } from "./guard/client-address.ts";
 import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
-import { isOverReserve, noPlace, requireReserved } from "./guard/reserve-gate.ts";
-import { strictTransport } from "./guard/strict-transport.ts";
 import { requestHooks } from "./observed-requests.ts";
 import {
   isKeptByNobody,
   isParsedByOperation,
+  takesBody,
   type Answer,
   type AnyFields,
-  type BodyRule,
   type Call,
   type FieldsAnswer,
   type GivenBody,
@@ -45,7 +44,7 @@ import {
   type Reply,
 } from "./respond.ts";
 import { ByteBudget } from "./server/byte-budget.ts";
-import { whenAnswered } from "./server/client-connection.ts";
+import { connectionOf, whenAnswered } from "./server/client-connection.ts";
 import { headerValues } from "./server/raw-headers.ts";
 import { RequestRoom, type SharedRoom } from "./server/request-room.ts";
 import { WaitPlaces } from "./wait-places.ts";
@@ -145,10 +144,12 @@ async function callOperation(
   if (isKeptByNobody(operation)) reply.headers = { ...reply.headers, ...NO_STORE };
   checkHost(request);
   const { gate, clock } = deps;
-  const isReserve = isOverReserve(request);
+  const isHealthCheck = operation.isHealthCheck === true;
+  const isReserve = connectionOf(request)?.isReserve === true;
   if (isReserve) {
     reply.headers = { ...reply.headers, connection: "close" };
-    requireReserved(request, operation);
+    // Before any look-up: without a cookie it cannot be the operator's.
+    if (!isHealthCheck && headerValues(request, "cookie").length === 0) throw noPlace();
   }
   // Health checks come from machines that know nothing of certificates, and carry no key.
   if (operation.path.startsWith("/v1/")) requireHttps(request, gate);
@@ -156,13 +157,13 @@ async function callOperation(
   const admitted = await admit(request, operation, { deps: gate, now: clock.now() });
   const { who, holder, isOperator, admitAgain } = admitted;
   reply.headers = { ...reply.headers, ...admitted.headers };
-  if (isReserve && !isOperator && operation.isHealthCheck !== true) throw noPlace();
-  const query = parseQuery(queryOf(event), operation.query);
+  if (isReserve && !isOperator && !isHealthCheck) throw noPlace();
+  const query = parseQuery(queryOf(event), operation.takes.query ?? NOTHING);
   const room = openRoom(event, { request, holder, deps });
-  const body = await readBody(request, { rule: operation.body, limits: deps.limits, room });
+  const body = await readBody(request, { takes: operation.takes, limits: deps.limits, room });
   // Otherwise a revoked key would count for as long as its client draws out a body.
   if (clock.monotonic() - came > UNCHECKED_MS_MAX) await admitAgain();
-  if (operation.method === "GET" && operation.isHealthCheck !== true) await room.forAnswer();
+  if (operation.method === "GET" && !isHealthCheck) await room.forAnswer();
   const call: Call = {
     params: event.context.params ?? NOTHING,
     // Taken after the body, which may take its time: a task is as old as its acceptance.
@@ -179,6 +180,12 @@ async function callOperation(
   const answer = "fields" in given ? toAnswer(given) : given;
   room.answered(answer, call.isHead);
   return answer;
+}
+
+function noPlace(): StatusError {
+  const detail =
+    "As many connections are open as may be (limits.connections): this one is for health checks and the operator alone.";
+  return new StatusError(50300, { detail, headers: { "retry-after": "5" } });
 }
 
 function toAnswer({ fields, headers }: FieldsAnswer<AnyFields>): Answer {
@@ -245,15 +252,15 @@ const NOTHING = {};
 
 async function readBody(
   request: IncomingMessage,
-  { rule, limits, room }: Pick<AppDeps, "limits"> & { rule: BodyRule; room: BodyRoom },
+  { takes, limits, room }: Pick<AppDeps, "limits"> & { takes: OperationInputs; room: BodyRoom },
 ): Promise<GivenBody> {
-  if (rule.kind === "none") return NOTHING;
-  const isOptional = rule.kind === "fields" && rule.isOptional;
-  const bytesMax = bodyBytesMax(rule, limits);
+  if (!takesBody(takes)) return NOTHING;
+  const { body, isBodyOptional: isOptional = false } = takes;
+  const bytesMax = bodyBytesMax(takes, limits);
   const bytes = await readBodyBytes(request, { bytesMax, isOptional, room });
-  if (isParsedByOperation(rule) && bytes !== null) return { bodyBytes: bytes };
-  if (rule.kind !== "fields") throw new Error("nobody reads this body");
-  return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), rule.fields) };
+  if (isParsedByOperation(takes) && bytes !== null) return { bodyBytes: bytes };
+  if (body === undefined) throw new Error("nobody reads this body");
+  return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), body) };
 }
 
 // RFC 9112 §3.2. Nothing here reads the host, but a proxy in front may route by it, and by the wrong one when there are

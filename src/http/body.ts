@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 
+import type { OperationInputs } from "../api/input.ts";
 import { FINE_CHUNKS_MAX, GrowingBytes } from "../domain/json/growing-bytes.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json/json.ts";
 import { TURN_CHUNKS_MAX } from "../domain/json/small-chunks.ts";
 import { StatusError } from "../domain/status.ts";
-import type { BodyRule } from "./operation.ts";
 import { isTooFine } from "./server/fine-chunks.ts";
 import { headerValues } from "./server/raw-headers.ts";
 
@@ -50,14 +50,14 @@ export const PLAIN_READING = { depthMax: BODY_DEPTH_MAX, keepsDigits: false } as
 export const RESULTS_READING = { depthMax: RESULT_BODY_DEPTH_MAX, opens: 2 } as const;
 
 /**
- * How much is read of a body with this rule: of one with results, the size of the largest possible result in any
+ * How much is read of the body of an operation: of one with results, the size of the largest possible result in any
  * spelling; of any other, no more than the operator's limit.
  */
-export function bodyBytesMax(rule: BodyRule, limits: BodyLimits): number {
+export function bodyBytesMax({ json, holds }: OperationInputs, limits: BodyLimits): number {
   const { bodyBytes } = limits;
-  if (rule.kind !== "fields" || rule.holds === "leases") return bodyBytes;
-  if (rule.holds === "results") return largestBody(limits);
-  return Math.min(bodyBytes, rule.holds === "message" ? MESSAGE_BODY_BYTES : SMALL_BODY_BYTES);
+  if (json !== undefined || holds === "leases") return bodyBytes;
+  if (holds === "results") return largestBody(limits);
+  return Math.min(bodyBytes, holds === "message" ? MESSAGE_BODY_BYTES : SMALL_BODY_BYTES);
 }
 
 /** The most bytes that any body may have. */

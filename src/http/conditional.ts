@@ -1,6 +1,6 @@
 import { entityTag } from "../domain/entity-tag.ts";
 import type { ResponseHeaders } from "../domain/status.ts";
-import type { Answer, AnswerHeaderDoc, Call } from "./operation.ts";
+import type { AnswerHeaderDoc, Call, Answer } from "./operation.ts";
 
 /** How the document shows the headers of an answer with a tag that caches may keep. */
 export const CACHED_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
@@ -9,7 +9,7 @@ export const CACHED_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
 };
 
 /** True when `If-None-Match` names the tag, or everything (RFC 9110 §13.1.2). */
-export function isKnownToClient(call: Pick<Call, "headers">, tag: string): boolean {
+function isKnownToClient(call: Pick<Call, "headers">, tag: string): boolean {
   const listed = call.headers("if-none-match").flatMap((line) => line.split(","));
   return listed
     .map((each) => each.trim().replace(/^W\//, ""))

@@ -29,23 +29,13 @@ export interface Arrival {
   readonly port: number;
 }
 
-export type BodyRule =
-  | { readonly kind: "none" }
-  /** Any JSON within the limits, which the operation parses itself. */
-  | { readonly kind: "json"; readonly schema: JsonSchema }
-  | FieldsRule;
-
-/** An object of these fields, of none of which a number is given back but in results. */
-interface FieldsRule extends Pick<OperationInputs, "holds"> {
-  readonly kind: "fields";
-  readonly fields: Inputs;
-  /** No body is the same as `{}`. */
-  readonly isOptional: boolean;
+export function takesBody({ body, json }: OperationInputs): boolean {
+  return body !== undefined || json !== undefined;
 }
 
-export function isParsedByOperation(rule: BodyRule): boolean {
-  if (rule.kind !== "fields") return rule.kind === "json";
-  return rule.holds === "leases" || rule.holds === "results";
+/** True where the operation parses the body itself: any JSON within the limits, or a list that may take long. */
+export function isParsedByOperation({ json, holds }: OperationInputs): boolean {
+  return json !== undefined || holds === "leases" || holds === "results";
 }
 
 /** The call of an operation: everything that it learns about the request. */
@@ -214,6 +204,8 @@ interface Declaration<Who extends Access> {
    * cookie elsewhere.
    */
   readonly isSignIn?: true;
+  /** How many tasks its body may hold, where that is a number of tasks. */
+  readonly tasksMax?: number;
   readonly doc: OperationDoc;
 }
 
@@ -222,8 +214,7 @@ export interface Operation extends Declaration<Access> {
   readonly method: string;
   /** As h3 routes it; `:name` stands for a part of the path. */
   readonly path: string;
-  readonly query: Inputs;
-  readonly body: BodyRule;
+  readonly takes: OperationInputs;
   handle(call: AnyCall): MaybePromise<Answer | FieldsAnswer<AnyFields>>;
 }
 
@@ -241,30 +232,16 @@ export function isKeptByNobody({
 
 /** An operation without what it takes: the api ring has that, and its answer, by its method and path. */
 interface Defined<Who extends Access, Key extends OperationKey> extends Declaration<Who> {
-  /** How many tasks its body may hold, where that is a number of tasks. */
-  readonly tasksMax?: number;
   handle(call: CallOf<Who, InputsOf<Key>>): MaybePromise<Answer | FieldsAnswer<FieldsOf<Key>>>;
 }
 
 /** Takes an operation in with what the api ring says that it takes and answers. */
 export function defineOperation<const Who extends Access, const Key extends OperationKey>(
   key: Key,
-  { tasksMax = 0, ...defined }: Defined<Who, Key>,
+  defined: Defined<Who, Key>,
 ): Operation {
   const table: Readonly<Record<string, OperationInputs>> = INPUTS;
-  const taken = table[key] ?? {};
   const [method, path] = key.split(" ");
-  const rules = { query: taken.query ?? {}, body: bodyRule(taken, tasksMax) };
-  // app.ts makes each call by these very rules, so the call has what `handle` was promised.
-  return { ...defined, ...rules, method, path } as unknown as Operation;
-}
-
-function bodyRule(
-  { body, isBodyOptional, holds, json }: OperationInputs,
-  tasksMax: number,
-): BodyRule {
-  if (json !== undefined) return { kind: "json", schema: json(tasksMax) };
-  if (body === undefined) return { kind: "none" };
-  const rule = { kind: "fields", fields: body, isOptional: isBodyOptional === true } as const;
-  return holds === undefined ? rule : { ...rule, holds };
+  // app.ts makes each call by these very inputs, so the call has what `handle` was promised.
+  return { ...defined, method, path, takes: table[key] ?? {} } as unknown as Operation;
 }

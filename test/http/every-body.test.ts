@@ -5,6 +5,7 @@ import { bodySchema } from "../../src/api/input.ts";
 import { PostedTask } from "../../src/api/posted-task.ts";
 import { namedSchemas } from "../../src/api/schema.ts";
 import type { JsonSchema } from "../../src/api/schema.ts";
+import { takesBody } from "../../src/http/operation.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { JSON_TYPE, toAnswer, type Answer } from "./answer.ts";
 import {
@@ -24,7 +25,7 @@ const CHUNKED = "Transfer-Encoding: chunked";
 
 /** The operations that take a body. */
 function takingBodies({ cases }: Tested): readonly Case[] {
-  return cases.filter(({ operation }) => operation.body.kind !== "none");
+  return cases.filter(({ operation }) => takesBody(operation.takes));
 }
 
 /** The same body with its length declared and in chunks of several sizes. */
@@ -77,7 +78,7 @@ test("a body that is not called JSON in UTF-8, once and as it is, is 41500", asy
 test("an empty body is 40502, or the same as {} where there need be none", async (t) => {
   const tested = await startTested(t);
   for (const { operation, name, sound, status } of takingBodies(tested)) {
-    const isOptional = operation.body.kind === "fields" && operation.body.isOptional;
+    const isOptional = operation.takes.isBodyOptional === true;
     for (const parts of [...bothWays(sound, ""), { ...sound, body: null }]) {
       const { response, code } = await tested.send(parts);
       if (isOptional) assert.equal(response.status, status, name);
@@ -116,8 +117,8 @@ test("a body that names little is 41300 beyond a few KiB, whatever others may ha
   const tested = await startTested(t);
   const limits = { message: 32 * 1024, leases: 1024 ** 2, results: 16 * 1024 ** 2 };
   for (const { operation, name, sound, status } of takingBodies(tested)) {
-    const { body } = operation;
-    const limit = body.kind === "fields" ? limitOf(body.holds) : 1024 ** 2;
+    const { json, holds } = operation.takes;
+    const limit = json === undefined ? limitOf(holds) : 1024 ** 2;
     const taken = await tested.send({ ...sound, body: paddedTo(limit, sound) });
     assert.equal(taken.response.status, status, name);
     const refused = await tested.send({ ...sound, body: paddedTo(limit + 1, sound) });
@@ -247,7 +248,7 @@ test("a body of all the levels that its size has room for is 40503, closed or no
   ];
   for (const { operation, name, sound } of takingBodies(tested)) {
     // A result that is too deep fails its run alone, so more is read where there are some.
-    const holds = operation.body.kind === "fields" ? operation.body.holds : "input";
+    const holds = operation.takes.json === undefined ? operation.takes.holds : "input";
     const max = holds === "results" ? 1000 : 66;
     // Of what names little no more is read.
     const deep = deepBy(holds === undefined ? 1200 : holds === "message" ? 5000 : 100_000);
@@ -277,7 +278,7 @@ test("JSON that is no object is 40503", async (t) => {
     "[1]",
   ];
   for (const { operation, name, sound } of takingBodies(tested)) {
-    const isArrayTaken = operation.body.kind === "json";
+    const isArrayTaken = operation.takes.json !== undefined;
     for (const body of isArrayTaken
       ? others
       : [...others, "[]", "[{}]", `[${String(sound.body)}]`]) {
@@ -288,9 +289,9 @@ test("JSON that is no object is 40503", async (t) => {
 });
 
 /** The schema of each field that an operation's body may have. */
-function fieldSchemas({ operation: { body } }: Case): Readonly<Record<string, JsonSchema>> {
+function fieldSchemas({ operation: { takes } }: Case): Readonly<Record<string, JsonSchema>> {
   const schema =
-    body.kind === "fields" ? bodySchema(body.fields) : namedSchemas(PostedTask)["PostedTask"];
+    takes.body === undefined ? namedSchemas(PostedTask)["PostedTask"] : bodySchema(takes.body);
   assert.ok(schema !== undefined);
   // Of an object of fields, as each of the two is.
   return schema["properties"] as Readonly<Record<string, JsonSchema>>;
@@ -351,7 +352,7 @@ test("a field of the wrong type, too long or out of range is named with 40501", 
         const answer = await tested.send({ ...each.sound, body: body.replace("{,", "{") });
         const named = `${each.name} ${field}: ${text.slice(0, 50)}`;
         assert.equal(invalidField(answer), field, named);
-        if (each.operation.body.kind !== "fields") continue;
+        if (each.operation.takes.body === undefined) continue;
         assert.deepEqual(
           answer.body.errors?.map(({ pointer }) => pointer),
           [`/${field}`],
@@ -366,7 +367,7 @@ test("a field of the wrong type, too long or out of range is named with 40501", 
 test("of several bad fields a small body's answer names them all, unknown ones first, up to twenty", async (t) => {
   const tested = await startTested(t);
   for (const each of takingBodies(tested)) {
-    if (each.operation.body.kind !== "fields") continue;
+    if (each.operation.takes.body === undefined) continue;
     const schemas = Object.entries(fieldSchemas(each));
     const fields = schemas.map(([field]) => field);
     // What takes true takes no number.
@@ -389,8 +390,9 @@ test("of several bad fields a small body's answer names them all, unknown ones f
 test("a required field that is missing or null is named with 40501", async (t) => {
   const tested = await startTested(t);
   for (const { operation, name, sound } of takingBodies(tested)) {
-    if (operation.body.kind !== "fields") continue;
-    for (const [field, { absent }] of Object.entries(operation.body.fields)) {
+    const { body } = operation.takes;
+    if (body === undefined) continue;
+    for (const [field, { absent }] of Object.entries(body)) {
       if (absent !== null) continue;
       for (const body of ["{}", `{"${field}":null}`, `{"${field.toUpperCase()}":"x"}`]) {
         const answer = await tested.send({ ...sound, body });
@@ -426,7 +428,7 @@ test("a field that no operation knows is refused by its name, whatever it is cal
         const body = `{"${strange}":${value},${String(sound.body).slice(1)}`.replace(",}", "}");
         const answer = await tested.send({ ...sound, body });
         const [task] = answer.body.tasks ?? [];
-        if (operation.body.kind === "json") assert.equal(task?.status_code, 40506, strange);
+        if (operation.takes.json !== undefined) assert.equal(task?.status_code, 40506, strange);
         else assert.equal(answer.code, 40501, `${name} ${strange}`);
         assert.ok(answer.response.body.length < 20_000);
         // Half a character, escaped as it came, would break a client that reads UTF-16 strictly.

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { JsonSchema } from "../../src/api/schema.ts";
+import { takesBody } from "../../src/http/operation.ts";
 import { headerLines, headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { JSON_TYPE, toAnswer } from "./answer.ts";
 import {
@@ -177,7 +178,7 @@ function brokenValues({ type, enum: words, minimum, maximum, ...rest }: JsonSche
 test("a query parameter whose value breaks its rule is 40000, and is never clamped", async (t) => {
   const tested = await startTested(t);
   for (const { operation, name, sound } of tested.cases) {
-    for (const [parameter, { schema }] of Object.entries(operation.query)) {
+    for (const [parameter, { schema }] of Object.entries(operation.takes.query ?? {})) {
       for (const value of brokenValues(schema)) {
         const query = `?${parameter}=${encodeURIComponent(value)}`;
         const { code } = await tested.send({ ...sound, query });
@@ -282,7 +283,7 @@ const BROKEN_CHUNKS = [
 test("a request that can be read in two ways is answered once by every operation, and its connection closed", async (t) => {
   const tested = await startTested(t);
   for (const { operation, name, sound, status } of tested.cases) {
-    const mayAnswer = operation.body.kind === "none";
+    const mayAnswer = !takesBody(operation.takes);
     const broken = BROKEN_CHUNKS.map((body) => [[CHUNKED], body, mayAnswer] as const);
     const ambiguous = AMBIGUOUS.map((each) => [...each, false] as const);
     for (const [others, body, isAnswered] of [...ambiguous, ...broken]) {
@@ -312,7 +313,7 @@ test("a body that an operation does not take changes nothing, whatever it is and
   ];
   const bodies = ["", "{}", "\xff\xfe", "[".repeat(100_000), "x".repeat(400_000)];
   for (const { operation, name, sound, status } of tested.cases) {
-    if (operation.body.kind !== "none") continue;
+    if (takesBody(operation.takes)) continue;
     for (const [i, body] of bodies.entries()) {
       const lines = media[i % media.length] ?? [];
       const declared = { ...sound, media: lines, body };
@@ -335,7 +336,7 @@ test("a body that is promised and comes after the answer is not taken for a requ
   for (const { operation, name, sound } of tested.cases) {
     // Without credentials, or without a body that it takes, an operation answers at once.
     const isPublic = operation.access === "public";
-    if (isPublic && operation.body.kind !== "none") continue;
+    if (isPublic && takesBody(operation.takes)) continue;
     for (const others of [[], ["Expect: 100-continue"]]) {
       const connection = await openRaw(t, tested.daemon.url);
       const length = `Content-Length: ${next.length}`;
@@ -368,7 +369,7 @@ const TWICE: readonly (readonly [readonly string[], (parts: Case) => boolean])[]
 ];
 
 function takesNoBody({ operation }: Case): boolean {
-  return operation.body.kind === "none";
+  return !takesBody(operation.takes);
 }
 
 function takesNoPromise({ operation }: Case): boolean {
@@ -463,7 +464,7 @@ const PADDING = " ".repeat(BODY_LIMIT);
 
 /** What can be wrong with a request, in the order in which the contract looks (§1). */
 function faultsOf({ operation }: Case): readonly Fault[] {
-  const { access, body } = operation;
+  const { access, takes } = operation;
   const faults: (Fault | false)[] = [
     { code: 40400, spoil: (parts) => ({ ...parts, path: `${parts.path}/nothing/at/all` }) },
     { code: 40500, spoil: (parts) => ({ ...parts, method: "PATCH" }) },
@@ -473,16 +474,16 @@ function faultsOf({ operation }: Case): readonly Fault[] {
       spoil: (parts) => ({ ...parts, credentials: ["Authorization: Bearer x"] }),
     },
     { code: 40000, spoil: (parts) => ({ ...parts, query: "?nonsense=1" }) },
-    body.kind !== "none" && {
+    takesBody(takes) && {
       code: 41500,
       spoil: (parts) => ({ ...parts, media: ["Content-Type: text/plain"] }),
     },
-    body.kind !== "none" && {
+    takesBody(takes) && {
       code: 41300,
       spoil: (parts) => ({ ...parts, body: `${String(parts.body)}${PADDING}` }),
     },
-    body.kind !== "none" && { code: 40503, spoil: (parts) => ({ ...parts, body: "[" }) },
-    body.kind === "fields" && {
+    takesBody(takes) && { code: 40503, spoil: (parts) => ({ ...parts, body: "[" }) },
+    takes.body !== undefined && {
       code: 40501,
       spoil: (parts) => ({ ...parts, body: '{"nonsense":1}' }),
     },

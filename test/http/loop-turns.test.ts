@@ -3,8 +3,7 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { test } from "node:test";
 
-import { Arrivals } from "../../src/http/server/arrivals.ts";
-import type { EventLoop } from "../../src/http/server/event-loop.ts";
+import { Arrivals, type EventLoop } from "../../src/http/server/arrivals.ts";
 import { shareTurns } from "../../src/http/server/loop-turns.ts";
 import { TurnQueue } from "../../src/http/server/turn-queue.ts";
 

@@ -312,7 +312,7 @@ function credentialsFor(access: Operation["access"], callers: Callers): readonly
 }
 
 function soundValues(
-  { query, doc }: Operation,
+  { takes: { query = {} }, doc }: Operation,
   own: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> {
   const names = Object.keys(query);

@@ -25,10 +25,11 @@ export async function authenticate(
   store: KeyStore,
 ): Promise<KeyHolder> {
   const credentials = parseAuthorization(headers);
-  if (credentials === null) throw challenge(40100, null);
+  if (credentials === null) throw challenge(40100, [BASIC_CHALLENGE, BEARER_CHALLENGE]);
   const verdict = await judgeCredentials(credentials, store);
-  if (verdict.kind === "refused") throw challenge(verdict.code, credentials);
-  return verdict.holder;
+  if (verdict.kind === "authenticated") return verdict.holder;
+  const bearer = credentials.kind === "bearer" ? INVALID_TOKEN : BEARER_CHALLENGE;
+  throw challenge(verdict.code, [BASIC_CHALLENGE, bearer]);
 }
 
 /** Judges credentials, however they came, by the present state of their key (contract §2). */
@@ -44,18 +45,18 @@ export async function judgeCredentials(
 
 /**
  * Returns the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). It accepts
- * only a worker's token, as Bearer, and looks it up on every request, as keys are.
+ * only a worker's token, as Bearer, and looks it up on every request, as keys are. No Basic: a worker has no login.
  */
 export async function authenticateWorker(
   headers: readonly string[],
   store: Pick<Store, "findWorkerHolder">,
 ): Promise<WorkerHolder> {
   const credentials = parseAuthorization(headers);
-  if (credentials?.kind !== "bearer") throw challengeWorker(40100, BEARER_CHALLENGE);
+  if (credentials?.kind !== "bearer") throw challenge(40100, [BEARER_CHALLENGE]);
   const { key } = credentials;
   const worker = isWellFormedWorkerToken(key) ? await store.findWorkerHolder(hashKey(key)) : null;
-  if (worker === null) throw challengeWorker(40100, INVALID_TOKEN);
-  if (worker.isRevoked) throw challengeWorker(40101, INVALID_TOKEN);
+  if (worker === null) throw challenge(40100, [INVALID_TOKEN]);
+  if (worker.isRevoked) throw challenge(40101, [INVALID_TOKEN]);
   return worker;
 }
 
@@ -70,14 +71,6 @@ export function withoutBasic(error: StatusError): StatusError {
   });
 }
 
-function challenge(code: 40100 | 40101 | 40102, credentials: Credentials | null): StatusError {
-  const bearer = credentials?.kind === "bearer" ? INVALID_TOKEN : BEARER_CHALLENGE;
-  return new StatusError(code, {
-    headers: { "www-authenticate": [BASIC_CHALLENGE, bearer] },
-  });
-}
-
-// No Basic: a worker has no login.
-function challengeWorker(code: 40100 | 40101, line: string): StatusError {
-  return new StatusError(code, { headers: { "www-authenticate": line } });
+function challenge(code: 40100 | 40101 | 40102, lines: readonly string[]): StatusError {
+  return new StatusError(code, { headers: { "www-authenticate": lines } });
 }

@@ -9,6 +9,7 @@ import {
   type Address,
   type AddressBlock,
 } from "../../domain/address/address-text.ts";
+import type { ResponseHeaders } from "../../domain/status.ts";
 import type { Arrival } from "../operation.ts";
 import { headerValues } from "../server/raw-headers.ts";
 
@@ -27,10 +28,11 @@ export type ReceivedRequest = Pick<IncomingMessage, "rawHeaders"> & {
   readonly socket: { readonly remoteAddress?: string | undefined };
 };
 
-export function arrivalOf(
-  request: ReceivedRequest & { readonly socket: { readonly localPort?: number | undefined } },
-  policy: ProxyPolicy,
-): Arrival {
+type ArrivedRequest = ReceivedRequest & {
+  readonly socket: { readonly localPort?: number | undefined };
+};
+
+export function arrivalOf(request: ArrivedRequest, policy: ProxyPolicy): Arrival {
   const isHttps = policy.servesTls || saysHttps(request, policy);
   return { isHttps, port: request.socket.localPort ?? 0 };
 }
@@ -138,4 +140,21 @@ function parseEntry(entry: string): Address | null {
   if (Number(port) > 65_535 || (bracketed !== undefined && !bracketed.includes(":"))) return null;
   const address = parseAddress(bracketed ?? dotted ?? entry);
   return address?.zone === null ? address : null;
+}
+
+// A year, as scanners and preload lists ask for. Subdomains are left out: they are other people's servers.
+const STRICT: ResponseHeaders = { "strict-transport-security": "max-age=31536000" };
+const NOTHING: ResponseHeaders = {};
+
+const LOCALHOST = /^(?:.*\.)?localhost(?::\d*)?$/i;
+
+/**
+ * The header that makes browsers use HTTPS alone (RFC 6797), for a request that certainly came by HTTPS. Not for
+ * localhost: the header counts for all ports of a name, and other programs serve plain HTTP there.
+ */
+export function strictTransport(request: ArrivedRequest, proxies: ProxyPolicy): ResponseHeaders {
+  if (!proxies.servesTls && proxies.trusted.length === 0) return NOTHING;
+  if (!arrivalOf(request, proxies).isHttps) return NOTHING;
+  const isLocal = headerValues(request, "host").some((host) => LOCALHOST.test(host));
+  return isLocal ? NOTHING : STRICT;
 }

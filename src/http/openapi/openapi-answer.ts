@@ -3,7 +3,7 @@ import type { JsonSchema } from "../../api/schema.ts";
 import { STATUS_REASONS } from "../../api/status-doc.ts";
 import { Refusal } from "../../api/status.ts";
 import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../../domain/status.ts";
-import { isKeptByNobody, type Access, type BodyRule, type Operation } from "../operation.ts";
+import { isKeptByNobody, takesBody, type Access, type Operation } from "../operation.ts";
 
 /** Headers in the answers of several operations: the document's components. */
 export const ANSWER_HEADERS = {
@@ -56,7 +56,7 @@ export function answers(operation: Operation): Readonly<Record<string, JsonSchem
   for (const [status, { description, schema }] of Object.entries(
     operation.doc.otherAnswers ?? {},
   )) {
-    all[status] = { description, headers: refs(["X-Request-Id"]), ...json(schema) };
+    all[status] = { description, headers: refs(["X-Request-Id"]), ...content(schema) };
   }
   return all;
 }
@@ -65,13 +65,14 @@ export function answers(operation: Operation): Readonly<Record<string, JsonSchem
  * The codes with which a request may be refused: the operation's own, and those that follow from its rules. 40500 and
  * the 40400 of an unknown path belong to no operation.
  */
-export function errorCodes({ path, access, body, doc }: Operation): readonly RequestStatusCode[] {
+export function errorCodes({ path, access, takes, doc }: Operation): readonly RequestStatusCode[] {
   const codes: readonly RequestStatusCode[] = [
     // Every query can have unknown names.
     40000,
     ...(path.startsWith("/v1/") ? ([40300] as const) : []),
     ...ACCESS_CODES[access],
-    ...BODY_CODES[body.kind],
+    ...(takesBody(takes) ? JSON_CODES : []),
+    ...(takes.body === undefined ? [] : ([40501] as const)),
     50000,
     ...(doc.codes ?? []),
   ];
@@ -86,7 +87,7 @@ export function errorExamples(
   return Object.fromEntries(
     distinct.map((code) => {
       const value = { status_code: code, status_message: statusMessage(code), ...MORE[code] };
-      return [exampleName(code), { summary: STATUS_TABLE[code].message, value }];
+      return [`Error${code}`, { summary: STATUS_TABLE[code].message, value }];
     }),
   );
 }
@@ -100,12 +101,6 @@ const ACCESS_CODES = {
   worker: [40100, 40101, 42900, 50300],
 } as const satisfies Record<Access, readonly RequestStatusCode[]>;
 const JSON_CODES = [40502, 40503, 41300, 41500] as const;
-
-const BODY_CODES = {
-  none: [],
-  json: JSON_CODES,
-  fields: [...JSON_CODES, 40501],
-} as const satisfies Record<BodyRule["kind"], readonly RequestStatusCode[]>;
 
 const REASON = "It must be a string of at most 100 characters.";
 
@@ -129,12 +124,12 @@ const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
 };
 
 function okAnswer(operation: Operation): JsonSchema {
-  const { answerType = JSON_TYPE, answerExamples = {} } = operation.doc;
+  const { answerType, answerExamples = {} } = operation.doc;
   const examples = Object.entries(answerExamples).map(([name, value]) => [name, { value }]);
   return {
     description: "Ok.",
     headers: okHeaders(operation),
-    ...content(answerType, answerSchema(operation), Object.fromEntries(examples)),
+    ...content(answerSchema(operation), Object.fromEntries(examples), answerType),
   };
 }
 
@@ -171,12 +166,12 @@ function errorAnswer(
   const narrowed = { type: "object", properties: { status_code: { enum: codes } } };
   const examples = codes.map((code) => [
     String(code),
-    { $ref: `#/components/examples/${exampleName(code)}` },
+    { $ref: `#/components/examples/Error${code}` },
   ]);
   return {
     description: codes.map(codeText).join("\n"),
     headers: refs(headers),
-    ...json({ allOf: [Refusal, narrowed] }, Object.fromEntries(examples)),
+    ...content({ allOf: [Refusal, narrowed] }, Object.fromEntries(examples)),
   };
 }
 
@@ -211,17 +206,7 @@ function refs(names: readonly HeaderName[]): JsonSchema {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-const JSON_TYPE = "application/json";
-
-function json(schema: JsonSchema, examples: JsonSchema = {}): JsonSchema {
-  return content(JSON_TYPE, schema, examples);
-}
-
-function content(type: string, schema: JsonSchema, examples: JsonSchema): JsonSchema {
+function content(schema: JsonSchema, examples: JsonSchema = {}, type = "application/json") {
   const named = Object.keys(examples).length === 0 ? {} : { examples };
   return { content: { [type]: { schema, ...named } } };
-}
-
-function exampleName(code: RequestStatusCode): string {
-  return `Error${code}`;
 }

@@ -1,6 +1,6 @@
 import { bodySchema } from "../../api/input.ts";
 import { namedSchemas, type JsonSchema } from "../../api/schema.ts";
-import type { Access, BodyRule, Operation, OperationDoc } from "../operation.ts";
+import type { Access, Operation, OperationDoc } from "../operation.ts";
 import {
   ANSWER_HEADERS,
   answers,
@@ -9,10 +9,8 @@ import {
   isConditional,
 } from "./openapi-answer.ts";
 
-export type DocumentPart = Readonly<Record<string, unknown>>;
-
 /** The OpenAPI 3.1 document of these operations, made from their rules and docs. */
-export function openApiDocument(operations: readonly Operation[], version: string): DocumentPart {
+export function openApiDocument(operations: readonly Operation[], version: string): JsonSchema {
   const shown = paths(operations);
   return {
     openapi: "3.1.0",
@@ -93,16 +91,17 @@ const SECURITY = {
   worker: [{ worker: [] }],
 } as const satisfies Record<Access, readonly Partial<Record<keyof typeof SECURITY_SCHEMES, []>>[]>;
 
-function paths(operations: readonly Operation[]): DocumentPart {
+function paths(operations: readonly Operation[]): JsonSchema {
   const byPath = Map.groupBy(operations, documentPath);
   return Object.fromEntries(
     [...byPath].map(([path, methods]) => [path, Object.fromEntries(methods.map(toMethod))]),
   );
 }
 
-function toMethod(operation: Operation): [string, DocumentPart] {
-  const { method, access, body, doc } = operation;
+function toMethod(operation: Operation): [string, JsonSchema] {
+  const { method, access, doc } = operation;
   const parameters = parametersOf(operation);
+  const body = requestBody(operation);
   const document = {
     operationId: doc.id,
     tags: [doc.group],
@@ -110,19 +109,19 @@ function toMethod(operation: Operation): [string, DocumentPart] {
     description: doc.description,
     security: SECURITY[access],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body.kind === "none" ? {} : { requestBody: requestBody(body, doc) }),
+    ...(body === null ? {} : { requestBody: body }),
     responses: answers(operation),
     ...(doc.callbacks === undefined ? {} : { callbacks: doc.callbacks }),
   };
   return [method.toLowerCase(), document];
 }
 
-function parametersOf(operation: Operation): DocumentPart[] {
-  const { query, doc } = operation;
+function parametersOf(operation: Operation): JsonSchema[] {
+  const { takes, doc } = operation;
   const inPath = Object.entries(doc.params ?? {}).map(([name, param]) => {
     return { name, in: "path", required: true, ...param };
   });
-  const inQuery = Object.entries(query).map(([name, { description, schema }]) => {
+  const inQuery = Object.entries(takes.query ?? {}).map(([name, { description, schema }]) => {
     return { name, in: "query", description, schema };
   });
   const headers = { ...doc.headers, ...(isConditional(operation) ? IF_NONE_MATCH : {}) };
@@ -139,14 +138,13 @@ const IF_NONE_MATCH = {
   },
 };
 
-function requestBody(
-  rule: Exclude<BodyRule, { kind: "none" }>,
-  { examples }: OperationDoc,
-): DocumentPart {
-  const schema: JsonSchema = rule.kind === "json" ? rule.schema : bodySchema(rule.fields);
+function requestBody({ takes, tasksMax = 0, doc: { examples } }: Operation): JsonSchema | null {
+  const { body, json, isBodyOptional = false } = takes;
+  const schema = json?.(tasksMax) ?? (body && bodySchema(body));
+  if (schema === undefined) return null;
   const named = Object.entries(examples ?? {}).map(([name, value]) => [name, { value }]);
   return {
-    required: rule.kind === "json" || !rule.isOptional,
+    required: !isBodyOptional,
     content: {
       "application/json": {
         schema,

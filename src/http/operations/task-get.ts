@@ -11,7 +11,7 @@ import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
 import { GET_EXAMPLES } from "../openapi/task-example.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
+import { defineOperation, type Call, type Operation, type Answer } from "../operation.ts";
 import { preferredWaitSeconds } from "../prefer.ts";
 
 export function taskGet(deps: OperationDeps): Operation {

@@ -4,7 +4,7 @@ import { ANY_TASK } from "../../domain/task/task-search.ts";
 import type { TaskSummary } from "../../domain/task/task.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Answer, type Operation } from "../operation.ts";
+import { defineOperation, type Operation, type Answer } from "../operation.ts";
 
 export function tasksReady({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/tasks_ready", {

@@ -11,7 +11,7 @@ import { isLong } from "../long-parses.ts";
 import { webhookCallbacks } from "../openapi/openapi-callback.ts";
 import { POST_EXAMPLES } from "../openapi/task-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
+import { defineOperation, type Call, type Operation, type Answer } from "../operation.ts";
 import { countPosted, overQuota, quotaOf } from "../post-quota.ts";
 import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 

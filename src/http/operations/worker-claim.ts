@@ -5,7 +5,7 @@ import { ClientGoneError } from "../body.ts";
 import { invalidField } from "../fields.ts";
 import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../openapi/worker-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Answer, type Call, type Operation } from "../operation.ts";
+import { defineOperation, type Call, type Operation, type Answer } from "../operation.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
 
 type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];

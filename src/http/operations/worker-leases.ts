@@ -6,7 +6,7 @@ import type { Ending, ReadItem } from "../lease-bodies.ts";
 import { parseLong } from "../long-parses.ts";
 import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Answer, type Operation } from "../operation.ts";
+import { defineOperation, type Operation, type Answer } from "../operation.ts";
 
 export function workerHeartbeat({ desk, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/heartbeat", {

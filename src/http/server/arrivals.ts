@@ -1,6 +1,16 @@
 import type { Server } from "node:http";
 
-import { EVENT_LOOP, type EventLoop } from "./event-loop.ts";
+export interface EventLoop {
+  /** In milliseconds; only differences mean something. */
+  now(): number;
+  /** Calls back when the loop goes round; a call from such a callback waits for the next time. */
+  goRound(callback: () => void): void;
+}
+
+export const EVENT_LOOP: EventLoop = {
+  now: () => performance.now(),
+  goRound: (callback) => void setImmediate(callback),
+};
 
 /**
  * How long connections are let in before everything else has its turn, and how long that turn takes. Node lets in one

@@ -1,9 +1,8 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 
 import { addressKey } from "../guard/client-address.ts";
-import type { Arrivals } from "./arrivals.ts";
+import { EVENT_LOOP, type Arrivals, type EventLoop } from "./arrivals.ts";
 import { connectionOf } from "./client-connection.ts";
-import { EVENT_LOOP, type EventLoop } from "./event-loop.ts";
 import { TurnQueue } from "./turn-queue.ts";
 
 /**

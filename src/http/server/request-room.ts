@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 
 import type { StatusError } from "../../domain/status.ts";
 import type { BodyRoom } from "../body.ts";
-import type { Answer, CallRoom } from "../operation.ts";
+import type { CallRoom, Answer } from "../operation.ts";
 import type { WaitPlaces } from "../wait-places.ts";
 import type { ByteBudget, ByteHold } from "./byte-budget.ts";
 import { connectionOf } from "./client-connection.ts";
