@@ -26,7 +26,7 @@ import {
   isKeptByNobody,
   isParsedByOperation,
   takesBody,
-  type Answer,
+  type WholeAnswer,
   type AnyFields,
   type Call,
   type FieldsAnswer,
@@ -138,7 +138,7 @@ interface Serving {
 async function callOperation(
   operation: Operation,
   { event, deps, reply }: Serving,
-): Promise<Answer> {
+): Promise<WholeAnswer> {
   const request = nodeRequest(event);
   // Set first, so that refusals carry it too.
   if (isKeptByNobody(operation)) reply.headers = { ...reply.headers, ...NO_STORE };
@@ -188,7 +188,7 @@ function noPlace(): StatusError {
   return new StatusError(50300, { detail, headers: { "retry-after": "5" } });
 }
 
-function toAnswer({ fields, headers }: FieldsAnswer<AnyFields>): Answer {
+function toAnswer({ fields, headers }: FieldsAnswer<AnyFields>): WholeAnswer {
   const answer = { status: 200, text: envelope(fields) };
   return headers === undefined ? answer : { ...answer, headers };
 }

@@ -1,6 +1,6 @@
 import { entityTag } from "../domain/entity-tag.ts";
 import type { ResponseHeaders } from "../domain/status.ts";
-import type { AnswerHeaderDoc, Call, Answer } from "./operation.ts";
+import type { AnswerHeaderDoc, Call, WholeAnswer } from "./operation.ts";
 
 /** How the document shows the headers of an answer with a tag that caches may keep. */
 export const CACHED_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
@@ -19,9 +19,9 @@ function isKnownToClient(call: Pick<Call, "headers">, tag: string): boolean {
 /** The answer with its tag; 304 and no body for a client that already has it. */
 export function withEntityTag(
   call: Pick<Call, "headers">,
-  answer: Answer,
+  answer: WholeAnswer,
   tag = entityTag(answer.bytes ?? answer.text),
-): Answer {
+): WholeAnswer {
   const headers = { ...answer.headers, etag: tag };
   if (isKnownToClient(call, tag)) return { status: 304, text: "", headers };
   return { ...answer, headers };
@@ -31,7 +31,7 @@ export function withEntityTag(
 export function constantAnswer(
   makeText: () => string,
   headers: ResponseHeaders,
-): (call: Pick<Call, "headers">) => Answer {
+): (call: Pick<Call, "headers">) => WholeAnswer {
   let made: { readonly bytes: Uint8Array; readonly tag: string } | null = null;
   const make = () => {
     const bytes = Buffer.from(makeText());

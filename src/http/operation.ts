@@ -117,7 +117,7 @@ type BodyGiven<Taken> = Taken extends ParsedByOperation
 type AnyCall = Call & { readonly query: InputValues<Inputs> };
 
 /** An answer to a client; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
-export interface Answer {
+export interface WholeAnswer {
   readonly status: number;
   readonly text: string;
   /** Sent instead of the text and never copied: for large content, or content of many answers. */
@@ -215,7 +215,7 @@ export interface Operation extends Declaration<Access> {
   /** As h3 routes it; `:name` stands for a part of the path. */
   readonly path: string;
   readonly takes: OperationInputs;
-  handle(call: AnyCall): MaybePromise<Answer | FieldsAnswer<AnyFields>>;
+  handle(call: AnyCall): MaybePromise<WholeAnswer | FieldsAnswer<AnyFields>>;
 }
 
 type MaybePromise<Value> = Value | Promise<Value>;
@@ -232,7 +232,7 @@ export function isKeptByNobody({
 
 /** An operation without what it takes: the api ring has that, and its answer, by its method and path. */
 interface Defined<Who extends Access, Key extends OperationKey> extends Declaration<Who> {
-  handle(call: CallOf<Who, InputsOf<Key>>): MaybePromise<Answer | FieldsAnswer<FieldsOf<Key>>>;
+  handle(call: CallOf<Who, InputsOf<Key>>): MaybePromise<WholeAnswer | FieldsAnswer<FieldsOf<Key>>>;
 }
 
 /** Takes an operation in with what the api ring says that it takes and answers. */

@@ -2,7 +2,7 @@ import { FastResponse } from "srvx";
 
 import { STATUS_TABLE, StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { StoreError } from "../store/store.ts";
-import type { Answer } from "./operation.ts";
+import type { WholeAnswer } from "./operation.ts";
 
 const RETRY_AFTER_SECONDS = "1";
 
@@ -15,7 +15,7 @@ export interface Reply {
   headers: ResponseHeaders;
 }
 
-export function toResponse(answer: Answer, reply: Reply): Response {
+export function toResponse(answer: WholeAnswer, reply: Reply): Response {
   const { status } = answer;
   const headers = headerLines(answer, reply);
   if (reply.isHead) return headOnly(answer, headers);
@@ -29,7 +29,7 @@ export function toResponse(answer: Answer, reply: Reply): Response {
 }
 
 // h3 would leave out the length together with the body.
-function headOnly(answer: Answer, headers: [string, string][]): Response {
+function headOnly(answer: WholeAnswer, headers: [string, string][]): Response {
   const { status, text, bytes, stream } = answer;
   const length: [string, string] = ["content-length", String(Buffer.byteLength(bytes ?? text))];
   const hasLength = status !== 304 && stream === undefined;
@@ -37,7 +37,7 @@ function headOnly(answer: Answer, headers: [string, string][]): Response {
 }
 
 function headerLines(
-  answer: Answer,
+  answer: WholeAnswer,
   { requestId, headers }: Omit<Reply, "isHead">,
 ): [string, string][] {
   const lines: [string, string][] = answer.status === 304 ? [] : [contentType(answer)];
@@ -49,7 +49,7 @@ function headerLines(
 
 const JSON_TYPE: [string, string] = ["content-type", "application/json"];
 
-function contentType({ stream }: Answer): [string, string] {
+function contentType({ stream }: WholeAnswer): [string, string] {
   return stream === undefined ? JSON_TYPE : ["content-type", stream.contentType];
 }
 
@@ -70,7 +70,7 @@ export function envelope(fields: object): string {
 }
 
 /** The answer to a request that ended in an error that the caller may see (contract §1). */
-export function toErrorAnswer(error: StatusError): Answer {
+export function toErrorAnswer(error: StatusError): WholeAnswer {
   const body = {
     status_code: error.code,
     status_message: error.message,

@@ -11,7 +11,7 @@ import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
 import { GET_EXAMPLES } from "../openapi/task-example.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Call, type Operation, type Answer } from "../operation.ts";
+import { defineOperation, type Call, type Operation, type WholeAnswer } from "../operation.ts";
 import { preferredWaitSeconds } from "../prefer.ts";
 
 export function taskGet(deps: OperationDeps): Operation {
@@ -71,7 +71,7 @@ export const TASK_ID_PARAM = {
 export function envelopeAnswer(
   { task, envelope }: FoundTask,
   progress: TaskProgress | null = null,
-): Answer {
+): WholeAnswer {
   if (envelope !== undefined) return { status: 200, text: "", bytes: envelope.bytes };
   return { status: 200, text: taskEnvelope(task, progress) };
 }

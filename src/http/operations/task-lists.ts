@@ -4,7 +4,7 @@ import { ANY_TASK } from "../../domain/task/task-search.ts";
 import type { TaskSummary } from "../../domain/task/task.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Operation, type Answer } from "../operation.ts";
+import { defineOperation, type Operation, type WholeAnswer } from "../operation.ts";
 
 export function tasksReady({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/tasks_ready", {
@@ -61,7 +61,7 @@ interface ListPage {
   readonly progressOf?: (id: string) => TaskProgress | null;
 }
 
-function listAnswer({ tasks, nextCursor, progressOf }: ListPage): Answer {
+function listAnswer({ tasks, nextCursor, progressOf }: ListPage): WholeAnswer {
   const items = tasks.map((task) => {
     const progress = progressOf?.(task.id) ?? null;
     return { code: task.statusCode, text: summaryJson(task, { progress }) };

@@ -11,7 +11,7 @@ import { isLong } from "../long-parses.ts";
 import { webhookCallbacks } from "../openapi/openapi-callback.ts";
 import { POST_EXAMPLES } from "../openapi/task-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Call, type Operation, type Answer } from "../operation.ts";
+import { defineOperation, type Call, type Operation, type WholeAnswer } from "../operation.ts";
 import { countPosted, overQuota, quotaOf } from "../post-quota.ts";
 import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 
@@ -102,7 +102,7 @@ function promiseOf(
   return { key, bodyHash, steadyAt, eraseAt: steadyAt + IDEMPOTENCY_MS };
 }
 
-function repeat({ bodyHash, answerText }: KeptAnswer, bodyHashNow: string): Answer {
+function repeat({ bodyHash, answerText }: KeptAnswer, bodyHashNow: string): WholeAnswer {
   const headers = { "idempotent-replayed": "true" };
   if (bodyHash === bodyHashNow) return { status: 200, text: answerText, headers };
   const detail = "This Idempotency-Key was used for another body; take a new key.";

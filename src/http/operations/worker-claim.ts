@@ -5,7 +5,7 @@ import { ClientGoneError } from "../body.ts";
 import { invalidField } from "../fields.ts";
 import { CLAIM_EXAMPLES, EXAMPLE_TYPE } from "../openapi/worker-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Call, type Operation, type Answer } from "../operation.ts";
+import { defineOperation, type Call, type Operation, type WholeAnswer } from "../operation.ts";
 import type { WorkerDesk } from "../worker-desk.ts";
 
 type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
@@ -95,7 +95,7 @@ async function checkTaker(
   }
 }
 
-function claimAnswer(tasks: readonly LeasedTask[]): Answer {
+function claimAnswer(tasks: readonly LeasedTask[]): WholeAnswer {
   const items = tasks.map((task) => ({ code: 20000, text: leasedTaskJson(task) }) as const);
   return { status: 200, text: tasksEnvelope(items) };
 }

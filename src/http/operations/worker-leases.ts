@@ -6,7 +6,7 @@ import type { Ending, ReadItem } from "../lease-bodies.ts";
 import { parseLong } from "../long-parses.ts";
 import { EXAMPLE_LEASE } from "../openapi/worker-example.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Operation, type Answer } from "../operation.ts";
+import { defineOperation, type Operation, type WholeAnswer } from "../operation.ts";
 
 export function workerHeartbeat({ desk, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/heartbeat", {
@@ -119,7 +119,7 @@ async function askDesk<Asked>(
   });
 }
 
-function answer(shown: readonly LeaseOutcomeShown[], fieldsText?: string): Answer {
+function answer(shown: readonly LeaseOutcomeShown[], fieldsText?: string): WholeAnswer {
   const items = shown.map((item) => ({ code: 20000, text: JSON.stringify(item) }) as const);
   return { status: 200, text: tasksEnvelope(items, fieldsText) };
 }

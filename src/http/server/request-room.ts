@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 
 import type { StatusError } from "../../domain/status.ts";
 import type { BodyRoom } from "../body.ts";
-import type { CallRoom, Answer } from "../operation.ts";
+import type { CallRoom, WholeAnswer } from "../operation.ts";
 import type { WaitPlaces } from "../wait-places.ts";
 import type { ByteBudget, ByteHold } from "./byte-budget.ts";
 import { connectionOf } from "./client-connection.ts";
@@ -58,7 +58,7 @@ export class RequestRoom implements BodyRoom, CallRoom {
   }
 
   /** The answer exists; a stream takes a place among those that wait. Throws 42900 where there is none. */
-  answered({ text, bytes, stream }: Answer, isHead: boolean): void {
+  answered({ text, bytes, stream }: WholeAnswer, isHead: boolean): void {
     this.set(bytes?.length ?? text.length * TEXT_COPIES);
     if (stream !== undefined && !isHead && !this.#isEnded) this.#letGo = this.#beginWait();
   }
