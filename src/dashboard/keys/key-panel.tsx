@@ -10,8 +10,7 @@ import { type Column, Table } from "../part/table.tsx";
 import { Time } from "../part/time.tsx";
 import { countText } from "../shell/format.ts";
 import { KeyCreation } from "./key-creation.tsx";
-import { KeyRevocation } from "./key-revocation.tsx";
-import { keyText } from "./key-text.ts";
+import { KeyRevocation, keyText } from "./key-revocation.tsx";
 
 interface KeyPanelProps {
   readonly account: UserData;

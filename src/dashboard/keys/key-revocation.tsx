@@ -2,7 +2,6 @@ import type { Key } from "../../api/account.ts";
 import { ActionDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";
 import { isOperator } from "../shell/session.ts";
-import { keyText } from "./key-text.ts";
 
 interface KeyRevocationProps {
   readonly keyRow: Key;
@@ -40,4 +39,9 @@ export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProp
       )}
     </ActionDialog>
   );
+}
+
+/** The short form of a key, to recognize it by: `pbd_live_…ab12`. */
+export function keyText({ prefix, last_four: lastFour }: Key): string {
+  return `${prefix}…${lastFour}`;
 }

@@ -226,13 +226,7 @@ function RunProgress({ task: { state, progress } }: Pick<Timeline, "task">) {
   );
 }
 
-function Head({
-  timeline,
-  actions,
-}: {
-  readonly timeline: Timeline;
-  readonly actions: TaskActions;
-}) {
+function Head({ timeline, actions }: Pick<DeliveriesProps, "timeline" | "actions">) {
   const { task, deliveries } = timeline;
   const { redelivery, ask, submission } = actions;
   return (
