@@ -33,11 +33,9 @@ export interface AccountUsage {
   readonly openTasks: number;
 }
 
-export function openTasksOf({
-  queued,
-  delayed,
-  running,
-}: Readonly<Record<"queued" | "delayed" | "running", number>>): number {
+type OpenCounts = Readonly<Record<"queued" | "delayed" | "running", number>>;
+
+export function openTasksOf({ queued, delayed, running }: OpenCounts): number {
   return queued + delayed + running;
 }
 
@@ -75,17 +73,9 @@ export function excessOf(
   { used, quota }: { readonly used: AccountUsage; readonly quota: PostQuota },
 ): QuotaExcess | null {
   for (const [name, measure] of BOUNDED) {
-    const excess = {
-      quota: name,
-      limit: quota[name],
-      used: used[measure],
-      asked: asked[measure],
-    };
-    if (isBeyond(excess)) return excess;
+    const excess = { quota: name, limit: quota[name], used: used[measure], asked: asked[measure] };
+    const isBounded = excess.limit > 0 && excess.asked > 0;
+    if (isBounded && excess.used + excess.asked > excess.limit) return excess;
   }
   return null;
-}
-
-function isBeyond({ limit, used, asked }: QuotaExcess): boolean {
-  return limit > 0 && asked > 0 && used + asked > limit;
 }

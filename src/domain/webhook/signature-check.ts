@@ -26,13 +26,10 @@ export type SignatureVerdict =
  * Checks an `X-Signature` (contract §5) and, when it is wrong, finds out why: it tries the mistakes that receivers make
  * with form, secret and message, alone and in pairs. Digests are compared in constant time.
  */
-export function checkSignature({
-  signature,
-  secret,
-  message,
-}: SignatureQuestion): SignatureVerdict {
+export function checkSignature(question: SignatureQuestion): SignatureVerdict {
+  const { signature, secret } = question;
   const form = readSignature(signature);
-  const match = form.digest === null ? null : findMatch(form.digest, { secret, message });
+  const match = form.digest === null ? null : findMatch(form.digest, question);
   if (form.fault === null && match?.length === 0) return { kind: "valid" };
   return { kind: "invalid", reasons: toReasons(form, { match, secret }) };
 }

@@ -65,12 +65,8 @@ export function signedRequest<Body extends SignedMessage>(
 }
 
 /** The message that `X-Signature` signs: a postback's raw body, a pingback's URL as requested. */
-export function signedMessage({
-  kind,
-  url,
-  task,
-}: Pick<WebhookFacts, "kind" | "url" | "task">): string {
-  return kind === "postback" ? taskEnvelope(task) : url;
+export function signedMessage(facts: Pick<WebhookFacts, "kind" | "url" | "task">): string {
+  return facts.kind === "postback" ? taskEnvelope(facts.task) : facts.url;
 }
 
 /** The id that names a delivery to its receiver, the same at every attempt. */
