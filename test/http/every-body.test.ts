@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { bodySchema } from "../../src/api/input.ts";
-import { PostedTask } from "../../src/api/posted-task.ts";
 import { namedSchemas } from "../../src/api/schema.ts";
 import type { JsonSchema } from "../../src/api/schema.ts";
+import { PostedTask } from "../../src/api/task.ts";
 import { takesBody } from "../../src/http/operation.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { JSON_TYPE, toAnswer, type Answer } from "./answer.ts";

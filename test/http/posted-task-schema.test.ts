@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { PostedTask } from "../../src/api/posted-task.ts";
 import { namedSchemas } from "../../src/api/schema.ts";
+import { PostedTask } from "../../src/api/task.ts";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import { parseJsonBytes, type JsonObject } from "../../src/domain/json/json.ts";
 import { parseTask, type TaskRules } from "../../src/domain/task/task-post.ts";

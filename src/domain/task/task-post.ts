@@ -34,7 +34,7 @@ export const START_AHEAD_DAYS_MAX = 366;
 const START_AHEAD_MS_MAX = START_AHEAD_DAYS_MAX * 24 * 3600 * 1000;
 const NAME_LENGTH_MAX = 64;
 
-/** The fields of a posted task; api/posted-task.ts describes each. They are shown again in this order. */
+/** The fields of a posted task; api/task.ts describes each. They are shown again in this order. */
 export const TASK_FIELDS = [
   "type",
   "tag",
