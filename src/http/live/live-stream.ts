@@ -15,7 +15,9 @@ export interface Change {
   readonly id: string;
   /** How many changes there were, this one included. */
   readonly changes: number;
+  /** One line. */
   readonly data: string;
+  /** By the monotonic clock. */
   readonly now: number;
 }
 
@@ -33,6 +35,7 @@ export class LiveStream {
   readonly #options: LiveStreamOptions;
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #seen: number;
+  /** When it was last sent a change, by the monotonic clock. */
   #sentAt = Number.NEGATIVE_INFINITY;
   #takes = false;
   #wasPassedOver = false;
