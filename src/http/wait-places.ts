@@ -1,9 +1,10 @@
-import { StatusError } from "../domain/status.ts";
+import type { StatusError } from "../domain/status.ts";
+import { tooManyRequests } from "./guard/rate-limiter.ts";
 
 // Of all connections: each waiting request holds one.
 const SHARE_OF_ONE = 1 / 4;
 const SHARE_OF_ALL = 1 / 2;
-const RETRY_AFTER_SECONDS = "5";
+const RETRY_AFTER_SECONDS = 5;
 
 /**
  * Places for requests that are held until something happens: `Prefer: wait`, claims that wait, streams of events. One
@@ -28,13 +29,10 @@ export class WaitPlaces {
   refusal(holder: string): StatusError | null {
     const isOwn = this.#takenBy(holder) >= this.ofOneMax;
     if (!isOwn && this.#all < this.ofAllMax) return null;
-    const headers = { "retry-after": RETRY_AFTER_SECONDS };
-    if (isOwn) {
-      const detail = `One account or worker may have ${this.ofOneMax} requests wait at once, a quarter of limits.connections.`;
-      return new StatusError(42900, { detail, headers });
-    }
-    const detail = `${this.ofAllMax} requests wait, as many as may: half of limits.connections. Ask without waiting.`;
-    return new StatusError(42900, { detail, headers });
+    const detail = isOwn
+      ? `One account or worker may have ${this.ofOneMax} requests wait at once, a quarter of limits.connections.`
+      : `${this.ofAllMax} requests wait, as many as may: half of limits.connections. Ask without waiting.`;
+    return tooManyRequests(RETRY_AFTER_SECONDS, { detail });
   }
 
   /** Takes a place, and returns the function that frees it. Throws {@link refusal}. */

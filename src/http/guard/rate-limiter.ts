@@ -62,17 +62,11 @@ export class RateLimiter {
     const moment: RateMoment = { now: this.#clock.monotonic(), rule };
     const known = this.#windows.get(key) ?? null;
     const { window, verdict } = countEvents(known, moment, events);
-    if (limit > 0) this.#keep(key, { known, window });
-    return verdict;
-  }
-
-  #keep(
-    key: string,
-    { known, window }: { readonly known: RateWindow | null; readonly window: RateWindow },
-  ): void {
+    if (limit === 0) return verdict;
     if (known === null) this.#makeRoom();
     else if (known.startedAt !== window.startedAt) this.#windows.delete(key);
     this.#windows.set(key, window);
+    return verdict;
   }
 
   #makeRoom(): void {

@@ -86,11 +86,7 @@ export function taskNotFound(
 
 async function findOrWait(
   key: TaskKey,
-  {
-    deps,
-    call,
-    waitMs,
-  }: { readonly deps: OperationDeps; readonly call: Call; readonly waitMs: number },
+  { deps, call, waitMs }: { deps: OperationDeps; call: Call; waitMs: number },
 ): Promise<FoundTask | null> {
   if (!isId(key.id)) return null;
   const find = (): Promise<FoundTask | null> =>

@@ -6,7 +6,7 @@ import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/task/envelo
 import { IDEMPOTENCY_KEY } from "../../domain/task/idempotency-key.ts";
 import type { ParsedTask } from "../../domain/task/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
-import type { Idempotency, KeptAnswer, TaskPost } from "../../store/store.ts";
+import type { Idempotency, KeptAnswer } from "../../store/store.ts";
 import { isLong } from "../long-parses.ts";
 import { webhookCallbacks } from "../openapi/openapi-callback.ts";
 import { POST_EXAMPLES } from "../openapi/task-example.ts";
@@ -116,11 +116,7 @@ async function refuseWhileUnable({ isAccepting, shortage }: OperationDeps): Prom
 
 function readPosted(
   { parser, rules, ids, limits: { tasksPerPost: tasksMax } }: OperationDeps,
-  {
-    accountId,
-    bytes,
-    now,
-  }: { readonly accountId: number; readonly bytes: Uint8Array; readonly now: number },
+  { accountId, bytes, now }: { accountId: number; bytes: Uint8Array; now: number },
 ): PostedTasks | Promise<PostedTasks> {
   const body = { bytes, rules: rules(), now, tasksMax };
   const nextId = (): string => ids.next(now);
@@ -131,36 +127,22 @@ function readPosted(
   return parser.run("postedTasks", { ...body, ids: taskIds }, { owner, bytes: bytes.length });
 }
 
-interface Taken {
-  readonly post: Omit<TaskPost, "accountId" | "idempotency" | "quota">;
-  readonly answerText: string;
-}
-
 function take(
   parsed: readonly ParsedTask[],
   { deps, moment }: { readonly deps: OperationDeps; readonly moment: Moment },
-): Taken {
-  const { at: now } = moment;
+) {
   const refusedUntil = retentionEnd(moment, deps.retentionMs);
-  const items = parsed.map((task) =>
-    toItem(task, { createdAt: now, refusedExpireAt: refusedUntil.expiresAt }),
-  );
-  const post = { createdAt: now, ...sorted(parsed), refusedUntil };
-  return { post, answerText: tasksEnvelope(items) };
-}
-
-interface Sorted {
-  readonly accepted: NewTask[];
-  readonly refused: RefusedTask[];
-}
-
-function sorted(parsed: readonly ParsedTask[]): Sorted {
-  const all: Sorted = { accepted: [], refused: [] };
+  const times = { createdAt: moment.at, refusedExpireAt: refusedUntil.expiresAt };
+  const accepted: NewTask[] = [];
+  const refused: RefusedTask[] = [];
+  const items: TaskItem[] = [];
   for (const each of parsed) {
-    if (each.kind === "accepted") all.accepted.push(each.task);
-    else all.refused.push(each.task);
+    if (each.kind === "accepted") accepted.push(each.task);
+    else refused.push(each.task);
+    items.push(toItem(each, times));
   }
-  return all;
+  const post = { createdAt: moment.at, accepted, refused, refusedUntil };
+  return { post, answerText: tasksEnvelope(items) };
 }
 
 // The tasks as the store will have them: shown without being read back.

@@ -1,8 +1,7 @@
 import type { Server } from "node:http";
 
 import { systemClock } from "../../domain/clock/clock.ts";
-import type { ClientConnection, Socket } from "./client-connection.ts";
-import type { ConnectionPlaces } from "./connection-places.ts";
+import type { ClientConnection, FollowOptions, Socket } from "./client-connection.ts";
 
 export interface Sending {
   /** Bytes that the kernel took. */
@@ -81,10 +80,7 @@ function numberOf(handle: unknown, name: string): number {
  */
 export function cutOffSlow(
   server: Server,
-  {
-    places,
-    sendTimeoutMs,
-  }: { readonly places: ConnectionPlaces<ClientConnection>; readonly sendTimeoutMs: number },
+  { places, sendTimeoutMs }: Pick<FollowOptions, "places"> & { sendTimeoutMs: number },
 ): void {
   const pace = new SendPace<ClientConnection>(sendTimeoutMs);
   const intervalMs = Math.min(LOOK_INTERVAL_MS, sendTimeoutMs / LOOKS_PER_TIMEOUT_MIN);
