@@ -312,7 +312,8 @@ class Soak {
     const startedAt = performance.now();
     const samples: Sample[] = [];
     const timer = setInterval(() => {
-      if (!daemon.isRunning) return;
+      // Of one that is killed just now Linux tells nothing, or zeros.
+      if (!daemon.isRunning || this.#world.address.url === null) return;
       const atMs = performance.now() - startedAt;
       const { rssBytes } = processUsage(pid);
       samples.push({ atMs, rssBytes, descriptors: descriptorCount(pid) });
