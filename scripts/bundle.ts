@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { build } from "esbuild";
-import type { Plugin } from "esbuild";
+import { build, type BuildOptions, type Plugin } from "esbuild";
 
 import { dashboardFiles } from "../src/assets.ts";
 import { ROOT, version } from "./manifest.ts";
@@ -27,7 +26,7 @@ const ENTRY = `
  * package it cannot find) fails only later, in the executable.
  */
 export async function bundle(outFile: string): Promise<void> {
-  const { warnings } = await build({
+  await buildSound({
     stdin: { contents: ENTRY, resolveDir: join(ROOT, "src"), sourcefile: "entry.js" },
     outfile: outFile,
     bundle: true,
@@ -37,8 +36,12 @@ export async function bundle(outFile: string): Promise<void> {
     external: ["better-sqlite3"],
     define: { ...assetTexts(), POSTBACKD_DASHBOARD: packedDashboard() },
     plugins: [assetsFrom("packaged-assets.ts"), withoutUnusedCode()],
-    logLevel: "warning",
   });
+}
+
+/** Runs esbuild. Rejects on warnings too. */
+export async function buildSound(options: BuildOptions): Promise<void> {
+  const { warnings } = await build({ ...options, logLevel: "warning" });
   if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
 }
 

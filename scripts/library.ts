@@ -2,10 +2,9 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-import { build } from "esbuild";
-import type { BuildOptions, Plugin } from "esbuild";
+import type { Plugin } from "esbuild";
 
-import { assetsFrom, assetTexts } from "./bundle.ts";
+import { assetsFrom, assetTexts, buildSound } from "./bundle.ts";
 import { ROOT } from "./manifest.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
@@ -24,8 +23,8 @@ const DAEMON_MODULES = {
 
 /** Makes the modules that other programs import, and their types. Rejects on warnings too. */
 export async function buildLibrary(outFolder: string): Promise<void> {
-  const common = { bundle: true, format: "esm", logLevel: "warning" } as const;
-  await buildModules({
+  const common = { bundle: true, format: "esm" } as const;
+  await buildSound({
     ...common,
     entryPoints: MODULES.map((name) => join(ROOT, "src", name)),
     outdir: outFolder,
@@ -34,7 +33,7 @@ export async function buildLibrary(outFolder: string): Promise<void> {
     target: "es2022",
     plugins: [DAEMON_APART],
   });
-  await buildModules({
+  await buildSound({
     ...common,
     entryPoints: Object.entries(DAEMON_MODULES).map(([out, name]) => {
       return { in: join(ROOT, "src", name), out };
@@ -47,11 +46,6 @@ export async function buildLibrary(outFolder: string): Promise<void> {
     plugins: [assetsFrom("library-assets.ts")],
   });
   declareTypes(outFolder);
-}
-
-async function buildModules(options: BuildOptions): Promise<void> {
-  const { warnings } = await build(options);
-  if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
 }
 
 /** Leaves the daemon to a module of its own: who checks signatures alone never loads it. */
