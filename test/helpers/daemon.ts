@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
@@ -107,8 +107,29 @@ export function afterwards(t: TestContext, cleanUp: CleanUp): void {
   });
 }
 
-/** Makes an account in a database file that may not exist yet. */
+/** What a file holds in which nothing but an account is, and that account. */
+interface Template {
+  readonly bytes: Uint8Array;
+  readonly account: TestAccount;
+}
+
+/** By login: a copy of a file takes a tenth of the time of making it anew, and most daemons of tests begin with one. */
+const templates = new Map<string, Template>();
+
+/** Makes an account in a database file that may not exist yet; in new files of one process it has the same key. */
 export async function createTestAccount(file: string, login = "tester"): Promise<TestAccount> {
+  if (existsSync(file)) return addTestAccount(file, login);
+  const template = templates.get(login);
+  if (template !== undefined) {
+    writeFileSync(file, template.bytes, { mode: 0o600 });
+    return template.account;
+  }
+  const account = await addTestAccount(file, login);
+  templates.set(login, { bytes: readFileSync(file), account });
+  return account;
+}
+
+async function addTestAccount(file: string, login: string): Promise<TestAccount> {
   const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
   const { key, hash, lastFour } = newKey();
   const secret = newWebhookSecret();
