@@ -4,6 +4,7 @@ import { join, sep } from "node:path";
 
 import { ROOT, requirePinnedNode } from "./manifest.ts";
 import { isPureTest } from "./pure-tests.ts";
+import { groupTests } from "./test-groups.ts";
 
 /**
  * Runs the named steps in order, without arguments those of `npm run check`, and ends with the first
@@ -128,7 +129,7 @@ function program(name: string): string {
 }
 
 function testStep(title: string, isWanted: (file: string) => boolean): Step {
-  const files = (): readonly string[] =>
+  const wanted = (): readonly string[] =>
     ["test", "examples"]
       .flatMap((folder) => filesBelow(folder))
       .filter((file) => file.endsWith(".test.ts") && !isPureTest(file) && isWanted(file));
@@ -136,7 +137,7 @@ function testStep(title: string, isWanted: (file: string) => boolean): Step {
   const flags = ["--test", "--test-reporter=spec", CONCURRENCY, timeout];
   const commands = () => [
     ["--import", "tsx", "scripts/test-program.ts"],
-    ["--import", OWN_PACKAGE, ...flags, ...files()],
+    ["--import", OWN_PACKAGE, ...flags, ...groupTests(ROOT, wanted())],
   ];
   return { title, commands, isShown: true };
 }

@@ -1,0 +1,42 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+
+/**
+ * Folders below test/ whose files start the daemon in their own process, and after each test let go of all that they took.
+ */
+const GROUPED = ["http"].map((name) => join("test", name) + sep);
+
+/** Files of them that do more: the one starts the program as well, the other compares waits with the machine's time. */
+const ALONE = ["http/operator-system", "http/connections"].map(
+  (name) => `${join("test", name)}.test.ts`,
+);
+
+// Several times as many as run at once, so that none is left alone at the end.
+const GROUPS = 8;
+
+/**
+ * The files to run in the place of those: of files that may share a process, each group is one file that imports them. To
+ * load the daemon and to run it for the first time takes a process a third of a second, as long as two or three tests.
+ */
+export function groupTests(root: string, files: readonly string[]): readonly string[] {
+  const folder = join(root, "dist", "tests");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const grouped = files.filter((file) => isGrouped(file));
+  const groups = Array.from({ length: Math.min(GROUPS, grouped.length) }, (_, group) => {
+    const members = grouped.filter((_file, index) => index % GROUPS === group);
+    const file = join(folder, `group-${group + 1}.test.mjs`);
+    writeFileSync(file, members.map((member) => importOf(join(root, member))).join(""));
+    return file;
+  });
+  return [...groups, ...files.filter((file) => !isGrouped(file))];
+}
+
+function isGrouped(file: string): boolean {
+  return GROUPED.some((folder) => file.startsWith(folder)) && !ALONE.includes(file);
+}
+
+function importOf(file: string): string {
+  return `import ${JSON.stringify(pathToFileURL(file).href)};\n`;
+}
