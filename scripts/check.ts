@@ -17,8 +17,9 @@ const FOLDERS = ["src", "test", "scripts", "examples"];
 // A test that hangs is named after this time, and the rest still run.
 const TEST_TIMEOUT_MS = 300_000;
 
-// Most tests wait for a process or a connection: on two processors the runner would take one file at a time.
-const CONCURRENCY = "--test-concurrency=2";
+// Many tests wait for a process, a connection or the disk: two files at a time left two processors idle for a fifth of the
+// run, and the runner's own choice would be one.
+const CONCURRENCY = "--test-concurrency=3";
 
 // Node keeps its compiled sources here: a process that compiles them anew spends most of its time on that.
 const COMPILE_CACHE = join(ROOT, "node_modules", ".cache", "compiled");
