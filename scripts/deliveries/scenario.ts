@@ -1,7 +1,7 @@
 import type { DaemonPlace } from "../kit/daemon-file.ts";
 import type { Beside } from "../kit/figures.ts";
 import { number, optional, whole, wholes, type Values } from "../kit/flags.ts";
-import { inTurn } from "../kit/in-turn.ts";
+import { inTurn, type Measured } from "../kit/in-turn.ts";
 import { runDeliveries, type DeliveryPlan, type DeliveryRun } from "./delivery-run.ts";
 
 /** The common options of the scenarios: how long and how hard. Null is the scenario's own default. */
@@ -40,10 +40,7 @@ export interface Budget {
 }
 
 /** A leg and its runs, by round. */
-export interface LegResult {
-  readonly leg: Leg;
-  readonly results: readonly DeliveryRun[];
-}
+export type LegResult = Measured<Leg, DeliveryRun>;
 
 const HOSTS = hostAddresses(200, 77);
 const FAILING_HOSTS = hostAddresses(20, 78);
