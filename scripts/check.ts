@@ -45,6 +45,8 @@ const CHECK = ["format", "lint", "types", "dashboard", "quick"];
 // Tests of one ring in one process. The others start the program, a browser or a peer for each test, or wait in real time.
 const QUICK = new Set(["helpers", "http", "net", "parser", "runners", "scripts", "store"]);
 
+// Says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of 287 tests.
+const NOT_QUICK = join("test", "store", "sqlite-thread.test.ts");
 const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];
 const OXLINT = [program("oxlint"), "--config", "scripts/oxlint.config.ts", "--deny-warnings"];
 
@@ -151,7 +153,8 @@ function filesBelow(folder: string): readonly string[] {
 
 function isQuickTest(file: string): boolean {
   const [root = "", folder = "", ...below] = file.split(sep);
-  return root === "test" && (below.length === 0 || QUICK.has(folder));
+  const isQuick = below.length === 0 || QUICK.has(folder);
+  return root === "test" && isQuick && file !== NOT_QUICK;
 }
 
 function isDistTest(file: string): boolean {
