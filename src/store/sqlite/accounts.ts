@@ -219,7 +219,8 @@ export function accountReads(connection: Connection) {
       const row = selectKeyHolder.get(keyHash);
       if (row === undefined) return null;
       const { accountId, login, keyId, revokedAt, disabledAt } = row;
-      const [keyRevoked, accountDisabled] = [revokedAt !== null, disabledAt !== null];
+      const keyRevoked = revokedAt !== null;
+      const accountDisabled = disabledAt !== null;
       const ownLimits = toOwnLimits(row);
       return { accountId, login, keyId, keyRevoked, accountDisabled, ownLimits };
     },
