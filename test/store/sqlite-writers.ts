@@ -1,10 +1,10 @@
-import { newDatabaseFile, openTestStore } from "../helpers/store.ts";
+import { newEmptyDatabase, openTestStore } from "../helpers/store.ts";
 import type { OpenedStore, OpenStore } from "./conformance.ts";
 
 /** Opens stores in SQLite whose writes are done by a thread, or where they are asked for. */
 export function openWith(writer: "thread" | "inline"): OpenStore {
   return async (t, options = {}) => {
-    const file = newDatabaseFile(t);
+    const file = await newEmptyDatabase(t);
     const again: OpenedStore["again"] = (limits = options) =>
       openTestStore(t, { ...limits, file, writer });
     return { store: await again(), again };
