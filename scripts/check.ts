@@ -47,6 +47,7 @@ const QUICK = new Set(["helpers", "http", "net", "parser", "runners", "scripts",
 
 // Says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of 287 tests.
 const NOT_QUICK = join("test", "store", "sqlite-thread.test.ts");
+
 const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];
 const OXLINT = [program("oxlint"), "--config", "scripts/oxlint.config.ts", "--deny-warnings"];
 

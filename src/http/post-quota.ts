@@ -39,15 +39,20 @@ export async function refuseBeyondBytes(holder: AccountRef, deps: OperationDeps)
   const { bytes } = await deps.store.countWork(holder.accountId);
   const used = { bytes, openTasks: 0 };
   const excess = excessOf({ bytes: 1, openTasks: 0 }, { used, quota: quotaOf(holder, deps) });
-  if (excess !== null) throw overQuota(excess, holder, deps, "each attempt adds some");
+  if (excess !== null) {
+    const adds = "each attempt adds some";
+    throw overQuota(excess, holder, { retentionDays: deps.retentionDays, adds });
+  }
 }
 
 /** 42900 or 50700, for the account that would have exceeded its quota. `adds` says what would have. */
 export function overQuota(
   { quota, limit, used, asked }: QuotaExcess,
   { login }: AccountRef,
-  { retentionDays }: OperationDeps,
-  adds = `this post adds ${asked}`,
+  {
+    retentionDays,
+    adds = `this post adds ${asked}`,
+  }: Pick<OperationDeps, "retentionDays"> & { readonly adds?: string },
 ): StatusError {
   const raise = (flag: string): string =>
     `the operator can raise the limit: postbackd admin account limit ${login} ${flag}`;
