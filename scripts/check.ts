@@ -42,8 +42,9 @@ interface Step {
 
 const CHECK = ["format", "lint", "types", "dashboard", "quick"];
 
-// Tests of one ring in one process. The others start the program, a browser or a peer for each test, or wait in real time.
-const QUICK = new Set(["helpers", "http", "net", "parser", "runners", "scripts", "store"]);
+// Tests of one ring in one process. The others start the program, a daemon, a browser or a peer for each test, or wait
+// in real time: those of http alone take 152 s of processor time.
+const QUICK = new Set(["helpers", "net", "parser", "runners", "scripts", "store"]);
 
 // Says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of 287 tests.
 const NOT_QUICK = join("test", "store", "sqlite-thread.test.ts");

@@ -1,6 +1,6 @@
 /**
- * Says what went wrong with a connection, or with a request to one of the operator's own services. The vocabulary is
- * fixed: a raw message can name addresses, and it shows the author of a URL what listens inside a network.
+ * Says what went wrong with a connection in the words that an attempt shows. The vocabulary is fixed: a raw message
+ * can name addresses, and it shows the author of a URL what listens inside a network.
  */
 
 /** Used for a connection that closes before anything came. */
@@ -67,7 +67,7 @@ export function answerFailure(error: unknown): string {
 }
 
 /** True for an error that explains why TLS did not come about, whatever was under way when it occurred. */
-function isTlsFailure(error: unknown): boolean {
+export function isTlsFailure(error: unknown): boolean {
   const code = codeOf(error);
   // EPROTO: the other side does not speak TLS. A reset connection may have been of any kind.
   const isKnown = code !== "ECONNRESET" && TLS_FAILURES.has(code);
@@ -77,31 +77,4 @@ function isTlsFailure(error: unknown): boolean {
 /** The system's or the library's name of an error; empty where it has none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
-}
-
-// Codes of the system's own look-up of a name, which webhooks never use.
-const LOOKUP_FAILURES: ReadonlyMap<string, string> = new Map([
-  ["ENOTFOUND", "name not found"],
-  ["EAI_AGAIN", "name server did not answer"],
-]);
-
-/**
- * Why a service brought no whole answer; a null error is a connection that closed without one. `hasBegun` is true
- * when the status had come. Bytes that are not HTTP are `malformed`, everything else is `unreachable`.
- */
-export function serviceFailure(
-  error: unknown,
-  { hasBegun }: { readonly hasBegun: boolean },
-): { readonly kind: "malformed" | "unreachable"; readonly error: string } {
-  const code = codeOf(error);
-  if (code.startsWith("HPE_")) return { kind: "malformed", error: answerFailure(error) };
-  if (hasBegun) return { kind: "unreachable", error: "answer broke off" };
-  return { kind: "unreachable", error: LOOKUP_FAILURES.get(code) ?? connectionFailure(error) };
-}
-
-function connectionFailure(error: unknown): string {
-  const code = codeOf(error);
-  if (code === "" || code === "ECONNRESET" || code === "EPIPE") return CLOSED;
-  if (isTlsFailure(error)) return tlsFailure(error);
-  return code.startsWith("ERR_SSL_") ? "TLS failed" : connectFailure(error);
 }

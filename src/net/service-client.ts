@@ -6,7 +6,7 @@ import type { SecureContext } from "node:tls";
 
 import { GrowingBytes } from "../domain/json/growing-bytes.ts";
 import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
-import { serviceFailure } from "./failure.ts";
+import { serviceFailure } from "./service-failure.ts";
 
 /** The result of one POST. Every `error` is one of a few fixed phrases and names no address. */
 export type ServiceAnswer =

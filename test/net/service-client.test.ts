@@ -6,9 +6,9 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
 import { TURN_CHUNKS_MAX } from "../../src/domain/json/small-chunks.ts";
-import { serviceFailure } from "../../src/net/failure.ts";
 import { OTHER_BODY_BYTES_MAX } from "../../src/net/service-client.ts";
 import type { ServiceAnswer } from "../../src/net/service-client.ts";
+import { serviceFailure } from "../../src/net/service-failure.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Reply } from "../helpers/receiver.ts";
 import { startBlackHole } from "./black-hole.ts";

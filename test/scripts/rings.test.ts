@@ -25,6 +25,7 @@ const REFUSED = [
   ["domain/d.ts", 'import { log } from "../log.ts";', "a file of the top level"],
   ["domain/e.ts", 'import { readFileSync } from "fs";', "a module of Node without node:"],
   ["domain/clock/clock.ts", 'import { connect } from "node:net";', "more than the time"],
+  ["domain/account/key.ts", 'import { readFileSync } from "node:fs";', "files"],
   ["api/a.ts", 'import { envelope } from "../http/respond.ts";', "one end of what it describes"],
   ["api/b.ts", 'import { createHash } from "node:crypto";', "what no browser has"],
   ["store/a.ts", 'import { open } from "./sqlite/connection.ts";', "one of its implementations"],
