@@ -17,8 +17,6 @@ export type PostRow = readonly [
   rest: Pick<TaskPost, "refused" | "refusedUntil" | "idempotency"> | null,
 ];
 
-type WebhookRow = readonly [url: string, host: string] | null;
-
 type AcceptedRow = readonly [
   id: string,
   type: string,
@@ -26,8 +24,8 @@ type AcceptedRow = readonly [
   marketplace: string | null,
   priority: number,
   startAt: number | null,
-  postback: WebhookRow,
-  pingback: WebhookRow,
+  postback: TaskWebhook | null,
+  pingback: TaskWebhook | null,
   dataText: string,
   inputText: string | null,
 ];
@@ -59,33 +57,13 @@ export function toPost(row: PostRow): TaskPost {
 }
 
 function toAcceptedRow(task: NewTask): AcceptedRow {
-  const { id, type, tag, marketplace, priority, startAt, dataText, inputText } = task;
-  const postback = toWebhookRow(task.postback);
-  const pingback = toWebhookRow(task.pingback);
+  const { id, type, tag, marketplace, priority, startAt, postback, pingback } = task;
+  const { dataText, inputText } = task;
   return [id, type, tag, marketplace, priority, startAt, postback, pingback, dataText, inputText];
 }
 
 function toNewTask(row: AcceptedRow): NewTask {
   const [id, type, tag, marketplace, priority, startAt, postback, pingback, dataText, inputText] =
     row;
-  return {
-    id,
-    type,
-    tag,
-    marketplace,
-    priority,
-    startAt,
-    postback: toWebhook(postback),
-    pingback: toWebhook(pingback),
-    dataText,
-    inputText,
-  };
-}
-
-function toWebhookRow(webhook: TaskWebhook | null): WebhookRow {
-  return webhook === null ? null : [webhook.url, webhook.host];
-}
-
-function toWebhook(row: WebhookRow): TaskWebhook | null {
-  return row === null ? null : { url: row[0], host: row[1] };
+  return { id, type, tag, marketplace, priority, startAt, postback, pingback, dataText, inputText };
 }
