@@ -18,9 +18,10 @@ const POSTS_PER_SECOND = 100;
 const TASKS_PER_POST = 10;
 const READS_PER_SECOND = 10;
 const LARGE_READS_PER_SECOND = 1;
-// So many that no request waits for a connection, also when the daemon stands still for seconds.
+// So many that no request waits for a connection, also when the daemon stands still for seconds. But each is used within
+// seconds: the daemon closes those that bring no request.
 const POST_CONNECTIONS = 64;
-const READ_CONNECTIONS = 32;
+const READ_SECONDS = 3;
 const SOON_MS = 500;
 const WARM_UP_MS = 3000;
 const TASK = { type: "echo", tag: "fresh", input: { source: "s3://uploads/2026/clip.mov" } };
@@ -60,13 +61,14 @@ async function measureReads({
   const countedFrom = from + WARM_UP_MS;
   const time = { from, countedFrom, to: countedFrom + seconds * 1000, port: daemon.port };
   const reading = readPaths(view).map(async ({ name, path, perSecond }, i, { length }) => {
+    const rate = perSecond ?? READS_PER_SECOND;
     // Not all at the same moments.
     const offsetMs = (i * 1000) / READS_PER_SECOND / length;
     const { answers } = await runOpenLoad({
       ...time,
       from: from + offsetMs,
-      connections: READ_CONNECTIONS,
-      perSecond: perSecond ?? READS_PER_SECOND,
+      connections: READ_SECONDS * rate,
+      perSecond: rate,
       requestAt: () => requestText(`GET ${path()}`, { secret }),
       require: servedText,
     });
