@@ -15,6 +15,11 @@ export const TASK_TEXT_BYTES = `
   octet_length(t.data_text) + coalesce(octet_length(i.input_text), 0)
   + coalesce(octet_length(r.result_text), 0) + coalesce(octet_length(r.error_text), 0)`;
 
+/** The same for texts that are about to be written: what `octet_length` will return. */
+export function textBytes(...texts: readonly (string | null)[]): number {
+  return texts.reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0);
+}
+
 /** The size of an ended attempt beside its texts. Measured as above: 150 bytes with a host of 17 letters. */
 export const ATTEMPT_OVERHEAD_BYTES = 192;
 
@@ -29,8 +34,3 @@ export const ATTEMPT_BYTES = `(
 
 /** The size of a kept answer beside its text. Measured as above: 190 bytes with a key of 36 letters, 683 with 255. */
 export const ANSWER_OVERHEAD_BYTES = 512;
-
-/** The same for texts that are about to be written: what `octet_length` will return. */
-export function textBytes(...texts: readonly (string | null)[]): number {
-  return texts.reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0);
-}
